@@ -1,0 +1,43 @@
+import type { Role } from '#domain/teams/roles.ts';
+
+/** Who may call an endpoint. Every endpoint declares one of these; the API refuses to start otherwise. */
+
+export const keyKinds = ['secret', 'publishable'] as const;
+export type KeyKind = (typeof keyKinds)[number];
+
+export interface Everyone {
+  readonly kind: 'everyone';
+}
+export interface SignedIn {
+  readonly kind: 'signed-in';
+}
+export interface InProject {
+  readonly kind: 'project';
+  /** The least role. Who is not a member learns nothing: 404. */
+  readonly role: Role;
+}
+export interface InOrganization {
+  readonly kind: 'organization';
+  readonly role: Role;
+}
+export interface WithKey {
+  readonly kind: 'key';
+  readonly keys: readonly KeyKind[];
+}
+export interface Operator {
+  readonly kind: 'operator';
+}
+export type Access = Everyone | SignedIn | InProject | InOrganization | WithKey | Operator;
+
+/** Anyone, signed in or not. */
+export const everyone: Everyone = { kind: 'everyone' };
+/** Any user with a valid access token. */
+export const signedIn: SignedIn = { kind: 'signed-in' };
+/** A member of the organization that owns the project of the path. */
+export const inProject = (role: Role): InProject => ({ kind: 'project', role });
+/** A member of the organization of `X-Org-Id`, else of the caller's own. */
+export const inOrganization = (role: Role): InOrganization => ({ kind: 'organization', role });
+/** A project's API key; the key names the project. */
+export const withKey = (...keys: KeyKind[]): WithKey => ({ kind: 'key', keys });
+/** The installation's operators: the ops token. */
+export const operator: Operator = { kind: 'operator' };

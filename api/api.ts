@@ -1,0 +1,119 @@
+import type { Server } from 'node:http';
+import type { Redis } from 'ioredis';
+import { controlMigrations } from '#domain/control-schema.ts';
+import { createJobs } from '#domain/jobs/jobs.ts';
+import { createPlatformMail } from '#domain/mail/platform-mail.ts';
+import { type Platform, openPlatform } from '#domain/platform.ts';
+import type { Config } from '#lib/config.ts';
+import type { ControlDb } from '#lib/control-db.ts';
+import type { Log } from '#lib/log.ts';
+import { migrate, waitForSchema } from '#lib/migrate.ts';
+import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
+import { createProducer } from '#queues/producer.ts';
+import { openReplies, outcomesIn } from '#queues/replies.ts';
+import { createApp } from './app.ts';
+import type { Deps, Health } from './deps.ts';
+import { docsPages } from './docs.ts';
+import { endpoints } from './endpoints.ts';
+import { listen } from './listen.ts';
+import { createRateLimiter } from './rate-limit.ts';
+
+/** A server that answers. */
+export interface Api {
+  readonly port: number;
+  readonly server: Server;
+  /** Says no to new work, ends what is running, closes everything. */
+  readonly stop: () => Promise<void>;
+}
+
+const checkTimeoutMs = 1500;
+
+const answers = async (check: Promise<unknown>): Promise<boolean> => {
+  const { promise: late, resolve } = Promise.withResolvers<false>();
+  const timer = setTimeout(() => resolve(false), checkTimeoutMs);
+  const answered = check.then(
+    () => true,
+    () => false,
+  );
+  return Promise.race([answered, late]).finally(() => clearTimeout(timer));
+};
+
+const healthOf = (db: ControlDb, redis: Redis, accepting: () => boolean): Health => ({
+  accepting,
+  check: async () => {
+    const [postgres, queue] = await Promise.all([answers(db.query('select 1')), answers(redis.ping())]);
+    return { postgres, redis: queue };
+  },
+});
+
+const rateLimiterFor = (config: Config, redis: Redis) =>
+  createRateLimiter({
+    redis,
+    prefix: config.PLINTH_REDIS_PREFIX,
+    rules: {
+      dashboard: { limit: config.PLINTH_RATE_LIMIT_DASHBOARD, windowSeconds: 60 },
+      'sign-in': { limit: config.PLINTH_RATE_LIMIT_SIGN_IN, windowSeconds: 300 },
+      // Programs refresh by themselves, many behind one address.
+      refresh: { limit: config.PLINTH_RATE_LIMIT_DASHBOARD, windowSeconds: 60 },
+    },
+  });
+
+const openQueues = (config: Config, log: Log, db: ControlDb) => {
+  const prefix = config.PLINTH_REDIS_PREFIX;
+  const redis = openRequestRedis(config.REDIS_URL, log);
+  const producer = createProducer(redis, prefix);
+  const replies = openReplies(openWorkerRedis(config.REDIS_URL, log), prefix);
+  const queueIsUp = (): boolean => redis.status === 'ready';
+  const jobs = createJobs({ db, producer, replies, outcomes: outcomesIn(redis, prefix), queueIsUp });
+  return {
+    redis,
+    jobs,
+    close: async () => {
+      await replies.close();
+      await producer.close();
+      redis.disconnect();
+    },
+  };
+};
+
+const ownAddress = (config: Config): string =>
+  config.PLINTH_BASE_URL?.replace(/\/+$/, '') ??
+  `http://${config.HOST === '127.0.0.1' ? 'localhost' : config.HOST}:${config.PORT}`;
+
+const prepareDatabase = (config: Config, log: Log): Promise<void> =>
+  config.PLINTH_MIGRATE === 'on'
+    ? migrate(config.DATABASE_URL, controlMigrations)
+    : waitForSchema(config.DATABASE_URL, controlMigrations, log);
+
+/** Starts the API: migrates, connects, listens. */
+export const startApi = async (config: Config, log: Log): Promise<Api> => {
+  await prepareDatabase(config, log);
+  const platform: Platform = await openPlatform(config, log);
+  const queues = openQueues(config, log, platform.db);
+  const rateLimiter = rateLimiterFor(config, queues.redis);
+  let accepting = true;
+  const deps: Deps = {
+    config,
+    log,
+    db: platform.db,
+    jobs: queues.jobs,
+    projects: platform.projects,
+    mail: createPlatformMail(platform.sealer, ownAddress(config)),
+    rateLimiter,
+    health: healthOf(platform.db, queues.redis, () => accepting),
+  };
+  const respond = createApp({ endpoints, deps, pages: [docsPages()] }).callback();
+  const { server, port } = await listen((req, res) => void respond(req, res), config, log);
+  return {
+    port,
+    server,
+    stop: async () => {
+      accepting = false;
+      server.closeIdleConnections();
+      await new Promise<void>((resolve) => void server.close(() => resolve()));
+      rateLimiter.close();
+      await queues.close();
+      await platform.close();
+    },
+  };
+};

@@ -1,0 +1,132 @@
+import { Router } from '@koa/router';
+import Koa, { type Context, type Middleware } from 'koa';
+import { withLogContext } from '#lib/context.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import type { Deps } from './deps.ts';
+import type { Endpoint } from './endpoint.ts';
+import { answerErrors } from './errors.ts';
+import { handle } from './handle.ts';
+import { noteRequest } from './metrics.ts';
+
+const longestUrl = 128 * 1024;
+
+const requestId: Middleware = (ctx, next) => {
+  const given = ctx.get('x-request-id');
+  const id = /^[\w-]{1,64}$/.test(given) ? given : newId();
+  ctx.state['requestId'] = id;
+  ctx.set('X-Request-Id', id);
+  return withLogContext({ requestId: id }, next);
+};
+
+const logRequests =
+  ({ log }: Deps): Middleware =>
+  async (ctx, next) => {
+    const began = performance.now();
+    await next();
+    const ms = performance.now() - began;
+    const route: unknown = ctx['_matchedRoute'];
+    noteRequest(typeof route === 'string' ? `${ctx.method} ${route}` : 'other', ctx.status, ms / 1000);
+    log.info({ method: ctx.method, path: ctx.path, status: ctx.status, ms: Math.round(ms * 10) / 10 }, 'request');
+  };
+
+const limitUrl: Middleware = (ctx, next) => {
+  if (ctx.url.length > longestUrl)
+    throw new ServiceError('uri_too_long', `The URL is longer than ${longestUrl} bytes.`);
+  return next();
+};
+
+const refuseWhileStopping =
+  ({ health }: Deps): Middleware =>
+  (ctx, next) => {
+    if (!health.accepting()) ctx.set('Connection', 'close');
+    return next();
+  };
+
+// Key-authenticated calls come from browsers of any origin; cookies are never involved there.
+const corsHeaders =
+  'Authorization, Content-Type, apikey, x-api-key, Prefer, Idempotency-Key, X-Request-Id, x-client-info';
+const exposed =
+  'Location, Preference-Applied, Idempotent-Replayed, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range';
+
+const preflight = (ctx: Context): void => {
+  ctx.set('Access-Control-Allow-Methods', 'GET, HEAD, POST, PUT, PATCH, DELETE');
+  ctx.set('Access-Control-Allow-Headers', corsHeaders);
+  ctx.set('Access-Control-Max-Age', '86400');
+  ctx.status = 204;
+};
+
+const cors =
+  (isOpen: (path: string) => boolean): Middleware =>
+  (ctx, next) => {
+    if (ctx.get('origin') === '' || !isOpen(ctx.path)) return next();
+    ctx.set('Access-Control-Allow-Origin', '*');
+    ctx.set('Access-Control-Expose-Headers', exposed);
+    if (ctx.method !== 'OPTIONS' || ctx.get('access-control-request-method') === '') return next();
+    preflight(ctx);
+    return Promise.resolve();
+  };
+
+const koaPath = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1');
+
+const routerOf = (endpoints: readonly Endpoint[], deps: Deps): Router => {
+  const router = new Router();
+  for (const endpoint of endpoints) {
+    router[endpoint.method](koaPath(endpoint.path), (ctx: Context) => handle(endpoint, ctx, deps));
+  }
+  return router;
+};
+
+/** What no route took: an unknown path, or a known one with another method. */
+const unrouted =
+  (router: Router): Middleware =>
+  async (ctx, next) => {
+    await next();
+    if (ctx['_matchedRoute'] !== undefined || ctx.status !== 404 || ctx.body) return;
+    const allowed = router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods);
+    if (allowed.length === 0)
+      throw new ServiceError('not_found', 'There is nothing at this path.', { hint: 'See /docs.' });
+    const allow = [...new Set(allowed), 'OPTIONS'].join(', ');
+    if (ctx.method === 'OPTIONS') {
+      ctx.status = 204;
+      ctx.set('Allow', allow);
+      return;
+    }
+    throw new ServiceError('method_not_allowed', `${ctx.method} is not possible here.`, { headers: { Allow: allow } });
+  };
+
+/** @throws {Error} when two endpoints share a route or one declares no access: the process must not start */
+export const checkEndpoints = (endpoints: readonly Endpoint[]): void => {
+  const seen = new Set<string>();
+  for (const { method, path, access } of endpoints) {
+    const route = `${method.toUpperCase()} ${path}`;
+    if ((access as { kind?: unknown } | undefined)?.kind === undefined) throw new Error(`${route} declares no access`);
+    if (seen.has(route)) throw new Error(`${route} is defined twice`);
+    seen.add(route);
+  }
+};
+
+export interface AppOptions {
+  readonly endpoints: readonly Endpoint[];
+  readonly deps: Deps;
+  /** Pages and files that are not part of the API: the documentation. */
+  readonly pages?: readonly Middleware[];
+}
+
+/** The whole HTTP application; listens nowhere. */
+export const createApp = ({ endpoints, deps, pages = [] }: AppOptions): Koa => {
+  checkEndpoints(endpoints);
+  const app = new Koa({ proxy: deps.config.PLINTH_TRUST_PROXY === 'on' });
+  const router = routerOf(endpoints, deps);
+  const withKeys = routerOf(
+    endpoints.filter((endpoint) => endpoint.access.kind === 'key'),
+    deps,
+  );
+  const takesKeys = (path: string): boolean => withKeys.match(path, 'GET').path.length > 0;
+  app.use(requestId).use(logRequests(deps)).use(answerErrors(deps.log)).use(limitUrl).use(refuseWhileStopping(deps));
+  app.use(cors(takesKeys));
+  for (const page of pages) app.use(page);
+  app.use(unrouted(router)).use(router.routes());
+  app.on('error', (error: unknown) => deps.log.debug({ err: error }, 'a connection failed'));
+  return app;
+};

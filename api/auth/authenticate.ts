@@ -1,0 +1,174 @@
+import { timingSafeEqual } from 'node:crypto';
+import type { Context } from 'koa';
+import type { User } from '#domain/accounts/store.ts';
+import type { ApiKey } from '#domain/projects/api-keys.ts';
+import { type Project, projectColumns } from '#domain/projects/store.ts';
+import { type Role, atLeast } from '#domain/teams/roles.ts';
+import { organizationFor } from '#domain/teams/store.ts';
+import { maybeOne } from '#lib/control-db.ts';
+import { addLogContext } from '#lib/context.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import { hashToken } from '#lib/ids.ts';
+import type { Access, KeyKind } from '../access.ts';
+import type { KeyCall, OrganizationCall, ProjectCall, SignInCall } from '../call.ts';
+import type { Deps } from '../deps.ts';
+import { apiKeyOf, bearerOf, unauthenticated } from './credentials.ts';
+
+/** Who calls, as far as the endpoint's access asks for it. */
+export type AnyCaller = Partial<SignInCall> & Partial<ProjectCall> & Partial<OrganizationCall> & Partial<KeyCall>;
+
+const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+
+const userColumns = `s.id as sign_in_id, u.id as user_id, u.email, u.full_name, u.avatar_url, u.created_at as user_created_at`;
+const validToken = `sign_in_tokens t join sign_ins s on s.id = t.sign_in_id join users u on u.id = s.user_id`;
+const isValid = `t.hash = $1 and t.kind = 'access' and t.expires_at > now() and s.ended_at is null`;
+
+interface UserRow {
+  readonly sign_in_id: string;
+  readonly user_id: string;
+  readonly email: string;
+  readonly full_name: string | null;
+  readonly avatar_url: string | null;
+  readonly user_created_at: Date;
+}
+
+const signInOf = (row: UserRow): SignInCall => {
+  const user: User = {
+    id: row.user_id,
+    email: row.email,
+    full_name: row.full_name,
+    avatar_url: row.avatar_url,
+    created_at: row.user_created_at,
+  };
+  return { user, signInId: row.sign_in_id };
+};
+
+const tokenHash = (ctx: Context): Buffer => {
+  const token = bearerOf(ctx);
+  if (token === undefined) {
+    throw unauthenticated('This call needs an access token (Authorization: Bearer).', ctx.get('authorization') !== '');
+  }
+  return hashToken(token);
+};
+
+const invalidToken = (): ServiceError => unauthenticated('The access token is not valid or has expired.', true);
+
+const requireRole = (role: Role, least: Role): void => {
+  if (!atLeast(role, least)) throw new ServiceError('forbidden', `This needs the role ${least}; yours is ${role}.`);
+};
+
+const authenticateUser = async (ctx: Context, { db }: Deps): Promise<SignInCall> => {
+  const row = await maybeOne(
+    db.query<UserRow>(`select ${userColumns} from ${validToken} where ${isValid}`, [tokenHash(ctx)], 'sign-in'),
+  );
+  if (row === undefined) throw invalidToken();
+  return signInOf(row);
+};
+
+/** The caller, the project and the caller's role in it: one round trip. */
+const authenticateMember = async (ctx: Context, { db }: Deps, projectId: string, least: Role): Promise<ProjectCall> => {
+  const row = await maybeOne(
+    db.query<UserRow & Project & { role: Role | null }>(
+      `select ${userColumns}, m.role, ${projectColumns} from ${validToken}
+       left join projects p on p.id = $2 and p.deleted_at is null
+       left join members m on m.org_id = p.org_id and m.user_id = u.id
+       where ${isValid}`,
+      [tokenHash(ctx), uuid.test(projectId) ? projectId : null],
+      'project-member',
+    ),
+  );
+  if (row === undefined) throw invalidToken();
+  const {
+    role,
+    sign_in_id: _s,
+    user_id: _u,
+    email: _e,
+    full_name: _f,
+    avatar_url: _a,
+    user_created_at: _c,
+    ...project
+  } = row;
+  if (role === null) throw notFound('project');
+  addLogContext({ projectId: project.id });
+  requireRole(role, least);
+  return { ...signInOf(row), project, role };
+};
+
+const authenticateInOrganization = async (ctx: Context, deps: Deps, least: Role): Promise<OrganizationCall> => {
+  const signIn = await authenticateUser(ctx, deps);
+  const wanted = ctx.get('x-org-id') || undefined;
+  const found = await organizationFor(deps.db, signIn.user.id, wanted);
+  if (found === undefined) throw notFound('organization');
+  const { role, ...organization } = found;
+  requireRole(role, least);
+  return { ...signIn, organization, role };
+};
+
+type KeyRow = Project & { key_id: string; key_name: string; kind: KeyKind; prefix: string; last_four: string } & {
+  key_expires_at: Date | null;
+  key_created_at: Date;
+};
+
+const authenticateKey = async (ctx: Context, { db }: Deps, kinds: readonly KeyKind[]): Promise<KeyCall> => {
+  const row = await maybeOne(
+    db.query<KeyRow>(
+      `select k.id as key_id, k.name as key_name, k.kind, k.prefix, k.last_four, k.expires_at as key_expires_at,
+         k.created_at as key_created_at, ${projectColumns}
+       from api_keys k join projects p on p.id = k.project_id
+       where k.hash = $1 and (k.expires_at is null or k.expires_at > now()) and p.deleted_at is null`,
+      [hashToken(apiKeyOf(ctx))],
+      'api-key',
+    ),
+  );
+  if (row === undefined) throw unauthenticated('The API key is not valid or has expired.', true);
+  const { key_id, key_name, kind, prefix, last_four, key_expires_at, key_created_at, ...project } = row;
+  const key: ApiKey = {
+    id: key_id,
+    project_id: project.id,
+    name: key_name,
+    kind,
+    prefix,
+    last_four,
+    expires_at: key_expires_at,
+    created_at: key_created_at,
+  };
+  addLogContext({ projectId: project.id });
+  if (!kinds.includes(kind)) throw new ServiceError('forbidden', `A ${kind} key may not do this.`);
+  return { project, key };
+};
+
+/** Compares in constant time; false when operators have no token. */
+export const isOpsToken = (given: string | undefined, token: string | undefined): boolean =>
+  given !== undefined && token !== undefined && timingSafeEqual(hashToken(given), hashToken(token));
+
+const authenticateOperator = (ctx: Context, { config }: Deps): AnyCaller => {
+  const given = bearerOf(ctx);
+  if (isOpsToken(given, config.PLINTH_OPS_TOKEN)) return {};
+  throw unauthenticated('This call needs the operators’ token (Authorization: Bearer).', given !== undefined);
+};
+
+/**
+ * Finds out who calls and whether they may.
+ * @throws {ServiceError} `unauthenticated`, `forbidden` (role), `not_found` (not a member)
+ */
+export const authenticate = async (
+  access: Access,
+  ctx: Context,
+  deps: Deps,
+  params: Readonly<Record<string, string>>,
+): Promise<AnyCaller> => {
+  switch (access.kind) {
+    case 'everyone':
+      return {};
+    case 'signed-in':
+      return authenticateUser(ctx, deps);
+    case 'project':
+      return authenticateMember(ctx, deps, params['project_id'] ?? '', access.role);
+    case 'organization':
+      return authenticateInOrganization(ctx, deps, access.role);
+    case 'key':
+      return authenticateKey(ctx, deps, access.keys);
+    case 'operator':
+      return authenticateOperator(ctx, deps);
+  }
+};

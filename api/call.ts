@@ -1,0 +1,63 @@
+import type { Deps } from './deps.ts';
+import type { Access, Everyone, InOrganization, InProject, Operator, SignedIn, WithKey } from './access.ts';
+import type { Actor } from '#domain/audit/actor.ts';
+import type { User } from '#domain/accounts/store.ts';
+import type { ApiKey } from '#domain/projects/api-keys.ts';
+import type { Project } from '#domain/projects/store.ts';
+import type { Organization } from '#domain/teams/store.ts';
+import type { Role } from '#domain/teams/roles.ts';
+import type { Queryable } from '#lib/control-db.ts';
+
+/** What every handler knows about the request beyond its input. */
+export interface BaseCall {
+  readonly deps: Deps;
+  /** Reads outside a transaction; in an endpoint that changes something, the transaction of the whole call. */
+  readonly db: Queryable;
+  readonly requestId: string;
+  readonly ip: string;
+  readonly userAgent: string | undefined;
+  /** The text after `Authorization: Bearer`, unchecked. */
+  readonly bearer: string | undefined;
+  /** Scheme and host as clients see them, without a slash at the end. */
+  readonly baseUrl: string;
+  readonly actor: Actor;
+  readonly setHeader: (name: string, value: string) => void;
+  /** Runs after the transaction is committed, before the answer goes out. */
+  readonly afterCommit: (work: () => Promise<void>) => void;
+}
+
+/** A valid sign-in of a user. */
+export interface SignInCall {
+  readonly user: User;
+  readonly signInId: string;
+}
+
+export interface ProjectCall extends SignInCall {
+  readonly project: Project;
+  readonly role: Role;
+}
+
+export interface OrganizationCall extends SignInCall {
+  readonly organization: Organization;
+  readonly role: Role;
+}
+
+export interface KeyCall {
+  readonly project: Project;
+  readonly key: ApiKey;
+}
+
+/** What the access of an endpoint promises its handler. */
+export type Caller<A extends Access> = A extends InProject
+  ? ProjectCall
+  : A extends InOrganization
+    ? OrganizationCall
+    : A extends SignedIn
+      ? SignInCall
+      : A extends WithKey
+        ? KeyCall
+        : A extends Everyone | Operator
+          ? unknown
+          : never;
+
+export type Call<A extends Access> = BaseCall & Caller<A>;

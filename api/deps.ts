@@ -1,0 +1,26 @@
+import type { Jobs } from '#domain/jobs/jobs.ts';
+import type { Projects } from '#domain/projects/projects.ts';
+import type { PlatformMail } from '#domain/mail/platform-mail.ts';
+import type { Config } from '#lib/config.ts';
+import type { ControlDb } from '#lib/control-db.ts';
+import type { Log } from '#lib/log.ts';
+import type { RateLimiter } from './rate-limit.ts';
+
+/** What endpoints work with; made once in `server.ts` (or by a test) and handed to every call. */
+export interface Deps {
+  readonly config: Config;
+  readonly log: Log;
+  readonly db: ControlDb;
+  readonly jobs: Jobs;
+  readonly projects: Projects;
+  readonly mail: PlatformMail;
+  readonly rateLimiter: RateLimiter;
+  readonly health: Health;
+}
+
+export interface Health {
+  /** Each dependency by name, true when it answers. */
+  readonly check: () => Promise<Record<string, boolean>>;
+  /** False once the process begins to stop. */
+  readonly accepting: () => boolean;
+}

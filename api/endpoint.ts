@@ -1,0 +1,189 @@
+import type { z } from 'zod';
+import type { JobRequest } from '#domain/jobs/jobs.ts';
+import type { JobOutcome } from '#queues/define.ts';
+import type { Access } from './access.ts';
+import type { BaseCall, Call } from './call.ts';
+import type { RateClass } from './rate-limit.ts';
+
+export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
+export type BodyLimit = 'json' | 'function';
+
+/** An answer that is not built from the response schema: text that is passed through, or a page. */
+export class RawReply {
+  readonly body: string | Buffer;
+  readonly type: string;
+  readonly status: number;
+
+  constructor(body: string | Buffer, type = 'application/json; charset=utf-8', status = 200) {
+    this.body = body;
+    this.type = type;
+    this.status = status;
+  }
+}
+
+export interface Input<P, Q, B> {
+  readonly params: P;
+  readonly query: Q;
+  readonly body: B;
+  /** The body as it came, when there was one. */
+  readonly bodyText: string;
+}
+
+interface Common<A extends Access, P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
+  readonly method: Method;
+  /** As the interface document writes it: `/projects/{project_id}/functions/{id}`. */
+  readonly path: string;
+  /** The area, which groups the API page. */
+  readonly area: string;
+  readonly summary: string;
+  readonly access: A;
+  /** Left out: by access. */
+  readonly rate?: RateClass;
+  readonly bodyLimit?: BodyLimit;
+  readonly params?: P;
+  readonly query?: Q;
+  readonly body?: B;
+  /** Left out: 204 for DELETE, 200 otherwise. */
+  readonly status?: number;
+}
+
+/** An endpoint that answers by itself. */
+interface Direct<
+  A extends Access,
+  P extends z.ZodType,
+  Q extends z.ZodType,
+  B extends z.ZodType,
+  R extends z.ZodType,
+  Prepared,
+> extends Common<A, P, Q, B> {
+  /** Left out: an empty answer. */
+  readonly response?: R;
+  /** Slow work on the input (hashing, compiling), done before the transaction begins. */
+  readonly prepare?: (input: Input<z.output<P>, z.output<Q>, z.output<B>>, call: Call<A>) => Promise<Prepared>;
+  /** Names the audit entry where the row operation alone does not say what happened, e.g. `project.delete`. */
+  readonly auditAction?: string;
+  /** `none`: nothing is changed, or the handler keeps its own order. Left out: a transaction around all but GET. */
+  readonly transaction?: 'none';
+  readonly handle: (
+    input: Input<z.output<P>, z.output<Q>, z.output<B>> & { readonly prepared: Prepared },
+    call: Call<A>,
+  ) => Promise<z.output<R> | RawReply>;
+}
+
+/** An endpoint that runs a job: `Prefer`, waiting, 202 and replays are done for it. */
+interface WithJob<
+  A extends Access,
+  P extends z.ZodType,
+  Q extends z.ZodType,
+  B extends z.ZodType,
+  R extends z.ZodType,
+> extends Common<A, P, Q, B> {
+  readonly response: R;
+  readonly request: (input: Input<z.output<P>, z.output<Q>, z.output<B>>, call: Call<A>) => Promise<JobRequest>;
+  /**
+   * Turns the end of the job into the answer.
+   * @param done.replayed another request began the job: show no secret, change nothing
+   */
+  readonly answer: (done: JobEnd, call: Call<A>) => Promise<z.output<R> | RawReply>;
+}
+
+export interface JobEnd {
+  readonly jobId: string;
+  readonly projectId: string;
+  readonly outcome: JobOutcome;
+  readonly replayed: boolean;
+}
+
+/** An endpoint with its types erased: what the router, the OpenAPI page and the tests read. */
+export interface Endpoint {
+  readonly method: Method;
+  readonly path: string;
+  readonly area: string;
+  readonly summary: string;
+  readonly access: Access;
+  readonly rate: RateClass;
+  readonly bodyLimit: BodyLimit;
+  readonly params: z.ZodType | undefined;
+  readonly query: z.ZodType | undefined;
+  readonly body: z.ZodType | undefined;
+  readonly status: number;
+  readonly response: z.ZodType | undefined;
+  readonly auditAction: string | undefined;
+  readonly work: DirectWork | JobWork;
+}
+
+type AnyInput = Input<never, never, never>;
+
+export interface DirectWork {
+  readonly kind: 'direct';
+  readonly transaction: boolean;
+  readonly prepare: (input: AnyInput, call: BaseCall) => Promise<unknown>;
+  readonly handle: (input: AnyInput & { prepared: unknown }, call: BaseCall) => Promise<unknown>;
+}
+
+export interface JobWork {
+  readonly kind: 'job';
+  readonly request: (input: AnyInput, call: BaseCall) => Promise<JobRequest>;
+  readonly answer: (done: JobEnd, call: BaseCall) => Promise<unknown>;
+}
+
+const rateOf = (access: Access): RateClass =>
+  access.kind === 'project' || access.kind === 'organization' || access.kind === 'signed-in' ? 'dashboard' : 'none';
+
+const common = (
+  d: Common<Access, z.ZodType, z.ZodType, z.ZodType>,
+): Omit<Endpoint, 'response' | 'auditAction' | 'work'> => ({
+  method: d.method,
+  path: d.path,
+  area: d.area,
+  summary: d.summary,
+  access: d.access,
+  rate: d.rate ?? rateOf(d.access),
+  bodyLimit: d.bodyLimit ?? 'json',
+  params: d.params,
+  query: d.query,
+  body: d.body,
+  status: d.status ?? (d.method === 'delete' ? 204 : 200),
+});
+
+/** Defines an endpoint: its route, validation, access, rate class and OpenAPI entry all come from this one object. */
+export const endpoint = <
+  A extends Access,
+  P extends z.ZodType = z.ZodUnknown,
+  Q extends z.ZodType = z.ZodUnknown,
+  B extends z.ZodType = z.ZodUnknown,
+  R extends z.ZodType = z.ZodVoid,
+  Prepared = undefined,
+>(
+  d: Direct<A, P, Q, B, R, Prepared>,
+): Endpoint => ({
+  ...common(d),
+  response: d.response,
+  auditAction: d.auditAction,
+  work: {
+    kind: 'direct',
+    transaction: d.method !== 'get' && d.transaction !== 'none',
+    prepare: (d.prepare ?? (() => Promise.resolve(undefined))) as DirectWork['prepare'],
+    handle: d.handle as unknown as DirectWork['handle'],
+  },
+});
+
+/** Defines an endpoint whose work is a job. */
+export const jobEndpoint = <
+  A extends Access,
+  P extends z.ZodType = z.ZodUnknown,
+  Q extends z.ZodType = z.ZodUnknown,
+  B extends z.ZodType = z.ZodUnknown,
+  R extends z.ZodType = z.ZodUnknown,
+>(
+  d: WithJob<A, P, Q, B, R>,
+): Endpoint => ({
+  ...common(d),
+  response: d.response,
+  auditAction: undefined,
+  work: {
+    kind: 'job',
+    request: d.request as unknown as JobWork['request'],
+    answer: d.answer as unknown as JobWork['answer'],
+  },
+});

@@ -1,0 +1,48 @@
+import type { Context, Middleware } from 'koa';
+import { type ErrorCode, ServiceError, toServiceError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+
+/** What a unique index that refuses a row means to the caller; the index decides, so that of 50 at once one wins. */
+const constraintErrors: Readonly<Record<string, { code: ErrorCode; message: string }>> = {
+  users_email_key: { code: 'email_taken', message: 'There is an account with this e-mail address already.' },
+  projects_org_slug_key: { code: 'slug_taken', message: 'The organization has a project with this slug already.' },
+  functions_project_slug_key: { code: 'slug_taken', message: 'The project has a function with this name already.' },
+  members_org_email_key: { code: 'already_member', message: 'This address is a member or invited already.' },
+  members_org_user_key: { code: 'already_member', message: 'You are a member of this organization already.' },
+};
+
+const known = (error: unknown): ServiceError => {
+  const constraint: unknown = error instanceof Error ? Reflect.get(error, 'constraint') : undefined;
+  const meaning = typeof constraint === 'string' ? constraintErrors[constraint] : undefined;
+  return meaning ? new ServiceError(meaning.code, meaning.message) : toServiceError(error);
+};
+
+/** The one error body: flat, because PostgREST clients read `error.code`. */
+export const errorBody = (error: ServiceError, requestId: string): Record<string, unknown> => ({
+  code: error.code,
+  message: error.message,
+  details: error.details,
+  hint: error.hint,
+  request_id: requestId,
+});
+
+const note = (log: Log, error: ServiceError, thrown: unknown): void => {
+  if (error.code === 'internal') log.error({ err: thrown }, 'a request failed by a fault of ours');
+  else if (error.status >= 500) log.warn({ err: thrown }, 'a request could not be served');
+};
+
+/** Turns whatever is thrown into the answer that the contract names. */
+export const answerErrors =
+  (log: Log): Middleware =>
+  async (ctx: Context, next) => {
+    try {
+      await next();
+    } catch (thrown) {
+      const error = known(thrown);
+      note(log, error, thrown);
+      ctx.status = error.status;
+      ctx.set(error.headers);
+      ctx.type = 'application/json; charset=utf-8';
+      ctx.body = JSON.stringify(errorBody(error, String(ctx.state['requestId'])));
+    }
+  };

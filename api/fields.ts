@@ -1,0 +1,41 @@
+import { z } from 'zod';
+
+/** Text as people write it: well-formed Unicode without NUL (PostgreSQL cannot hold it). Lengths in UTF-16 units. */
+export const text = (most: number, least = 0) =>
+  z
+    .string()
+    .min(least)
+    .max(most)
+    .refine((value) => value.isWellFormed(), { error: 'must be well-formed Unicode' })
+    .refine((value) => !value.includes('\0'), { error: 'must not contain NUL' });
+
+export const name = text(100, 1).refine((value) => value.trim() !== '', { error: 'must not be blank' });
+
+/** An e-mail address; line breaks and the like never pass, so it is safe in mail headers. */
+export const email = z
+  .string()
+  .max(254)
+  .trim()
+  .pipe(z.email({ error: 'must be an e-mail address' }));
+
+export const id = z.uuid({ error: 'must be a UUID' });
+
+export const role = z.enum(['viewer', 'developer', 'admin', 'owner']);
+
+export const plan = z.enum(['free', 'pro', 'enterprise']);
+
+/** A point in time: ISO 8601 UTC with milliseconds outside, a Date inside. */
+export const instant = z.codec(z.iso.datetime(), z.date(), {
+  decode: (value) => new Date(value),
+  encode: (value) => value.toISOString(),
+});
+
+const pageNumber = (fallback: number, least: number, most: number) =>
+  z.coerce.number({ error: 'must be a whole number' }).int().min(least).max(most).default(fallback);
+
+/** `limit` and `offset` of a list; out of range is an error, never clamped. */
+export const page = z.object({ limit: pageNumber(50, 1, 200), offset: pageNumber(0, 0, 1_000_000) });
+
+/** Marks a field that is shown once: a replay of the same request leaves it out. */
+export const shownOnce = <T extends z.ZodType>(schema: T): z.ZodOptional<T> =>
+  schema.optional().meta({ shownOnce: true });

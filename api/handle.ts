@@ -1,0 +1,111 @@
+import type { Context } from 'koa';
+import type { Config } from '#lib/config.ts';
+import { ServiceError } from '#lib/errors.ts';
+import type { Actor } from '#domain/audit/actor.ts';
+import { type AnyCaller, authenticate } from './auth/authenticate.ts';
+import { bearerOf } from './auth/credentials.ts';
+import { type BodyRules, type JsonBody, readJsonBody } from './body.ts';
+import type { BaseCall } from './call.ts';
+import type { Deps } from './deps.ts';
+import type { BodyLimit, Endpoint, Input } from './endpoint.ts';
+import { idempotencyKeyOf } from './idempotency.ts';
+import { parsePrefer } from './prefer.ts';
+import type { RateClass, RateVerdict } from './rate-limit.ts';
+import type { Reply } from './reply.ts';
+import { runDirect, runJob } from './run.ts';
+import { checkBody, checkParams, checkQuery } from './validate.ts';
+
+const bodyLimits = {
+  json: 'PLINTH_BODY_LIMIT_JSON',
+  function: 'PLINTH_BODY_LIMIT_FUNCTION',
+} as const satisfies Record<BodyLimit, keyof Config>;
+
+const noBody: JsonBody = { text: '', value: undefined };
+
+const bodyOf = (endpoint: Endpoint, ctx: Context, config: Config): Promise<JsonBody> => {
+  if (endpoint.body === undefined || endpoint.method === 'get') return Promise.resolve(noBody);
+  const setting = bodyLimits[endpoint.bodyLimit];
+  const rules: BodyRules = { limit: config[setting], setting, timeoutMs: config.PLINTH_BODY_TIMEOUT_MS };
+  return readJsonBody(ctx, rules);
+};
+
+/** Scheme and host as the client sees them. */
+const baseUrlOf = (ctx: Context, config: Config): string =>
+  config.PLINTH_BASE_URL?.replace(/\/+$/, '') ?? `${ctx.protocol}://${ctx.host}`;
+
+const actorOf = (caller: AnyCaller, ctx: Context): Actor => ({
+  ...(caller.user ? { type: 'user', id: caller.user.id, email: caller.user.email } : { type: 'system' }),
+  ip: ctx.ip,
+  user_agent: ctx.get('user-agent').slice(0, 300),
+  request_id: String(ctx.state['requestId']),
+});
+
+type Hooks = (() => Promise<void>)[];
+
+const callOf = (ctx: Context, deps: Deps, caller: AnyCaller, hooks: Hooks): BaseCall & AnyCaller => ({
+  ...caller,
+  deps,
+  db: deps.db,
+  requestId: String(ctx.state['requestId']),
+  ip: ctx.ip,
+  userAgent: ctx.get('user-agent').slice(0, 300) || undefined,
+  bearer: bearerOf(ctx),
+  baseUrl: baseUrlOf(ctx, deps.config),
+  actor: actorOf(caller, ctx),
+  setHeader: (name, value) => ctx.set(name, value),
+  afterCommit: (work) => hooks.push(work),
+});
+
+const noteRate = (ctx: Context, rateClass: RateClass, verdict: RateVerdict): void => {
+  ctx.set('RateLimit-Policy', `"${rateClass}";q=${verdict.limit};w=${verdict.windowSeconds}`);
+  ctx.set('RateLimit', `"${rateClass}";r=${verdict.remaining};t=${verdict.resetSeconds}`);
+};
+
+/** @throws {ServiceError} `rate_limited` */
+const takeRate = (endpoint: Endpoint, ctx: Context, deps: Deps, subject: string): void => {
+  if (endpoint.rate === 'none' || deps.config.PLINTH_RATE_LIMITS === 'off') return;
+  const verdict = deps.rateLimiter.take(endpoint.rate, subject);
+  noteRate(ctx, endpoint.rate, verdict);
+  if (verdict.allowed) return;
+  throw new ServiceError('rate_limited', 'Too many requests.', {
+    hint: `Try again in ${verdict.resetSeconds} s.`,
+    headers: { 'Retry-After': String(verdict.resetSeconds) },
+  });
+};
+
+const run = (
+  endpoint: Endpoint,
+  ctx: Context,
+  input: Input<never, never, never>,
+  call: BaseCall & AnyCaller,
+): Promise<Reply> => {
+  const key = idempotencyKeyOf(ctx, call, input.bodyText);
+  const { work } = endpoint;
+  return work.kind === 'direct'
+    ? runDirect({ endpoint, work, input, call, key })
+    : runJob({ endpoint, work, input, call, key }, parsePrefer(ctx.get('prefer')));
+};
+
+/**
+ * One request to one endpoint, in this order: rate by address, who calls, rate by caller, path, query, body, work. What
+ * is cheap and refuses strangers comes before what is dear.
+ */
+export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Promise<void> => {
+  const params = (ctx['params'] ?? {}) as Record<string, string>;
+  if (endpoint.access.kind === 'everyone') takeRate(endpoint, ctx, deps, ctx.ip);
+  const caller = await authenticate(endpoint.access, ctx, deps, params);
+  if (endpoint.access.kind !== 'everyone') takeRate(endpoint, ctx, deps, caller.user?.id ?? caller.key?.id ?? ctx.ip);
+  const checked = { params: checkParams(endpoint, params), query: checkQuery(endpoint, ctx.query) };
+  const body = await bodyOf(endpoint, ctx, deps.config);
+  const input = { ...checked, body: checkBody(endpoint, body.value), bodyText: body.text } as Input<
+    never,
+    never,
+    never
+  >;
+  const hooks: Hooks = [];
+  const reply = await run(endpoint, ctx, input, callOf(ctx, deps, caller, hooks));
+  for (const hook of hooks) await hook();
+  ctx.status = reply.status;
+  if (reply.type !== undefined) ctx.type = reply.type;
+  ctx.body = reply.body;
+};

@@ -1,0 +1,41 @@
+import { createHash } from 'node:crypto';
+import type { Context } from 'koa';
+import type { IdempotencyKey } from '#domain/idempotency/store.ts';
+import { ServiceError } from '#lib/errors.ts';
+import type { AnyCaller } from './auth/authenticate.ts';
+
+/**
+ * The request's `Idempotency-Key` within its project or user; undefined where there is none, and for strangers.
+ * @throws {ServiceError} `validation_failed` when it is not 1 to 255 printable characters
+ */
+export const idempotencyKeyOf = (ctx: Context, caller: AnyCaller, bodyText: string): IdempotencyKey | undefined => {
+  const key = ctx.get('idempotency-key');
+  const owner = caller.project?.id ?? caller.user?.id;
+  if (ctx.method !== 'POST' || key === '' || owner === undefined) return undefined;
+  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+    const message = 'must be 1 to 255 printable ASCII characters';
+    throw new ServiceError('validation_failed', 'The Idempotency-Key is not usable.', {
+      details: [{ path: 'Idempotency-Key', message }],
+    });
+  }
+  const fingerprint = createHash('sha256').update(`${ctx.method} ${ctx.path}\n`).update(bodyText).digest();
+  return { scope: owner, key, fingerprint };
+};
+
+const inFlight = new Map<string, Promise<unknown>>();
+
+/**
+ * Requests with the same key go one after the other within this process, so that they do not each hold a database
+ * connection while they wait; between processes the database makes them wait.
+ */
+export const oneAtATime = async <T>({ scope, key }: IdempotencyKey, work: () => Promise<T>): Promise<T> => {
+  const name = `${scope} ${key}`;
+  const before = inFlight.get(name) ?? Promise.resolve();
+  const mine = before.catch(() => undefined).then(work);
+  inFlight.set(name, mine);
+  try {
+    return await mine;
+  } finally {
+    if (inFlight.get(name) === mine) inFlight.delete(name);
+  }
+};

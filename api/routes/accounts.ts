@@ -1,0 +1,125 @@
+import { z } from 'zod';
+import { forgotPassword, logIn, resetPassword, signUp, type SignedInUser } from '#domain/accounts/accounts.ts';
+import { hashPassword } from '#domain/accounts/passwords.ts';
+import { accessTokenSeconds, endSignIn, refresh } from '#domain/accounts/sign-ins.ts';
+import { everyone, signedIn } from '../access.ts';
+import type { BaseCall } from '../call.ts';
+import { type Endpoint, endpoint } from '../endpoint.ts';
+import { email, id, instant, name, text } from '../fields.ts';
+
+const area = 'accounts';
+
+const user = z.object({ id, email: z.string(), full_name: z.string().nullable(), created_at: instant });
+
+const session = z.object({
+  access_token: z.string(),
+  token_type: z.literal('Bearer'),
+  expires_in: z.int().describe('Seconds.'),
+  refresh_token: z.string(),
+  user,
+});
+
+const password = text(128, 8).describe('8 to 128 characters.');
+
+const sessionOf = ({ user: who, tokens }: SignedInUser): z.output<typeof session> => ({
+  ...tokens,
+  token_type: 'Bearer',
+  expires_in: accessTokenSeconds,
+  user: who,
+});
+
+const originOf = ({ ip, userAgent }: BaseCall) => ({ ip, userAgent });
+
+/** Sign-up, login and what belongs to them (contract, section 2). */
+export const accountEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'post',
+    path: '/auth/signup',
+    area,
+    summary: 'Make an account, with an organization of its own, and sign in',
+    access: everyone,
+    rate: 'sign-in',
+    transaction: 'none',
+    body: z.strictObject({ email, password, full_name: name.nullish() }),
+    status: 201,
+    response: session,
+    handle: async ({ body }, call) =>
+      sessionOf(
+        await signUp(
+          call.deps.db,
+          { email: body.email, password: body.password, fullName: body.full_name ?? null },
+          { ...originOf(call), requestId: call.requestId },
+        ),
+      ),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/auth/login',
+    area,
+    summary: 'Sign in',
+    access: everyone,
+    rate: 'sign-in',
+    transaction: 'none',
+    body: z.strictObject({ email: z.string().max(254), password: z.string().max(128) }),
+    response: session,
+    handle: async ({ body }, call) => sessionOf(await logIn(call.db, body, originOf(call))),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/auth/refresh',
+    area,
+    summary: 'Trade a refresh token for new tokens; each works once',
+    access: everyone,
+    rate: 'refresh',
+    transaction: 'none',
+    body: z.strictObject({ refresh_token: z.string().max(200) }),
+    response: session,
+    handle: async ({ body }, { deps }) => sessionOf(await refresh(deps.db, body.refresh_token)),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/auth/logout',
+    area,
+    summary: 'End this sign-in: its access and refresh tokens',
+    access: signedIn,
+    status: 204,
+    handle: (_input, { db, signInId }) => endSignIn(db, signInId),
+  }),
+  endpoint({
+    method: 'get',
+    path: '/auth/me',
+    area,
+    summary: 'The signed-in user',
+    access: signedIn,
+    response: user,
+    handle: (_input, call) => Promise.resolve(call.user),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/auth/forgot',
+    area,
+    summary: 'Send a link to set a new password; answers alike for unknown addresses',
+    access: everyone,
+    rate: 'sign-in',
+    transaction: 'none',
+    body: z.strictObject({ email }),
+    status: 202,
+    response: z.object({ status: z.literal('accepted') }),
+    handle: async ({ body }, { db, deps }) => {
+      await forgotPassword(db, deps.mail, body.email);
+      return { status: 'accepted' as const };
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: '/auth/reset',
+    area,
+    summary: 'Set a new password with the token of a reset link; ends all sign-ins',
+    access: everyone,
+    rate: 'sign-in',
+    body: z.strictObject({ token: z.string().max(200), password }),
+    status: 204,
+    prepare: ({ body }) => hashPassword(body.password),
+    handle: ({ body, prepared }, { db }) => resetPassword(db, body.token, prepared),
+  }),
+];

@@ -1,0 +1,20 @@
+import { z } from 'zod';
+import { operator } from '../access.ts';
+import { type Endpoint, endpoint } from '../endpoint.ts';
+import { id, instant } from '../fields.ts';
+
+const mail = z.object({ id, recipient: z.string(), subject: z.string(), body: z.string(), created_at: instant });
+
+/** What the platform has written to its users. */
+export const mailEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/ops/api/mail',
+    area: 'operators',
+    summary: 'The newest mails of the platform itself: invites and password resets',
+    access: operator,
+    query: z.object({ limit: z.coerce.number().int().min(1).max(200).default(50) }),
+    response: z.object({ mails: z.array(mail) }),
+    handle: async ({ query }, { db, deps }) => ({ mails: await deps.mail.list(db, query.limit) }),
+  }),
+];

@@ -1,0 +1,186 @@
+import { z } from 'zod';
+import { actingAs } from '#domain/audit/actor.ts';
+import { createApiKey } from '#domain/projects/api-keys.ts';
+import { requirePlanChange } from '#domain/projects/plans.ts';
+import {
+  type Project,
+  deleteProjectRow,
+  findProject,
+  insertProject,
+  markProjectDeleted,
+  projectsOf,
+  updateProject,
+} from '#domain/projects/store.ts';
+import { organizationFor } from '#domain/teams/store.ts';
+import { atLeast } from '#domain/teams/roles.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import { projectProvision } from '#queues/project-provision.ts';
+import { inProject, signedIn } from '../access.ts';
+import type { Call } from '../call.ts';
+import type { SignedIn } from '../access.ts';
+import { type Endpoint, endpoint, jobEndpoint } from '../endpoint.ts';
+import { id, instant, name, page, plan, shownOnce } from '../fields.ts';
+import { restUrl } from '../rest-url.ts';
+
+const area = 'projects';
+
+const slug = z.string().regex(/^[a-z][a-z0-9_]{0,30}$/, {
+  error: 'must begin with a letter a-z and go on with at most 30 letters a-z, digits or underscores',
+});
+
+const project = z.object({
+  id,
+  ref: z.string(),
+  name: z.string(),
+  slug: z.string(),
+  org_id: z.string(),
+  plan,
+  status: z.enum(['creating', 'active', 'paused', 'deleting', 'failed']),
+  db_name: z.string(),
+  rest_url: z.string(),
+  created_at: instant,
+});
+
+const created = project.extend({
+  api_key: shownOnce(z.string()).describe('The secret key. It appears here only.'),
+  publishable_key: shownOnce(z.string()).describe('For browsers: bound by row-level security. It appears here only.'),
+});
+
+const projectPath = z.object({ project_id: id });
+
+const shown = (row: Project, call: Pick<Call<SignedIn>, 'deps' | 'baseUrl'>): z.output<typeof project> => ({
+  ...row,
+  rest_url: restUrl(row.ref, call),
+});
+
+const organizationToCreateIn = async (call: Call<SignedIn>, orgId: string | undefined): Promise<string> => {
+  const organization = await organizationFor(call.db, call.user.id, orgId);
+  if (organization === undefined) throw notFound('organization');
+  if (!atLeast(organization.role, 'developer')) {
+    throw new ServiceError('forbidden', `Creating projects needs the role developer; yours is ${organization.role}.`);
+  }
+  return organization.id;
+};
+
+/** `My Blog` → `my_blog`, for callers who leave the slug to us. */
+const slugOf = (text: string): string =>
+  text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '_')
+    .replace(/^[^a-z]+/, '')
+    .slice(0, 31)
+    .replace(/_+$/, '') || 'project';
+
+const createEndpoint = jobEndpoint({
+  method: 'post',
+  path: '/projects',
+  area,
+  summary: 'Make a project with its own database; answers when the database is usable',
+  access: signedIn,
+  body: z.strictObject({
+    name,
+    org_id: z.string().max(16).optional(),
+    slug: slug.optional(),
+    plan: plan.default('free'),
+  }),
+  status: 201,
+  response: created,
+  request: async ({ body }, call) => {
+    if (body.plan !== 'free') requirePlanChange(call.deps.config.PLINTH_PLAN_CHANGES);
+    const orgId = await organizationToCreateIn(call, body.org_id);
+    const draft = call.deps.projects.draft({
+      orgId,
+      name: body.name,
+      slug: body.slug ?? slugOf(body.name),
+      plan: body.plan,
+      createdBy: call.user.id,
+    });
+    return {
+      job: projectProvision,
+      projectId: draft.id,
+      requestId: call.requestId,
+      data: {},
+      actor: actingAs(call.actor),
+      alongside: (tx) => insertProject(tx, draft),
+      undo: (tx) => deleteProjectRow(tx, draft.id),
+    };
+  },
+  answer: async ({ projectId, outcome, replayed }, call) => {
+    if (outcome.status !== 'succeeded') {
+      throw new ServiceError('provision_failed', 'The project’s database could not be made.', {
+        hint: 'Delete the project and try again.',
+        details: { project_id: projectId },
+      });
+    }
+    const row = await findProject(call.deps.db, projectId);
+    if (row === undefined) throw notFound('project');
+    if (replayed) return shown(row, call);
+    const keys = await call.deps.db.transaction(async (tx) => {
+      const secret = await createApiKey(tx, projectId, { name: 'default', kind: 'secret', expiresAt: null });
+      const publishable = await createApiKey(tx, projectId, { name: 'default', kind: 'publishable', expiresAt: null });
+      return { api_key: secret.api_key, publishable_key: publishable.api_key };
+    }, actingAs(call.actor));
+    return { ...shown(row, call), ...keys };
+  },
+});
+
+/** Projects (contract, section 2). */
+export const projectEndpoints: readonly Endpoint[] = [
+  createEndpoint,
+  endpoint({
+    method: 'get',
+    path: '/projects',
+    area,
+    summary: 'The projects of all your organizations, newest first',
+    access: signedIn,
+    query: page.extend({ org_id: z.string().optional() }),
+    response: z.object({ projects: z.array(project), total: z.int() }),
+    handle: async ({ query }, call) => {
+      const { projects, total } = await projectsOf(call.db, call.user.id, { ...query, orgId: query.org_id });
+      return { projects: projects.map((row) => shown(row, call)), total };
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/projects/{project_id}',
+    area,
+    summary: 'A project',
+    access: inProject('viewer'),
+    params: projectPath,
+    response: project,
+    handle: (_input, call) => Promise.resolve(shown(call.project, call)),
+  }),
+  endpoint({
+    method: 'patch',
+    path: '/projects/{project_id}',
+    area,
+    summary: 'Rename a project, or change its plan (owners)',
+    access: inProject('developer'),
+    params: projectPath,
+    body: z.strictObject({ name: name.optional(), plan: plan.optional() }),
+    response: project,
+    handle: async ({ body }, call) => {
+      if (body.plan !== undefined && body.plan !== call.project.plan) {
+        if (call.role !== 'owner')
+          throw new ServiceError('forbidden', `Changing the plan needs the role owner; yours is ${call.role}.`);
+        requirePlanChange(call.deps.config.PLINTH_PLAN_CHANGES);
+      }
+      const row = await updateProject(call.db, call.project.id, body);
+      if (row === undefined) throw notFound('project');
+      return shown(row, call);
+    },
+  }),
+  endpoint({
+    method: 'delete',
+    path: '/projects/{project_id}',
+    area,
+    summary: 'Delete a project; its database is kept for 7 days, then dropped',
+    access: inProject('owner'),
+    params: projectPath,
+    auditAction: 'project.delete',
+    handle: async (_input, { db, deps, project: { id: projectId }, afterCommit }) => {
+      await markProjectDeleted(db, projectId);
+      afterCommit(() => deps.projects.retire(projectId));
+    },
+  }),
+];

@@ -1,0 +1,165 @@
+import { z } from 'zod';
+import { listAuditEntries } from '#domain/audit/store.ts';
+import { insertOrganization, membersOf, organizationsOf, renameOrganization } from '#domain/teams/store.ts';
+import { acceptInvite, changeRole, invite, removeMember, resendInvite } from '#domain/teams/teams.ts';
+import { inOrganization, signedIn } from '../access.ts';
+import { type Endpoint, endpoint } from '../endpoint.ts';
+import { email, id, instant, name, page, role, shownOnce } from '../fields.ts';
+
+const area = 'teams';
+
+const organization = z.object({ org_id: z.string(), org_name: z.string() });
+
+const member = z.object({
+  id,
+  email: z.string(),
+  role,
+  status: z.enum(['pending', 'active']),
+  full_name: z.string().nullable(),
+  avatar_url: z.string().nullable(),
+});
+
+const invited = z.object({
+  id,
+  email: z.string(),
+  role,
+  status: z.literal('pending'),
+  invite_link: shownOnce(z.string()),
+});
+
+const auditEntry = z.object({
+  id,
+  actor: z.object({ type: z.string(), id: z.string().optional(), email: z.string().optional() }),
+  action: z.string(),
+  target_type: z.string(),
+  target_id: z.string(),
+  before: z.unknown(),
+  after: z.unknown(),
+  ip: z.string().nullable(),
+  user_agent: z.string().nullable(),
+  request_id: z.string().nullable(),
+  created_at: instant,
+});
+
+const memberPath = z.object({ id });
+
+const organizationEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/team/orgs',
+    area,
+    summary: 'The organizations you are a member of',
+    access: signedIn,
+    response: z.array(organization.extend({ role, is_own: z.boolean() })),
+    handle: (_input, { db, user }) => organizationsOf(db, user.id),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/team/orgs',
+    area,
+    summary: 'Make an organization; you are its owner',
+    access: signedIn,
+    body: z.strictObject({ org_name: name }),
+    status: 201,
+    response: organization,
+    handle: async ({ body }, { db, user }) => ({
+      org_id: await insertOrganization(db, body.org_name, user),
+      org_name: body.org_name,
+    }),
+  }),
+  endpoint({
+    method: 'patch',
+    path: '/team/orgs/current',
+    area,
+    summary: 'Rename the organization',
+    access: inOrganization('admin'),
+    body: z.strictObject({ org_name: name }),
+    response: organization,
+    handle: async ({ body }, { db, organization: { id: orgId } }) => {
+      await renameOrganization(db, orgId, body.org_name);
+      return { org_id: orgId, org_name: body.org_name };
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/team/audit-log',
+    area,
+    summary: 'Who changed what in the organization, newest first',
+    access: inOrganization('admin'),
+    query: page,
+    response: z.object({ entries: z.array(auditEntry), total: z.int() }),
+    handle: async ({ query }, { db, organization: { id: orgId } }) => {
+      const { entries, total } = await listAuditEntries(db, orgId, query);
+      return { entries: entries.map((entry) => ({ ...entry, actor: entry.actor as { type: string } })), total };
+    },
+  }),
+];
+
+const memberEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/team/members',
+    area,
+    summary: 'The members of the organization, invited ones too',
+    access: inOrganization('viewer'),
+    response: z.array(member),
+    handle: (_input, { db, organization: { id: orgId } }) => membersOf(db, orgId),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/team/invite',
+    area,
+    summary: 'Invite somebody by e-mail; the link works for 7 days, once',
+    access: inOrganization('admin'),
+    body: z.strictObject({ email, role }),
+    status: 201,
+    response: invited,
+    handle: ({ body }, call) => invite(call.db, call.deps.mail, call, body),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/team/invite/{token}/accept',
+    area,
+    summary: 'Accept an invite to your e-mail address',
+    access: signedIn,
+    params: z.object({ token: z.string().max(200) }),
+    response: z.object({ accepted: z.literal(true), org_id: z.string(), role }),
+    handle: async ({ params }, { db, user }) => {
+      const accepted = await acceptInvite(db, user, params.token);
+      return { accepted: true as const, org_id: accepted.org_id, role: accepted.role };
+    },
+  }),
+  endpoint({
+    method: 'patch',
+    path: '/team/members/{id}/role',
+    area,
+    summary: 'Change a member’s role',
+    access: inOrganization('admin'),
+    params: memberPath,
+    body: z.strictObject({ role }),
+    response: member,
+    handle: ({ params, body }, call) => changeRole(call.db, call, params.id, body.role),
+  }),
+  endpoint({
+    method: 'delete',
+    path: '/team/members/{id}',
+    area,
+    summary: 'Remove a member or take back an invite; anyone may leave',
+    access: inOrganization('viewer'),
+    params: memberPath,
+    handle: ({ params }, call) => removeMember(call.db, call, params.id),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/team/members/{id}/resend',
+    area,
+    summary: 'Send an invite again with a new link; the old one dies',
+    access: inOrganization('admin'),
+    params: memberPath,
+    response: invited,
+    handle: ({ params }, call) => resendInvite(call.db, call.deps.mail, call, params.id),
+  }),
+];
+
+/** Organizations, members, invites and the audit log (interface, "Teams"). */
+export const teamEndpoints: readonly Endpoint[] = [...organizationEndpoints, ...memberEndpoints];

@@ -1,0 +1,31 @@
+import type { z } from 'zod';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import type { Endpoint } from './endpoint.ts';
+
+const detailsOf = (error: z.ZodError): { path: string; message: string }[] =>
+  error.issues.map((issue) => ({ path: issue.path.join('.'), message: issue.message }));
+
+const invalid = (where: string, error: z.ZodError): ServiceError =>
+  new ServiceError('validation_failed', `The ${where} is not valid.`, { details: detailsOf(error) });
+
+const check = (schema: z.ZodType | undefined, value: unknown, where: string): unknown => {
+  if (schema === undefined) return value;
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw invalid(where, parsed.error);
+};
+
+/** A path that cannot name anything names nothing: 404. */
+export const checkParams = (endpoint: Endpoint, params: unknown): unknown => {
+  if (endpoint.params === undefined) return params;
+  const parsed = endpoint.params.safeParse(params);
+  if (parsed.success) return parsed.data;
+  throw notFound(endpoint.area.replace(/s$/, ''));
+};
+
+/** @throws {ServiceError} `validation_failed` with `details: [{path, message}]` */
+export const checkQuery = (endpoint: Endpoint, query: unknown): unknown => check(endpoint.query, query, 'query');
+
+/** @throws {ServiceError} `validation_failed` with `details: [{path, message}]` */
+export const checkBody = (endpoint: Endpoint, body: unknown): unknown =>
+  check(endpoint.body, body === undefined ? {} : body, 'body');

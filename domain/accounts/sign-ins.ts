@@ -1,0 +1,109 @@
+import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { hashToken, newId, newToken } from '#lib/ids.ts';
+import type { User } from './store.ts';
+
+/** Seconds. The contract's `expires_in`. */
+export const accessTokenSeconds = 3600;
+const refreshTokenSeconds = 30 * 24 * 3600;
+
+export const accessTokenPrefix = 'plinth_at';
+const refreshTokenPrefix = 'plinth_rt';
+
+export interface Tokens {
+  readonly access_token: string;
+  readonly refresh_token: string;
+}
+
+export interface SignInOrigin {
+  readonly ip: string;
+  readonly userAgent: string | undefined;
+}
+
+const issueTokens = async (db: Queryable, signInId: string): Promise<Tokens> => {
+  const tokens = { access_token: newToken(accessTokenPrefix), refresh_token: newToken(refreshTokenPrefix) };
+  await db.query(
+    `insert into sign_in_tokens (hash, sign_in_id, kind, expires_at) values
+       ($1, $3, 'access', now() + make_interval(secs => $4)),
+       ($2, $3, 'refresh', now() + make_interval(secs => $5))`,
+    [
+      hashToken(tokens.access_token),
+      hashToken(tokens.refresh_token),
+      signInId,
+      accessTokenSeconds,
+      refreshTokenSeconds,
+    ],
+  );
+  return tokens;
+};
+
+/** Begins a sign-in: a family of tokens that ends as one. */
+export const signIn = async (db: Queryable, userId: string, origin: SignInOrigin): Promise<Tokens> => {
+  const id = newId();
+  await db.query('insert into sign_ins (id, user_id, ip, user_agent) values ($1, $2, $3, $4)', [
+    id,
+    userId,
+    origin.ip,
+    origin.userAgent ?? null,
+  ]);
+  return issueTokens(db, id);
+};
+
+/** Ends a sign-in: none of its tokens works any more. */
+export const endSignIn = async (db: Queryable, signInId: string): Promise<void> => {
+  await db.query('update sign_ins set ended_at = now() where id = $1 and ended_at is null', [signInId]);
+};
+
+export const endAllSignIns = async (db: Queryable, userId: string): Promise<void> => {
+  await db.query('update sign_ins set ended_at = now() where user_id = $1 and ended_at is null', [userId]);
+};
+
+interface RefreshRow extends User {
+  readonly sign_in_id: string;
+  readonly used: boolean;
+}
+
+const refused = (): ServiceError =>
+  new ServiceError('unauthenticated', 'The refresh token is not valid.', { hint: 'Sign in again.' });
+
+/**
+ * Trades a refresh token for new tokens. A token that was used before was copied by somebody: the whole sign-in ends.
+ * @throws {ServiceError} `unauthenticated`
+ */
+export const refresh = async (db: ControlDb, token: string): Promise<{ tokens: Tokens; user: User }> => {
+  const done = await db.transaction(async (tx) => {
+    const row = await maybeOne(
+      tx.query<RefreshRow>(
+        `select u.id, u.email, u.full_name, u.avatar_url, u.created_at, t.sign_in_id, t.used_at is not null as used
+         from sign_in_tokens t join sign_ins s on s.id = t.sign_in_id join users u on u.id = s.user_id
+         where t.hash = $1 and t.kind = 'refresh' and t.expires_at > now() and s.ended_at is null
+         for update of t`,
+        [hashToken(token)],
+      ),
+    );
+    if (row === undefined) return null;
+    if (row.used) {
+      await endSignIn(tx, row.sign_in_id);
+      return null;
+    }
+    await tx.query('update sign_in_tokens set used_at = now() where hash = $1', [hashToken(token)]);
+    const { sign_in_id, used: _used, ...user } = row;
+    return { tokens: await issueTokens(tx, sign_in_id), user };
+  });
+  if (done === null) throw refused();
+  return done;
+};
+
+/** Removes sign-ins that nobody can use any more, a bounded number at a time. */
+export const sweepSignIns = async (db: Queryable): Promise<void> => {
+  await db.query(
+    `delete from sign_in_tokens where hash = any (array(
+       select hash from sign_in_tokens where expires_at < now() - interval '1 day' limit 5000))`,
+  );
+  await db.query(
+    `delete from sign_ins where id = any (array(
+       select s.id from sign_ins s where s.created_at < now() - interval '2 days'
+         and not exists (select from sign_in_tokens t where t.sign_in_id = s.id) limit 5000))`,
+  );
+  await db.query(`delete from password_resets where expires_at < now()`);
+};

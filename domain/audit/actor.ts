@@ -1,0 +1,21 @@
+/** Who makes a change: written into each audit entry by the triggers on the audited tables. */
+export interface Actor {
+  readonly type: 'user' | 'system';
+  readonly id?: string;
+  readonly email?: string;
+  readonly ip?: string;
+  readonly user_agent?: string;
+  readonly request_id?: string;
+}
+
+/**
+ * Transaction settings that the audit triggers read. A change of an audited table without them fails.
+ * @param action names the entry when the row operation alone does not say what happened, e.g. `project.delete`
+ */
+export const actingAs = (actor: Actor, action?: string): Record<string, string> => ({
+  'plinth.actor': JSON.stringify(actor),
+  ...(action !== undefined && { 'plinth.action': action }),
+});
+
+/** The platform itself: provisioning, sweeps. */
+export const systemActor = actingAs({ type: 'system' });

@@ -1,0 +1,93 @@
+import { Client, Pool } from 'pg';
+import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import type { Sealer } from '#lib/secrets.ts';
+import type { Log } from '#lib/log.ts';
+
+/** The PostgreSQL servers that hold project databases, reached as the role that may create databases and roles. */
+export interface DatabaseServers {
+  /** Connections to a server's maintenance database. */
+  readonly admin: (serverId: string) => Promise<Pool>;
+  /** One connection as the platform's role to a database of that server; the caller ends it. */
+  readonly connectTo: (serverId: string, database: string) => Promise<Client>;
+  readonly address: (serverId: string) => Promise<{ readonly host: string; readonly port: number }>;
+  readonly close: () => Promise<void>;
+}
+
+export interface DatabaseServersOptions {
+  readonly db: Queryable;
+  readonly sealer: Sealer;
+  /** The server of the control database, which rows without a URL mean. */
+  readonly controlUrl: string;
+  readonly log: Log;
+}
+
+const maintenanceDatabase = 'postgres';
+const adminConnections = 4;
+// CREATE DATABASE on a busy disk takes longer than an ordinary statement may.
+const adminTimeoutMs = 60_000;
+
+const urlTo = (serverUrl: string, database: string): string => {
+  const url = new URL(serverUrl);
+  url.pathname = `/${database}`;
+  return url.toString();
+};
+
+export const createDatabaseServers = ({ db, sealer, controlUrl, log }: DatabaseServersOptions): DatabaseServers => {
+  const urls = new Map<string, Promise<string>>();
+  const pools = new Map<string, Pool>();
+
+  const readUrl = async (serverId: string): Promise<string> => {
+    const row = await maybeOne(
+      db.query<{ url_sealed: Buffer | null }>('select url_sealed from database_servers where id = $1', [serverId]),
+    );
+    if (row === undefined) throw new Error(`there is no database server ${serverId}`);
+    return row.url_sealed === null ? controlUrl : sealer.open(`server:${serverId}`, row.url_sealed);
+  };
+
+  const urlOf = (serverId: string): Promise<string> => {
+    const known = urls.get(serverId);
+    if (known) return known;
+    const reading = readUrl(serverId);
+    urls.set(serverId, reading);
+    // What failed is asked again next time.
+    reading.catch(() => urls.delete(serverId));
+    return reading;
+  };
+
+  return {
+    admin: async (serverId) => {
+      const url = await urlOf(serverId);
+      const present = pools.get(serverId);
+      if (present) return present;
+      const pool = new Pool({
+        connectionString: urlTo(url, maintenanceDatabase),
+        max: adminConnections,
+        connectionTimeoutMillis: 10_000,
+        query_timeout: adminTimeoutMs,
+        idleTimeoutMillis: 30_000,
+        application_name: 'plinth-admin',
+      });
+      pool.on('error', (error) => log.debug({ err: error }, 'an idle admin connection broke'));
+      pools.set(serverId, pool);
+      return pool;
+    },
+    connectTo: async (serverId, database) => {
+      const client = new Client({
+        connectionString: urlTo(await urlOf(serverId), database),
+        connectionTimeoutMillis: 10_000,
+        query_timeout: adminTimeoutMs,
+        application_name: 'plinth-admin',
+      });
+      client.on('error', (error) => log.debug({ err: error }, 'an admin connection broke'));
+      await client.connect();
+      return client;
+    },
+    address: async (serverId) => {
+      const url = new URL(await urlOf(serverId));
+      return { host: url.hostname, port: Number(url.port || 5432) };
+    },
+    close: async () => {
+      await Promise.all([...pools.values()].map((pool) => pool.end()));
+    },
+  };
+};

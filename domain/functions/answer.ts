@@ -1,0 +1,32 @@
+import type { RunStatus } from '#queues/function-invoke.ts';
+
+/** How a run ended, as the runtime tells it; `result` is JSON text that nobody on the way parses, so it stays exact. */
+export interface FinishedRun {
+  readonly status: RunStatus;
+  readonly result: string | null;
+  readonly durationMs: number;
+  readonly error: { readonly name: string; readonly message: string; readonly stack: string } | null;
+  readonly logs: readonly { readonly ts: string; readonly level: string; readonly message: string }[];
+}
+
+const afterResult = ',"duration_ms":';
+
+/** The invoke answer (contract, section 4) as JSON text, around the handler's own result text. */
+export const invokeAnswer = (invocationId: string, run: FinishedRun): string => {
+  const rest = JSON.stringify({
+    duration_ms: run.durationMs,
+    invocation_id: invocationId,
+    ...(run.error && { error: run.error }),
+    ...(run.logs.length > 0 && { logs: run.logs }),
+  });
+  return `{"status":"${run.status}","result":${run.result ?? 'null'},${rest.slice(1)}`;
+};
+
+/**
+ * The handler's bare result text out of an invoke answer. Behind the result no unescaped `,"duration_ms":` can follow,
+ * since error and logs hold only strings under fixed names; before it there is only the status.
+ */
+export const bareResult = (answer: string): string => {
+  const begin = answer.indexOf('"result":') + '"result":'.length;
+  return answer.slice(begin, answer.lastIndexOf(afterResult));
+};

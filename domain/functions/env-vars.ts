@@ -1,0 +1,44 @@
+import { ServiceError } from '#lib/errors.ts';
+import type { Sealer } from '#lib/secrets.ts';
+
+export type EnvVars = Readonly<Record<string, string>>;
+
+/** What stands for a value in answers; sent back, it keeps the value. */
+export const maskedValue = '********';
+
+const mostBytes = 128 * 1024;
+
+const about = (functionId: string): string => `function:${functionId}:env`;
+
+export const openEnvVars = (sealer: Sealer, functionId: string, sealed: Buffer | null): EnvVars =>
+  sealed === null ? {} : (JSON.parse(sealer.open(about(functionId), sealed)) as EnvVars);
+
+const sealEnvVars = (sealer: Sealer, functionId: string, vars: EnvVars): Buffer | null =>
+  Object.keys(vars).length === 0 ? null : sealer.seal(about(functionId), JSON.stringify(vars));
+
+export const maskEnvVars = (vars: EnvVars): EnvVars =>
+  Object.fromEntries(Object.keys(vars).map((name) => [name, maskedValue]));
+
+const refuse = (name: string, message: string): ServiceError =>
+  new ServiceError('validation_failed', 'The body is not valid.', { details: [{ path: `env_vars.${name}`, message }] });
+
+/**
+ * Merges changes into the sealed variables: null deletes, a masked value keeps what is there.
+ * @throws {ServiceError} `validation_failed` for a masked value of a new name, or more than 128 KB altogether
+ */
+export const mergeEnvVars = (
+  sealer: Sealer,
+  functionId: string,
+  sealed: Buffer | null,
+  changes: Readonly<Record<string, string | null>>,
+): Buffer | null => {
+  const merged = new Map(Object.entries(openEnvVars(sealer, functionId, sealed)));
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) merged.delete(name);
+    else if (value !== maskedValue) merged.set(name, value);
+    else if (!merged.has(name)) throw refuse(name, 'is masked, and there is no value to keep');
+  }
+  const vars = Object.fromEntries(merged);
+  if (JSON.stringify(vars).length > mostBytes) throw refuse('', `all together are larger than ${mostBytes} bytes`);
+  return sealEnvVars(sealer, functionId, vars);
+};

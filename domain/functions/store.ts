@@ -1,0 +1,166 @@
+import { type Queryable, maybeOne } from '#lib/control-db.ts';
+
+export type Language = 'javascript' | 'python';
+
+/** What a run depends on: a change of any of it is a new version. */
+export interface FunctionCode {
+  readonly entry_point: string;
+  readonly code: string;
+  /** What runs: one CommonJS text, made from `code` on deploy. */
+  readonly compiled: string;
+  readonly timeout_ms: number;
+  readonly memory_mb: number;
+  readonly env_sealed: Buffer | null;
+}
+
+export interface FunctionRow extends FunctionCode {
+  readonly id: string;
+  readonly project_id: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly language: Language;
+  readonly version: number;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+}
+
+const codeColumns = 'entry_point, code, compiled, timeout_ms, memory_mb, env_sealed';
+const columns = `id, project_id, slug, name, language, ${codeColumns}, version, created_at, updated_at`;
+
+export interface NewFunction extends FunctionCode {
+  readonly id: string;
+  readonly project_id: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly language: Language;
+  readonly created_by: string;
+}
+
+/** Fails on `functions_project_slug_key` when the slug is taken. */
+export const insertFunction = (db: Queryable, fn: NewFunction): Promise<FunctionRow[]> =>
+  db.query<FunctionRow>(
+    `insert into functions (id, project_id, slug, name, language, ${codeColumns}, version, created_by)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12) returning ${columns}`,
+    [
+      fn.id,
+      fn.project_id,
+      fn.slug,
+      fn.name,
+      fn.language,
+      fn.entry_point,
+      fn.code,
+      fn.compiled,
+      fn.timeout_ms,
+      fn.memory_mb,
+      fn.env_sealed,
+      fn.created_by,
+    ],
+  );
+
+export const findFunction = (db: Queryable, projectId: string, id: string): Promise<FunctionRow | undefined> =>
+  maybeOne(
+    db.query<FunctionRow>(`select ${columns} from functions where project_id = $1 and id = $2`, [projectId, id]),
+  );
+
+/** Holds back other changes of the function until this transaction ends. */
+export const lockFunction = (db: Queryable, projectId: string, id: string): Promise<FunctionRow | undefined> =>
+  maybeOne(
+    db.query<FunctionRow>(`select ${columns} from functions where project_id = $1 and id = $2 for update`, [
+      projectId,
+      id,
+    ]),
+  );
+
+export interface FunctionVersion {
+  readonly id: string;
+  readonly version: number;
+}
+
+/** Which version an invocation of that function runs; `by` is its id or, for public calls, its slug. */
+export const presentVersion = (
+  db: Queryable,
+  projectId: string,
+  by: { readonly id: string } | { readonly slug: string },
+): Promise<FunctionVersion | undefined> =>
+  'id' in by
+    ? maybeOne(
+        db.query<FunctionVersion>(
+          'select id, version from functions where project_id = $1 and id = $2',
+          [projectId, by.id],
+          'fn-id',
+        ),
+      )
+    : maybeOne(
+        db.query<FunctionVersion>(
+          'select id, version from functions where project_id = $1 and slug = $2',
+          [projectId, by.slug],
+          'fn-slug',
+        ),
+      );
+
+export const listFunctions = async (
+  db: Queryable,
+  projectId: string,
+  { limit, offset }: { readonly limit: number; readonly offset: number },
+): Promise<{ functions: FunctionRow[]; total: number }> => {
+  const functions = await db.query<FunctionRow>(
+    `select ${columns} from functions where project_id = $1 order by created_at, id limit $2 offset $3`,
+    [projectId, limit, offset],
+  );
+  const [count] = await db.query<{ total: number }>('select count(*) as total from functions where project_id = $1', [
+    projectId,
+  ]);
+  return { functions, total: count?.total ?? 0 };
+};
+
+/** Keeps the present version before it is replaced. */
+const snapshot = async (db: Queryable, functionId: string): Promise<void> => {
+  await db.query(
+    `insert into function_versions (function_id, version, ${codeColumns}, created_by, created_at)
+     select id, version, ${codeColumns}, created_by, updated_at from functions where id = $1`,
+    [functionId],
+  );
+};
+
+/** Replaces the code; the version that it replaces is kept, the new one has the next number. */
+export const replaceCode = async (db: Queryable, functionId: string, next: FunctionCode, by: string): Promise<void> => {
+  await snapshot(db, functionId);
+  await db.query(
+    `update functions set (${codeColumns}) = row ($2, $3, $4, $5, $6, $7), version = version + 1, created_by = $8, updated_at = now()
+     where id = $1`,
+    [functionId, next.entry_point, next.code, next.compiled, next.timeout_ms, next.memory_mb, next.env_sealed, by],
+  );
+};
+
+export const renameFunction = async (db: Queryable, functionId: string, name: string): Promise<void> => {
+  await db.query('update functions set name = $2, updated_at = now() where id = $1', [functionId, name]);
+};
+
+export const deleteFunction = async (db: Queryable, projectId: string, id: string): Promise<boolean> =>
+  (await db.query('delete from functions where project_id = $1 and id = $2 returning id', [projectId, id])).length > 0;
+
+export interface RunnableRow extends Pick<
+  FunctionCode,
+  'entry_point' | 'compiled' | 'timeout_ms' | 'memory_mb' | 'env_sealed'
+> {
+  readonly project_id: string;
+  readonly data_key: Buffer;
+}
+
+/** One version as a worker runs it, present or replaced; undefined when the function was deleted. */
+export const findRunnable = (db: Queryable, functionId: string, version: number): Promise<RunnableRow | undefined> =>
+  maybeOne(
+    db.query<RunnableRow>(
+      `select f.project_id, p.data_key, v.entry_point, v.compiled, v.timeout_ms, v.memory_mb, v.env_sealed
+       from functions f join projects p on p.id = f.project_id,
+         lateral (
+           select f.entry_point, f.compiled, f.timeout_ms, f.memory_mb, f.env_sealed where f.version = $2
+           union all
+           select h.entry_point, h.compiled, h.timeout_ms, h.memory_mb, h.env_sealed
+           from function_versions h where h.function_id = f.id and h.version = $2
+         ) v
+       where f.id = $1 limit 1`,
+      [functionId, version],
+      'find-runnable',
+    ),
+  );

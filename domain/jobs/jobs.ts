@@ -1,0 +1,143 @@
+import type { z } from 'zod';
+import { createBatcher } from '#lib/batch.ts';
+import type { ControlDb, Tx } from '#lib/control-db.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import { systemActor } from '#domain/audit/actor.ts';
+import { newId } from '#lib/ids.ts';
+import type { JobDefinition, JobOutcome } from '#queues/define.ts';
+import type { Producer } from '#queues/producer.ts';
+import type { Outcomes, Replies } from '#queues/replies.ts';
+import { type JobRow, type NewJobRow, deleteQueuedJob, findJob, insertJobs } from './store.ts';
+
+// Larger data stays in the row, so that a waiting job costs Redis little.
+const inlineDataBytes = 4096;
+
+/** A job that someone asks for. */
+export interface JobRequest<Job extends JobDefinition = JobDefinition> {
+  readonly job: Job;
+  readonly projectId: string;
+  readonly requestId: string;
+  readonly data: z.input<Job['data']>;
+  /** What must be kept together with the job's row, or not at all. */
+  readonly alongside?: (tx: Tx, jobId: string) => Promise<void>;
+  /** Who is behind `alongside`, for the audit log. */
+  readonly actor?: Readonly<Record<string, string>>;
+  /** Takes back what `alongside` did, when the job could not reach its queue. */
+  readonly undo?: (tx: Tx) => Promise<void>;
+}
+
+export interface AcceptedJob {
+  readonly id: string;
+  /** Null when `waitMs` was 0 or passed before the job ended; the job goes on. */
+  readonly outcome: JobOutcome | null;
+}
+
+export interface Jobs {
+  /**
+   * Accepts a job: its row first, then the queue; then waits for its end.
+   * @param waitMs 0: do not wait
+   * @throws {ServiceError} `dependency_unavailable` with nothing accepted when Postgres or Redis is away
+   */
+  readonly run: (request: JobRequest, waitMs: number) => Promise<AcceptedJob>;
+  /** Waits for a job that somebody else began. */
+  readonly join: (projectId: string, jobId: string, waitMs: number) => Promise<AcceptedJob>;
+  /** @throws {ServiceError} `not_found` */
+  readonly get: (projectId: string, jobId: string) => Promise<JobRow>;
+}
+
+export interface JobsDeps {
+  readonly db: ControlDb;
+  readonly producer: Producer;
+  readonly replies: Replies;
+  readonly outcomes: Outcomes;
+  /** Whether Redis answers just now: asked before a row is written. */
+  readonly queueIsUp: () => boolean;
+}
+
+const finalStatuses = new Set(['succeeded', 'failed', 'cancelled', 'expired', 'dead']);
+
+const outcomeOf = (row: JobRow): JobOutcome => ({
+  status: row.status === 'succeeded' || row.status === 'dead' ? row.status : 'failed',
+  result: row.result,
+  error: row.error_code === null ? null : { code: row.error_code, message: row.error_message ?? '' },
+});
+
+const withOutcome = (row: JobRow, outcome: JobOutcome): JobRow => ({
+  ...row,
+  status: outcome.status,
+  result: outcome.result,
+  error_code: outcome.error?.code ?? null,
+  error_message: outcome.error?.message ?? null,
+});
+
+const queueDown = (): ServiceError =>
+  new ServiceError('dependency_unavailable', 'The job queue is down. Nothing was accepted; try again shortly.', {
+    headers: { 'Retry-After': '2' },
+  });
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+export const createJobs = (deps: JobsDeps): Jobs => {
+  const { db, producer, replies, outcomes } = deps;
+  const inserts = createBatcher<NewJobRow, void>(async (rows) => {
+    await insertJobs(db, rows);
+    return rows.map(() => undefined);
+  });
+
+  const insert = async (row: NewJobRow, { alongside, actor }: JobRequest): Promise<void> => {
+    if (alongside === undefined) return inserts.add(row);
+    await db.transaction(async (tx) => {
+      await alongside(tx, row.id);
+      await insertJobs(tx, [row]);
+    }, actor);
+  };
+
+  const enqueue = async (job: JobDefinition, row: NewJobRow, replyTo: string | null): Promise<void> => {
+    const data = row.data.length <= inlineDataBytes ? row.data : null;
+    const message = { id: row.id, projectId: row.projectId, requestId: row.requestId, data, replyTo };
+    await producer.enqueue(job, message);
+  };
+
+  const takeBack = (id: string, undo: JobRequest['undo']): Promise<void> =>
+    db.transaction(async (tx) => {
+      if (await deleteQueuedJob(tx, id)) await undo?.(tx);
+    }, systemActor);
+
+  const get: Jobs['get'] = async (projectId, jobId) => {
+    const row = await findJob(db, projectId, jobId);
+    if (row === undefined) throw notFound('job');
+    if (finalStatuses.has(row.status)) return row;
+    // It may have ended a moment ago and be on its way into Postgres.
+    const outcome = await outcomes.find(jobId).catch(() => null);
+    return outcome === null ? row : withOutcome(row, outcome);
+  };
+
+  return {
+    get,
+    run: async (request, waitMs) => {
+      const { job, projectId, requestId } = request;
+      if (!deps.queueIsUp()) throw queueDown();
+      const text = JSON.stringify(job.data.parse(request.data));
+      const row = { id: newId(), projectId, type: job.type, data: text, maxAttempts: job.maxAttempts, requestId };
+      const waiter = waitMs > 0 ? replies.wait(row.id, waitMs) : null;
+      try {
+        await insert(row, request);
+        await enqueue(job, row, waiter && replies.stream);
+      } catch (error) {
+        waiter?.stop();
+        await takeBack(row.id, request.undo).catch(() => undefined);
+        throw error;
+      }
+      return { id: row.id, outcome: waiter && (await waiter.outcome) };
+    },
+    join: async (projectId, jobId, waitMs) => {
+      const deadline = Date.now() + waitMs;
+      for (let delayMs = 20; ; delayMs = Math.min(delayMs * 2, 500)) {
+        const row = await get(projectId, jobId);
+        if (finalStatuses.has(row.status)) return { id: jobId, outcome: outcomeOf(row) };
+        if (Date.now() + delayMs > deadline) return { id: jobId, outcome: null };
+        await pause(delayMs);
+      }
+    },
+  };
+};

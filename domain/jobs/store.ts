@@ -1,0 +1,108 @@
+import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
+import type { JobOutcome } from '#queues/define.ts';
+
+export type JobStatus = 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled' | 'expired' | 'dead';
+
+export interface NewJobRow {
+  readonly id: string;
+  readonly projectId: string;
+  readonly type: string;
+  /** JSON text. */
+  readonly data: string;
+  readonly maxAttempts: number;
+  readonly requestId: string;
+}
+
+export interface JobRow {
+  readonly id: string;
+  readonly project_id: string;
+  readonly type: string;
+  readonly status: JobStatus;
+  readonly data: string;
+  readonly result: string | null;
+  readonly error_code: string | null;
+  readonly error_message: string | null;
+  readonly progress: number | null;
+  readonly attempt: number;
+  readonly max_attempts: number;
+  readonly request_id: string;
+  readonly created_at: Date;
+  readonly started_at: Date | null;
+  readonly finished_at: Date | null;
+}
+
+/** One statement for any number of jobs. */
+export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Promise<void> => {
+  await db.query(
+    `insert into jobs (id, project_id, type, status, data, max_attempts, request_id)
+     select id, project_id, type, 'queued', data, max_attempts, request_id
+     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[])
+       as new (id, project_id, type, data, max_attempts, request_id)`,
+    [
+      jobs.map((job) => job.id),
+      jobs.map((job) => job.projectId),
+      jobs.map((job) => job.type),
+      jobs.map((job) => job.data),
+      jobs.map((job) => job.maxAttempts),
+      jobs.map((job) => job.requestId),
+    ],
+    'insert-jobs',
+  );
+};
+
+/** Takes back a job that never reached the queue. False when it did reach a worker, or was never there. */
+export const deleteQueuedJob = async (db: Queryable, id: string): Promise<boolean> => {
+  const gone = await db.query(`delete from jobs where id = $1 and status = 'queued' returning id`, [id]);
+  return gone.length > 0;
+};
+
+export const findJob = (db: Queryable, projectId: string, id: string): Promise<JobRow | undefined> =>
+  maybeOne(db.query<JobRow>('select * from jobs where project_id = $1 and id = $2', [projectId, id], 'find-job'));
+
+/** A job's data, for messages that are too large to carry it. */
+export const jobData = async (db: Queryable, id: string): Promise<string | undefined> =>
+  (await maybeOne(db.query<{ data: string }>('select data from jobs where id = $1', [id], 'job-data')))?.data;
+
+export interface JobStart {
+  readonly id: string;
+  readonly attempt: number;
+  readonly at: Date;
+}
+
+export const markStarted = async (db: ControlDb, starts: readonly JobStart[]): Promise<void> => {
+  await db.query(
+    `update jobs set status = 'running', attempt = started.attempt, started_at = coalesce(jobs.started_at, started.at)
+     from unnest($1::uuid[], $2::int[], $3::timestamptz[]) as started (id, attempt, at)
+     where jobs.id = started.id and jobs.status = 'queued'`,
+    [starts.map((s) => s.id), starts.map((s) => s.attempt), starts.map((s) => s.at)],
+    'mark-jobs-started',
+  );
+};
+
+export interface JobEnd extends JobStart {
+  readonly finishedAt: Date;
+  readonly outcome: JobOutcome;
+}
+
+/** Records ends. A job that has ended stays as it is: whatever is delivered twice is recorded once. */
+export const recordEnds = async (db: ControlDb, ends: readonly JobEnd[]): Promise<void> => {
+  await db.query(
+    `update jobs set status = ended.status, result = ended.result, error_code = ended.error_code,
+       error_message = ended.error_message, attempt = ended.attempt,
+       started_at = coalesce(jobs.started_at, ended.started_at), finished_at = ended.finished_at
+     from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::int[], $7::timestamptz[], $8::timestamptz[])
+       as ended (id, status, result, error_code, error_message, attempt, started_at, finished_at)
+     where jobs.id = ended.id and jobs.status in ('queued', 'running')`,
+    [
+      ends.map((e) => e.id),
+      ends.map((e) => e.outcome.status),
+      ends.map((e) => e.outcome.result),
+      ends.map((e) => e.outcome.error?.code ?? null),
+      ends.map((e) => e.outcome.error?.message ?? null),
+      ends.map((e) => e.attempt),
+      ends.map((e) => e.at),
+      ends.map((e) => e.finishedAt),
+    ],
+    'record-job-ends',
+  );
+};

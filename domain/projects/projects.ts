@@ -1,0 +1,155 @@
+import { LRUCache } from 'lru-cache';
+import { provisionDatabase, openPassword } from '#domain/database/provision.ts';
+import { dropDatabase, retireDatabase } from '#domain/database/retire.ts';
+import type { DatabaseServers } from '#domain/database/servers.ts';
+import { databaseName } from '#domain/database/names.ts';
+import { systemActor } from '#domain/audit/actor.ts';
+import { type ControlDb, one } from '#lib/control-db.ts';
+import { newId, newProjectRef } from '#lib/ids.ts';
+import type { Log } from '#lib/log.ts';
+import type { KeyRing, Sealer } from '#lib/secrets.ts';
+import { type TenantDb, type TenantRole, createTenantDb } from '#lib/tenant-db.ts';
+import type { TenantLogin } from '#lib/tenant-pools.ts';
+import {
+  type NewProject,
+  type Plan,
+  type Project,
+  deleteProjectRow,
+  findProject,
+  markProjectRetired,
+  projectsToPurge,
+  projectsToRetire,
+  setProjectStatus,
+} from './store.ts';
+
+export interface ProjectsOptions {
+  readonly db: ControlDb;
+  readonly servers: DatabaseServers;
+  readonly keyRing: KeyRing;
+  /** Connections of this process to project databases. */
+  readonly tenantConnections: number;
+  readonly log: Log;
+}
+
+/** A project's life and the ways into its database and secrets. */
+export interface Projects {
+  /** A new project's row, ready to insert. */
+  readonly draft: (of: { orgId: string; name: string; slug: string; plan: Plan; createdBy: string }) => NewProject;
+  /** Makes what is missing of a project's database; its status becomes active, unless it was deleted meanwhile. */
+  readonly provision: (projectId: string) => Promise<{ dbName: string }>;
+  readonly provisionFailed: (projectId: string) => Promise<void>;
+  /** After a project was marked as deleted: locks everyone out and frees the database's name. */
+  readonly retire: (projectId: string) => Promise<void>;
+  /** Finishes deletions that broke off between the mark and the lock-out. */
+  readonly retireLeftOvers: () => Promise<void>;
+  /** Drops the databases of projects that were deleted more than `days` ago. Answers how many. */
+  readonly purge: (days: number) => Promise<number>;
+  readonly sealer: (project: Pick<Project, 'id' | 'data_key'>) => Sealer;
+  readonly tenantDb: TenantDb;
+  readonly close: () => Promise<void>;
+}
+
+const sweepBatch = 50;
+
+const loginOf = async (
+  { db, servers, keyRing }: ProjectsOptions,
+  projectId: string,
+  role: TenantRole,
+): Promise<TenantLogin> => {
+  const row = await one(
+    db.query<Project & { role_name: string; password_sealed: Buffer }>(
+      `select p.id, p.data_key, p.server_id, p.db_name, r.role_name, r.password_sealed
+       from projects p join project_roles r on r.project_id = p.id and r.kind = $2
+       where p.id = $1 and p.deleted_at is null`,
+      [projectId, role],
+      'tenant-login',
+    ),
+  );
+  const password = openPassword(keyRing.sealerFor(row.id, row.data_key), role, row.password_sealed);
+  return { ...(await servers.address(row.server_id)), database: row.db_name, user: row.role_name, password };
+};
+
+/** Unwrapping a data key costs 20 µs; the wrapped form names what comes out. */
+const createSealers = (keyRing: KeyRing): Projects['sealer'] => {
+  const sealers = new LRUCache<string, Sealer>({ max: 5000 });
+  return ({ id, data_key }) => {
+    const key = `${id}:${data_key.toString('base64')}`;
+    const present = sealers.get(key);
+    if (present) return present;
+    const made = keyRing.sealerFor(id, data_key);
+    sealers.set(key, made);
+    return made;
+  };
+};
+
+const draftWith =
+  (keyRing: KeyRing): Projects['draft'] =>
+  ({ orgId, name, slug, plan, createdBy }) => {
+    const id = newId();
+    return {
+      id,
+      ref: newProjectRef(),
+      org_id: orgId,
+      name,
+      slug,
+      plan,
+      db_name: databaseName(orgId, slug),
+      data_key: keyRing.newDataKey(id),
+      created_by: createdBy,
+    };
+  };
+
+type Deletion = Pick<Projects, 'retire' | 'retireLeftOvers' | 'purge'>;
+
+const deletionWith = ({ db, servers }: ProjectsOptions, tenantDb: TenantDb): Deletion => {
+  const retire = async (projectId: string): Promise<void> => {
+    await tenantDb.release(projectId);
+    await retireDatabase({ db, servers }, projectId);
+    await markProjectRetired(db, projectId);
+  };
+  return {
+    retire,
+    retireLeftOvers: async () => {
+      for (const project of await projectsToRetire(db, sweepBatch)) await retire(project.id);
+    },
+    purge: async (days) => {
+      const due = await projectsToPurge(db, days, sweepBatch);
+      for (const project of due) {
+        await dropDatabase({ db, servers }, project);
+        await db.transaction((tx) => deleteProjectRow(tx, project.id), systemActor);
+      }
+      return due.length;
+    },
+  };
+};
+
+export const createProjects = (options: ProjectsOptions): Projects => {
+  const { db, servers, keyRing, log } = options;
+  const sealer = createSealers(keyRing);
+  const tenantDb = createTenantDb({
+    budget: options.tenantConnections,
+    login: (projectId, role) => loginOf(options, projectId, role),
+    log,
+  });
+  return {
+    sealer,
+    tenantDb,
+    draft: draftWith(keyRing),
+    ...deletionWith(options, tenantDb),
+    provision: async (projectId) => {
+      const project = await findProject(db, projectId);
+      if (project === undefined) throw new Error(`there is no project ${projectId}`);
+      if (project.deleted_at !== null) return { dbName: project.db_name };
+      await provisionDatabase({ db, servers, sealer: sealer(project) }, project);
+      await setProjectStatus(db, projectId, ['creating', 'failed'], 'active');
+      // Deleted while its database was made: what was made is put away again.
+      await retireDatabase({ db, servers }, projectId);
+      return { dbName: project.db_name };
+    },
+    provisionFailed: (projectId) => setProjectStatus(db, projectId, ['creating'], 'failed'),
+    close: async () => {
+      await tenantDb.close();
+      await servers.close();
+    },
+  };
+};

@@ -1,0 +1,151 @@
+import { type Queryable, maybeOne } from '#lib/control-db.ts';
+
+export type Plan = 'free' | 'pro' | 'enterprise';
+export type ProjectStatus = 'creating' | 'active' | 'paused' | 'deleting' | 'failed';
+
+export interface Project {
+  readonly id: string;
+  readonly ref: string;
+  readonly org_id: string;
+  readonly server_id: string;
+  readonly name: string;
+  readonly slug: string;
+  readonly plan: Plan;
+  readonly status: ProjectStatus;
+  readonly db_name: string;
+  readonly data_key: Buffer;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+  readonly deleted_at: Date | null;
+}
+
+const names = [
+  'id',
+  'ref',
+  'org_id',
+  'server_id',
+  'name',
+  'slug',
+  'plan',
+  'status',
+  'db_name',
+  'data_key',
+  'created_at',
+  'updated_at',
+  'deleted_at',
+] as const satisfies readonly (keyof Project)[];
+
+/** The columns of a project, from the table or alias `p`. */
+export const projectColumns = names.map((name) => `p.${name}`).join(', ');
+
+export interface NewProject extends Pick<
+  Project,
+  'id' | 'ref' | 'org_id' | 'name' | 'slug' | 'plan' | 'db_name' | 'data_key'
+> {
+  readonly created_by: string;
+}
+
+/** Fails on `projects_org_slug_key` when the slug is taken. Placed on a server that accepts projects. */
+export const insertProject = async (db: Queryable, project: NewProject): Promise<void> => {
+  await db.query(
+    `insert into projects (id, ref, org_id, server_id, name, slug, plan, status, db_name, data_key, created_by)
+     select $1, $2, $3, s.id, $4, $5, $6, 'creating', $7, $8, $9
+     from database_servers s where s.accepts_projects order by s.created_at limit 1`,
+    [
+      project.id,
+      project.ref,
+      project.org_id,
+      project.name,
+      project.slug,
+      project.plan,
+      project.db_name,
+      project.data_key,
+      project.created_by,
+    ],
+  );
+};
+
+/** A project whatever its state, deleted ones too. */
+export const findProject = (db: Queryable, id: string): Promise<Project | undefined> =>
+  maybeOne(db.query<Project>(`select ${projectColumns} from projects p where p.id = $1`, [id], 'find-project'));
+
+export interface ProjectFilter {
+  readonly orgId: string | undefined;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** The projects of all organizations that the user is a member of, newest first. */
+export const projectsOf = async (
+  db: Queryable,
+  userId: string,
+  { orgId, limit, offset }: ProjectFilter,
+): Promise<{ projects: Project[]; total: number }> => {
+  const where = `from projects p join members m on m.org_id = p.org_id
+    where m.user_id = $1 and p.deleted_at is null and ($2::text is null or p.org_id = $2)`;
+  const projects = await db.query<Project>(
+    `select ${projectColumns} ${where} order by p.created_at desc, p.id limit $3 offset $4`,
+    [userId, orgId ?? null, limit, offset],
+  );
+  const [count] = await db.query<{ total: number }>(`select count(*) as total ${where}`, [userId, orgId ?? null]);
+  return { projects, total: count?.total ?? 0 };
+};
+
+export interface ProjectChange {
+  readonly name?: string | undefined;
+  readonly plan?: Plan | undefined;
+}
+
+export const updateProject = (db: Queryable, id: string, change: ProjectChange): Promise<Project | undefined> =>
+  maybeOne(
+    db.query<Project>(
+      `update projects p set name = coalesce($2, p.name), plan = coalesce($3, p.plan), updated_at = now()
+       where p.id = $1 returning ${projectColumns}`,
+      [id, change.name ?? null, change.plan ?? null],
+    ),
+  );
+
+/** Moves a project on, when it still is where the caller believes it to be. */
+export const setProjectStatus = async (
+  db: Queryable,
+  id: string,
+  from: readonly ProjectStatus[],
+  to: ProjectStatus,
+): Promise<void> => {
+  await db.query('update projects set status = $3, updated_at = now() where id = $1 and status = any ($2)', [
+    id,
+    from,
+    to,
+  ]);
+};
+
+/** From here on the project is gone for everybody; its slug is free. */
+export const markProjectDeleted = async (db: Queryable, id: string): Promise<void> => {
+  await db.query(
+    `update projects set status = 'deleting', deleted_at = now(), updated_at = now() where id = $1 and deleted_at is null`,
+    [id],
+  );
+};
+
+export const deleteProjectRow = async (db: Queryable, id: string): Promise<void> => {
+  await db.query('delete from projects where id = $1', [id]);
+};
+
+/** Deleted projects whose database may still be open under its old name. */
+export const projectsToRetire = (db: Queryable, limit: number): Promise<Project[]> =>
+  db.query<Project>(
+    `select ${projectColumns} from projects p where p.deleted_at is not null and p.retired_at is null limit $1`,
+    [limit],
+  );
+
+export const markProjectRetired = async (db: Queryable, id: string): Promise<void> => {
+  await db.query('update projects set retired_at = now() where id = $1 and deleted_at is not null', [id]);
+};
+
+/** Deleted projects whose time is over, the oldest first. */
+export const projectsToPurge = (db: Queryable, days: number, limit: number): Promise<Project[]> =>
+  db.query<Project>(
+    `select ${projectColumns} from projects p
+     where p.deleted_at < now() - make_interval(days => $1) order by p.deleted_at limit $2`,
+    [days, limit],
+  );

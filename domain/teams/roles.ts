@@ -1,0 +1,5 @@
+/** What a member of an organization may do, from least to most. */
+export const roles = ['viewer', 'developer', 'admin', 'owner'] as const;
+export type Role = (typeof roles)[number];
+
+export const atLeast = (role: Role, least: Role): boolean => roles.indexOf(role) >= roles.indexOf(least);

@@ -1,0 +1,166 @@
+import type { User } from '#domain/accounts/store.ts';
+import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import { newId, newOrgId } from '#lib/ids.ts';
+import type { Role } from './roles.ts';
+
+export interface Organization {
+  readonly id: string;
+  readonly name: string;
+  readonly own_of: string | null;
+}
+
+export interface Member {
+  readonly id: string;
+  readonly org_id: string;
+  readonly user_id: string | null;
+  readonly email: string;
+  readonly role: Role;
+  readonly status: 'pending' | 'active';
+  readonly full_name: string | null;
+  readonly avatar_url: string | null;
+}
+
+const insertOrganizationRow = async (db: Queryable, name: string, ownOf: string | null): Promise<string> => {
+  const id = newOrgId();
+  await db.query('insert into organizations (id, name, own_of) values ($1, $2, $3)', [id, name, ownOf]);
+  return id;
+};
+
+const insertOwner = (db: Queryable, orgId: string, user: User): Promise<unknown> =>
+  db.query(
+    `insert into members (id, org_id, user_id, email, role, status) values ($1, $2, $3, $4, 'owner', 'active')`,
+    [newId(), orgId, user.id, user.email],
+  );
+
+/** The organization that each user begins with. */
+export const insertOwnOrganization = async (db: Queryable, user: User): Promise<void> => {
+  const name = `${user.full_name ?? user.email.split('@', 1)[0]}'s organization`;
+  await insertOwner(db, await insertOrganizationRow(db, name, user.id), user);
+};
+
+export const insertOrganization = async (db: Queryable, name: string, owner: User): Promise<string> => {
+  const id = await insertOrganizationRow(db, name, null);
+  await insertOwner(db, id, owner);
+  return id;
+};
+
+export interface OrganizationOfUser {
+  readonly org_id: string;
+  readonly org_name: string;
+  readonly role: Role;
+  readonly is_own: boolean;
+}
+
+/** The user's own organization first. */
+export const organizationsOf = (db: Queryable, userId: string): Promise<OrganizationOfUser[]> =>
+  db.query(
+    `select o.id as org_id, o.name as org_name, m.role, o.own_of is not distinct from m.user_id as is_own
+     from members m join organizations o on o.id = m.org_id
+     where m.user_id = $1 order by is_own desc, o.created_at, o.id`,
+    [userId],
+  );
+
+/** The organization as that user sees it; undefined for who is not an active member. */
+export const organizationFor = (
+  db: Queryable,
+  userId: string,
+  orgId: string | undefined,
+): Promise<(Organization & { role: Role }) | undefined> =>
+  maybeOne(
+    db.query(
+      `select o.id, o.name, o.own_of, m.role from members m join organizations o on o.id = m.org_id
+       where m.user_id = $1 and case when $2::text is null then o.own_of = $1 else o.id = $2 end`,
+      [userId, orgId ?? null],
+    ),
+  );
+
+const memberColumns = `m.id, m.org_id, m.user_id, m.email, m.role, m.status, u.full_name, u.avatar_url`;
+
+export const membersOf = (db: Queryable, orgId: string): Promise<Member[]> =>
+  db.query(
+    `select ${memberColumns} from members m left join users u on u.id = m.user_id where m.org_id = $1
+     order by m.created_at, m.id`,
+    [orgId],
+  );
+
+export const findMember = (db: Queryable, orgId: string, id: string): Promise<Member | undefined> =>
+  maybeOne(
+    db.query(
+      `select ${memberColumns} from members m left join users u on u.id = m.user_id where m.org_id = $1 and m.id = $2`,
+      [orgId, id],
+    ),
+  );
+
+export interface NewInvite {
+  readonly orgId: string;
+  readonly email: string;
+  readonly role: Role;
+  readonly hash: Buffer;
+  readonly days: number;
+}
+
+/** Fails on `members_org_email_key` when the address is a member or invited. */
+export const insertInvite = async (db: Queryable, invite: NewInvite): Promise<string> => {
+  const id = newId();
+  await db.query(
+    `insert into members (id, org_id, email, role, status, invite_hash, invite_expires_at)
+     values ($1, $2, $3, $4, 'pending', $5, now() + make_interval(days => $6))`,
+    [id, invite.orgId, invite.email, invite.role, invite.hash, invite.days],
+  );
+  return id;
+};
+
+export const renewInvite = async (db: Queryable, memberId: string, hash: Buffer, days: number): Promise<void> => {
+  await db.query(
+    'update members set invite_hash = $2, invite_expires_at = now() + make_interval(days => $3) where id = $1',
+    [memberId, hash, days],
+  );
+};
+
+export interface Invite {
+  readonly id: string;
+  readonly org_id: string;
+  readonly email: string;
+  readonly role: Role;
+  readonly expired: boolean;
+}
+
+/** Locks the invite, so that one acceptance wins. */
+export const findInvite = (db: Queryable, hash: Buffer): Promise<Invite | undefined> =>
+  maybeOne(
+    db.query(
+      `select id, org_id, email, role, invite_expires_at <= now() as expired from members
+       where invite_hash = $1 and status = 'pending' for update`,
+      [hash],
+    ),
+  );
+
+/** Fails on `members_org_user_key` when the user is a member already. */
+export const activateMember = async (db: Queryable, memberId: string, user: User): Promise<void> => {
+  await db.query(
+    `update members set status = 'active', user_id = $2, email = $3, invite_hash = null, invite_expires_at = null where id = $1`,
+    [memberId, user.id, user.email],
+  );
+};
+
+export const setMemberRole = async (db: Queryable, memberId: string, role: Role): Promise<void> => {
+  await db.query('update members set role = $2 where id = $1', [memberId, role]);
+};
+
+export const deleteMember = async (db: Queryable, memberId: string): Promise<void> => {
+  await db.query('delete from members where id = $1', [memberId]);
+};
+
+/** Holds back other changes to the organization's members until this transaction ends, then counts its owners. */
+export const lockAndCountOwners = async (db: Queryable, orgId: string): Promise<number> => {
+  await db.query('select id from organizations where id = $1 for update', [orgId]);
+  const [row] = await db.query<{ owners: number }>(
+    `select count(*) as owners from members where org_id = $1 and role = 'owner' and status = 'active'`,
+    [orgId],
+  );
+  return row?.owners ?? 0;
+};
+
+export const renameOrganization = async (db: Queryable, orgId: string, name: string): Promise<void> => {
+  await db.query('update organizations set name = $2 where id = $1', [orgId, name]);
+};

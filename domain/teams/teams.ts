@@ -1,0 +1,135 @@
+import type { User } from '#domain/accounts/store.ts';
+import type { PlatformMail } from '#domain/mail/platform-mail.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import { hashToken, newToken } from '#lib/ids.ts';
+import { type Role, atLeast } from './roles.ts';
+import {
+  type Invite,
+  type Member,
+  type Organization,
+  activateMember,
+  deleteMember,
+  findInvite,
+  findMember,
+  insertInvite,
+  lockAndCountOwners,
+  renewInvite,
+  setMemberRole,
+} from './store.ts';
+
+const inviteDays = 7;
+
+/** Who acts, in which organization, with which role. All changes are made in the caller's transaction. */
+export interface Acting {
+  readonly organization: Organization;
+  readonly role: Role;
+  readonly user: User;
+}
+
+const notAbove = (acting: Acting, ...roles: Role[]): void => {
+  if (roles.every((role) => atLeast(acting.role, role))) return;
+  throw new ServiceError('forbidden', `Your role (${acting.role}) cannot grant, change or remove a role above it.`);
+};
+
+const memberOf = async (db: Queryable, orgId: string, id: string): Promise<Member> => {
+  const member = await findMember(db, orgId, id);
+  if (member === undefined) throw notFound('member');
+  return member;
+};
+
+const keepAnOwner = async (db: Queryable, member: Member): Promise<void> => {
+  if (member.role !== 'owner' || member.status !== 'active') return;
+  if ((await lockAndCountOwners(db, member.org_id)) <= 1) {
+    throw new ServiceError('last_owner', 'An organization keeps at least one owner.', {
+      hint: 'Make somebody else an owner first.',
+    });
+  }
+};
+
+const sendInvite = async (
+  db: Queryable,
+  mail: PlatformMail,
+  to: string,
+  { token, orgName }: { readonly token: string; readonly orgName: string },
+): Promise<string> => {
+  const url = mail.link(`/invite/${token}`);
+  await mail.send(db, { kind: 'invite', to, url, orgName, days: inviteDays });
+  return url;
+};
+
+export interface Invited {
+  readonly id: string;
+  readonly email: string;
+  readonly role: Role;
+  readonly status: 'pending';
+  readonly invite_link: string;
+}
+
+/** @throws {ServiceError} `forbidden` for a role above the caller's, `already_member` */
+export const invite = async (
+  db: Queryable,
+  mail: PlatformMail,
+  acting: Acting,
+  { email, role }: { readonly email: string; readonly role: Role },
+): Promise<Invited> => {
+  notAbove(acting, role);
+  const token = newToken('plinth_invite');
+  const orgId = acting.organization.id;
+  const id = await insertInvite(db, { orgId, email, role, hash: hashToken(token), days: inviteDays });
+  const link = await sendInvite(db, mail, email, { token, orgName: acting.organization.name });
+  return { id, email, role, status: 'pending', invite_link: link };
+};
+
+/** A new link; the old one dies. @throws {ServiceError} `conflict` when the member is active already */
+export const resendInvite = async (
+  db: Queryable,
+  mail: PlatformMail,
+  acting: Acting,
+  memberId: string,
+): Promise<Invited> => {
+  const member = await memberOf(db, acting.organization.id, memberId);
+  if (member.status !== 'pending') throw new ServiceError('already_member', 'This member has accepted already.');
+  notAbove(acting, member.role);
+  const token = newToken('plinth_invite');
+  await renewInvite(db, member.id, hashToken(token), inviteDays);
+  const link = await sendInvite(db, mail, member.email, { token, orgName: acting.organization.name });
+  return { id: member.id, email: member.email, role: member.role, status: 'pending', invite_link: link };
+};
+
+/** @throws {ServiceError} `not_found`, `forbidden` for another e-mail address, `expired`, `already_member` */
+export const acceptInvite = async (db: Queryable, user: User, token: string): Promise<Invite> => {
+  const found = await findInvite(db, hashToken(token));
+  if (found === undefined) throw notFound('invite');
+  if (found.email.toLowerCase() !== user.email.toLowerCase()) {
+    throw new ServiceError('forbidden', 'This invite is for another e-mail address.');
+  }
+  if (found.expired) {
+    throw new ServiceError('expired', 'This invite is too old.', { hint: 'Ask for it to be sent again.' });
+  }
+  await activateMember(db, found.id, user);
+  return found;
+};
+
+/** @throws {ServiceError} `not_found`, `forbidden`, `last_owner` */
+export const changeRole = async (db: Queryable, acting: Acting, memberId: string, role: Role): Promise<Member> => {
+  const member = await memberOf(db, acting.organization.id, memberId);
+  notAbove(acting, role, member.role);
+  if (role !== 'owner') await keepAnOwner(db, member);
+  await setMemberRole(db, member.id, role);
+  return { ...member, role };
+};
+
+/**
+ * Removes a member or takes back an invite; anyone may remove themselves.
+ * @throws {ServiceError} `not_found`, `forbidden`, `last_owner`
+ */
+export const removeMember = async (db: Queryable, acting: Acting, memberId: string): Promise<void> => {
+  const member = await memberOf(db, acting.organization.id, memberId);
+  if (member.user_id !== acting.user.id) {
+    if (!atLeast(acting.role, 'admin')) throw new ServiceError('forbidden', 'Removing others needs the role admin.');
+    notAbove(acting, member.role);
+  }
+  await keepAnOwner(db, member);
+  await deleteMember(db, member.id);
+};

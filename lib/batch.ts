@@ -1,0 +1,53 @@
+interface Waiting<Item, Result> {
+  readonly item: Item;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Collects single calls into bulk ones: what arrives while one bulk call runs goes out together in the next. */
+export interface Batcher<Item, Result> {
+  /** Resolves with this item's own result once the bulk call that carried it is done. */
+  readonly add: (item: Item) => Promise<Result>;
+  /** Resolves when nothing is waiting or under way. */
+  readonly idle: () => Promise<void>;
+}
+
+/**
+ * @param flush one bulk call; answers a result for each item, in order
+ * @param most the largest number of items in one bulk call
+ */
+export const createBatcher = <Item, Result>(
+  flush: (items: readonly Item[]) => Promise<readonly Result[]>,
+  most = 500,
+): Batcher<Item, Result> => {
+  const waiting: Waiting<Item, Result>[] = [];
+  let running: Promise<void> | undefined;
+
+  const flushOnce = async (): Promise<void> => {
+    const taken = waiting.splice(0, most);
+    try {
+      const results = await flush(taken.map((w) => w.item));
+      taken.forEach((w, i) => w.resolve(results[i] as Result));
+    } catch (error) {
+      for (const w of taken) w.reject(error);
+    }
+  };
+
+  const drain = async (): Promise<void> => {
+    // One turn of the event loop: the requests that were read together go out together.
+    await new Promise(setImmediate);
+    while (waiting.length > 0) await flushOnce();
+    running = undefined;
+  };
+
+  return {
+    add: (item) =>
+      new Promise((resolve, reject) => {
+        waiting.push({ item, resolve, reject });
+        running ??= drain();
+      }),
+    idle: async () => {
+      await running;
+    },
+  };
+};

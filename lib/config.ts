@@ -1,0 +1,131 @@
+import { z } from 'zod';
+
+/** One setting as `plinth.env.example` shows it. The schema holds the default and the bounds. */
+interface SettingNote {
+  readonly meaning: string;
+  readonly unit?: string;
+}
+
+const integer = (fallback: number, least: number, most: number) =>
+  z.coerce.number().int().min(least).max(most).default(fallback);
+const onOff = (fallback: 'on' | 'off') => z.enum(['on', 'off']).default(fallback);
+const url = (...schemes: string[]) =>
+  z.string().refine((text) => URL.canParse(text) && schemes.includes(new URL(text).protocol.slice(0, -1)), {
+    error: `must be a URL that begins with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`,
+  });
+const note = <T extends z.ZodType>(schema: T, meaning: string, unit?: string): T =>
+  schema.meta({ meaning, ...(unit && { unit }) } satisfies SettingNote & Record<string, unknown>);
+
+const mib = 1024 * 1024;
+
+/** Every setting of the platform: `docs` are generated from it, and nothing else reads `process.env`. */
+export const settings = z.object({
+  HOST: note(z.string().default('127.0.0.1'), 'The address that the API listens on.'),
+  PORT: note(integer(3000, 0, 65_535), 'The port that the API listens on; 0 takes any free one.'),
+  DATA_DIR: note(z.string().default('.data'), 'Where `npm start` keeps its databases and made secrets.'),
+  DATABASE_URL: note(
+    url('postgres', 'postgresql'),
+    'The control database, as a role that may create databases and roles.',
+  ),
+  REDIS_URL: note(url('redis', 'rediss'), 'The Redis or Valkey (6.2 or newer) that moves the work.'),
+  PLINTH_REDIS_PREFIX: note(
+    z
+      .string()
+      .regex(/^[a-z0-9-]{1,40}$/)
+      .default('plinth'),
+    'Begins the name of every Redis key, for a Redis that is shared.',
+  ),
+  WORKERS: note(integer(2, 0, 64), 'How many worker processes `npm start` runs.'),
+  WORKER_QUEUES: note(
+    z
+      .string()
+      .regex(/^[a-z]+(,[a-z]+)*$/)
+      .optional(),
+    'Which queues this worker serves, separated by commas; empty means all: functions, system.',
+  ),
+  DRAIN_MS: note(integer(10_000, 0, 600_000), 'How long a stopping process waits for what is running.', 'ms'),
+  SANDBOX: note(
+    z.enum(['strict', 'best-effort']).optional(),
+    'How functions are fenced. `strict` (the default) refuses to start without Linux namespaces.',
+  ),
+  PUBLIC_DOMAIN: note(
+    z
+      .string()
+      .regex(/^[a-z0-9.-]+(:\d+)?$/)
+      .optional(),
+    'When set, projects are also served at `{ref}.{PUBLIC_DOMAIN}`.',
+  ),
+  PLINTH_BASE_URL: note(
+    url('http', 'https').optional(),
+    'The address clients use, when it is not the one of the request.',
+  ),
+  PLINTH_SECRET_KEYS: note(
+    z.string(),
+    'The key ring: `1:<base64 of 32 bytes>`, several separated by commas; the highest number encrypts, all decrypt.',
+  ),
+  PLINTH_OPS_TOKEN: note(z.string().min(16).optional(), 'What operators present at `/metrics` and `/ops`.'),
+  PLINTH_LOCAL: note(onOff('off'), 'Set by `npm start`: one machine, for development.'),
+  PLINTH_BWRAP: note(z.string().optional(), 'Path of the bubblewrap program when it is not on PATH.'),
+  PLINTH_WORKER_NAME: note(z.string().default('worker'), 'The name of this worker in logs.'),
+  PLINTH_LOG_LEVEL: note(
+    z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
+    'The least level that is logged.',
+  ),
+  PLINTH_LOG_FORMAT: note(z.enum(['json', 'pretty']).optional(), 'By default readable in a terminal, JSON elsewhere.'),
+  PLINTH_DATABASE_POOL: note(integer(16, 2, 500), 'Connections to the control database, per process.'),
+  PLINTH_TENANT_CONNECTIONS: note(integer(40, 4, 2000), 'Connections to project databases, per process.'),
+  PLINTH_MIGRATE: note(onOff('on'), 'Whether the API brings the control database up to date when it starts.'),
+  PLINTH_FUNCTION_SLOTS: note(integer(8, 1, 256), 'Functions that one worker runs at a time.'),
+  PLINTH_SYSTEM_SLOTS: note(integer(4, 1, 64), 'Provisioning and other platform jobs that one worker runs at a time.'),
+  PLINTH_PLAN_CHANGES: note(
+    z.enum(['anyone', 'operator']).default('anyone'),
+    'Who may choose a plan other than free: project owners, or operators only.',
+  ),
+  PLINTH_TRUST_PROXY: note(onOff('off'), 'Whether X-Forwarded-For and -Proto are believed.'),
+  PLINTH_RATE_LIMITS: note(onOff('on'), 'Turns all rate limits off (tests, benchmarks).'),
+  PLINTH_RATE_LIMIT_DASHBOARD: note(integer(300, 1, 1_000_000), 'Management requests per user.', 'per minute'),
+  PLINTH_RATE_LIMIT_SIGN_IN: note(integer(30, 1, 1_000_000), 'Sign-ups and logins per IP address.', 'per 5 minutes'),
+  PLINTH_BODY_LIMIT_JSON: note(integer(mib, 1024, 64 * mib), 'The largest JSON request body.', 'bytes'),
+  PLINTH_BODY_LIMIT_FUNCTION: note(integer(6 * mib, 1024, 64 * mib), 'The largest payload of a function.', 'bytes'),
+  PLINTH_BODY_TIMEOUT_MS: note(integer(15_000, 100, 600_000), 'How long a request body may take to arrive.', 'ms'),
+  PLINTH_DELETED_PROJECT_DAYS: note(integer(7, 0, 365), 'How long the database of a deleted project is kept.', 'days'),
+});
+
+export type Config = Readonly<z.output<typeof settings>>;
+
+/** A setting that stops the start. Its message names each wrong setting and why. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+/** The exit code of a process that cannot start as configured (EX_CONFIG): its supervisor does not start it again. */
+export const configExitCode = 78;
+
+// Names that other parts read: tests and the start-up scripts.
+const foreign = /^PLINTH_TEST_/;
+
+/** `PLINTH_` names in the environment that no setting has: most likely misspelt. */
+export const unknownSettings = (env: NodeJS.ProcessEnv): string[] =>
+  Object.keys(env).filter((name) => name.startsWith('PLINTH_') && !(name in settings.shape) && !foreign.test(name));
+
+/**
+ * Reads the settings; an empty value counts as not set.
+ * @throws {ConfigError} naming every setting that is missing or wrong.
+ */
+export const loadConfig = (env: NodeJS.ProcessEnv): Config => {
+  const given = Object.fromEntries(
+    Object.entries(env).filter(([name, value]) => name in settings.shape && value !== ''),
+  );
+  const parsed = settings.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const lines = parsed.error.issues.map((issue) => {
+    const name = String(issue.path[0]);
+    return given[name] === undefined ? `${name} is not set` : `${name}: ${issue.message}`;
+  });
+  throw new ConfigError(
+    `The settings are not usable:\n${lines.map((line) => `  ${line}`).join('\n')}\nSee plinth.env.example.`,
+  );
+};
+
+/** Where each process finds its settings; the one place that touches `process.env`. */
+export const environment = (): NodeJS.ProcessEnv => process.env;

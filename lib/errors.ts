@@ -1,0 +1,123 @@
+/**
+ * Every failure that a caller can see. The code is the stable contract, the message is for people.
+ * The only place where a code and its HTTP status meet; `docs/errors.md` and the OpenAPI page are made from it.
+ */
+export const errorStatus = {
+  invalid_json: 400,
+  validation_failed: 400,
+  import_not_bundled: 400,
+  unauthenticated: 401,
+  invalid_credentials: 401,
+  forbidden: 403,
+  plan_limit_exceeded: 403,
+  not_found: 404,
+  method_not_allowed: 405,
+  request_timeout: 408,
+  conflict: 409,
+  email_taken: 409,
+  slug_taken: 409,
+  already_member: 409,
+  last_owner: 409,
+  project_not_ready: 409,
+  expired: 410,
+  payload_too_large: 413,
+  uri_too_long: 414,
+  unsupported_media_type: 415,
+  idempotency_mismatch: 422,
+  rate_limited: 429,
+  monthly_cap_exceeded: 429,
+  queue_full: 429,
+  headers_too_large: 431,
+  internal: 500,
+  function_error: 500,
+  resource_limit: 500,
+  provision_failed: 500,
+  feature_unavailable: 501,
+  dependency_unavailable: 503,
+  shutting_down: 503,
+  function_timeout: 504,
+} as const satisfies Record<string, number>;
+
+export type ErrorCode = keyof typeof errorStatus;
+
+export interface ErrorExtras {
+  /** Machine-readable particulars, e.g. `[{path, message}]` for `validation_failed`. Never holds a secret. */
+  readonly details?: unknown;
+  /** What the caller can do about it. */
+  readonly hint?: string;
+  /** Response headers that belong to the failure, e.g. `Retry-After`. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly cause?: unknown;
+}
+
+/** An expected failure. Anything else that is thrown is a fault of ours: logged whole and answered as `internal`. */
+export class ServiceError extends Error {
+  override readonly name = 'ServiceError';
+  readonly code: ErrorCode;
+  readonly details: unknown;
+  readonly hint: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(code: ErrorCode, message: string, extras: ErrorExtras = {}) {
+    super(message, { cause: extras.cause });
+    this.code = code;
+    this.details = extras.details ?? null;
+    this.hint = extras.hint ?? null;
+    this.headers = extras.headers ?? {};
+  }
+
+  get status(): number {
+    return errorStatus[this.code];
+  }
+}
+
+/** A 404 that reads the same for what does not exist and for what is not the caller's. */
+export const notFound = (what: string): ServiceError => new ServiceError('not_found', `No such ${what}.`);
+
+const connectionErrors = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOTFOUND',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOENT',
+  '57P01', // admin_shutdown
+  '57P02', // crash_shutdown
+  '57P03', // cannot_connect_now
+  '53300', // too_many_connections
+  '53100', // disk_full
+  '25006', // read_only_sql_transaction: a primary that was demoted
+]);
+
+// What pg, its pool and ioredis say when they give up without a code.
+const connectionMessages =
+  /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error|Client was closed|Connection is closed|Command timed out|Stream isn't writeable|Cannot use a pool after calling end|Reached the max retries)/;
+
+const field = (error: unknown, name: string): string => {
+  if (typeof error !== 'object' || error === null) return '';
+  const value: unknown = Reflect.get(error, name);
+  return typeof value === 'string' ? value : '';
+};
+
+/** Whether a thrown value says that Postgres or Redis cannot be reached just now (as opposed to a fault of ours). */
+export const isDependencyFailure = (error: unknown): boolean => {
+  if (error instanceof AggregateError) return error.errors.some(isDependencyFailure);
+  const code = field(error, 'code');
+  return connectionErrors.has(code) || code.startsWith('08') || connectionMessages.test(field(error, 'message'));
+};
+
+/** What a caller may know of any thrown value. */
+export const toServiceError = (error: unknown): ServiceError => {
+  if (error instanceof ServiceError) return error;
+  if (isDependencyFailure(error)) {
+    return new ServiceError('dependency_unavailable', 'A service that this request needs is down. Try again shortly.', {
+      headers: { 'Retry-After': '2' },
+      cause: error,
+    });
+  }
+  return new ServiceError('internal', 'Something went wrong on our side. The request id leads us to it.', {
+    cause: error,
+  });
+};

@@ -1,0 +1,43 @@
+import type { Log } from './log.ts';
+import { ConfigError, configExitCode } from './config.ts';
+
+/** Tells the supervisor (if there is one) that this process serves. */
+export const tellReady = (facts: Readonly<Record<string, unknown>> = {}): void => {
+  process.send?.({ type: 'ready', ...facts });
+};
+
+/**
+ * Stops once, whatever asks for it: SIGTERM, SIGINT without a supervisor, or a supervisor that went away.
+ * @param drainMs after this long the process ends, finished or not
+ */
+export const stopOnSignal = (log: Log, drainMs: number, stop: () => Promise<void>): void => {
+  let stopping = false;
+  const begin = (why: string): void => {
+    if (stopping) return;
+    stopping = true;
+    log.info({ why }, 'stopping');
+    setTimeout(() => {
+      log.warn({ drain_ms: drainMs }, 'not everything ended in time');
+      process.exit(0);
+    }, drainMs).unref();
+    stop()
+      .catch((error: unknown) => log.error({ err: error }, 'stopping failed'))
+      .finally(() => process.exit(0));
+  };
+  process.on('SIGTERM', () => begin('SIGTERM'));
+  process.on('SIGINT', () => begin('SIGINT'));
+  if (process.send !== undefined) process.on('disconnect', () => begin('the supervisor went away'));
+};
+
+/** Runs a process's `main`; what it cannot start with is said plainly. */
+export const runMain = async (main: () => Promise<void>): Promise<void> => {
+  try {
+    await main();
+  } catch (error) {
+    const isConfig = error instanceof ConfigError;
+    process.stderr.write(
+      `${isConfig ? error.message : error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
+    );
+    process.exit(isConfig ? configExitCode : 1);
+  }
+};

@@ -1,0 +1,87 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+
+/**
+ * Secrets at rest: AES-256-GCM. The key ring (from the environment) wraps one data key per project, and the data key
+ * seals the project's secrets. What a secret belongs to is its associated data: a sealed value that is moved to another
+ * row, column or project does not open.
+ *
+ * Sealed form: 12 bytes nonce, 16 bytes tag, ciphertext. Wrapped form: 4 bytes key number before that.
+ */
+const nonceBytes = 12;
+const tagBytes = 16;
+const keyBytes = 32;
+
+export class SecretError extends Error {
+  override readonly name = 'SecretError';
+}
+
+const sealBytes = (key: Buffer, about: string, plain: Buffer): Buffer => {
+  const nonce = randomBytes(nonceBytes);
+  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(about));
+  const body = Buffer.concat([cipher.update(plain), cipher.final()]);
+  return Buffer.concat([nonce, cipher.getAuthTag(), body]);
+};
+
+const openBytes = (key: Buffer, about: string, sealed: Buffer): Buffer => {
+  try {
+    const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, nonceBytes), { authTagLength: tagBytes });
+    decipher.setAAD(Buffer.from(about)).setAuthTag(sealed.subarray(nonceBytes, nonceBytes + tagBytes));
+    return Buffer.concat([decipher.update(sealed.subarray(nonceBytes + tagBytes)), decipher.final()]);
+  } catch (cause) {
+    throw new SecretError(`A secret (${about}) cannot be opened with the keys at hand.`, { cause });
+  }
+};
+
+/** Seals texts with one project's data key. `about` says what the secret is, e.g. `function:<id>:env`. */
+export interface Sealer {
+  readonly seal: (about: string, plain: string) => Buffer;
+  /** @throws {SecretError} when the value was sealed for something else or was changed */
+  readonly open: (about: string, sealed: Buffer) => string;
+}
+
+export interface KeyRing {
+  /** A new data key, wrapped for storing. `owner` is the project id. */
+  readonly newDataKey: (owner: string) => Buffer;
+  /** @throws {SecretError} when no key of the ring fits */
+  readonly sealerFor: (owner: string, wrappedDataKey: Buffer) => Sealer;
+}
+
+const parseKeys = (ring: string): Map<number, Buffer> => {
+  const keys = new Map<number, Buffer>();
+  for (const entry of ring.split(',')) {
+    const match = /^\s*(\d{1,9}):([A-Za-z0-9+/_=-]+)\s*$/.exec(entry);
+    const key = Buffer.from(match?.[2] ?? '', 'base64');
+    if (match === null || key.length !== keyBytes) {
+      throw new SecretError('PLINTH_SECRET_KEYS must be `<number>:<base64 of 32 bytes>`, several separated by commas.');
+    }
+    keys.set(Number(match[1]), key);
+  }
+  return keys;
+};
+
+const aboutKey = (owner: string): string => `data-key:${owner}`;
+
+/** @throws {SecretError} when the text is not a key ring */
+export const openKeyRing = (ring: string): KeyRing => {
+  const keys = parseKeys(ring);
+  const newest = Math.max(...keys.keys());
+  const keyNumbered = (number: number): Buffer => {
+    const key = keys.get(number);
+    if (key === undefined) throw new SecretError(`Key ${number} is missing from PLINTH_SECRET_KEYS.`);
+    return key;
+  };
+  return {
+    newDataKey: (owner) => {
+      const number = Buffer.alloc(4);
+      number.writeUInt32BE(newest);
+      return Buffer.concat([number, sealBytes(keyNumbered(newest), aboutKey(owner), randomBytes(keyBytes))]);
+    },
+    sealerFor: (owner, wrapped) => {
+      const dataKey = openBytes(keyNumbered(wrapped.readUInt32BE(0)), aboutKey(owner), wrapped.subarray(4));
+      return {
+        seal: (what, plain) => sealBytes(dataKey, `${owner}:${what}`, Buffer.from(plain)),
+        open: (what, sealed) => openBytes(dataKey, `${owner}:${what}`, sealed).toString(),
+      };
+    },
+  };
+};

@@ -1,0 +1,46 @@
+import { type Job, Worker } from 'bullmq';
+import type { Redis } from 'ioredis';
+import { type JobMessage, type QueueName } from './define.ts';
+import { queuePrefix } from './producer.ts';
+
+export interface ConsumerOptions {
+  readonly redis: Redis;
+  readonly prefix: string;
+  readonly queue: QueueName;
+  /** Jobs at a time. */
+  readonly slots: number;
+  /** @param start how often a worker has begun this job, this time included: above 1, one died under it */
+  readonly process: (type: string, message: JobMessage, start: number) => Promise<void>;
+  readonly onError: (error: Error) => void;
+}
+
+export interface Consumer {
+  readonly ready: () => Promise<void>;
+  /** Takes no new jobs; resolves when the running ones are done. */
+  readonly close: () => Promise<void>;
+}
+
+/** One queue's BullMQ worker. A dead worker is noticed after at most 15 s: lock 10 s, stalled check each 5 s. */
+export const consume = (options: ConsumerOptions): Consumer => {
+  const worker = new Worker<JobMessage, void>(
+    options.queue,
+    (job: Job<JobMessage, void>) => options.process(job.name, job.data, job.attemptsStarted),
+    {
+      connection: options.redis,
+      prefix: queuePrefix(options.prefix, options.queue),
+      concurrency: options.slots,
+      lockDuration: 10_000,
+      stalledInterval: 5000,
+      // How often a job may be started is decided by its definition, not by BullMQ.
+      maxStalledCount: 100,
+      skipVersionCheck: true,
+    },
+  );
+  worker.on('error', options.onError);
+  return {
+    ready: async () => {
+      await worker.waitUntilReady();
+    },
+    close: () => worker.close(),
+  };
+};

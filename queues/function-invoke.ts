@@ -1,0 +1,38 @@
+import { z } from 'zod';
+import { defineJob } from './define.ts';
+
+/** How a run of a function can end (contract, section 4). */
+export const runStatuses = [
+  'success',
+  'error',
+  'timeout',
+  'memory_limit',
+  'cpu_limit',
+  'result_too_large',
+  'crashed',
+  'cancelled',
+] as const;
+
+export type RunStatus = (typeof runStatuses)[number];
+
+/** One run of one version of a function. Never run twice: its handler may already have had effects. */
+export const functionInvoke = defineJob({
+  type: 'function.invoke',
+  queue: 'functions',
+  data: z.object({
+    function_id: z.uuid(),
+    version: z.int().positive(),
+    trigger: z.enum(['api', 'dashboard', 'cron', 'webhook']),
+    /** JSON text, handed to the handler exactly as it came. */
+    payload: z.string(),
+  }),
+  result: z.object({
+    status: z.enum(runStatuses),
+    result: z.unknown(),
+    duration_ms: z.number().nonnegative(),
+    invocation_id: z.uuid(),
+    error: z.object({ name: z.string(), message: z.string(), stack: z.string() }).optional(),
+    logs: z.array(z.object({ ts: z.string(), level: z.string(), message: z.string() })).optional(),
+  }),
+  maxAttempts: 1,
+});

@@ -1,0 +1,10 @@
+import type { JobDefinition } from './define.ts';
+import { functionInvoke } from './function-invoke.ts';
+import { projectProvision } from './project-provision.ts';
+
+/** Every kind of job. A worker refuses to start without a processor for each kind of the queues that it serves. */
+export const jobs = [functionInvoke, projectProvision] as const satisfies readonly JobDefinition[];
+
+export type JobType = (typeof jobs)[number]['type'];
+
+export const jobOfType = (type: string): JobDefinition | undefined => jobs.find((job) => job.type === type);

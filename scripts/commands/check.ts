@@ -1,0 +1,62 @@
+import { spawn } from 'node:child_process';
+import { globSync } from 'node:fs';
+import path from 'node:path';
+import type { Command } from './command.ts';
+
+interface Part {
+  readonly name: string;
+  /** Paths from the checkout, run by this Node. */
+  readonly program: readonly string[];
+}
+
+export interface Finding {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly seconds: number;
+  readonly output: string;
+}
+
+const bin = (name: string): string => path.join('node_modules/.bin', name);
+
+const architectureTests = 'test/architecture/**/*.test.ts';
+
+const parts = (root: string): Part[] => [
+  { name: 'types', program: [bin('tsc'), '--noEmit', '--pretty'] },
+  { name: 'lint', program: [bin('oxlint')] },
+  { name: 'format', program: [bin('oxfmt'), '--check', '.'] },
+  ...(globSync(architectureTests, { cwd: root }).length > 0
+    ? [{ name: 'architecture', program: [bin('ava'), architectureTests] }]
+    : []),
+];
+
+const runPart = (root: string, { name, program }: Part): Promise<Finding> =>
+  new Promise((resolve) => {
+    const began = performance.now();
+    const [command = '', ...args] = program;
+    const child = spawn(path.join(root, command), args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+    const output: string[] = [];
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (text) => output.push(text));
+    const finish = (ok: boolean): void =>
+      resolve({ name, ok, seconds: (performance.now() - began) / 1000, output: output.join('').trim() });
+    child.once('error', (error) => {
+      output.push(error.message);
+      finish(false);
+    });
+    child.once('close', (code) => finish(code === 0));
+  });
+
+/** One line that names each part, and what to print before it: the output of those that failed. */
+export const summarize = (findings: readonly Finding[]): string => {
+  const failed = findings.filter((finding) => !finding.ok);
+  const details = failed.map(({ name, output }) => `── ${name} ──\n${output}\n`);
+  const line = findings.map(({ name, ok, seconds }) => `${name} ${ok ? 'ok' : 'FAILED'} (${seconds.toFixed(1)} s)`);
+  return [...details, `check: ${line.join(', ')}`].join('\n');
+};
+
+/** `npm run check`: types, lint, format and the architecture tests; needs no servers. All parts always run. */
+export const check: Command = async (_args, root) => {
+  const findings = await Promise.all(parts(root).map((part) => runPart(root, part)));
+  console.log(summarize(findings));
+  return findings.every((finding) => finding.ok) ? 0 : 1;
+};

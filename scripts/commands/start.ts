@@ -1,0 +1,79 @@
+import path from 'node:path';
+import { findVector, provideVector } from '../infra/pgvector.ts';
+import type { Site } from '../infra/site.ts';
+import { narrateTo } from '../narrator.ts';
+import {
+  choosePort,
+  platformSecrets,
+  type PlatformSecrets,
+  processEnvironment,
+  provideServers,
+  type Servers,
+  startProcesses,
+} from '../platform.ts';
+import { readSettings, type Settings } from '../settings.ts';
+import { type Surroundings, withStack } from '../with-stack.ts';
+import type { Command } from './command.ts';
+
+export const lockFileIn = (dataDir: string): string => path.join(dataDir, 'platform.pid');
+
+/** The token itself is shown once; afterwards, where it is kept. */
+const opsTokenLine = ({ madeOpsToken }: PlatformSecrets): string => {
+  if (madeOpsToken === null) return 'as set in PLINTH_OPS_TOKEN';
+  const { isNew, value, file } = madeOpsToken;
+  return isNew ? `${value} (shown this once; kept in ${file})` : `in ${file}`;
+};
+
+const welcome = (url: string, secrets: PlatformSecrets, site: Site): string => {
+  const seconds = (performance.now() / 1000).toFixed(1);
+  return [
+    `ready in ${seconds} s`,
+    '',
+    `  API         ${url}`,
+    `  API pages   ${url}/docs`,
+    `  Ops token   ${opsTokenLine(secrets)}`,
+    `  Data        ${site.dataDir}`,
+    '  Next step   "A five-minute tour" in README.md: sign up, make a project, run a function',
+    '',
+    '  Ctrl-C stops everything.',
+    '',
+  ].join('\n');
+};
+
+/** Never waited for: everything but vectors works without it. */
+const provideVectorInBackground = async (site: Site, { postgres }: Servers): Promise<void> => {
+  if (postgres === null || findVector(postgres.programs) !== null) return;
+  site.narrator.say('fetching pgvector in the background; vectors can be used when it is here');
+  const { line } = await provideVector(site, postgres.programs);
+  if (!site.signal.aborted) site.narrator.say(line);
+};
+
+const run = async (settings: Settings, { site, stack, lock }: Surroundings): Promise<number> => {
+  const { narrator } = site;
+  // A port that was asked for and is taken is the cheapest thing to learn: before anything is made or fetched.
+  if (settings.port !== null) await choosePort(settings.port, narrator.say);
+  const servers = await provideServers({ settings, site, stack });
+  const secrets = platformSecrets(settings, site.dataDir);
+  const env = processEnvironment(servers, secrets, site);
+  const { workers, drainMs } = settings;
+  const port = await choosePort(settings.port, narrator.say);
+  await startProcesses({ site, stack }, { port, workers, drainMs, env });
+  const url = `http://127.0.0.1:${port}`;
+  lock.update({ url });
+  narrator.say(welcome(url, secrets, site));
+  await provideVectorInBackground(site, servers);
+  return stack.failure;
+};
+
+/** `npm start`: the platform with everything it needs, until it is stopped. A stop that was asked for is no failure. */
+export const start: Command = async (_args, root) => {
+  const settings = readSettings(process.env, root);
+  const { dataDir, runtimeDir, drainMs } = settings;
+  const narrator = narrateTo(process.stdout);
+  const plan = { root, dataDir, runtimeDir, drainMs, narrator, lockFile: lockFileIn(dataDir) };
+  const code = await withStack({ ...plan, throwaway: false, durable: true }, (surroundings) =>
+    run(settings, surroundings),
+  );
+  narrator.say('stopped');
+  return code > 128 ? 0 : code;
+};

@@ -1,0 +1,33 @@
+import { spawn } from 'node:child_process';
+import { copyFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import type { Site } from '../infra/site.ts';
+import { onThrowawayPlatform } from '../throwaway.ts';
+import type { Command } from './command.ts';
+
+/** The logs of a run that failed are what explains it: they outlive the run, until the next one that fails. */
+const keepLogs = (site: Site): void => {
+  const folder = path.join(site.root, '.data/test-logs');
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  for (const name of readdirSync(site.dataDir).filter((entry) => entry.endsWith('.log'))) {
+    copyFileSync(path.join(site.dataDir, name), path.join(folder, name));
+  }
+  site.narrator.say(`what the processes wrote meanwhile is kept in ${folder}`);
+};
+
+/** `npm test [ava arguments]`: the platform on throw-away data, then the tests. The exit code is that of ava. */
+export const test: Command = (args, root) =>
+  onThrowawayPlatform(root, {
+    durable: false,
+    workers: 1,
+    use: async ({ site, stack }, env) => {
+      const ava = path.join(root, 'node_modules/ava/entrypoints/cli.js');
+      // In a group of its own ava can be ended with all its processes; watching, it has to stay at the keyboard.
+      const detached = !args.some((arg) => arg === '--watch' || arg === '-w');
+      const child = spawn(process.execPath, [ava, ...args], { cwd: root, env, stdio: 'inherit', detached });
+      const code = await stack.attend('tests', child);
+      if (code !== 0 && !site.signal.aborted) keepLogs(site);
+      return code;
+    },
+  });

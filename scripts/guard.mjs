@@ -1,0 +1,29 @@
+// The dead-man guard. The supervisor holds our standard input and writes down each process that it starts; when the
+// input ends without "bye", the supervisor was killed, and we stop what it left.
+// Arguments: lock file, pid of the supervisor, grace in ms, folder to remove (or nothing).
+import { rmSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { stopLeftovers } from './leftovers.ts';
+import { releaseLock } from './pid-lock.ts';
+
+const [lockFile, supervisor, graceMs, temporaryFolder] = process.argv.slice(2);
+
+// A name of its own: whoever kills every "node" should not take the guard with them.
+process.title = 'plinth-guard';
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => undefined);
+
+let processes = [];
+let dismissed = false;
+const input = createInterface({ input: process.stdin });
+input.on('line', (line) => {
+  if (line === 'bye') dismissed = true;
+  else processes = JSON.parse(line);
+});
+input.on('close', async () => {
+  if (!dismissed) {
+    await stopLeftovers(processes, Number(graceMs));
+    if (temporaryFolder) rmSync(temporaryFolder, { recursive: true, force: true, maxRetries: 5 });
+    else releaseLock(lockFile, Number(supervisor));
+  }
+  process.exit(0);
+});

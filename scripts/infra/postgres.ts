@@ -1,0 +1,124 @@
+import { existsSync, readdirSync, readFileSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { signalProcess } from '../leftovers.ts';
+import { passwordIn } from '../made-secrets.ts';
+import { type ProcessSpec, readyWhen } from '../processes.ts';
+import { trimLog } from './logs.ts';
+import { freePortAnywhere, freePortFrom } from './ports.ts';
+import { type Cluster, createCluster, database, serverEnvironment, user } from './postgres-cluster.ts';
+import { findPrograms, hasExtension, type PostgresPrograms } from './postgres-programs.ts';
+import type { Site } from './site.ts';
+import { giveTo, unprivileged } from './unprivileged.ts';
+
+export interface ProvidedPostgres {
+  readonly url: string;
+  readonly name: string;
+  readonly spec: ProcessSpec;
+  readonly programs: PostgresPrograms;
+}
+
+const firstPort = 15_432;
+
+const commandName = (pid: number): string => {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+};
+
+const pidFile = (data: string): string => path.join(data, 'postmaster.pid');
+
+/** Postgres waits for ever for a process that merely has the pid of its last life; and a real one has to end first. */
+const clearPidFile = async (data: string): Promise<void> => {
+  const file = pidFile(data);
+  if (!existsSync(file)) return;
+  const pid = Number(readFileSync(file, 'utf8').split('\n')[0]);
+  const isPostgres = process.platform !== 'linux' || commandName(pid).includes('postgres');
+  if (!isPostgres) return rmSync(file, { force: true });
+  signalProcess(pid, 'SIGINT');
+  const triesLeft = 400;
+  for (let tries = 0; tries < triesLeft && existsSync(file) && commandName(pid) !== ''; tries += 1) await delay(25);
+};
+
+/** A line of postmaster.pid says when the server takes connections. */
+const saysReady = (data: string, pid: number | undefined): boolean => {
+  try {
+    const lines = readFileSync(pidFile(data), 'utf8').split('\n');
+    return Number(lines[0]) === pid && lines[7]?.trim() === 'ready';
+  } catch {
+    return false;
+  }
+};
+
+/** A backend that computes does not notice at once that its server was killed, and no new one starts beside it. */
+const killBackends = (data: string): void => {
+  if (process.platform !== 'linux') return;
+  const folder = realpathSync(data);
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    try {
+      if (readlinkSync(`/proc/${pid}/cwd`) === folder) signalProcess(Number(pid), 'SIGKILL');
+    } catch {
+      // Gone, or not ours to look at.
+    }
+  }
+};
+
+const serverSettings = (site: Site, programs: PostgresPrograms, port: number): string[] => [
+  'listen_addresses=127.0.0.1',
+  'unix_socket_directories=',
+  `port=${port}`,
+  'max_connections=200',
+  'max_locks_per_transaction=256',
+  'max_parallel_maintenance_workers=0',
+  'password_encryption=scram-sha-256',
+  'timezone=UTC',
+  'log_timezone=UTC',
+  'log_min_messages=warning',
+  ...(hasExtension(programs, 'pg_stat_statements') ? ['shared_preload_libraries=pg_stat_statements'] : []),
+  ...(site.durable ? [] : ['fsync=off', 'full_page_writes=off', 'synchronous_commit=off']),
+];
+
+const specOf = (cluster: Cluster, port: number): ProcessSpec => {
+  const { site, programs, account, data } = cluster;
+  const settings = serverSettings(site, programs, port).flatMap((setting) => ['-c', setting]);
+  const [command = '', ...args] = [...account.prefix, path.join(programs.bin, 'postgres'), '-D', data, ...settings];
+  const logFile = path.join(site.dataDir, 'postgres.log');
+  trimLog(logFile);
+  return {
+    name: 'postgres',
+    stage: 'infra',
+    command,
+    args,
+    env: serverEnvironment(),
+    cwd: data,
+    ...(account.uid !== undefined && { uid: account.uid }),
+    ...(account.gid !== undefined && { gid: account.gid }),
+    logFile,
+    stopSignal: 'SIGINT',
+    killSignal: 'SIGQUIT',
+    stopWithinMs: 20_000,
+    ready: (child, signal) => readyWhen(() => saysReady(data, child.pid), signal),
+    afterDeath: () => killBackends(data),
+  };
+};
+
+/** Finds the programs, makes the cluster if there is none, and says how the server is run. */
+export const providePostgres = async (site: Site): Promise<ProvidedPostgres> => {
+  const data = path.join(site.dataDir, 'postgres');
+  const programs = await findPrograms(site, data);
+  const account = await unprivileged(site.run, [site.dataDir, programs.bin]);
+  const password = passwordIn(site.dataDir, 'postgres-password').value;
+  const cluster: Cluster = { site, programs, account, data, password };
+  if (existsSync(data)) {
+    giveTo(data, account.owner);
+    await clearPidFile(data);
+  } else {
+    await createCluster(cluster);
+  }
+  const port = await (site.throwaway ? freePortAnywhere() : freePortFrom(firstPort));
+  const name = `PostgreSQL ${programs.major}${programs.isEmbedded ? '' : ' (of this machine)'} on port ${port}`;
+  const url = `postgres://${user}:${password}@127.0.0.1:${port}/${database}`;
+  return { url, name, spec: specOf(cluster, port), programs };
+};

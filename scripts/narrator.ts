@@ -1,0 +1,33 @@
+/** Says what is going on, one line at a time. */
+export interface Narrator {
+  readonly say: (line: string) => void;
+  /** Runs `work`; when it takes long, says what is being waited for, and again every ten seconds. */
+  readonly during: <T>(what: string, work: () => Promise<T>) => Promise<T>;
+}
+
+const firstLineMs = 400;
+const laterLinesMs = 10_000;
+
+/**
+ * A narrator that writes to `stream`. A terminal that was closed or a pipe nobody reads any more is no reason to fail:
+ * what should stop us then is the signal that comes with it.
+ */
+export const narrateTo = (stream: NodeJS.WritableStream): Narrator => {
+  stream.on('error', () => undefined);
+  const say = (line: string): void => {
+    stream.write(`plinth: ${line}\n`);
+  };
+  const during = async <T>(what: string, work: () => Promise<T>): Promise<T> => {
+    const began = Date.now();
+    const seconds = (): number => Math.round((Date.now() - began) / 1000);
+    const first = setTimeout(() => say(`${what} …`), firstLineMs);
+    const later = setInterval(() => say(`still ${what} (${seconds()} s)`), laterLinesMs);
+    try {
+      return await work();
+    } finally {
+      clearTimeout(first);
+      clearInterval(later);
+    }
+  };
+  return { say, during };
+};

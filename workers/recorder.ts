@@ -1,0 +1,52 @@
+import { type JobEnd, type JobStart, markStarted, recordEnds } from '#domain/jobs/store.ts';
+import { createBatcher } from '#lib/batch.ts';
+import type { ControlDb } from '#lib/control-db.ts';
+import type { Log } from '#lib/log.ts';
+
+/** Writes what happens to jobs into Postgres, many at a time. */
+export interface Recorder {
+  /** Fire and forget: a start that is lost is told by the end. */
+  readonly started: (start: JobStart) => void;
+  /** Resolves once Postgres has it, however long Postgres is away. */
+  readonly ended: (end: JobEnd) => Promise<void>;
+  /** Gives up what Postgres could not take: the outcomes stay in Redis and are recorded by whoever gets the job next. */
+  readonly close: () => Promise<void>;
+}
+
+const slowestRetryMs = 2000;
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+export const createRecorder = (db: ControlDb, log: Log): Recorder => {
+  let open = true;
+
+  const persist = async (ends: readonly JobEnd[]): Promise<readonly void[]> => {
+    for (let delayMs = 50; ; delayMs = Math.min(delayMs * 2, slowestRetryMs)) {
+      try {
+        await recordEnds(db, ends);
+        return ends.map(() => undefined);
+      } catch (error) {
+        if (!open) throw error;
+        log.warn({ err: error, jobs: ends.length }, 'the ends of jobs could not be recorded; trying again');
+        await pause(delayMs);
+      }
+    }
+  };
+
+  const starts = createBatcher<JobStart, void>(async (items) => {
+    await markStarted(db, items);
+    return items.map(() => undefined);
+  });
+  const ends = createBatcher<JobEnd, void>(persist);
+
+  return {
+    started: (start) => {
+      starts.add(start).catch((error: unknown) => log.debug({ err: error }, 'the start of a job was not recorded'));
+    },
+    ended: (end) => ends.add(end),
+    close: async () => {
+      open = false;
+      await Promise.all([starts.idle(), ends.idle()]);
+    },
+  };
+};

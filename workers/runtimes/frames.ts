@@ -1,0 +1,46 @@
+import type { Writable } from 'node:stream';
+
+/** A frame is its length (4 bytes, big endian) and a JSON text: what host and guest say to each other on fd 3. */
+const HEADER_BYTES = 4;
+/** A result of 1 MiB whose every character is escaped stays below this. */
+const MAX_FRAME_BYTES = 16 * 1024 * 1024;
+
+export function writeFrame(stream: Writable, message: object): void {
+  const body = Buffer.from(JSON.stringify(message));
+  const header = Buffer.allocUnsafe(HEADER_BYTES);
+  header.writeUInt32BE(body.length);
+  stream.cork();
+  stream.write(header);
+  stream.write(body);
+  stream.uncork();
+}
+
+/** Cuts the guest's byte stream into messages. The guest is not trusted: what it sends is parsed, never believed. */
+export class FrameReader {
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  #wanted = HEADER_BYTES;
+
+  /** @throws when the stream holds anything but frames of a sane length */
+  *push(chunk: Buffer): Generator {
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    while (this.#bytes >= this.#wanted) {
+      const all = Buffer.concat(this.#chunks, this.#bytes);
+      this.#chunks = [all];
+      const length = all.readUInt32BE(0);
+      if (length > MAX_FRAME_BYTES) throw new Error(`a frame of ${length} bytes`);
+      this.#wanted = HEADER_BYTES + length;
+      if (this.#bytes < this.#wanted) return;
+      yield JSON.parse(all.toString('utf8', HEADER_BYTES, this.#wanted));
+      this.#take();
+    }
+  }
+
+  #take(): void {
+    const [all = Buffer.alloc(0)] = this.#chunks;
+    this.#chunks = [all.subarray(this.#wanted)];
+    this.#bytes -= this.#wanted;
+    this.#wanted = HEADER_BYTES;
+  }
+}

@@ -1,0 +1,76 @@
+'use strict';
+/**
+ * Runs inside the isolate, in the same context as the user's code, before and around it. What user code can reach is
+ * its own to break; hence nothing here is trusted by anyone outside, and nothing here is worth stealing.
+ */
+const { createConsole } = require('./console.cjs');
+const { describeError, findHandler, loadModule, toJson } = require('./handler.cjs');
+const { structuredClone } = require('./structured-clone.cjs');
+const { createTimers } = require('./timers.cjs');
+
+const MAX_RESULT_LENGTH = 1024 * 1024;
+
+let fireTimer;
+
+/** The one way in: `start` once, then `fire` for each timer that is due. */
+function enter(command, ...args) {
+  if (command === 'start') start(...args);
+  else fireTimer(args[0]);
+}
+
+// oxlint-disable-next-line max-params -- one crossing into the isolate costs 50 µs, whatever it carries
+function start(id, log, schedule, cancel, finish, wrapper, entryPoint, payload, envText, projectId) {
+  let over = false;
+  const end = (status, result, error) => {
+    if (over) return;
+    over = true;
+    const [name, message, stack] = error === undefined ? [] : describeError(error);
+    finish(id, status, result, name, message, stack);
+  };
+  const fail = (error) => end('error', undefined, error);
+
+  const env = Object.freeze(JSON.parse(envText));
+  const timers = createTimers({
+    schedule: (timer, delayMs) => schedule(id, timer, delayMs),
+    cancel: (timer) => cancel(id, timer),
+    isOver: () => over,
+    fail,
+  });
+  fireTimer = timers.fire;
+  const console = createConsole((level, text) => log(id, level, text));
+  install({ ...timers.globals, console, process: Object.freeze({ env }) });
+
+  const main = async () => {
+    const handler = findHandler(loadModule(wrapper), entryPoint);
+    const sdk = Object.freeze({ env, projectId });
+    const json = toJson(await handler(JSON.parse(payload), sdk));
+    if (json.length > MAX_RESULT_LENGTH)
+      end('result_too_large', undefined, new RangeError('The result is larger than 1 MB of JSON.'));
+    else end('success', json);
+  };
+  main().then(undefined, fail);
+}
+
+function install(globals) {
+  for (const name of Object.keys(globals)) {
+    const value = globals[name];
+    Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
+  }
+}
+
+// Memory shared between threads, and machine code of the user's own making, have no place here.
+for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics']) delete globalThis[name];
+
+install({
+  structuredClone,
+  global: globalThis,
+  // Its callbacks would run in the middle of a later run; never calling them is what the language allows.
+  FinalizationRegistry: class FinalizationRegistry {
+    register() {}
+    unregister() {
+      return false;
+    }
+  },
+});
+
+module.exports = { enter };

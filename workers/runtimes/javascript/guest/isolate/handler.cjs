@@ -1,0 +1,58 @@
+'use strict';
+const { inspect } = require('./inspect.cjs');
+
+const MAX_TEXT_LENGTH = 8192;
+const stringify = JSON.stringify;
+
+function missingModule(name) {
+  const error = new Error(`Cannot find module '${name}': only what is bundled into the function's code is there`);
+  error.code = 'MODULE_NOT_FOUND';
+  throw error;
+}
+
+/** Calls the user's text as a CommonJS module. */
+function loadModule(wrapper) {
+  const module = { exports: {} };
+  wrapper.call(module.exports, module.exports, missingModule, module);
+  return module.exports;
+}
+
+/** `exports.handler`, `export function handler`, `module.exports = function`, `export default function` or an object of them. */
+function findHandler(exported, entryPoint) {
+  const fallback = exported?.default;
+  const candidates = [exported?.[entryPoint], fallback?.[entryPoint]];
+  const isMain = (candidate) => entryPoint === 'handler' || candidate?.name === entryPoint;
+  for (const candidate of [exported, fallback]) if (isMain(candidate)) candidates.push(candidate);
+  const handler = candidates.find((candidate) => typeof candidate === 'function');
+  if (handler === undefined) throw new TypeError(`The code exports no function named "${entryPoint}"`);
+  return handler;
+}
+
+/** JSON text of a result; `undefined` and what JSON has no word for become null. */
+function toJson(value) {
+  try {
+    return stringify(value) ?? 'null';
+  } catch (error) {
+    const [, message] = describeError(error);
+    throw new TypeError(`The result cannot be turned into JSON: ${message}`, { cause: error });
+  }
+}
+
+/** Name, message and stack of anything that can be thrown: strings, whatever its getters do. */
+function describeError(thrown) {
+  const isObject = (typeof thrown === 'object' && thrown !== null) || typeof thrown === 'function';
+  if (!isObject) return ['Error', cut(inspect(thrown)), ''];
+  const read = (key, otherwise) => {
+    try {
+      const value = thrown[key];
+      return cut(value === undefined ? otherwise : String(value));
+    } catch {
+      return otherwise;
+    }
+  };
+  return [read('name', 'Error'), read('message', inspect(thrown)), read('stack', '')];
+}
+
+const cut = (text) => text.slice(0, MAX_TEXT_LENGTH);
+
+module.exports = { describeError, findHandler, loadModule, toJson };

@@ -1,0 +1,142 @@
+'use strict';
+const { OUR_FILE } = require('./functions.cjs');
+
+const MAX_RESULT_BYTES = 1024 * 1024;
+const MAX_LOG_BYTES = 256 * 1024;
+const LINE_BYTES = 32;
+const LEVELS = new Set(['debug', 'info', 'warn', 'error']);
+
+/** One run of one function, from the host's frame to the frame that answers it. */
+class Run {
+  #loaded;
+  #hooks;
+  #send;
+  #done;
+  #opened = null;
+  #cpuAtStart = 0;
+  /** Turns of the isolate that have been asked for and have not ended. */
+  #turns = 0;
+  #timers = new Map();
+  #lines = [];
+  #flushAt = null;
+  #logBytes = 0;
+  #logsTruncated = false;
+  #verdict = null;
+
+  constructor({ id, loaded, hooks, send, done }) {
+    this.id = id;
+    this.#loaded = loaded;
+    this.#hooks = hooks;
+    this.#send = send;
+    this.#done = done;
+  }
+
+  start({ entryPoint, payload, env, projectId }) {
+    this.#cpuAtStart = this.#loaded.cpuMs();
+    this.#opened = this.#loaded.open();
+    const { log, schedule, cancel, finish } = this.#hooks;
+    const request = [this.#opened.wrapper.derefInto(), entryPoint, payload, JSON.stringify(env), projectId];
+    this.#turn('start', this.id, log, schedule, cancel, finish, ...request);
+  }
+
+  log(level, text) {
+    this.#logBytes += Buffer.byteLength(String(text)) + LINE_BYTES;
+    if (LEVELS.has(level) && this.#logBytes <= MAX_LOG_BYTES) this.#lines.push([Date.now(), level, String(text)]);
+    else this.#logsTruncated = true;
+    this.#flushAt ??= setImmediate(() => this.#flush());
+  }
+
+  schedule(timer, delayMs) {
+    if (this.#verdict !== null) return;
+    const fire = () => {
+      this.#timers.delete(timer);
+      this.#turn('fire', timer);
+    };
+    this.#timers.set(timer, delayMs < 0 ? setImmediate(fire) : setTimeout(fire, delayMs));
+  }
+
+  cancel(timer) {
+    clearTimeout(this.#timers.get(timer));
+    clearImmediate(this.#timers.get(timer));
+    this.#timers.delete(timer);
+  }
+
+  /** What the function came to; the answer follows when the isolate has gone quiet. */
+  finish([status, result, name, message, stack]) {
+    const error = status === 'success' ? null : { name, message, stack: withoutOurs(stack) };
+    this.#decide(status === 'error' && isMemoryFault(error) ? 'memory_limit' : status, result ?? null, error);
+  }
+
+  #turn(...args) {
+    this.#turns += 1;
+    this.#opened.enter.apply(undefined, args).then(
+      () => this.#turnEnded(null),
+      (error) => this.#turnEnded(error),
+    );
+  }
+
+  /** @param fault what the turn left unhandled: a rejected promise, or the end of the isolate itself */
+  #turnEnded(fault) {
+    this.#turns -= 1;
+    if (fault !== null) this.#fail(fault);
+    if (this.#turns === 0 && this.#verdict !== null) this.#answer();
+  }
+
+  #fail(fault) {
+    const name = String(fault?.name ?? 'Error');
+    const message = String(fault?.message ?? fault);
+    const error = { name, message, stack: withoutOurs(String(fault?.stack ?? '')) };
+    if (isMemoryFault(error)) this.#verdict = { status: 'memory_limit', result: null, error: null };
+    else if (this.#verdict === null) this.#decide('error', null, error);
+    else this.log('error', `Unhandled rejection after the end of the run: ${name}: ${message}`.slice(0, 4096));
+  }
+
+  #decide(status, result, error) {
+    if (this.#verdict !== null) return;
+    const tooLarge = result !== null && Buffer.byteLength(result) > MAX_RESULT_BYTES;
+    this.#verdict = tooLarge ? tooLargeVerdict : { status, result, error };
+    for (const timer of this.#timers.keys()) this.cancel(timer);
+  }
+
+  #answer() {
+    this.#flush();
+    const { status, result, error } = this.#verdict;
+    // After a memory fault the isolate may be gone already, and the host ends this process.
+    const isBroken = status === 'memory_limit';
+    const memoryMib = isBroken ? 0 : this.#loaded.measure();
+    const cpuMs = isBroken ? 0 : this.#loaded.cpuMs() - this.#cpuAtStart;
+    this.#send({ type: 'result', run: this.id, status, result, error, cpuMs, memoryMib });
+    if (isBroken) return;
+    this.#opened.close();
+    this.#done();
+  }
+
+  #flush() {
+    clearImmediate(this.#flushAt);
+    this.#flushAt = null;
+    if (this.#lines.length === 0 && !this.#logsTruncated) return;
+    this.#send({ type: 'logs', run: this.id, lines: this.#lines, truncated: this.#logsTruncated });
+    this.#lines = [];
+  }
+}
+
+const tooLargeVerdict = {
+  status: 'result_too_large',
+  result: null,
+  error: { name: 'ResultTooLargeError', message: 'The result is larger than 1 MB of JSON.', stack: '' },
+};
+
+/** The engine ended the isolate, or refused a buffer and nobody caught that. */
+const isMemoryFault = (error) =>
+  /^Isolate (?:is|was) disposed/.test(error.message) ||
+  (error.name === 'RangeError' && error.message === 'Array buffer allocation failed');
+
+/** A stack without the frames around the user's code, in the isolate and on this side of it. */
+function withoutOurs(stack) {
+  const lines = stack.split('\n');
+  const border = lines.findIndex((line) => line.includes('<isolated-vm boundary>'));
+  const inside = border === -1 ? lines : lines.slice(0, border);
+  return inside.filter((line) => !line.includes(OUR_FILE)).join('\n');
+}
+
+module.exports = { Run };

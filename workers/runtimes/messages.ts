@@ -1,0 +1,50 @@
+import { z } from 'zod';
+
+/** What a guest may say. It is checked on arrival: whoever broke out of the engine writes these frames too. */
+
+const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
+
+const guestMessage = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('ready') }),
+  z.object({
+    type: z.literal('logs'),
+    run: z.number(),
+    /** `[milliseconds since 1970, level, message]` */
+    lines: z.array(z.tuple([z.number(), logLevel, z.string()])),
+    /** More was written than is kept. */
+    truncated: z.boolean(),
+  }),
+  /** The guest has dropped a function's code to make room: send it again with the next run. */
+  z.object({ type: z.literal('dropped'), function: z.string() }),
+  z.object({
+    type: z.literal('result'),
+    run: z.number(),
+    status: z.enum(['success', 'error', 'result_too_large', 'memory_limit']),
+    result: z.string().nullable(),
+    error: z.object({ name: z.string(), message: z.string(), stack: z.string() }).nullable(),
+    cpuMs: z.number().nonnegative(),
+    memoryMib: z.number().nonnegative(),
+  }),
+]);
+
+export type GuestMessage = z.output<typeof guestMessage>;
+export type ResultMessage = Extract<GuestMessage, { type: 'result' }>;
+export type LogsMessage = Extract<GuestMessage, { type: 'logs' }>;
+
+/** What the host says: it has one thing to say. */
+export interface RunMessage {
+  readonly type: 'run';
+  readonly run: number;
+  /** Names one version of one function: the guest keeps what it compiled under this name. */
+  readonly function: string;
+  /** Null when the guest has it already. */
+  readonly code: string | null;
+  readonly entryPoint: string;
+  readonly payload: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly projectId: string;
+  readonly memoryMib: number;
+}
+
+/** @throws when the message has not the shape that ours have */
+export const parseGuestMessage = (message: unknown): GuestMessage => guestMessage.parse(message);

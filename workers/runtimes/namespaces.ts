@@ -1,0 +1,101 @@
+import { lstatSync, readlinkSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { GuestFile } from './sandbox.ts';
+
+export interface StrictTools {
+  readonly bwrap: string;
+  /** Minor version of bubblewrap 0.x. */
+  readonly version: number;
+  readonly prlimit: string;
+  /** Gives each guest a user id of its own; null when we are not root and cannot. */
+  readonly setpriv: string | null;
+}
+
+const WORKSPACE_BYTES = 64 * 1024 * 1024;
+/** User ids that systemd's table of ranges gives to nobody. */
+const FIRST_UID = 60_600;
+const UID_COUNT = 500;
+
+/** Everything in front of the guest's own command line. */
+export function strictArguments(tools: StrictTools, files: readonly GuestFile[], slot: number): string[] {
+  if (tools.setpriv === null) return bubblewrap(tools, files);
+  // Several workers on one machine begin at different places.
+  const uid = FIRST_UID + ((process.pid + slot) % UID_COUNT);
+  const drop = [tools.setpriv, `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--'];
+  return [...openFolders(tools, files), ...drop, ...bubblewrap(tools, files)];
+}
+
+function bubblewrap({ bwrap, version }: StrictTools, files: readonly GuestFile[]): string[] {
+  // Before 0.7 a tmpfs cannot be given a size: then the guest has no place to write at all.
+  const workspace = version >= 7 ? ['--size', String(WORKSPACE_BYTES), '--tmpfs', '/tmp'] : ['--dir', '/tmp'];
+  const ownFiles = files.filter(({ source }) => !isSystem(source));
+  return [
+    bwrap,
+    ...words('--unshare-user --unshare-net --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try'),
+    ...words('--die-with-parent --new-session --cap-drop ALL --uid 1000 --gid 1000 --hostname function'),
+    // RLIMIT_NPROC counts per user namespace: with namespaces of its own a guest would be free of it.
+    ...(version >= 8 ? ['--disable-userns'] : []),
+    ...words('--ro-bind /usr /usr'),
+    ...systemFolders(),
+    ...words('--proc /proc --dev /dev'),
+    ...workspace,
+    ...words('--chdir /tmp'),
+    ...ownFiles.flatMap(({ source, target }) => ['--ro-bind', source, target]),
+    // Both are tmpfs without a size: a guest that could write there could fill the host's memory.
+    ...words('--remount-ro /dev --remount-ro / --'),
+  ];
+}
+
+const words = (text: string): string[] => text.split(' ');
+
+const isSystem = (path: string): boolean => /^\/(?:usr|bin|sbin|lib|lib64)\//.test(path);
+
+/** `/bin`, `/lib` and the like: links into /usr on most systems, folders of their own on some. */
+function systemFolders(): string[] {
+  return ['/bin', '/sbin', '/lib', '/lib64'].flatMap((folder) => {
+    const kind = lstatSync(folder, { throwIfNoEntry: false });
+    if (kind === undefined) return [];
+    return kind.isSymbolicLink() ? ['--symlink', readlinkSync(folder), folder] : ['--ro-bind', folder, folder];
+  });
+}
+
+/**
+ * A checkout below /root or another private folder cannot be reached by the guest's user id. Then an outer bubblewrap,
+ * still root and without namespaces of ids, lays an empty folder over the private one and puts back only what is needed.
+ * Nothing of it is seen outside, and nothing stays behind.
+ */
+function openFolders({ bwrap }: StrictTools, files: readonly GuestFile[]): string[] {
+  const needed = [bwrapFolder(bwrap), ...files.map(({ source }) => source)];
+  const closed = new Set(needed.flatMap((path) => closedFolder(path) ?? []));
+  if (closed.size === 0) return [];
+  const covered = needed.filter((path) => [...closed].some((folder) => path.startsWith(`${folder}/`)));
+  return [
+    bwrap,
+    ...words('--die-with-parent --dev-bind / /'),
+    ...[...closed].flatMap((folder) => ['--tmpfs', folder]),
+    ...foldersAbove(covered).flatMap((folder) => ['--perms', '0755', '--dir', folder]),
+    ...covered.flatMap((path) => ['--ro-bind', path, path]),
+    '--',
+  ];
+}
+
+/** Every folder on the way to the paths, the outermost first. */
+function foldersAbove(paths: readonly string[]): string[] {
+  const folders = new Set<string>();
+  for (const path of paths) {
+    for (let folder = dirname(path); folder !== '/'; folder = dirname(folder)) folders.add(folder);
+  }
+  return [...folders].sort();
+}
+
+/** An unpacked bubblewrap stands beside its libraries: all of its package is needed. */
+const bwrapFolder = (bwrap: string): string => bwrap.replace(/\/usr\/bin\/[^/]+$/, '') || bwrap;
+
+/** The outermost folder above a path that other users may not enter. */
+function closedFolder(path: string): string | null {
+  const parent = dirname(path);
+  if (parent === path) return null;
+  const above = closedFolder(parent);
+  if (above !== null || parent === '/') return above;
+  return (statSync(parent).mode & 0o001) === 0 ? parent : null;
+}

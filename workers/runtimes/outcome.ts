@@ -1,0 +1,71 @@
+import type { ResultMessage } from './messages.ts';
+import type { RunLog } from './run-log.ts';
+import {
+  MAX_ERROR_LENGTH,
+  MAX_RESULT_BYTES,
+  type RunError,
+  type RunOutcome,
+  type RunRequest,
+  type RunStatus,
+} from './runtime.ts';
+
+/** Why the host ended a run itself. */
+export type EndCause = 'timeout' | 'memory_limit' | 'cpu_limit' | 'crashed' | 'cancelled';
+
+export interface RunFigures {
+  readonly durationMs: number;
+  readonly cpuMs: number;
+  readonly memoryPeakMib: number;
+}
+
+export function outcomeOfResult(message: ResultMessage, log: RunLog, figures: RunFigures): RunOutcome {
+  const tooLarge = message.result !== null && Buffer.byteLength(message.result) > MAX_RESULT_BYTES;
+  const status = tooLarge ? 'result_too_large' : message.status;
+  return {
+    ...base(status, log, figures),
+    result: status === 'success' ? (message.result ?? 'null') : null,
+    error: status === 'success' ? null : bounded(message.error),
+  };
+}
+
+export function outcomeOfEnd(cause: EndCause, request: RunRequest, log: RunLog, figures: RunFigures): RunOutcome {
+  return { ...base(cause, log, figures), error: errorOfEnd(cause, request) };
+}
+
+/** No user code has run: the caller may try again. */
+export function outcomeOfNoStart(status: 'crashed' | 'cancelled', message: string): RunOutcome {
+  return {
+    status,
+    result: null,
+    error: { name: 'NotStarted', message, stack: '' },
+    logs: [],
+    logsTruncated: false,
+    durationMs: 0,
+    cpuMs: 0,
+    memoryPeakMib: 0,
+    started: false,
+  };
+}
+
+function base(status: RunStatus, log: RunLog, figures: RunFigures): RunOutcome {
+  const { lines: logs, truncated: logsTruncated } = log;
+  return { status, result: null, error: null, logs, logsTruncated, ...figures, started: true };
+}
+
+function errorOfEnd(cause: EndCause, { timeoutMs, memoryMib }: RunRequest): RunError {
+  const explain: Record<EndCause, [name: string, message: string]> = {
+    timeout: ['TimeoutError', `The function did not finish within ${timeoutMs} ms.`],
+    memory_limit: ['MemoryLimitError', `The function used more than ${memoryMib} MiB of memory.`],
+    cpu_limit: ['CpuLimitError', 'The function used more CPU time than its time-out plus 2 seconds.'],
+    crashed: ['CrashError', 'The process that ran the function ended unexpectedly.'],
+    cancelled: ['AbortError', 'The run was cancelled.'],
+  };
+  const [name, message] = explain[cause];
+  return { name, message, stack: '' };
+}
+
+function bounded(error: RunError | null): RunError | null {
+  if (error === null) return null;
+  const half = MAX_ERROR_LENGTH / 2;
+  return { name: error.name.slice(0, 256), message: error.message.slice(0, half), stack: error.stack.slice(0, half) };
+}

@@ -1,0 +1,41 @@
+import type { LogsMessage } from './messages.ts';
+import { MAX_LOG_BYTES, type LogLine } from './runtime.ts';
+
+/** Empty lines count too: this is about what the time and the level of a line take. */
+const LINE_BYTES = 32;
+
+/** The log of one run, within its limit. */
+export class RunLog {
+  readonly #lines: LogLine[] = [];
+  readonly #onLine: ((line: LogLine) => void) | undefined;
+  #bytes = 0;
+  truncated = false;
+
+  constructor(onLine?: (line: LogLine) => void) {
+    this.#onLine = onLine;
+  }
+
+  get lines(): readonly LogLine[] {
+    return this.#lines;
+  }
+
+  add({ lines, truncated }: LogsMessage): void {
+    this.truncated ||= truncated;
+    for (const [time, level, message] of lines) {
+      this.#bytes += Buffer.byteLength(message) + LINE_BYTES;
+      if (this.#bytes > MAX_LOG_BYTES) {
+        this.truncated = true;
+        return;
+      }
+      const line = { ts: isoTime(time), level, message };
+      this.#lines.push(line);
+      this.#onLine?.(line);
+    }
+  }
+}
+
+/** The guest's clock reading, or ours where that is no time at all. */
+function isoTime(time: number): string {
+  const date = new Date(time);
+  return (Number.isNaN(date.getTime()) ? new Date() : date).toISOString();
+}

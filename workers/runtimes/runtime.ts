@@ -1,0 +1,83 @@
+/** What every language runtime offers to the processor that runs functions. */
+
+export type RunStatus =
+  | 'success'
+  | 'error'
+  | 'timeout'
+  | 'memory_limit'
+  | 'cpu_limit'
+  | 'result_too_large'
+  | 'crashed'
+  | 'cancelled';
+
+export interface RunRequest {
+  readonly projectId: string;
+  readonly functionId: string;
+  readonly version: number;
+  /** Compiled code: for JavaScript one CommonJS text. */
+  readonly code: string;
+  /** Name of the handler in the code. */
+  readonly entryPoint: string;
+  /** JSON text; the handler receives exactly what it says, NUL and lone surrogates included. */
+  readonly payload: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Wall clock, from the moment a runner takes the request. */
+  readonly timeoutMs: number;
+  readonly memoryMib: number;
+}
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+
+export interface LogLine {
+  /** ISO 8601, UTC, milliseconds. */
+  readonly ts: string;
+  readonly level: LogLevel;
+  readonly message: string;
+}
+
+export interface RunError {
+  readonly name: string;
+  readonly message: string;
+  /** With the line numbers of the function's own source; at most 16 KB. */
+  readonly stack: string;
+}
+
+export interface RunOutcome {
+  readonly status: RunStatus;
+  /** JSON text, at most 1 MiB; null unless the status is `success`. */
+  readonly result: string | null;
+  readonly error: RunError | null;
+  /** At most 256 KiB, kept whatever the status is. */
+  readonly logs: readonly LogLine[];
+  readonly logsTruncated: boolean;
+  readonly durationMs: number;
+  readonly cpuMs: number;
+  readonly memoryPeakMib: number;
+  /** User code may have begun: a run that never started may be tried again, one that did may not. */
+  readonly started: boolean;
+}
+
+export interface RunOptions {
+  /** Aborting kills the run: the outcome is `cancelled`. */
+  readonly signal?: AbortSignal;
+  /** Called with each line while the function runs; the same lines are in the outcome. */
+  readonly onLog?: (line: LogLine) => void;
+}
+
+export type SandboxLevel = 'strict' | 'best-effort';
+
+export interface Runtime {
+  /** How well the runners are fenced in on this machine. */
+  readonly level: SandboxLevel;
+  /** Runs a function once. Whatever user code does is in the outcome; a rejection is a fault of the platform. */
+  run(request: RunRequest, options?: RunOptions): Promise<RunOutcome>;
+  /** Kills every runner; resolves when none is left. Runs under way end as `cancelled`. */
+  close(): Promise<void>;
+}
+
+export const MAX_RESULT_BYTES = 1024 * 1024;
+export const MAX_LOG_BYTES = 256 * 1024;
+export const MAX_LOG_LINE_LENGTH = 16 * 1024;
+export const MAX_ERROR_LENGTH = 16 * 1024;
+/** A function may use this much more CPU time than its wall-clock time-out. */
+export const CPU_GRACE_MS = 2000;

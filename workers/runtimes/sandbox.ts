@@ -1,0 +1,157 @@
+import { execFile } from 'node:child_process';
+import { accessSync, constants } from 'node:fs';
+import { promisify } from 'node:util';
+import { strictArguments, type StrictTools } from './namespaces.ts';
+import type { SandboxLevel } from './runtime.ts';
+import { whyNoNamespaces } from './why-no-namespaces.ts';
+
+const run = promisify(execFile);
+
+export interface SandboxOptions {
+  /** The setting SANDBOX; undefined when nobody set it. */
+  readonly level: SandboxLevel | undefined;
+  /** Started by `npm start` on one machine: falls back to best-effort where the machine has no namespaces. */
+  readonly local: boolean;
+  /** Path of the bubblewrap program; found in the usual places when not given. */
+  readonly bwrapPath?: string | undefined;
+}
+
+/** A file of the host and the place where the guest finds it. */
+export interface GuestFile {
+  readonly source: string;
+  readonly target: string;
+}
+
+export interface GuestCommand {
+  readonly program: GuestFile;
+  readonly args: readonly (string | GuestFile)[];
+  /** Files that the program opens by itself. They and those above are all that the guest sees beside /usr. */
+  readonly files: readonly GuestFile[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export interface SpawnCommand {
+  readonly file: string;
+  readonly args: readonly string[];
+  /** The whole environment: nothing of the platform's own is in it. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export interface Sandbox {
+  readonly level: SandboxLevel;
+  /** What an operator has to know about a level that is weaker than the default; null when all is well. */
+  readonly warning: string | null;
+  /** Path of the program that changes limits of a running process, where there is one. */
+  readonly prlimit: string | null;
+  /**
+   * The command that runs a guest inside.
+   * @param slot small number, unique among the guests alive: it chooses the user id that the guest runs as
+   */
+  command(guest: GuestCommand, slot: number): SpawnCommand;
+}
+
+/** The sandbox that was asked for cannot be had. The message is one plain sentence with the command that mends it. */
+export class SandboxUnavailable extends Error {
+  override readonly name = 'SandboxUnavailable';
+}
+
+/** RLIMITs of every guest. Threads count as processes; V8 and its helpers take about ten. */
+const LIMITS = ['--fsize=10485760', '--nofile=64', '--core=0'];
+/** Only where the guest has a user namespace of its own: elsewhere it would count the user's other processes too. */
+const STRICT_LIMITS = [...LIMITS, '--nproc=50'];
+
+/**
+ * Finds out what this machine allows, by trying it once, and how guests are started on it.
+ * @throws SandboxUnavailable when `strict` is wanted and there are no namespaces
+ */
+export async function openSandbox({ level, local, bwrapPath }: SandboxOptions): Promise<Sandbox> {
+  if (level === 'best-effort') return bestEffort(null);
+  const strict = await tryStrict(bwrapPath);
+  if (typeof strict !== 'string') return strict;
+  if (level === undefined && local) {
+    return bestEffort(`Functions run without namespaces (SANDBOX=best-effort): ${strict}`);
+  }
+  throw new SandboxUnavailable(`SANDBOX=strict is not possible here: ${strict}`);
+}
+
+/** The strict sandbox, or the sentence that says why there is none. */
+async function tryStrict(bwrapPath: string | undefined): Promise<Sandbox | string> {
+  if (process.platform !== 'linux') return 'namespaces exist on Linux only; set SANDBOX=best-effort.';
+  const tools = await findTools(bwrapPath);
+  if (typeof tools === 'string') return tools;
+  const sandbox = strict(tools);
+  const shell = { source: '/bin/sh', target: '/bin/sh' };
+  // A shell that starts a program: forking inside is part of what has to work.
+  const probe = sandbox.command({ program: shell, args: ['-c', '/usr/bin/env true; exit $?'], files: [], env: {} }, 0);
+  try {
+    await run(probe.file, probe.args, { env: { ...probe.env }, timeout: 10_000 });
+    return sandbox;
+  } catch (error) {
+    return whyNoNamespaces(error);
+  }
+}
+
+async function findTools(bwrapPath: string | undefined): Promise<StrictTools | string> {
+  const bwrap = bwrapPath === undefined || bwrapPath === '' ? findProgram('bwrap') : bwrapPath;
+  if (bwrap === null) return 'bubblewrap is missing; install it with `apt-get install bubblewrap`.';
+  const asRoot = process.getuid?.() === 0;
+  const [prlimit, setpriv] = [findProgram('prlimit'), findProgram('setpriv')];
+  if (prlimit === null || (asRoot && setpriv === null)) {
+    return 'prlimit or setpriv is missing; install them with `apt-get install util-linux`.';
+  }
+  try {
+    const { stdout } = await run(bwrap, ['--version'], { env: {} });
+    return { bwrap, prlimit, setpriv: asRoot ? setpriv : null, version: parseVersion(stdout) };
+  } catch {
+    return `${bwrap} does not run; install bubblewrap with \`apt-get install bubblewrap\`.`;
+  }
+}
+
+/** `bubblewrap 0.8.0` → 8: all releases so far begin with 0. */
+const parseVersion = (text: string): number => Number(/\b0\.(\d+)/.exec(text)?.[1] ?? 99);
+
+function strict(tools: StrictTools): Sandbox {
+  return {
+    level: 'strict',
+    warning: null,
+    prlimit: tools.prlimit,
+    command: (guest, slot) => {
+      const inside = [tools.prlimit, ...STRICT_LIMITS, '--', ...argv(guest, 'target')];
+      const files = [guest.program, ...guest.args.filter((arg) => typeof arg !== 'string'), ...guest.files];
+      const [file = '', ...args] = [...strictArguments(tools, files, slot), ...inside];
+      return { file, args, env: guest.env };
+    },
+  };
+}
+
+function bestEffort(warning: string | null): Sandbox {
+  const prlimit = process.platform === 'linux' ? findProgram('prlimit') : null;
+  return {
+    level: 'best-effort',
+    warning,
+    prlimit,
+    command: (guest) => {
+      const limits = prlimit === null ? [] : [prlimit, ...LIMITS, '--'];
+      const [file = '', ...args] = [...limits, ...argv(guest, 'source')];
+      return { file, args, env: guest.env };
+    },
+  };
+}
+
+const argv = ({ program, args }: GuestCommand, side: keyof GuestFile): string[] =>
+  [program, ...args].map((arg) => (typeof arg === 'string' ? arg : arg[side]));
+
+/** The usual places, not PATH: what runs as root before the sandbox closes must not depend on the environment. */
+const PROGRAM_FOLDERS = ['/usr/bin', '/bin', '/usr/sbin', '/sbin', '/usr/local/bin'];
+
+const findProgram = (name: string): string | null =>
+  PROGRAM_FOLDERS.map((folder) => `${folder}/${name}`).find(isExecutable) ?? null;
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,94 @@
+import { anonymousKib, cpuTimeMs, processTree } from './processes.ts';
+
+const TICK_MS = 25;
+/** A guest makes no processes of its own unless it has broken out of its engine: looking for new ones may be rarer. */
+const TICKS_PER_TREE = 10;
+const TICKS_PER_CPU = 4;
+
+export interface WatchLimits {
+  readonly memoryKib: number;
+  readonly cpuMs: number;
+}
+
+export interface WatchedProcess {
+  /** The outermost process; everything below it counts. */
+  readonly pid: number;
+  /** What the tree held before any user code came in. */
+  readonly idleKib: number;
+}
+
+export type Breach = 'memory_limit' | 'cpu_limit';
+
+export interface Watch {
+  readonly peakKib: number;
+  readonly cpuMs: number;
+  stop(): void;
+}
+
+/**
+ * Looks at the processes of running functions from outside, every 25 ms, by one timer for all. An engine's own memory
+ * limit is no boundary: bombs were seen to pass it four times over before it acted.
+ */
+export class Watchdog {
+  readonly #watches = new Set<TreeWatch>();
+  #timer: NodeJS.Timeout | null = null;
+
+  watch(process: WatchedProcess, limits: WatchLimits, onBreach: (breach: Breach) => void): Watch {
+    const watch = new TreeWatch(process, limits, onBreach, () => this.#remove(watch));
+    this.#watches.add(watch);
+    this.#timer ??= setInterval(() => this.#tick(), TICK_MS);
+    return watch;
+  }
+
+  #tick(): void {
+    for (const watch of this.#watches) watch.tick();
+  }
+
+  #remove(watch: TreeWatch): void {
+    this.#watches.delete(watch);
+    if (this.#watches.size > 0 || this.#timer === null) return;
+    clearInterval(this.#timer);
+    this.#timer = null;
+  }
+}
+
+class TreeWatch implements Watch {
+  readonly #process: WatchedProcess;
+  readonly #limits: WatchLimits;
+  readonly #onBreach: (breach: Breach) => void;
+  readonly #onStop: () => void;
+  #ticks = 0;
+  #pids: number[] = [];
+  #cpuAtStart = 0;
+  peakKib = 0;
+  cpuMs = 0;
+
+  constructor(process: WatchedProcess, limits: WatchLimits, onBreach: (breach: Breach) => void, onStop: () => void) {
+    this.#process = process;
+    this.#limits = limits;
+    this.#onBreach = onBreach;
+    this.#onStop = onStop;
+  }
+
+  tick(): void {
+    if (this.#ticks % TICKS_PER_TREE === 0) this.#pids = processTree(this.#process.pid);
+    if (this.#ticks === 0) this.#cpuAtStart = this.#cpuNow();
+    this.#ticks += 1;
+    const heldKib = this.#pids.reduce((sum, pid) => sum + anonymousKib(pid), 0) - this.#process.idleKib;
+    this.peakKib = Math.max(this.peakKib, heldKib);
+    if (heldKib > this.#limits.memoryKib) {
+      this.#onBreach('memory_limit');
+    } else if (this.#ticks % TICKS_PER_CPU === 0) {
+      this.cpuMs = this.#cpuNow() - this.#cpuAtStart;
+      if (this.cpuMs > this.#limits.cpuMs) this.#onBreach('cpu_limit');
+    }
+  }
+
+  stop(): void {
+    this.#onStop();
+  }
+
+  #cpuNow(): number {
+    return this.#pids.reduce((sum, pid) => sum + cpuTimeMs(pid), 0);
+  }
+}
