@@ -26,28 +26,27 @@ const secretNames = [
   'env_vars',
   'connectionString',
 ];
-const redactPaths = secretNames.flatMap((name) => [
-  name,
-  `*.${name}`,
-  `*.*.${name}`,
-  `["x-api-key"]`,
-  `*["x-api-key"]`,
-]);
+const paths = secretNames.flatMap((name) => [name, `*.${name}`, `*.*.${name}`, `["x-api-key"]`, `*["x-api-key"]`]);
+
+/** Secrets out, the context's ids in: what every logger of the platform does. */
+export const logBasics = {
+  mixin: () => {
+    const { requestId, projectId, jobId } = logContext();
+    return {
+      ...(requestId && { request_id: requestId }),
+      ...(projectId && { project_id: projectId }),
+      ...(jobId && { job_id: jobId }),
+    };
+  },
+  redact: { paths: [...new Set(paths)], censor: '[redacted]' },
+};
 
 /** The process's logger: one JSON object a line, or readable lines; the request, project and job id in each. */
 export const createLog = (options: LogOptions): Log => {
   const settings = {
     level: options.level,
     base: { process: options.process },
-    mixin: () => {
-      const { requestId, projectId, jobId } = logContext();
-      return {
-        ...(requestId && { request_id: requestId }),
-        ...(projectId && { project_id: projectId }),
-        ...(jobId && { job_id: jobId }),
-      };
-    },
-    redact: { paths: [...new Set(redactPaths)], censor: '[redacted]' },
+    ...logBasics,
     timestamp: pino.stdTimeFunctions.isoTime,
   };
   if (options.format === 'json') return pino(settings, destination({ fd: 1, sync: false }));
