@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { z } from 'zod';
+import { createBatcher } from '#lib/batch.ts';
 import type { JobOutcome } from './define.ts';
 
 /**
@@ -100,22 +101,26 @@ export interface Outcomes {
   readonly forget: (jobId: string) => Promise<void>;
 }
 
-export const outcomesIn = (redis: Redis, prefix: string): Outcomes => ({
-  publish: async (jobId, outcome, replyTo) => {
-    const text = JSON.stringify(outcome);
-    const calls = redis.multi().set(outcomeKey(prefix, jobId), text, 'EX', outcomeTtlSeconds);
-    if (replyTo !== null) {
-      const reply = `{"id":${JSON.stringify(jobId)},"outcome":${text}}`;
-      calls.xadd(replyTo, 'MAXLEN', '~', streamLength, '*', 'reply', reply).expire(replyTo, streamTtlSeconds);
-    }
-    const answers = await calls.exec();
-    for (const [error] of answers ?? []) if (error) throw error;
-  },
-  find: async (jobId) => {
-    const text = await redis.get(outcomeKey(prefix, jobId));
-    return text === null ? null : outcomeSchema.parse(JSON.parse(text));
-  },
-  forget: async (jobId) => {
-    await redis.unlink(outcomeKey(prefix, jobId));
-  },
-});
+export const outcomesIn = (redis: Redis, prefix: string): Outcomes => {
+  const forgotten = createBatcher<string, void>(async (jobIds) => {
+    await redis.unlink(...jobIds.map((jobId) => outcomeKey(prefix, jobId)));
+    return jobIds.map(() => undefined);
+  });
+  return {
+    publish: async (jobId, outcome, replyTo) => {
+      const text = JSON.stringify(outcome);
+      const calls = redis.multi().set(outcomeKey(prefix, jobId), text, 'EX', outcomeTtlSeconds);
+      if (replyTo !== null) {
+        const reply = `{"id":${JSON.stringify(jobId)},"outcome":${text}}`;
+        calls.xadd(replyTo, 'MAXLEN', '~', streamLength, '*', 'reply', reply).expire(replyTo, streamTtlSeconds);
+      }
+      const answers = await calls.exec();
+      for (const [error] of answers ?? []) if (error) throw error;
+    },
+    find: async (jobId) => {
+      const text = await redis.get(outcomeKey(prefix, jobId));
+      return text === null ? null : outcomeSchema.parse(JSON.parse(text));
+    },
+    forget: forgotten.add,
+  };
+};

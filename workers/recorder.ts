@@ -5,7 +5,7 @@ import type { Log } from '#lib/log.ts';
 
 /** Writes what happens to jobs into Postgres, many at a time. */
 export interface Recorder {
-  /** Fire and forget: a start that is lost is told by the end. */
+  /** Fire and forget, and only for jobs that take a while: the record of the end tells of the start, too. */
   readonly started: (start: JobStart) => void;
   /** Resolves once Postgres has it, however long Postgres is away. */
   readonly ended: (end: JobEnd) => Promise<void>;
@@ -14,11 +14,14 @@ export interface Recorder {
 }
 
 const slowestRetryMs = 2000;
+// Most jobs are over by then, which saves them a statement.
+const startDelayMs = 50;
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 export const createRecorder = (db: ControlDb, log: Log): Recorder => {
   let open = true;
+  const running = new Map<string, NodeJS.Timeout>();
 
   const persist = async (ends: readonly JobEnd[]): Promise<readonly void[]> => {
     for (let delayMs = 50; ; delayMs = Math.min(delayMs * 2, slowestRetryMs)) {
@@ -39,13 +42,23 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
   });
   const ends = createBatcher<JobEnd, void>(persist);
 
+  const noteStart = (start: JobStart): void => {
+    running.delete(start.id);
+    starts.add(start).catch((error: unknown) => log.debug({ err: error }, 'the start of a job was not recorded'));
+  };
+
   return {
     started: (start) => {
-      starts.add(start).catch((error: unknown) => log.debug({ err: error }, 'the start of a job was not recorded'));
+      running.set(start.id, setTimeout(noteStart, startDelayMs, start));
     },
-    ended: (end) => ends.add(end),
+    ended: (end) => {
+      clearTimeout(running.get(end.id));
+      running.delete(end.id);
+      return ends.add(end);
+    },
     close: async () => {
       open = false;
+      for (const timer of running.values()) clearTimeout(timer);
       await Promise.all([starts.idle(), ends.idle()]);
     },
   };
