@@ -15,6 +15,7 @@ import { createApp } from './app.ts';
 import type { Deps, Health } from './deps.ts';
 import { docsPages } from './docs.ts';
 import { endpoints } from './endpoints.ts';
+import { createTurns } from './idempotency.ts';
 import { listen } from './listen.ts';
 import { createRateLimiter } from './rate-limit.ts';
 
@@ -100,6 +101,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     projects: platform.projects,
     mail: createPlatformMail(platform.sealer, ownAddress(config)),
     rateLimiter,
+    turns: createTurns(),
     health: healthOf(platform.db, queues.redis, () => accepting),
   };
   const respond = createApp({ endpoints, deps, pages: [docsPages()] }).callback();

@@ -10,14 +10,20 @@ import { handle } from './handle.ts';
 import { noteRequest } from './metrics.ts';
 
 const longestUrl = 128 * 1024;
+const longestLogged = 300;
 
 const requestId: Middleware = (ctx, next) => {
   const given = ctx.get('x-request-id');
   const id = /^[\w-]{1,64}$/.test(given) ? given : newId();
   ctx.state['requestId'] = id;
   ctx.set('X-Request-Id', id);
+  ctx.set('X-Content-Type-Options', 'nosniff');
   return withLogContext({ requestId: id }, next);
 };
+
+/** The path for the log: the token of an invite stands in it, and strangers choose its length. */
+const loggedPath = (ctx: Context): string =>
+  (ctx.url.split('?', 1)[0] ?? '').slice(0, longestLogged).replaceAll(/(plinth_[a-z]+_)[\w-]+/g, '$1[redacted]');
 
 const logRequests =
   ({ log }: Deps): Middleware =>
@@ -27,12 +33,29 @@ const logRequests =
     const ms = performance.now() - began;
     const route: unknown = ctx['_matchedRoute'];
     noteRequest(typeof route === 'string' ? `${ctx.method} ${route}` : 'other', ctx.status, ms / 1000);
-    log.info({ method: ctx.method, path: ctx.path, status: ctx.status, ms: Math.round(ms * 10) / 10 }, 'request');
+    log.info(
+      { method: ctx.method, path: loggedPath(ctx), status: ctx.status, ms: Math.round(ms * 10) / 10 },
+      'request',
+    );
   };
 
-const limitUrl: Middleware = (ctx, next) => {
+const notHttp = (why: string): ServiceError => new ServiceError('validation_failed', why);
+
+/** The path and query of a request target, which may also be a whole URL (RFC 9112, 3.2.2). */
+const originForm = (target: string): string => {
+  if (target.startsWith('/')) return target;
+  const url = URL.parse(target);
+  if (url === null || !/^https?:$/.test(url.protocol)) throw notHttp('The request target is not a path.');
+  return url.pathname + url.search;
+};
+
+/** What the HTTP parser lets through and nothing behind it should have to think of. */
+const checkTarget: Middleware = (ctx, next) => {
   if (ctx.url.length > longestUrl)
     throw new ServiceError('uri_too_long', `The URL is longer than ${longestUrl} bytes.`);
+  if (ctx.req.httpVersion === '1.1' && ctx.req.headers.host === undefined) throw notHttp('The Host header is missing.');
+  if (ctx.url.includes('%00')) throw notHttp('The URL must not contain NUL.');
+  ctx.url = originForm(ctx.url);
   return next();
 };
 
@@ -70,7 +93,7 @@ const cors =
 const koaPath = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1');
 
 const routerOf = (endpoints: readonly Endpoint[], deps: Deps): Router => {
-  const router = new Router();
+  const router = new Router({ sensitive: true });
   for (const endpoint of endpoints) {
     router[endpoint.method](koaPath(endpoint.path), (ctx: Context) => handle(endpoint, ctx, deps));
   }
@@ -116,14 +139,14 @@ export interface AppOptions {
 /** The whole HTTP application; listens nowhere. */
 export const createApp = ({ endpoints, deps, pages = [] }: AppOptions): Koa => {
   checkEndpoints(endpoints);
-  const app = new Koa({ proxy: deps.config.PLINTH_TRUST_PROXY === 'on' });
+  const app = new Koa({ proxy: deps.config.PLINTH_TRUST_PROXY === 'on', maxIpsCount: 1 });
   const router = routerOf(endpoints, deps);
   const withKeys = routerOf(
     endpoints.filter((endpoint) => endpoint.access.kind === 'key'),
     deps,
   );
   const takesKeys = (path: string): boolean => withKeys.match(path, 'GET').path.length > 0;
-  app.use(requestId).use(logRequests(deps)).use(answerErrors(deps.log)).use(limitUrl).use(refuseWhileStopping(deps));
+  app.use(requestId).use(logRequests(deps)).use(answerErrors(deps.log)).use(checkTarget).use(refuseWhileStopping(deps));
   app.use(cors(takesKeys));
   for (const page of pages) app.use(page);
   app.use(unrouted(router)).use(router.routes());

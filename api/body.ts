@@ -10,13 +10,9 @@ export interface BodyRules {
   readonly timeoutMs: number;
 }
 
-// A body over the limit is read to its end, so that the client gets to see the answer, but not beyond this.
-const mostDrained = 64 * 1024 * 1024;
-
-const tooLarge = ({ limit, setting }: BodyRules, close: boolean): ServiceError =>
+const tooLarge = ({ limit, setting }: BodyRules): ServiceError =>
   new ServiceError('payload_too_large', `The body is larger than ${limit} bytes.`, {
     hint: `Operators set the limit with ${setting}.`,
-    ...(close && { headers: { Connection: 'close' } }),
   });
 
 const tooSlow = ({ timeoutMs }: BodyRules): ServiceError =>
@@ -24,36 +20,43 @@ const tooSlow = ({ timeoutMs }: BodyRules): ServiceError =>
     headers: { Connection: 'close' },
   });
 
-const collect = async (req: IncomingMessage, rules: BodyRules): Promise<Buffer> => {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of req as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > mostDrained) throw tooLarge(rules, true);
-    if (length <= rules.limit) chunks.push(chunk);
-    else chunks.length = 0;
-  }
-  if (length > rules.limit) throw tooLarge(rules, false);
-  return Buffer.concat(chunks);
-};
+const brokeOff = (cause?: unknown): ServiceError => new ServiceError('invalid_json', 'The body broke off.', { cause });
 
 const declaredLength = (req: IncomingMessage): number => Number(req.headers['content-length'] ?? 0);
 
-/** @throws {ServiceError} `payload_too_large`, `request_timeout` */
-export const readBody = async (req: IncomingMessage, rules: BodyRules): Promise<Buffer> => {
-  if (declaredLength(req) > mostDrained) throw tooLarge(rules, true);
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(tooSlow(rules)), rules.timeoutMs);
-  try {
-    return await Promise.race([collect(req, rules), late]);
-  } catch (error) {
-    if (error instanceof ServiceError) throw error;
-    throw new ServiceError('invalid_json', 'The body broke off.', { cause: error });
-  } finally {
-    clearTimeout(timer);
-  }
+/**
+ * Reads a body. One that is refused is still taken off the wire, unkept, until it ends or the server's request time-out
+ * passes: a connection that is closed under a sending client shows it a reset instead of the answer.
+ * @throws {ServiceError} `payload_too_large`, `request_timeout`, `invalid_json` when it breaks off
+ */
+export const readBody = (req: IncomingMessage, rules: BodyRules): Promise<Buffer> => {
+  if (declaredLength(req) > rules.limit) return Promise.reject(tooLarge(rules));
+  if (req.destroyed) return Promise.reject(brokeOff());
+  return new Promise((resolve, reject) => {
+    let chunks: Buffer[] = [];
+    let length = 0;
+    const refuse = (error: ServiceError): void => {
+      clearTimeout(timer);
+      req.off('data', take).resume();
+      chunks = [];
+      reject(error);
+    };
+    const take = (chunk: Buffer): void => {
+      length += chunk.length;
+      if (length > rules.limit) refuse(tooLarge(rules));
+      else chunks.push(chunk);
+    };
+    const timer = setTimeout(() => refuse(tooSlow(rules)), rules.timeoutMs);
+    req.on('data', take);
+    req.once('error', (error) => refuse(brokeOff(error)));
+    req.once('end', () => {
+      clearTimeout(timer);
+      resolve(Buffer.concat(chunks));
+    });
+  });
 };
 
+// A byte order mark stays, and is refused as JSON refuses it.
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** @throws {ServiceError} `invalid_json` */
@@ -65,14 +68,51 @@ const decode = (bytes: Buffer): string => {
   }
 };
 
+const jsonType = /^application\/([\w.+-]+\+)?json$/;
+const charset = /; *charset *= *"?([^\s;"]*)/;
+
+const isUtf8Json = (contentType: string): boolean => {
+  const text = contentType.toLowerCase();
+  const named = charset.exec(text)?.[1] ?? 'utf-8';
+  return jsonType.test(text.replace(/;.*/s, '').trim()) && ['utf-8', 'utf8', 'us-ascii'].includes(named);
+};
+
 const requireJson = (ctx: Context): void => {
   const type = ctx.get('content-type');
-  const isJson = /^application\/([\w.+-]+\+)?json *(;.*)?$/i.test(type) && !/charset *= *"?(?!utf-?8)/i.test(type);
-  const encoding = ctx.get('content-encoding');
-  if (isJson && (encoding === '' || encoding === 'identity')) return;
-  throw new ServiceError('unsupported_media_type', `The body must be JSON in UTF-8, not ${type || 'of no type'}.`, {
-    hint: 'Send the header Content-Type: application/json.',
-  });
+  if (!isUtf8Json(type)) {
+    const given = type === '' ? 'of no type' : type.slice(0, 100);
+    throw new ServiceError('unsupported_media_type', `The body must be JSON in UTF-8, not ${given}.`, {
+      hint: 'Send the header Content-Type: application/json.',
+    });
+  }
+  const encoding = ctx.get('content-encoding').toLowerCase();
+  if (encoding !== '' && encoding !== 'identity') {
+    throw new ServiceError('unsupported_media_type', 'The body must not be compressed.', {
+      hint: 'Leave out the header Content-Encoding.',
+    });
+  }
+};
+
+const deepest = 1000;
+const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [0x22, 0x5c, 0x5b, 0x5d, 0x7b, 0x7d];
+
+/** The deepest nesting of a JSON text that was parsed before. */
+const nestingOf = (json: string): number => {
+  let [depth, most, inString] = [0, 0, false];
+  for (let i = 0; i < json.length; i += 1) {
+    const code = json.charCodeAt(i);
+    if (inString && code === backslash) i += 1;
+    else if (code === quote) inString = !inString;
+    else if (!inString && (code === openBracket || code === openBrace)) most = Math.max(most, (depth += 1));
+    else if (!inString && (code === closeBracket || code === closeBrace)) depth -= 1;
+  }
+  return most;
+};
+
+/** JSON.parse takes any depth, but what walks the value later (JSON.stringify, a schema) runs out of stack. */
+const requireShallow = (text: string): void => {
+  if (text.length < deepest * 2 || nestingOf(text) <= deepest) return;
+  throw new ServiceError('invalid_json', `The body is nested deeper than ${deepest} levels.`);
 };
 
 export interface JsonBody {
@@ -91,9 +131,13 @@ export const readJsonBody = async (ctx: Context, rules: BodyRules): Promise<Json
   requireJson(ctx);
   const text = decode(bytes);
   try {
-    return { text, value: JSON.parse(text) };
+    const value: unknown = JSON.parse(text);
+    requireShallow(text);
+    return { text, value };
   } catch (error) {
-    const message = error instanceof SyntaxError ? error.message : '';
-    throw new ServiceError('invalid_json', 'The body is not JSON.', { details: [{ path: '', message }] });
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new ServiceError('invalid_json', 'The body is not JSON.', {
+      details: [{ path: '', message: error.message }],
+    });
   }
 };

@@ -4,6 +4,7 @@ import type { PlatformMail } from '#domain/mail/platform-mail.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import type { Turns } from './idempotency.ts';
 import type { RateLimiter } from './rate-limit.ts';
 
 /** What endpoints work with; made once in `server.ts` (or by a test) and handed to every call. */
@@ -15,6 +16,8 @@ export interface Deps {
   readonly projects: Projects;
   readonly mail: PlatformMail;
   readonly rateLimiter: RateLimiter;
+  /** For requests with the same `Idempotency-Key`. */
+  readonly turns: Turns;
   readonly health: Health;
 }
 

@@ -2,17 +2,13 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import type { Context, Middleware } from 'koa';
+import { ServiceError } from '#lib/errors.ts';
 import { endpoints } from './endpoints.ts';
 import { openapiOf } from './openapi.ts';
 
 // The viewer's files come from its package: nothing is fetched from outside.
 const viewer = path.dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
-const viewerFiles: Readonly<Record<string, string>> = {
-  'swagger-ui.css': 'text/css; charset=utf-8',
-  'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
-};
-
-const page = `<!doctype html>
+const pageHtml = `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -24,7 +20,12 @@ const page = `<!doctype html>
 <link rel="stylesheet" href="/docs/page.css">
 </head>
 <body>
-<header><h1>plinth API</h1><p>Every endpoint of this installation. The document itself: <a href="/openapi.json">/openapi.json</a></p></header>
+<header>
+<h1>plinth API</h1>
+<p>Every endpoint of this installation, to read and to try out. To begin, run <code>POST /auth/signup</code> and enter
+its <code>access_token</code> under Authorize. For programs there is the OpenAPI document:
+<a href="/openapi.json">/openapi.json</a></p>
+</header>
 <main id="api"></main>
 <script src="/docs/swagger-ui-bundle.js"></script>
 <script src="/docs/page.js"></script>
@@ -35,9 +36,28 @@ const page = `<!doctype html>
 const pageStyle = `body { margin: 0; font-family: system-ui, sans-serif; color: #1f2933; }
 header { max-width: 1460px; margin: 0 auto; padding: 24px 20px 0; box-sizing: border-box; }
 header h1 { margin: 0; font-size: 1.6rem; }
-header p { margin: 4px 0 0; color: #52606d; }
-.swagger-ui .info { display: none; }
-.swagger-ui .scheme-container { box-shadow: none; padding: 12px 0; }
+header p { max-width: 46rem; margin: 6px 0 0; line-height: 1.45; color: #52606d; }
+header a { color: #1d4ed8; }
+.swagger-ui .info, .swagger-ui .servers-title, .swagger-ui .servers { display: none; }
+.swagger-ui .response-col_links { display: none; }
+.swagger-ui .scheme-container { box-shadow: none; margin: 0; padding: 16px 0 0; }
+.swagger-ui .opblock-tag { font-size: 1.2rem; text-transform: capitalize; }
+.swagger-ui .opblock .opblock-summary-path { max-width: none; }
+.swagger-ui input, .swagger-ui select, .swagger-ui textarea { box-sizing: border-box; max-width: 100%; }
+.swagger-ui .opblock-body pre, .swagger-ui .opblock-description-wrapper, .swagger-ui .parameter__name { overflow-wrap: anywhere; }
+.swagger-ui .model-box, .swagger-ui .json-schema-2020-12 { max-width: 100%; overflow-x: auto; box-sizing: border-box; }
+@media (max-width: 640px) {
+  header { padding: 16px 12px 0; }
+  .swagger-ui .wrapper { padding: 0 12px; }
+  .swagger-ui table, .swagger-ui tbody, .swagger-ui tr, .swagger-ui td { display: block; width: auto; max-width: 100%; min-width: 0; box-sizing: border-box; }
+  .swagger-ui thead { display: none; }
+  .swagger-ui table tbody tr td { padding: 4px 0; }
+  .swagger-ui table.parameters input[type=text], .swagger-ui .parameters-col_description input { width: 100%; min-width: 0; }
+  .swagger-ui .opblock-section-header, .swagger-ui .responses-inner, .swagger-ui .table-container { padding: 8px 12px; }
+  .swagger-ui .opblock .opblock-section-header { flex-wrap: wrap; gap: 6px; }
+  .swagger-ui .auth-wrapper { justify-content: flex-start; }
+  .swagger-ui .dialog-ux .modal-ux { min-width: 0; width: calc(100vw - 24px); }
+}
 `;
 
 const pageScript = `SwaggerUIBundle({
@@ -52,32 +72,46 @@ const contentSecurity =
 const send = (ctx: Context, type: string, body: string | Buffer, maxAgeSeconds: number): void => {
   ctx.type = type;
   ctx.set('Content-Security-Policy', contentSecurity);
-  ctx.set('X-Content-Type-Options', 'nosniff');
   ctx.set('Cache-Control', `public, max-age=${maxAgeSeconds}`);
   ctx.body = body;
 };
 
-const sendViewerFile = async (ctx: Context, name: string): Promise<boolean> => {
-  const type = viewerFiles[name];
-  if (type === undefined) return false;
-  send(ctx, type, await readFile(path.join(viewer, name)), 3600);
-  return true;
+type Page = (ctx: Context) => void | Promise<void>;
+
+const page =
+  (type: string, body: string): Page =>
+  (ctx) =>
+    send(ctx, type, body, 0);
+
+const viewerFile =
+  (name: string, type: string): Page =>
+  async (ctx) =>
+    send(ctx, type, await readFile(path.join(viewer, name)), 3600);
+
+const refuseMethod = (ctx: Context): void => {
+  const headers = { Allow: 'HEAD, GET, OPTIONS' };
+  if (ctx.method !== 'OPTIONS')
+    throw new ServiceError('method_not_allowed', `${ctx.method} is not possible here.`, { headers });
+  ctx.set(headers);
+  ctx.status = 204;
 };
 
 /** `/openapi.json` and, readable in a browser, `/docs`. */
 export const docsPages = (): Middleware => {
-  const document = JSON.stringify(openapiOf(endpoints));
-  const small: Readonly<Record<string, readonly [type: string, body: string]>> = {
-    '/openapi.json': ['application/json; charset=utf-8', document],
-    '/docs': ['text/html; charset=utf-8', page],
-    '/docs/page.css': ['text/css; charset=utf-8', pageStyle],
-    '/docs/page.js': ['text/javascript; charset=utf-8', pageScript],
-  };
+  const html = page('text/html; charset=utf-8', pageHtml);
+  const pages = new Map<string, Page>([
+    ['/openapi.json', page('application/json; charset=utf-8', JSON.stringify(openapiOf(endpoints)))],
+    ['/docs', html],
+    ['/docs/', html],
+    ['/docs/page.css', page('text/css; charset=utf-8', pageStyle)],
+    ['/docs/page.js', page('text/javascript; charset=utf-8', pageScript)],
+    ['/docs/swagger-ui.css', viewerFile('swagger-ui.css', 'text/css; charset=utf-8')],
+    ['/docs/swagger-ui-bundle.js', viewerFile('swagger-ui-bundle.js', 'text/javascript; charset=utf-8')],
+  ]);
   return async (ctx, next) => {
-    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') return await next();
-    const found = small[ctx.path];
-    if (found) send(ctx, ...found, 0);
-    else if (!ctx.path.startsWith('/docs/') || !(await sendViewerFile(ctx, ctx.path.slice('/docs/'.length))))
-      await next();
+    const found = pages.get(ctx.path);
+    if (found === undefined) await next();
+    else if (ctx.method === 'GET' || ctx.method === 'HEAD') await found(ctx);
+    else refuseMethod(ctx);
   };
 };

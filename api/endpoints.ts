@@ -10,12 +10,12 @@ import { teamEndpoints } from './routes/teams.ts';
 
 /** Every endpoint of the platform: the router, `docs/openapi.json` and the generated role test are made from this list. */
 export const endpoints: readonly Endpoint[] = [
-  ...systemEndpoints,
   ...accountEndpoints,
   ...teamEndpoints,
   ...projectEndpoints,
   ...apiKeyEndpoints,
   ...functionEndpoints,
   ...jobEndpoints,
+  ...systemEndpoints,
   ...mailEndpoints,
 ];

@@ -2,6 +2,7 @@ import type { Context } from 'koa';
 import type { Config } from '#lib/config.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Actor } from '#domain/audit/actor.ts';
+import { addressOf, networkOf } from './address.ts';
 import { type AnyCaller, authenticate } from './auth/authenticate.ts';
 import { bearerOf } from './auth/credentials.ts';
 import { type BodyRules, type JsonBody, readJsonBody } from './body.ts';
@@ -35,7 +36,7 @@ const baseUrlOf = (ctx: Context, config: Config): string =>
 
 const actorOf = (caller: AnyCaller, ctx: Context): Actor => ({
   ...(caller.user ? { type: 'user', id: caller.user.id, email: caller.user.email } : { type: 'system' }),
-  ip: ctx.ip,
+  ip: addressOf(ctx),
   user_agent: ctx.get('user-agent').slice(0, 300),
   request_id: String(ctx.state['requestId']),
 });
@@ -47,7 +48,7 @@ const callOf = (ctx: Context, deps: Deps, caller: AnyCaller, hooks: Hooks): Base
   deps,
   db: deps.db,
   requestId: String(ctx.state['requestId']),
-  ip: ctx.ip,
+  ip: addressOf(ctx),
   userAgent: ctx.get('user-agent').slice(0, 300) || undefined,
   bearer: bearerOf(ctx),
   baseUrl: baseUrlOf(ctx, deps.config),
@@ -86,15 +87,18 @@ const run = (
     : runJob({ endpoint, work, input, call, key }, parsePrefer(ctx.get('prefer')));
 };
 
+// The change is committed, so it is answered as done; what was left over is a sweep's to finish.
+const noteHook = ({ log }: Deps, error: unknown): void =>
+  log.warn({ err: error }, 'what follows a change could not be done at once');
+
 /**
- * One request to one endpoint, in this order: rate by address, who calls, rate by caller, path, query, body, work. What
- * is cheap and refuses strangers comes before what is dear.
+ * One request to one endpoint, in this order: who calls, rate, path, query, body, work. What is cheap and refuses
+ * strangers comes before what is dear.
  */
 export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Promise<void> => {
   const params = (ctx['params'] ?? {}) as Record<string, string>;
-  if (endpoint.access.kind === 'everyone') takeRate(endpoint, ctx, deps, ctx.ip);
   const caller = await authenticate(endpoint.access, ctx, deps, params);
-  if (endpoint.access.kind !== 'everyone') takeRate(endpoint, ctx, deps, caller.user?.id ?? caller.key?.id ?? ctx.ip);
+  takeRate(endpoint, ctx, deps, caller.user?.id ?? caller.key?.id ?? networkOf(addressOf(ctx)));
   const checked = { params: checkParams(endpoint, params), query: checkQuery(endpoint, ctx.query) };
   const body = await bodyOf(endpoint, ctx, deps.config);
   const input = { ...checked, body: checkBody(endpoint, body.value), bodyText: body.text } as Input<
@@ -104,7 +108,7 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
   >;
   const hooks: Hooks = [];
   const reply = await run(endpoint, ctx, input, callOf(ctx, deps, caller, hooks));
-  for (const hook of hooks) await hook();
+  for (const hook of hooks) await hook().catch((error: unknown) => noteHook(deps, error));
   ctx.status = reply.status;
   if (reply.type !== undefined) ctx.type = reply.type;
   ctx.body = reply.body;

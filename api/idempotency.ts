@@ -18,24 +18,29 @@ export const idempotencyKeyOf = (ctx: Context, caller: AnyCaller, bodyText: stri
       details: [{ path: 'Idempotency-Key', message }],
     });
   }
-  const fingerprint = createHash('sha256').update(`${ctx.method} ${ctx.path}\n`).update(bodyText).digest();
-  return { scope: owner, key, fingerprint };
+  // The organization comes in a header: the same call in another one is another request.
+  const target = `${ctx.method} ${ctx.path} ${caller.organization?.id ?? ''}\n`;
+  return { scope: owner, key, fingerprint: createHash('sha256').update(target).update(bodyText).digest() };
 };
 
-const inFlight = new Map<string, Promise<unknown>>();
+/** Runs work under a key, one after the other. */
+export type Turns = <T>(key: IdempotencyKey, work: () => Promise<T>) => Promise<T>;
 
 /**
- * Requests with the same key go one after the other within this process, so that they do not each hold a database
- * connection while they wait; between processes the database makes them wait.
+ * Requests with the same key take turns within this process, so that they do not each hold a database connection while
+ * they wait; between processes the database makes them wait.
  */
-export const oneAtATime = async <T>({ scope, key }: IdempotencyKey, work: () => Promise<T>): Promise<T> => {
-  const name = `${scope} ${key}`;
-  const before = inFlight.get(name) ?? Promise.resolve();
-  const mine = before.catch(() => undefined).then(work);
-  inFlight.set(name, mine);
-  try {
-    return await mine;
-  } finally {
-    if (inFlight.get(name) === mine) inFlight.delete(name);
-  }
+export const createTurns = (): Turns => {
+  const latest = new Map<string, Promise<unknown>>();
+  return async ({ scope, key }, work) => {
+    const name = `${scope} ${key}`;
+    const before = latest.get(name) ?? Promise.resolve();
+    const mine = before.catch(() => undefined).then(work);
+    latest.set(name, mine);
+    try {
+      return await mine;
+    } finally {
+      if (latest.get(name) === mine) latest.delete(name);
+    }
+  };
 };

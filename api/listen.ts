@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type RequestListener, STATUS_CODES, type Server, createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { Config } from '#lib/config.ts';
 import { type ErrorCode, ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -10,27 +11,76 @@ import { errorBody } from './errors.ts';
 const headerBytes = 192 * 1024; // room for a URL of 128 KB
 const headersTimeoutMs = 15_000;
 const keepAliveMs = 65_000; // longer than the idle time of the usual load balancers
+const lingerMs = 2000;
+
+const notHttp = new ServiceError('validation_failed', 'This is not a valid HTTP request.');
+const noTunnel = new ServiceError('method_not_allowed', 'CONNECT is not possible here.', { headers: { Allow: '' } });
 
 const clientErrors: Readonly<Record<string, { code: ErrorCode; message: string }>> = {
   HPE_HEADER_OVERFLOW: { code: 'headers_too_large', message: 'URL and headers together are too large.' },
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: { code: 'payload_too_large', message: 'The chunk extensions are too large.' },
   ERR_HTTP_REQUEST_TIMEOUT: { code: 'request_timeout', message: 'The request took too long to arrive.' },
 };
 
-/** What is not HTTP at all never reaches the application; it gets the same error body. */
-const refuse = (error: NodeJS.ErrnoException, socket: Socket): void => {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
+const meaningOf = (error: NodeJS.ErrnoException): ServiceError => {
+  const meaning = clientErrors[error.code ?? ''];
+  return meaning ? new ServiceError(meaning.code, meaning.message) : notHttp;
+};
+
+const answerText = (failure: ServiceError): string => {
+  const requestId = newId();
+  const body = JSON.stringify(errorBody(failure, requestId));
+  const headers = {
+    Connection: 'close',
+    'Content-Type': 'application/json; charset=utf-8',
+    'Content-Length': Buffer.byteLength(body),
+    'X-Request-Id': requestId,
+    ...failure.headers,
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}\r\n${lines.join('')}\r\n${body}`;
+};
+
+const refused = new WeakSet<Duplex>();
+
+/**
+ * Answers what never becomes a request, with the same error body. The connection stays half open for a moment: closed
+ * while its client still sends, it would show a reset instead of the answer.
+ */
+const refuse = (failure: ServiceError, socket: Duplex): void => {
+  if (refused.has(socket)) return;
+  refused.add(socket);
+  if (!socket.writable) {
     socket.destroy();
     return;
   }
-  const meaning = clientErrors[error.code ?? ''] ?? {
-    code: 'validation_failed',
-    message: 'This is not a valid HTTP request.',
-  };
-  const failure = new ServiceError(meaning.code, meaning.message);
-  const body = JSON.stringify(errorBody(failure, newId()));
-  socket.end(
-    `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}\r\nConnection: close\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  socket.end(answerText(failure));
+  const timer = setTimeout(() => socket.destroy(), lingerMs);
+  socket.once('close', () => clearTimeout(timer));
+  socket.resume();
+};
+
+const createHttpServer = (listener: RequestListener, bodyTimeoutMs: number): Server => {
+  const server = createServer(
+    {
+      maxHeaderSize: headerBytes,
+      headersTimeout: headersTimeoutMs,
+      keepAliveTimeout: keepAliveMs,
+      // Bodies have a time-out of their own; this one is for what never becomes a request.
+      requestTimeout: headersTimeoutMs + bodyTimeoutMs,
+      // Node's own refusal has no body; the application's has.
+      requireHostHeader: false,
+    },
+    listener,
   );
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (error.code === 'ECONNRESET') socket.destroy();
+    else refuse(meaningOf(error), socket);
+  });
+  server.on('connect', (_request, socket: Duplex) => refuse(noTunnel, socket));
+  // An expectation that nobody knows is no reason to refuse (RFC 9110, 10.1.1).
+  server.on('checkExpectation', listener);
+  return server;
 };
 
 /** Listens with the limits of the contract. */
@@ -39,13 +89,7 @@ export const listen = async (
   config: Pick<Config, 'HOST' | 'PORT' | 'PLINTH_BODY_TIMEOUT_MS'>,
   log: Log,
 ): Promise<{ server: Server; port: number }> => {
-  const server = createServer(
-    { maxHeaderSize: headerBytes, headersTimeout: headersTimeoutMs, keepAliveTimeout: keepAliveMs },
-    listener,
-  );
-  // Bodies have a time-out of their own; this one is for what never becomes a request.
-  server.requestTimeout = headersTimeoutMs + config.PLINTH_BODY_TIMEOUT_MS;
-  server.on('clientError', refuse);
+  const server = createHttpServer(listener, config.PLINTH_BODY_TIMEOUT_MS);
   server.listen(config.PORT, config.HOST);
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

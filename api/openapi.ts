@@ -73,6 +73,12 @@ const responsesOf = ({ status, response, summary, work }: Endpoint): Json => ({
   default: { $ref: '#/components/responses/Error' },
 });
 
+// An empty body counts as an empty object.
+const requestBodyOf = (body: z.ZodType): Json => {
+  const schema = schemaOf(body);
+  return { required: Array.isArray(schema['required']), content: { 'application/json': { schema } } };
+};
+
 const operationId = ({ method, path: route }: Endpoint): string =>
   [method, ...route.split('/').map((part) => part.replaceAll(/[{}]/g, ''))]
     .filter(Boolean)
@@ -91,9 +97,7 @@ const operationOf = (endpoint: Endpoint): Json => ({
     ...parametersOf(endpoint.query, 'query'),
     ...headersOf(endpoint),
   ],
-  ...(endpoint.body && {
-    requestBody: { required: true, content: { 'application/json': { schema: schemaOf(endpoint.body) } } },
-  }),
+  ...(endpoint.body && { requestBody: requestBodyOf(endpoint.body) }),
   responses: responsesOf(endpoint),
 });
 

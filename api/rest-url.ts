@@ -4,5 +4,6 @@ import type { BaseCall } from './call.ts';
 export const restUrl = (ref: string, { deps, baseUrl }: Pick<BaseCall, 'deps' | 'baseUrl'>): string => {
   const domain = deps.config.PUBLIC_DOMAIN;
   if (domain === undefined) return `${baseUrl}/p/${ref}`;
-  return `${new URL(baseUrl).protocol}//${ref}.${domain}`;
+  const scheme = baseUrl.startsWith('https:') ? 'https' : 'http';
+  return `${scheme}://${ref}.${domain}`;
 };

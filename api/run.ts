@@ -1,10 +1,10 @@
 import { actingAs } from '#domain/audit/actor.ts';
-import { type IdempotencyKey, claimKey, findAnswer, keepAnswer } from '#domain/idempotency/store.ts';
+import { type IdempotencyKey, claimKey, findAnswer, keepAnswer, releaseKey } from '#domain/idempotency/store.ts';
 import type { AcceptedJob, JobRequest } from '#domain/jobs/jobs.ts';
 import type { Tx } from '#lib/control-db.ts';
+import { ServiceError } from '#lib/errors.ts';
 import type { BaseCall } from './call.ts';
 import type { DirectWork, Endpoint, Input, JobWork } from './endpoint.ts';
-import { oneAtATime } from './idempotency.ts';
 import type { Preferences } from './prefer.ts';
 import { type Reply, jsonReply, jsonType, replyOf, withoutSecrets } from './reply.ts';
 
@@ -46,7 +46,7 @@ export const runDirect = async (of: Work<DirectWork>): Promise<Reply> => {
   const { endpoint, work, input, call, key } = of;
   const prepared = await work.prepare(input, call);
   if (!work.transaction) return replyOf(endpoint, await work.handle({ ...input, prepared }, call));
-  return key ? oneAtATime(key, () => inTransaction(of, prepared)) : inTransaction(of, prepared);
+  return key ? call.deps.turns(key, () => inTransaction(of, prepared)) : inTransaction(of, prepared);
 };
 
 /** Where a caller of this kind finds its job. */
@@ -63,6 +63,10 @@ const withKeyClaimed = (request: JobRequest, key: IdempotencyKey): JobRequest =>
     if (!(await claimKey(tx, key, jobId))) throw new KeyIsTaken('another request holds the key');
     await request.alongside?.(tx, jobId);
   },
+  undo: async (tx) => {
+    await releaseKey(tx, key);
+    await request.undo?.(tx);
+  },
 });
 
 interface Begun extends AcceptedJob {
@@ -70,27 +74,35 @@ interface Begun extends AcceptedJob {
   readonly replayed: boolean;
 }
 
-const join = async ({ call, key }: Work<JobWork>, request: JobRequest, waitMs: number): Promise<Begun | undefined> => {
-  const answer = key && (await findAnswer(call.deps.db, key));
-  if (!answer?.job_id) return undefined;
-  const projectId = answer.project_id ?? request.projectId;
-  return { ...(await call.deps.jobs.join(projectId, answer.job_id, waitMs)), projectId, replayed: true };
+/** The job that an earlier request with this key began, if there is one. */
+const join = async (call: BaseCall, key: IdempotencyKey, waitMs: number): Promise<Begun | undefined> => {
+  const answer = await findAnswer(call.deps.db, key);
+  if (!answer?.job_id || answer.project_id === null) return undefined;
+  const { job_id: jobId, project_id: projectId } = answer;
+  return { ...(await call.deps.jobs.join(projectId, jobId, waitMs)), projectId, replayed: true };
+};
+
+const accept = async ({ work, input, call, key }: Work<JobWork>, waitMs: number): Promise<Begun> => {
+  const request = await work.request(input, call);
+  const accepted = await call.deps.jobs.run(key ? withKeyClaimed(request, key) : request, waitMs);
+  return { ...accepted, projectId: request.projectId, replayed: false };
 };
 
 /** One job, whatever the number of requests with the same key: the first accepts it, the others wait for its end. */
 const begin = async (of: Work<JobWork>, waitMs: number): Promise<Begun> => {
-  const { work, input, call, key } = of;
-  const request = await work.request(input, call);
-  const { projectId } = request;
-  if (key === undefined) return { ...(await call.deps.jobs.run(request, waitMs)), projectId, replayed: false };
-  const known = await join(of, request, waitMs);
+  const { call, key } = of;
+  if (key === undefined) return accept(of, waitMs);
+  const known = await join(call, key, waitMs);
   if (known) return known;
   try {
-    return { ...(await call.deps.jobs.run(withKeyClaimed(request, key), waitMs)), projectId, replayed: false };
+    return await accept(of, waitMs);
   } catch (error) {
-    const winner = error instanceof KeyIsTaken ? await join(of, request, waitMs) : undefined;
+    if (!(error instanceof KeyIsTaken)) throw error;
+    const winner = await join(call, key, waitMs);
     if (winner) return winner;
-    throw error;
+    throw new ServiceError('conflict', 'The job of an earlier request with this Idempotency-Key is gone.', {
+      hint: 'Use a new key.',
+    });
   }
 };
 
@@ -100,7 +112,8 @@ export const runJob = async (of: Work<JobWork>, prefer: Preferences): Promise<Re
   const { id, outcome, projectId, replayed } = await begin(of, prefer.waitMs);
   if (replayed) noteReplay(call);
   if (prefer.applied !== '') call.setHeader('Preference-Applied', prefer.applied);
-  if (outcome === null) {
+  // Who asked not to wait gets the same answer on a replay, when the job may have ended long ago.
+  if (outcome === null || prefer.waitMs === 0) {
     call.setHeader('Location', jobPath(endpoint, projectId, id));
     return jsonReply(202, { job_id: id, status: 'queued' });
   }

@@ -2,8 +2,15 @@ import type { z } from 'zod';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import type { Endpoint } from './endpoint.ts';
 
+// A body of a megabyte can be wrong in a hundred thousand places: the answer stays readable.
+const mostIssues = 20;
+const longestText = 300;
+
 const detailsOf = (error: z.ZodError): { path: string; message: string }[] =>
-  error.issues.map((issue) => ({ path: issue.path.join('.'), message: issue.message }));
+  error.issues.slice(0, mostIssues).map((issue) => ({
+    path: issue.path.join('.').slice(0, longestText),
+    message: issue.message.slice(0, longestText),
+  }));
 
 const invalid = (where: string, error: z.ZodError): ServiceError =>
   new ServiceError('validation_failed', `The ${where} is not valid.`, { details: detailsOf(error) });

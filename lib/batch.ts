@@ -47,7 +47,7 @@ export const createBatcher = <Item, Result>(
         running ??= drain();
       }),
     idle: async () => {
-      await running;
+      while (running !== undefined) await running;
     },
   };
 };

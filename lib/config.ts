@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { SecretError, openKeyRing } from './secrets.ts';
 
 /** One setting as `plinth.env.example` shows it. The schema holds the default and the bounds. */
 interface SettingNote {
@@ -15,6 +16,17 @@ const url = (...schemes: string[]) =>
   });
 const note = <T extends z.ZodType>(schema: T, meaning: string, unit?: string): T =>
   schema.meta({ meaning, ...(unit && { unit }) } satisfies SettingNote & Record<string, unknown>);
+
+/** What is wrong with a key ring; never the keys themselves. */
+const keyRingFault = (ring: string): string | null => {
+  try {
+    openKeyRing(ring);
+    return null;
+  } catch (error) {
+    if (error instanceof SecretError) return error.message;
+    throw error;
+  }
+};
 
 const mib = 1024 * 1024;
 
@@ -60,7 +72,10 @@ export const settings = z.object({
     'The address clients use, when it is not the one of the request.',
   ),
   PLINTH_SECRET_KEYS: note(
-    z.string(),
+    z.string().superRefine((ring, issues) => {
+      const fault = keyRingFault(ring);
+      if (fault !== null) issues.addIssue({ code: 'custom', message: fault });
+    }),
     'The key ring: `1:<base64 of 32 bytes>`, several separated by commas; the highest number encrypts, all decrypt.',
   ),
   PLINTH_OPS_TOKEN: note(z.string().min(16).optional(), 'What operators present at `/metrics` and `/ops`.'),

@@ -1,5 +1,6 @@
-import { Pool, type PoolClient, type QueryResultRow, types } from 'pg';
+import { DatabaseError, Pool, type PoolClient, type QueryResultRow, types } from 'pg';
 import type { Log } from './log.ts';
+import { createSilenceWatch } from './silence-watch.ts';
 
 // bigint counts stay exact up to 2^53, which is beyond anything that we count; numeric stays text.
 types.setTypeParser(types.builtins.INT8, Number);
@@ -33,26 +34,15 @@ export interface ControlDbOptions {
   readonly log: Log;
 }
 
-const run = async <Row extends QueryResultRow>(
-  on: Pool | PoolClient,
-  sql: string,
-  values: readonly unknown[] = [],
-  name?: string,
-): Promise<Row[]> => {
-  const result = await on.query<Row>({ text: sql, values: [...values], ...(name && { name }) });
-  return result.rows;
-};
-
-const beginWith = (client: PoolClient, settings: Readonly<Record<string, string>>): Promise<unknown> => {
+const beginWith = (client: PoolClient, settings: Readonly<Record<string, string>>): string => {
   const calls = Object.entries(settings).map(
     ([name, value]) => `set_config(${client.escapeLiteral(name)}, ${client.escapeLiteral(value)}, true)`,
   );
   // One message, one round trip.
-  return client.query(calls.length > 0 ? `begin; select ${calls.join(', ')}` : 'begin');
+  return calls.length > 0 ? `begin; select ${calls.join(', ')}` : 'begin';
 };
 
-/** The control database. Opens connections when they are first needed; a server that is down is an error within 2 s. */
-export const openControlDb = ({ url, connections, log }: ControlDbOptions): ControlDb => {
+const openPool = ({ url, connections, log }: ControlDbOptions): Pool => {
   const pool = new Pool({
     connectionString: url,
     max: connections,
@@ -64,30 +54,57 @@ export const openControlDb = ({ url, connections, log }: ControlDbOptions): Cont
     keepAlive: true,
     application_name: 'plinth',
   });
-  // A connection that breaks while idle is dropped by the pool; unheard, its event would end the process.
+  // What breaks while it is used fails its query, what breaks while idle is dropped; unheard, either event would end the
+  // process.
+  pool.on('connect', (client) => void client.on('error', () => undefined));
   pool.on('error', (error) => log.warn({ err: error }, 'an idle connection to the control database broke'));
+  return pool;
+};
 
-  const transaction: ControlDb['transaction'] = async (work, settings = {}) => {
+/** A statement that the server refused leaves a usable connection; after any other failure it is closed. */
+const leavesUsable = (error: unknown): boolean => error instanceof DatabaseError && error.severity === 'ERROR';
+
+/** The control database. Opens connections when they are first needed; a server that is down is an error within 2 s. */
+export const openControlDb = (options: ControlDbOptions): ControlDb => {
+  const pool = openPool(options);
+  const untilSilence = createSilenceWatch(options.url);
+
+  const withClient = async <T>(work: (query: Queryable['query'], client: PoolClient) => Promise<T>): Promise<T> => {
     const client = await pool.connect();
-    let broken: Error | undefined;
+    let usable = true;
+    const query: Queryable['query'] = async <Row extends QueryResultRow>(
+      sql: string,
+      values: readonly unknown[] = [],
+      name?: string,
+    ) => {
+      try {
+        const answer = client.query<Row>({ text: sql, values: [...values], ...(name && { name }) });
+        return (await untilSilence(answer)).rows;
+      } catch (error) {
+        usable &&= leavesUsable(error);
+        throw error;
+      }
+    };
     try {
-      await beginWith(client, settings);
-      const result = await work({ kind: 'transaction', query: (sql, values, name) => run(client, sql, values, name) });
-      await client.query('commit');
-      return result;
+      return await work(query, client);
     } catch (error) {
-      await client.query('rollback').catch((failure: Error) => {
-        broken = failure;
-      });
+      // A rollback that fails says no more than that the connection must go.
+      if (usable && client.getTransactionStatus() !== 'I') await query('rollback').catch(() => undefined);
       throw error;
     } finally {
-      client.release(broken);
+      client.release(!usable);
     }
   };
 
   return {
-    query: (sql, values, name) => run(pool, sql, values, name),
-    transaction,
+    query: (sql, values, name) => withClient((query) => query(sql, values, name)),
+    transaction: (work, settings = {}) =>
+      withClient(async (query, client) => {
+        await query(beginWith(client, settings));
+        const result = await work({ kind: 'transaction', query });
+        await query('commit');
+        return result;
+      }),
     close: () => pool.end(),
   };
 };

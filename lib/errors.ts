@@ -1,6 +1,6 @@
 /**
  * Every failure that a caller can see. The code is the stable contract, the message is for people.
- * The only place where a code and its HTTP status meet; `docs/errors.md` and the OpenAPI page are made from it.
+ * The only place where a code and its HTTP status meet; the OpenAPI page lists them from here.
  */
 export const errorStatus = {
   invalid_json: 400,
@@ -9,7 +9,6 @@ export const errorStatus = {
   unauthenticated: 401,
   invalid_credentials: 401,
   forbidden: 403,
-  plan_limit_exceeded: 403,
   not_found: 404,
   method_not_allowed: 405,
   request_timeout: 408,
@@ -25,8 +24,6 @@ export const errorStatus = {
   unsupported_media_type: 415,
   idempotency_mismatch: 422,
   rate_limited: 429,
-  monthly_cap_exceeded: 429,
-  queue_full: 429,
   headers_too_large: 431,
   internal: 500,
   function_error: 500,
@@ -34,7 +31,6 @@ export const errorStatus = {
   provision_failed: 500,
   feature_unavailable: 501,
   dependency_unavailable: 503,
-  shutting_down: 503,
   function_timeout: 504,
 } as const satisfies Record<string, number>;
 
@@ -78,22 +74,26 @@ const connectionErrors = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
   'ENOTFOUND',
+  'EAI_AGAIN',
   'EHOSTUNREACH',
   'ENETUNREACH',
   'EPIPE',
   'ETIMEDOUT',
-  'ENOENT',
   '57P01', // admin_shutdown
   '57P02', // crash_shutdown
   '57P03', // cannot_connect_now
-  '53300', // too_many_connections
-  '53100', // disk_full
+  '57014', // query_canceled: by our own statement_timeout
+  '40001', // serialization_failure
+  '40P01', // deadlock_detected: the other one went on
   '25006', // read_only_sql_transaction: a primary that was demoted
 ]);
 
-// What pg, its pool and ioredis say when they give up without a code.
+// connection_exception and insufficient_resources (too many connections, disk full, out of memory).
+const connectionClasses = /^(08|53)[\dA-Z]{3}$/;
+
+// What pg, its pool and ioredis say when they give up without a code, and what a Redis says that cannot take commands.
 const connectionMessages =
-  /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error|Client was closed|Connection is closed|Command timed out|Stream isn't writeable|Cannot use a pool after calling end|Reached the max retries)/;
+  /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error|Client was closed|Connection is closed|Command timed out|Stream isn't writeable|Cannot use a pool after calling end|Reached the max retries|(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|OOM) )/;
 
 const field = (error: unknown, name: string): string => {
   if (typeof error !== 'object' || error === null) return '';
@@ -101,11 +101,13 @@ const field = (error: unknown, name: string): string => {
   return typeof value === 'string' ? value : '';
 };
 
-/** Whether a thrown value says that Postgres or Redis cannot be reached just now (as opposed to a fault of ours). */
+/** Whether a thrown value says that Postgres or Redis cannot serve just now (as opposed to a fault of ours). */
 export const isDependencyFailure = (error: unknown): boolean => {
   if (error instanceof AggregateError) return error.errors.some(isDependencyFailure);
   const code = field(error, 'code');
-  return connectionErrors.has(code) || code.startsWith('08') || connectionMessages.test(field(error, 'message'));
+  // A Unix socket that is not there, not a file that is missing.
+  if (code === 'ENOENT') return field(error, 'syscall') === 'connect';
+  return connectionErrors.has(code) || connectionClasses.test(code) || connectionMessages.test(field(error, 'message'));
 };
 
 /** What a caller may know of any thrown value. */

@@ -52,9 +52,11 @@ const parseKeys = (ring: string): Map<number, Buffer> => {
     const match = /^\s*(\d{1,9}):([A-Za-z0-9+/_=-]+)\s*$/.exec(entry);
     const key = Buffer.from(match?.[2] ?? '', 'base64');
     if (match === null || key.length !== keyBytes) {
-      throw new SecretError('PLINTH_SECRET_KEYS must be `<number>:<base64 of 32 bytes>`, several separated by commas.');
+      throw new SecretError('must be `<number>:<base64 of 32 bytes>`, several separated by commas');
     }
-    keys.set(Number(match[1]), key);
+    const number = Number(match[1]);
+    if (keys.has(number)) throw new SecretError(`holds two keys with the number ${number}`);
+    keys.set(number, key);
   }
   return keys;
 };
@@ -77,6 +79,7 @@ export const openKeyRing = (ring: string): KeyRing => {
       return Buffer.concat([number, sealBytes(keyNumbered(newest), aboutKey(owner), randomBytes(keyBytes))]);
     },
     sealerFor: (owner, wrapped) => {
+      if (wrapped.length < 4) throw new SecretError(`The data key of ${owner} is damaged.`);
       const dataKey = openBytes(keyNumbered(wrapped.readUInt32BE(0)), aboutKey(owner), wrapped.subarray(4));
       return {
         seal: (what, plain) => sealBytes(dataKey, `${owner}:${what}`, Buffer.from(plain)),

@@ -9,8 +9,8 @@ export interface ConsumerOptions {
   readonly queue: QueueName;
   /** Jobs at a time. */
   readonly slots: number;
-  /** @param start how often a worker has begun this job, this time included: above 1, one died under it */
-  readonly process: (type: string, message: JobMessage, start: number) => Promise<void>;
+  /** Must not throw: what BullMQ takes for failed it drops. */
+  readonly process: (type: string, message: JobMessage) => Promise<void>;
   readonly onError: (error: Error) => void;
 }
 
@@ -24,7 +24,7 @@ export interface Consumer {
 export const consume = (options: ConsumerOptions): Consumer => {
   const worker = new Worker<JobMessage, void>(
     options.queue,
-    (job: Job<JobMessage, void>) => options.process(job.name, job.data, job.attemptsStarted),
+    (job: Job<JobMessage, void>) => options.process(job.name, job.data),
     {
       connection: options.redis,
       prefix: queuePrefix(options.prefix, options.queue),

@@ -10,11 +10,10 @@ export interface JobDefinition<Data extends z.ZodType = z.ZodType, Result extend
   readonly queue: QueueName;
   readonly data: Data;
   readonly result: Result;
-  /**
-   * How often the job may be started when a worker dies under it. 1: never again, because what it did once may have had
-   * effects. More: every step can be repeated.
-   */
+  /** How often the job is tried when we or a dependency fail. Code of users runs once, whatever it does. */
   readonly maxAttempts: number;
+  /** Whether it is started again when a worker died under it. False: what it did once may have had effects. */
+  readonly repeatable: boolean;
 }
 
 export const defineJob = <Data extends z.ZodType, Result extends z.ZodType>(
@@ -24,11 +23,17 @@ export const defineJob = <Data extends z.ZodType, Result extends z.ZodType>(
 export type JobData<Job extends JobDefinition> = z.output<Job['data']>;
 export type JobResult<Job extends JobDefinition> = z.output<Job['result']>;
 
+/** Why a job failed: `code` is one of the contract's, `message` is for people. */
+export interface JobError {
+  readonly code: string;
+  readonly message: string;
+}
+
 /** How a job ended: what its row keeps and its caller is told. `result` is JSON text, opaque on the way. */
 export interface JobOutcome {
   readonly status: 'succeeded' | 'failed' | 'dead';
   readonly result: string | null;
-  readonly error: { readonly code: string; readonly message: string } | null;
+  readonly error: JobError | null;
 }
 
 /** One accepted job on its way to a worker. */

@@ -15,7 +15,7 @@ export const runStatuses = [
 
 export type RunStatus = (typeof runStatuses)[number];
 
-/** One run of one version of a function. Never run twice: its handler may already have had effects. */
+/** One run of one version of a function. Tried again only while its handler has not begun. */
 export const functionInvoke = defineJob({
   type: 'function.invoke',
   queue: 'functions',
@@ -34,5 +34,6 @@ export const functionInvoke = defineJob({
     error: z.object({ name: z.string(), message: z.string(), stack: z.string() }).optional(),
     logs: z.array(z.object({ ts: z.string(), level: z.string(), message: z.string() })).optional(),
   }),
-  maxAttempts: 1,
+  maxAttempts: 3,
+  repeatable: false,
 });

@@ -8,4 +8,5 @@ export const projectProvision = defineJob({
   data: z.object({}),
   result: z.object({ db_name: z.string() }),
   maxAttempts: 3,
+  repeatable: true,
 });

@@ -105,11 +105,17 @@ const claim = (file) => {
   }
 };
 
+const holderOf = (file) => (fs.existsSync(file) ? Number(fs.readFileSync(file, 'utf8')) : 0);
+
+const releaseClaim = (file) => {
+  if (holderOf(file) === process.pid) fs.unlinkSync(file);
+};
+
 /** Two commands started at once must not both run npm: the second waits for the first. */
 const claimInstall = async (file) => {
   const longestInstallMs = 15 * 60 * 1000;
   for (let told = false; !claim(file); told = true) {
-    const holder = Number(fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : 0);
+    const holder = holderOf(file);
     const age = fs.existsSync(file) ? Date.now() - fs.statSync(file).mtimeMs : 0;
     if (holder > 0 && (!isAlive(holder) || age > longestInstallMs)) fs.unlinkSync(file);
     else if (!told) say('waiting for another command that installs packages (pid ' + holder + ')');
@@ -131,8 +137,15 @@ const runNpm = (withDevelopment) =>
     const env = Object.assign({}, process.env, { PATH: withoutOwnBin(process.env.PATH || '') });
     const npm = spawn('npm', args, { cwd: root, env: env, stdio: ['ignore', 'inherit', 'inherit'] });
     npm.on('error', () => fail('npm is not on the PATH: install Node with npm from https://nodejs.org.'));
-    npm.on('exit', (code, signal) => resolve(signal ? 130 : code));
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => npm.kill(signal));
+    let interrupted = false;
+    npm.on('exit', (code) => resolve(interrupted ? 130 : code));
+    // npm may take its time to end: nothing it does now is worth waiting for, the next start begins afresh.
+    const interrupt = () => {
+      interrupted = true;
+      npm.kill('SIGTERM');
+      setTimeout(() => npm.kill('SIGKILL'), 2000).unref();
+    };
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, interrupt);
   });
 
 const complainThatRootIsReadOnly = (error) =>
@@ -153,20 +166,24 @@ const install = async (withDevelopment) => {
   } catch (error) {
     complainThatRootIsReadOnly(error);
   }
-  process.on('exit', () => fs.existsSync(lock) && fs.unlinkSync(lock));
-  if (packagesFit(withDevelopment)) return fs.unlinkSync(lock);
+  process.on('exit', () => releaseClaim(lock));
+  if (packagesFit(withDevelopment)) return releaseClaim(lock);
   const began = Date.now();
   const seconds = () => Math.round((Date.now() - began) / 1000);
   say('installing packages (npm ci), once; this takes 10 to 60 seconds');
   const ticker = setInterval(() => say('still installing packages (' + seconds() + ' s)'), 10000);
   const code = await runNpm(withDevelopment);
   clearInterval(ticker);
+  if (code === 130) {
+    say('interrupted; the next start installs the packages anew');
+    process.exit(code);
+  }
   if (code !== 0) {
     say('the packages could not be installed (npm ci ended with ' + code + '; its message is above).');
     process.exit(code || 1);
   }
   say('packages installed in ' + seconds() + ' s');
-  return fs.unlinkSync(lock);
+  return releaseClaim(lock);
 };
 
 // ---- going on ----------------------------------------------------------------------------------------------------

@@ -16,7 +16,9 @@ const noSpace = (where: string): StartError =>
 
 /** The data folder cannot be used; `code` is that of the system error. */
 export const notWritable = (where: string, code: string): StartError =>
-  new StartError(`${where} cannot be written (${code}): make it so, or set DATA_DIR to a folder that this user may write.`);
+  new StartError(
+    `${where} cannot be written (${code}): make it so, or set DATA_DIR to a folder that this user may write.`,
+  );
 
 const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'code' in error;
 

@@ -2,6 +2,7 @@
 // input ends without "bye", the supervisor was killed, and we stop what it left.
 // Arguments: lock file, pid of the supervisor, grace in ms, folder to remove (or nothing).
 import { rmSync } from 'node:fs';
+import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { stopLeftovers } from './leftovers.ts';
 import { releaseLock } from './pid-lock.ts';
@@ -9,7 +10,7 @@ import { releaseLock } from './pid-lock.ts';
 const [lockFile, supervisor, graceMs, temporaryFolder] = process.argv.slice(2);
 
 // A name of its own: whoever kills every "node" should not take the guard with them.
-process.title = 'plinth-guard';
+process.title = `plinth-guard ${path.dirname(lockFile)}`;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => undefined);
 
 let processes = [];

@@ -20,7 +20,8 @@ export class ProgramError extends Error {
   readonly output: string;
 
   constructor(command: string, how: string, output: string) {
-    super(`${command} ${how}: ${output.trim().split('\n').at(-1) ?? ''}`);
+    const lastWords = output.trim().split('\n').at(-1) ?? '';
+    super(`${command} ${how}${lastWords === '' ? '' : `: ${lastWords}`}`);
     this.output = output;
   }
 }

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { findVector, provideVector } from './infra/pgvector.ts';
 import { freePortAnywhere } from './infra/ports.ts';
 import type { Site } from './infra/site.ts';
-import { createThrowawayDatabase, type ThrowawayDatabase } from './infra/throwaway-database.ts';
+import { createThrowawayDatabase } from './infra/throwaway-database.ts';
 import { stopLeftovers } from './leftovers.ts';
 import { newKeyRing } from './made-secrets.ts';
 import { narrateTo } from './narrator.ts';
@@ -57,27 +57,19 @@ const throwawaySecrets = (settings: Settings, site: Site): PlatformSecrets => {
   return { ...secrets, keyRing: secrets.keyRing ?? newKeyRing() };
 };
 
-const bringUp = async (given: Settings, plan: ThrowawayPlan, surroundings: Surroundings): Promise<number> => {
+const bringUp = async (settings: Settings, plan: ThrowawayPlan, surroundings: Surroundings): Promise<number> => {
   const { site, stack } = surroundings;
-  let database: ThrowawayDatabase | null = null;
-  try {
-    if (given.databaseUrl !== null) database = await createThrowawayDatabase(given.databaseUrl);
-    const settings = { ...given, databaseUrl: database?.url ?? null };
-    const servers = await provideServers({ settings, site, stack });
-    const env: NodeJS.ProcessEnv = {
-      ...processEnvironment(servers, throwawaySecrets(settings, site), site),
-      // A Redis that was given may serve others too.
-      ...(given.redisUrl !== null && { PLINTH_REDIS_PREFIX: `plinth-test-${process.pid}` }),
-    };
-    const port = await freePortAnywhere();
-    const { workers } = plan;
-    await startProcesses({ site, stack }, { port, workers, drainMs: given.drainMs, env, logFolder: site.dataDir });
-    void provideVectorNowOrLater(site, servers);
-    return await plan.use(surroundings, { ...env, PLINTH_TEST_BASE_URL: `http://127.0.0.1:${port}` });
-  } finally {
-    await stack.stop();
-    await database?.drop();
-  }
+  const servers = await provideServers({ settings, site, stack });
+  const env: NodeJS.ProcessEnv = {
+    ...processEnvironment(servers, throwawaySecrets(settings, site), site),
+    // A Redis that was given may serve others too.
+    ...(settings.redisUrl !== null && { PLINTH_REDIS_PREFIX: `plinth-test-${process.pid}` }),
+  };
+  const port = await freePortAnywhere();
+  const { drainMs } = settings;
+  await startProcesses({ site, stack }, { port, workers: plan.workers, drainMs, env, logFolder: site.dataDir });
+  void provideVectorNowOrLater(site, servers);
+  return plan.use(surroundings, { ...env, PLINTH_TEST_BASE_URL: `http://127.0.0.1:${port}` });
 };
 
 /**
@@ -86,18 +78,21 @@ const bringUp = async (given: Settings, plan: ThrowawayPlan, surroundings: Surro
  * it.
  */
 export const onThrowawayPlatform = async (root: string, plan: ThrowawayPlan): Promise<number> => {
-  const settings = readSettings(process.env, root);
-  const { runtimeDir, drainMs } = settings;
+  const given = readSettings(process.env, root);
+  const { runtimeDir, drainMs } = given;
   await sweep(root);
   const dataDir = path.join(root, `${prefix}${process.pid}`);
   const narrator = narrateTo(process.stderr);
   const { durable } = plan;
   const place = { root, dataDir, runtimeDir, narrator, lockFile: path.join(dataDir, lockName) };
+  const database = given.databaseUrl === null ? null : await createThrowawayDatabase(given.databaseUrl);
+  const settings = { ...given, databaseUrl: database?.url ?? null };
   try {
     return await withStack({ ...place, drainMs, throwaway: true, durable }, (surroundings) =>
       bringUp(settings, plan, surroundings),
     );
   } finally {
+    await database?.drop();
     rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   }
 };

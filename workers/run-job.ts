@@ -1,11 +1,14 @@
-import { jobData } from '#domain/jobs/store.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import { findEnd } from '#domain/jobs/store.ts';
 import { withLogContext } from '#lib/context.ts';
 import type { Queryable } from '#lib/control-db.ts';
-import { ServiceError } from '#lib/errors.ts';
+import { toServiceError } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
-import type { JobDefinition, JobMessage, JobOutcome } from '#queues/define.ts';
+import type { JobDefinition, JobError, JobMessage, JobOutcome } from '#queues/define.ts';
 import { jobOfType } from '#queues/registry.ts';
 import type { Outcomes } from '#queues/replies.ts';
+import { insist } from './insist.ts';
 import type { Recorder } from './recorder.ts';
 
 /** What a processor knows of the job beside its data. */
@@ -19,8 +22,16 @@ export interface JobContext {
   readonly signal: AbortSignal;
 }
 
-/** Runs one kind of job. Faults of user code are outcomes; what it throws is a fault of ours or of a dependency. */
-export type Processor = (data: unknown, context: JobContext) => Promise<JobOutcome>;
+/** Runs one kind of job. */
+export interface Processor {
+  /**
+   * Faults of user code are outcomes. What it throws is a fault of ours or of a dependency, before user code began: the
+   * job is tried again.
+   */
+  readonly run: (data: unknown, context: JobContext) => Promise<JobOutcome>;
+  /** The last word on a job that was tried often enough, or whose worker died. Left out: it failed, without a result. */
+  readonly giveUp?: (error: JobError, context: JobContext) => Promise<JobOutcome>;
+}
 
 export type Processors = Readonly<Record<string, Processor>>;
 
@@ -35,87 +46,109 @@ export interface RunJobDeps {
 
 const retryBaseMs = 500;
 
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-
 /** Full jitter: retries of many jobs do not come back as one wave. */
 const backoff = (attempt: number): number => Math.random() * retryBaseMs * 2 ** attempt;
 
-const failed = (code: string, message: string): JobOutcome => ({
-  status: 'failed',
-  result: null,
-  error: { code, message },
-});
+const crash: JobError = { code: 'crashed', message: 'The worker stopped in the middle of the run.' };
 
-/** A worker died under the job, and what it did before cannot be done twice, or was tried often enough. */
-const crashed = (job: JobDefinition): JobOutcome => ({
-  status: job.maxAttempts > 1 ? 'dead' : 'failed',
-  result: null,
-  error: { code: 'crashed', message: 'The worker stopped in the middle of the run.' },
-});
+/** What one job has on its way through `runJob`. */
+interface Work {
+  readonly deps: RunJobDeps;
+  readonly job: JobDefinition;
+  readonly message: JobMessage;
+  readonly processor: Processor;
+}
 
-const outcomeOfThrown = (error: unknown): JobOutcome =>
-  error instanceof ServiceError ? failed(error.code, error.message) : failed('internal', 'The job failed on our side.');
+interface Ran {
+  readonly outcome: JobOutcome;
+  readonly attempt: number;
+}
 
-const dataOf = async (deps: RunJobDeps, job: JobDefinition, message: JobMessage): Promise<unknown> => {
-  const text = message.data ?? (await jobData(deps.db, message.id));
-  if (text === undefined) throw new ServiceError('not_found', 'The job was taken back before it ran.');
-  return job.data.parse(JSON.parse(text));
+const contextOf = ({ deps, message }: Work, attempt: number): JobContext => {
+  const { id: jobId, projectId, requestId } = message;
+  return { jobId, projectId, requestId, attempt, signal: deps.signal };
 };
 
-/** Tries until it works, the attempts are used up or the worker stops. */
-const attempt = async (
-  deps: RunJobDeps,
-  job: JobDefinition,
-  message: JobMessage,
-  first: number,
-): Promise<JobOutcome> => {
-  const process = deps.processors[job.type];
-  if (process === undefined) throw new Error(`no processor for ${job.type}`);
-  for (let number = first; ; number += 1) {
-    const { id: jobId, projectId, requestId } = message;
+const giveUp = async (work: Work, error: JobError, attempt: number): Promise<Ran> => {
+  const { processor, deps } = work;
+  const last = processor.giveUp ?? (() => Promise.resolve({ status: 'failed', result: null, error } as const));
+  const outcome = await insist(deps.log, 'giving up a job', () => last(error, contextOf(work, attempt)));
+  return { outcome, attempt };
+};
+
+/** Tries until it works, trying again cannot help, or the attempts are used up. */
+const tryOften = async (work: Work, text: string, first: number): Promise<Ran> => {
+  const { deps, job, processor } = work;
+  for (let attempt = first; ; attempt += 1) {
     try {
-      return await process(await dataOf(deps, job, message), {
-        jobId,
-        projectId,
-        requestId,
-        attempt: number,
-        signal: deps.signal,
-      });
-    } catch (error) {
-      deps.log.error({ err: error, attempt: number }, `${job.type} failed`);
-      if (number >= job.maxAttempts || deps.signal.aborted) return outcomeOfThrown(error);
-      await pause(backoff(number));
+      const data = job.data.parse(JSON.parse(text));
+      return { outcome: await processor.run(data, contextOf(work, attempt)), attempt };
+    } catch (thrown) {
+      const error = toServiceError(thrown);
+      const isOurs = error.status >= 500;
+      if (isOurs) deps.log.error({ err: thrown, attempt }, `${job.type} failed`);
+      if (!isOurs || attempt >= job.maxAttempts) return giveUp(work, error, attempt);
+      await pause(backoff(attempt));
     }
   }
 };
 
-const run = async (deps: RunJobDeps, job: JobDefinition, message: JobMessage, start: number): Promise<void> => {
-  const at = new Date();
-  const known = start > 1 ? await deps.outcomes.find(message.id) : null;
-  const again = start > job.maxAttempts;
-  if (known === null && !again) deps.recorder.started({ id: message.id, attempt: start, at });
-  const outcome = known ?? (again ? crashed(job) : await attempt(deps, job, message, start));
-  if (known === null) await deps.outcomes.publish(message.id, outcome, message.replyTo);
-  await deps.recorder.ended({
-    id: message.id,
-    attempt: Math.min(start, job.maxAttempts),
-    at,
-    finishedAt: new Date(),
-    outcome,
-  });
+/** An attempt above 1 means that a worker died: either it left the outcome, or the job was cut off. */
+const runOrRecover = async (work: Work, text: string, attempt: number): Promise<Ran> => {
+  const { deps, job, message } = work;
+  if (attempt === 1) return tryOften(work, text, attempt);
+  const left = await insist(deps.log, 'looking for an outcome', () => deps.outcomes.find(message.id));
+  if (left !== null) return { outcome: left, attempt: attempt - 1 };
+  if (!job.repeatable || attempt > job.maxAttempts) return giveUp(work, crash, attempt - 1);
+  return tryOften(work, text, attempt);
+};
+
+const publish = ({ deps, message }: Work, outcome: JobOutcome): Promise<void> =>
+  deps.outcomes.publish(message.id, outcome, message.replyTo);
+
+/** Redis first, where the waiting caller is told; when it is away, Postgres first: one of them always knows. */
+const settle = async (work: Work, { outcome, attempt }: Ran, startedAt: Date): Promise<void> => {
+  const { deps, message } = work;
+  const told = await publish(work, outcome).then(
+    () => true,
+    () => false,
+  );
+  await deps.recorder.end({ id: message.id, attempt, startedAt, finishedAt: new Date(), outcome });
+  if (!told) await insist(deps.log, 'telling the end of a job', () => publish(work, outcome));
   deps.outcomes
     .forget(message.id)
     .catch((error: unknown) => deps.log.debug({ err: error }, 'an outcome stays until it expires'));
 };
 
+/** A job that may not begin: its caller may still wait for the end that it had. */
+const tellKnownEnd = async (work: Work): Promise<void> => {
+  const { deps, message } = work;
+  const end = await insist(deps.log, 'reading the end of a job', () => findEnd(deps.db, message.id));
+  if (end === null || message.replyTo === null) return;
+  await insist(deps.log, 'telling the end of a job', () => publish(work, end));
+  await deps.outcomes.forget(message.id).catch(() => undefined);
+};
+
+const run = async (work: Work): Promise<void> => {
+  const { deps, message } = work;
+  const startedAt = new Date();
+  const start = { id: message.id, runId: newId(), at: startedAt, withData: message.data === null };
+  const begun = await deps.recorder.begin(start);
+  if (begun === null) return tellKnownEnd(work);
+  const text = message.data ?? begun.data ?? 'null';
+  await settle(work, await runOrRecover(work, text, begun.attempt), startedAt);
+};
+
 /**
- * One job from the queue to its record: run it, keep the outcome and tell who waits (one step), record it in Postgres,
- * and only then let BullMQ forget it. A worker that dies in between leaves a job that the next one finishes.
- * @param start how often a worker has begun this job, this time included
+ * One job from the queue to its record. It begins in Postgres, which counts how often workers began it, so that a job
+ * that was taken back never runs; its outcome is kept in Redis and its caller told (one step), then recorded in
+ * Postgres, and only then BullMQ forgets it. A worker that dies in between leaves a job that the next one finishes.
+ * Never throws for a known type: what BullMQ takes for failed it drops.
  */
-export const runJob = (deps: RunJobDeps, type: string, message: JobMessage, start: number): Promise<void> =>
+export const runJob = (deps: RunJobDeps, type: string, message: JobMessage): Promise<void> =>
   withLogContext({ requestId: message.requestId, projectId: message.projectId, jobId: message.id }, () => {
     const job = jobOfType(type);
-    if (job === undefined) throw new Error(`no job is called ${type}`);
-    return run(deps, job, message, start);
+    const processor = deps.processors[type];
+    if (job === undefined || processor === undefined) throw new Error(`this worker has no processor for ${type}`);
+    return run({ deps, job, message, processor });
   });

@@ -64,7 +64,7 @@ const consumeAll = (queues: readonly QueueName[], config: Config, deps: RunJobDe
       prefix: config.PLINTH_REDIS_PREFIX,
       queue,
       slots: slotsOf(queue, config),
-      process: (type, message, start) => runJob(deps, type, message, start),
+      process: (type, message) => runJob(deps, type, message),
       onError: (error) => deps.log.debug({ err: error }, 'the queue reported an error'),
     }),
   );
@@ -99,7 +99,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   return async () => {
     await intake.close();
     stopping.abort();
-    await Promise.all([recorder.close(), runtime?.close(), sweeps?.stop()]);
+    await Promise.all([runtime?.close(), sweeps?.stop()]);
     intake.disconnect();
     redis.disconnect();
     await platform.close();

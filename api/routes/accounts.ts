@@ -1,5 +1,12 @@
 import { z } from 'zod';
-import { forgotPassword, logIn, resetPassword, signUp, type SignedInUser } from '#domain/accounts/accounts.ts';
+import {
+  forgotPassword,
+  logIn,
+  resetPassword,
+  signUp,
+  type SignedInUser,
+  userOfReset,
+} from '#domain/accounts/accounts.ts';
 import { hashPassword } from '#domain/accounts/passwords.ts';
 import { accessTokenSeconds, endSignIn, refresh } from '#domain/accounts/sign-ins.ts';
 import { everyone, signedIn } from '../access.ts';
@@ -60,9 +67,9 @@ export const accountEndpoints: readonly Endpoint[] = [
     access: everyone,
     rate: 'sign-in',
     transaction: 'none',
-    body: z.strictObject({ email: z.string().max(254), password: z.string().max(128) }),
+    body: z.strictObject({ email, password: text(128) }),
     response: session,
-    handle: async ({ body }, call) => sessionOf(await logIn(call.db, body, originOf(call))),
+    handle: async ({ body }, call) => sessionOf(await logIn(call.deps.db, body, originOf(call))),
   }),
   endpoint({
     method: 'post',
@@ -72,7 +79,7 @@ export const accountEndpoints: readonly Endpoint[] = [
     access: everyone,
     rate: 'refresh',
     transaction: 'none',
-    body: z.strictObject({ refresh_token: z.string().max(200) }),
+    body: z.strictObject({ refresh_token: text(200) }),
     response: session,
     handle: async ({ body }, { deps }) => sessionOf(await refresh(deps.db, body.refresh_token)),
   }),
@@ -101,7 +108,6 @@ export const accountEndpoints: readonly Endpoint[] = [
     summary: 'Send a link to set a new password; answers alike for unknown addresses',
     access: everyone,
     rate: 'sign-in',
-    transaction: 'none',
     body: z.strictObject({ email }),
     status: 202,
     response: z.object({ status: z.literal('accepted') }),
@@ -117,9 +123,12 @@ export const accountEndpoints: readonly Endpoint[] = [
     summary: 'Set a new password with the token of a reset link; ends all sign-ins',
     access: everyone,
     rate: 'sign-in',
-    body: z.strictObject({ token: z.string().max(200), password }),
+    body: z.strictObject({ token: text(200), password }),
     status: 204,
-    prepare: ({ body }) => hashPassword(body.password),
+    prepare: async ({ body }, { db }) => {
+      await userOfReset(db, body.token);
+      return hashPassword(body.password);
+    },
     handle: ({ body, prepared }, { db }) => resetPassword(db, body.token, prepared),
   }),
 ];

@@ -11,7 +11,8 @@ import {
   updateFunction,
 } from '#domain/functions/functions.ts';
 import { type FunctionRow, listFunctions } from '#domain/functions/store.ts';
-import { type ErrorCode, ServiceError } from '#lib/errors.ts';
+import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
+import { parseExactJson } from '#lib/json.ts';
 import { type RunStatus, functionInvoke } from '#queues/function-invoke.ts';
 import { type InProject, inProject, withKey } from '../access.ts';
 import type { Call } from '../call.ts';
@@ -164,12 +165,35 @@ const publicErrors = {
 
 const isFault = (code: string): code is keyof typeof publicErrors => Object.hasOwn(publicErrors, code);
 
+const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorStatus, code);
+
 /** Of a run that ended the answer itself; a job that never came to run has no answer. */
-const runAnswer = ({ outcome }: JobEnd): string => {
-  if (outcome.result !== null) return outcome.result;
-  if (outcome.error?.code === 'not_found') throw new ServiceError('not_found', outcome.error.message);
-  if (outcome.error?.code === 'crashed') return JSON.stringify({ status: 'crashed', result: null, duration_ms: 0 });
+const runAnswer = ({ outcome: { result, error } }: JobEnd): string => {
+  if (result !== null) return result;
+  if (error !== null && isErrorCode(error.code)) throw new ServiceError(error.code, error.message);
   throw new ServiceError('internal', 'The function could not be run.');
+};
+
+const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+/**
+ * The payload's own text out of a body that was found to be `{"payload": …}`: as it came, numbers that JavaScript cannot
+ * hold included.
+ */
+const payloadText = (bodyText: string): string => {
+  const inside = /^\s*\{\s*"payload"\s*:/.exec(bodyText);
+  const text = inside && bodyText.slice(inside[0].length, bodyText.lastIndexOf('}'));
+  if (text && isJson(text)) return text.trim();
+  // The name is escaped, or stands there twice, or not at all.
+  const { payload } = (bodyText === '' ? {} : parseExactJson(bodyText)) as { payload?: unknown };
+  return JSON.stringify(payload ?? null);
 };
 
 const invokeEndpoints: readonly Endpoint[] = [
@@ -184,8 +208,8 @@ const invokeEndpoints: readonly Endpoint[] = [
     bodyLimit: 'function',
     body: z.strictObject({ payload: z.unknown() }),
     response: functionInvoke.result,
-    request: async ({ params, body }, { db, project, requestId }) => {
-      const payload = JSON.stringify(body.payload ?? null);
+    request: async ({ params, bodyText }, { db, project, requestId }) => {
+      const payload = payloadText(bodyText);
       const order = { by: { id: params.function_id }, payload, trigger: 'dashboard', requestId } as const;
       return (await invocation(db, project, order)).request;
     },

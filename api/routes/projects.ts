@@ -65,6 +65,8 @@ const organizationToCreateIn = async (call: Call<SignedIn>, orgId: string | unde
 /** `My Blog` → `my_blog`, for callers who leave the slug to us. */
 const slugOf = (text: string): string =>
   text
+    .normalize('NFKD')
+    .replaceAll(/\p{M}/gu, '')
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '_')
     .replace(/^[^a-z]+/, '')
@@ -113,7 +115,7 @@ const createEndpoint = jobEndpoint({
       });
     }
     const row = await findProject(call.deps.db, projectId);
-    if (row === undefined) throw notFound('project');
+    if (row === undefined || row.deleted_at !== null) throw notFound('project');
     if (replayed) return shown(row, call);
     const keys = await call.deps.db.transaction(async (tx) => {
       const secret = await createApiKey(tx, projectId, { name: 'default', kind: 'secret', expiresAt: null });
@@ -180,7 +182,12 @@ export const projectEndpoints: readonly Endpoint[] = [
     auditAction: 'project.delete',
     handle: async (_input, { db, deps, project: { id: projectId }, afterCommit }) => {
       await markProjectDeleted(db, projectId);
-      afterCommit(() => deps.projects.retire(projectId));
+      afterCommit(() =>
+        // It is deleted already; what is left over is swept up.
+        deps.projects.retire(projectId).catch((error: unknown) => {
+          deps.log.warn({ err: error }, 'the database of a deleted project could not be closed yet');
+        }),
+      );
     },
   }),
 ];

@@ -88,10 +88,7 @@ const organizationEndpoints: readonly Endpoint[] = [
     access: inOrganization('admin'),
     query: page,
     response: z.object({ entries: z.array(auditEntry), total: z.int() }),
-    handle: async ({ query }, { db, organization: { id: orgId } }) => {
-      const { entries, total } = await listAuditEntries(db, orgId, query);
-      return { entries: entries.map((entry) => ({ ...entry, actor: entry.actor as { type: string } })), total };
-    },
+    handle: ({ query }, { db, organization: { id: orgId } }) => listAuditEntries(db, orgId, query),
   }),
 ];
 
@@ -114,6 +111,7 @@ const memberEndpoints: readonly Endpoint[] = [
     body: z.strictObject({ email, role }),
     status: 201,
     response: invited,
+    auditAction: 'member.invite',
     handle: ({ body }, call) => invite(call.db, call.deps.mail, call, body),
   }),
   endpoint({
@@ -124,6 +122,7 @@ const memberEndpoints: readonly Endpoint[] = [
     access: signedIn,
     params: z.object({ token: z.string().max(200) }),
     response: z.object({ accepted: z.literal(true), org_id: z.string(), role }),
+    auditAction: 'member.accept',
     handle: async ({ params }, { db, user }) => {
       const accepted = await acceptInvite(db, user, params.token);
       return { accepted: true as const, org_id: accepted.org_id, role: accepted.role };
@@ -157,6 +156,7 @@ const memberEndpoints: readonly Endpoint[] = [
     access: inOrganization('admin'),
     params: memberPath,
     response: invited,
+    auditAction: 'member.resend',
     handle: ({ params }, call) => resendInvite(call.db, call.deps.mail, call, params.id),
   }),
 ];

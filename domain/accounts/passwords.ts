@@ -1,31 +1,92 @@
 import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
+import { availableParallelism } from 'node:os';
 import { promisify } from 'node:util';
+import { ServiceError } from '#lib/errors.ts';
+import { createPermits } from '#lib/permits.ts';
 
-/** argon2id with 19 MiB and two passes (OWASP's first recommendation); kept in the PHC string form. */
-const memory = 19_456;
-const passes = 2;
-const parallelism = 1;
+interface Cost {
+  /** KiB. */
+  readonly memory: number;
+  readonly passes: number;
+  readonly parallelism: number;
+}
+
+interface Hash extends Cost {
+  readonly nonce: Buffer;
+  readonly tag: Buffer;
+}
+
+/** 19 MiB and two passes: OWASP's first recommendation for argon2id. */
+const cost: Cost = { memory: 19_456, passes: 2, parallelism: 1 };
+const nonceLength = 16;
 const tagLength = 32;
 
 const derive = promisify(argon2);
 
+const busy = (): ServiceError =>
+  new ServiceError('dependency_unavailable', 'Too many passwords are being checked just now. Try again shortly.', {
+    headers: { 'Retry-After': '5' },
+  });
+
+const mostAtOnce = Math.max(1, Math.min(2, Math.floor(availableParallelism() / 2)));
+const longestWaitMs = 30_000;
+
+/**
+ * Passwords share libuv's four threads with every file, DNS and WebCrypto call of the process, new Postgres connections
+ * (SCRAM) among them. Fifty sign-ups at once, unlimited, kept those waiting for 3.5 s on two cores, and requests that
+ * had nothing to do with passwords got 503. One or two at a time leave room, in threads and in cores.
+ */
+const threads = createPermits(mostAtOnce, longestWaitMs, busy);
+
+const tagOf = async (password: string, { memory, passes, parallelism, nonce, tag }: Hash): Promise<Buffer> => {
+  const message = Buffer.from(password);
+  await threads.acquire();
+  try {
+    return await derive('argon2id', { message, nonce, parallelism, tagLength: tag.length, memory, passes });
+  } finally {
+    threads.release();
+  }
+};
+
 const base64 = (bytes: Buffer): string => bytes.toString('base64').replaceAll('=', '');
 
-const tagOf = (password: string, nonce: Buffer): Promise<Buffer> =>
-  derive('argon2id', { message: Buffer.from(password), nonce, parallelism, tagLength, memory, passes });
+const format = ({ memory, passes, parallelism, nonce, tag }: Hash): string =>
+  `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${base64(nonce)}$${base64(tag)}`;
 
+const phc = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([\w+/]+)\$([\w+/]+)$/;
+
+const parse = (hash: string): Hash => {
+  const [whole, memory, passes, parallelism, nonce = '', tag = ''] = phc.exec(hash) ?? [];
+  if (whole === undefined) throw new Error('a stored password hash is not in the PHC form of argon2id');
+  return {
+    memory: Number(memory),
+    passes: Number(passes),
+    parallelism: Number(parallelism),
+    nonce: Buffer.from(nonce, 'base64'),
+    tag: Buffer.from(tag, 'base64'),
+  };
+};
+
+const newHash = (): Hash => ({ ...cost, nonce: randomBytes(nonceLength), tag: randomBytes(tagLength) });
+
+/**
+ * The PHC string of argon2id, which carries its own cost: hashes made at another cost stay valid.
+ * @throws {ServiceError} `dependency_unavailable` when too many passwords wait
+ */
 export const hashPassword = async (password: string): Promise<string> => {
-  const nonce = randomBytes(16);
-  const tag = await tagOf(password, nonce);
-  return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${base64(nonce)}$${base64(tag)}`;
+  const hash = newHash();
+  return format({ ...hash, tag: await tagOf(password, hash) });
 };
 
 // Verified against when the e-mail address is unknown, so that both answers take as long.
-const nobodysHash = `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${base64(randomBytes(16))}$${base64(randomBytes(32))}`;
+const nobodysHash = format(newHash());
 
-/** @param hash undefined when there is no such user: takes as long, and is false */
+/**
+ * @param hash undefined when there is no such user: takes as long, and is false
+ * @throws {ServiceError} `dependency_unavailable` when too many passwords wait
+ */
 export const verifyPassword = async (password: string, hash: string | undefined): Promise<boolean> => {
-  const [, , , , nonce = '', tag = ''] = (hash ?? nobodysHash).split('$');
-  const made = await tagOf(password, Buffer.from(nonce, 'base64'));
-  return timingSafeEqual(made, Buffer.from(tag, 'base64')) && hash !== undefined;
+  const stored = parse(hash ?? nobodysHash);
+  const made = await tagOf(password, stored);
+  return timingSafeEqual(made, stored.tag) && hash !== undefined;
 };

@@ -1,7 +1,7 @@
 import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
-import type { User } from './store.ts';
+import type { User, UserWithPassword } from './store.ts';
 
 /** Seconds. The contract's `expires_in`. */
 export const accessTokenSeconds = 3600;
@@ -37,16 +37,25 @@ const issueTokens = async (db: Queryable, signInId: string): Promise<Tokens> => 
   return tokens;
 };
 
-/** Begins a sign-in: a family of tokens that ends as one. */
-export const signIn = async (db: Queryable, userId: string, origin: SignInOrigin): Promise<Tokens> => {
-  const id = newId();
-  await db.query('insert into sign_ins (id, user_id, ip, user_agent) values ($1, $2, $3, $4)', [
-    id,
-    userId,
-    origin.ip,
-    origin.userAgent ?? null,
-  ]);
-  return issueTokens(db, id);
+/**
+ * Begins a sign-in: a family of tokens that ends as one. Needs a transaction.
+ * @returns undefined when the user is gone or the password was changed since it was checked: the row lock makes this
+ * wait for a change that is under way, so that no sign-in with the old password outlives a reset
+ */
+export const signIn = async (
+  db: Queryable,
+  user: Pick<UserWithPassword, 'id' | 'password_hash'>,
+  origin: SignInOrigin,
+): Promise<Tokens | undefined> => {
+  const begun = await maybeOne(
+    db.query<{ id: string }>(
+      `insert into sign_ins (id, user_id, ip, user_agent)
+       select $1, id, $4, $5 from users where id = $2 and password_hash = $3 for share
+       returning id`,
+      [newId(), user.id, user.password_hash, origin.ip, origin.userAgent ?? null],
+    ),
+  );
+  return begun && issueTokens(db, begun.id);
 };
 
 /** Ends a sign-in: none of its tokens works any more. */
@@ -94,16 +103,20 @@ export const refresh = async (db: ControlDb, token: string): Promise<{ tokens: T
   return done;
 };
 
-/** Removes sign-ins that nobody can use any more, a bounded number at a time. */
+const over = `expires_at < now() - interval '1 day'`;
+
+/** Removes tokens that nobody can use any more, and sign-ins with their last token; a bounded number at a time. */
 export const sweepSignIns = async (db: Queryable): Promise<void> => {
   await db.query(
-    `delete from sign_in_tokens where hash = any (array(
-       select hash from sign_in_tokens where expires_at < now() - interval '1 day' limit 5000))`,
+    `with gone as (
+       delete from sign_in_tokens where hash = any (array(
+         select hash from sign_in_tokens where ${over} limit 5000 for update skip locked))
+       returning sign_in_id)
+     delete from sign_ins s where s.id in (select sign_in_id from gone)
+       and not exists (select from sign_in_tokens t where t.sign_in_id = s.id and not t.${over})`,
   );
   await db.query(
-    `delete from sign_ins where id = any (array(
-       select s.id from sign_ins s where s.created_at < now() - interval '2 days'
-         and not exists (select from sign_in_tokens t where t.sign_in_id = s.id) limit 5000))`,
+    `delete from password_resets where hash = any (array(
+       select hash from password_resets where expires_at < now() limit 5000 for update skip locked))`,
   );
-  await db.query(`delete from password_resets where expires_at < now()`);
 };

@@ -1,4 +1,4 @@
-import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 
 export interface User {
   readonly id: string;
@@ -7,6 +7,8 @@ export interface User {
   readonly avatar_url: string | null;
   readonly created_at: Date;
 }
+
+export type UserWithPassword = User & { readonly password_hash: string };
 
 const columns = 'id, email, full_name, avatar_url, created_at';
 
@@ -18,20 +20,58 @@ export interface NewUser {
 }
 
 /** Fails on `users_email_key` when the address is taken. */
-export const insertUser = (db: Queryable, user: NewUser): Promise<User | undefined> =>
-  maybeOne(
+export const insertUser = (db: Queryable, user: NewUser): Promise<User> =>
+  one(
     db.query<User>(
       `insert into users (id, email, full_name, password_hash) values ($1, $2, $3, $4) returning ${columns}`,
       [user.id, user.email, user.fullName, user.passwordHash],
     ),
   );
 
-export const findUserByEmail = (
-  db: Queryable,
-  email: string,
-): Promise<(User & { password_hash: string }) | undefined> =>
+export const findUserByEmail = (db: Queryable, email: string): Promise<UserWithPassword | undefined> =>
   maybeOne(db.query(`select ${columns}, password_hash from users where lower(email) = lower($1)`, [email]));
+
+/** Holds back sign-ins and other resets of the user until this transaction ends. */
+export const lockUser = async (db: Queryable, userId: string): Promise<void> => {
+  await db.query('select from users where id = $1 for no key update', [userId]);
+};
 
 export const setPassword = async (db: Queryable, userId: string, passwordHash: string): Promise<void> => {
   await db.query('update users set password_hash = $2, updated_at = now() where id = $1', [userId, passwordHash]);
+};
+
+export interface PasswordReset {
+  readonly hash: Buffer;
+  readonly userId: string;
+  readonly minutes: number;
+}
+
+export const insertReset = async (db: Queryable, { hash, userId, minutes }: PasswordReset): Promise<void> => {
+  await db.query(
+    'insert into password_resets (hash, user_id, expires_at) values ($1, $2, now() + make_interval(mins => $3))',
+    [hash, userId, minutes],
+  );
+};
+
+/** How many unused reset links the user has. */
+export const countResets = async (db: Queryable, userId: string): Promise<number> => {
+  const row = await one(
+    db.query<{ links: number }>(
+      'select count(*) as links from password_resets where user_id = $1 and expires_at > now()',
+      [userId],
+    ),
+  );
+  return row.links;
+};
+
+/** The user whom a valid reset token belongs to. */
+export const findResetUser = async (db: Queryable, hash: Buffer): Promise<string | undefined> => {
+  const row = await maybeOne(
+    db.query<{ user_id: string }>('select user_id from password_resets where hash = $1 and expires_at > now()', [hash]),
+  );
+  return row?.user_id;
+};
+
+export const deleteResets = async (db: Queryable, userId: string): Promise<void> => {
+  await db.query('delete from password_resets where user_id = $1', [userId]);
 };

@@ -1,8 +1,10 @@
-import type { Queryable } from '#lib/control-db.ts';
+import { type Queryable, one } from '#lib/control-db.ts';
+import type { Actor } from './actor.ts';
 
 export interface AuditRow {
   readonly id: string;
-  readonly actor: Record<string, unknown>;
+  /** Its address, agent and request stand beside it. */
+  readonly actor: Pick<Actor, 'type' | 'id' | 'email'>;
   readonly action: string;
   readonly target_type: string;
   readonly target_id: string;
@@ -30,8 +32,8 @@ export const listAuditEntries = async (
      from audit_entries where org_id = $1 order by created_at desc, id limit $2 offset $3`,
     [orgId, limit, offset],
   );
-  const [count] = await db.query<{ total: number }>('select count(*) as total from audit_entries where org_id = $1', [
-    orgId,
-  ]);
-  return { entries, total: count?.total ?? 0 };
+  const { total } = await one(
+    db.query<{ total: number }>('select count(*) as total from audit_entries where org_id = $1', [orgId]),
+  );
+  return { entries, total };
 };

@@ -1,14 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import { type Client, type Pool, escapeIdentifier, escapeLiteral } from 'pg';
-import type { Project } from '#domain/projects/store.ts';
+import { type Client, type ClientBase, escapeIdentifier, escapeLiteral } from 'pg';
+import { type Project, findProject } from '#domain/projects/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import { type TenantRole, tenantRoles } from '#lib/tenant-db.ts';
-import { roleName } from './names.ts';
-import { retireDatabase } from './retire.ts';
+import { roleName, unfinishedDatabaseName } from './names.ts';
+import { markerOf, projectOfDatabase, withDatabaseName } from './ownership.ts';
+import { freeDatabaseName } from './retire.ts';
 import { scramVerifier } from './scram.ts';
 import type { DatabaseServers } from './servers.ts';
-import { ensureTemplate, migrateProjectDatabase } from './template.ts';
+import { ensureTemplate, forgetTemplate, migrateProjectDatabase, projectMigrations } from './template.ts';
 
 const connectionsPerProject = 60;
 
@@ -49,7 +50,7 @@ const attributes = {
   reader: 'inherit',
 } as const satisfies Record<TenantRole, string>;
 
-const createRoles = async (deps: ProvisionDeps, admin: Pool, project: Project): Promise<void> => {
+const createRoles = async (deps: ProvisionDeps, admin: ClientBase, project: Project): Promise<void> => {
   const roles = await rolePasswords(deps, project);
   const statements = await Promise.all(
     roles.map(async ({ kind, password }) => {
@@ -70,37 +71,38 @@ const createRoles = async (deps: ProvisionDeps, admin: Pool, project: Project): 
         alter role ${named('service')} bypassrls;
       else
         grant ${named('owner')} to ${named('service')};
-        grant ${named('owner')} to current_user;
+        grant ${tenantRoles.map(named).join(', ')} to current_user;
       end if;
     end $provision$`);
 };
 
-const markerOf = (project: Project): string => `plinth project ${project.id}`;
-
-/** Whose database bears that name: null when there is none, '' when it was copied but not marked yet. */
-const ownerOfDatabase = async (admin: Pool, name: string): Promise<string | null> => {
-  const found = await admin.query<{ marker: string | null }>(
-    `select shobj_description(oid, 'pg_database') as marker from pg_database where datname = $1`,
-    [name],
-  );
-  return found.rows[0] === undefined ? null : (found.rows[0].marker ?? '');
-};
-
-const createDatabase = async ({ servers, db }: ProvisionDeps, admin: Pool, project: Project): Promise<void> => {
-  const template = await ensureTemplate(servers, project.server_id);
-  const name = escapeIdentifier(project.db_name);
-  const marker = await ownerOfDatabase(admin, project.db_name);
-  if (marker === markerOf(project)) return;
-  // A deleted project had the same slug and its database still bears the name.
-  if (marker) await retireDatabase({ servers, db }, marker.replace('plinth project ', ''));
-  if (marker !== '') await admin.query(`create database ${name} template ${escapeIdentifier(template)}`);
-  const named = tenantRoles.map((kind) => escapeIdentifier(roleName(project.ref, kind))).join(', ');
+/** Under a name of its own until nobody else can enter it and it is marked: what bears the real name is whole. */
+const copyTemplate = async (admin: ClientBase, project: Project, template: string): Promise<void> => {
+  const name = escapeIdentifier(unfinishedDatabaseName(project.ref));
+  const named = (kind: TenantRole): string => escapeIdentifier(roleName(project.ref, kind));
+  await admin.query(`drop database if exists ${name} with (force)`);
+  await admin.query(`create database ${name} template ${escapeIdentifier(template)}`);
   await admin.query(`
     revoke connect, temporary on database ${name} from public;
-    grant connect on database ${name} to ${named};
-    grant create, temporary on database ${name} to ${escapeIdentifier(roleName(project.ref, 'owner'))};
+    grant connect on database ${name} to ${tenantRoles.map(named).join(', ')};
+    grant create, temporary on database ${name} to ${named('owner')};
     alter database ${name} connection limit ${connectionsPerProject};
-    comment on database ${name} is ${escapeLiteral(markerOf(project))}`);
+    comment on database ${name} is ${escapeLiteral(markerOf(project.id))};
+    alter database ${name} rename to ${escapeIdentifier(project.db_name)}`);
+};
+
+const createDatabase = async (deps: ProvisionDeps, admin: ClientBase, project: Project): Promise<void> => {
+  const present = await projectOfDatabase(admin, project.db_name);
+  if (present === project.id) return;
+  // A deleted project had the same slug and its database still bears the name.
+  const before = present === null ? undefined : await findProject(deps.db, present);
+  if (before?.deleted_at) await freeDatabaseName(admin, before);
+  const template = await ensureTemplate(deps.servers, project.server_id);
+  await copyTemplate(admin, project, template).catch((error: unknown) => {
+    // The template may be gone: the next try looks for it again.
+    forgetTemplate(deps.servers, project.server_id);
+    throw error;
+  });
 };
 
 const openSchema = async (client: Client, ref: string): Promise<void> => {
@@ -108,6 +110,8 @@ const openSchema = async (client: Client, ref: string): Promise<void> => {
   const byOwner = `alter default privileges for role ${named('owner')}`;
   await client.query(`
     grant usage, create on schema public to ${named('owner')};
+    grant execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea)
+      to ${named('owner')}, ${named('service')};
     grant usage on schema public to anon, authenticated, ${named('service')}, ${named('reader')};
     ${byOwner} revoke execute on functions from public;
     ${byOwner} grant select on tables to ${named('reader')};
@@ -124,11 +128,13 @@ const openSchema = async (client: Client, ref: string): Promise<void> => {
 export const provisionDatabase = async (deps: ProvisionDeps, project: Project): Promise<void> => {
   await ensureTemplate(deps.servers, project.server_id);
   const admin = await deps.servers.admin(project.server_id);
-  await createRoles(deps, admin, project);
-  await createDatabase(deps, admin, project);
+  await withDatabaseName(admin, project.db_name, async (client) => {
+    await createRoles(deps, client, project);
+    await createDatabase(deps, client, project);
+  });
   const client = await deps.servers.connectTo(project.server_id, project.db_name);
   try {
-    await migrateProjectDatabase(client);
+    await migrateProjectDatabase(client, await projectMigrations());
     await openSchema(client, project.ref);
   } finally {
     await client.end();

@@ -9,6 +9,8 @@ export interface DatabaseServers {
   readonly admin: (serverId: string) => Promise<Pool>;
   /** One connection as the platform's role to a database of that server; the caller ends it. */
   readonly connectTo: (serverId: string, database: string) => Promise<Client>;
+  /** The databases of that server that are the platform's, which no project may enter. */
+  readonly ownDatabases: (serverId: string) => Promise<readonly string[]>;
   readonly address: (serverId: string) => Promise<{ readonly host: string; readonly port: number }>;
   readonly close: () => Promise<void>;
 }
@@ -21,7 +23,7 @@ export interface DatabaseServersOptions {
   readonly log: Log;
 }
 
-const maintenanceDatabase = 'postgres';
+export const maintenanceDatabase = 'postgres';
 const adminConnections = 4;
 // CREATE DATABASE on a busy disk takes longer than an ordinary statement may.
 const adminTimeoutMs = 60_000;
@@ -31,6 +33,8 @@ const urlTo = (serverUrl: string, database: string): string => {
   url.pathname = `/${database}`;
   return url.toString();
 };
+
+const databaseOf = (serverUrl: string): string => decodeURIComponent(new URL(serverUrl).pathname.slice(1));
 
 export const createDatabaseServers = ({ db, sealer, controlUrl, log }: DatabaseServersOptions): DatabaseServers => {
   const urls = new Map<string, Promise<string>>();
@@ -62,11 +66,14 @@ export const createDatabaseServers = ({ db, sealer, controlUrl, log }: DatabaseS
       const pool = new Pool({
         connectionString: urlTo(url, maintenanceDatabase),
         max: adminConnections,
-        connectionTimeoutMillis: 10_000,
+        // Waiting for one of the few connections included.
+        connectionTimeoutMillis: 30_000,
         query_timeout: adminTimeoutMs,
         idleTimeoutMillis: 30_000,
         application_name: 'plinth-admin',
       });
+      // Unheard, the events of connections that break would end the process.
+      pool.on('connect', (client) => void client.on('error', () => undefined));
       pool.on('error', (error) => log.debug({ err: error }, 'an idle admin connection broke'));
       pools.set(serverId, pool);
       return pool;
@@ -81,6 +88,10 @@ export const createDatabaseServers = ({ db, sealer, controlUrl, log }: DatabaseS
       client.on('error', (error) => log.debug({ err: error }, 'an admin connection broke'));
       await client.connect();
       return client;
+    },
+    ownDatabases: async (serverId) => {
+      const isControl = (await urlOf(serverId)) === controlUrl;
+      return [maintenanceDatabase, 'template1', ...(isControl ? [databaseOf(controlUrl)] : [])];
     },
     address: async (serverId) => {
       const url = new URL(await urlOf(serverId));

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { type Client, escapeIdentifier } from 'pg';
-import type { DatabaseServers } from './servers.ts';
+import { type DatabaseServers, maintenanceDatabase } from './servers.ts';
 
 const directory = path.join(import.meta.dirname, '../../migrations/project');
 
@@ -29,8 +29,10 @@ let known: Promise<ProjectMigration[]> | undefined;
 export const projectMigrations = (): Promise<ProjectMigration[]> => (known ??= readMigrations());
 
 /** Brings one project database to the newest version; each version whole or not at all. */
-export const migrateProjectDatabase = async (client: Client): Promise<void> => {
-  const migrations = await projectMigrations();
+export const migrateProjectDatabase = async (
+  client: Client,
+  migrations: readonly ProjectMigration[],
+): Promise<void> => {
   const has = await client.query<{ table: string | null }>(`select to_regclass('plinth.migrations') as table`);
   const versions = !has.rows[0]?.table
     ? []
@@ -41,65 +43,88 @@ export const migrateProjectDatabase = async (client: Client): Promise<void> => {
   }
 };
 
-const templateName = async (): Promise<string> => {
+const templateName = (migrations: readonly ProjectMigration[]): string => {
   const hash = createHash('sha256');
-  for (const { sql } of await projectMigrations()) hash.update(sql);
+  for (const { sql } of migrations) hash.update(sql);
   return `plinth_template_${hash.digest('hex').slice(0, 12)}`;
 };
 
 const exists = async (client: Client, database: string): Promise<boolean> =>
   (await client.query('select from pg_database where datname = $1', [database])).rows.length > 0;
 
+interface TemplateMaker {
+  readonly servers: DatabaseServers;
+  readonly serverId: string;
+  readonly admin: Client;
+  readonly migrations: readonly ProjectMigration[];
+}
+
 /** Under another name until it is whole: nobody copies a half-built template, and no one is connected to a whole one. */
-const build = async (servers: DatabaseServers, serverId: string, admin: Client, name: string): Promise<void> => {
-  const draft = `${name}_draft`;
-  await admin.query(`drop database if exists ${escapeIdentifier(draft)} with (force)`);
-  await admin.query(`create database ${escapeIdentifier(draft)} template template0 encoding 'UTF8'`);
-  await admin.query(`revoke connect, temporary on database ${escapeIdentifier(draft)} from public`);
-  const client = await servers.connectTo(serverId, draft);
+const build = async ({ servers, serverId, admin, migrations }: TemplateMaker, name: string): Promise<void> => {
+  const draft = escapeIdentifier(`${name}_draft`);
+  await admin.query(`drop database if exists ${draft} with (force)`);
+  await admin.query(`create database ${draft} template template0 encoding 'UTF8'`);
+  await admin.query(`revoke connect, temporary on database ${draft} from public`);
+  const client = await servers.connectTo(serverId, `${name}_draft`);
   try {
-    await migrateProjectDatabase(client);
+    await migrateProjectDatabase(client, migrations);
   } finally {
     await client.end();
   }
-  await admin.query(`alter database ${escapeIdentifier(draft)} rename to ${escapeIdentifier(name)}`);
-  await admin.query(`alter database ${escapeIdentifier(name)} with allow_connections false is_template true`);
+  await admin.query(`alter database ${draft} with allow_connections false`);
+  await admin.query(`alter database ${draft} rename to ${escapeIdentifier(name)}`);
 };
 
-// Cluster-wide: what end users of every project act as, and what nobody may do on the platform's own databases.
-const prepareServer = `
-do $$ begin
-  if not exists (select from pg_roles where rolname = 'anon') then create role anon nologin noinherit; end if;
-  if not exists (select from pg_roles where rolname = 'authenticated') then create role authenticated nologin noinherit; end if;
-end $$;
-do $$ declare name text; begin
-  for name in select datname from pg_database where datname in (current_database(), 'template1') loop
-    execute format('revoke connect, temporary on database %I from public', name);
-  end loop;
-end $$;
-`;
+// Cluster-wide: what end users of every project act as, and that no project gets into the platform's own databases.
+const prepareServer = async (admin: Client, ownDatabases: readonly string[]): Promise<void> => {
+  await admin.query(`
+    do $$ begin
+      if not exists (select from pg_roles where rolname = 'anon') then create role anon nologin noinherit; end if;
+      if not exists (select from pg_roles where rolname = 'authenticated') then create role authenticated nologin noinherit; end if;
+    end $$`);
+  for (const name of ownDatabases)
+    await admin.query(`revoke connect, temporary on database ${escapeIdentifier(name)} from public`);
+};
 
-const ready = new Map<string, Promise<string>>();
-
-const ensure = async (servers: DatabaseServers, serverId: string): Promise<string> => {
-  const name = await templateName();
-  const admin = await servers.connectTo(serverId, 'postgres');
+/**
+ * Makes the template of that server when it is missing; several processes may try at once, one does it.
+ * @returns its name
+ */
+export const makeTemplate = async (
+  servers: DatabaseServers,
+  serverId: string,
+  migrations: readonly ProjectMigration[],
+): Promise<string> => {
+  const name = templateName(migrations);
+  const admin = await servers.connectTo(serverId, maintenanceDatabase);
   try {
     await admin.query('select pg_advisory_lock($1)', [templateLock]);
-    await admin.query(prepareServer);
-    if (!(await exists(admin, name))) await build(servers, serverId, admin, name);
+    await prepareServer(admin, await servers.ownDatabases(serverId));
+    if (!(await exists(admin, name))) await build({ servers, serverId, admin, migrations }, name);
     return name;
   } finally {
     await admin.end();
   }
 };
 
-/** The name of the database that new project databases of that server are copied from; made when it is missing. */
+const ready = new WeakMap<DatabaseServers, Map<string, Promise<string>>>();
+
+const readyOn = (servers: DatabaseServers): Map<string, Promise<string>> => {
+  const known = ready.get(servers) ?? new Map<string, Promise<string>>();
+  ready.set(servers, known);
+  return known;
+};
+
+export const forgetTemplate = (servers: DatabaseServers, serverId: string): void => {
+  readyOn(servers).delete(serverId);
+};
+
+/** The name of the database that new project databases of that server are copied from. */
 export const ensureTemplate = (servers: DatabaseServers, serverId: string): Promise<string> => {
-  const known = ready.get(serverId);
+  const known = readyOn(servers).get(serverId);
   if (known) return known;
-  const making = ensure(servers, serverId);
-  ready.set(serverId, making);
-  making.catch(() => ready.delete(serverId));
+  const making = projectMigrations().then((migrations) => makeTemplate(servers, serverId, migrations));
+  readyOn(servers).set(serverId, making);
+  making.catch(() => forgetTemplate(servers, serverId));
   return making;
 };

@@ -2,9 +2,9 @@ import { build, transform, type BuildFailure, type Message } from 'esbuild';
 import { ServiceError } from '#lib/errors.ts';
 import { alignToSource } from './source-lines.ts';
 
-export const MAX_SOURCE_BYTES = 1024 * 1024;
+export const maxSourceBytes = 1024 * 1024;
 
-const BUNDLE_COMMAND = 'npx esbuild entry.js --bundle --platform=neutral --format=esm --outfile=function.js';
+const bundleCommand = 'npx esbuild entry.js --bundle --platform=neutral --format=esm --outfile=function.js';
 
 export interface CompiledFunction {
   /** One CommonJS text. Its tokens stand on the lines of the source, so stack traces need no source map. */
@@ -20,8 +20,8 @@ export interface CompiledFunction {
  * `import_not_bundled` for a static import.
  */
 export async function compileFunction(source: string): Promise<CompiledFunction> {
-  if (Buffer.byteLength(source) > MAX_SOURCE_BYTES) {
-    throw invalidCode(`is longer than ${MAX_SOURCE_BYTES} bytes`);
+  if (Buffer.byteLength(source) > maxSourceBytes) {
+    throw invalidCode(`is longer than ${maxSourceBytes} bytes`);
   }
   const { code, map } = await toCommonJs(source);
   const imports = await requestedModules(source);
@@ -122,5 +122,5 @@ const describe = ({ location, text }: Message): string =>
 const importNotBundled = (names: readonly string[]): ServiceError =>
   new ServiceError('import_not_bundled', `The function imports "${names[0]}", which is not part of its code.`, {
     details: names.map((name) => ({ path: 'code', message: `import of "${name}"` })),
-    hint: `A function is one file. Bundle it first: ${BUNDLE_COMMAND}`,
+    hint: `A function is one file. Bundle it first: ${bundleCommand}`,
   });

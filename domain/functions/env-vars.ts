@@ -19,8 +19,10 @@ const sealEnvVars = (sealer: Sealer, functionId: string, vars: EnvVars): Buffer 
 export const maskEnvVars = (vars: EnvVars): EnvVars =>
   Object.fromEntries(Object.keys(vars).map((name) => [name, maskedValue]));
 
-const refuse = (name: string, message: string): ServiceError =>
-  new ServiceError('validation_failed', 'The body is not valid.', { details: [{ path: `env_vars.${name}`, message }] });
+const refuse = (name: readonly string[], message: string): ServiceError =>
+  new ServiceError('validation_failed', 'The body is not valid.', {
+    details: [{ path: ['env_vars', ...name].join('.'), message }],
+  });
 
 /**
  * Merges changes into the sealed variables: null deletes, a masked value keeps what is there.
@@ -36,9 +38,9 @@ export const mergeEnvVars = (
   for (const [name, value] of Object.entries(changes)) {
     if (value === null) merged.delete(name);
     else if (value !== maskedValue) merged.set(name, value);
-    else if (!merged.has(name)) throw refuse(name, 'is masked, and there is no value to keep');
+    else if (!merged.has(name)) throw refuse([name], 'is masked, and there is no value to keep');
   }
   const vars = Object.fromEntries(merged);
-  if (JSON.stringify(vars).length > mostBytes) throw refuse('', `all together are larger than ${mostBytes} bytes`);
+  if (JSON.stringify(vars).length > mostBytes) throw refuse([], `all together are larger than ${mostBytes} bytes`);
   return sealEnvVars(sealer, functionId, vars);
 };

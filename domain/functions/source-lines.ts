@@ -13,9 +13,9 @@ interface Segment {
 }
 
 /** After these characters a line break can neither end a statement nor split a token. */
-const BREAKABLE = new Set(';{},([=&|?:*%<>!~^.');
+const breakable = new Set(';{},([=&|?:*%<>!~^.');
 /** After these words it cannot either; `return`, `throw`, `yield`, `break`, `continue` and `async` are not among them. */
-const BREAKABLE_WORD =
+const breakableWord =
   /(?:^|[^\w$.])(?:else|await|new|typeof|void|delete|in|of|instanceof|case|const|let|var|extends) $/;
 
 /**
@@ -72,9 +72,9 @@ class PlacedText {
 
   #mayBreakBefore(next: string): boolean {
     const last = this.#tail.at(-1) ?? ';';
-    if (BREAKABLE.has(last)) return true;
+    if (breakable.has(last)) return true;
     if (last === ')') return !'=+-'.includes(next);
-    return last === ' ' && (this.#tail.trimEnd() === '' || BREAKABLE_WORD.test(this.#tail));
+    return last === ' ' && (this.#tail.trimEnd() === '' || breakableWord.test(this.#tail));
   }
 }
 
@@ -101,15 +101,15 @@ function decodeSegments(code: string, mappings: string): Segment[] {
   return segments;
 }
 
-const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
-const DIGITS = new Map(Array.from(BASE64, (character, value) => [character, value]));
+const base64Digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+const digits = new Map(Array.from(base64Digits, (character, value) => [character, value]));
 
 function decodeVlq(encoded: string): number[] {
   const values: number[] = [];
   let value = 0;
   let shift = 0;
   for (const character of encoded) {
-    const digit = DIGITS.get(character) ?? 0;
+    const digit = digits.get(character) ?? 0;
     value += (digit & 31) << shift;
     shift += 5;
     if ((digit & 32) !== 0) continue;

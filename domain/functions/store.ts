@@ -117,7 +117,7 @@ export const listFunctions = async (
 const snapshot = async (db: Queryable, functionId: string): Promise<void> => {
   await db.query(
     `insert into function_versions (function_id, version, ${codeColumns}, created_by, created_at)
-     select id, version, ${codeColumns}, created_by, updated_at from functions where id = $1`,
+     select id, version, ${codeColumns}, created_by, deployed_at from functions where id = $1`,
     [functionId],
   );
 };
@@ -126,7 +126,8 @@ const snapshot = async (db: Queryable, functionId: string): Promise<void> => {
 export const replaceCode = async (db: Queryable, functionId: string, next: FunctionCode, by: string): Promise<void> => {
   await snapshot(db, functionId);
   await db.query(
-    `update functions set (${codeColumns}) = row ($2, $3, $4, $5, $6, $7), version = version + 1, created_by = $8, updated_at = now()
+    `update functions set (${codeColumns}) = row ($2, $3, $4, $5, $6, $7), version = version + 1, created_by = $8,
+       deployed_at = now(), updated_at = now()
      where id = $1`,
     [functionId, next.entry_point, next.code, next.compiled, next.timeout_ms, next.memory_mb, next.env_sealed, by],
   );

@@ -78,6 +78,15 @@ export const keepAnswer = async (
   ]);
 };
 
+/** Gives back a key whose job was taken back: the caller may try again with it. */
+export const releaseKey = async (db: Queryable, { scope, key }: IdempotencyKey): Promise<void> => {
+  await db.query(
+    `delete from idempotency_keys k where k.scope = $1 and k.key = $2 and k.job_id is not null
+       and not exists (select from jobs j where j.id = k.job_id)`,
+    [scope, key],
+  );
+};
+
 /** Removes what is older than a day, a bounded number at a time. */
 export const sweepIdempotencyKeys = async (db: Queryable): Promise<void> => {
   await db.query(

@@ -1,16 +1,16 @@
 import type { z } from 'zod';
 import { createBatcher } from '#lib/batch.ts';
 import type { ControlDb, Tx } from '#lib/control-db.ts';
-import { ServiceError, notFound } from '#lib/errors.ts';
+import { ServiceError, isDependencyFailure, notFound } from '#lib/errors.ts';
 import { systemActor } from '#domain/audit/actor.ts';
 import { newId } from '#lib/ids.ts';
 import type { JobDefinition, JobOutcome } from '#queues/define.ts';
 import type { Producer } from '#queues/producer.ts';
 import type { Outcomes, Replies } from '#queues/replies.ts';
-import { type JobRow, type NewJobRow, deleteQueuedJob, findJob, insertJobs } from './store.ts';
+import { type JobRow, type NewJobRow, deleteQueuedJob, errorOf, findJob, insertJobs } from './store.ts';
 
 // Larger data stays in the row, so that a waiting job costs Redis little.
-const inlineDataBytes = 4096;
+const inlineDataLength = 4096;
 
 /** A job that someone asks for. */
 export interface JobRequest<Job extends JobDefinition = JobDefinition> {
@@ -59,7 +59,7 @@ const finalStatuses = new Set(['succeeded', 'failed', 'cancelled', 'expired', 'd
 const outcomeOf = (row: JobRow): JobOutcome => ({
   status: row.status === 'succeeded' || row.status === 'dead' ? row.status : 'failed',
   result: row.result,
-  error: row.error_code === null ? null : { code: row.error_code, message: row.error_message ?? '' },
+  error: errorOf(row),
 });
 
 const withOutcome = (row: JobRow, outcome: JobOutcome): JobRow => ({
@@ -77,8 +77,10 @@ const queueDown = (): ServiceError =>
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-export const createJobs = (deps: JobsDeps): Jobs => {
-  const { db, producer, replies, outcomes } = deps;
+type Accept = (request: JobRequest, row: NewJobRow, replyTo: string | null) => Promise<void>;
+
+/** The row first, then the queue; a job that does not reach its queue is taken back. */
+const acceptWith = ({ db, producer }: JobsDeps): Accept => {
   const inserts = createBatcher<NewJobRow, void>(async (rows) => {
     await insertJobs(db, rows);
     return rows.map(() => undefined);
@@ -93,15 +95,35 @@ export const createJobs = (deps: JobsDeps): Jobs => {
   };
 
   const enqueue = async (job: JobDefinition, row: NewJobRow, replyTo: string | null): Promise<void> => {
-    const data = row.data.length <= inlineDataBytes ? row.data : null;
+    const data = row.data.length <= inlineDataLength ? row.data : null;
     const message = { id: row.id, projectId: row.projectId, requestId: row.requestId, data, replyTo };
     await producer.enqueue(job, message);
   };
 
-  const takeBack = (id: string, undo: JobRequest['undo']): Promise<void> =>
+  /** True when the job is gone for good; false when a worker has begun it. */
+  const takeBack = (id: string, undo: JobRequest['undo']): Promise<boolean> =>
     db.transaction(async (tx) => {
-      if (await deleteQueuedJob(tx, id)) await undo?.(tx);
+      const gone = await deleteQueuedJob(tx, id);
+      if (gone) await undo?.(tx);
+      return gone;
     }, systemActor);
+
+  return async (request, row, replyTo) => {
+    await insert(row, request).catch((error: unknown) => {
+      // A connection that broke in the commit may have kept the row.
+      if (isDependencyFailure(error)) takeBack(row.id, request.undo).catch(() => undefined);
+      throw error;
+    });
+    await enqueue(request.job, row, replyTo).catch(async (error: unknown) => {
+      // When a worker has begun it, Redis took it without saying so: it is accepted after all.
+      if (await takeBack(row.id, request.undo)) throw error;
+    });
+  };
+};
+
+export const createJobs = (deps: JobsDeps): Jobs => {
+  const { db, replies, outcomes } = deps;
+  const accept = acceptWith(deps);
 
   const get: Jobs['get'] = async (projectId, jobId) => {
     const row = await findJob(db, projectId, jobId);
@@ -121,11 +143,9 @@ export const createJobs = (deps: JobsDeps): Jobs => {
       const row = { id: newId(), projectId, type: job.type, data: text, maxAttempts: job.maxAttempts, requestId };
       const waiter = waitMs > 0 ? replies.wait(row.id, waitMs) : null;
       try {
-        await insert(row, request);
-        await enqueue(job, row, waiter && replies.stream);
+        await accept(request, row, waiter && replies.stream);
       } catch (error) {
         waiter?.stop();
-        await takeBack(row.id, request.undo).catch(() => undefined);
         throw error;
       }
       return { id: row.id, outcome: waiter && (await waiter.outcome) };

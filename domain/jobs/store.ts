@@ -1,5 +1,5 @@
-import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
-import type { JobOutcome } from '#queues/define.ts';
+import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import type { JobError, JobOutcome } from '#queues/define.ts';
 
 export type JobStatus = 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled' | 'expired' | 'dead';
 
@@ -59,33 +59,59 @@ export const deleteQueuedJob = async (db: Queryable, id: string): Promise<boolea
 export const findJob = (db: Queryable, projectId: string, id: string): Promise<JobRow | undefined> =>
   maybeOne(db.query<JobRow>('select * from jobs where project_id = $1 and id = $2', [projectId, id], 'find-job'));
 
-/** A job's data, for messages that are too large to carry it. */
-export const jobData = async (db: Queryable, id: string): Promise<string | undefined> =>
-  (await maybeOne(db.query<{ data: string }>('select data from jobs where id = $1', [id], 'job-data')))?.data;
+/** How a job ended; null while it has not, or when it was never there. */
+export const findEnd = async (db: Queryable, id: string): Promise<JobOutcome | null> => {
+  const row = await maybeOne(
+    db.query<Pick<JobRow, 'result' | 'error_code' | 'error_message'> & Pick<JobOutcome, 'status'>>(
+      `select status, result, error_code, error_message from jobs
+       where id = $1 and status in ('succeeded', 'failed', 'dead')`,
+      [id],
+    ),
+  );
+  return row === undefined ? null : { status: row.status, result: row.result, error: errorOf(row) };
+};
+
+export const errorOf = (row: Pick<JobRow, 'error_code' | 'error_message'>): JobError | null =>
+  row.error_code === null ? null : { code: row.error_code, message: row.error_message ?? '' };
 
 export interface JobStart {
   readonly id: string;
-  readonly attempt: number;
+  /** Names this start, so that recording it twice counts once. */
+  readonly runId: string;
   readonly at: Date;
+  /** Asks for the job's data, which is too large to lie in its message. */
+  readonly withData: boolean;
 }
 
-export const markStarted = async (db: ControlDb, starts: readonly JobStart[]): Promise<void> => {
-  await db.query(
-    `update jobs set status = 'running', attempt = started.attempt, started_at = coalesce(jobs.started_at, started.at)
-     from unnest($1::uuid[], $2::int[], $3::timestamptz[]) as started (id, attempt, at)
-     where jobs.id = started.id and jobs.status = 'queued'`,
-    [starts.map((s) => s.id), starts.map((s) => s.attempt), starts.map((s) => s.at)],
-    'mark-jobs-started',
-  );
-};
+export interface BegunJob {
+  readonly id: string;
+  /** How often workers have begun it, this time included. */
+  readonly attempt: number;
+  readonly data: string | null;
+}
 
-export interface JobEnd extends JobStart {
+/** Begins jobs. One that was taken back or has ended is not among the answers. */
+export const beginJobs = (db: Queryable, starts: readonly JobStart[]): Promise<BegunJob[]> =>
+  db.query<BegunJob>(
+    `update jobs set status = 'running', run_id = started.run_id, started_at = coalesce(jobs.started_at, started.at),
+       attempt = jobs.attempt + (jobs.run_id is distinct from started.run_id)::int
+     from unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::boolean[]) as started (id, run_id, at, with_data)
+     where jobs.id = started.id and jobs.status in ('queued', 'running')
+     returning jobs.id, jobs.attempt, case when started.with_data then jobs.data end as data`,
+    [starts.map((s) => s.id), starts.map((s) => s.runId), starts.map((s) => s.at), starts.map((s) => s.withData)],
+    'begin-jobs',
+  );
+
+export interface JobEnd {
+  readonly id: string;
+  readonly attempt: number;
+  readonly startedAt: Date;
   readonly finishedAt: Date;
   readonly outcome: JobOutcome;
 }
 
 /** Records ends. A job that has ended stays as it is: whatever is delivered twice is recorded once. */
-export const recordEnds = async (db: ControlDb, ends: readonly JobEnd[]): Promise<void> => {
+export const recordEnds = async (db: Queryable, ends: readonly JobEnd[]): Promise<void> => {
   await db.query(
     `update jobs set status = ended.status, result = ended.result, error_code = ended.error_code,
        error_message = ended.error_message, attempt = ended.attempt,
@@ -100,7 +126,7 @@ export const recordEnds = async (db: ControlDb, ends: readonly JobEnd[]): Promis
       ends.map((e) => e.outcome.error?.code ?? null),
       ends.map((e) => e.outcome.error?.message ?? null),
       ends.map((e) => e.attempt),
-      ends.map((e) => e.at),
+      ends.map((e) => e.startedAt),
       ends.map((e) => e.finishedAt),
     ],
     'record-job-ends',

@@ -33,9 +33,12 @@ export interface PlatformMail {
 const subjectOf = (message: PlatformMessage): string =>
   message.kind === 'invite' ? 'You are invited to an organization' : 'Reset your password';
 
+// The name of an organization comes from its members: kept on one line, it cannot pose as text of ours.
+const quoted = (name: string): string => `"${name.replaceAll(/[\s\p{C}]+/gu, ' ').replaceAll('"', "'")}"`;
+
 const bodyOf = (message: PlatformMessage): string =>
   message.kind === 'invite'
-    ? `You are invited to join ${message.orgName}. The link works for ${message.days} days:\n\n${message.url}\n`
+    ? `You are invited to join ${quoted(message.orgName)}. The link works for ${message.days} days:\n\n${message.url}\n`
     : `Someone, we hope you, asked to reset your password. The link works for ${message.minutes} minutes:\n\n${message.url}\n\nIf it was not you, nothing needs to be done.\n`;
 
 export const createPlatformMail = (sealer: Sealer, baseUrl: string): PlatformMail => ({
@@ -56,9 +59,10 @@ export const createPlatformMail = (sealer: Sealer, baseUrl: string): PlatformMai
       subject: string;
       body_sealed: Buffer;
       created_at: Date;
-    }>('select id, recipient, subject, body_sealed, created_at from platform_mail order by created_at desc limit $1', [
-      limit,
-    ]);
+    }>(
+      'select id, recipient, subject, body_sealed, created_at from platform_mail order by created_at desc, id desc limit $1',
+      [limit],
+    );
     return rows.map(({ body_sealed, ...row }) => ({ ...row, body: sealer.open(`mail:${row.id}`, body_sealed) }));
   },
 });

@@ -1,5 +1,5 @@
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
-import { notFound } from '#lib/errors.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
 
 export type KeyKind = 'secret' | 'publishable';
@@ -81,9 +81,9 @@ export const deleteApiKey = async (db: Queryable, projectId: string, id: string)
 };
 
 /**
- * A new key in the place of an old one.
+ * A new key in the place of an old one, with its name, kind and expiry.
  * @param overlapSeconds how long the old key still works; 0: not at all
- * @throws {ServiceError} `not_found`
+ * @throws {ServiceError} `not_found`, `expired`
  */
 export const rollApiKey = async (
   db: Queryable,
@@ -91,17 +91,17 @@ export const rollApiKey = async (
   id: string,
   overlapSeconds: number,
 ): Promise<ApiKey & { api_key: string }> => {
-  const old =
-    overlapSeconds === 0
-      ? await deleteApiKey(db, projectId, id)
-      : await maybeOne(
-          db.query<ApiKey>(
-            `update api_keys set expires_at = least(expires_at, now() + make_interval(secs => $3))
-             where project_id = $1 and id = $2 and (expires_at is null or expires_at > now()) returning ${columns}`,
-            [projectId, id, overlapSeconds],
-          ),
-        );
+  const old = await maybeOne(
+    db.query<ApiKey>(`select ${columns} from api_keys where project_id = $1 and id = $2 for update`, [projectId, id]),
+  );
   if (old === undefined) throw notFound('API key');
-  const expiresAt = overlapSeconds === 0 ? old.expires_at : null;
-  return createApiKey(db, projectId, { name: old.name, kind: old.kind, expiresAt });
+  if (old.expires_at !== null && old.expires_at <= new Date())
+    throw new ServiceError('expired', 'This key has expired.', { hint: 'Make a new one.' });
+  if (overlapSeconds === 0) await deleteApiKey(db, projectId, id);
+  else
+    await db.query(
+      'update api_keys set expires_at = least(expires_at, now() + make_interval(secs => $2)) where id = $1',
+      [id, overlapSeconds],
+    );
+  return createApiKey(db, projectId, { name: old.name, kind: old.kind, expiresAt: old.expires_at });
 };

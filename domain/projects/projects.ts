@@ -3,13 +3,14 @@ import { provisionDatabase, openPassword } from '#domain/database/provision.ts';
 import { dropDatabase, retireDatabase } from '#domain/database/retire.ts';
 import type { DatabaseServers } from '#domain/database/servers.ts';
 import { databaseName } from '#domain/database/names.ts';
-import { systemActor } from '#domain/audit/actor.ts';
-import { type ControlDb, one } from '#lib/control-db.ts';
+import { actingAs } from '#domain/audit/actor.ts';
+import { type ControlDb, maybeOne } from '#lib/control-db.ts';
+import { notFound } from '#lib/errors.ts';
 import { newId, newProjectRef } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
 import type { KeyRing, Sealer } from '#lib/secrets.ts';
 import { type TenantDb, type TenantRole, createTenantDb } from '#lib/tenant-db.ts';
-import type { TenantLogin } from '#lib/tenant-pools.ts';
+import type { TenantLogin } from '#lib/tenant-connections.ts';
 import {
   type NewProject,
   type Plan,
@@ -56,7 +57,7 @@ const loginOf = async (
   projectId: string,
   role: TenantRole,
 ): Promise<TenantLogin> => {
-  const row = await one(
+  const row = await maybeOne(
     db.query<Project & { role_name: string; password_sealed: Buffer }>(
       `select p.id, p.data_key, p.server_id, p.db_name, r.role_name, r.password_sealed
        from projects p join project_roles r on r.project_id = p.id and r.kind = $2
@@ -65,6 +66,7 @@ const loginOf = async (
       'tenant-login',
     ),
   );
+  if (row === undefined) throw notFound('project');
   const password = openPassword(keyRing.sealerFor(row.id, row.data_key), role, row.password_sealed);
   return { ...(await servers.address(row.server_id)), database: row.db_name, user: row.role_name, password };
 };
@@ -101,25 +103,35 @@ const draftWith =
 
 type Deletion = Pick<Projects, 'retire' | 'retireLeftOvers' | 'purge'>;
 
-const deletionWith = ({ db, servers }: ProjectsOptions, tenantDb: TenantDb): Deletion => {
+const deletionWith = ({ db, servers, log }: ProjectsOptions, tenantDb: TenantDb): Deletion => {
   const retire = async (projectId: string): Promise<void> => {
-    await tenantDb.release(projectId);
-    await retireDatabase({ db, servers }, projectId);
+    await Promise.all([tenantDb.release(projectId), retireDatabase({ db, servers }, projectId)]);
     await markProjectRetired(db, projectId);
   };
+
+  const drop = async (project: Project): Promise<void> => {
+    await dropDatabase({ db, servers }, project);
+    await db.transaction((tx) => deleteProjectRow(tx, project.id), actingAs({ type: 'system' }, 'project.purge'));
+  };
+
+  /** One that fails must not hold up the others. */
+  const each = async (projects: readonly Project[], work: (project: Project) => Promise<void>): Promise<number> => {
+    let done = 0;
+    for (const project of projects) {
+      await work(project).then(
+        () => (done += 1),
+        (error: unknown) => log.warn({ err: error, project_id: project.id }, 'a deleted project could not be put away'),
+      );
+    }
+    return done;
+  };
+
   return {
     retire,
     retireLeftOvers: async () => {
-      for (const project of await projectsToRetire(db, sweepBatch)) await retire(project.id);
+      await each(await projectsToRetire(db, sweepBatch), (project) => retire(project.id));
     },
-    purge: async (days) => {
-      const due = await projectsToPurge(db, days, sweepBatch);
-      for (const project of due) {
-        await dropDatabase({ db, servers }, project);
-        await db.transaction((tx) => deleteProjectRow(tx, project.id), systemActor);
-      }
-      return due.length;
-    },
+    purge: async (days) => each(await projectsToPurge(db, days, sweepBatch), drop),
   };
 };
 

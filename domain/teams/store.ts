@@ -1,5 +1,5 @@
 import type { User } from '#domain/accounts/store.ts';
-import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { newId, newOrgId } from '#lib/ids.ts';
 import type { Role } from './roles.ts';
 
@@ -83,10 +83,12 @@ export const membersOf = (db: Queryable, orgId: string): Promise<Member[]> =>
     [orgId],
   );
 
+/** Locks the member against acceptance at the same moment. */
 export const findMember = (db: Queryable, orgId: string, id: string): Promise<Member | undefined> =>
   maybeOne(
     db.query(
-      `select ${memberColumns} from members m left join users u on u.id = m.user_id where m.org_id = $1 and m.id = $2`,
+      `select ${memberColumns} from members m left join users u on u.id = m.user_id where m.org_id = $1 and m.id = $2
+       for no key update of m`,
       [orgId, id],
     ),
   );
@@ -122,15 +124,16 @@ export interface Invite {
   readonly org_id: string;
   readonly email: string;
   readonly role: Role;
+  readonly status: 'pending' | 'active';
   readonly expired: boolean;
 }
 
-/** Locks the invite, so that one acceptance wins. */
+/** Locks the invite, so that one acceptance wins. An accepted one is found, too: whom it let in is told so. */
 export const findInvite = (db: Queryable, hash: Buffer): Promise<Invite | undefined> =>
   maybeOne(
     db.query(
-      `select id, org_id, email, role, invite_expires_at <= now() as expired from members
-       where invite_hash = $1 and status = 'pending' for update`,
+      `select id, org_id, email, role, status, invite_expires_at <= now() as expired from members
+       where invite_hash = $1 for no key update`,
       [hash],
     ),
   );
@@ -138,7 +141,7 @@ export const findInvite = (db: Queryable, hash: Buffer): Promise<Invite | undefi
 /** Fails on `members_org_user_key` when the user is a member already. */
 export const activateMember = async (db: Queryable, memberId: string, user: User): Promise<void> => {
   await db.query(
-    `update members set status = 'active', user_id = $2, email = $3, invite_hash = null, invite_expires_at = null where id = $1`,
+    `update members set status = 'active', user_id = $2, email = $3, invite_expires_at = null where id = $1`,
     [memberId, user.id, user.email],
   );
 };
@@ -151,14 +154,26 @@ export const deleteMember = async (db: Queryable, memberId: string): Promise<voi
   await db.query('delete from members where id = $1', [memberId]);
 };
 
-/** Holds back other changes to the organization's members until this transaction ends, then counts its owners. */
-export const lockAndCountOwners = async (db: Queryable, orgId: string): Promise<number> => {
-  await db.query('select id from organizations where id = $1 for update', [orgId]);
-  const [row] = await db.query<{ owners: number }>(
-    `select count(*) as owners from members where org_id = $1 and role = 'owner' and status = 'active'`,
-    [orgId],
+/**
+ * Holds back other changes to the organization's members until this transaction ends.
+ * @returns the user's role once they are held back; undefined when the user is no member any more
+ */
+export const lockMembers = async (db: Queryable, orgId: string, userId: string): Promise<Role | undefined> => {
+  await db.query('select from organizations where id = $1 for no key update', [orgId]);
+  const row = await maybeOne(
+    db.query<{ role: Role }>('select role from members where org_id = $1 and user_id = $2', [orgId, userId]),
   );
-  return row?.owners ?? 0;
+  return row?.role;
+};
+
+export const countOwners = async (db: Queryable, orgId: string): Promise<number> => {
+  const row = await one(
+    db.query<{ owners: number }>(
+      `select count(*) as owners from members where org_id = $1 and role = 'owner' and status = 'active'`,
+      [orgId],
+    ),
+  );
+  return row.owners;
 };
 
 export const renameOrganization = async (db: Queryable, orgId: string, name: string): Promise<void> => {

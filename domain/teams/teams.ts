@@ -9,11 +9,12 @@ import {
   type Member,
   type Organization,
   activateMember,
+  countOwners,
   deleteMember,
   findInvite,
   findMember,
   insertInvite,
-  lockAndCountOwners,
+  lockMembers,
   renewInvite,
   setMemberRole,
 } from './store.ts';
@@ -27,24 +28,35 @@ export interface Acting {
   readonly user: User;
 }
 
+/**
+ * Holds back other changes to the members, then looks again: the role that let the caller in may be gone by now, as when
+ * two owners demote each other at once.
+ * @throws {ServiceError} `not_found` for who was removed, `forbidden` for who was demoted
+ */
+const holdMembers = async (db: Queryable, { organization, user, role }: Acting): Promise<void> => {
+  const present = await lockMembers(db, organization.id, user.id);
+  if (present === undefined) throw notFound('organization');
+  if (!atLeast(present, role)) throw new ServiceError('forbidden', `Your role is ${present} by now.`);
+};
+
 const notAbove = (acting: Acting, ...roles: Role[]): void => {
   if (roles.every((role) => atLeast(acting.role, role))) return;
   throw new ServiceError('forbidden', `Your role (${acting.role}) cannot grant, change or remove a role above it.`);
 };
 
-const memberOf = async (db: Queryable, orgId: string, id: string): Promise<Member> => {
-  const member = await findMember(db, orgId, id);
+const holdMember = async (db: Queryable, acting: Acting, id: string): Promise<Member> => {
+  await holdMembers(db, acting);
+  const member = await findMember(db, acting.organization.id, id);
   if (member === undefined) throw notFound('member');
   return member;
 };
 
 const keepAnOwner = async (db: Queryable, member: Member): Promise<void> => {
   if (member.role !== 'owner' || member.status !== 'active') return;
-  if ((await lockAndCountOwners(db, member.org_id)) <= 1) {
-    throw new ServiceError('last_owner', 'An organization keeps at least one owner.', {
-      hint: 'Make somebody else an owner first.',
-    });
-  }
+  if ((await countOwners(db, member.org_id)) > 1) return;
+  throw new ServiceError('last_owner', 'An organization keeps at least one owner.', {
+    hint: 'Make somebody else an owner first.',
+  });
 };
 
 const sendInvite = async (
@@ -73,6 +85,7 @@ export const invite = async (
   acting: Acting,
   { email, role }: { readonly email: string; readonly role: Role },
 ): Promise<Invited> => {
+  await holdMembers(db, acting);
   notAbove(acting, role);
   const token = newToken('plinth_invite');
   const orgId = acting.organization.id;
@@ -81,14 +94,14 @@ export const invite = async (
   return { id, email, role, status: 'pending', invite_link: link };
 };
 
-/** A new link; the old one dies. @throws {ServiceError} `conflict` when the member is active already */
+/** A new link; the old one dies. @throws {ServiceError} `already_member` when the invite was accepted */
 export const resendInvite = async (
   db: Queryable,
   mail: PlatformMail,
   acting: Acting,
   memberId: string,
 ): Promise<Invited> => {
-  const member = await memberOf(db, acting.organization.id, memberId);
+  const member = await holdMember(db, acting, memberId);
   if (member.status !== 'pending') throw new ServiceError('already_member', 'This member has accepted already.');
   notAbove(acting, member.role);
   const token = newToken('plinth_invite');
@@ -97,12 +110,15 @@ export const resendInvite = async (
   return { id: member.id, email: member.email, role: member.role, status: 'pending', invite_link: link };
 };
 
-/** @throws {ServiceError} `not_found`, `forbidden` for another e-mail address, `expired`, `already_member` */
+/** @throws {ServiceError} `not_found`, `forbidden` for another e-mail address, `already_member`, `expired` */
 export const acceptInvite = async (db: Queryable, user: User, token: string): Promise<Invite> => {
   const found = await findInvite(db, hashToken(token));
   if (found === undefined) throw notFound('invite');
   if (found.email.toLowerCase() !== user.email.toLowerCase()) {
     throw new ServiceError('forbidden', 'This invite is for another e-mail address.');
+  }
+  if (found.status === 'active') {
+    throw new ServiceError('already_member', 'You are a member of this organization already.');
   }
   if (found.expired) {
     throw new ServiceError('expired', 'This invite is too old.', { hint: 'Ask for it to be sent again.' });
@@ -113,7 +129,7 @@ export const acceptInvite = async (db: Queryable, user: User, token: string): Pr
 
 /** @throws {ServiceError} `not_found`, `forbidden`, `last_owner` */
 export const changeRole = async (db: Queryable, acting: Acting, memberId: string, role: Role): Promise<Member> => {
-  const member = await memberOf(db, acting.organization.id, memberId);
+  const member = await holdMember(db, acting, memberId);
   notAbove(acting, role, member.role);
   if (role !== 'owner') await keepAnOwner(db, member);
   await setMemberRole(db, member.id, role);
@@ -125,7 +141,7 @@ export const changeRole = async (db: Queryable, acting: Acting, memberId: string
  * @throws {ServiceError} `not_found`, `forbidden`, `last_owner`
  */
 export const removeMember = async (db: Queryable, acting: Acting, memberId: string): Promise<void> => {
-  const member = await memberOf(db, acting.organization.id, memberId);
+  const member = await holdMember(db, acting, memberId);
   if (member.user_id !== acting.user.id) {
     if (!atLeast(acting.role, 'admin')) throw new ServiceError('forbidden', 'Removing others needs the role admin.');
     notAbove(acting, member.role);

@@ -148,6 +148,8 @@ create table functions (
   memory_mb integer not null,
   env_sealed bytea,
   version integer not null,
+  -- When and by whom the present version was made.
+  deployed_at timestamptz not null default now(),
   created_by uuid references users on delete set null,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
@@ -183,7 +185,9 @@ create table jobs (
   error_code text,
   error_message text,
   progress integer,
+  -- How often workers have begun it, and the latest of these starts.
   attempt integer not null default 0,
+  run_id uuid,
   max_attempts integer not null default 1,
   request_id text not null,
   created_at timestamptz not null default now(),
@@ -282,7 +286,7 @@ create trigger audit after insert or update or delete on projects
 create trigger audit after insert or update or delete on api_keys
   for each row execute function audit_change('api_key', 'hash');
 create trigger audit after insert or update or delete on functions
-  for each row execute function audit_change('function', 'env_sealed', 'compiled', 'updated_at');
+  for each row execute function audit_change('function', 'env_sealed', 'compiled', 'updated_at', 'deployed_at');
 `;
 
 export const up = async (knex: Knex): Promise<void> => {

@@ -15,18 +15,34 @@ revoke create on schema public from public;
 revoke usage on schema public from public;
 alter default privileges revoke execute on functions from public;
 
--- Views of the cluster that would tell a project about its neighbours.
-revoke select on
-  pg_catalog.pg_database, pg_catalog.pg_roles, pg_catalog.pg_user, pg_catalog.pg_group, pg_catalog.pg_auth_members,
-  pg_catalog.pg_shdescription, pg_catalog.pg_shdepend, pg_catalog.pg_shseclabel, pg_catalog.pg_db_role_setting,
-  pg_catalog.pg_tablespace, pg_catalog.pg_replication_origin, pg_catalog.pg_subscription,
-  pg_catalog.pg_stat_activity, pg_catalog.pg_stat_database, pg_catalog.pg_stat_database_conflicts,
-  pg_catalog.pg_stat_replication, pg_catalog.pg_stat_wal_receiver, pg_catalog.pg_stat_ssl, pg_catalog.pg_stat_gssapi,
-  pg_catalog.pg_stat_progress_vacuum, pg_catalog.pg_stat_progress_analyze, pg_catalog.pg_stat_progress_create_index,
-  pg_catalog.pg_stat_progress_cluster, pg_catalog.pg_stat_progress_copy, pg_catalog.pg_stat_progress_basebackup,
-  pg_catalog.pg_locks, pg_catalog.pg_prepared_xacts, pg_catalog.pg_replication_slots
-  from public;
-revoke execute on function
-  pg_catalog.pg_stat_get_activity(integer), pg_catalog.pg_lock_status(), pg_catalog.pg_prepared_xact(),
-  pg_catalog.pg_stat_get_progress_info(text)
-  from public;
+do $$
+declare name text;
+begin
+  -- What would tell a project about its neighbours on the server. Not every version has all of these.
+  for name in
+    select oid::regclass from pg_class
+    where relnamespace = 'pg_catalog'::regnamespace and relname in (
+      'pg_database', 'pg_roles', 'pg_user', 'pg_group', 'pg_auth_members', 'pg_shdescription', 'pg_shdepend',
+      'pg_shseclabel', 'pg_db_role_setting', 'pg_tablespace', 'pg_replication_origin', 'pg_subscription',
+      'pg_stat_activity', 'pg_stat_database', 'pg_stat_database_conflicts', 'pg_stat_replication',
+      'pg_stat_wal_receiver', 'pg_stat_ssl', 'pg_stat_gssapi', 'pg_stat_subscription', 'pg_stat_subscription_stats',
+      'pg_stat_progress_vacuum', 'pg_stat_progress_analyze', 'pg_stat_progress_create_index',
+      'pg_stat_progress_cluster', 'pg_stat_progress_copy', 'pg_stat_progress_basebackup', 'pg_locks',
+      'pg_prepared_xacts', 'pg_replication_slots', 'pg_stat_replication_slots')
+  loop
+    execute format('revoke all on %s from public', name);
+  end loop;
+  for name in
+    select oid::regprocedure from pg_proc
+    where pronamespace = 'pg_catalog'::regnamespace and (proname in (
+      'pg_stat_get_activity', 'pg_lock_status', 'pg_prepared_xact', 'pg_stat_get_progress_info',
+      'pg_stat_get_wal_senders', 'pg_stat_get_subscription', 'pg_get_replication_slots',
+      'pg_show_replication_origin_status', 'pg_tablespace_databases', 'pg_describe_object', 'pg_identify_object',
+      'pg_identify_object_as_address',
+      -- Ways to write for those who may only read: large objects, and messages into the write-ahead log.
+      'lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')
+      or proname ~ '^pg_stat_get_backend_')
+  loop
+    execute format('revoke execute on function %s from public', name);
+  end loop;
+end $$;

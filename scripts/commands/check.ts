@@ -21,7 +21,7 @@ const bin = (name: string): string => path.join('node_modules/.bin', name);
 const architectureTests = 'test/architecture/**/*.test.ts';
 
 const parts = (root: string): Part[] => [
-  { name: 'types', program: [bin('tsc'), '--noEmit', '--pretty'] },
+  { name: 'types', program: [bin('tsc'), '--noEmit'] },
   { name: 'lint', program: [bin('oxlint')] },
   { name: 'format', program: [bin('oxfmt'), '--check', '.'] },
   ...(globSync(architectureTests, { cwd: root }).length > 0
@@ -33,7 +33,10 @@ const runPart = (root: string, { name, program }: Part): Promise<Finding> =>
   new Promise((resolve) => {
     const began = performance.now();
     const [command = '', ...args] = program;
-    const child = spawn(path.join(root, command), args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+    // The programs begin with `#!/usr/bin/env node`, and that must be this one.
+    const PATH = `${path.dirname(process.execPath)}${path.delimiter}${process.env['PATH'] ?? ''}`;
+    const env = { ...process.env, PATH, NO_COLOR: '1' };
+    const child = spawn(path.join(root, command), args, { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const output: string[] = [];
     for (const stream of [child.stdout, child.stderr])
       stream.setEncoding('utf8').on('data', (text) => output.push(text));

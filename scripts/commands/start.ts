@@ -43,7 +43,6 @@ const welcome = (url: string, secrets: PlatformSecrets, site: Site): string => {
 /** Never waited for: everything but vectors works without it. */
 const provideVectorInBackground = async (site: Site, { postgres }: Servers): Promise<void> => {
   if (postgres === null || findVector(postgres.programs) !== null) return;
-  site.narrator.say('fetching pgvector in the background; vectors can be used when it is here');
   const { line } = await provideVector(site, postgres.programs);
   if (!site.signal.aborted) site.narrator.say(line);
 };

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 const dayMs = 24 * 60 * 60 * 1000;
@@ -8,7 +8,6 @@ export interface FailureMemory {
   /** The reason of a failure within the last day. */
   readonly recent: () => string | null;
   readonly remember: (reason: string) => void;
-  readonly forget: () => void;
 }
 
 export const failureMemory = (runtimeDir: string, name: string): FailureMemory => {
@@ -26,6 +25,5 @@ export const failureMemory = (runtimeDir: string, name: string): FailureMemory =
       mkdirSync(runtimeDir, { recursive: true });
       writeFileSync(file, JSON.stringify({ at: Date.now(), reason }));
     },
-    forget: () => rmSync(file, { force: true }),
   };
 };

@@ -92,7 +92,9 @@ const fromPackage = async (apt: Apt, archives: readonly string[]): Promise<Files
 };
 
 const compile = async (apt: Apt, suite: Suite): Promise<Files> => {
-  await apt.run('cc', ['--version']);
+  await apt.run('cc', ['--version']).catch(() => {
+    throw new Error('there is no C compiler to make it with: install gcc and libc6-dev');
+  });
   const [source, headers] = [path.join(apt.folder, 'source'), path.join(apt.folder, 'headers')];
   const [archive, packages] = [await suite.source('pgvector'), await suite.binary(headersName)];
   mkdirSync(source);
@@ -148,6 +150,7 @@ export const provideVector = async (site: Site, programs: PostgresPrograms): Pro
   const memory = failureMemory(site.runtimeDir, 'pgvector');
   const recent = memory.recent();
   if (recent !== null) return unavailable(recent);
+  site.narrator.say('fetching pgvector in the background; vectors can be used when it is here');
   try {
     if (!hasApt()) throw new Error('it can be fetched by itself on Debian only');
     await onWorkbench(site.runtimeDir, 'pgvector', async (folder) => {

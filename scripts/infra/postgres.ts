@@ -1,6 +1,5 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { signalProcess } from '../leftovers.ts';
 import { passwordIn } from '../made-secrets.ts';
 import { type ProcessSpec, readyWhen } from '../processes.ts';
@@ -19,8 +18,9 @@ export interface ProvidedPostgres {
 }
 
 const firstPort = 15_432;
+const leftServerMs = 20_000;
 
-const commandName = (pid: number): string => {
+const commandLine = (pid: number | string): string => {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
   } catch {
@@ -28,18 +28,31 @@ const commandName = (pid: number): string => {
   }
 };
 
+const workingFolder = (pid: number | string): string => {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`);
+  } catch {
+    return '';
+  }
+};
+
+/** Every process of a Postgres server works in its data folder. */
+const belongsTo = (data: string, pid: number | string): boolean =>
+  workingFolder(pid) === realpathSync(data) && /^(postgres:|[^\0]*\/postgres\0)/.test(commandLine(pid));
+
 const pidFile = (data: string): string => path.join(data, 'postmaster.pid');
 
-/** Postgres waits for ever for a process that merely has the pid of its last life; and a real one has to end first. */
+/**
+ * Postgres does not start while any process has the pid of its last life, and a server that still runs has to end
+ * first. (Elsewhere than on Linux that is left to Postgres: it cannot be told whose the pid is.)
+ */
 const clearPidFile = async (data: string): Promise<void> => {
   const file = pidFile(data);
-  if (!existsSync(file)) return;
+  if (process.platform !== 'linux' || !existsSync(file)) return;
   const pid = Number(readFileSync(file, 'utf8').split('\n')[0]);
-  const isPostgres = process.platform !== 'linux' || commandName(pid).includes('postgres');
-  if (!isPostgres) return rmSync(file, { force: true });
+  if (!belongsTo(data, pid)) return rmSync(file, { force: true });
   signalProcess(pid, 'SIGINT');
-  const triesLeft = 400;
-  for (let tries = 0; tries < triesLeft && existsSync(file) && commandName(pid) !== ''; tries += 1) await delay(25);
+  await readyWhen(() => !belongsTo(data, pid), AbortSignal.timeout(leftServerMs));
 };
 
 /** A line of postmaster.pid says when the server takes connections. */
@@ -55,13 +68,8 @@ const saysReady = (data: string, pid: number | undefined): boolean => {
 /** A backend that computes does not notice at once that its server was killed, and no new one starts beside it. */
 const killBackends = (data: string): void => {
   if (process.platform !== 'linux') return;
-  const folder = realpathSync(data);
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-    try {
-      if (readlinkSync(`/proc/${pid}/cwd`) === folder) signalProcess(Number(pid), 'SIGKILL');
-    } catch {
-      // Gone, or not ours to look at.
-    }
+    if (belongsTo(data, pid)) signalProcess(Number(pid), 'SIGKILL');
   }
 };
 

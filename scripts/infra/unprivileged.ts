@@ -1,4 +1,4 @@
-import { accessSync, constants, lchownSync, readdirSync, statSync } from 'node:fs';
+import { lchownSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { StartError } from '../errors.ts';
 import type { RunProgram } from '../run-program.ts';
@@ -55,20 +55,11 @@ export const unprivileged = async (run: RunProgram, folders: readonly string[]):
   );
 };
 
-/** Makes `owner` the owner of a folder and all that is in it, unless it is already. */
-export const giveTo = (folder: string, owner: Account['owner']): void => {
-  if (statSync(folder).uid === owner.uid) return;
-  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
-    lchownSync(path.join(entry.parentPath, entry.name), owner.uid, owner.gid);
-  }
-  lchownSync(folder, owner.uid, owner.gid);
-};
-
-export const isExecutable = (file: string): boolean => {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
+/** Makes `owner` the owner of a file, or of a folder and all that is in it, unless it is already. */
+export const giveTo = (place: string, owner: Account['owner']): void => {
+  const known = statSync(place);
+  if (known.uid === owner.uid) return;
+  const entries = known.isDirectory() ? readdirSync(place, { recursive: true, withFileTypes: true }) : [];
+  for (const entry of entries) lchownSync(path.join(entry.parentPath, entry.name), owner.uid, owner.gid);
+  lchownSync(place, owner.uid, owner.gid);
 };

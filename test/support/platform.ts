@@ -117,7 +117,8 @@ export const startPlatform = async ({ settings = {}, worker = true }: StartOptio
 /** A platform for all tests of a file; `platform()` gives it once the first test runs. */
 export const usePlatform = (test: TestFn, options: StartOptions = {}): (() => TestPlatform) => {
   let running: TestPlatform | undefined;
-  test.before('the platform starts', async () => {
+  // Serial hooks come first: a file's own `test.before` may use the platform.
+  test.serial.before('the platform starts', async () => {
     running = await startPlatform(options);
   });
   test.after.always('the platform stops', () => running?.stop());

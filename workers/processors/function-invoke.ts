@@ -2,7 +2,7 @@ import { type FinishedRun, invokeAnswer } from '#domain/functions/answer.ts';
 import type { LoadRunnable } from '#domain/functions/functions.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
-import type { functionInvoke } from '#queues/function-invoke.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
 import type { Processor } from '../run-job.ts';
 import type { Runtime } from '../runtimes/runtime.ts';
 
@@ -28,14 +28,23 @@ const outcomeOf = (jobId: string, run: FinishedRun): JobOutcome => {
   return { status: 'failed', result, error: { code: run.status, message: run.error?.message ?? reasons[run.status] } };
 };
 
+const crashed: FinishedRun = { status: 'crashed', result: null, durationMs: 0, error: null, logs: [] };
+
 /** Runs one version of a function in the sandbox. */
-export const functionInvokeProcessor =
-  ({ load, javascript }: FunctionInvokeDeps): Processor =>
-  async (data, { jobId, projectId, signal }) => {
+export const functionInvokeProcessor = ({ load, javascript }: FunctionInvokeDeps): Processor => ({
+  run: async (data, { jobId, projectId, signal, attempt }) => {
     const { function_id: functionId, version, payload } = data as JobData<typeof functionInvoke>;
     const fn = await load(functionId, version);
     if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
     const { compiled: code, ...limits } = fn;
     const run = await javascript.run({ projectId, functionId, version, code, payload, ...limits }, { signal });
+    if (run.status === 'crashed' && !run.started && attempt < functionInvoke.maxAttempts) {
+      throw new Error('no process for a function could be started');
+    }
     return outcomeOf(jobId, { ...run, durationMs: Math.round(run.durationMs * 100) / 100 });
-  };
+  },
+  giveUp: (error, { jobId }) => {
+    const result = error.code === 'crashed' ? invokeAnswer(jobId, crashed) : null;
+    return Promise.resolve({ status: 'failed', result, error });
+  },
+});

@@ -1,13 +1,13 @@
 import type { Writable } from 'node:stream';
 
 /** A frame is its length (4 bytes, big endian) and a JSON text: what host and guest say to each other on fd 3. */
-const HEADER_BYTES = 4;
+const headerBytes = 4;
 /** A result of 1 MiB whose every character is escaped stays below this. */
-const MAX_FRAME_BYTES = 16 * 1024 * 1024;
+const maxFrameBytes = 16 * 1024 * 1024;
 
 export function writeFrame(stream: Writable, message: object): void {
   const body = Buffer.from(JSON.stringify(message));
-  const header = Buffer.allocUnsafe(HEADER_BYTES);
+  const header = Buffer.allocUnsafe(headerBytes);
   header.writeUInt32BE(body.length);
   stream.cork();
   stream.write(header);
@@ -19,7 +19,7 @@ export function writeFrame(stream: Writable, message: object): void {
 export class FrameReader {
   #chunks: Buffer[] = [];
   #bytes = 0;
-  #wanted = HEADER_BYTES;
+  #wanted = headerBytes;
 
   /** @throws when the stream holds anything but frames of a sane length */
   *push(chunk: Buffer): Generator {
@@ -29,10 +29,10 @@ export class FrameReader {
       const all = Buffer.concat(this.#chunks, this.#bytes);
       this.#chunks = [all];
       const length = all.readUInt32BE(0);
-      if (length > MAX_FRAME_BYTES) throw new Error(`a frame of ${length} bytes`);
-      this.#wanted = HEADER_BYTES + length;
+      if (length > maxFrameBytes) throw new Error(`a frame of ${length} bytes`);
+      this.#wanted = headerBytes + length;
       if (this.#bytes < this.#wanted) return;
-      yield JSON.parse(all.toString('utf8', HEADER_BYTES, this.#wanted));
+      yield JSON.parse(all.toString('utf8', headerBytes, this.#wanted));
       this.#take();
     }
   }
@@ -41,6 +41,6 @@ export class FrameReader {
     const [all = Buffer.alloc(0)] = this.#chunks;
     this.#chunks = [all.subarray(this.#wanted)];
     this.#bytes -= this.#wanted;
-    this.#wanted = HEADER_BYTES;
+    this.#wanted = headerBytes;
   }
 }

@@ -11,23 +11,23 @@ export interface StrictTools {
   readonly setpriv: string | null;
 }
 
-const WORKSPACE_BYTES = 64 * 1024 * 1024;
+const workspaceBytes = 64 * 1024 * 1024;
 /** User ids that systemd's table of ranges gives to nobody. */
-const FIRST_UID = 60_600;
-const UID_COUNT = 500;
+const firstUid = 60_600;
+const uidCount = 500;
 
 /** Everything in front of the guest's own command line. */
 export function strictArguments(tools: StrictTools, files: readonly GuestFile[], slot: number): string[] {
   if (tools.setpriv === null) return bubblewrap(tools, files);
   // Several workers on one machine begin at different places.
-  const uid = FIRST_UID + ((process.pid + slot) % UID_COUNT);
+  const uid = firstUid + ((process.pid + slot) % uidCount);
   const drop = [tools.setpriv, `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--'];
   return [...openFolders(tools, files), ...drop, ...bubblewrap(tools, files)];
 }
 
 function bubblewrap({ bwrap, version }: StrictTools, files: readonly GuestFile[]): string[] {
   // Before 0.7 a tmpfs cannot be given a size: then the guest has no place to write at all.
-  const workspace = version >= 7 ? ['--size', String(WORKSPACE_BYTES), '--tmpfs', '/tmp'] : ['--dir', '/tmp'];
+  const workspace = version >= 7 ? ['--size', String(workspaceBytes), '--tmpfs', '/tmp'] : ['--dir', '/tmp'];
   const ownFiles = files.filter(({ source }) => !isSystem(source));
   return [
     bwrap,

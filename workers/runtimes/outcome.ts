@@ -1,8 +1,8 @@
 import type { ResultMessage } from './messages.ts';
 import type { RunLog } from './run-log.ts';
 import {
-  MAX_ERROR_LENGTH,
-  MAX_RESULT_BYTES,
+  maxErrorLength,
+  maxResultBytes,
   type RunError,
   type RunOutcome,
   type RunRequest,
@@ -18,13 +18,15 @@ export interface RunFigures {
   readonly memoryPeakMib: number;
 }
 
+const tooLarge = { name: 'ResultTooLargeError', message: 'The result is larger than 1 MiB of JSON.', stack: '' };
+
 export function outcomeOfResult(message: ResultMessage, log: RunLog, figures: RunFigures): RunOutcome {
-  const tooLarge = message.result !== null && Buffer.byteLength(message.result) > MAX_RESULT_BYTES;
-  const status = tooLarge ? 'result_too_large' : message.status;
+  const isTooLarge = message.result !== null && Buffer.byteLength(message.result) > maxResultBytes;
+  const status = isTooLarge ? 'result_too_large' : message.status;
   return {
     ...base(status, log, figures),
     result: status === 'success' ? (message.result ?? 'null') : null,
-    error: status === 'success' ? null : bounded(message.error),
+    error: status === 'result_too_large' ? tooLarge : bounded(message.error),
   };
 }
 
@@ -66,6 +68,6 @@ function errorOfEnd(cause: EndCause, { timeoutMs, memoryMib }: RunRequest): RunE
 
 function bounded(error: RunError | null): RunError | null {
   if (error === null) return null;
-  const half = MAX_ERROR_LENGTH / 2;
+  const half = maxErrorLength / 2;
   return { name: error.name.slice(0, 256), message: error.message.slice(0, half), stack: error.stack.slice(0, half) };
 }

@@ -11,7 +11,10 @@ export interface PoolOptions {
   readonly start: (slot: number) => Runner;
 }
 
-const REFILL_AFTER_MS = 30;
+const refillAfterMs = 30;
+const sweepEveryMs = 2000;
+/** An idle runner that holds more than this is ended: collecting its garbage is nobody's business any more. */
+const idleMib = 64;
 
 interface Waiter {
   readonly projectId: string;
@@ -36,11 +39,13 @@ export class RunnerPool {
   /** In the order in which they became idle. */
   readonly #idle = new Set<Runner>();
   readonly #waiters = new Set<Waiter>();
+  readonly #sweeper: NodeJS.Timeout;
   #refillAt: NodeJS.Timeout | null = null;
   #closed = false;
 
   constructor(options: PoolOptions) {
     this.#options = options;
+    this.#sweeper = setInterval(() => this.#sweep(), sweepEveryMs).unref();
     this.#refill();
   }
 
@@ -54,6 +59,16 @@ export class RunnerPool {
    * @throws NoRunner when aborted or closed while waiting; the runner's own error when none can be started
    */
   async acquire(projectId: string, signal?: AbortSignal): Promise<Runner> {
+    try {
+      return await this.#acquireOnce(projectId, signal);
+    } catch (error) {
+      if (error instanceof NoRunner) throw error;
+      // A spare may have died unseen while it waited; one that is started now tells whether any can be.
+      return this.#acquireOnce(projectId, signal);
+    }
+  }
+
+  async #acquireOnce(projectId: string, signal?: AbortSignal): Promise<Runner> {
     if (this.#closed || signal?.aborted === true) throw new NoRunner();
     const runner = this.#take(projectId) ?? (await this.#wait(projectId, signal));
     this.#refillSoon();
@@ -79,6 +94,7 @@ export class RunnerPool {
   /** Kills every runner and resolves when none is left. */
   async close(): Promise<void> {
     this.#closed = true;
+    clearInterval(this.#sweeper);
     if (this.#refillAt !== null) clearTimeout(this.#refillAt);
     for (const waiter of this.#waiters) waiter.giveUp();
     const all = [...this.#slots.values()];
@@ -94,9 +110,15 @@ export class RunnerPool {
       return own;
     }
     if (this.#owner.size >= this.#options.maxRunners && !this.#evict()) return null;
-    const runner = this.#spares.shift() ?? this.#start();
+    const runner = this.#takeSpare() ?? this.#start();
     this.#owner.set(runner, projectId);
     return runner;
+  }
+
+  #takeSpare(): Runner | undefined {
+    const spare = this.#spares.find((runner) => !runner.dead);
+    if (spare !== undefined) this.#spares.splice(this.#spares.indexOf(spare), 1);
+    return spare;
   }
 
   #evict(): boolean {
@@ -137,13 +159,21 @@ export class RunnerPool {
     }
   }
 
+  #sweep(): void {
+    for (const runner of this.#idle) if (runner.heldMib() > idleMib) this.#retire(runner);
+  }
+
   /** Not at once: starting a process would slow down the run that has just taken the spare. */
   #refillSoon(): void {
     if (this.#spares.length >= this.#options.spares || this.#refillAt !== null) return;
     this.#refillAt = setTimeout(() => {
       this.#refillAt = null;
-      if (!this.#closed) this.#refill();
-    }, REFILL_AFTER_MS);
+      try {
+        if (!this.#closed) this.#refill();
+      } catch {
+        // Whoever needs a runner next is told why there is none.
+      }
+    }, refillAfterMs);
     this.#refillAt.unref();
   }
 

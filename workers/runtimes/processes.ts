@@ -5,7 +5,7 @@ import { readFileSync, readdirSync } from 'node:fs';
  * Read synchronously: files of /proc never wait for a disk, and one takes about 10 µs.
  */
 
-const CLOCK_TICK_MS = 10;
+const clockTickMs = 10;
 
 /** A process and all its descendants, the oldest first. */
 export function processTree(pid: number): number[] {
@@ -20,16 +20,13 @@ export const parentOf = (pid: number): number => statusField(pid, 'PPid');
 /** Memory that belongs to the process alone, in KiB: its anonymous pages, not the shared text of its program. */
 export const anonymousKib = (pid: number): number => statusField(pid, 'RssAnon');
 
-/** What RLIMIT_DATA counts, in KiB. */
-export const dataKib = (pid: number): number => statusField(pid, 'VmData');
-
 /** CPU time that the process has used, with what its ended children used. */
 export function cpuTimeMs(pid: number): number {
   const stat = read(`/proc/${pid}/stat`);
   // The second field is the program's name, which may itself hold spaces and brackets.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const ticks = fields.slice(11, 15).map(Number);
-  return ticks.reduce((sum, value) => sum + value, 0) * CLOCK_TICK_MS;
+  return ticks.reduce((sum, value) => sum + value, 0) * clockTickMs;
 }
 
 function children(pid: number): number[] {

@@ -1,8 +1,8 @@
 import type { LogsMessage } from './messages.ts';
-import { MAX_LOG_BYTES, type LogLine } from './runtime.ts';
+import { maxLogBytes, type LogLine } from './runtime.ts';
 
 /** Empty lines count too: this is about what the time and the level of a line take. */
-const LINE_BYTES = 32;
+const lineBytes = 32;
 
 /** The log of one run, within its limit. */
 export class RunLog {
@@ -22,8 +22,8 @@ export class RunLog {
   add({ lines, truncated }: LogsMessage): void {
     this.truncated ||= truncated;
     for (const [time, level, message] of lines) {
-      this.#bytes += Buffer.byteLength(message) + LINE_BYTES;
-      if (this.#bytes > MAX_LOG_BYTES) {
+      this.#bytes += Buffer.byteLength(message) + lineBytes;
+      if (this.#bytes > maxLogBytes) {
         this.truncated = true;
         return;
       }

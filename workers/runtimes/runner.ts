@@ -2,9 +2,9 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { FrameReader, writeFrame } from './frames.ts';
-import { MemoryBound } from './memory-bound.ts';
 import { parseGuestMessage, type GuestMessage, type ResultMessage, type RunMessage } from './messages.ts';
 import { outcomeOfEnd, outcomeOfNoStart, outcomeOfResult, type EndCause, type RunFigures } from './outcome.ts';
+import { killGroup, killInside } from './kill.ts';
 import { anonymousKib, processTree } from './processes.ts';
 import { RunLog } from './run-log.ts';
 import type { RunOptions, RunOutcome, RunRequest } from './runtime.ts';
@@ -12,18 +12,18 @@ import type { SpawnCommand } from './sandbox.ts';
 import type { Watch, Watchdog } from './watchdog.ts';
 
 /** Code, buffers and engine work that a function's own limit does not count. */
-const OVERHEAD_MIB = 32;
-const STDERR_KEPT = 4096;
-const CLOSE_WITHIN_MS = 2000;
-const round = (value: number): number => Math.round(value * 100) / 100;
-
+const overheadMib = 32;
+const stderrKept = 4096;
+const closeWithinMs = 2000;
+const killAgainMs = 500;
 /** How the engine's last words read when it had no memory left. */
-const OUT_OF_MEMORY = /out of memory|out-of-memory|allocation failed|bad_alloc|MemoryError/i;
+const outOfMemory = /out of memory|out-of-memory|allocation failed|bad_alloc|MemoryError/i;
+
+const functionName = (id: string, version: number, memoryMib: number): string => `${id}@${version}/${memoryMib}`;
+const round = (value: number): number => Math.round(value * 100) / 100;
 
 export interface RunnerTools {
   readonly watchdog: Watchdog;
-  /** Program that bounds the memory of a running process; null where there is none. */
-  readonly prlimit: string | null;
   /** CPU time allowed beyond the wall-clock time-out. */
   readonly cpuGraceMs: number;
 }
@@ -38,6 +38,13 @@ interface ActiveRun {
   readonly resolve: (outcome: RunOutcome) => void;
 }
 
+/** @throws when there are no file descriptors left to start a process with */
+function socketOf(child: ChildProcess): Duplex {
+  const socket = (child.stdio as ChildProcess['stdio'] | undefined)?.[3];
+  if (socket === undefined || socket === null) throw new Error('No process can be started: too many open files.');
+  return socket as Duplex;
+}
+
 /**
  * One sandboxed process. It runs one function at a time and, by its pool's doing, functions of one project only.
  * After anything abnormal it is killed, never used again.
@@ -46,13 +53,14 @@ export class Runner {
   readonly #child: ChildProcess;
   readonly #socket: Duplex;
   readonly #tools: RunnerTools;
-  readonly #bound: MemoryBound;
   readonly #known = new Set<string>();
+  #last = '';
   #active: ActiveRun | null = null;
   #endCause: EndCause | null = null;
   #stderr = '';
   #pids: readonly number[] = [];
   #idleKib = 0;
+  #killAgain: NodeJS.Timeout | undefined;
   #ready = Promise.withResolvers<void>();
   runs = 0;
   /** No longer usable; its process may still be on its way out. */
@@ -68,8 +76,9 @@ export class Runner {
       // The terminal's Ctrl-C is for the platform, which then ends its guests in order.
       detached: true,
     });
-    this.#socket = this.#child.stdio[3] as Duplex;
-    this.#bound = new MemoryBound(tools.prlimit);
+    // A failed start is told by the promises; without any listener it would end the worker.
+    this.#child.on('error', () => undefined);
+    this.#socket = socketOf(this.#child);
     this.#ready.promise.catch(() => undefined);
     this.gone = this.#untilGone();
     this.#listen();
@@ -86,7 +95,6 @@ export class Runner {
   }
 
   async run(request: RunRequest, { signal, onLog }: RunOptions = {}): Promise<RunOutcome> {
-    await this.#bound.allow(request.memoryMib);
     if (signal?.aborted === true) return outcomeOfNoStart('cancelled', 'The run was cancelled.');
     if (this.dead) return outcomeOfNoStart('crashed', 'The process for the function ended before it could start.');
     this.runs += 1;
@@ -112,7 +120,16 @@ export class Runner {
     this.#endCause ??= cause;
     const { pid, exitCode, signalCode } = this.#child;
     if (pid === undefined || exitCode !== null || signalCode !== null) return;
-    killTree(pid, this.#pids);
+    killInside(pid, this.#pids);
+    this.#killAgain ??= setTimeout(() => killGroup(pid), killAgainMs);
+  }
+
+  /**
+   * Whether the request can have the memory that it was promised. Garbage of the same function is collected when it
+   * needs room; what other functions left behind is not, and would count as its own.
+   */
+  suits({ functionId, version, memoryMib }: RunRequest): boolean {
+    return this.#last === functionName(functionId, version, memoryMib) || this.heldMib() <= memoryMib / 2;
   }
 
   /** Memory beyond what the process held before its first run, in MiB. */
@@ -122,7 +139,7 @@ export class Runner {
 
   #watch({ memoryMib, timeoutMs }: RunRequest): Watch {
     const limits = {
-      memoryKib: (memoryMib + OVERHEAD_MIB) * 1024,
+      memoryKib: (memoryMib + overheadMib) * 1024,
       cpuMs: timeoutMs + this.#tools.cpuGraceMs,
     };
     const guest = { pid: this.#child.pid ?? 0, idleKib: this.#idleKib };
@@ -131,9 +148,10 @@ export class Runner {
 
   #send(request: RunRequest): void {
     const { functionId, version, code, timeoutMs: _, ...rest } = request;
-    const name = `${functionId}@${version}/${request.memoryMib}`;
+    const name = functionName(functionId, version, request.memoryMib);
     const isKnown = this.#known.has(name);
     this.#known.add(name);
+    this.#last = name;
     const message: RunMessage = { type: 'run', run: this.runs, function: name, code: isKnown ? null : code, ...rest };
     writeFrame(this.#socket, message);
   }
@@ -149,7 +167,7 @@ export class Runner {
       }
     });
     this.#child.stderr?.on('data', (chunk: Buffer) => {
-      this.#stderr = (this.#stderr + chunk.toString('latin1')).slice(-STDERR_KEPT);
+      this.#stderr = (this.#stderr + chunk.toString('latin1')).slice(-stderrKept);
     });
   }
 
@@ -173,7 +191,7 @@ export class Runner {
   #becomeReady(): void {
     this.#pids = processTree(this.#child.pid ?? 0);
     this.#idleKib = this.#anonymousKib();
-    void this.#bound.measure(this.#pids.at(-1) ?? 0).then(() => this.#ready.resolve());
+    this.#ready.resolve();
   }
 
   #succeed(active: ActiveRun, message: ResultMessage): void {
@@ -193,8 +211,9 @@ export class Runner {
     const closed = new Promise((resolve) => this.#socket.once('close', resolve));
     await once(this.#child, 'exit').catch(() => undefined);
     this.dead = true;
+    clearTimeout(this.#killAgain);
     // Every process inside holds the socket: it closes with the last of them.
-    const impatience = setTimeout(() => this.#socket.destroy(), CLOSE_WITHIN_MS);
+    const impatience = setTimeout(() => this.#socket.destroy(), closeWithinMs);
     await closed;
     clearTimeout(impatience);
     this.#ready.reject(new Error(`The sandboxed process did not start. ${this.lastWords}`.trim()));
@@ -206,7 +225,7 @@ export class Runner {
   }
 
   #cause(): EndCause {
-    return this.#endCause ?? (OUT_OF_MEMORY.test(this.#stderr) ? 'memory_limit' : 'crashed');
+    return this.#endCause ?? (outOfMemory.test(this.#stderr) ? 'memory_limit' : 'crashed');
   }
 
   #figures({ startedAt, watch }: ActiveRun, message?: ResultMessage): RunFigures {
@@ -219,26 +238,5 @@ export class Runner {
 
   #anonymousKib(): number {
     return this.#pids.reduce((sum, pid) => sum + anonymousKib(pid), 0);
-  }
-}
-
-/**
- * Kills a sandbox. With namespaces it is enough to kill the first process inside: all others there end with it, and
- * bubblewrap, its parent, still lives to take note and ends too. Killing bubblewrap itself would have the same end, but
- * leave a zombie to whatever is process 1, which in many containers never collects one.
- */
-function killTree(outermost: number, pids: readonly number[]): void {
-  const [init, parent] = [pids.at(-2), pids.at(-3)];
-  const inside = init !== undefined && parent !== undefined && parentOf(init) === parent;
-  kill(inside ? init : -outermost);
-  if (inside) setTimeout(() => kill(-outermost), KILL_AGAIN_MS).unref();
-}
-
-/** @param pid negative for a process group, which is all that holds a guest without namespaces together */
-function kill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // It is gone already.
   }
 }

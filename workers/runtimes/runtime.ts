@@ -75,9 +75,8 @@ export interface Runtime {
   close(): Promise<void>;
 }
 
-export const MAX_RESULT_BYTES = 1024 * 1024;
-export const MAX_LOG_BYTES = 256 * 1024;
-export const MAX_LOG_LINE_LENGTH = 16 * 1024;
-export const MAX_ERROR_LENGTH = 16 * 1024;
+export const maxResultBytes = 1024 * 1024;
+export const maxLogBytes = 256 * 1024;
+export const maxErrorLength = 16 * 1024;
 /** A function may use this much more CPU time than its wall-clock time-out. */
-export const CPU_GRACE_MS = 2000;
+export const defaultCpuGraceMs = 2000;

@@ -28,6 +28,8 @@ export interface GuestCommand {
   /** Files that the program opens by itself. They and those above are all that the guest sees beside /usr. */
   readonly files: readonly GuestFile[];
   readonly env: Readonly<Record<string, string>>;
+  /** RLIMIT_DATA: the kernel's own ceiling, for what is faster than a watchdog. */
+  readonly dataMib: number;
 }
 
 export interface SpawnCommand {
@@ -41,8 +43,6 @@ export interface Sandbox {
   readonly level: SandboxLevel;
   /** What an operator has to know about a level that is weaker than the default; null when all is well. */
   readonly warning: string | null;
-  /** Path of the program that changes limits of a running process, where there is one. */
-  readonly prlimit: string | null;
   /**
    * The command that runs a guest inside.
    * @param slot small number, unique among the guests alive: it chooses the user id that the guest runs as
@@ -56,9 +56,9 @@ export class SandboxUnavailable extends Error {
 }
 
 /** RLIMITs of every guest. Threads count as processes; V8 and its helpers take about ten. */
-const LIMITS = ['--fsize=10485760', '--nofile=64', '--core=0'];
+const rlimits = ['--fsize=10485760', '--nofile=64', '--core=0'];
 /** Only where the guest has a user namespace of its own: elsewhere it would count the user's other processes too. */
-const STRICT_LIMITS = [...LIMITS, '--nproc=50'];
+const strictLimits = [...rlimits, '--nproc=50'];
 
 /**
  * Finds out what this machine allows, by trying it once, and how guests are started on it.
@@ -82,7 +82,10 @@ async function tryStrict(bwrapPath: string | undefined): Promise<Sandbox | strin
   const sandbox = strict(tools);
   const shell = { source: '/bin/sh', target: '/bin/sh' };
   // A shell that starts a program: forking inside is part of what has to work.
-  const probe = sandbox.command({ program: shell, args: ['-c', '/usr/bin/env true; exit $?'], files: [], env: {} }, 0);
+  const probe = sandbox.command(
+    { program: shell, args: ['-c', '/usr/bin/env true; exit $?'], files: [], env: {}, dataMib: 256 },
+    0,
+  );
   try {
     await run(probe.file, probe.args, { env: { ...probe.env }, timeout: 10_000 });
     return sandbox;
@@ -114,9 +117,8 @@ function strict(tools: StrictTools): Sandbox {
   return {
     level: 'strict',
     warning: null,
-    prlimit: tools.prlimit,
     command: (guest, slot) => {
-      const inside = [tools.prlimit, ...STRICT_LIMITS, '--', ...argv(guest, 'target')];
+      const inside = [tools.prlimit, ...strictLimits, dataLimit(guest), '--', ...argv(guest, 'target')];
       const files = [guest.program, ...guest.args.filter((arg) => typeof arg !== 'string'), ...guest.files];
       const [file = '', ...args] = [...strictArguments(tools, files, slot), ...inside];
       return { file, args, env: guest.env };
@@ -129,23 +131,24 @@ function bestEffort(warning: string | null): Sandbox {
   return {
     level: 'best-effort',
     warning,
-    prlimit,
     command: (guest) => {
-      const limits = prlimit === null ? [] : [prlimit, ...LIMITS, '--'];
+      const limits = prlimit === null ? [] : [prlimit, ...rlimits, dataLimit(guest), '--'];
       const [file = '', ...args] = [...limits, ...argv(guest, 'source')];
       return { file, args, env: guest.env };
     },
   };
 }
 
+const dataLimit = ({ dataMib }: GuestCommand): string => `--data=${dataMib * 1024 * 1024}`;
+
 const argv = ({ program, args }: GuestCommand, side: keyof GuestFile): string[] =>
   [program, ...args].map((arg) => (typeof arg === 'string' ? arg : arg[side]));
 
 /** The usual places, not PATH: what runs as root before the sandbox closes must not depend on the environment. */
-const PROGRAM_FOLDERS = ['/usr/bin', '/bin', '/usr/sbin', '/sbin', '/usr/local/bin'];
+const programFolders = ['/usr/bin', '/bin', '/usr/sbin', '/sbin', '/usr/local/bin'];
 
 const findProgram = (name: string): string | null =>
-  PROGRAM_FOLDERS.map((folder) => `${folder}/${name}`).find(isExecutable) ?? null;
+  programFolders.map((folder) => `${folder}/${name}`).find(isExecutable) ?? null;
 
 function isExecutable(path: string): boolean {
   try {

@@ -1,9 +1,12 @@
 import { anonymousKib, cpuTimeMs, processTree } from './processes.ts';
 
-const TICK_MS = 25;
+const tickMs = 25;
 /** A guest makes no processes of its own unless it has broken out of its engine: looking for new ones may be rarer. */
-const TICKS_PER_TREE = 10;
-const TICKS_PER_CPU = 4;
+const ticksPerTree = 10;
+const ticksPerCpu = 4;
+/** An engine frees buffers on another thread, a little after they became garbage: so long a guest may be over a little. */
+const graceTicks = 2;
+const graceKib = 32 * 1024;
 
 export interface WatchLimits {
   readonly memoryKib: number;
@@ -36,7 +39,7 @@ export class Watchdog {
   watch(process: WatchedProcess, limits: WatchLimits, onBreach: (breach: Breach) => void): Watch {
     const watch = new TreeWatch(process, limits, onBreach, () => this.#remove(watch));
     this.#watches.add(watch);
-    this.#timer ??= setInterval(() => this.#tick(), TICK_MS);
+    this.#timer ??= setInterval(() => this.#tick(), tickMs);
     return watch;
   }
 
@@ -58,6 +61,7 @@ class TreeWatch implements Watch {
   readonly #onBreach: (breach: Breach) => void;
   readonly #onStop: () => void;
   #ticks = 0;
+  #ticksOver = 0;
   #pids: number[] = [];
   #cpuAtStart = 0;
   peakKib = 0;
@@ -71,15 +75,17 @@ class TreeWatch implements Watch {
   }
 
   tick(): void {
-    if (this.#ticks % TICKS_PER_TREE === 0) this.#pids = processTree(this.#process.pid);
+    if (this.#ticks % ticksPerTree === 0) this.#pids = processTree(this.#process.pid);
     if (this.#ticks === 0) this.#cpuAtStart = this.#cpuNow();
     this.#ticks += 1;
     const heldKib = this.#pids.reduce((sum, pid) => sum + anonymousKib(pid), 0) - this.#process.idleKib;
     this.peakKib = Math.max(this.peakKib, heldKib);
-    if (heldKib > this.#limits.memoryKib) {
+    const isOver = heldKib > this.#limits.memoryKib;
+    this.#ticksOver = isOver ? this.#ticksOver + 1 : 0;
+    if (this.#ticksOver > graceTicks || heldKib > this.#limits.memoryKib + graceKib) {
       this.#onBreach('memory_limit');
-    } else if (this.#ticks % TICKS_PER_CPU === 0) {
-      this.cpuMs = this.#cpuNow() - this.#cpuAtStart;
+    } else if (this.#ticks % ticksPerCpu === 0) {
+      this.cpuMs = Math.max(this.cpuMs, this.#cpuNow() - this.#cpuAtStart);
       if (this.cpuMs > this.#limits.cpuMs) this.#onBreach('cpu_limit');
     }
   }

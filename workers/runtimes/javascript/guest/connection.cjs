@@ -1,14 +1,17 @@
 'use strict';
 const { Socket } = require('node:net');
 
-const HEADER_BYTES = 4;
+const headerBytes = 4;
+
+/** Not `process.exit()`: that waits for the threads of isolates, and user code on them may never end. */
+const end = () => process.kill(process.pid, 'SIGKILL');
 
 /** Frames (length, big endian, and JSON text) on a file descriptor. The process ends with the connection. */
 function connect(fd, onMessage) {
   const socket = new Socket({ fd, readable: true, writable: true });
   let chunks = [];
   let bytes = 0;
-  let wanted = HEADER_BYTES;
+  let wanted = headerBytes;
 
   socket.on('data', (chunk) => {
     chunks.push(chunk);
@@ -16,21 +19,21 @@ function connect(fd, onMessage) {
     while (bytes >= wanted) {
       const all = Buffer.concat(chunks, bytes);
       chunks = [all];
-      wanted = HEADER_BYTES + all.readUInt32BE(0);
+      wanted = headerBytes + all.readUInt32BE(0);
       if (bytes < wanted) return;
       chunks = [all.subarray(wanted)];
       bytes -= wanted;
-      const body = all.toString('utf8', HEADER_BYTES, wanted);
-      wanted = HEADER_BYTES;
+      const body = all.toString('utf8', headerBytes, wanted);
+      wanted = headerBytes;
       onMessage(JSON.parse(body));
     }
   });
-  socket.on('close', () => process.exit(0));
-  socket.on('error', () => process.exit(0));
+  socket.on('close', end);
+  socket.on('error', end);
 
   const send = (message) => {
     const body = Buffer.from(JSON.stringify(message));
-    const header = Buffer.allocUnsafe(HEADER_BYTES);
+    const header = Buffer.allocUnsafe(headerBytes);
     header.writeUInt32BE(body.length);
     socket.cork();
     socket.write(header);

@@ -2,16 +2,18 @@
 const { readFileSync, readdirSync, writeSync } = require('node:fs');
 const { join } = require('node:path');
 
-const MIB = 1024 * 1024;
-const DEFAULT_MEMORY_MIB = 256;
-/** Isolates kept in one process. */
-const KEPT = 8;
+const mib = 1024 * 1024;
+const defaultMemoryMib = 256;
+/** Isolates kept in one process, beside one in waiting; the host's ceiling on memory counts on it. */
+const mostLoaded = 4;
 /** An isolate that holds more than this makes room as soon as another function runs. */
-const KEPT_MIB = 16;
+const keptMib = 16;
+/** One that holds more than this ends with its run: nobody can ask the engine to collect its garbage in time. */
+const keptForItselfMib = 32;
 /** Stands in every frame of ours on a stack, and is cut out before a user sees it. */
-const OUR_FILE = 'plinth:runtime';
+const ourFile = 'plinth:runtime';
 
-const OPENING = '(function (exports, require, module) {';
+const wrapperStart = '(function (exports, require, module) {';
 
 /** One version of one function: an isolate of its own, its compiled text, and a fresh context for each run. */
 class LoadedFunction {
@@ -31,14 +33,14 @@ class LoadedFunction {
         process.kill(process.pid, 'SIGKILL');
       },
     });
-    this.#inside = this.#isolate.compileScriptSync(insideSource, { filename: OUR_FILE });
+    this.#inside = this.#isolate.compileScriptSync(insideSource, { filename: ourFile });
     this.prepare();
   }
 
   /** The text keeps its own line and column numbers: the opening stands left of its first column. */
   compile(code) {
-    const origin = { filename: 'function.js', columnOffset: -OPENING.length };
-    this.#script = this.#isolate.compileScriptSync(`${OPENING}${code}\n})`, origin);
+    const origin = { filename: 'function.js', columnOffset: -wrapperStart.length };
+    this.#script = this.#isolate.compileScriptSync(`${wrapperStart}${code}\n})`, origin);
   }
 
   prepare() {
@@ -64,8 +66,14 @@ class LoadedFunction {
   }
 
   measure() {
-    const { used_heap_size: heap, externally_allocated_size: external } = this.#isolate.getHeapStatisticsSync();
-    this.heldMib = (heap + external) / MIB;
+    try {
+      const { used_heap_size: heap, externally_allocated_size: external } = this.#isolate.getHeapStatisticsSync();
+      this.heldMib = (heap + external) / mib;
+    } catch {
+      // A rejection that user code has left behind surfaces in the next call, whatever that is. No other run shall meet
+      // one: an isolate that counts as full ends here.
+      this.heldMib = this.memoryMib;
+    }
     return this.heldMib;
   }
 
@@ -94,7 +102,7 @@ class FunctionStore {
   }
 
   warm() {
-    this.#spare ??= this.#make(DEFAULT_MEMORY_MIB);
+    this.#spare ??= this.#make(defaultMemoryMib);
   }
 
   get(name) {
@@ -111,26 +119,38 @@ class FunctionStore {
     const spare = this.#spare?.memoryMib === memoryMib ? this.#spare : null;
     if (spare !== null) this.#spare = null;
     const loaded = spare ?? this.#make(memoryMib);
-    try {
-      loaded.compile(code);
-    } catch (error) {
-      loaded.dispose();
-      this.#onDropped(name);
-      throw error;
-    }
     this.#loaded.set(name, loaded);
+    loaded.compile(code);
     return loaded;
+  }
+
+  /**
+   * Called when a run is over and before its result is sent: with the result the host may ask for the same function
+   * again, and then the memory must be free and the host must know whether the function is still here.
+   * @returns what can be done at leisure to be ready for the next run
+   */
+  settle(name, loaded) {
+    if (loaded.heldMib <= keptForItselfMib) return () => loaded.prepare();
+    this.#forget(name);
+    loaded.dispose();
+    return () => this.warm();
+  }
+
+  discard(name) {
+    this.#loaded.get(name)?.dispose();
+    this.#forget(name);
   }
 
   #makeRoom(wanted) {
     for (const [name, loaded] of this.#loaded) {
-      if (name !== wanted && (loaded.heldMib > KEPT_MIB || this.#loaded.size >= KEPT)) this.#drop(name, loaded);
+      if (name === wanted || (loaded.heldMib <= keptMib && this.#loaded.size < mostLoaded)) continue;
+      this.#forget(name);
+      loaded.dispose();
     }
   }
 
-  #drop(name, loaded) {
+  #forget(name) {
     this.#loaded.delete(name);
-    loaded.dispose();
     this.#onDropped(name);
   }
 
@@ -161,4 +181,4 @@ function insideSource() {
     })()`;
 }
 
-module.exports = { FunctionStore, OUR_FILE };
+module.exports = { FunctionStore, ourFile };

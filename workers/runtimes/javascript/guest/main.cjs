@@ -29,23 +29,27 @@ const hooks = {
 
 function onMessage(message) {
   const { run: id, function: name, code, memoryMib } = message;
+  const kept = store.get(name);
+  if (kept === undefined && code === null) throw new Error(`asked for ${name}, which is not here`);
   try {
-    const loaded = store.get(name) ?? store.load(name, code, memoryMib);
-    current = new Run({ id, loaded, hooks, send: host.send, done: () => afterRun(loaded) });
+    const loaded = kept ?? store.load(name, code, memoryMib);
+    current = new Run({ id, loaded, hooks, send: host.send, settle: () => settle(name, loaded) });
     current.start(message);
   } catch (error) {
-    // A text that does not compile: nothing of it has run.
-    const { name: errorName, message: text, stack } = error;
-    const fault = { name: String(errorName), message: String(text), stack: String(stack) };
-    host.send({ type: 'result', run: id, status: 'error', result: null, error: fault, cpuMs: 0, memoryMib: 0 });
+    // A text that does not compile, or an isolate that is beyond use.
+    current = null;
+    store.discard(name);
+    host.send({ type: 'result', run: id, status: 'error', result: null, error: plain(error), cpuMs: 0, memoryMib: 0 });
   }
 }
 
-function afterRun(loaded) {
+const plain = ({ name, message, stack }) => ({ name: String(name), message: String(message), stack: String(stack) });
+
+function settle(name, loaded) {
   current = null;
-  // The next run's context, while the host is busy with this one's result.
+  const makeReady = store.settle(name, loaded);
   setImmediate(() => {
-    if (current === null) loaded.prepare();
+    if (current === null) makeReady();
   });
 }
 

@@ -1,17 +1,16 @@
 'use strict';
-const { OUR_FILE } = require('./functions.cjs');
+const { ourFile } = require('./functions.cjs');
 
-const MAX_RESULT_BYTES = 1024 * 1024;
-const MAX_LOG_BYTES = 256 * 1024;
-const LINE_BYTES = 32;
-const LEVELS = new Set(['debug', 'info', 'warn', 'error']);
+const maxLogBytes = 256 * 1024;
+const lineBytes = 32;
+const levels = new Set(['debug', 'info', 'warn', 'error']);
 
 /** One run of one function, from the host's frame to the frame that answers it. */
 class Run {
   #loaded;
   #hooks;
   #send;
-  #done;
+  #settle;
   #opened = null;
   #cpuAtStart = 0;
   /** Turns of the isolate that have been asked for and have not ended. */
@@ -23,12 +22,12 @@ class Run {
   #logsTruncated = false;
   #verdict = null;
 
-  constructor({ id, loaded, hooks, send, done }) {
+  constructor({ id, loaded, hooks, send, settle }) {
     this.id = id;
     this.#loaded = loaded;
     this.#hooks = hooks;
     this.#send = send;
-    this.#done = done;
+    this.#settle = settle;
   }
 
   start({ entryPoint, payload, env, projectId }) {
@@ -40,8 +39,8 @@ class Run {
   }
 
   log(level, text) {
-    this.#logBytes += Buffer.byteLength(String(text)) + LINE_BYTES;
-    if (LEVELS.has(level) && this.#logBytes <= MAX_LOG_BYTES) this.#lines.push([Date.now(), level, String(text)]);
+    this.#logBytes += Buffer.byteLength(String(text)) + lineBytes;
+    if (levels.has(level) && this.#logBytes <= maxLogBytes) this.#lines.push([Date.now(), level, String(text)]);
     else this.#logsTruncated = true;
     this.#flushAt ??= setImmediate(() => this.#flush());
   }
@@ -63,7 +62,7 @@ class Run {
 
   /** What the function came to; the answer follows when the isolate has gone quiet. */
   finish([status, result, name, message, stack]) {
-    const error = status === 'success' ? null : { name, message, stack: withoutOurs(stack) };
+    const error = status === 'error' ? { name, message, stack: withoutOurs(stack) } : null;
     this.#decide(status === 'error' && isMemoryFault(error) ? 'memory_limit' : status, result ?? null, error);
   }
 
@@ -93,8 +92,7 @@ class Run {
 
   #decide(status, result, error) {
     if (this.#verdict !== null) return;
-    const tooLarge = result !== null && Buffer.byteLength(result) > MAX_RESULT_BYTES;
-    this.#verdict = tooLarge ? tooLargeVerdict : { status, result, error };
+    this.#verdict = { status, result, error };
     for (const timer of this.#timers.keys()) this.cancel(timer);
   }
 
@@ -105,10 +103,9 @@ class Run {
     const isBroken = status === 'memory_limit';
     const memoryMib = isBroken ? 0 : this.#loaded.measure();
     const cpuMs = isBroken ? 0 : this.#loaded.cpuMs() - this.#cpuAtStart;
+    if (!isBroken) this.#opened.close();
+    if (!isBroken) this.#settle();
     this.#send({ type: 'result', run: this.id, status, result, error, cpuMs, memoryMib });
-    if (isBroken) return;
-    this.#opened.close();
-    this.#done();
   }
 
   #flush() {
@@ -120,12 +117,6 @@ class Run {
   }
 }
 
-const tooLargeVerdict = {
-  status: 'result_too_large',
-  result: null,
-  error: { name: 'ResultTooLargeError', message: 'The result is larger than 1 MB of JSON.', stack: '' },
-};
-
 /** The engine ended the isolate, or refused a buffer and nobody caught that. */
 const isMemoryFault = (error) =>
   /^Isolate (?:is|was) disposed/.test(error.message) ||
@@ -136,7 +127,7 @@ function withoutOurs(stack) {
   const lines = stack.split('\n');
   const border = lines.findIndex((line) => line.includes('<isolated-vm boundary>'));
   const inside = border === -1 ? lines : lines.slice(0, border);
-  return inside.filter((line) => !line.includes(OUR_FILE)).join('\n');
+  return inside.filter((line) => !line.includes(ourFile)).join('\n');
 }
 
 module.exports = { Run };

@@ -2,20 +2,20 @@
 const { inspect } = require('./inspect.cjs');
 
 /** What one run may log, in UTF-16 units; outside, bytes are counted once more. */
-const MAX_TOTAL = 256 * 1024;
-const LINE_COST = 32;
-const MAX_LINE = 16 * 1024;
+const maxTotal = 256 * 1024;
+const lineCost = 32;
+const maxLine = 16 * 1024;
 
 /** The methods of `console` that people use, each one line at one of four levels. */
 function createConsole(write) {
   let total = 0;
   const line = (level, args) => {
-    if (total > MAX_TOTAL) return;
+    if (total > maxTotal) return;
     const text = format(args);
     const bounded =
-      text.length > MAX_LINE ? `${text.slice(0, MAX_LINE)}… [${text.length - MAX_LINE} characters cut]` : text;
-    total += bounded.length + LINE_COST;
-    write(total > MAX_TOTAL ? 'cut' : level, bounded);
+      text.length > maxLine ? `${text.slice(0, maxLine)}… [${text.length - maxLine} characters cut]` : text;
+    total += bounded.length + lineCost;
+    write(total > maxTotal ? 'cut' : level, bounded);
   };
   const at =
     (level) =>
@@ -45,17 +45,15 @@ function createConsole(write) {
 }
 
 /** `%s`, `%d`, `%i`, `%f`, `%j`, `%o` and `%O` of a first string take the values that follow it. */
-function format([first, ...rest]) {
-  if (typeof first !== 'string') return [first, ...rest].map(inspectIfThere).join(' ').trimEnd();
-  const values = [...rest];
+function format(args) {
+  const [first, ...values] = args;
+  if (typeof first !== 'string') return args.map((value) => inspect(value)).join(' ');
   const text = first.replace(/%[sdifjoOc%]/g, (mark) => {
     if (mark === '%%') return '%';
     return values.length === 0 ? mark : substitute(mark, values.shift());
   });
-  return [text, ...values.map(inspect)].join(' ');
+  return [text, ...values.map((value) => inspect(value))].join(' ');
 }
-
-const inspectIfThere = (value, index) => (value === undefined && index === 0 ? 'undefined' : inspect(value));
 
 function substitute(mark, value) {
   switch (mark) {

@@ -8,7 +8,7 @@ const { describeError, findHandler, loadModule, toJson } = require('./handler.cj
 const { structuredClone } = require('./structured-clone.cjs');
 const { createTimers } = require('./timers.cjs');
 
-const MAX_RESULT_LENGTH = 1024 * 1024;
+const maxResultLength = 1024 * 1024;
 
 let fireTimer;
 
@@ -24,7 +24,7 @@ function start(id, log, schedule, cancel, finish, wrapper, entryPoint, payload, 
   const end = (status, result, error) => {
     if (over) return;
     over = true;
-    const [name, message, stack] = error === undefined ? [] : describeError(error);
+    const [name, message, stack] = status === 'error' ? describeError(error) : [];
     finish(id, status, result, name, message, stack);
   };
   const fail = (error) => end('error', undefined, error);
@@ -44,8 +44,8 @@ function start(id, log, schedule, cancel, finish, wrapper, entryPoint, payload, 
     const handler = findHandler(loadModule(wrapper), entryPoint);
     const sdk = Object.freeze({ env, projectId });
     const json = toJson(await handler(JSON.parse(payload), sdk));
-    if (json.length > MAX_RESULT_LENGTH)
-      end('result_too_large', undefined, new RangeError('The result is larger than 1 MB of JSON.'));
+    // The host counts bytes; a text that has more characters than that need not cross over.
+    if (json.length > maxResultLength) end('result_too_large');
     else end('success', json);
   };
   main().then(undefined, fail);

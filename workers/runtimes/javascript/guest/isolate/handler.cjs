@@ -1,7 +1,7 @@
 'use strict';
 const { inspect } = require('./inspect.cjs');
 
-const MAX_TEXT_LENGTH = 8192;
+const maxTextLength = 8192;
 const stringify = JSON.stringify;
 
 function missingModule(name) {
@@ -53,6 +53,6 @@ function describeError(thrown) {
   return [read('name', 'Error'), read('message', inspect(thrown)), read('stack', '')];
 }
 
-const cut = (text) => text.slice(0, MAX_TEXT_LENGTH);
+const cut = (text) => text.slice(0, maxTextLength);
 
 module.exports = { describeError, findHandler, loadModule, toJson };

@@ -17,8 +17,8 @@ const describe = (error) => {
   return `${error.stack || String(error)}${extra}${cause}`;
 };
 
-const MAX_DEPTH = 6;
-const MAX_ENTRIES = 200;
+const maxDepth = 6;
+const maxEntries = 200;
 
 function render(value, above) {
   if (typeof value === 'string') return JSON.stringify(value);
@@ -26,12 +26,12 @@ function render(value, above) {
   if (typeof value === 'function') return `[${value.name ? `Function: ${value.name}` : 'Function'}]`;
   if (typeof value !== 'object' || value === null) return String(value);
   if (above.includes(value)) return '[Circular]';
-  if (above.length >= MAX_DEPTH) return Array.isArray(value) ? '[Array]' : '[Object]';
+  if (above.length >= maxDepth) return Array.isArray(value) ? '[Array]' : '[Object]';
   return renderObject(value, [...above, value]);
 }
 
 function renderObject(value, above) {
-  const list = (items) => limited([...items].slice(0, MAX_ENTRIES + 1).map((item) => render(item, above)));
+  const list = (items) => limited([...items].slice(0, maxEntries + 1).map((item) => render(item, above)));
   if (value instanceof Error) return describe(value);
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();
   if (value instanceof RegExp) return String(value);
@@ -40,18 +40,18 @@ function renderObject(value, above) {
   if (value instanceof Set) return `Set(${value.size}) { ${list(value)} }`;
   if (value instanceof Map) {
     const entries = [...value]
-      .slice(0, MAX_ENTRIES + 1)
+      .slice(0, maxEntries + 1)
       .map(([key, item]) => `${render(key, above)} => ${render(item, above)}`);
     return `Map(${value.size}) { ${limited(entries)} }`;
   }
-  const fields = Object.keys(value).slice(0, MAX_ENTRIES + 1);
+  const fields = Object.keys(value).slice(0, maxEntries + 1);
   const body = limited(fields.map((key) => `${fieldName(key)}: ${render(value[key], above)}`));
   const name = typeName(value);
   return `${name === 'Object' ? '' : `${name} `}${body === '' ? '{}' : `{ ${body} }`}`;
 }
 
 const limited = (texts) =>
-  texts.length > MAX_ENTRIES ? `${texts.slice(0, MAX_ENTRIES).join(', ')}, …` : texts.join(', ');
+  texts.length > maxEntries ? `${texts.slice(0, maxEntries).join(', ')}, …` : texts.join(', ');
 
 const typeName = (value) => Object.getPrototypeOf(value)?.constructor?.name ?? 'Object';
 const fieldName = (key) => (/^[A-Za-z_$][\w$]*$/.test(key) ? key : JSON.stringify(key));

@@ -15,10 +15,10 @@ function clone(value, seen) {
   return copy;
 }
 
-const BOXES = [Boolean, Number, String, BigInt];
+const boxes = [Boolean, Number, String, BigInt];
 
 function emptyCopy(value) {
-  if (Array.isArray(value)) return Array.from({ length: value.length });
+  if (Array.isArray(value)) return Object.assign([], { length: value.length });
   if (value instanceof Map) return new Map();
   if (value instanceof Set) return new Set();
   if (value instanceof Date) return new Date(value.getTime());
@@ -26,7 +26,7 @@ function emptyCopy(value) {
   if (value instanceof Error) return Object.create(errorPrototype(value));
   if (value instanceof ArrayBuffer) return value.slice(0);
   if (ArrayBuffer.isView(value)) return copyView(value);
-  if (BOXES.some((Box) => value instanceof Box)) return Object(value.valueOf());
+  if (boxes.some((Box) => value instanceof Box)) return Object(value.valueOf());
   for (const Kind of [Promise, WeakMap, WeakSet, WeakRef]) if (value instanceof Kind) throw notCloneable(Kind.name);
   return {};
 }
@@ -53,8 +53,8 @@ function fill(copy, value, seen) {
   }
 }
 
-const ERRORS = { EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
-const errorPrototype = (error) => (Object.hasOwn(ERRORS, error.name) ? ERRORS[error.name] : Error).prototype;
+const errors = { EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
+const errorPrototype = (error) => (Object.hasOwn(errors, error.name) ? errors[error.name] : Error).prototype;
 
 function copyView(view) {
   const bytes = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);

@@ -1,7 +1,7 @@
 'use strict';
-const MAX_DELAY_MS = 2 ** 31 - 1;
+const maxDelayMs = 2 ** 31 - 1;
 /** Tells the other side: as soon as what is waiting there is done. */
-const IMMEDIATELY = -1;
+const immediately = -1;
 
 /** Timers of one run; the clock is outside the isolate. What a callback throws ends the run, as it ends a process. */
 function createTimers({ schedule, cancel, isOver, fail }) {
@@ -38,7 +38,7 @@ function createTimers({ schedule, cancel, isOver, fail }) {
   const globals = {
     setTimeout: (callback, delayMs, ...args) => add(callback, delay(delayMs), { args, repeat: false }),
     setInterval: (callback, delayMs, ...args) => add(callback, delay(delayMs), { args, repeat: true }),
-    setImmediate: (callback, ...args) => add(callback, IMMEDIATELY, { args, repeat: false }),
+    setImmediate: (callback, ...args) => add(callback, immediately, { args, repeat: false }),
     clearTimeout: remove,
     clearInterval: remove,
     clearImmediate: remove,
@@ -53,7 +53,7 @@ function createTimers({ schedule, cancel, isOver, fail }) {
 /** As Node's: between 1 ms and 24.8 days, anything else counts as 1 ms. */
 function delay(value) {
   const delayMs = Number(value);
-  return delayMs >= 1 && delayMs <= MAX_DELAY_MS ? Math.trunc(delayMs) : 1;
+  return delayMs >= 1 && delayMs <= maxDelayMs ? Math.trunc(delayMs) : 1;
 }
 
 /** Node's methods and the web's number in one: libraries use either. */

@@ -1,0 +1,63 @@
+import { Client } from 'pg';
+
+const patienceMs = 1000;
+const probeMs = 700;
+
+const probe = async (url: string): Promise<boolean> => {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: probeMs, query_timeout: probeMs });
+  const deadline = Promise.withResolvers<false>();
+  const timer = setTimeout(() => deadline.resolve(false), probeMs);
+  // A connection that breaks is an answer of the query below.
+  client.on('error', () => undefined);
+  const answers = client
+    .connect()
+    .then(() => client.query('select 1'))
+    .then(
+      () => true,
+      // Refused because there are too many connections: it is there, and busy.
+      (error: unknown) => Reflect.get(error as object, 'code') === '53300',
+    );
+  try {
+    return await Promise.race([answers, deadline.promise]);
+  } finally {
+    clearTimeout(timer);
+    void client.end().catch(() => undefined);
+  }
+};
+
+/**
+ * Tells a server that is gone without a word (a network that swallows packets, a machine that hangs) from a statement
+ * that takes its time: after a second without an answer one new connection is tried, for all that wait. If that one is
+ * not answered either, they fail, within 2 s of their beginning; otherwise they go on waiting.
+ */
+export const createSilenceWatch = (url: string): (<T>(answer: Promise<T>) => Promise<T>) => {
+  let probing: Promise<boolean> | undefined;
+  const isAlive = (): Promise<boolean> =>
+    (probing ??= probe(url).finally(() => {
+      probing = undefined;
+    }));
+
+  return async (answer) => {
+    const silence = Promise.withResolvers<never>();
+    let timer: NodeJS.Timeout | undefined;
+    let waiting = true;
+    const wait = (): void => {
+      timer = setTimeout(() => void ask(), patienceMs);
+    };
+    const ask = async (): Promise<void> => {
+      const alive = await isAlive();
+      if (!waiting) return;
+      if (alive) wait();
+      else silence.reject(new Error('Connection terminated: the database does not answer'));
+    };
+    wait();
+    try {
+      return await Promise.race([answer, silence.promise]);
+    } finally {
+      waiting = false;
+      clearTimeout(timer);
+      // What still comes of a connection that was given up is not an unhandled rejection.
+      answer.catch(() => undefined);
+    }
+  };
+};

@@ -1,0 +1,222 @@
+import { Socket } from 'node:net';
+import { Client } from 'pg';
+import type { Log } from './log.ts';
+
+export interface TenantLogin {
+  readonly host: string;
+  readonly port: number;
+  readonly database: string;
+  readonly user: string;
+  readonly password: string;
+}
+
+export interface TenantConnection {
+  readonly client: Client;
+}
+
+export interface TenantConnectionsOptions {
+  /** Connections altogether: those that open, idle or close count, too. */
+  readonly budget: number;
+  /** Connections that share one key. */
+  readonly perKey: number;
+  /** How long a caller waits for its turn, and how long connecting may take. */
+  readonly waitMs: number;
+  readonly idleMs: number;
+  /** Asked for each new connection, so that what was changed or taken away counts at once. */
+  readonly login: (key: string) => Promise<TenantLogin>;
+  /** What a caller that waited in vain is told. */
+  readonly refusal: () => Error;
+  readonly log: Pick<Log, 'debug'>;
+}
+
+/** What lies under one key. */
+interface Group {
+  readonly key: string;
+  /** Used last at the end: the warmest is taken first. */
+  readonly idle: Connection[];
+  /** Open, opening and closing. */
+  size: number;
+}
+
+interface Connection extends TenantConnection {
+  readonly group: Group;
+  readonly socket: Socket;
+  /** The socket's own end: from then on the server has one connection less. */
+  readonly closed: Promise<void>;
+  closing: boolean;
+  idleTimer?: NodeJS.Timeout;
+}
+
+interface Waiter {
+  readonly key: string;
+  readonly take: (connection: Promise<Connection>) => void;
+}
+
+const politeCloseMs = 1000;
+
+/**
+ * Connections by key (a project and a role), under one budget. Why not one pg.Pool per key: the budget spans all keys,
+ * an idle connection of another key must make room, and a key that has all that it may have must wait without using up
+ * the budget of the others.
+ */
+export class TenantConnections {
+  readonly #options: TenantConnectionsOptions;
+  readonly #groups = new Map<string, Group>();
+  readonly #waiting = new Set<Waiter>();
+  /** Idle for the longest time first. */
+  readonly #idle = new Set<Connection>();
+  #count = 0;
+  #closing = 0;
+
+  constructor(options: TenantConnectionsOptions) {
+    this.#options = options;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  take(key: string): Promise<TenantConnection> {
+    const { waitMs, refusal } = this.#options;
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiting.delete(waiter);
+        reject(refusal());
+      }, waitMs);
+      const waiter: Waiter = {
+        key,
+        take: (connection) => {
+          clearTimeout(timer);
+          resolve(connection);
+        },
+      };
+      this.#waiting.add(waiter);
+      this.#serve();
+    });
+  }
+
+  /** @param usable false: it is closed; so is one that is still in a transaction */
+  giveBack(lent: TenantConnection, usable: boolean): void {
+    const connection = lent as Connection;
+    const { client, group } = connection;
+    if (connection.closing) return;
+    if (!usable || client.getTransactionStatus() !== 'I' || this.#groups.get(group.key) !== group) {
+      void this.#close(connection);
+      return;
+    }
+    connection.idleTimer = setTimeout(() => void this.#close(connection), this.#options.idleMs).unref();
+    group.idle.push(connection);
+    this.#idle.add(connection);
+    this.#serve();
+  }
+
+  /** Closes what is idle under a key; what is taken is closed when it comes back. */
+  async retire(key: string): Promise<void> {
+    const idle = [...(this.#groups.get(key)?.idle ?? [])];
+    this.#groups.delete(key);
+    await Promise.all(idle.map((connection) => this.#close(connection)));
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#groups.keys()].map((key) => this.retire(key)));
+  }
+
+  #groupOf(key: string): Group {
+    return this.#groups.get(key) ?? { key, idle: [], size: 0 };
+  }
+
+  /** First come, first served, but nobody waits behind a key that has all that it may have. */
+  #serve(): void {
+    let starved = 0;
+    for (const waiter of this.#waiting) {
+      const group = this.#groupOf(waiter.key);
+      const connection = this.#connectionFor(group);
+      if (connection) {
+        this.#waiting.delete(waiter);
+        waiter.take(connection);
+      } else if (group.size < this.#options.perKey) starved += 1;
+    }
+    for (const connection of this.#idle) {
+      if (this.#closing >= starved) break;
+      void this.#close(connection);
+    }
+  }
+
+  #connectionFor(group: Group): Promise<Connection> | null {
+    const warm = group.idle.at(-1);
+    if (warm) {
+      this.#leaveIdle(warm);
+      return Promise.resolve(warm);
+    }
+    if (group.size >= this.#options.perKey || this.#count >= this.#options.budget) return null;
+    return this.#open(group);
+  }
+
+  async #open(group: Group): Promise<Connection> {
+    // Counted before anything is awaited.
+    this.#groups.set(group.key, group);
+    group.size += 1;
+    this.#count += 1;
+    const login = await this.#options.login(group.key).catch((error: unknown) => {
+      this.#uncount(group);
+      throw error;
+    });
+    const connection = this.#create(group, login);
+    try {
+      await connection.client.connect();
+    } catch (error) {
+      connection.socket.destroy();
+      throw error;
+    }
+    return connection;
+  }
+
+  #create(group: Group, login: TenantLogin): Connection {
+    const socket = new Socket();
+    const client = new Client({
+      ...login,
+      stream: () => socket,
+      connectionTimeoutMillis: this.#options.waitMs,
+      keepAlive: true,
+      options: '-c standard_conforming_strings=on',
+    });
+    client.on('error', (error) => this.#options.log.debug({ err: error }, 'a tenant connection broke'));
+    const { promise: closed, resolve } = Promise.withResolvers<void>();
+    const connection = { client, group, socket, closed, closing: false };
+    socket.once('close', () => {
+      this.#leaveIdle(connection);
+      if (connection.closing) this.#closing -= 1;
+      connection.closing = true;
+      this.#uncount(group);
+      resolve();
+    });
+    return connection;
+  }
+
+  #uncount(group: Group): void {
+    group.size -= 1;
+    this.#count -= 1;
+    if (group.size === 0 && this.#groups.get(group.key) === group) this.#groups.delete(group.key);
+    this.#serve();
+  }
+
+  #leaveIdle(connection: Connection): void {
+    clearTimeout(connection.idleTimer);
+    if (!this.#idle.delete(connection)) return;
+    const { idle } = connection.group;
+    idle.splice(idle.indexOf(connection), 1);
+  }
+
+  #close(connection: Connection): Promise<void> {
+    this.#leaveIdle(connection);
+    if (connection.closing) return connection.closed;
+    connection.closing = true;
+    this.#closing += 1;
+    const overdue = setTimeout(() => connection.socket.destroy(), politeCloseMs);
+    void connection.closed.then(() => clearTimeout(overdue));
+    connection.client
+      .end()
+      .catch((error: unknown) => this.#options.log.debug({ err: error }, 'a tenant connection did not close'));
+    return connection.closed;
+  }
+}

@@ -1,0 +1,82 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { memory, projectRead } from './api.ts';
+import { functionInvoke } from './functions.ts';
+import type { Bench, Benchmark, Row } from './harness.ts';
+import { describeMachine } from './machine.ts';
+import { projectCreate, projectCreateAtOnce } from './projects.ts';
+import { createServers } from './servers.ts';
+import { start } from './start.ts';
+import { tableOf } from './table.ts';
+
+/** In the order in which they run. A new area adds its file here. */
+const benchmarks: readonly Benchmark[] = [
+  start,
+  memory,
+  projectRead,
+  projectCreate,
+  projectCreateAtOnce,
+  functionInvoke,
+];
+
+const chosenBy = (words: readonly string[]): readonly Benchmark[] =>
+  words.length === 0 ? benchmarks : benchmarks.filter(({ name }) => words.some((word) => name.includes(word)));
+
+interface Outcome {
+  readonly rows: readonly Row[];
+  readonly failures: readonly string[];
+}
+
+const runAll = async (chosen: readonly Benchmark[], bench: Bench): Promise<Outcome> => {
+  const rows: Row[] = [];
+  const failures: string[] = [];
+  for (const { name, run } of chosen) {
+    if (bench.signal.aborted) break;
+    bench.say(`${name} …`);
+    try {
+      rows.push(...(await run(bench)));
+    } catch (error) {
+      failures.push(`${name} could not be measured: ${error instanceof Error ? error.message : String(error)}`);
+    } finally {
+      await bench.servers.stopAll();
+    }
+  }
+  return { rows, failures };
+};
+
+const interruption = (stop: () => Promise<void>): AbortSignal => {
+  const controller = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      controller.abort();
+      void stop();
+    });
+  }
+  return controller.signal;
+};
+
+const main = async (words: readonly string[]): Promise<number> => {
+  const chosen = chosenBy(words);
+  if (chosen.length === 0) {
+    console.error(`There is no benchmark of that name. There are: ${benchmarks.map(({ name }) => name).join(', ')}`);
+    return 2;
+  }
+  const root = path.resolve(import.meta.dirname, '../..');
+  const folder = await mkdtemp(path.join(tmpdir(), 'plinth-bench-'));
+  const profileFolder = process.env['BENCH_PROFILE'];
+  const servers = createServers({ root, env: process.env, folder, profileFolder });
+  const signal = interruption(servers.stopAll);
+  try {
+    const machine = await describeMachine(process.env);
+    const bench = { root, env: process.env, folder, servers, signal, say: (line: string) => console.error(line) };
+    const { rows, failures } = await runAll(chosen, bench);
+    console.log(['', ...machine, '', tableOf(rows), '', ...failures].join('\n'));
+    return failures.length > 0 || signal.aborted ? 1 : 0;
+  } finally {
+    await servers.stopAll();
+    await rm(folder, { recursive: true, force: true });
+  }
+};
+
+process.exitCode = await main(process.argv.slice(2));

@@ -1,0 +1,238 @@
+import test from 'ava';
+import type { Endpoint } from '#api/endpoint.ts';
+import { endpoints } from '#api/endpoints.ts';
+import { type Role, atLeast } from '#domain/teams/roles.ts';
+import { type Answer, type TestProject, type TestUser, uniqueName } from '#test/support/client.ts';
+import { opsToken, usePlatform } from '#test/support/platform.ts';
+
+const platform = usePlatform(test);
+
+const roles = ['viewer', 'developer', 'admin', 'owner'] as const satisfies readonly Role[];
+const callers = [
+  'nobody',
+  'garbage',
+  'a refresh token',
+  ...roles,
+  'non-member',
+  'a foreign secret key',
+  'a foreign publishable key',
+  'the publishable key',
+  'the secret key',
+  'the ops token',
+] as const;
+type CallerName = (typeof callers)[number];
+
+interface Scene {
+  readonly orgId: string;
+  readonly project: TestProject;
+  readonly foreignProject: TestProject;
+  readonly users: Readonly<Record<Role | 'non-member', TestUser>>;
+}
+
+let scene: Scene;
+
+const mustBe = (status: number, answer: Answer): Answer => {
+  if (answer.status !== status) throw new Error(`answered ${answer.status}: ${answer.text}`);
+  return answer;
+};
+
+const inviteAs = async (owner: TestUser, orgId: string, user: TestUser, role: Role): Promise<void> => {
+  const { call } = platform().client;
+  const headers = { 'x-org-id': orgId };
+  const invite = await call('POST', '/team/invite', { token: owner.token, headers, body: { email: user.email, role } });
+  const link = String(mustBe(201, invite).body.invite_link);
+  const token = /plinth_invite_[\w-]+/.exec(link)?.[0];
+  mustBe(200, await call('POST', `/team/invite/${token}/accept`, { token: user.token }));
+};
+
+test.before('an organization has a project and one member of each role', async () => {
+  const { client } = platform();
+  const [owner, admin, developer, viewer, stranger] = await Promise.all(
+    Array.from({ length: 5 }, () => client.signUp()),
+  );
+  if (!owner || !admin || !developer || !viewer || !stranger) throw new Error('five users were asked for');
+  const [project, foreignProject] = await Promise.all([client.createProject(owner), client.createProject(stranger)]);
+  for (const [role, user] of Object.entries({ admin, developer, viewer })) {
+    await inviteAs(owner, project.orgId, user, role as Role);
+  }
+  const users = { owner, admin, developer, viewer, 'non-member': stranger };
+  scene = { orgId: project.orgId, project, foreignProject, users };
+});
+
+/** A sign-in of its own, for what ends it. */
+const freshTokenOf = async (user: TestUser): Promise<string> => {
+  const { email, password } = user;
+  const login = await platform().client.call('POST', '/auth/login', { body: { email, password } });
+  return String(mustBe(200, login).body.access_token);
+};
+
+/** What each caller who is no user presents. */
+const credentials = {
+  nobody: () => undefined,
+  garbage: () => `plinth_at_${'x'.repeat(43)}`,
+  'a refresh token': () => scene.users.owner.refreshToken,
+  'a foreign secret key': () => scene.foreignProject.key,
+  'a foreign publishable key': () => scene.foreignProject.publishableKey,
+  'the publishable key': () => scene.project.publishableKey,
+  'the secret key': () => scene.project.key,
+  'the ops token': () => opsToken,
+} as const satisfies Partial<Record<CallerName, () => string | undefined>>;
+
+const isStranger = (caller: CallerName): caller is keyof typeof credentials => Object.hasOwn(credentials, caller);
+
+const credentialOf = (caller: CallerName, path: string): Promise<string> | string | undefined => {
+  if (isStranger(caller)) return credentials[caller]();
+  const user = scene.users[caller];
+  return path === '/auth/logout' ? freshTokenOf(user) : user.token;
+};
+
+const asOwner = (method: string, path: string, body?: unknown): Promise<Answer> =>
+  platform().client.call(method, path, {
+    token: scene.users.owner.token,
+    headers: { 'x-org-id': scene.orgId },
+    ...(body !== undefined && { body }),
+  });
+
+/** A project that may be lost: only the owner's deletion needs one of its own. */
+const projectFor = async ({ method, path }: Endpoint): Promise<string> => {
+  if (method !== 'delete' || path !== '/projects/{project_id}') return scene.project.id;
+  return (await platform().client.createProject(scene.users.owner)).id;
+};
+
+const functionFor = async (field: 'id' | 'slug'): Promise<string> => {
+  const fn = await platform().client.deploy(scene.users.owner, scene.project, 'export const handler = () => 1;');
+  return fn[field];
+};
+
+const keyFor = async (): Promise<string> => {
+  const made = await asOwner('POST', `/projects/${scene.project.id}/api-keys`, { name: 'to lose', kind: 'secret' });
+  return String(mustBe(201, made).body.id);
+};
+
+const memberFor = async (): Promise<string> => {
+  const body = { email: `${uniqueName('guest')}@example.com`, role: 'viewer' };
+  return String(mustBe(201, await asOwner('POST', '/team/invite', body)).body.id);
+};
+
+const jobFor = async (): Promise<string> => {
+  const path = `/projects/${scene.project.id}/functions/${await functionFor('id')}/invoke`;
+  const options = { token: scene.users.owner.token, body: { payload: 1 }, headers: { prefer: 'respond-async' } };
+  return String(mustBe(202, await platform().client.call('POST', path, options)).body.job_id);
+};
+
+/** Something real for each parameter of a path; a new parameter needs a line here. */
+const valueOf = (endpoint: Endpoint, parameter: string): Promise<string> | string => {
+  if (parameter === 'project_id') return projectFor(endpoint);
+  if (parameter === 'job_id') return jobFor();
+  if (parameter === 'key_id') return keyFor();
+  if (parameter === 'token') return 'plinth_invite_of_nobody';
+  if (parameter === 'slug' && endpoint.area === 'functions') return functionFor('slug');
+  if (parameter === 'function_id' || endpoint.area === 'functions') return functionFor('id');
+  if (parameter === 'id' && endpoint.area === 'teams') return memberFor();
+  throw new Error(`what is {${parameter}} of ${endpoint.path}?`);
+};
+
+const pathOf = async (endpoint: Endpoint): Promise<string> => {
+  let path = endpoint.path;
+  for (const [placeholder, parameter = ''] of endpoint.path.matchAll(/\{(\w+)\}/g)) {
+    path = path.replace(placeholder, await valueOf(endpoint, parameter));
+  }
+  return path;
+};
+
+const isRole = (caller: CallerName): caller is Role => (roles as readonly string[]).includes(caller);
+const isUser = (caller: CallerName): boolean => isRole(caller) || caller === 'non-member';
+
+/** Rules that are finer than the declared role, because they look at what is asked. */
+const finer: Readonly<Record<string, readonly CallerName[]>> = {
+  // Anyone may leave; taking back somebody else's invite needs admin.
+  'DELETE /team/members/{id}': ['viewer', 'developer'],
+};
+
+const expectedOfMember = (caller: CallerName, least: Role): number | 'served' => {
+  if (caller === 'non-member') return 404;
+  if (!isRole(caller)) return 401;
+  return atLeast(caller, least) ? 'served' : 403;
+};
+
+const expectedOfKey = (caller: CallerName, path: string, kinds: readonly string[]): number | 'served' => {
+  if (!caller.endsWith(' key')) return 401;
+  if (!kinds.some((kind) => caller.includes(kind))) return 403;
+  // A key names its project: what another project has is not there.
+  return caller.startsWith('a foreign') && path.includes('{') ? 404 : 'served';
+};
+
+const expected = ({ method, path, access }: Endpoint, caller: CallerName): number | 'served' => {
+  if (finer[`${method.toUpperCase()} ${path}`]?.includes(caller)) return 403;
+  switch (access.kind) {
+    case 'everyone':
+      return 'served';
+    case 'signed-in':
+      return isUser(caller) ? 'served' : 401;
+    case 'project':
+    case 'organization':
+      return expectedOfMember(caller, access.role);
+    case 'key':
+      return expectedOfKey(caller, path, access.keys);
+    case 'operator':
+      return caller === 'the ops token' ? 'served' : 401;
+  }
+};
+
+// What a caller gets who is let in but asks for nothing sensible.
+const refusals = new Set([401, 403, 404]);
+
+for (const endpoint of endpoints) {
+  const { path, access } = endpoint;
+  const method = endpoint.method.toUpperCase();
+  for (const caller of callers) {
+    const outcome = expected(endpoint, caller);
+    // One after the other: some 400 at once would be a load test.
+    test.serial(`${method} ${path} by ${caller}: ${outcome}`, async (t) => {
+      const url = await pathOf(endpoint);
+      const token = await credentialOf(caller, path);
+      const answer = await platform().client.call(method, url, {
+        token,
+        headers: access.kind === 'organization' ? { 'x-org-id': scene.orgId } : {},
+        ...(method !== 'GET' && { body: path.endsWith('/invoke') ? { payload: 1 } : {} }),
+      });
+      t.true(answer.status < 500, answer.text);
+      if (outcome !== 'served') t.is(answer.status, outcome, answer.text);
+      else if (path !== '/team/invite/{token}/accept') t.false(refusals.has(answer.status), answer.text);
+      if (answer.status === 401) t.truthy(answer.headers.get('www-authenticate'));
+    });
+  }
+}
+
+for (const header of ['apikey', 'x-api-key']) {
+  test(`a key in ${header} opens nothing that needs a sign-in`, async (t) => {
+    for (const { method, path, access } of endpoints) {
+      if (!['project', 'organization', 'signed-in', 'operator'].includes(access.kind)) continue;
+      const url = path.replaceAll('{project_id}', scene.project.id).replaceAll(/\{\w+\}/g, crypto.randomUUID());
+      const options = { headers: { [header]: scene.project.key } };
+      const answer = await platform().client.call(method.toUpperCase(), url, options);
+      t.is(answer.status, 401, `${method} ${path}`);
+    }
+  });
+}
+
+test('a project that does not exist and one of somebody else look alike', async (t) => {
+  const { call } = platform().client;
+  const { token } = scene.users['non-member'];
+  const [foreign, nowhere, nonsense] = await Promise.all(
+    [scene.project.id, crypto.randomUUID(), 'nonsense'].map((id) => call('GET', `/projects/${id}`, { token })),
+  );
+  for (const answer of [nowhere, nonsense]) {
+    t.is(answer?.status, foreign?.status);
+    t.deepEqual({ ...answer?.body, request_id: '' }, { ...foreign?.body, request_id: '' });
+  }
+});
+
+test('an organization that does not exist and one of somebody else look alike', async (t) => {
+  const { call } = platform().client;
+  const { token } = scene.users['non-member'];
+  const ask = (orgId: string) => call('GET', '/team/members', { token, headers: { 'x-org-id': orgId } });
+  const [foreign, nowhere] = await Promise.all([ask(scene.orgId), ask('abcdefghij012345')]);
+  t.is(foreign.status, 404);
+  t.deepEqual({ ...nowhere.body, request_id: '' }, { ...foreign.body, request_id: '' });
+});

@@ -1,0 +1,133 @@
+import { existsSync } from 'node:fs';
+import test, { type ExecutionContext } from 'ava';
+import { type Browser, type Page, chromium } from 'playwright-core';
+import { endpoints } from '#api/endpoints.ts';
+import { openapiOf } from '#api/openapi.ts';
+import { optionalTestEnv } from '#test/support/env.ts';
+import { usePlatform } from '#test/support/platform.ts';
+
+const platform = usePlatform(test, { worker: false });
+
+const candidates = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const program = [optionalTestEnv('PLINTH_TEST_CHROMIUM') ?? '', ...candidates].find(
+  (path) => path !== '' && existsSync(path),
+);
+
+let browser: Browser | undefined;
+
+test.before(async () => {
+  // A sandbox of its own needs a user that is not root.
+  if (program) browser = await chromium.launch({ executablePath: program, args: ['--no-sandbox'] });
+});
+test.after.always(() => browser?.close());
+
+const inBrowser = (title: string, work: (t: ExecutionContext) => Promise<void>): void => {
+  if (program) test(title, work);
+  else test.skip(`${title} (no Chromium on this machine)`, work);
+};
+
+interface Visit {
+  readonly page: Page;
+  /** Hosts that were asked for anything. */
+  readonly hosts: Set<string>;
+  /** What the console and the page complained about. */
+  readonly complaints: string[];
+}
+
+const visit = async (width: number, height: number): Promise<Visit> => {
+  if (browser === undefined) throw new Error('the browser has not started');
+  const page = await browser.newPage({ viewport: { width, height } });
+  const [hosts, complaints]: [Set<string>, string[]] = [new Set(), []];
+  page.on('request', (request) => request.url().startsWith('data:') || hosts.add(new URL(request.url()).host));
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && complaints.push(message.text()));
+  page.on('pageerror', (error) => complaints.push(error.message));
+  await page.goto(`${platform().base}/docs`);
+  await page.locator('.opblock').first().waitFor();
+  return { page, hosts, complaints };
+};
+
+/** Pictures for a person to look at, when a folder for them is named. */
+const picture = async (page: Page, name: string): Promise<void> => {
+  const folder = optionalTestEnv('PLINTH_TEST_PICTURES');
+  if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}.png` });
+};
+
+const fits = (page: Page): Promise<boolean> =>
+  page.evaluate<boolean>('document.documentElement.scrollWidth <= document.documentElement.clientWidth');
+
+test('/openapi.json is the document of the code', async (t) => {
+  const answer = await platform().client.call('GET', '/openapi.json');
+  t.is(answer.status, 200);
+  t.is(answer.headers.get('content-type'), 'application/json; charset=utf-8');
+  t.deepEqual(answer.body, JSON.parse(JSON.stringify(openapiOf(endpoints))));
+});
+
+test('the page asks browsers to load nothing from elsewhere', async (t) => {
+  for (const path of ['/docs', '/docs/']) {
+    const { status, headers } = await platform().client.call('GET', path);
+    t.is(status, 200);
+    t.is(headers.get('content-type'), 'text/html; charset=utf-8');
+    t.regex(headers.get('content-security-policy') ?? '', /default-src 'none'.*frame-ancestors 'none'/);
+  }
+});
+
+for (const [name, width, height] of [
+  ['wide', 1440, 900],
+  ['narrow', 360, 740],
+] as const) {
+  inBrowser(`the ${name} page shows every operation, asks nobody else and complains of nothing`, async (t) => {
+    const { page, hosts, complaints } = await visit(width, height);
+    t.is(await page.locator('.opblock').count(), endpoints.length);
+    t.deepEqual([...hosts], [new URL(platform().base).host]);
+    t.deepEqual(complaints, []);
+    t.true(await fits(page), 'nothing sticks out at the side');
+    await picture(page, `docs-${name}`);
+    await page.close();
+  });
+
+  inBrowser(`the ${name} page opens an operation and shows what it takes and answers`, async (t) => {
+    const { page, complaints } = await visit(width, height);
+    const operation = page.locator('#operations-projects-post_projects');
+    await operation.locator('.opblock-summary-control').click();
+    await operation.locator('.responses-table').first().waitFor();
+    t.regex(await operation.innerText(), /Idempotency-Key[\s\S]*publishable_key|publishable_key[\s\S]*Idempotency-Key/);
+    await operation.scrollIntoViewIfNeeded();
+    await picture(page, `docs-${name}-operation`);
+    t.true(await fits(page), 'nothing sticks out at the side');
+    t.deepEqual(complaints, []);
+    await page.close();
+  });
+}
+
+inBrowser('a call can be tried out from the page', async (t) => {
+  const { page, complaints } = await visit(1440, 900);
+  const operation = page.locator('#operations-system-get_healthz');
+  await operation.locator('.opblock-summary-control').click();
+  await operation.getByRole('button', { name: 'Try it out' }).click();
+  await operation.getByRole('button', { name: 'Execute' }).click();
+  await operation.locator('.live-responses-table .response-col_status').getByText('200').waitFor();
+  t.regex(await operation.locator('.live-responses-table').innerText(), /"status": "ok"/);
+  t.deepEqual(complaints, []);
+  await page.close();
+});
+
+inBrowser('an access token can be entered and is sent along', async (t) => {
+  const { page } = await visit(1440, 900);
+  const { token, email } = await platform().client.signUp();
+  await page.locator('.auth-wrapper .authorize').first().click();
+  await picture(page, 'docs-authorize');
+  const dialog = page.locator('.dialog-ux');
+  await dialog.locator('.auth-container', { hasText: 'accessToken' }).locator('input').fill(token);
+  await dialog
+    .locator('.auth-container', { hasText: 'accessToken' })
+    .getByRole('button', { name: 'Apply credentials' })
+    .click();
+  await dialog.locator('.btn-done').first().click();
+  const operation = page.locator('#operations-accounts-get_auth_me');
+  await operation.locator('.opblock-summary-control').click();
+  await operation.getByRole('button', { name: 'Try it out' }).click();
+  await operation.getByRole('button', { name: 'Execute' }).click();
+  await operation.locator('.live-responses-table').getByText(email).first().waitFor();
+  t.pass();
+  await page.close();
+});

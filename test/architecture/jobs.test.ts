@@ -1,0 +1,43 @@
+import path from 'node:path';
+import test from 'ava';
+import { queueNames } from '#queues/define.ts';
+import { jobs } from '#queues/registry.ts';
+import { checkProcessors } from '#workers/worker.ts';
+import { filesOf, root } from './source.ts';
+
+const fileOf = (type: string): string => type.replaceAll(/[._]/g, '-');
+
+const isJob = (value: unknown): value is { type: string } =>
+  typeof value === 'object' && value !== null && 'type' in value && 'queue' in value && 'maxAttempts' in value;
+
+test('every job that a queue file defines is registered, once, under its own name', async (t) => {
+  const defined: { type: string }[] = [];
+  for (const { name } of filesOf(['queues'])) {
+    defined.push(...Object.values((await import(path.join(root, name))) as Record<string, unknown>).filter(isJob));
+  }
+  t.deepEqual(defined.map((job) => job.type).toSorted(), jobs.map((job) => job.type).toSorted());
+  t.is(new Set(jobs.map((job) => job.type)).size, jobs.length);
+});
+
+test('every job goes to a queue that exists', (t) => {
+  for (const job of jobs) t.true((queueNames as readonly string[]).includes(job.queue), job.type);
+});
+
+test('every job has a file of its name in queues/ and a processor of its name in workers/processors/', (t) => {
+  const names = new Set(filesOf(['queues', 'workers/processors']).map((file) => file.name));
+  for (const { type } of jobs) {
+    t.true(names.has(`queues/${fileOf(type)}.ts`), type);
+    t.true(names.has(`workers/processors/${fileOf(type)}.ts`), type);
+  }
+});
+
+test('the worker is given a processor for every job', (t) => {
+  const worker = filesOf(['workers']).find((file) => file.name === 'workers/worker.ts');
+  for (const { type } of jobs) t.true(worker?.text.includes(`'${type}':`), type);
+});
+
+test('a worker refuses to start without a processor for a job of its queues', (t) => {
+  const [job] = jobs;
+  t.throws(() => checkProcessors([job.queue], {}), { message: /no processor for/ });
+  t.notThrows(() => checkProcessors([], {}));
+});

@@ -1,0 +1,101 @@
+import test from 'ava';
+import { createBatcher } from '#lib/batch.ts';
+
+/** A bulk call that notes what it was given and ends when it is told to. */
+const gated = () => {
+  const batches: number[][] = [];
+  const gates: PromiseWithResolvers<void>[] = [];
+  const flush = async (items: readonly number[]): Promise<number[]> => {
+    batches.push([...items]);
+    const gate = Promise.withResolvers<void>();
+    gates.push(gate);
+    await gate.promise;
+    return items.map((item) => item * 10);
+  };
+  const begun = async (count: number): Promise<void> => {
+    while (gates.length < count) await new Promise(setImmediate);
+  };
+  return { batches, gates, flush, begun };
+};
+
+test('each item gets its own result, and calls of one turn go out together', async (t) => {
+  const batches: (readonly number[])[] = [];
+  const batcher = createBatcher(async (items: readonly number[]) => {
+    batches.push(items);
+    return items.map((item) => `result ${item}`);
+  });
+  const results = await Promise.all([3, 1, 2].map((item) => batcher.add(item)));
+  t.deepEqual(results, ['result 3', 'result 1', 'result 2']);
+  t.deepEqual(batches, [[3, 1, 2]]);
+});
+
+test('what arrives while a bulk call runs goes out in the next, in order, never beside it', async (t) => {
+  const { batches, gates, flush, begun } = gated();
+  const batcher = createBatcher(flush);
+  const first = batcher.add(1);
+  await begun(1);
+  const later = [2, 3, 4].map((item) => batcher.add(item));
+  await new Promise(setImmediate);
+  t.deepEqual(batches, [[1]]);
+  gates[0]?.resolve();
+  t.is(await first, 10);
+  await begun(2);
+  gates[1]?.resolve();
+  t.deepEqual(await Promise.all(later), [20, 30, 40]);
+  t.deepEqual(batches, [[1], [2, 3, 4]]);
+});
+
+test('no bulk call holds more than its bound', async (t) => {
+  const sizes: number[] = [];
+  const batcher = createBatcher(async (items: readonly number[]) => {
+    sizes.push(items.length);
+    return [...items];
+  }, 10);
+  const items = Array.from({ length: 35 }, (_, i) => i);
+  t.deepEqual(await Promise.all(items.map((item) => batcher.add(item))), items);
+  t.deepEqual(sizes, [10, 10, 10, 5]);
+});
+
+test('a bulk call that fails fails its own items only', async (t) => {
+  let calls = 0;
+  const batcher = createBatcher(async (items: readonly number[]) => {
+    calls += 1;
+    if (calls === 2) throw new Error('the second one fails');
+    return [...items];
+  }, 2);
+  const settled = await Promise.allSettled([1, 2, 3, 4, 5].map((item) => batcher.add(item)));
+  t.deepEqual(
+    settled.map(({ status }) => status),
+    ['fulfilled', 'fulfilled', 'rejected', 'rejected', 'fulfilled'],
+  );
+  t.is(await batcher.add(6), 6);
+});
+
+test('a bulk call that throws at once is a failure like any other', async (t) => {
+  const batcher = createBatcher<number, number>(() => {
+    throw new Error('at once');
+  });
+  await t.throwsAsync(batcher.add(1), { message: 'at once' });
+  await t.throwsAsync(batcher.add(2), { message: 'at once' });
+});
+
+test('idle waits for all that is waiting or under way, also for what came meanwhile', async (t) => {
+  const { batches, gates, flush, begun } = gated();
+  const batcher = createBatcher(flush);
+  await batcher.idle();
+  const added = [batcher.add(1)];
+  await begun(1);
+  let idle = false;
+  const waiting = (async () => {
+    await batcher.idle();
+    idle = true;
+  })();
+  // Comes when the first bulk call has just ended and the batcher may believe that nothing is left.
+  added.push(Promise.resolve(added[0]).then(() => batcher.add(2)));
+  gates[0]?.resolve();
+  await begun(2);
+  t.false(idle);
+  gates[1]?.resolve();
+  await Promise.all([...added, waiting]);
+  t.deepEqual(batches, [[1], [2]]);
+});

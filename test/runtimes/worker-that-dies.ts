@@ -1,0 +1,26 @@
+/** A process with two busy guests and, in a strict sandbox, one that heeds nobody; the test that starts it kills it. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { processTree } from '#workers/runtimes/processes.ts';
+import { guests, openRuntime, request, sandbox } from './harness.ts';
+
+/** What someone runs who has left the engine: deaf to signals and to the end of every connection. */
+async function startDeaf(): Promise<number[]> {
+  const shell = { source: '/bin/sh', target: '/bin/sh' };
+  const script = 'trap "" HUP TERM INT; echo here; sleep 300; sleep 300';
+  const command = sandbox.command({ program: shell, args: ['-c', script], files: [], env: {}, dataMib: 256 }, 9);
+  const deaf = spawn(command.file, command.args, { env: { ...command.env }, stdio: ['ignore', 'pipe', 'ignore'] });
+  await once(deaf.stdout, 'data');
+  return processTree(deaf.pid ?? 0);
+}
+
+const runtime = await openRuntime();
+const deaf = sandbox.level === 'strict' ? await startDeaf() : [];
+let busy = 0;
+const onLog = (): void => {
+  busy += 1;
+  if (busy === 2) process.send?.([...guests(), ...deaf]);
+};
+for (const projectId of ['a', 'b']) {
+  void runtime.run(request('exports.handler = () => { console.log("here"); for (;;); }', { projectId }), { onLog });
+}
