@@ -110,6 +110,7 @@ create table projects (
   retired_at timestamptz
 );
 create unique index projects_org_slug_key on projects (org_id, slug) where deleted_at is null;
+create index projects_org on projects (org_id);
 create index projects_server on projects (server_id);
 create index projects_created_by on projects (created_by);
 create index projects_deleted on projects (deleted_at) where deleted_at is not null;

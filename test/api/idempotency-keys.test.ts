@@ -1,4 +1,6 @@
 import test from 'ava';
+import { Redis } from 'ioredis';
+import { queuePrefix } from '#queues/producer.ts';
 import { uniqueName } from '#test/support/client.ts';
 import { isReplay, newKey, useRequests } from './idempotency-scene.ts';
 
@@ -96,10 +98,33 @@ test('a fault within the transaction leaves the key free and nothing done', asyn
   await db.query(
     `create trigger refuse_${name} before insert on organizations for each row execute function refuse_${name}()`,
   );
-  t.is((await makeOrg(key, name)).status, 500);
+  const failed = await makeOrg(key, name);
+  t.is(failed.status, 500);
+  t.is(failed.body.code, 'internal');
+  t.notRegex(failed.text, /broken|refuse_|organizations|PL\/pgSQL/i, 'nothing of ours shows');
   t.is(await countRows('idempotency_keys where key = $1', [key]), 0);
   await db.query(`drop trigger refuse_${name} on organizations`);
   const again = await makeOrg(key, name);
+  t.is(again.status, 201);
+  t.false(isReplay(again));
+});
+
+// Alone: the queue is broken for everybody meanwhile.
+test.serial('a job that does not reach its queue leaves the key free and nothing done', async (t) => {
+  const key = newKey();
+  const body = { name: 'Unlucky', slug: uniqueName('p') };
+  const { config } = platform();
+  const redis = new Redis(config.REDIS_URL);
+  // BullMQ counts jobs here, and cannot add one to text.
+  const counter = `${queuePrefix(config.PLINTH_REDIS_PREFIX, 'system')}:system:id`;
+  const kept = await redis.getset(counter, 'no number');
+  const failed = await post('/projects', key, { body });
+  await (kept === null ? redis.del(counter) : redis.set(counter, kept));
+  redis.disconnect();
+  t.true(failed.status >= 500, failed.text);
+  t.is(await countRows('projects where slug = $1', [body.slug]), 0);
+  t.is(await countRows('idempotency_keys where key = $1', [key]), 0);
+  const again = await post('/projects', key, { body });
   t.is(again.status, 201);
   t.false(isReplay(again));
 });

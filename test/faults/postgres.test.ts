@@ -84,9 +84,12 @@ test.serial('an end that Postgres cannot take at once is recorded later, and its
   // The worker keeps the code from its first run.
   await client.invoke(user, project, slow, null);
   const answer = client.invoke(user, project, slow, null);
-  await until(async () => (await platform().db.query(`select from jobs where status = 'running'`)).length > 0);
+  const jobs = () =>
+    platform().db.query<{ status: string }>('select status from jobs where project_id = $1 order by id', [project.id]);
+  // The creation, the first run, and this one.
+  await until(async () => (await jobs())[2]?.status === 'running');
   await platform().postgres.refuse();
-  t.like((await answer).body, { status: 'success', result: 'done' }, (await answer).text);
+  t.like((await answer).body, { status: 'success', result: 'done' });
   await until(() => platform().logged().includes('recording the ends of jobs failed'));
   await platform().postgres.restore();
   const { invocation_id: id } = (await answer).body;
@@ -94,4 +97,6 @@ test.serial('an end that Postgres cannot take at once is recorded later, and its
     const [row] = await platform().db.query<{ status: string }>('select status from jobs where id = $1', [id]);
     return row?.status === 'succeeded';
   });
+  await until(async () => (await jobs()).every(({ status }) => status === 'succeeded'));
+  t.is((await jobs()).length, 3);
 });

@@ -15,3 +15,10 @@ export const addMember = async ({ client, db }: TestPlatform, orgId: string, rol
   }, systemActor);
   return user;
 };
+
+/** The id of the organization that the user began with. */
+export const ownOrganization = async ({ db }: TestPlatform, user: TestUser): Promise<string> => {
+  const [row] = await db.query<{ id: string }>('select id from organizations where own_of = $1', [user.id]);
+  if (row === undefined) throw new Error('the user has no organization');
+  return row.id;
+};
