@@ -7,6 +7,12 @@ import type { Context } from 'koa';
  */
 export const addressOf = (ctx: Context): string => (isIP(ctx.ip) === 0 ? (ctx.socket.remoteAddress ?? '') : ctx.ip);
 
+const loopback = /^(::1|127\.|::ffff:127\.)/;
+
+/** Whether a program on this very machine asks, not a proxy here that passes on what comes from elsewhere. */
+export const isLocalCaller = (ctx: Context): boolean =>
+  loopback.test(ctx.socket.remoteAddress ?? '') && ctx.get('x-forwarded-for') === '' && ctx.get('forwarded') === '';
+
 const groupsOf = (part: string): string[] => (part === '' ? [] : part.split(':'));
 
 const firstGroups = (address: string): string => {

@@ -15,6 +15,8 @@ export interface BaseCall {
   readonly db: Queryable;
   readonly requestId: string;
   readonly ip: string;
+  /** Asked from this very machine, not through a proxy. */
+  readonly isLocal: boolean;
   readonly userAgent: string | undefined;
   /** The text after `Authorization: Bearer`, unchecked. */
   readonly bearer: string | undefined;

@@ -2,7 +2,7 @@ import type { Context } from 'koa';
 import type { Config } from '#lib/config.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Actor } from '#domain/audit/actor.ts';
-import { addressOf, networkOf } from './address.ts';
+import { addressOf, isLocalCaller, networkOf } from './address.ts';
 import { type AnyCaller, authenticate } from './auth/authenticate.ts';
 import { bearerOf } from './auth/credentials.ts';
 import { type BodyRules, type JsonBody, readJsonBody } from './body.ts';
@@ -51,6 +51,7 @@ const callOf = (ctx: Context, deps: Deps, caller: AnyCaller, hooks: Hooks): Base
   ip: addressOf(ctx),
   userAgent: ctx.get('user-agent').slice(0, 300) || undefined,
   bearer: bearerOf(ctx),
+  isLocal: isLocalCaller(ctx),
   baseUrl: baseUrlOf(ctx, deps.config),
   actor: actorOf(caller, ctx),
   setHeader: (name, value) => ctx.set(name, value),

@@ -96,7 +96,10 @@ export const settings = z.object({
     z.enum(['anyone', 'operator']).default('anyone'),
     'Who may choose a plan other than free: project owners, or operators only.',
   ),
-  PLINTH_TRUST_PROXY: note(onOff('off'), 'Whether X-Forwarded-For and -Proto are believed.'),
+  PLINTH_TRUST_PROXY: note(
+    onOff('off'),
+    'Whether the last address of X-Forwarded-For, and X-Forwarded-Proto, are believed: on behind one proxy.',
+  ),
   PLINTH_RATE_LIMITS: note(onOff('on'), 'Turns all rate limits off (tests, benchmarks).'),
   PLINTH_RATE_LIMIT_DASHBOARD: note(integer(300, 1, 1_000_000), 'Management requests per user.', 'per minute'),
   PLINTH_RATE_LIMIT_SIGN_IN: note(integer(30, 1, 1_000_000), 'Sign-ups and logins per IP address.', 'per 5 minutes'),

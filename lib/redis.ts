@@ -35,15 +35,3 @@ export const openRequestRedis = (url: string, log: Log): Redis =>
  */
 export const openWorkerRedis = (url: string, log: Log): Redis =>
   noteErrors(new Redis(url, { maxRetriesPerRequest: null, retryStrategy: reconnectDelay, connectTimeout: 5000 }), log);
-
-/** Resolves once the connection can be used; rejects after `timeoutMs`. */
-export const whenReady = (redis: Redis, timeoutMs: number): Promise<void> => {
-  if (redis.status === 'ready') return Promise.resolve();
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`Redis was not ready within ${timeoutMs} ms`)), timeoutMs);
-    redis.once('ready', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
-};

@@ -50,9 +50,10 @@ export const openReplies = (redis: Redis, prefix: string): Replies => {
   let open = true;
   let last = '0-0';
 
+  /** What cannot be read (of another version of ours) must not keep the other replies from their callers. */
   const settle = (text: string): void => {
-    const { id, outcome } = replySchema.parse(JSON.parse(text));
-    waiting.get(id)?.(outcome);
+    const reply = replySchema.safeParse(JSON.parse(text));
+    if (reply.success) waiting.get(reply.data.id)?.(reply.data.outcome);
   };
 
   const readOnce = async (): Promise<void> => {

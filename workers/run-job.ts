@@ -77,43 +77,49 @@ const giveUp = async (work: Work, error: JobError, attempt: number): Promise<Ran
 };
 
 /** Tries until it works, trying again cannot help, or the attempts are used up. */
-const tryOften = async (work: Work, text: string, first: number): Promise<Ran> => {
+const tryOften = async (work: Work, data: unknown, first: number): Promise<Ran> => {
   const { deps, job, processor } = work;
   for (let attempt = first; ; attempt += 1) {
     try {
-      const data = job.data.parse(JSON.parse(text));
       return { outcome: await processor.run(data, contextOf(work, attempt)), attempt };
     } catch (thrown) {
-      const error = toServiceError(thrown);
-      const isOurs = error.status >= 500;
+      const { code, message, status } = toServiceError(thrown);
+      const isOurs = status >= 500;
       if (isOurs) deps.log.error({ err: thrown, attempt }, `${job.type} failed`);
-      if (!isOurs || attempt >= job.maxAttempts) return giveUp(work, error, attempt);
+      if (!isOurs || attempt >= job.maxAttempts) return giveUp(work, { code, message }, attempt);
       await pause(backoff(attempt));
     }
   }
 };
 
-/** An attempt above 1 means that a worker died: either it left the outcome, or the job was cut off. */
-const runOrRecover = async (work: Work, text: string, attempt: number): Promise<Ran> => {
-  const { deps, job, message } = work;
-  if (attempt === 1) return tryOften(work, text, attempt);
+/** What an attempt above 1 means: a worker died, and either it left the outcome, or the job was cut off. */
+const recover = async ({ deps, job, message }: Work, attempt: number): Promise<JobOutcome | 'cut off' | 'again'> => {
   const left = await insist(deps.log, 'looking for an outcome', () => deps.outcomes.find(message.id));
-  if (left !== null) return { outcome: left, attempt: attempt - 1 };
-  if (!job.repeatable || attempt > job.maxAttempts) return giveUp(work, crash, attempt - 1);
-  return tryOften(work, text, attempt);
+  if (left !== null) return left;
+  return job.repeatable && attempt <= job.maxAttempts ? 'again' : 'cut off';
+};
+
+const runBegun = async (work: Work, text: string, attempt: number): Promise<Ran> => {
+  const state = attempt === 1 ? 'again' : await recover(work, attempt);
+  if (state === 'cut off') return giveUp(work, crash, attempt - 1);
+  if (state !== 'again') return { outcome: state, attempt: attempt - 1 };
+  const data = work.job.data.safeParse(JSON.parse(text));
+  if (data.success) return tryOften(work, data.data, attempt);
+  work.deps.log.error({ err: data.error }, 'the data of a job do not fit it');
+  return giveUp(work, { code: 'internal', message: 'The job failed on our side.' }, attempt);
 };
 
 const publish = ({ deps, message }: Work, outcome: JobOutcome): Promise<void> =>
   deps.outcomes.publish(message.id, outcome, message.replyTo);
 
 /** Redis first, where the waiting caller is told; when it is away, Postgres first: one of them always knows. */
-const settle = async (work: Work, { outcome, attempt }: Ran, startedAt: Date): Promise<void> => {
+const settle = async (work: Work, { outcome, attempt }: Ran): Promise<void> => {
   const { deps, message } = work;
   const told = await publish(work, outcome).then(
     () => true,
     () => false,
   );
-  await deps.recorder.end({ id: message.id, attempt, startedAt, finishedAt: new Date(), outcome });
+  await deps.recorder.end({ id: message.id, attempt, finishedAt: new Date(), outcome });
   if (!told) await insist(deps.log, 'telling the end of a job', () => publish(work, outcome));
   deps.outcomes
     .forget(message.id)
@@ -131,12 +137,11 @@ const tellKnownEnd = async (work: Work): Promise<void> => {
 
 const run = async (work: Work): Promise<void> => {
   const { deps, message } = work;
-  const startedAt = new Date();
-  const start = { id: message.id, runId: newId(), at: startedAt, withData: message.data === null };
+  const start = { id: message.id, runId: newId(), withData: message.data === null };
   const begun = await deps.recorder.begin(start);
   if (begun === null) return tellKnownEnd(work);
   const text = message.data ?? begun.data ?? 'null';
-  await settle(work, await runOrRecover(work, text, begun.attempt), startedAt);
+  await settle(work, await runBegun(work, text, begun.attempt));
 };
 
 /**

@@ -11,8 +11,6 @@ const readiness = z.object({
   dependencies: z.record(z.string(), z.boolean()).describe('Each service that a request needs: whether it answers.'),
 });
 
-const isLoopback = (ip: string): boolean => ip === '::1' || ip.startsWith('127.') || ip.startsWith('::ffff:127.');
-
 /** What load balancers and monitoring ask. */
 export const systemEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -44,8 +42,8 @@ export const systemEndpoints: readonly Endpoint[] = [
     summary: 'Prometheus metrics; from elsewhere than loopback with the ops token',
     access: everyone,
     response: z.string(),
-    handle: async (_input, { deps, ip, bearer }) => {
-      const allowed = isLoopback(ip) || isOpsToken(bearer, deps.config.PLINTH_OPS_TOKEN);
+    handle: async (_input, { deps, isLocal, bearer }) => {
+      const allowed = isLocal || isOpsToken(bearer, deps.config.PLINTH_OPS_TOKEN);
       if (!allowed)
         throw unauthenticated('Metrics need the operators’ token (Authorization: Bearer).', bearer !== undefined);
       return new RawReply(await metricsText(), metricsType);

@@ -68,6 +68,7 @@ const withOutcome = (row: JobRow, outcome: JobOutcome): JobRow => ({
   result: outcome.result,
   error_code: outcome.error?.code ?? null,
   error_message: outcome.error?.message ?? null,
+  finished_at: new Date(),
 });
 
 const queueDown = (): ServiceError =>

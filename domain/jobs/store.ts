@@ -78,7 +78,6 @@ export interface JobStart {
   readonly id: string;
   /** Names this start, so that recording it twice counts once. */
   readonly runId: string;
-  readonly at: Date;
   /** Asks for the job's data, which is too large to lie in its message. */
   readonly withData: boolean;
 }
@@ -93,19 +92,19 @@ export interface BegunJob {
 /** Begins jobs. One that was taken back or has ended is not among the answers. */
 export const beginJobs = (db: Queryable, starts: readonly JobStart[]): Promise<BegunJob[]> =>
   db.query<BegunJob>(
-    `update jobs set status = 'running', run_id = started.run_id, started_at = coalesce(jobs.started_at, started.at),
+    `update jobs set status = 'running', run_id = started.run_id, started_at = coalesce(jobs.started_at, now()),
        attempt = jobs.attempt + (jobs.run_id is distinct from started.run_id)::int
-     from unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::boolean[]) as started (id, run_id, at, with_data)
+     from unnest($1::uuid[], $2::uuid[], $3::boolean[]) as started (id, run_id, with_data)
      where jobs.id = started.id and jobs.status in ('queued', 'running')
      returning jobs.id, jobs.attempt, case when started.with_data then jobs.data end as data`,
-    [starts.map((s) => s.id), starts.map((s) => s.runId), starts.map((s) => s.at), starts.map((s) => s.withData)],
+    [starts.map((s) => s.id), starts.map((s) => s.runId), starts.map((s) => s.withData)],
     'begin-jobs',
   );
 
 export interface JobEnd {
   readonly id: string;
   readonly attempt: number;
-  readonly startedAt: Date;
+  /** By the worker's clock; never recorded as before the start. */
   readonly finishedAt: Date;
   readonly outcome: JobOutcome;
 }
@@ -115,9 +114,9 @@ export const recordEnds = async (db: Queryable, ends: readonly JobEnd[]): Promis
   await db.query(
     `update jobs set status = ended.status, result = ended.result, error_code = ended.error_code,
        error_message = ended.error_message, attempt = ended.attempt,
-       started_at = coalesce(jobs.started_at, ended.started_at), finished_at = ended.finished_at
-     from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::int[], $7::timestamptz[], $8::timestamptz[])
-       as ended (id, status, result, error_code, error_message, attempt, started_at, finished_at)
+       finished_at = greatest(jobs.started_at, ended.finished_at)
+     from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::int[], $7::timestamptz[])
+       as ended (id, status, result, error_code, error_message, attempt, finished_at)
      where jobs.id = ended.id and jobs.status in ('queued', 'running')`,
     [
       ends.map((e) => e.id),
@@ -126,7 +125,6 @@ export const recordEnds = async (db: Queryable, ends: readonly JobEnd[]): Promis
       ends.map((e) => e.outcome.error?.code ?? null),
       ends.map((e) => e.outcome.error?.message ?? null),
       ends.map((e) => e.attempt),
-      ends.map((e) => e.startedAt),
       ends.map((e) => e.finishedAt),
     ],
     'record-job-ends',

@@ -44,6 +44,8 @@ export const describeMachine = async (env: NodeJS.ProcessEnv): Promise<string[]>
     `${processors.length} × ${processors[0]?.model.trim() ?? '?'}, ${gib} GiB`,
     `${distribution()}, kernel ${release()}`,
     `Node ${process.version}, PostgreSQL ${postgres}, Redis ${redis}`,
-    `load average at the start ${loadavg()[0]?.toFixed(2)}`,
   ];
 };
+
+/** How many processes wanted a processor over the last minute. */
+export const loadAverage = (): string => (loadavg()[0] ?? Number.NaN).toFixed(2);

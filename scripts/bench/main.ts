@@ -4,7 +4,7 @@ import path from 'node:path';
 import { memory, projectRead } from './api.ts';
 import { functionInvoke } from './functions.ts';
 import type { Bench, Benchmark, Row } from './harness.ts';
-import { describeMachine } from './machine.ts';
+import { describeMachine, loadAverage } from './machine.ts';
 import { projectCreate, projectCreateAtOnce } from './projects.ts';
 import { createServers } from './servers.ts';
 import { start } from './start.ts';
@@ -69,9 +69,12 @@ const main = async (words: readonly string[]): Promise<number> => {
   const signal = interruption(servers.stopAll);
   try {
     const machine = await describeMachine(process.env);
+    const loadBefore = loadAverage();
     const bench = { root, env: process.env, folder, servers, signal, say: (line: string) => console.error(line) };
     const { rows, failures } = await runAll(chosen, bench);
-    console.log(['', ...machine, '', tableOf(rows), '', ...failures].join('\n'));
+    // The run itself adds 2 to 3 until its end; what is above that, and all of it before, is somebody else's.
+    const load = `load average ${loadBefore} before, ${loadAverage()} after`;
+    console.log(['', ...machine, load, '', tableOf(rows), '', ...failures].join('\n'));
     return failures.length > 0 || signal.aborted ? 1 : 0;
   } finally {
     await servers.stopAll();

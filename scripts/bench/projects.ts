@@ -44,7 +44,7 @@ const withAdmin = async <T>(bench: Bench, work: (client: Client) => Promise<T>):
 /** The template that the platform copies project databases from. */
 const templateOf = async (client: Client): Promise<string> => {
   const { rows } = await client.query<{ datname: string }>(
-    `select datname from pg_database where datistemplate and datname like 'plinth\\_template\\_%'`,
+    `select datname from pg_database where datname ~ '^plinth_template_[0-9a-f]+$' order by oid desc limit 1`,
   );
   if (rows[0] === undefined) throw new Error('there is no template database');
   return rows[0].datname;

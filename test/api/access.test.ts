@@ -1,7 +1,12 @@
 import test from 'ava';
+import type { Context } from 'koa';
+import { withKey } from '#api/access.ts';
+import { authenticate } from '#api/auth/authenticate.ts';
+import type { Deps } from '#api/deps.ts';
 import type { Endpoint } from '#api/endpoint.ts';
 import { endpoints } from '#api/endpoints.ts';
 import { type Role, atLeast } from '#domain/teams/roles.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { type Answer, type TestProject, type TestUser, uniqueName } from '#test/support/client.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 
@@ -94,8 +99,8 @@ const asOwner = (method: string, path: string, body?: unknown): Promise<Answer> 
   });
 
 /** A project that may be lost: only the owner's deletion needs one of its own. */
-const projectFor = async ({ method, path }: Endpoint): Promise<string> => {
-  if (method !== 'delete' || path !== '/projects/{project_id}') return scene.project.id;
+const projectFor = async ({ method, path }: Endpoint, fresh: boolean): Promise<string> => {
+  if (!fresh || method !== 'delete' || path !== '/projects/{project_id}') return scene.project.id;
   return (await platform().client.createProject(scene.users.owner)).id;
 };
 
@@ -121,8 +126,8 @@ const jobFor = async (): Promise<string> => {
 };
 
 /** Something real for each parameter of a path; a new parameter needs a line here. */
-const valueOf = (endpoint: Endpoint, parameter: string): Promise<string> | string => {
-  if (parameter === 'project_id') return projectFor(endpoint);
+const valueOf = (endpoint: Endpoint, parameter: string, fresh: boolean): Promise<string> | string => {
+  if (parameter === 'project_id') return projectFor(endpoint, fresh);
   if (parameter === 'job_id') return jobFor();
   if (parameter === 'key_id') return keyFor();
   if (parameter === 'token') return 'plinth_invite_of_nobody';
@@ -132,10 +137,16 @@ const valueOf = (endpoint: Endpoint, parameter: string): Promise<string> | strin
   throw new Error(`what is {${parameter}} of ${endpoint.path}?`);
 };
 
-const pathOf = async (endpoint: Endpoint): Promise<string> => {
+const known = new Map<string, string>();
+
+/** @param fresh whether the call may change what the path names; what only refused callers see can be shared */
+const pathOf = async (endpoint: Endpoint, fresh: boolean): Promise<string> => {
   let path = endpoint.path;
   for (const [placeholder, parameter = ''] of endpoint.path.matchAll(/\{(\w+)\}/g)) {
-    path = path.replace(placeholder, await valueOf(endpoint, parameter));
+    const name = `${endpoint.area} ${parameter}`;
+    const value = (fresh ? undefined : known.get(name)) ?? (await valueOf(endpoint, parameter, fresh));
+    if (!fresh) known.set(name, value);
+    path = path.replace(placeholder, value);
   }
   return path;
 };
@@ -189,7 +200,7 @@ for (const endpoint of endpoints) {
     const outcome = expected(endpoint, caller);
     // One after the other: some 400 at once would be a load test.
     test.serial(`${method} ${path} by ${caller}: ${outcome}`, async (t) => {
-      const url = await pathOf(endpoint);
+      const url = await pathOf(endpoint, outcome === 'served' && method !== 'GET');
       const token = await credentialOf(caller, path);
       const answer = await platform().client.call(method, url, {
         token,
@@ -235,4 +246,14 @@ test('an organization that does not exist and one of somebody else look alike', 
   const [foreign, nowhere] = await Promise.all([ask(scene.orgId), ask('abcdefghij012345')]);
   t.is(foreign.status, 404);
   t.deepEqual({ ...nowhere.body, request_id: '' }, { ...foreign.body, request_id: '' });
+});
+
+test('a publishable key is refused where only secret keys may', async (t) => {
+  const { db, config } = platform();
+  const by = (key: string) => {
+    const ctx = { get: (name: string) => (name === 'apikey' ? key : '') } as Context;
+    return authenticate(withKey('secret'), ctx, { db, config } as Deps, {});
+  };
+  await t.throwsAsync(by(scene.project.publishableKey), { instanceOf: ServiceError, message: /publishable/ });
+  t.is((await by(scene.project.key)).project?.id, scene.project.id);
 });

@@ -1,5 +1,8 @@
 import { gzipSync } from 'node:zlib';
 import test from 'ava';
+import { endpoints } from '#api/endpoints.ts';
+import { checkBody } from '#api/validate.ts';
+import { ServiceError } from '#lib/errors.ts';
 import type { Answer, CallOptions } from '#test/support/client.ts';
 import { isError } from '#test/support/is-error.ts';
 import { usePlatform } from '#test/support/platform.ts';
@@ -178,4 +181,8 @@ test('a body that is wrong in a thousand places gets a short answer', async (t) 
   const answer = await post('/auth/signup', { body });
   isError(t, answer, 400, 'validation_failed');
   t.true(answer.text.length < 10_000, `${answer.text.length}`);
+  const deploy = endpoints.find(({ method, path }) => method === 'post' && path === '/projects/{project_id}/functions');
+  const variables = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`${i} is no name`, 'x']));
+  const error = t.throws(() => deploy && checkBody(deploy, { env_vars: variables }), { instanceOf: ServiceError });
+  t.true(JSON.stringify(error?.details).length < 10_000);
 });

@@ -109,7 +109,7 @@ test('several requests in one packet are answered in order', async (t) => {
 });
 
 test('a connection that was refused does not stay open at the will of its client', async (t) => {
-  const socket = await connectTo(platform().base);
+  const socket = await connectTo(platform().base, true);
   const all = readToEnd(socket);
   // The client neither closes nor stops sending.
   socket.write('nonsense\r\n\r\n');

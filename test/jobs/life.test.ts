@@ -31,10 +31,10 @@ const jobOf = ({ user, project }: Scene, id: string): Promise<Answer> =>
   platform().client.call('GET', `/projects/${project.id}/jobs/${id}`, { token: user.token });
 
 const ended = async (at: Scene, id: string): Promise<Answer> => {
-  const final = ['succeeded', 'failed', 'dead', 'cancelled', 'expired'];
+  const final = new Set(['succeeded', 'failed', 'dead', 'cancelled', 'expired']);
   return until(async () => {
     const answer = await jobOf(at, id);
-    return final.includes(answer.body.status) && answer;
+    return final.has(answer.body.status) && answer;
   });
 };
 
@@ -113,7 +113,7 @@ test('a job that takes longer than the caller waits is answered with 202 and not
   const at = await scene('exports.handler = () => new Promise((resolve) => setTimeout(resolve, 1500, "late"))');
   const answer = await platform().client.call('POST', `/projects/${at.project.id}/functions/${at.fn.id}/invoke`, {
     token: at.user.token,
-    body: {},
+    body: { payload: null },
     headers: { prefer: 'wait=1' },
   });
   t.is(answer.status, 202);
@@ -143,7 +143,6 @@ test('a payload is handed on as it came, exact numbers included', async (t) => {
     '{"\\u0070ayload":9007199254740993}': '9007199254740993',
     '{"payload":"}"}': '"}"',
     '{"payload":null}': 'null',
-    '{}': 'null',
   };
   for (const [raw, payload] of Object.entries(bodies)) {
     const answer = await client.call('POST', path, { token: at.user.token, raw });
@@ -210,7 +209,7 @@ test('a creation that keeps failing is tried three times, then failed, and so is
     body: { name: 'f', language: 'javascript', code: 'exports.handler = () => 1' },
   });
   const path = `/projects/${id}/functions/${deployed.body.id}/invoke`;
-  const invoked = await client.call('POST', path, { token: user.token, body: {} });
+  const invoked = await client.call('POST', path, { token: user.token, body: { payload: 1 } });
   t.is(invoked.status, 409);
   t.is(invoked.body.code, 'project_not_ready');
   // And it can be deleted and made again.

@@ -162,7 +162,7 @@ test('a job that is given up has the last word of its processor', async (t) => {
   const message = await accepted();
   const processor: Processor = {
     run: () => Promise.reject(new Error('secret detail')),
-    giveUp: (error, { attempt }) => Promise.resolve({ status: 'failed', result: JSON.stringify({ attempt }), error }),
+    giveUp: async (cause, { attempt }) => ({ status: 'failed', result: JSON.stringify({ attempt }), error: cause }),
   };
   await runWith(processor, message);
   t.like(await rowOf(message), { status: 'failed', error_code: 'internal', result: '{"attempt":3}' });

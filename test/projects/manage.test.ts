@@ -122,6 +122,9 @@ test('only owners delete a project', async (t) => {
   t.is(answer.status, 403);
 });
 
+const oldTableIn = (name: string): Promise<string | null> =>
+  asAdmin(name, async (db) => (await db.query(`select to_regclass('public.old') as name`)).rows[0].name);
+
 test('after a deletion the slug is free at once, and the new project’s database is fresh', async (t) => {
   const { client } = platform();
   const owner = await client.signUp();
@@ -131,9 +134,7 @@ test('after a deletion the slug is free at once, and the new project’s databas
   const second = await client.createProject(owner, { slug: 'again' });
   t.not(second.id, first.id);
   t.is(second.dbName, first.dbName);
-  const tables = (name: string): Promise<string | null> =>
-    asAdmin(name, async (db) => (await db.query(`select to_regclass('public.old') as name`)).rows[0].name);
-  t.is(await tables(second.dbName), null);
+  t.is(await oldTableIn(second.dbName), null);
   // The old one is kept, closed, under another name.
   const [kept] = (
     await asAdmin('postgres', (db) =>

@@ -35,7 +35,7 @@ export const startProcess = (script: string, env: Readonly<Record<string, string
   const end = new Promise<number | NodeJS.Signals | null>((resolve) => {
     child.once('exit', (code, signal) => resolve(code ?? signal));
   }).then(async (how) => {
-    await Promise.all([child.stdout, child.stderr].map((stream) => stream && finished(stream)));
+    for (const stream of [child.stdout, child.stderr]) if (stream) await finished(stream);
     return how;
   });
   const ready = new Promise<{ port?: number }>((resolve, reject) => {

@@ -32,9 +32,10 @@ export const parseAnswer = (raw: string): RawAnswer => {
   return { status: Number(statusLine.split(' ')[1]), headers, text, body: parseJson(text) };
 };
 
-export const connectTo = async (base: string): Promise<Socket> => {
+/** @param allowHalfOpen whether this side stays open when the server has closed its own */
+export const connectTo = async (base: string, allowHalfOpen = false): Promise<Socket> => {
   const { hostname, port } = new URL(base);
-  const socket = connect(Number(port), hostname);
+  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen });
   await once(socket, 'connect');
   return socket;
 };
