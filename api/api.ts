@@ -9,13 +9,13 @@ import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { migrate, waitForSchema } from '#lib/migrate.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
+import { createTurns } from '#lib/turns.ts';
 import { createProducer } from '#queues/producer.ts';
 import { openReplies, outcomesIn } from '#queues/replies.ts';
 import { createApp } from './app.ts';
 import type { Deps, Health } from './deps.ts';
 import { docsPages } from './docs.ts';
 import { endpoints } from './endpoints.ts';
-import { createTurns } from './idempotency.ts';
 import { listen } from './listen.ts';
 import { createRateLimiter } from './rate-limit.ts';
 

@@ -59,11 +59,12 @@ const checkTarget: Middleware = (ctx, next) => {
   return next();
 };
 
-const refuseWhileStopping =
+/** A stopping process lets go of its kept-alive connections with the answers that are still to come. */
+const partWhileStopping =
   ({ health }: Deps): Middleware =>
-  (ctx, next) => {
+  async (ctx, next) => {
+    await next();
     if (!health.accepting()) ctx.set('Connection', 'close');
-    return next();
   };
 
 // Key-authenticated calls come from browsers of any origin; cookies are never involved there.
@@ -146,7 +147,7 @@ export const createApp = ({ endpoints, deps, pages = [] }: AppOptions): Koa => {
     deps,
   );
   const takesKeys = (path: string): boolean => withKeys.match(path, 'GET').path.length > 0;
-  app.use(requestId).use(logRequests(deps)).use(answerErrors(deps.log)).use(checkTarget).use(refuseWhileStopping(deps));
+  app.use(requestId).use(logRequests(deps)).use(partWhileStopping(deps)).use(answerErrors(deps.log)).use(checkTarget);
   app.use(cors(takesKeys));
   for (const page of pages) app.use(page);
   app.use(unrouted(router)).use(router.routes());

@@ -49,6 +49,9 @@ export interface KeyCall {
   readonly key: ApiKey;
 }
 
+/** Who calls, as far as the endpoint's access asks for it. */
+export type AnyCaller = Partial<SignInCall> & Partial<ProjectCall> & Partial<OrganizationCall> & Partial<KeyCall>;
+
 /** What the access of an endpoint promises its handler. */
 export type Caller<A extends Access> = A extends InProject
   ? ProjectCall

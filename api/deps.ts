@@ -4,7 +4,7 @@ import type { PlatformMail } from '#domain/mail/platform-mail.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
-import type { Turns } from './idempotency.ts';
+import type { Turns } from '#lib/turns.ts';
 import type { RateLimiter } from './rate-limit.ts';
 
 /** What endpoints work with; made once in `server.ts` (or by a test) and handed to every call. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Context } from 'koa';
 import type { IdempotencyKey } from '#domain/idempotency/store.ts';
 import { ServiceError } from '#lib/errors.ts';
-import type { AnyCaller } from './auth/authenticate.ts';
+import type { AnyCaller } from './call.ts';
 
 /**
  * The request's `Idempotency-Key` within its project or user; undefined where there is none, and for strangers.
@@ -21,26 +21,4 @@ export const idempotencyKeyOf = (ctx: Context, caller: AnyCaller, bodyText: stri
   // The organization comes in a header: the same call in another one is another request.
   const target = `${ctx.method} ${ctx.path} ${caller.organization?.id ?? ''}\n`;
   return { scope: owner, key, fingerprint: createHash('sha256').update(target).update(bodyText).digest() };
-};
-
-/** Runs work under a key, one after the other. */
-export type Turns = <T>(key: IdempotencyKey, work: () => Promise<T>) => Promise<T>;
-
-/**
- * Requests with the same key take turns within this process, so that they do not each hold a database connection while
- * they wait; between processes the database makes them wait.
- */
-export const createTurns = (): Turns => {
-  const latest = new Map<string, Promise<unknown>>();
-  return async ({ scope, key }, work) => {
-    const name = `${scope} ${key}`;
-    const before = latest.get(name) ?? Promise.resolve();
-    const mine = before.catch(() => undefined).then(work);
-    latest.set(name, mine);
-    try {
-      return await mine;
-    } finally {
-      if (latest.get(name) === mine) latest.delete(name);
-    }
-  };
 };

@@ -46,7 +46,10 @@ export const runDirect = async (of: Work<DirectWork>): Promise<Reply> => {
   const { endpoint, work, input, call, key } = of;
   const prepared = await work.prepare(input, call);
   if (!work.transaction) return replyOf(endpoint, await work.handle({ ...input, prepared }, call));
-  return key ? call.deps.turns(key, () => inTransaction(of, prepared)) : inTransaction(of, prepared);
+  if (key === undefined) return inTransaction(of, prepared);
+  // In this process they take turns, so that they do not each hold a connection while they wait; between processes the
+  // database makes them wait.
+  return call.deps.turns(`${key.scope} ${key.key}`, () => inTransaction(of, prepared));
 };
 
 /** Where a caller of this kind finds its job. */

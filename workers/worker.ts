@@ -21,7 +21,7 @@ import { startSweeps } from './sweeps.ts';
 const isQueueName = (name: string): name is QueueName => (queueNames as readonly string[]).includes(name);
 
 const queuesOf = (config: Config): QueueName[] => {
-  const wanted = config.WORKER_QUEUES?.split(',') ?? [...queueNames];
+  const wanted = [...new Set(config.WORKER_QUEUES?.split(',') ?? queueNames)];
   if (wanted.every(isQueueName)) return wanted;
   throw new ConfigError(`WORKER_QUEUES may name ${queueNames.join(', ')}.`);
 };
@@ -31,12 +31,13 @@ const slotsOf = (queue: QueueName, config: Config): number =>
 
 const openRuntime = async (config: Config, log: Log): Promise<Runtime> => {
   const local = config.PLINTH_LOCAL === 'on';
-  const options = { level: config.SANDBOX, local, bwrapPath: config.PLINTH_BWRAP };
-  const sandbox = await openSandbox(options).catch((error: unknown) => {
+  try {
+    const sandbox = await openSandbox({ level: config.SANDBOX, local, bwrapPath: config.PLINTH_BWRAP });
+    if (sandbox.warning !== null) log.warn(sandbox.warning);
+    return await createJavascriptRuntime({ sandbox, maxRunners: config.PLINTH_FUNCTION_SLOTS * 2, spares: 1, log });
+  } catch (error) {
     throw error instanceof SandboxUnavailable ? new ConfigError(error.message) : error;
-  });
-  if (sandbox.warning !== null) log.warn(sandbox.warning);
-  return createJavascriptRuntime({ sandbox, maxRunners: config.PLINTH_FUNCTION_SLOTS * 2, spares: 1, log });
+  }
 };
 
 /** The processors for what this worker serves. */

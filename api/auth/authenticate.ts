@@ -10,12 +10,9 @@ import { addLogContext } from '#lib/context.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken } from '#lib/ids.ts';
 import type { Access, KeyKind } from '../access.ts';
-import type { KeyCall, OrganizationCall, ProjectCall, SignInCall } from '../call.ts';
+import type { AnyCaller, KeyCall, OrganizationCall, ProjectCall, SignInCall } from '../call.ts';
 import type { Deps } from '../deps.ts';
 import { apiKeyOf, bearerOf, unauthenticated } from './credentials.ts';
-
-/** Who calls, as far as the endpoint's access asks for it. */
-export type AnyCaller = Partial<SignInCall> & Partial<ProjectCall> & Partial<OrganizationCall> & Partial<KeyCall>;
 
 const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 

@@ -110,8 +110,13 @@ const openSchema = async (client: Client, ref: string): Promise<void> => {
   const byOwner = `alter default privileges for role ${named('owner')}`;
   await client.query(`
     grant usage, create on schema public to ${named('owner')};
-    grant execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea)
-      to ${named('owner')}, ${named('service')};
+    do $$ begin
+      -- Taken from everybody where the platform is a superuser; elsewhere everybody has them anyway.
+      if (select rolsuper from pg_roles where rolname = current_user) then
+        grant execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea)
+          to ${named('owner')}, ${named('service')};
+      end if;
+    end $$;
     grant usage on schema public to anon, authenticated, ${named('service')}, ${named('reader')};
     ${byOwner} revoke execute on functions from public;
     ${byOwner} grant select on tables to ${named('reader')};

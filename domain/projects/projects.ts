@@ -4,6 +4,7 @@ import { dropDatabase, retireDatabase } from '#domain/database/retire.ts';
 import type { DatabaseServers } from '#domain/database/servers.ts';
 import { databaseName } from '#domain/database/names.ts';
 import { actingAs } from '#domain/audit/actor.ts';
+import { deleteJobsOf } from '#domain/jobs/store.ts';
 import { type ControlDb, maybeOne } from '#lib/control-db.ts';
 import { notFound } from '#lib/errors.ts';
 import { newId, newProjectRef } from '#lib/ids.ts';
@@ -111,7 +112,13 @@ const deletionWith = ({ db, servers, log }: ProjectsOptions, tenantDb: TenantDb)
 
   const drop = async (project: Project): Promise<void> => {
     await dropDatabase({ db, servers }, project);
-    await db.transaction((tx) => deleteProjectRow(tx, project.id), actingAs({ type: 'system' }, 'project.purge'));
+    await db.transaction(
+      async (tx) => {
+        await deleteJobsOf(tx, project.id);
+        await deleteProjectRow(tx, project.id);
+      },
+      actingAs({ type: 'system' }, 'project.purge'),
+    );
   };
 
   /** One that fails must not hold up the others. */

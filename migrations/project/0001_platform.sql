@@ -18,6 +18,9 @@ alter default privileges revoke execute on functions from public;
 do $$
 declare name text;
 begin
+  -- The catalogs belong to the server's superuser. Where the platform is not one (managed servers), projects keep to
+  -- themselves what they hold, but can read the names of their neighbours.
+  if not (select rolsuper from pg_roles where rolname = current_user) then return; end if;
   -- What would tell a project about its neighbours on the server. Not every version has all of these.
   for name in
     select oid::regclass from pg_class

@@ -108,6 +108,7 @@ test.serial('a database is dropped with its roles, and the row with them, when i
     ['api_keys', 'project_id'],
     ['functions', 'project_id'],
     ['project_roles', 'project_id'],
+    ['jobs', 'project_id'],
   ])
     t.is((await db.query(`select from ${table} where ${column} = $1`, [project.id])).length, 0, table);
 });

@@ -1,6 +1,6 @@
 import { lstatSync, readlinkSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { GuestFile } from './sandbox.ts';
+import type { GuestFile } from './guest.ts';
 
 export interface StrictTools {
   readonly bwrap: string;

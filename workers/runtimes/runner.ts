@@ -8,7 +8,7 @@ import { killGroup, killInside } from './kill.ts';
 import { anonymousKib, processTree } from './processes.ts';
 import { RunLog } from './run-log.ts';
 import type { RunOptions, RunOutcome, RunRequest } from './runtime.ts';
-import type { SpawnCommand } from './sandbox.ts';
+import type { SpawnCommand } from './guest.ts';
 import type { Watch, Watchdog } from './watchdog.ts';
 
 /** Code, buffers and engine work that a function's own limit does not count. */

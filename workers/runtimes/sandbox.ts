@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { promisify } from 'node:util';
+import type { GuestCommand, GuestFile, SpawnCommand } from './guest.ts';
 import { strictArguments, type StrictTools } from './namespaces.ts';
 import type { SandboxLevel } from './runtime.ts';
 import { whyNoNamespaces } from './why-no-namespaces.ts';
@@ -14,29 +15,6 @@ export interface SandboxOptions {
   readonly local: boolean;
   /** Path of the bubblewrap program; found in the usual places when not given. */
   readonly bwrapPath?: string | undefined;
-}
-
-/** A file of the host and the place where the guest finds it. */
-export interface GuestFile {
-  readonly source: string;
-  readonly target: string;
-}
-
-export interface GuestCommand {
-  readonly program: GuestFile;
-  readonly args: readonly (string | GuestFile)[];
-  /** Files that the program opens by itself. They and those above are all that the guest sees beside /usr. */
-  readonly files: readonly GuestFile[];
-  readonly env: Readonly<Record<string, string>>;
-  /** RLIMIT_DATA: the kernel's own ceiling, for what is faster than a watchdog. */
-  readonly dataMib: number;
-}
-
-export interface SpawnCommand {
-  readonly file: string;
-  readonly args: readonly string[];
-  /** The whole environment: nothing of the platform's own is in it. */
-  readonly env: Readonly<Record<string, string>>;
 }
 
 export interface Sandbox {

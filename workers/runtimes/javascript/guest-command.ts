@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import type { GuestCommand, GuestFile } from '../sandbox.ts';
+import type { GuestCommand, GuestFile } from '../guest.ts';
 
 /** The guest: our own Node, the engine's addon and a few files of ours, each bound alone into `/app`. */
 export function guestCommand(): GuestCommand {
