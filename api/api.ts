@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
 import type { Redis } from 'ioredis';
 import { controlMigrations } from '#domain/control-schema.ts';
+import { createCompiler } from '#domain/functions/compiler.ts';
 import { createJobs } from '#domain/jobs/jobs.ts';
 import { createPlatformMail } from '#domain/mail/platform-mail.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
@@ -93,10 +94,12 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const queues = openQueues(config, log, platform.db);
   const rateLimiter = rateLimiterFor(config, queues.redis);
   let accepting = true;
+  const compiler = createCompiler();
   const deps: Deps = {
     config,
     log,
     db: platform.db,
+    compiler,
     jobs: queues.jobs,
     projects: platform.projects,
     mail: createPlatformMail(platform.sealer, ownAddress(config)),
@@ -114,6 +117,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
       server.closeIdleConnections();
       await new Promise<void>((resolve) => void server.close(() => resolve()));
       rateLimiter.close();
+      compiler.close();
       await queues.close();
       await platform.close();
     },

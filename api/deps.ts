@@ -1,3 +1,4 @@
+import type { Compiler } from '#domain/functions/compiler.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import type { PlatformMail } from '#domain/mail/platform-mail.ts';
@@ -12,6 +13,7 @@ export interface Deps {
   readonly config: Config;
   readonly log: Log;
   readonly db: ControlDb;
+  readonly compiler: Compiler;
   readonly jobs: Jobs;
   readonly projects: Projects;
   readonly mail: PlatformMail;

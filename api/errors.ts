@@ -26,7 +26,11 @@ export const errorBody = (error: ServiceError, requestId: string): Record<string
   request_id: requestId,
 });
 
+// What user code did is not ours to log, and may hold its secrets.
+const userFaults: ReadonlySet<ErrorCode> = new Set(['function_error', 'function_timeout', 'resource_limit']);
+
 const note = (log: Log, error: ServiceError, thrown: unknown): void => {
+  if (userFaults.has(error.code)) return;
   if (error.code === 'internal') log.error({ err: thrown }, 'a request failed by a fault of ours');
   else if (error.status >= 500) log.warn({ err: thrown }, 'a request could not be served');
 };
@@ -41,6 +45,7 @@ export const answerErrors =
       const error = known(thrown);
       note(log, error, thrown);
       ctx.status = error.status;
+      if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer realm="plinth"');
       ctx.set(error.headers);
       ctx.type = 'application/json; charset=utf-8';
       ctx.body = JSON.stringify(errorBody(error, String(ctx.state['requestId'])));

@@ -35,6 +35,12 @@ const deepest = 4;
 
 const isSecret = (name: string): boolean => secretNames.has(name.toLowerCase().replaceAll(/[-_]/g, ''));
 
+const redactValue = (value: unknown, depth: number): unknown => {
+  if (Array.isArray(value)) return depth < deepest ? value.map((item) => redactValue(item, depth + 1)) : '[…]';
+  if (!isPlain(value)) return value;
+  return depth < deepest ? redact(value, depth + 1) : '[…]';
+};
+
 const isPlain = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 
@@ -42,8 +48,7 @@ const isPlain = (value: unknown): value is Record<string, unknown> =>
 const redact = (object: Record<string, unknown>, depth = 0): Record<string, unknown> => {
   const kept: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(object)) {
-    if (isSecret(name)) kept[name] = '[redacted]';
-    else kept[name] = isPlain(value) && depth < deepest ? redact(value, depth + 1) : value;
+    kept[name] = isSecret(name) ? '[redacted]' : redactValue(value, depth);
   }
   return kept;
 };
@@ -58,6 +63,7 @@ export const logBasics = {
       ...(jobId && { job_id: jobId }),
     };
   },
+  serializers: { err: (error: Error) => redact({ ...pino.stdSerializers.err(error) }) },
   formatters: { log: (object: Record<string, unknown>) => redact(object) },
 };
 

@@ -1,6 +1,7 @@
 import { type BegunJob, type JobEnd, type JobStart, beginJobs, recordEnds } from '#domain/jobs/store.ts';
 import { createBatcher } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
+import { isDependencyFailure } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { insist } from './insist.ts';
 
@@ -11,6 +12,19 @@ export interface Recorder {
   readonly end: (end: JobEnd) => Promise<void>;
 }
 
+const unrecordable = { code: 'internal', message: 'How the job ended could not be recorded.' };
+
+/** What Postgres refuses must not hold up the ends of other jobs: each is recorded by itself, the bad one as failed. */
+const recordEach = async (db: ControlDb, log: Log, items: readonly JobEnd[]): Promise<void> => {
+  for (const end of items) {
+    await recordEnds(db, [end]).catch((error: unknown) => {
+      if (isDependencyFailure(error)) throw error;
+      log.error({ err: error, job_id: end.id }, 'Postgres refused the end of a job');
+      return recordEnds(db, [{ ...end, outcome: { status: 'failed', result: null, error: unrecordable } }]);
+    });
+  }
+};
+
 export const createRecorder = (db: ControlDb, log: Log): Recorder => {
   const starts = createBatcher<JobStart, BegunJob | null>((items) =>
     insist(log, 'recording the starts of jobs', async () => {
@@ -20,7 +34,10 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
   );
   const ends = createBatcher<JobEnd, void>((items) =>
     insist(log, 'recording the ends of jobs', async () => {
-      await recordEnds(db, items);
+      await recordEnds(db, items).catch((error: unknown) => {
+        if (isDependencyFailure(error)) throw error;
+        return recordEach(db, log, items);
+      });
       return items.map(() => undefined);
     }),
   );

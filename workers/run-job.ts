@@ -109,6 +109,13 @@ const runBegun = async (work: Work, text: string, attempt: number): Promise<Ran>
   return giveUp(work, { code: 'internal', message: 'The job failed on our side.' }, attempt);
 };
 
+/** What user code says of its failure may hold anything; a column of text cannot. */
+const recordable = (outcome: JobOutcome): JobOutcome => {
+  if (outcome.error === null) return outcome;
+  const message = outcome.error.message.replaceAll('\0', '\uFFFD').toWellFormed();
+  return { ...outcome, error: { ...outcome.error, message } };
+};
+
 const publish = ({ deps, message }: Work, outcome: JobOutcome): Promise<void> =>
   deps.outcomes.publish(message.id, outcome, message.replyTo);
 
@@ -141,7 +148,8 @@ const run = async (work: Work): Promise<void> => {
   const begun = await deps.recorder.begin(start);
   if (begun === null) return tellKnownEnd(work);
   const text = message.data ?? begun.data ?? 'null';
-  await settle(work, await runBegun(work, text, begun.attempt));
+  const ran = await runBegun(work, text, begun.attempt);
+  await settle(work, { ...ran, outcome: recordable(ran.outcome) });
 };
 
 /**

@@ -7,6 +7,7 @@ import { waitForSchema } from '#lib/migrate.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { type Consumer, consume } from '#queues/consumer.ts';
 import { type QueueName, queueNames } from '#queues/define.ts';
+import { createProducer } from '#queues/producer.ts';
 import { jobs } from '#queues/registry.ts';
 import { outcomesIn } from '#queues/replies.ts';
 import { functionInvokeProcessor } from './processors/function-invoke.ts';
@@ -17,6 +18,8 @@ import { createJavascriptRuntime } from './runtimes/javascript/index.ts';
 import type { Runtime } from './runtimes/runtime.ts';
 import { SandboxUnavailable, openSandbox } from './runtimes/sandbox.ts';
 import { startSweeps } from './sweeps.ts';
+
+const lastWordMs = 1000;
 
 const isQueueName = (name: string): name is QueueName => (queueNames as readonly string[]).includes(name);
 
@@ -95,12 +98,18 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const intake = consumeAll(queues, config, deps);
   await intake.ready();
   const days = config.PLINTH_DELETED_PROJECT_DAYS;
-  const sweeps = queues.includes('system') ? startSweeps({ ...platform, deletedProjectDays: days, log }) : null;
+  const producer = createProducer(redis, config.PLINTH_REDIS_PREFIX);
+  const sweeps = queues.includes('system')
+    ? startSweeps({ ...platform, producer, deletedProjectDays: days, log })
+    : null;
   log.info({ queues, ...(runtime && { sandbox: runtime.level }) }, 'the worker is ready');
   return async () => {
+    // Shortly before the process would end anyway: what still runs can then say how it ended.
+    const late = setTimeout(() => stopping.abort(), Math.max(0, config.DRAIN_MS - lastWordMs));
     await intake.close();
-    stopping.abort();
+    clearTimeout(late);
     await Promise.all([runtime?.close(), sweeps?.stop()]);
+    await producer.close();
     intake.disconnect();
     redis.disconnect();
     await platform.close();

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { bareResult } from '#domain/functions/answer.ts';
-import { compileFunction } from '#domain/functions/compile.ts';
 import { maskEnvVars, openEnvVars } from '#domain/functions/env-vars.ts';
 import {
   type FunctionChange,
@@ -10,7 +9,7 @@ import {
   removeFunction,
   updateFunction,
 } from '#domain/functions/functions.ts';
-import { type FunctionRow, listFunctions } from '#domain/functions/store.ts';
+import { type ListedFunction, listFunctions } from '#domain/functions/store.ts';
 import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { type RunStatus, functionInvoke } from '#queues/function-invoke.ts';
@@ -57,7 +56,10 @@ const detailed = listed.extend({ code: z.string() });
 const projectPath = z.object({ project_id: id });
 const functionPath = z.object({ project_id: id, id });
 
-const shown = (row: FunctionRow, { deps, project }: Call<InProject>): z.output<typeof detailed> => ({
+const shown = <Row extends ListedFunction>(
+  row: Row,
+  { deps, project }: Call<InProject>,
+): Row & { env_vars: Record<string, string> } => ({
   ...row,
   env_vars: maskEnvVars(openEnvVars(deps.projects.sealer(project), row.id, row.env_sealed)),
 });
@@ -92,12 +94,12 @@ const changeEndpoints: readonly Endpoint[] = [
     bodyLimit: 'function',
     status: 201,
     response: detailed,
-    prepare: ({ body }) => {
+    prepare: ({ body }, { deps }) => {
       requireJavascript(body.language);
-      return compileFunction(body.code);
+      return deps.compiler.compile(body.code);
     },
     handle: async ({ body, prepared }, call) =>
-      shown(await createFunction(call.db, call.project.id, { ...body, compiled: prepared.code }, authorOf(call)), call),
+      shown(await createFunction(call.db, call.project.id, { ...body, compiled: prepared }, authorOf(call)), call),
   }),
   endpoint({
     method: 'patch',
@@ -113,9 +115,10 @@ const changeEndpoints: readonly Endpoint[] = [
     }),
     bodyLimit: 'function',
     response: detailed,
-    prepare: ({ body }) => (body.code === undefined ? Promise.resolve(undefined) : compileFunction(body.code)),
+    prepare: ({ body }, { deps }) =>
+      body.code === undefined ? Promise.resolve(undefined) : deps.compiler.compile(body.code),
     handle: async ({ params, body, prepared }, call) => {
-      const change: FunctionChange = { ...body, compiled: prepared?.code };
+      const change: FunctionChange = { ...body, compiled: prepared };
       const of = { projectId: call.project.id, id: params.id };
       return shown(await updateFunction(call.db, of, change, authorOf(call)), call);
     },

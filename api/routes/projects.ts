@@ -28,6 +28,8 @@ const slug = z.string().regex(/^[a-z][a-z0-9_]{0,30}$/, {
   error: 'must begin with a letter a-z and go on with at most 30 letters a-z, digits or underscores',
 });
 
+const orgId = z.string().regex(/^[a-z][a-z0-9]{15}$/, { error: 'must be the id of an organization' });
+
 const project = z.object({
   id,
   ref: z.string(),
@@ -81,14 +83,14 @@ const createEndpoint = jobEndpoint({
   access: signedIn,
   body: z.strictObject({
     name,
-    org_id: z.string().max(16).optional(),
+    org_id: orgId.optional(),
     slug: slug.optional(),
     plan: plan.default('free'),
   }),
   status: 201,
   response: created,
   request: async ({ body }, call) => {
-    if (body.plan !== 'free') requirePlanChange(call.deps.config.PLINTH_PLAN_CHANGES);
+    requirePlanChange(call.deps.config.PLINTH_PLAN_CHANGES, body.plan);
     const orgId = await organizationToCreateIn(call, body.org_id);
     const draft = call.deps.projects.draft({
       orgId,
@@ -135,7 +137,7 @@ export const projectEndpoints: readonly Endpoint[] = [
     area,
     summary: 'The projects of all your organizations, newest first',
     access: signedIn,
-    query: page.extend({ org_id: z.string().optional() }),
+    query: page.extend({ org_id: orgId.optional() }),
     response: z.object({ projects: z.array(project), total: z.int() }),
     handle: async ({ query }, call) => {
       const { projects, total } = await projectsOf(call.db, call.user.id, { ...query, orgId: query.org_id });
@@ -165,7 +167,7 @@ export const projectEndpoints: readonly Endpoint[] = [
       if (body.plan !== undefined && body.plan !== call.project.plan) {
         if (call.role !== 'owner')
           throw new ServiceError('forbidden', `Changing the plan needs the role owner; yours is ${call.role}.`);
-        requirePlanChange(call.deps.config.PLINTH_PLAN_CHANGES);
+        requirePlanChange(call.deps.config.PLINTH_PLAN_CHANGES, body.plan);
       }
       const row = await updateProject(call.db, call.project.id, body);
       if (row === undefined) throw notFound('project');
@@ -182,12 +184,8 @@ export const projectEndpoints: readonly Endpoint[] = [
     auditAction: 'project.delete',
     handle: async (_input, { db, deps, project: { id: projectId }, afterCommit }) => {
       await markProjectDeleted(db, projectId);
-      afterCommit(() =>
-        // It is deleted already; what is left over is swept up.
-        deps.projects.retire(projectId).catch((error: unknown) => {
-          deps.log.warn({ err: error }, 'the database of a deleted project could not be closed yet');
-        }),
-      );
+      // Should it fail, it is logged, and what is left over is swept up.
+      afterCommit(() => deps.projects.retire(projectId));
     },
   }),
 ];

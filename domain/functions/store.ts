@@ -98,13 +98,18 @@ export const presentVersion = (
         ),
       );
 
+/** A function without its texts, which can be a megabyte each. */
+export type ListedFunction = Omit<FunctionRow, 'code' | 'compiled'>;
+
 export const listFunctions = async (
   db: Queryable,
   projectId: string,
   { limit, offset }: { readonly limit: number; readonly offset: number },
-): Promise<{ functions: FunctionRow[]; total: number }> => {
-  const functions = await db.query<FunctionRow>(
-    `select ${columns} from functions where project_id = $1 order by created_at, id limit $2 offset $3`,
+): Promise<{ functions: ListedFunction[]; total: number }> => {
+  const functions = await db.query<ListedFunction>(
+    `select id, project_id, slug, name, language, entry_point, timeout_ms, memory_mb, env_sealed, version, created_at,
+       updated_at
+     from functions where project_id = $1 order by created_at, id limit $2 offset $3`,
     [projectId, limit, offset],
   );
   const [count] = await db.query<{ total: number }>('select count(*) as total from functions where project_id = $1', [

@@ -7,10 +7,11 @@ import { newId } from '#lib/ids.ts';
 import type { JobDefinition, JobOutcome } from '#queues/define.ts';
 import type { Producer } from '#queues/producer.ts';
 import type { Outcomes, Replies } from '#queues/replies.ts';
+import { inlineDataLength } from './message.ts';
 import { type JobRow, type NewJobRow, deleteQueuedJob, errorOf, findJob, insertJobs } from './store.ts';
 
-// Larger data stays in the row, so that a waiting job costs Redis little.
-const inlineDataLength = 4096;
+// Longer rows go by themselves: together they would outgrow what one statement can hold.
+const batchedDataLength = 65_536;
 
 /** A job that someone asks for. */
 export interface JobRequest<Job extends JobDefinition = JobDefinition> {
@@ -88,7 +89,7 @@ const acceptWith = ({ db, producer }: JobsDeps): Accept => {
   });
 
   const insert = async (row: NewJobRow, { alongside, actor }: JobRequest): Promise<void> => {
-    if (alongside === undefined) return inserts.add(row);
+    if (alongside === undefined) return row.data.length <= batchedDataLength ? inserts.add(row) : insertJobs(db, [row]);
     await db.transaction(async (tx) => {
       await alongside(tx, row.id);
       await insertJobs(tx, [row]);
@@ -135,6 +136,12 @@ export const createJobs = (deps: JobsDeps): Jobs => {
     return outcome === null ? row : withOutcome(row, outcome);
   };
 
+  /** A reply can get lost with its stream: when the time is over, the row has the last word. */
+  const endedMeanwhile = async (projectId: string, jobId: string): Promise<JobOutcome | null> => {
+    const row = await get(projectId, jobId).catch(() => null);
+    return row !== null && finalStatuses.has(row.status) ? outcomeOf(row) : null;
+  };
+
   return {
     get,
     run: async (request, waitMs) => {
@@ -149,12 +156,16 @@ export const createJobs = (deps: JobsDeps): Jobs => {
         waiter?.stop();
         throw error;
       }
-      return { id: row.id, outcome: waiter && (await waiter.outcome) };
+      if (waiter === null) return { id: row.id, outcome: null };
+      return { id: row.id, outcome: (await waiter.outcome) ?? (await endedMeanwhile(projectId, row.id)) };
     },
     join: async (projectId, jobId, waitMs) => {
       const deadline = Date.now() + waitMs;
       for (let delayMs = 20; ; delayMs = Math.min(delayMs * 2, 500)) {
-        const row = await get(projectId, jobId);
+        const row = await get(projectId, jobId).catch((error: unknown) => {
+          // Whoever accepted it had to take it back.
+          throw error instanceof ServiceError && error.code === 'not_found' ? queueDown() : error;
+        });
         if (finalStatuses.has(row.status)) return { id: jobId, outcome: outcomeOf(row) };
         if (Date.now() + delayMs > deadline) return { id: jobId, outcome: null };
         await pause(delayMs);

@@ -18,7 +18,6 @@ export interface JobRow {
   readonly project_id: string;
   readonly type: string;
   readonly status: JobStatus;
-  readonly data: string;
   readonly result: string | null;
   readonly error_code: string | null;
   readonly error_message: string | null;
@@ -62,7 +61,35 @@ export const deleteJobsOf = async (db: Queryable, projectId: string): Promise<vo
 };
 
 export const findJob = (db: Queryable, projectId: string, id: string): Promise<JobRow | undefined> =>
-  maybeOne(db.query<JobRow>('select * from jobs where project_id = $1 and id = $2', [projectId, id], 'find-job'));
+  maybeOne(
+    db.query<JobRow>(
+      `select id, project_id, type, status, result, error_code, error_message, progress, attempt, max_attempts, request_id,
+         created_at, started_at, finished_at
+       from jobs where project_id = $1 and id = $2`,
+      [projectId, id],
+      'find-job',
+    ),
+  );
+
+export interface WaitingJob {
+  readonly id: string;
+  readonly project_id: string;
+  readonly type: string;
+  readonly request_id: string;
+  /** Null when it is longer than `inlineLength`. */
+  readonly data: string | null;
+}
+
+/** Jobs that have been waiting for a while, the oldest first. */
+export const jobsWaitingLong = (
+  db: Queryable,
+  { seconds, limit, inlineLength }: { readonly seconds: number; readonly limit: number; readonly inlineLength: number },
+): Promise<WaitingJob[]> =>
+  db.query<WaitingJob>(
+    `select id, project_id, type, request_id, case when length(data) <= $3 then data end as data from jobs
+     where status = 'queued' and created_at < now() - make_interval(secs => $1) order by created_at limit $2`,
+    [seconds, limit, inlineLength],
+  );
 
 /** How a job ended; null while it has not, or when it was never there. */
 export const findEnd = async (db: Queryable, id: string): Promise<JobOutcome | null> => {

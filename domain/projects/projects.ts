@@ -158,10 +158,9 @@ export const createProjects = (options: ProjectsOptions): Projects => {
     provision: async (projectId) => {
       const project = await findProject(db, projectId);
       if (project === undefined) throw new Error(`there is no project ${projectId}`);
-      if (project.deleted_at !== null) return { dbName: project.db_name };
-      await provisionDatabase({ db, servers, sealer: sealer(project) }, project);
+      if (project.deleted_at === null) await provisionDatabase({ db, servers, sealer: sealer(project) }, project);
       await setProjectStatus(db, projectId, ['creating', 'failed'], 'active');
-      // Deleted while its database was made: what was made is put away again.
+      // Deleted before or meanwhile: what was made, by a run that died too, is put away again.
       await retireDatabase({ db, servers }, projectId);
       return { dbName: project.db_name };
     },

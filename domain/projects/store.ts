@@ -1,4 +1,5 @@
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import { ServiceError } from '#lib/errors.ts';
 
 export type Plan = 'free' | 'pro' | 'enterprise';
 export type ProjectStatus = 'creating' | 'active' | 'paused' | 'deleting' | 'failed';
@@ -45,12 +46,15 @@ export interface NewProject extends Pick<
   readonly created_by: string;
 }
 
-/** Fails on `projects_org_slug_key` when the slug is taken. Placed on a server that accepts projects. */
+/**
+ * Placed on a server that accepts projects. Fails on `projects_org_slug_key` when the slug is taken.
+ * @throws {ServiceError} `dependency_unavailable` when no server takes projects
+ */
 export const insertProject = async (db: Queryable, project: NewProject): Promise<void> => {
-  await db.query(
+  const placed = await db.query(
     `insert into projects (id, ref, org_id, server_id, name, slug, plan, status, db_name, data_key, created_by)
      select $1, $2, $3, s.id, $4, $5, $6, 'creating', $7, $8, $9
-     from database_servers s where s.accepts_projects order by s.created_at limit 1`,
+     from database_servers s where s.accepts_projects order by s.created_at limit 1 returning id`,
     [
       project.id,
       project.ref,
@@ -63,6 +67,9 @@ export const insertProject = async (db: Queryable, project: NewProject): Promise
       project.created_by,
     ],
   );
+  if (placed.length === 0) {
+    throw new ServiceError('dependency_unavailable', 'No database server takes new projects just now.');
+  }
 };
 
 /** A project whatever its state, deleted ones too. */
@@ -100,7 +107,7 @@ export const updateProject = (db: Queryable, id: string, change: ProjectChange):
   maybeOne(
     db.query<Project>(
       `update projects p set name = coalesce($2, p.name), plan = coalesce($3, p.plan), updated_at = now()
-       where p.id = $1 returning ${projectColumns}`,
+       where p.id = $1 and p.deleted_at is null returning ${projectColumns}`,
       [id, change.name ?? null, change.plan ?? null],
     ),
   );
@@ -131,10 +138,11 @@ export const deleteProjectRow = async (db: Queryable, id: string): Promise<void>
   await db.query('delete from projects where id = $1', [id]);
 };
 
-/** Deleted projects whose database may still be open under its old name. */
+/** Deleted projects whose database may still be open under its old name. In no order: one that fails holds up nobody. */
 export const projectsToRetire = (db: Queryable, limit: number): Promise<Project[]> =>
   db.query<Project>(
-    `select ${projectColumns} from projects p where p.deleted_at is not null and p.retired_at is null limit $1`,
+    `select ${projectColumns} from projects p where p.deleted_at is not null and p.retired_at is null
+     order by random() limit $1`,
     [limit],
   );
 
@@ -142,10 +150,10 @@ export const markProjectRetired = async (db: Queryable, id: string): Promise<voi
   await db.query('update projects set retired_at = now() where id = $1 and deleted_at is not null', [id]);
 };
 
-/** Deleted projects whose time is over, the oldest first. */
+/** Deleted projects whose time is over. In no order, as above. */
 export const projectsToPurge = (db: Queryable, days: number, limit: number): Promise<Project[]> =>
   db.query<Project>(
     `select ${projectColumns} from projects p
-     where p.deleted_at < now() - make_interval(days => $1) order by p.deleted_at limit $2`,
+     where p.deleted_at < now() - make_interval(days => $1) order by random() limit $2`,
     [days, limit],
   );

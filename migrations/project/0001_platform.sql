@@ -44,7 +44,7 @@ begin
       'pg_identify_object_as_address',
       -- Ways to write for those who may only read: large objects, and messages into the write-ahead log.
       'lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')
-      or proname ~ '^pg_stat_get_backend_')
+      or proname ~ '^pg_stat_get_(backend|db)_')
   loop
     execute format('revoke execute on function %s from public', name);
   end loop;

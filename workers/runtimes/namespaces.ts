@@ -14,13 +14,14 @@ export interface StrictTools {
 const workspaceBytes = 64 * 1024 * 1024;
 /** User ids that systemd's table of ranges gives to nobody. */
 const firstUid = 60_600;
-const uidCount = 500;
+const uidCount = 448;
+/** Slots of one worker that are sure to differ; workers started one after the other get blocks side by side. */
+const uidBlock = 64;
 
 /** Everything in front of the guest's own command line. */
 export function strictArguments(tools: StrictTools, files: readonly GuestFile[], slot: number): string[] {
   if (tools.setpriv === null) return bubblewrap(tools, files);
-  // Several workers on one machine begin at different places.
-  const uid = firstUid + ((process.pid + slot) % uidCount);
+  const uid = firstUid + ((process.pid * uidBlock + slot) % uidCount);
   const drop = [tools.setpriv, `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--'];
   return [...openFolders(tools, files), ...drop, ...bubblewrap(tools, files)];
 }
