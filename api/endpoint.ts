@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { JobRequest } from '#domain/jobs/jobs.ts';
 import type { JobOutcome } from '#queues/define.ts';
 import type { Access } from './access.ts';
@@ -130,6 +130,10 @@ export interface JobWork {
 const rateOf = (access: Access): RateClass =>
   access.kind === 'project' || access.kind === 'organization' || access.kind === 'signed-in' ? 'dashboard' : 'none';
 
+/** What takes no body takes an empty one: a field that nobody reads is a mistake of the caller. */
+const bodyOf = (method: Method, body: z.ZodType | undefined): z.ZodType | undefined =>
+  body ?? (method === 'get' || method === 'delete' ? undefined : z.strictObject({}));
+
 const common = (
   d: Common<Access, z.ZodType, z.ZodType, z.ZodType>,
 ): Omit<Endpoint, 'response' | 'auditAction' | 'work'> => ({
@@ -142,7 +146,7 @@ const common = (
   bodyLimit: d.bodyLimit ?? 'json',
   params: d.params,
   query: d.query,
-  body: d.body,
+  body: bodyOf(d.method, d.body),
   status: d.status ?? (d.method === 'delete' ? 204 : 200),
 });
 

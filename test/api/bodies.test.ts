@@ -186,3 +186,11 @@ test('a body that is wrong in a thousand places gets a short answer', async (t) 
   const error = t.throws(() => deploy && checkBody(deploy, { env_vars: variables }), { instanceOf: ServiceError });
   t.true(JSON.stringify(error?.details).length < 10_000);
 });
+
+test('a call that takes no body refuses one with fields', async (t) => {
+  const { client } = platform();
+  const { token } = await client.signUp();
+  const refused = await client.call('POST', '/auth/logout', { token, body: { surprise: 1 } });
+  isError(t, refused, 400, 'validation_failed');
+  t.is((await client.call('POST', '/auth/logout', { token, body: {} })).status, 204);
+});
