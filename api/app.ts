@@ -8,6 +8,7 @@ import type { Endpoint } from './endpoint.ts';
 import { answerErrors } from './errors.ts';
 import { handle } from './handle.ts';
 import { noteRequest } from './metrics.ts';
+import { projectHosts } from './rest-url.ts';
 
 const longestUrl = 128 * 1024;
 const longestLogged = 300;
@@ -148,7 +149,7 @@ export const createApp = ({ endpoints, deps, pages = [] }: AppOptions): Koa => {
   );
   const takesKeys = (path: string): boolean => withKeys.match(path, 'GET').path.length > 0;
   app.use(requestId).use(logRequests(deps)).use(partWhileStopping(deps)).use(answerErrors(deps.log)).use(checkTarget);
-  app.use(cors(takesKeys));
+  app.use(projectHosts(deps.config.PUBLIC_DOMAIN)).use(cors(takesKeys));
   for (const page of pages) app.use(page);
   app.use(unrouted(router)).use(router.routes());
   app.on('error', (error: unknown) => deps.log.debug({ err: error }, 'a connection failed'));

@@ -106,7 +106,12 @@ type KeyRow = Project & { key_id: string; key_name: string; kind: KeyKind; prefi
   key_created_at: Date;
 };
 
-const authenticateKey = async (ctx: Context, { db }: Deps, kinds: readonly KeyKind[]): Promise<KeyCall> => {
+const authenticateKey = async (
+  ctx: Context,
+  { db }: Deps,
+  kinds: readonly KeyKind[],
+  ref: string | undefined,
+): Promise<KeyCall> => {
   const row = await maybeOne(
     db.query<KeyRow>(
       `select k.id as key_id, k.name as key_name, k.kind, k.prefix, k.last_four, k.expires_at as key_expires_at,
@@ -129,6 +134,7 @@ const authenticateKey = async (ctx: Context, { db }: Deps, kinds: readonly KeyKi
     expires_at: key_expires_at,
     created_at: key_created_at,
   };
+  if (ref !== undefined && ref !== project.ref) throw unauthenticated('The API key is not one of this project.', true);
   addLogContext({ projectId: project.id });
   if (!kinds.includes(kind)) throw new ServiceError('forbidden', `A ${kind} key may not do this.`);
   return { project, key };
@@ -164,7 +170,7 @@ export const authenticate = async (
     case 'organization':
       return authenticateInOrganization(ctx, deps, access.role);
     case 'key':
-      return authenticateKey(ctx, deps, access.keys);
+      return authenticateKey(ctx, deps, access.keys, params['ref']);
     case 'operator':
       return authenticateOperator(ctx, deps);
   }

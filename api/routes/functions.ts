@@ -205,32 +205,17 @@ const payloadText = (bodyText: string): string => {
   return JSON.stringify(payload ?? null);
 };
 
-const invokeEndpoints: readonly Endpoint[] = [
+const slug = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/);
+
+/** The public call of a function, by API key. */
+const publicInvoke = (path: string, params: z.ZodType<{ slug: string }>): Endpoint =>
   jobEndpoint({
     method: 'post',
-    path: '/projects/{project_id}/functions/{function_id}/invoke',
-    area,
-    summary: 'Run a function and wait for its result; 200 whatever the handler did',
-    access: inProject('developer'),
-    params: z.object({ project_id: id, function_id: id }),
-    rate: 'none',
-    bodyLimit: 'function',
-    body: z.strictObject({ payload: z.unknown() }),
-    response: functionInvoke.result,
-    request: async ({ params, bodyText }, { db, project, requestId }) => {
-      const payload = payloadText(bodyText);
-      const order = { by: { id: params.function_id }, payload, trigger: 'dashboard', requestId } as const;
-      return (await invocation(db, project, order)).request;
-    },
-    answer: (done) => Promise.resolve(new RawReply(runAnswer(done))),
-  }),
-  jobEndpoint({
-    method: 'post',
-    path: '/api/functions/{slug}',
+    path,
     area,
     summary: 'Run a function by API key: the body is the payload, the answer the bare result',
     access: withKey('secret', 'publishable'),
-    params: z.object({ slug: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/) }),
+    params,
     bodyLimit: 'function',
     body: z.unknown(),
     response: z.unknown(),
@@ -251,7 +236,29 @@ const invokeEndpoints: readonly Endpoint[] = [
         ...(key.kind === 'secret' && error !== undefined && { details: error }),
       });
     },
+  });
+
+const invokeEndpoints: readonly Endpoint[] = [
+  jobEndpoint({
+    method: 'post',
+    path: '/projects/{project_id}/functions/{function_id}/invoke',
+    area,
+    summary: 'Run a function and wait for its result; 200 whatever the handler did',
+    access: inProject('developer'),
+    params: z.object({ project_id: id, function_id: id }),
+    rate: 'none',
+    bodyLimit: 'function',
+    body: z.strictObject({ payload: z.unknown() }),
+    response: functionInvoke.result,
+    request: async ({ params, bodyText }, { db, project, requestId }) => {
+      const payload = payloadText(bodyText);
+      const order = { by: { id: params.function_id }, payload, trigger: 'dashboard', requestId } as const;
+      return (await invocation(db, project, order)).request;
+    },
+    answer: (done) => Promise.resolve(new RawReply(runAnswer(done))),
   }),
+  publicInvoke('/api/functions/{slug}', z.object({ slug })),
+  publicInvoke('/p/{ref}/functions/v1/{slug}', z.object({ ref: z.string(), slug })),
 ];
 
 /** Functions (interface, "Functions"; contract, section 4). */

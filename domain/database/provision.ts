@@ -125,6 +125,16 @@ const openSchema = async (client: Client, ref: string): Promise<void> => {
     ${byOwner} grant execute on functions to ${named('service')}`);
 };
 
+const fillDatabase = async ({ servers }: ProvisionDeps, project: Project): Promise<void> => {
+  const client = await servers.connectTo(project.server_id, project.db_name);
+  try {
+    await migrateProjectDatabase(client, await projectMigrations());
+    await openSchema(client, project.ref);
+  } finally {
+    await client.end();
+  }
+};
+
 /**
  * Makes a project's roles and database, or what is still missing of them: every step looks first or can be repeated.
  * The roles: `owner` (tables, SQL console, functions), `api` (may become anon or authenticated), `service` (a secret key),
@@ -136,12 +146,6 @@ export const provisionDatabase = async (deps: ProvisionDeps, project: Project): 
   await withDatabaseName(admin, project.db_name, async (client) => {
     await createRoles(deps, client, project);
     await createDatabase(deps, client, project);
+    await fillDatabase(deps, project);
   });
-  const client = await deps.servers.connectTo(project.server_id, project.db_name);
-  try {
-    await migrateProjectDatabase(client, await projectMigrations());
-    await openSchema(client, project.ref);
-  } finally {
-    await client.end();
-  }
 };

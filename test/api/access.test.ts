@@ -128,6 +128,7 @@ const jobFor = async (): Promise<string> => {
 /** Something real for each parameter of a path; a new parameter needs a line here. */
 const valueOf = (endpoint: Endpoint, parameter: string, fresh: boolean): Promise<string> | string => {
   if (parameter === 'project_id') return projectFor(endpoint, fresh);
+  if (parameter === 'ref') return scene.project.ref;
   if (parameter === 'job_id') return jobFor();
   if (parameter === 'key_id') return keyFor();
   if (parameter === 'token') return 'plinth_invite_of_nobody';
@@ -170,6 +171,8 @@ const expectedOfKey = (caller: CallerName, path: string, kinds: readonly string[
   if (!caller.endsWith(' key')) return 401;
   if (!kinds.some((kind) => caller.includes(kind))) return 403;
   // A key names its project: what another project has is not there.
+  // Below a project's own address another project's key is no key.
+  if (caller.startsWith('a foreign') && path.startsWith('/p/{ref}')) return 401;
   return caller.startsWith('a foreign') && path.includes('{') ? 404 : 'served';
 };
 
