@@ -87,6 +87,15 @@ const prepareDatabase = (config: Config, log: Log): Promise<void> =>
     ? migrate(config.DATABASE_URL, controlMigrations)
     : waitForSchema(config.DATABASE_URL, controlMigrations, log);
 
+const idleCheckMs = 100;
+
+/** Resolves when the last request is answered. A kept-alive connection may fall idle only after the first look. */
+const closeServer = async (server: Server): Promise<void> => {
+  const timer = setInterval(() => server.closeIdleConnections(), idleCheckMs);
+  await new Promise<void>((resolve) => void server.close(() => resolve()));
+  clearInterval(timer);
+};
+
 /** Starts the API: migrates, connects, listens. */
 export const startApi = async (config: Config, log: Log): Promise<Api> => {
   await prepareDatabase(config, log);
@@ -114,8 +123,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     server,
     stop: async () => {
       accepting = false;
-      server.closeIdleConnections();
-      await new Promise<void>((resolve) => void server.close(() => resolve()));
+      await closeServer(server);
       rateLimiter.close();
       compiler.close();
       await queues.close();
