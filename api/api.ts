@@ -2,22 +2,21 @@ import type { Server } from 'node:http';
 import type { Redis } from 'ioredis';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { createCompiler } from '#domain/functions/compiler.ts';
-import { createJobs } from '#domain/jobs/jobs.ts';
+import { openJobs } from '#domain/jobs/open.ts';
 import { createPlatformMail } from '#domain/mail/platform-mail.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { migrate, waitForSchema } from '#lib/migrate.ts';
-import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { createTurns } from '#lib/turns.ts';
-import { createProducer } from '#queues/producer.ts';
-import { openReplies, outcomesIn } from '#queues/replies.ts';
+import { jobs as jobDefinitions } from '#queues/registry.ts';
 import { createApp } from './app.ts';
 import type { Deps, Health } from './deps.ts';
 import { docsPages } from './docs.ts';
 import { endpoints } from './endpoints.ts';
 import { listen } from './listen.ts';
+import { opsPages } from './ops-pages.ts';
 import { createRateLimiter } from './rate-limit.ts';
 
 /** A server that answers. */
@@ -60,24 +59,6 @@ const rateLimiterFor = (config: Config, redis: Redis) =>
     },
   });
 
-const openQueues = (config: Config, log: Log, db: ControlDb) => {
-  const prefix = config.PLINTH_REDIS_PREFIX;
-  const redis = openRequestRedis(config.REDIS_URL, log);
-  const producer = createProducer(redis, prefix);
-  const replies = openReplies(openWorkerRedis(config.REDIS_URL, log), prefix);
-  const queueIsUp = (): boolean => redis.status === 'ready';
-  const jobs = createJobs({ db, producer, replies, outcomes: outcomesIn(redis, prefix), queueIsUp });
-  return {
-    redis,
-    jobs,
-    close: async () => {
-      await replies.close();
-      await producer.close();
-      redis.disconnect();
-    },
-  };
-};
-
 const ownAddress = (config: Config): string =>
   config.PLINTH_BASE_URL?.replace(/\/+$/, '') ??
   `http://${config.HOST === '127.0.0.1' ? 'localhost' : config.HOST}:${config.PORT}`;
@@ -100,7 +81,7 @@ const closeServer = async (server: Server): Promise<void> => {
 export const startApi = async (config: Config, log: Log): Promise<Api> => {
   await prepareDatabase(config, log);
   const platform: Platform = await openPlatform(config, log);
-  const queues = openQueues(config, log, platform.db);
+  const queues = openJobs({ config, log, db: platform.db, jobs: jobDefinitions });
   const rateLimiter = rateLimiterFor(config, queues.redis);
   let accepting = true;
   const compiler = createCompiler();
@@ -110,13 +91,20 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     db: platform.db,
     compiler,
     jobs: queues.jobs,
+    gate: queues.gate,
+    ear: queues.ear,
     projects: platform.projects,
     mail: createPlatformMail(platform.sealer, ownAddress(config)),
     rateLimiter,
     turns: createTurns(),
     health: healthOf(platform.db, queues.redis, () => accepting),
   };
-  const respond = createApp({ endpoints, deps, pages: [docsPages()] }).callback();
+  const boardOptions = {
+    redis: queues.redis,
+    prefix: config.PLINTH_REDIS_PREFIX,
+    shards: config.PLINTH_QUEUE_SHARDS,
+  };
+  const respond = createApp({ endpoints, deps, pages: [docsPages(), opsPages(deps, boardOptions)] }).callback();
   const { server, port } = await listen((req, res) => void respond(req, res), config, log);
   return {
     port,

@@ -3,6 +3,7 @@ import Koa, { type Context, type Middleware } from 'koa';
 import { withLogContext } from '#lib/context.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import { isTracing, traced } from '#lib/tracing.ts';
 import type { Deps } from './deps.ts';
 import type { Endpoint } from './endpoint.ts';
 import { answerErrors } from './errors.ts';
@@ -39,6 +40,24 @@ const logRequests =
       'request',
     );
   };
+
+// What load balancers and monitoring ask says nothing about the work.
+const untraced = new Set(['/healthz', '/readyz', '/metrics']);
+
+/** One span for each request; it belongs to the caller's trace, when the caller has one. */
+const traceRequests: Middleware = (ctx, next) => {
+  if (!isTracing() || untraced.has(ctx.path)) return next();
+  const { method } = ctx;
+  const request = { 'http.request.method': method, 'url.path': loggedPath(ctx) };
+  const attributes = { ...request, 'plinth.request.id': String(ctx.state['requestId']) };
+  return traced('http request', attributes, ctx.get('traceparent'), async (span) => {
+    await next();
+    const route: unknown = ctx['_matchedRoute'];
+    if (typeof route === 'string') span.rename(`${method} ${route}`);
+    span.set({ ...(typeof route === 'string' && { 'http.route': route }), 'http.response.status_code': ctx.status });
+    if (ctx.status >= 500) span.fail(`answered ${ctx.status}`);
+  });
+};
 
 const notHttp = (why: string): ServiceError => new ServiceError('validation_failed', why);
 
@@ -148,7 +167,13 @@ export const createApp = ({ endpoints, deps, pages = [] }: AppOptions): Koa => {
     deps,
   );
   const takesKeys = (path: string): boolean => withKeys.match(path, 'GET').path.length > 0;
-  app.use(requestId).use(logRequests(deps)).use(partWhileStopping(deps)).use(answerErrors(deps.log)).use(checkTarget);
+  app
+    .use(requestId)
+    .use(traceRequests)
+    .use(logRequests(deps))
+    .use(partWhileStopping(deps))
+    .use(answerErrors(deps.log))
+    .use(checkTarget);
   app.use(projectHosts(deps.config.PUBLIC_DOMAIN)).use(cors(takesKeys));
   for (const page of pages) app.use(page);
   app.use(unrouted(router)).use(router.routes());

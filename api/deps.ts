@@ -5,6 +5,8 @@ import type { PlatformMail } from '#domain/mail/platform-mail.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import type { Gate } from '#queues/gate/types.ts';
+import type { Ear } from '#queues/signals.ts';
 import type { Turns } from '#lib/turns.ts';
 import type { RateLimiter } from './rate-limit.ts';
 
@@ -15,6 +17,9 @@ export interface Deps {
   readonly db: ControlDb;
   readonly compiler: Compiler;
   readonly jobs: Jobs;
+  readonly gate: Gate;
+  /** For those who follow a job while it lives. */
+  readonly ear: Ear;
   readonly projects: Projects;
   readonly mail: PlatformMail;
   readonly rateLimiter: RateLimiter;

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { JobRequest } from '#domain/jobs/jobs.ts';
 import type { JobOutcome } from '#queues/define.ts';
@@ -8,13 +9,13 @@ import type { RateClass } from './rate-limit.ts';
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 export type BodyLimit = 'json' | 'function';
 
-/** An answer that is not built from the response schema: text that is passed through, or a page. */
+/** An answer that is not built from the response schema: text that is passed through, a page, or a stream. */
 export class RawReply {
-  readonly body: string | Buffer;
+  readonly body: string | Buffer | Readable;
   readonly type: string;
   readonly status: number;
 
-  constructor(body: string | Buffer, type = 'application/json; charset=utf-8', status = 200) {
+  constructor(body: string | Buffer | Readable, type = 'application/json; charset=utf-8', status = 200) {
     this.body = body;
     this.type = type;
     this.status = status;
@@ -58,6 +59,8 @@ interface Direct<
 > extends Common<A, P, Q, B> {
   /** Left out: an empty answer. */
   readonly response?: R;
+  /** What the answer is, for the API page. Left out: JSON. */
+  readonly mediaType?: string;
   /** Slow work on the input (hashing, compiling), done before the transaction begins. */
   readonly prepare?: (input: Input<z.output<P>, z.output<Q>, z.output<B>>, call: Call<A>) => Promise<Prepared>;
   /** Names the audit entry where the row operation alone does not say what happened, e.g. `project.delete`. */
@@ -108,6 +111,7 @@ export interface Endpoint {
   readonly body: z.ZodType | undefined;
   readonly status: number;
   readonly response: z.ZodType | undefined;
+  readonly mediaType: string;
   readonly auditAction: string | undefined;
   readonly work: DirectWork | JobWork;
 }
@@ -136,7 +140,7 @@ const bodyOf = (method: Method, body: z.ZodType | undefined): z.ZodType | undefi
 
 const common = (
   d: Common<Access, z.ZodType, z.ZodType, z.ZodType>,
-): Omit<Endpoint, 'response' | 'auditAction' | 'work'> => ({
+): Omit<Endpoint, 'response' | 'mediaType' | 'auditAction' | 'work'> => ({
   method: d.method,
   path: d.path,
   area: d.area,
@@ -163,6 +167,7 @@ export const endpoint = <
 ): Endpoint => ({
   ...common(d),
   response: d.response,
+  mediaType: d.mediaType ?? 'application/json',
   auditAction: d.auditAction,
   work: {
     kind: 'direct',
@@ -184,6 +189,7 @@ export const jobEndpoint = <
 ): Endpoint => ({
   ...common(d),
   response: d.response,
+  mediaType: 'application/json',
   auditAction: undefined,
   work: {
     kind: 'job',

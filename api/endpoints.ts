@@ -1,9 +1,15 @@
 import type { Endpoint } from './endpoint.ts';
 import { accountEndpoints } from './routes/accounts.ts';
 import { apiKeyEndpoints } from './routes/api-keys.ts';
+import { cronEndpoints } from './routes/cron.ts';
 import { functionEndpoints } from './routes/functions.ts';
 import { jobEndpoints } from './routes/jobs.ts';
 import { mailEndpoints } from './routes/mail.ts';
+import { opsCronEndpoints } from './routes/ops/cron.ts';
+import { opsJobEndpoints } from './routes/ops/jobs.ts';
+import { opsProjectEndpoints } from './routes/ops/projects.ts';
+import { opsQueueEndpoints } from './routes/ops/queues.ts';
+import { opsSessionEndpoints } from './routes/ops/session.ts';
 import { projectEndpoints } from './routes/projects.ts';
 import { systemEndpoints } from './routes/system.ts';
 import { teamEndpoints } from './routes/teams.ts';
@@ -15,7 +21,13 @@ export const endpoints: readonly Endpoint[] = [
   ...projectEndpoints,
   ...apiKeyEndpoints,
   ...functionEndpoints,
+  ...cronEndpoints,
   ...jobEndpoints,
   ...systemEndpoints,
   ...mailEndpoints,
+  ...opsSessionEndpoints,
+  ...opsQueueEndpoints,
+  ...opsProjectEndpoints,
+  ...opsJobEndpoints,
+  ...opsCronEndpoints,
 ];

@@ -1,6 +1,8 @@
-import { Histogram, Registry, collectDefaultMetrics } from 'prom-client';
-
-const registry = new Registry();
+import { Gauge, Histogram, Registry } from 'prom-client';
+import type { Queryable } from '#lib/control-db.ts';
+import { metricsText, registry } from '#lib/metrics.ts';
+import type { Gate, LaneStats } from '#queues/gate/types.ts';
+import { jobs } from '#queues/registry.ts';
 
 const requestSeconds = new Histogram({
   name: 'plinth_http_request_duration_seconds',
@@ -10,17 +12,145 @@ const requestSeconds = new Histogram({
   registers: [registry],
 });
 
-let collecting = false;
-
 /** @param route method and path pattern, never the path itself: labels stay few */
 export const noteRequest = (route: string, status: number, seconds: number): void =>
   requestSeconds.observe({ route, status: `${Math.floor(status / 100)}xx` }, seconds);
 
-export const metricsType = registry.contentType;
+/** What a scrape asks for the state of the job engine. */
+export interface GaugeDeps {
+  readonly db: Queryable;
+  readonly gate: Pick<Gate, 'stats'>;
+}
 
-/** Process metrics are collected from the first question on. */
-export const metricsText = (): Promise<string> => {
-  if (!collecting) collectDefaultMetrics({ register: registry, prefix: 'plinth_' });
-  collecting = true;
-  return registry.metrics();
+/** What the rows say of one job type. */
+interface RowStats {
+  readonly type: string;
+  readonly oldest_wait: number;
+  readonly dead: number;
+}
+
+// Redriven or deleted they are few; what was left alone for weeks must not make each scrape read all of it.
+const mostDead = 10_000;
+
+// Ids are in the order of acceptance; a job that was run again kept its old one and waits since then.
+const oldestAmong = 100;
+
+/**
+ * Each reads a few entries of an index. Whoever waits longest is looked for among jobs that were not begun: a retry is
+ * older than its wait.
+ */
+const readRows = (db: Queryable, types: readonly string[]): Promise<RowStats[]> =>
+  db.query<RowStats>(
+    `with dead as (
+       select type, count(*)::int as jobs
+       from (select type from jobs where status = 'dead' limit ${mostDead}) few group by type
+     )
+     select t.type, coalesce(dead.jobs, 0) as dead,
+       greatest(0, coalesce(extract(epoch from clock_timestamp() - oldest.queued_at), 0))::float8 as oldest_wait
+     from unnest($1::text[]) as t (type) left join dead on dead.type = t.type cross join lateral (
+       select min(queued_at) as queued_at from (
+         select queued_at from jobs where type = t.type and status = 'queued' and next_run_at is null and attempt = 0
+         order by id limit ${oldestAmong}
+       ) earliest
+     ) oldest`,
+    [types],
+    'job-gauges',
+  );
+
+const gauges: readonly {
+  readonly name: string;
+  readonly help: string;
+  readonly of: (lane: LaneStats | null, rows: RowStats | undefined) => number | null | undefined;
+}[] = [
+  { name: 'plinth_jobs_waiting', help: 'Jobs that wait at the gate, by type.', of: (lane) => lane?.waiting },
+  {
+    name: 'plinth_jobs_running',
+    help: 'Jobs that the gate has handed over: they run or are about to, by type.',
+    of: (lane) => lane?.leased,
+  },
+  {
+    name: 'plinth_jobs_window',
+    help: 'How many jobs may be handed over at a time, by type.',
+    of: (lane) => lane?.window,
+  },
+  {
+    name: 'plinth_jobs_slots',
+    help: 'Jobs that the live workers can run at a time, by type.',
+    of: (lane) => lane?.slots,
+  },
+  {
+    name: 'plinth_jobs_workers_alive',
+    help: 'Workers that were heard of lately, by the job type that they serve.',
+    of: (lane) => lane?.workers.length,
+  },
+  {
+    name: 'plinth_jobs_gate_open',
+    help: '1 while the gate hands jobs over, 0 while it is rebuilt from Postgres, by type.',
+    of: (lane) => lane && Number(lane.open),
+  },
+  {
+    name: 'plinth_jobs_paused',
+    help: '1 while operators have paused the whole type.',
+    of: (lane) => lane && Number(lane.paused),
+  },
+  {
+    name: 'plinth_jobs_oldest_wait_seconds',
+    help: 'How long the oldest job has waited that was never begun, by type; 0 when none waits.',
+    of: (_lane, rows) => rows?.oldest_wait,
+  },
+  {
+    name: 'plinth_jobs_dead',
+    help: `Dead jobs that nobody has driven again yet, by type; at most ${mostDead} are counted.`,
+    of: (_lane, rows) => rows?.dead,
+  },
+];
+
+/** The names of the gauges, for those that document them. */
+export const jobGaugeNames: readonly string[] = gauges.map(({ name }) => name);
+
+const freshMs = 1000;
+
+/**
+ * The job engine at the moment of the scrape. Answers are kept for a second, so that many scrapes cost no more than one.
+ * What cannot be asked just now is left out: a scrape tells more than that.
+ * @returns Prometheus text
+ */
+export const createJobGauges = ({ db, gate }: GaugeDeps, types = jobs.map(({ type }) => type)) => {
+  const own = new Registry();
+  const made = gauges.map(({ name, help, of }) => ({
+    of,
+    gauge: new Gauge({ name, help, labelNames: ['type'] as const, registers: [own] }),
+  }));
+
+  const read = async (): Promise<string> => {
+    const [rows, ...lanes] = await Promise.all([
+      readRows(db, types).catch(() => []),
+      ...types.map((type) => gate.stats(type).catch(() => null)),
+    ]);
+    for (const { gauge, of } of made) {
+      gauge.reset();
+      for (const [i, type] of types.entries()) {
+        const row = rows.find((stats) => stats.type === type);
+        const value = of(lanes[i] ?? null, row);
+        if (typeof value === 'number') gauge.set({ type }, value);
+      }
+    }
+    return own.metrics();
+  };
+
+  let last: { readonly at: number; readonly text: Promise<string> } | undefined;
+  return (): Promise<string> => {
+    if (last === undefined || performance.now() - last.at > freshMs) last = { at: performance.now(), text: read() };
+    return last.text;
+  };
+};
+
+const gaugesOf = new WeakMap<object, () => Promise<string>>();
+
+/** All that `/metrics` of an API process says: its own measures, and the state of the job engine. */
+export const scrape = async (deps: GaugeDeps): Promise<string> => {
+  const gaugesText = gaugesOf.get(deps) ?? createJobGauges(deps);
+  gaugesOf.set(deps, gaugesText);
+  const texts = await Promise.all([metricsText(), gaugesText()]);
+  return texts.join('\n');
 };

@@ -64,10 +64,10 @@ const headersOf = ({ method, access, work }: Endpoint): Json[] => [
   ...(work.kind === 'job' ? [prefer] : []),
 ];
 
-const responsesOf = ({ status, response, summary, work }: Endpoint): Json => ({
+const responsesOf = ({ status, response, mediaType, summary, work }: Endpoint): Json => ({
   [status]: {
     description: summary,
-    ...(response && { content: { 'application/json': { schema: schemaOf(response) } } }),
+    ...(response && { content: { [mediaType.split(';', 1)[0] ?? mediaType]: { schema: schemaOf(response) } } }),
   },
   ...(work.kind === 'job' && { 202: { $ref: '#/components/responses/Accepted' } }),
   default: { $ref: '#/components/responses/Error' },

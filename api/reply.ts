@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import { type Endpoint, RawReply } from './endpoint.ts';
 
@@ -5,7 +6,7 @@ import { type Endpoint, RawReply } from './endpoint.ts';
 export interface Reply {
   readonly status: number;
   readonly type: string | undefined;
-  readonly body: string | Buffer | null;
+  readonly body: string | Buffer | Readable | null;
 }
 
 export const jsonType = 'application/json; charset=utf-8';

@@ -1,6 +1,7 @@
 import { environment, loadConfig, unknownSettings } from '#lib/config.ts';
 import { createLog, logFormat } from '#lib/log.ts';
 import { runMain, stopOnSignal, tellReady } from '#lib/process.ts';
+import { startTracing } from '#lib/tracing.ts';
 import { startApi } from './api.ts';
 
 await runMain(async () => {
@@ -11,7 +12,16 @@ await runMain(async () => {
     process: 'api',
   });
   for (const name of unknownSettings(environment())) log.warn(`there is no setting ${name}; see plinth.env.example`);
+  const stopTracing = await startTracing({
+    endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT,
+    service: 'plinth-api',
+    ratio: config.PLINTH_TRACE_RATIO,
+    log,
+  });
   const api = await startApi(config, log);
-  stopOnSignal(log, config.DRAIN_MS, api.stop);
+  stopOnSignal(log, config.DRAIN_MS, async () => {
+    await api.stop();
+    await stopTracing();
+  });
   tellReady({ port: api.port });
 });

@@ -27,7 +27,9 @@ export const checkParams = (endpoint: Endpoint, params: unknown): unknown => {
   if (endpoint.params === undefined) return params;
   const parsed = endpoint.params.safeParse(params);
   if (parsed.success) return parsed.data;
-  throw notFound(endpoint.area.replace(/s$/, ''));
+  // What the last parameter names stands before it: `/jobs/{job_id}`.
+  const [, noun = endpoint.area] = /\/([a-z-]+)\/\{[^}]+\}[^{]*$/.exec(endpoint.path) ?? [];
+  throw notFound(noun.replaceAll('-', ' ').replace(/s$/, ''));
 };
 
 /** @throws {ServiceError} `validation_failed` with `details: [{path, message}]` */

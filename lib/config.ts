@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { parseRanges } from './egress/ranges.ts';
 import { SecretError, openKeyRing } from './secrets.ts';
 
 /** One setting as `plinth.env.example` shows it. The schema holds the default and the bounds. */
@@ -9,6 +10,8 @@ interface SettingNote {
 
 const integer = (fallback: number, least: number, most: number) =>
   z.coerce.number().int().min(least).max(most).default(fallback);
+/** Not set: no limit of its own. */
+const globalLimit = z.coerce.number().int().min(1).max(1_000_000).optional();
 const onOff = (fallback: 'on' | 'off') => z.enum(['on', 'off']).default(fallback);
 const url = (...schemes: string[]) =>
   z.string().refine((text) => URL.canParse(text) && schemes.includes(new URL(text).protocol.slice(0, -1)), {
@@ -24,6 +27,16 @@ const keyRingFault = (ring: string): string | null => {
     return null;
   } catch (error) {
     if (error instanceof SecretError) return error.message;
+    throw error;
+  }
+};
+
+const rangesFault = (ranges: string): string | null => {
+  try {
+    parseRanges(ranges);
+    return null;
+  } catch (error) {
+    if (error instanceof RangeError) return error.message;
     throw error;
   }
 };
@@ -82,16 +95,51 @@ export const settings = z.object({
   PLINTH_LOCAL: note(onOff('off'), 'Set by `npm start`: one machine, for development.'),
   PLINTH_BWRAP: note(z.string().optional(), 'Path of the bubblewrap program when it is not on PATH.'),
   PLINTH_WORKER_NAME: note(z.string().default('worker'), 'The name of this worker in logs.'),
+  PLINTH_WORKER_PORT: note(
+    z.coerce.number().int().min(0).max(65_535).optional(),
+    'The port where a worker answers `/healthz`, `/readyz` and `/metrics`, on `HOST`; empty means that it does not.',
+  ),
   PLINTH_LOG_LEVEL: note(
     z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
     'The least level that is logged.',
   ),
   PLINTH_LOG_FORMAT: note(z.enum(['json', 'pretty']).optional(), 'By default readable in a terminal, JSON elsewhere.'),
+  OTEL_EXPORTER_OTLP_ENDPOINT: note(
+    url('http', 'https').optional(),
+    'An OpenTelemetry receiver (OTLP over HTTP) for traces; empty means no tracing.',
+  ),
+  PLINTH_TRACE_RATIO: note(
+    z.coerce.number().min(0).max(1).default(1),
+    'Of the traces that begin here, the part that is recorded.',
+  ),
   PLINTH_DATABASE_POOL: note(integer(16, 2, 500), 'Connections to the control database, per process.'),
   PLINTH_TENANT_CONNECTIONS: note(integer(40, 4, 2000), 'Connections to project databases, per process.'),
   PLINTH_MIGRATE: note(onOff('on'), 'Whether the API brings the control database up to date when it starts.'),
   PLINTH_FUNCTION_SLOTS: note(integer(8, 1, 256), 'Functions that one worker runs at a time.'),
   PLINTH_SYSTEM_SLOTS: note(integer(4, 1, 64), 'Provisioning and other platform jobs that one worker runs at a time.'),
+  PLINTH_GLOBAL_FUNCTION_INVOKE: note(
+    globalLimit,
+    'Functions that run at a time on the whole installation; empty means the sum of all slots.',
+  ),
+  PLINTH_GLOBAL_PROJECT_PROVISION: note(
+    globalLimit,
+    'Projects that are set up at a time on the whole installation; empty means the sum of all slots.',
+  ),
+  PLINTH_GLOBAL_CRON_FIRE: note(
+    globalLimit,
+    'Scheduled requests and statements at a time on the whole installation; empty means the sum of all slots.',
+  ),
+  PLINTH_WAITING_JOBS: note(
+    integer(10_000, 1, 10_000_000),
+    'Jobs of one type that one project may have waiting; more are refused as `queue_full`.',
+  ),
+  PLINTH_QUEUE_SHARDS: note(
+    integer(1, 1, 64),
+    'Over how many parts of a Redis Cluster the projects of each job type are spread; 1 without a cluster.',
+  ),
+  PLINTH_JOB_WAIT_DAYS: note(integer(7, 1, 365), 'A job that waited so long has expired.', 'days'),
+  PLINTH_KEEP_SUCCEEDED_HOURS: note(integer(24, 1, 8760), 'How long succeeded jobs are kept.', 'hours'),
+  PLINTH_KEEP_FAILED_DAYS: note(integer(14, 1, 365), 'How long jobs that ended otherwise are kept.', 'days'),
   PLINTH_PLAN_CHANGES: note(
     z.enum(['anyone', 'operator']).default('anyone'),
     'Who may choose a plan other than free: project owners, or operators only.',
@@ -106,6 +154,16 @@ export const settings = z.object({
   PLINTH_BODY_LIMIT_JSON: note(integer(mib, 1024, 64 * mib), 'The largest JSON request body.', 'bytes'),
   PLINTH_BODY_LIMIT_FUNCTION: note(integer(6 * mib, 1024, 64 * mib), 'The largest payload of a function.', 'bytes'),
   PLINTH_BODY_TIMEOUT_MS: note(integer(15_000, 100, 600_000), 'How long a request body may take to arrive.', 'ms'),
+  PLINTH_EGRESS_ALLOW: note(
+    z
+      .string()
+      .superRefine((ranges, issues) => {
+        const fault = rangesFault(ranges);
+        if (fault !== null) issues.addIssue({ code: 'custom', message: fault });
+      })
+      .optional(),
+    'Address ranges (CIDR, separated by commas) that outgoing requests may reach beside public ones. Set, even to nothing, it is the whole list; not set under `npm start`, loopback is open, but not to functions.',
+  ),
   PLINTH_DELETED_PROJECT_DAYS: note(integer(7, 0, 365), 'How long the database of a deleted project is kept.', 'days'),
 });
 
@@ -126,13 +184,16 @@ const foreign = /^PLINTH_TEST_/;
 export const unknownSettings = (env: NodeJS.ProcessEnv): string[] =>
   Object.keys(env).filter((name) => name.startsWith('PLINTH_') && !(name in settings.shape) && !foreign.test(name));
 
+// Where empty is a value of its own.
+const mayBeEmpty = new Set(['PLINTH_EGRESS_ALLOW']);
+
 /**
- * Reads the settings; an empty value counts as not set.
+ * Reads the settings; an empty value counts as not set, but for those in `mayBeEmpty`.
  * @throws {ConfigError} naming every setting that is missing or wrong.
  */
 export const loadConfig = (env: NodeJS.ProcessEnv): Config => {
   const given = Object.fromEntries(
-    Object.entries(env).filter(([name, value]) => name in settings.shape && value !== ''),
+    Object.entries(env).filter(([name, value]) => name in settings.shape && (value !== '' || mayBeEmpty.has(name))),
   );
   const parsed = settings.safeParse(given);
   if (parsed.success) return parsed.data;

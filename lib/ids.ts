@@ -1,4 +1,4 @@
-import { createHash, randomBytes, randomInt, randomUUIDv7 } from 'node:crypto';
+import { createHash, randomBytes, randomInt, randomUUID } from 'node:crypto';
 
 const letters = 'abcdefghijklmnopqrstuvwxyz';
 const lettersAndDigits = `${letters}0123456789`;
@@ -6,8 +6,30 @@ const lettersAndDigits = `${letters}0123456789`;
 const randomText = (alphabet: string, length: number): string =>
   Array.from({ length }, () => alphabet[randomInt(alphabet.length)]).join('');
 
-/** A UUIDv7: unique, and in order of creation, which keeps index pages dense. */
-export const newId = (): string => randomUUIDv7();
+const mostInOneMs = 0xfff;
+let lastMs = 0;
+let counter = 0;
+
+/** The next (millisecond, counter): a full millisecond borrows from the next. */
+const nextInstant = (): void => {
+  const now = Date.now();
+  counter = now > lastMs ? 0 : counter + 1;
+  if (now > lastMs) lastMs = now;
+  if (counter <= mostInOneMs) return;
+  lastMs += 1;
+  counter = 0;
+};
+
+/**
+ * A UUIDv7 (RFC 9562): unique, and in order of creation, which keeps index pages dense and a project's jobs in order.
+ * Within a millisecond a counter keeps the order (6.2, method 1); Node's own are in no order there.
+ */
+export const newId = (): string => {
+  nextInstant();
+  const ms = lastMs.toString(16).padStart(12, '0');
+  const place = counter.toString(16).padStart(3, '0');
+  return `${ms.slice(0, 8)}-${ms.slice(8)}-7${place}-${randomUUID().slice(19)}`;
+};
 
 /** 16 lower-case letters and digits, a letter first, so that `plinth_<org_id>_<slug>` fits PostgreSQL's 63 bytes. */
 export const newOrgId = (): string => randomText(letters, 1) + randomText(lettersAndDigits, 15);

@@ -1,16 +1,23 @@
 import { type Job, Worker } from 'bullmq';
 import type { Redis } from 'ioredis';
-import { type JobMessage, type QueueName } from './define.ts';
-import { queuePrefix } from './producer.ts';
+import { type HandedOver, type Lease, leaseOf } from './gate/lane-gate.ts';
+import { type Lane, lanePrefix } from './gate/lanes.ts';
+
+/** A job as it arrives at a worker. */
+export interface Delivery extends HandedOver {
+  readonly type: string;
+  readonly lane: string;
+  readonly lease: Lease;
+}
 
 export interface ConsumerOptions {
   readonly redis: Redis;
   readonly prefix: string;
-  readonly queue: QueueName;
+  readonly lane: Lane;
   /** Jobs at a time. */
   readonly slots: number;
   /** Must not throw: what BullMQ takes for failed it drops. */
-  readonly process: (type: string, message: JobMessage) => Promise<void>;
+  readonly process: (delivery: Delivery) => Promise<void>;
   readonly onError: (error: Error) => void;
 }
 
@@ -20,18 +27,22 @@ export interface Consumer {
   readonly close: () => Promise<void>;
 }
 
-/** One queue's BullMQ worker. A dead worker is noticed after at most 15 s: lock 10 s, stalled check each 5 s. */
+/**
+ * One lane's BullMQ worker. What a dead worker had taken and not begun is delivered again after at most 15 s: lock 10 s,
+ * stalled check each 5 s. Whether it begins is decided by its row.
+ */
 export const consume = (options: ConsumerOptions): Consumer => {
-  const worker = new Worker<JobMessage, void>(
-    options.queue,
-    (job: Job<JobMessage, void>) => options.process(job.name, job.data),
+  const { redis, prefix, lane, slots } = options;
+  const worker = new Worker<HandedOver, void>(
+    lane.name,
+    (job: Job<HandedOver, void>) =>
+      options.process({ ...job.data, type: lane.type, lane: lane.name, lease: leaseOf(job.id ?? '') }),
     {
-      connection: options.redis,
-      prefix: queuePrefix(options.prefix, options.queue),
-      concurrency: options.slots,
+      connection: redis,
+      prefix: lanePrefix(prefix, lane.name),
+      concurrency: slots,
       lockDuration: 10_000,
       stalledInterval: 5000,
-      // How often a job may be started is decided by its definition, not by BullMQ.
       maxStalledCount: 100,
       skipVersionCheck: true,
     },

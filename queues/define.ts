@@ -1,19 +1,32 @@
 import type { z } from 'zod';
 
-/** The BullMQ queues; a worker process serves some or all of them. */
-export const queueNames = ['functions', 'system'] as const;
-export type QueueName = (typeof queueNames)[number];
+/** The pools of workers; a worker process serves some or all of them (`WORKER_QUEUES`). */
+export const poolNames = ['functions', 'system'] as const;
+export type PoolName = (typeof poolNames)[number];
 
-/** What a job is: its type (the contract's name), its queue, and the shapes of what goes in and what comes out. */
+/** A number for each plan. */
+export interface ByPlan {
+  readonly free: number;
+  readonly pro: number;
+  readonly enterprise: number;
+}
+
+/** What a job is: its type (the contract's name), who runs it, and the shapes of what goes in and what comes out. */
 export interface JobDefinition<Data extends z.ZodType = z.ZodType, Result extends z.ZodType = z.ZodType> {
   readonly type: string;
-  readonly queue: QueueName;
+  readonly pool: PoolName;
   readonly data: Data;
   readonly result: Result;
+  /** How many jobs of this type one project may have running. */
+  readonly running: ByPlan;
   /** How often the job is tried when we or a dependency fail. Code of users runs once, whatever it does. */
   readonly maxAttempts: number;
   /** Whether it is started again when a worker died under it. False: what it did once may have had effects. */
   readonly repeatable: boolean;
+  /** After this long a run is stopped. */
+  readonly timeoutMs: number;
+  /** Whether a request for it is refused (429 `queue_full`) while too many of its project wait. */
+  readonly capped: boolean;
 }
 
 export const defineJob = <Data extends z.ZodType, Result extends z.ZodType>(
@@ -29,20 +42,19 @@ export interface JobError {
   readonly message: string;
 }
 
+export const endStatuses = ['succeeded', 'failed', 'cancelled', 'expired', 'dead'] as const;
+export type EndStatus = (typeof endStatuses)[number];
+
 /** How a job ended: what its row keeps and its caller is told. `result` is JSON text, opaque on the way. */
 export interface JobOutcome {
-  readonly status: 'succeeded' | 'failed' | 'dead';
+  readonly status: EndStatus;
   readonly result: string | null;
   readonly error: JobError | null;
 }
 
-/** One accepted job on its way to a worker. */
-export interface JobMessage {
+/** Which job: what the gate and BullMQ know of it. Everything else stands in its row. */
+export interface JobRef {
   readonly id: string;
+  readonly type: string;
   readonly projectId: string;
-  readonly requestId: string;
-  /** JSON text that fits the definition's `data`. Null when it is large: the worker then reads the row. */
-  readonly data: string | null;
-  /** The reply stream of the API process that waits; null when nobody does. */
-  readonly replyTo: string | null;
 }

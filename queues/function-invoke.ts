@@ -18,7 +18,7 @@ export type RunStatus = (typeof runStatuses)[number];
 /** One run of one version of a function. Tried again only while its handler has not begun. */
 export const functionInvoke = defineJob({
   type: 'function.invoke',
-  queue: 'functions',
+  pool: 'functions',
   data: z.object({
     function_id: z.uuid(),
     version: z.int().positive(),
@@ -34,6 +34,10 @@ export const functionInvoke = defineJob({
     error: z.object({ name: z.string(), message: z.string(), stack: z.string() }).optional(),
     logs: z.array(z.object({ ts: z.string(), level: z.string(), message: z.string() })).optional(),
   }),
+  running: { free: 5, pro: 25, enterprise: 100 },
   maxAttempts: 3,
   repeatable: false,
+  // A function's own time-out is at most 300 s; beyond it something of ours hangs.
+  timeoutMs: 330_000,
+  capped: true,
 });

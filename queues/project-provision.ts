@@ -4,9 +4,12 @@ import { defineJob } from './define.ts';
 /** Makes a project's database and roles. Each step looks before it acts, so that a run that died half-way is repeated. */
 export const projectProvision = defineJob({
   type: 'project.provision',
-  queue: 'system',
+  pool: 'system',
   data: z.object({}),
   result: z.object({ db_name: z.string() }),
+  running: { free: 1, pro: 1, enterprise: 1 },
   maxAttempts: 3,
   repeatable: true,
+  timeoutMs: 120_000,
+  capped: true,
 });

@@ -1,3 +1,5 @@
+import { type JobLogLine, insertLogLines, setProgress } from '#domain/jobs/logs.ts';
+import { type BrokenRun, handBack, retryLater } from '#domain/jobs/retries.ts';
 import { type BegunJob, type JobEnd, type JobStart, beginJobs, recordEnds } from '#domain/jobs/store.ts';
 import { createBatcher } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
@@ -7,9 +9,14 @@ import { insist } from './insist.ts';
 
 /** Writes what happens to jobs into Postgres, many at a time, however long Postgres is away. */
 export interface Recorder {
-  /** Null: the job may not run, it was taken back or has ended. */
+  /** Null: the job may not run (see `beginJobs`). */
   readonly begin: (start: JobStart) => Promise<BegunJob | null>;
   readonly end: (end: JobEnd) => Promise<void>;
+  readonly retry: (run: BrokenRun, delayMs: number) => Promise<boolean>;
+  readonly handBack: (run: Pick<BrokenRun, 'id' | 'runId'>) => Promise<boolean>;
+  /** For people who look on: lost when Postgres is away. */
+  readonly progress: (jobId: string, percent: number) => void;
+  readonly log: (line: JobLogLine) => void;
 }
 
 const unrecordable = { code: 'internal', message: 'How the job ended could not be recorded.' };
@@ -28,8 +35,9 @@ const recordEach = async (db: ControlDb, log: Log, items: readonly JobEnd[]): Pr
 export const createRecorder = (db: ControlDb, log: Log): Recorder => {
   const starts = createBatcher<JobStart, BegunJob | null>((items) =>
     insist(log, 'recording the starts of jobs', async () => {
-      const begun = new Map((await beginJobs(db, items)).map((job) => [job.id, job]));
-      return items.map(({ id }) => begun.get(id) ?? null);
+      // By the start and not by the job: it may have been delivered twice, and only one of the two may run it.
+      const begun = new Map((await beginJobs(db, items)).map((job) => [job.run_id, job]));
+      return items.map(({ runId }) => begun.get(runId) ?? null);
     }),
   );
   const ends = createBatcher<JobEnd, void>((items) =>
@@ -41,5 +49,17 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
       return items.map(() => undefined);
     }),
   );
-  return { begin: starts.add, end: ends.add };
+  const lines = createBatcher<JobLogLine, void>(async (items) => {
+    await insertLogLines(db, items);
+    return items.map(() => undefined);
+  });
+  const note = (what: string) => (error: unknown) => log.debug({ err: error }, `${what} of a job was lost`);
+  return {
+    begin: starts.add,
+    end: ends.add,
+    retry: (run, delayMs) => insist(log, 'putting back a job', () => retryLater(db, run, delayMs)),
+    handBack: (run) => insist(log, 'handing back a job', () => handBack(db, run)),
+    progress: (jobId, percent) => void setProgress(db, jobId, percent).catch(note('the progress')),
+    log: (line) => void lines.add(line).catch(note('a log line')),
+  };
 };

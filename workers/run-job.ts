@@ -1,113 +1,14 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { findEnd } from '#domain/jobs/store.ts';
+import { type BegunJob, type JobRow, outcomeOf } from '#domain/jobs/store.ts';
 import { withLogContext } from '#lib/context.ts';
-import type { Queryable } from '#lib/control-db.ts';
-import { toServiceError } from '#lib/errors.ts';
+import { maybeOne } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
-import type { Log } from '#lib/log.ts';
-import type { JobDefinition, JobError, JobMessage, JobOutcome } from '#queues/define.ts';
-import { jobOfType } from '#queues/registry.ts';
-import type { Outcomes } from '#queues/replies.ts';
+import { traced } from '#lib/tracing.ts';
+import type { Delivery } from '#queues/consumer.ts';
+import type { JobError, JobOutcome, JobRef } from '#queues/define.ts';
+import { noteFinished, noteRetried, noteRun, noteWait } from '#queues/metrics.ts';
 import { insist } from './insist.ts';
-import type { Recorder } from './recorder.ts';
-
-/** What a processor knows of the job beside its data. */
-export interface JobContext {
-  readonly jobId: string;
-  readonly projectId: string;
-  readonly requestId: string;
-  /** 1 for the first run. */
-  readonly attempt: number;
-  /** Aborted when the job must stop. */
-  readonly signal: AbortSignal;
-}
-
-/** Runs one kind of job. */
-export interface Processor {
-  /**
-   * Faults of user code are outcomes. What it throws is a fault of ours or of a dependency, before user code began: the
-   * job is tried again.
-   */
-  readonly run: (data: unknown, context: JobContext) => Promise<JobOutcome>;
-  /** The last word on a job that was tried often enough, or whose worker died. Left out: it failed, without a result. */
-  readonly giveUp?: (error: JobError, context: JobContext) => Promise<JobOutcome>;
-}
-
-export type Processors = Readonly<Record<string, Processor>>;
-
-export interface RunJobDeps {
-  readonly db: Queryable;
-  readonly log: Log;
-  readonly outcomes: Outcomes;
-  readonly recorder: Recorder;
-  readonly processors: Processors;
-  readonly signal: AbortSignal;
-}
-
-const retryBaseMs = 500;
-
-/** Full jitter: retries of many jobs do not come back as one wave. */
-const backoff = (attempt: number): number => Math.random() * retryBaseMs * 2 ** attempt;
-
-const crash: JobError = { code: 'crashed', message: 'The worker stopped in the middle of the run.' };
-
-/** What one job has on its way through `runJob`. */
-interface Work {
-  readonly deps: RunJobDeps;
-  readonly job: JobDefinition;
-  readonly message: JobMessage;
-  readonly processor: Processor;
-}
-
-interface Ran {
-  readonly outcome: JobOutcome;
-  readonly attempt: number;
-}
-
-const contextOf = ({ deps, message }: Work, attempt: number): JobContext => {
-  const { id: jobId, projectId, requestId } = message;
-  return { jobId, projectId, requestId, attempt, signal: deps.signal };
-};
-
-const giveUp = async (work: Work, error: JobError, attempt: number): Promise<Ran> => {
-  const { processor, deps } = work;
-  const last = processor.giveUp ?? (() => Promise.resolve({ status: 'failed', result: null, error } as const));
-  const outcome = await insist(deps.log, 'giving up a job', () => last(error, contextOf(work, attempt)));
-  return { outcome, attempt };
-};
-
-/** Tries until it works, trying again cannot help, or the attempts are used up. */
-const tryOften = async (work: Work, data: unknown, first: number): Promise<Ran> => {
-  const { deps, job, processor } = work;
-  for (let attempt = first; ; attempt += 1) {
-    try {
-      return { outcome: await processor.run(data, contextOf(work, attempt)), attempt };
-    } catch (thrown) {
-      const { code, message, status } = toServiceError(thrown);
-      const isOurs = status >= 500;
-      if (isOurs) deps.log.error({ err: thrown, attempt }, `${job.type} failed`);
-      if (!isOurs || attempt >= job.maxAttempts) return giveUp(work, { code, message }, attempt);
-      await pause(backoff(attempt));
-    }
-  }
-};
-
-/** What an attempt above 1 means: a worker died, and either it left the outcome, or the job was cut off. */
-const recover = async ({ deps, job, message }: Work, attempt: number): Promise<JobOutcome | 'cut off' | 'again'> => {
-  const left = await insist(deps.log, 'looking for an outcome', () => deps.outcomes.find(message.id));
-  if (left !== null) return left;
-  return job.repeatable && attempt <= job.maxAttempts ? 'again' : 'cut off';
-};
-
-const runBegun = async (work: Work, text: string, attempt: number): Promise<Ran> => {
-  const state = attempt === 1 ? 'again' : await recover(work, attempt);
-  if (state === 'cut off') return giveUp(work, crash, attempt - 1);
-  if (state !== 'again') return { outcome: state, attempt: attempt - 1 };
-  const data = work.job.data.safeParse(JSON.parse(text));
-  if (data.success) return tryOften(work, data.data, attempt);
-  work.deps.log.error({ err: data.error }, 'the data of a job do not fit it');
-  return giveUp(work, { code: 'internal', message: 'The job failed on our side.' }, attempt);
-};
+import { type Ran, backoff, runOnce } from './run-once.ts';
+import type { RunJobDeps, Work } from './work.ts';
 
 /** What user code says of its failure may hold anything; a column of text cannot. */
 const recordable = (outcome: JobOutcome): JobOutcome => {
@@ -116,52 +17,134 @@ const recordable = (outcome: JobOutcome): JobOutcome => {
   return { ...outcome, error: { ...outcome.error, message } };
 };
 
-const publish = ({ deps, message }: Work, outcome: JobOutcome): Promise<void> =>
-  deps.outcomes.publish(message.id, outcome, message.replyTo);
-
 /** Redis first, where the waiting caller is told; when it is away, Postgres first: one of them always knows. */
-const settle = async (work: Work, { outcome, attempt }: Ran): Promise<void> => {
-  const { deps, message } = work;
-  const told = await publish(work, outcome).then(
+const settle = async ({ deps, runId, begun, job }: Work, outcome: JobOutcome): Promise<void> => {
+  const end = { jobId: begun.id, runId, outcome, replyTo: begun.reply_to };
+  const publish = (): Promise<void> => deps.outcomes.publish(end);
+  const told = await publish().then(
     () => true,
     () => false,
   );
-  await deps.recorder.end({ id: message.id, attempt, finishedAt: new Date(), outcome });
-  if (!told) await insist(deps.log, 'telling the end of a job', () => publish(work, outcome));
+  await deps.recorder.end({ id: begun.id, runId, finishedAt: new Date(), outcome });
+  if (!told) await insist(deps.log, 'telling the end of a job', publish);
+  noteFinished(job.type, outcome.status);
+  deps.signals.announce(begun.id, { event: 'status', status: outcome.status, attempt: begun.attempt });
   deps.outcomes
-    .forget(message.id)
+    .forget(begun.id)
     .catch((error: unknown) => deps.log.debug({ err: error }, 'an outcome stays until it expires'));
 };
 
-/** A job that may not begin: its caller may still wait for the end that it had. */
-const tellKnownEnd = async (work: Work): Promise<void> => {
-  const { deps, message } = work;
-  const end = await insist(deps.log, 'reading the end of a job', () => findEnd(deps.db, message.id));
-  if (end === null || message.replyTo === null) return;
-  await insist(deps.log, 'telling the end of a job', () => publish(work, end));
-  await deps.outcomes.forget(message.id).catch(() => undefined);
+/** The place at the gate is free as soon as the run is over. What Redis misses now the reconciler frees. */
+const leaveGate = (deps: RunJobDeps, delivery: Delivery): Promise<void> =>
+  deps
+    .finish(delivery.lane, delivery.lease)
+    .catch((error: unknown) => deps.log.debug({ err: error }, 'a lease stays until the reconciler finds it'));
+
+const retry = async (work: Work, error: JobError): Promise<void> => {
+  const { deps, begun, runId, job } = work;
+  const delayMs = backoff(begun.attempt);
+  if (!(await deps.recorder.retry({ id: begun.id, runId, error }, delayMs))) return;
+  noteRetried(job.type);
+  deps.signals.announce(begun.id, { event: 'status', status: 'queued', attempt: begun.attempt });
+  deps.retryIn(job.type, delayMs);
+};
+
+/** When Redis is away the reconciler brings it to the gate. */
+const bringBack = (deps: RunJobDeps, lane: string, job: Pick<JobRef, 'id' | 'projectId'>): Promise<void> =>
+  deps
+    .readmit(lane, job)
+    .catch((error: unknown) => deps.log.debug({ err: error }, 'a job that was handed back is admitted later'));
+
+/** Another worker may have it at once. */
+const handBack = async ({ deps, delivery, begun, runId }: Work, left: Promise<void>): Promise<void> => {
+  if (!(await deps.recorder.handBack({ id: begun.id, runId }))) return;
+  await left;
+  await bringBack(deps, delivery.lane, { id: begun.id, projectId: delivery.projectId });
+};
+
+const conclude = (work: Work, ran: Ran, left: Promise<void>): Promise<void> => {
+  if (ran.kind === 'ended') return settle(work, recordable(ran.outcome));
+  return ran.kind === 'again' ? retry(work, ran.error) : handBack(work, left);
 };
 
 const run = async (work: Work): Promise<void> => {
-  const { deps, message } = work;
-  const start = { id: message.id, runId: newId(), withData: message.data === null };
-  const begun = await deps.recorder.begin(start);
-  if (begun === null) return tellKnownEnd(work);
-  const text = message.data ?? begun.data ?? 'null';
-  const ran = await runBegun(work, text, begun.attempt);
-  await settle(work, { ...ran, outcome: recordable(ran.outcome) });
+  const { deps, begun, job, delivery } = work;
+  noteWait(job.type, begun.waited_ms);
+  const began = performance.now();
+  const tracked = deps.running.add({ id: begun.id, type: job.type, projectId: delivery.projectId });
+  deps.signals.announce(begun.id, { event: 'status', status: 'running', attempt: begun.attempt });
+  if (begun.cancel_requested_at !== null) deps.running.stop(begun.id, 'cancelled');
+  const ran = await runOnce(work, tracked.signal);
+  noteRun(job.type, performance.now() - began);
+  try {
+    const left = leaveGate(deps, delivery);
+    await Promise.all([left, conclude(work, ran, left)]);
+  } finally {
+    tracked.remove();
+  }
 };
 
 /**
- * One job from the queue to its record. It begins in Postgres, which counts how often workers began it, so that a job
- * that was taken back never runs; its outcome is kept in Redis and its caller told (one step), then recorded in
- * Postgres, and only then BullMQ forgets it. A worker that dies in between leaves a job that the next one finishes.
- * Never throws for a known type: what BullMQ takes for failed it drops.
+ * Begins the job by its row, and looks at the gate at the same time: what was delivered under a lease that the job has no
+ * longer may not run, its place is somebody else's by now. Such deliveries come after a crash (BullMQ gives back what the
+ * dead worker had taken) and when a cancelled job is run again. They are rare, so the row is put back then.
  */
-export const runJob = (deps: RunJobDeps, type: string, message: JobMessage): Promise<void> =>
-  withLogContext({ requestId: message.requestId, projectId: message.projectId, jobId: message.id }, () => {
-    const job = jobOfType(type);
-    const processor = deps.processors[type];
-    if (job === undefined || processor === undefined) throw new Error(`this worker has no processor for ${type}`);
-    return run({ deps, job, message, processor });
-  });
+const begin = async (deps: RunJobDeps, delivery: Delivery, runId: string): Promise<BegunJob | null> => {
+  const { lane, lease, epoch } = delivery;
+  const { id } = lease;
+  const [begun, isHeld] = await Promise.all([
+    deps.recorder.begin({ id, runId, workerId: deps.workerId, lane, epoch }),
+    deps.isHeld(lane, lease).catch(() => false),
+  ]);
+  if (begun === null || isHeld) return begun;
+  await deps.recorder.handBack({ id, runId });
+  return null;
+};
+
+type Standing = Pick<JobRow, 'status' | 'result' | 'error_code' | 'error_message'> & {
+  readonly reply_to: string | null;
+  readonly due: boolean;
+};
+
+const standingOf = (deps: RunJobDeps, id: string): Promise<Standing | undefined> =>
+  maybeOne(
+    deps.db.query<Standing>(
+      `select status, result, error_code, error_message, reply_to, next_run_at is null as due from jobs where id = $1`,
+      [id],
+    ),
+  );
+
+/**
+ * A job that may not begin needs no place at the gate, unless it runs; one that waits gets in line again. Of one that
+ * ended before it began (its project was deleted) the caller may not have heard.
+ */
+const turnAway = async (deps: RunJobDeps, delivery: Delivery): Promise<void> => {
+  const { lane, lease, projectId } = delivery;
+  const row = await standingOf(deps, lease.id).catch(() => null);
+  if (row === null || row?.status === 'running') return;
+  await leaveGate(deps, delivery);
+  if (row?.status === 'queued' && row.due) await bringBack(deps, lane, { id: lease.id, projectId });
+  const outcome = row && outcomeOf(row);
+  if (outcome) await deps.outcomes.tell(lease.id, outcome, row.reply_to).catch(() => undefined);
+};
+
+/**
+ * One job from BullMQ to its record. Its row decides whether it begins: a job that was cancelled, has ended, runs
+ * elsewhere or was handed over before Redis lost its memory does not. Its outcome is kept in Redis and its caller told
+ * (one step), then recorded in Postgres, and only then BullMQ forgets it. A worker that dies in between leaves a job
+ * that the reaper finishes. Never throws for a known type: what BullMQ takes for failed it drops.
+ */
+export const runJob = async (deps: RunJobDeps, delivery: Delivery): Promise<void> => {
+  const job = deps.jobs.find((one) => one.type === delivery.type);
+  const processor = deps.processors[delivery.type];
+  if (job === undefined || processor === undefined) throw new Error(`no processor for ${delivery.type}`);
+  const { projectId } = delivery;
+  const runId = newId();
+  const begun = await begin(deps, delivery, runId);
+  if (begun === null) return turnAway(deps, delivery);
+  const context = { requestId: begun.request_id, projectId, jobId: begun.id };
+  const attributes = { 'plinth.job.type': job.type, 'plinth.job.id': begun.id, 'plinth.job.attempt': begun.attempt };
+  await withLogContext(context, () =>
+    traced('job run', attributes, begun.traceparent, () => run({ deps, job, processor, delivery, runId, begun })),
+  );
+};

@@ -1,36 +1,30 @@
+import { startCronTick } from '#domain/cron/tick.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { createRunnableLoader } from '#domain/functions/functions.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { type Config, ConfigError } from '#lib/config.ts';
+import { type Egress, createEgress } from '#lib/egress.ts';
 import type { Log } from '#lib/log.ts';
 import { waitForSchema } from '#lib/migrate.ts';
-import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
-import { type Consumer, consume } from '#queues/consumer.ts';
-import { type QueueName, queueNames } from '#queues/define.ts';
-import { createProducer } from '#queues/producer.ts';
+import { type PoolName, poolNames } from '#queues/define.ts';
 import { jobs } from '#queues/registry.ts';
-import { outcomesIn } from '#queues/replies.ts';
+import { startEngine } from './engine.ts';
+import type { Processors } from './processor.ts';
+import { cronFireProcessor } from './processors/cron-fire.ts';
 import { functionInvokeProcessor } from './processors/function-invoke.ts';
 import { projectProvisionProcessor } from './processors/project-provision.ts';
-import { createRecorder } from './recorder.ts';
-import { type Processors, type RunJobDeps, runJob } from './run-job.ts';
 import { createJavascriptRuntime } from './runtimes/javascript/index.ts';
 import type { Runtime } from './runtimes/runtime.ts';
 import { SandboxUnavailable, openSandbox } from './runtimes/sandbox.ts';
-import { startSweeps } from './sweeps.ts';
+import { type SweepDeps, startSweeps } from './sweeps.ts';
 
-const lastWordMs = 1000;
+const isPoolName = (name: string): name is PoolName => (poolNames as readonly string[]).includes(name);
 
-const isQueueName = (name: string): name is QueueName => (queueNames as readonly string[]).includes(name);
-
-const queuesOf = (config: Config): QueueName[] => {
-  const wanted = [...new Set(config.WORKER_QUEUES?.split(',') ?? queueNames)];
-  if (wanted.every(isQueueName)) return wanted;
-  throw new ConfigError(`WORKER_QUEUES may name ${queueNames.join(', ')}.`);
+const poolsOf = (config: Config): PoolName[] => {
+  const wanted = [...new Set(config.WORKER_QUEUES?.split(',') ?? poolNames)];
+  if (wanted.every(isPoolName)) return wanted;
+  throw new ConfigError(`WORKER_QUEUES may name ${poolNames.join(', ')}.`);
 };
-
-const slotsOf = (queue: QueueName, config: Config): number =>
-  ({ functions: config.PLINTH_FUNCTION_SLOTS, system: config.PLINTH_SYSTEM_SLOTS })[queue];
 
 const openRuntime = async (config: Config, log: Log): Promise<Runtime> => {
   const local = config.PLINTH_LOCAL === 'on';
@@ -44,8 +38,9 @@ const openRuntime = async (config: Config, log: Log): Promise<Runtime> => {
 };
 
 /** The processors for what this worker serves. */
-const processorsFor = (platform: Platform, runtime: Runtime | null): Processors => ({
+const processorsFor = (platform: Platform, egress: Egress, runtime: Runtime | null): Processors => ({
   'project.provision': projectProvisionProcessor(platform),
+  'cron.fire': cronFireProcessor({ egress, tenantDb: platform.projects.tenantDb }),
   ...(runtime && {
     'function.invoke': functionInvokeProcessor({
       load: createRunnableLoader(platform.db, platform.projects.sealer),
@@ -54,64 +49,53 @@ const processorsFor = (platform: Platform, runtime: Runtime | null): Processors 
   }),
 });
 
-/** @throws {Error} when a job of a queue that this worker serves has no processor: the process must not start */
-export const checkProcessors = (queues: readonly QueueName[], processors: Processors): void => {
-  const missing = jobs.filter((job) => queues.includes(job.queue) && processors[job.type] === undefined);
+/** @throws {Error} when a job of a pool that this worker serves has no processor: the process must not start */
+export const checkProcessors = (pools: readonly PoolName[], processors: Processors): void => {
+  const missing = jobs.filter((job) => pools.includes(job.pool) && processors[job.type] === undefined);
   if (missing.length > 0) throw new Error(`no processor for ${missing.map((job) => job.type).join(', ')}`);
 };
 
-const consumeAll = (queues: readonly QueueName[], config: Config, deps: RunJobDeps) => {
-  const connections = queues.map((queue) => ({ queue, redis: openWorkerRedis(config.REDIS_URL, deps.log) }));
-  const consumers: Consumer[] = connections.map(({ queue, redis }) =>
-    consume({
-      redis,
-      prefix: config.PLINTH_REDIS_PREFIX,
-      queue,
-      slots: slotsOf(queue, config),
-      process: (type, message) => runJob(deps, type, message),
-      onError: (error) => deps.log.debug({ err: error }, 'the queue reported an error'),
-    }),
-  );
+const openEgress = (config: Config, log: Log): Egress => {
+  const egress = createEgress({ allow: config.PLINTH_EGRESS_ALLOW, local: config.PLINTH_LOCAL === 'on' });
+  if (egress.notice !== null) log.warn(egress.notice);
+  return egress;
+};
+
+/** What is done each second and each minute, beside jobs. */
+const startHousekeeping = (deps: SweepDeps): { readonly stop: () => Promise<void> } => {
+  const sweeps = startSweeps(deps);
+  const cron = startCronTick(deps);
   return {
-    ready: () => Promise.all(consumers.map((consumer) => consumer.ready())),
-    close: () => Promise.all(consumers.map((consumer) => consumer.close())),
-    disconnect: () => connections.forEach(({ redis }) => redis.disconnect()),
+    stop: async () => {
+      await Promise.all([sweeps.stop(), cron.stop()]);
+    },
   };
 };
 
 /**
- * A worker: takes jobs from its queues until it is stopped. Waits as long as it takes for the database and its schema.
- * @returns how to stop it: no new jobs, the running ones end, everything is closed
+ * A worker: takes jobs of its pools until it is stopped. Waits as long as it takes for the database and its schema.
+ * @returns how to stop it: no new jobs, the running ones end or are handed back, everything is closed
  */
 export const startWorker = async (config: Config, log: Log): Promise<() => Promise<void>> => {
-  const queues = queuesOf(config);
+  const pools = poolsOf(config);
   await waitForSchema(config.DATABASE_URL, controlMigrations, log);
   const platform = await openPlatform(config, log);
-  const runtime = queues.includes('functions') ? await openRuntime(config, log) : null;
-  const processors = processorsFor(platform, runtime);
-  checkProcessors(queues, processors);
-  const redis = openRequestRedis(config.REDIS_URL, log);
-  const recorder = createRecorder(platform.db, log);
-  const outcomes = outcomesIn(redis, config.PLINTH_REDIS_PREFIX);
-  const stopping = new AbortController();
-  const deps = { db: platform.db, log, outcomes, recorder, processors, signal: stopping.signal };
-  const intake = consumeAll(queues, config, deps);
-  await intake.ready();
-  const days = config.PLINTH_DELETED_PROJECT_DAYS;
-  const producer = createProducer(redis, config.PLINTH_REDIS_PREFIX);
-  const sweeps = queues.includes('system')
-    ? startSweeps({ ...platform, producer, deletedProjectDays: days, log })
+  const egress = openEgress(config, log);
+  const runtime = pools.includes('functions') ? await openRuntime(config, log) : null;
+  const processors = processorsFor(platform, egress, runtime);
+  checkProcessors(pools, processors);
+  const served = jobs.filter((job) => pools.includes(job.pool));
+  const engine = await startEngine({ config, log, db: platform.db, jobs, served, processors });
+  const { gate, outcomes } = engine.queues;
+  const housekeeping = pools.includes('system')
+    ? startHousekeeping({ ...platform, config, gate, outcomes, log })
     : null;
-  log.info({ queues, ...(runtime && { sandbox: runtime.level }) }, 'the worker is ready');
+  log.info({ pools, worker_id: engine.workerId, ...(runtime && { sandbox: runtime.level }) }, 'the worker is ready');
   return async () => {
-    // Shortly before the process would end anyway: what still runs can then say how it ended.
-    const late = setTimeout(() => stopping.abort(), Math.max(0, config.DRAIN_MS - lastWordMs));
-    await intake.close();
-    clearTimeout(late);
-    await Promise.all([runtime?.close(), sweeps?.stop()]);
-    await producer.close();
-    intake.disconnect();
-    redis.disconnect();
+    await engine.drain();
+    await Promise.all([runtime?.close(), housekeeping?.stop()]);
+    await engine.close();
+    await egress.close();
     await platform.close();
   };
 };

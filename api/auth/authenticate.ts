@@ -1,4 +1,3 @@
-import { timingSafeEqual } from 'node:crypto';
 import type { Context } from 'koa';
 import type { User } from '#domain/accounts/store.ts';
 import type { ApiKey } from '#domain/projects/api-keys.ts';
@@ -13,6 +12,7 @@ import type { Access, KeyKind } from '../access.ts';
 import type { AnyCaller, KeyCall, OrganizationCall, ProjectCall, SignInCall } from '../call.ts';
 import type { Deps } from '../deps.ts';
 import { apiKeyOf, bearerOf, unauthenticated } from './credentials.ts';
+import { requireOperator } from './operator.ts';
 
 const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 
@@ -140,19 +140,9 @@ const authenticateKey = async (
   return { project, key };
 };
 
-/** Compares in constant time; false when operators have no token. */
-export const isOpsToken = (given: string | undefined, token: string | undefined): boolean =>
-  given !== undefined && token !== undefined && timingSafeEqual(hashToken(given), hashToken(token));
-
-const authenticateOperator = (ctx: Context, { config }: Deps): AnyCaller => {
-  const given = bearerOf(ctx);
-  if (isOpsToken(given, config.PLINTH_OPS_TOKEN)) return {};
-  throw unauthenticated('This call needs the operators’ token (Authorization: Bearer).', given !== undefined);
-};
-
 /**
  * Finds out who calls and whether they may.
- * @throws {ServiceError} `unauthenticated`, `forbidden` (role), `not_found` (not a member)
+ * @throws {ServiceError} `unauthenticated`, `forbidden` (role, or a change asked by another page), `not_found` (not a member)
  */
 export const authenticate = async (
   access: Access,
@@ -172,6 +162,7 @@ export const authenticate = async (
     case 'key':
       return authenticateKey(ctx, deps, access.keys, params['ref']);
     case 'operator':
-      return authenticateOperator(ctx, deps);
+      requireOperator(ctx, deps);
+      return {};
   }
 };

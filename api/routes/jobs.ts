@@ -1,59 +1,94 @@
 import { z } from 'zod';
-import type { JobRow } from '#domain/jobs/store.ts';
-import { notFound } from '#lib/errors.ts';
-import { parseExactJson } from '#lib/json.ts';
-import { functionInvoke } from '#queues/function-invoke.ts';
+import { listJobs, longestListedResult } from '#domain/jobs/list.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { projectProvision } from '#queues/project-provision.ts';
 import { inProject, withKey } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { id, instant } from '../fields.ts';
+import { id, page } from '../fields.ts';
+import { jobEvents } from '../job-events.ts';
+import { inPublic, job, jobStatus, jobType, shown, shownAll } from '../job-shapes.ts';
+import { eventStreamHeaders, eventStreamType } from '../sse.ts';
 
 const area = 'jobs';
 
-const job = z.object({
-  id,
-  type: z.string(),
-  status: z.enum(['queued', 'running', 'succeeded', 'failed', 'cancelled', 'expired', 'dead']),
-  progress: z.number().nullable(),
-  attempt: z.int(),
-  max_attempts: z.int(),
-  result: z.unknown(),
-  error: z.object({ code: z.string(), message: z.string() }).nullable(),
-  created_at: instant,
-  started_at: instant.nullable(),
-  finished_at: instant.nullable(),
-  request_id: z.string(),
-});
+const projectPath = z.object({ project_id: id });
+const jobPath = z.object({ project_id: id, job_id: id });
 
-const shown = (row: JobRow): z.output<typeof job> => ({
-  ...row,
-  result: row.result === null ? null : parseExactJson(row.result),
-  error: row.error_code === null ? null : { code: row.error_code, message: row.error_message ?? '' },
+const listed = job.extend({
+  result: z.unknown().describe(`Null when it is longer than ${longestListedResult} bytes: ask for the job itself.`),
 });
-
-/** Without a secret key: runs of functions only, and nothing of what a function says of its own inside. */
-const shownInPublic = (row: JobRow): z.output<typeof job> => {
-  if (row.type !== functionInvoke.type) throw notFound('job');
-  const { result, error, ...rest } = shown(row);
-  const { error: _error, logs: _logs, ...answer } = (result ?? {}) as Record<string, unknown>;
-  const code = error?.code ?? '';
-  return {
-    ...rest,
-    result: result === null ? null : answer,
-    error: error && { code, message: `The function failed (${code}).` },
-  };
-};
 
 /** Jobs of every kind (contract, section 3). */
 export const jobEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/projects/{project_id}/jobs',
+    area,
+    summary: 'The jobs of a project, newest first',
+    access: inProject('viewer'),
+    params: projectPath,
+    query: page.extend({ status: jobStatus.optional(), type: jobType.optional() }),
+    response: z.object({ jobs: z.array(listed), total: z.int().describe('Counted up to 100,000.') }),
+    handle: async ({ query }, { db, deps, project }) => {
+      const { jobs, total } = await listJobs(db, project.id, query);
+      return { jobs: await shownAll(deps.jobs, jobs), total };
+    },
+  }),
   endpoint({
     method: 'get',
     path: '/projects/{project_id}/jobs/{job_id}',
     area,
     summary: 'A job: where it stands and how it ended',
     access: inProject('viewer'),
-    params: z.object({ project_id: id, job_id: id }),
+    params: jobPath,
     response: job,
-    handle: async ({ params }, { deps, project }) => shown(await deps.jobs.get(project.id, params.job_id)),
+    handle: async ({ params }, { deps, project }) => shown(deps.jobs, await deps.jobs.get(project.id, params.job_id)),
+  }),
+  endpoint({
+    method: 'get',
+    path: '/projects/{project_id}/jobs/{job_id}/events',
+    area,
+    summary: 'What happens to a job until it ends, as server-sent events: status, progress, log',
+    access: inProject('viewer'),
+    params: jobPath,
+    response: z.string(),
+    mediaType: eventStreamType,
+    handle: async ({ params }, { deps, project, setHeader }) => {
+      const events = await jobEvents(deps, project.id, params.job_id);
+      for (const [name, value] of Object.entries(eventStreamHeaders)) setHeader(name, value);
+      return events;
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: '/projects/{project_id}/jobs/{job_id}/cancel',
+    area,
+    summary: 'End a job that waits, or have one stopped that runs',
+    access: inProject('developer'),
+    params: jobPath,
+    response: job,
+    // What runs is given a moment to stop: not within a transaction.
+    transaction: 'none',
+    handle: async ({ params }, { deps, project }) =>
+      shown(deps.jobs, await deps.jobs.cancel(project.id, params.job_id)),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/projects/{project_id}/jobs/{job_id}/retry',
+    area,
+    summary: 'Run a job again that failed, died, expired or was cancelled; its id stays',
+    access: inProject('developer'),
+    params: jobPath,
+    status: 202,
+    response: job,
+    handle: async ({ params }, { db, deps, project, afterCommit }) => {
+      const row = await deps.jobs.retry(project.id, params.job_id, { db, afterCommit });
+      // What makes a project is what a project that is not ready needs.
+      if (project.status !== 'active' && row.type !== projectProvision.type) {
+        throw new ServiceError('project_not_ready', `The project is ${project.status}; its jobs do not run.`);
+      }
+      return shown(deps.jobs, row);
+    },
   }),
   endpoint({
     method: 'get',
@@ -64,8 +99,8 @@ export const jobEndpoints: readonly Endpoint[] = [
     params: z.object({ job_id: id }),
     response: job,
     handle: async ({ params }, { deps, project, key }) => {
-      const row = await deps.jobs.get(project.id, params.job_id);
-      return key.kind === 'secret' ? shown(row) : shownInPublic(row);
+      const seen = await shown(deps.jobs, await deps.jobs.get(project.id, params.job_id));
+      return key.kind === 'secret' ? seen : inPublic(seen);
     },
   }),
 ];

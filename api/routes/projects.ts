@@ -171,6 +171,10 @@ export const projectEndpoints: readonly Endpoint[] = [
       }
       const row = await updateProject(call.db, call.project.id, body);
       if (row === undefined) throw notFound('project');
+      // Should it fail, the gate reads its rules anew within half a minute.
+      if (row.plan !== call.project.plan) {
+        call.afterCommit(() => call.deps.gate.rulesChanged({ projectId: row.id }));
+      }
       return shown(row, call);
     },
   }),
@@ -185,7 +189,10 @@ export const projectEndpoints: readonly Endpoint[] = [
     handle: async (_input, { db, deps, project: { id: projectId }, afterCommit }) => {
       await markProjectDeleted(db, projectId);
       // Should it fail, it is logged, and what is left over is swept up.
-      afterCommit(() => deps.projects.retire(projectId));
+      afterCommit(async () => {
+        await deps.projects.retire(projectId);
+        await deps.gate.rulesChanged({ projectId });
+      });
     },
   }),
 ];

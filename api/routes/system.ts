@@ -1,10 +1,11 @@
 import { z } from 'zod';
+import { metricsType } from '#lib/metrics.ts';
 import { everyone } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
+import { scrape } from '../metrics.ts';
 import { jsonType } from '../reply.ts';
-import { isOpsToken } from '../auth/authenticate.ts';
+import { isOpsToken } from '../auth/operator.ts';
 import { unauthenticated } from '../auth/credentials.ts';
-import { metricsText, metricsType } from '../metrics.ts';
 
 const readiness = z.object({
   ready: z.boolean(),
@@ -46,7 +47,7 @@ export const systemEndpoints: readonly Endpoint[] = [
       const allowed = isLocal || isOpsToken(bearer, deps.config.PLINTH_OPS_TOKEN);
       if (!allowed)
         throw unauthenticated('Metrics need the operators’ token (Authorization: Bearer).', bearer !== undefined);
-      return new RawReply(await metricsText(), metricsType);
+      return new RawReply(await scrape(deps), metricsType);
     },
   }),
 ];

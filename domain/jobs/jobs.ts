@@ -1,14 +1,28 @@
 import type { z } from 'zod';
 import { createBatcher } from '#lib/batch.ts';
-import type { ControlDb, Tx } from '#lib/control-db.ts';
+import type { ControlDb, Queryable, Tx } from '#lib/control-db.ts';
 import { ServiceError, isDependencyFailure, notFound } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import { currentTraceparent, traced } from '#lib/tracing.ts';
 import { systemActor } from '#domain/audit/actor.ts';
 import { newId } from '#lib/ids.ts';
 import type { JobDefinition, JobOutcome } from '#queues/define.ts';
-import type { Producer } from '#queues/producer.ts';
+import type { Gate } from '#queues/gate/types.ts';
+import { noteAccepted, noteFinished, noteReply } from '#queues/metrics.ts';
 import type { Outcomes, Replies } from '#queues/replies.ts';
-import { inlineDataLength } from './message.ts';
-import { type JobRow, type NewJobRow, deleteQueuedJob, errorOf, findJob, insertJobs } from './store.ts';
+import type { Signals } from '#queues/signals.ts';
+import { cancelWaiting, revive, wishCancelled } from './changes.ts';
+import { type Standing, placesWith } from './standing.ts';
+import {
+  type JobRow,
+  type NewJobRow,
+  deleteQueuedJob,
+  findJob,
+  hasEnded,
+  insertJobs,
+  outcomeOf,
+  refOf,
+} from './store.ts';
 
 // Longer rows go by themselves: together they would outgrow what one statement can hold.
 const batchedDataLength = 65_536;
@@ -23,7 +37,7 @@ export interface JobRequest<Job extends JobDefinition = JobDefinition> {
   readonly alongside?: (tx: Tx, jobId: string) => Promise<void>;
   /** Who is behind `alongside`, for the audit log. */
   readonly actor?: Readonly<Record<string, string>>;
-  /** Takes back what `alongside` did, when the job could not reach its queue. */
+  /** Takes back what `alongside` did, when the job was not taken. */
   readonly undo?: (tx: Tx) => Promise<void>;
 }
 
@@ -35,33 +49,45 @@ export interface AcceptedJob {
 
 export interface Jobs {
   /**
-   * Accepts a job: its row first, then the queue; then waits for its end.
+   * Accepts a job: its row first, then the gate; then waits for its end.
    * @param waitMs 0: do not wait
-   * @throws {ServiceError} `dependency_unavailable` with nothing accepted when Postgres or Redis is away
+   * @throws {ServiceError} `dependency_unavailable` with nothing accepted when Postgres or Redis is away, `queue_full`
    */
   readonly run: (request: JobRequest, waitMs: number) => Promise<AcceptedJob>;
   /** Waits for a job that somebody else began. */
   readonly join: (projectId: string, jobId: string, waitMs: number) => Promise<AcceptedJob>;
   /** @throws {ServiceError} `not_found` */
   readonly get: (projectId: string, jobId: string) => Promise<JobRow>;
+  /** Where jobs stand in line, in their order; null for those that do not wait, and for all while Redis is away. */
+  readonly places: (rows: readonly JobRow[]) => Promise<readonly (Standing | null)[]>;
+  /**
+   * Ends a job that waits; has one that runs stopped, and waits a moment for its end.
+   * @throws {ServiceError} `not_found`; `conflict` when it has ended
+   */
+  readonly cancel: (projectId: string, jobId: string) => Promise<JobRow>;
+  /**
+   * Lets a job that failed, died, expired or was cancelled run anew under the same id.
+   * @param within the caller's transaction; what Redis is told follows its commit
+   * @throws {ServiceError} `not_found`; `conflict` in any other state
+   */
+  readonly retry: (projectId: string, jobId: string, within?: Within) => Promise<JobRow>;
+}
+
+export interface Within {
+  readonly db: Queryable;
+  readonly afterCommit: (work: () => Promise<void>) => void;
 }
 
 export interface JobsDeps {
   readonly db: ControlDb;
-  readonly producer: Producer;
+  readonly gate: Gate;
   readonly replies: Replies;
   readonly outcomes: Outcomes;
+  readonly signals: Signals;
+  readonly log: Log;
   /** Whether Redis answers just now: asked before a row is written. */
   readonly queueIsUp: () => boolean;
 }
-
-const finalStatuses = new Set(['succeeded', 'failed', 'cancelled', 'expired', 'dead']);
-
-const outcomeOf = (row: JobRow): JobOutcome => ({
-  status: row.status === 'succeeded' || row.status === 'dead' ? row.status : 'failed',
-  result: row.result,
-  error: errorOf(row),
-});
 
 const withOutcome = (row: JobRow, outcome: JobOutcome): JobRow => ({
   ...row,
@@ -77,12 +103,18 @@ const queueDown = (): ServiceError =>
     headers: { 'Retry-After': '2' },
   });
 
+const queueFull = (type: string): ServiceError =>
+  new ServiceError('queue_full', `Too many jobs of type ${type} of this project are waiting. Nothing was accepted.`, {
+    hint: 'Try again when some have run; GET /projects/{id}/jobs?status=queued lists them.',
+    headers: { 'Retry-After': '5' },
+  });
+
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-type Accept = (request: JobRequest, row: NewJobRow, replyTo: string | null) => Promise<void>;
+type Accept = (request: JobRequest, row: NewJobRow) => Promise<void>;
 
-/** The row first, then the queue; a job that does not reach its queue is taken back. */
-const acceptWith = ({ db, producer }: JobsDeps): Accept => {
+/** The row first, then the gate; a job that the gate does not take is taken back. */
+const acceptWith = ({ db, gate }: JobsDeps): Accept => {
   const inserts = createBatcher<NewJobRow, void>(async (rows) => {
     await insertJobs(db, rows);
     return rows.map(() => undefined);
@@ -96,12 +128,6 @@ const acceptWith = ({ db, producer }: JobsDeps): Accept => {
     }, actor);
   };
 
-  const enqueue = async (job: JobDefinition, row: NewJobRow, replyTo: string | null): Promise<void> => {
-    const data = row.data.length <= inlineDataLength ? row.data : null;
-    const message = { id: row.id, projectId: row.projectId, requestId: row.requestId, data, replyTo };
-    await producer.enqueue(job, message);
-  };
-
   /** True when the job is gone for good; false when a worker has begun it. */
   const takeBack = (id: string, undo: JobRequest['undo']): Promise<boolean> =>
     db.transaction(async (tx) => {
@@ -110,16 +136,77 @@ const acceptWith = ({ db, producer }: JobsDeps): Accept => {
       return gone;
     }, systemActor);
 
-  return async (request, row, replyTo) => {
+  return async (request, row) => {
+    const { job, projectId, undo } = request;
     await insert(row, request).catch((error: unknown) => {
       // A connection that broke in the commit may have kept the row.
-      if (isDependencyFailure(error)) takeBack(row.id, request.undo).catch(() => undefined);
+      if (isDependencyFailure(error)) takeBack(row.id, undo).catch(() => undefined);
       throw error;
     });
-    await enqueue(request.job, row, replyTo).catch(async (error: unknown) => {
+    const ref = { id: row.id, type: job.type, projectId };
+    try {
+      if ((await gate.admit(ref, job.capped)) === 'full') throw queueFull(job.type);
+    } catch (error) {
       // When a worker has begun it, Redis took it without saying so: it is accepted after all.
-      if (await takeBack(row.id, request.undo)) throw error;
-    });
+      if (await takeBack(row.id, undo)) throw error;
+    }
+    noteAccepted(job.type);
+  };
+};
+
+const cancelPatienceMs = 2000;
+
+type Steering = Pick<Jobs, 'cancel' | 'retry' | 'places'>;
+
+/** What can be done to a job from outside. */
+const steeringWith = ({ db, gate, outcomes, signals, log }: JobsDeps, get: Jobs['get']): Steering => {
+  const otherwise = (what: string) => (error: unknown) => log.warn({ err: error }, what);
+
+  const untilEnded = async (row: JobRow): Promise<JobRow> => {
+    const deadline = Date.now() + cancelPatienceMs;
+    for (let delayMs = 20; Date.now() < deadline; delayMs = Math.min(delayMs * 2, 250)) {
+      await pause(delayMs);
+      const now = await get(row.project_id, row.id);
+      if (hasEnded(now)) return now;
+    }
+    return get(row.project_id, row.id);
+  };
+
+  const refuse = async (projectId: string, jobId: string, why: (row: JobRow) => string): Promise<never> => {
+    throw new ServiceError('conflict', why(await get(projectId, jobId)));
+  };
+
+  return {
+    cancel: async (projectId, jobId) => {
+      const ended = await cancelWaiting(db, projectId, jobId);
+      if (ended) {
+        const outcome = outcomeOf(ended);
+        noteFinished(ended.type, ended.status);
+        await gate.withdraw(refOf(ended)).catch(otherwise('a cancelled job leaves the gate later'));
+        if (outcome) await outcomes.tell(jobId, outcome, ended.reply_to).catch(otherwise('a caller was not told'));
+        signals.announce(jobId, { event: 'status', status: ended.status, attempt: ended.attempt });
+        return ended;
+      }
+      const running = await wishCancelled(db, projectId, jobId);
+      if (running === undefined) return refuse(projectId, jobId, (row) => `The job is ${row.status} already.`);
+      await signals.askToCancel(jobId).catch(otherwise('the wish to cancel is told later'));
+      return untilEnded(running);
+    },
+    retry: async (projectId, jobId, within) => {
+      const row = await revive(within?.db ?? db, projectId, jobId);
+      if (row === undefined) {
+        return refuse(projectId, jobId, ({ status }) => `A job that is ${status} cannot be run again.`);
+      }
+      const tell = async (): Promise<void> => {
+        await outcomes.forget(jobId).catch(() => undefined);
+        await gate.admit(refOf(row), false).catch(otherwise('a job that was run again is admitted later'));
+        noteAccepted(row.type);
+      };
+      if (within) within.afterCommit(tell);
+      else await tell();
+      return row;
+    },
+    places: placesWith(gate),
   };
 };
 
@@ -130,34 +217,42 @@ export const createJobs = (deps: JobsDeps): Jobs => {
   const get: Jobs['get'] = async (projectId, jobId) => {
     const row = await findJob(db, projectId, jobId);
     if (row === undefined) throw notFound('job');
-    if (finalStatuses.has(row.status)) return row;
+    if (row.status !== 'running' || row.run_id === null) return row;
     // It may have ended a moment ago and be on its way into Postgres.
-    const outcome = await outcomes.find(jobId).catch(() => null);
+    const outcome = await outcomes.find(jobId, row.run_id).catch(() => null);
     return outcome === null ? row : withOutcome(row, outcome);
   };
 
   /** A reply can get lost with its stream: when the time is over, the row has the last word. */
   const endedMeanwhile = async (projectId: string, jobId: string): Promise<JobOutcome | null> => {
     const row = await get(projectId, jobId).catch(() => null);
-    return row !== null && finalStatuses.has(row.status) ? outcomeOf(row) : null;
+    return row === null ? null : outcomeOf(row);
   };
 
   return {
     get,
+    ...steeringWith(deps, get),
     run: async (request, waitMs) => {
       const { job, projectId, requestId } = request;
       if (!deps.queueIsUp()) throw queueDown();
-      const text = JSON.stringify(job.data.parse(request.data));
-      const row = { id: newId(), projectId, type: job.type, data: text, maxAttempts: job.maxAttempts, requestId };
-      const waiter = waitMs > 0 ? replies.wait(row.id, waitMs) : null;
+      const began = performance.now();
+      const id = newId();
+      const data = JSON.stringify(job.data.parse(request.data));
+      const waiter = waitMs > 0 ? replies.wait(id, waitMs) : null;
+      const row = { id, projectId, type: job.type, data, maxAttempts: job.maxAttempts, requestId };
+      const replyTo = waiter && replies.stream;
       try {
-        await accept(request, row, waiter && replies.stream);
+        await traced('job accept', { 'plinth.job.type': job.type, 'plinth.job.id': id }, null, () =>
+          accept(request, { ...row, replyTo, traceparent: currentTraceparent() }),
+        );
       } catch (error) {
         waiter?.stop();
         throw error;
       }
-      if (waiter === null) return { id: row.id, outcome: null };
-      return { id: row.id, outcome: (await waiter.outcome) ?? (await endedMeanwhile(projectId, row.id)) };
+      if (waiter === null) return { id, outcome: null };
+      const outcome = await waiter.outcome;
+      if (outcome) noteReply(job.type, performance.now() - began);
+      return { id, outcome: outcome ?? (await endedMeanwhile(projectId, id)) };
     },
     join: async (projectId, jobId, waitMs) => {
       const deadline = Date.now() + waitMs;
@@ -166,7 +261,8 @@ export const createJobs = (deps: JobsDeps): Jobs => {
           // Whoever accepted it had to take it back.
           throw error instanceof ServiceError && error.code === 'not_found' ? queueDown() : error;
         });
-        if (finalStatuses.has(row.status)) return { id: jobId, outcome: outcomeOf(row) };
+        const outcome = outcomeOf(row);
+        if (outcome) return { id: jobId, outcome };
         if (Date.now() + delayMs > deadline) return { id: jobId, outcome: null };
         await pause(delayMs);
       }

@@ -1,7 +1,7 @@
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
-import type { JobError, JobOutcome } from '#queues/define.ts';
+import { type EndStatus, type JobError, type JobOutcome, type JobRef, endStatuses } from '#queues/define.ts';
 
-export type JobStatus = 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled' | 'expired' | 'dead';
+export type JobStatus = 'queued' | 'running' | EndStatus;
 
 export interface NewJobRow {
   readonly id: string;
@@ -11,6 +11,9 @@ export interface NewJobRow {
   readonly data: string;
   readonly maxAttempts: number;
   readonly requestId: string;
+  /** The reply stream of the API process whose caller waits. */
+  readonly replyTo?: string | null;
+  readonly traceparent?: string | null;
 }
 
 export interface JobRow {
@@ -25,18 +28,42 @@ export interface JobRow {
   readonly attempt: number;
   readonly max_attempts: number;
   readonly request_id: string;
+  /** The run that is under way, or was the last. */
+  readonly run_id: string | null;
+  readonly next_run_at: Date | null;
   readonly created_at: Date;
   readonly started_at: Date | null;
   readonly finished_at: Date | null;
 }
 
+/** The columns of a job as it is shown, from the table `jobs`. */
+export const jobColumns =
+  'id, project_id, type, status, result, error_code, error_message, progress, attempt, max_attempts, request_id, run_id, next_run_at, created_at, started_at, finished_at';
+
+const ends: ReadonlySet<string> = new Set(endStatuses);
+
+export const hasEnded = (row: Pick<JobRow, 'status'>): boolean => ends.has(row.status);
+
+export const errorOf = (row: Pick<JobRow, 'error_code' | 'error_message'>): JobError | null =>
+  row.error_code === null ? null : { code: row.error_code, message: row.error_message ?? '' };
+
+/** How a job ended; null while it has not. */
+export const outcomeOf = (row: Pick<JobRow, 'status' | 'result' | 'error_code' | 'error_message'>): JobOutcome | null =>
+  hasEnded(row) ? { status: row.status as EndStatus, result: row.result, error: errorOf(row) } : null;
+
+export const refOf = (row: Pick<JobRow, 'id' | 'type' | 'project_id'>): JobRef => ({
+  id: row.id,
+  type: row.type,
+  projectId: row.project_id,
+});
+
 /** One statement for any number of jobs. */
 export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Promise<void> => {
   await db.query(
-    `insert into jobs (id, project_id, type, status, data, max_attempts, request_id)
-     select id, project_id, type, 'queued', data, max_attempts, request_id
-     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[])
-       as new (id, project_id, type, data, max_attempts, request_id)`,
+    `insert into jobs (id, project_id, type, status, data, max_attempts, request_id, reply_to, traceparent)
+     select id, project_id, type, 'queued', data, max_attempts, request_id, reply_to, traceparent
+     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[])
+       as new (id, project_id, type, data, max_attempts, request_id, reply_to, traceparent)`,
     [
       jobs.map((job) => job.id),
       jobs.map((job) => job.projectId),
@@ -44,12 +71,14 @@ export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Pro
       jobs.map((job) => job.data),
       jobs.map((job) => job.maxAttempts),
       jobs.map((job) => job.requestId),
+      jobs.map((job) => job.replyTo ?? null),
+      jobs.map((job) => job.traceparent ?? null),
     ],
     'insert-jobs',
   );
 };
 
-/** Takes back a job that never reached the queue. False when it did reach a worker, or was never there. */
+/** Takes back a job that never reached the gate. False when a worker began it, or it was never there. */
 export const deleteQueuedJob = async (db: Queryable, id: string): Promise<boolean> => {
   const gone = await db.query(`delete from jobs where id = $1 and status = 'queued' returning id`, [id]);
   return gone.length > 0;
@@ -62,103 +91,88 @@ export const deleteJobsOf = async (db: Queryable, projectId: string): Promise<vo
 
 export const findJob = (db: Queryable, projectId: string, id: string): Promise<JobRow | undefined> =>
   maybeOne(
-    db.query<JobRow>(
-      `select id, project_id, type, status, result, error_code, error_message, progress, attempt, max_attempts, request_id,
-         created_at, started_at, finished_at
-       from jobs where project_id = $1 and id = $2`,
-      [projectId, id],
-      'find-job',
-    ),
+    db.query<JobRow>(`select ${jobColumns} from jobs where project_id = $1 and id = $2`, [projectId, id], 'find-job'),
   );
-
-export interface WaitingJob {
-  readonly id: string;
-  readonly project_id: string;
-  readonly type: string;
-  readonly request_id: string;
-  /** Null when it is longer than `inlineLength`. */
-  readonly data: string | null;
-}
-
-/** Jobs that have been waiting for a while, the oldest first. */
-export const jobsWaitingLong = (
-  db: Queryable,
-  { seconds, limit, inlineLength }: { readonly seconds: number; readonly limit: number; readonly inlineLength: number },
-): Promise<WaitingJob[]> =>
-  db.query<WaitingJob>(
-    `select id, project_id, type, request_id, case when length(data) <= $3 then data end as data from jobs
-     where status = 'queued' and created_at < now() - make_interval(secs => $1) order by created_at limit $2`,
-    [seconds, limit, inlineLength],
-  );
-
-/** How a job ended; null while it has not, or when it was never there. */
-export const findEnd = async (db: Queryable, id: string): Promise<JobOutcome | null> => {
-  const row = await maybeOne(
-    db.query<Pick<JobRow, 'result' | 'error_code' | 'error_message'> & Pick<JobOutcome, 'status'>>(
-      `select status, result, error_code, error_message from jobs
-       where id = $1 and status in ('succeeded', 'failed', 'dead')`,
-      [id],
-    ),
-  );
-  return row === undefined ? null : { status: row.status, result: row.result, error: errorOf(row) };
-};
-
-export const errorOf = (row: Pick<JobRow, 'error_code' | 'error_message'>): JobError | null =>
-  row.error_code === null ? null : { code: row.error_code, message: row.error_message ?? '' };
 
 export interface JobStart {
   readonly id: string;
   /** Names this start, so that recording it twice counts once. */
   readonly runId: string;
-  /** Asks for the job's data, which is too large to lie in its message. */
-  readonly withData: boolean;
+  readonly workerId: string;
+  readonly lane: string;
+  /** The lane's life in which the job was handed over. */
+  readonly epoch: string;
 }
 
+/** What a worker needs of a job that it has begun. */
 export interface BegunJob {
   readonly id: string;
+  /** Which of the starts it was: of several of one job, one is answered. */
+  readonly run_id: string;
   /** How often workers have begun it, this time included. */
   readonly attempt: number;
-  readonly data: string | null;
+  /** JSON text. */
+  readonly data: string;
+  readonly request_id: string;
+  readonly reply_to: string | null;
+  readonly traceparent: string | null;
+  readonly cancel_requested_at: Date | null;
+  readonly waited_ms: number;
 }
 
-/** Begins jobs. One that was taken back or has ended is not among the answers. */
+/**
+ * Begins jobs that wait. Not among the answers: a job that has ended, that runs, whose time has not come, or that was
+ * handed over in an earlier life of its lane (its lease is gone, somebody else may have its place).
+ */
 export const beginJobs = (db: Queryable, starts: readonly JobStart[]): Promise<BegunJob[]> =>
   db.query<BegunJob>(
-    `update jobs set status = 'running', run_id = started.run_id, started_at = coalesce(jobs.started_at, now()),
+    `update jobs set status = 'running', run_id = started.run_id, worker_id = started.worker_id, next_run_at = null,
+       started_at = case when jobs.run_id is not distinct from started.run_id then jobs.started_at else clock_timestamp() end,
        attempt = jobs.attempt + (jobs.run_id is distinct from started.run_id)::int
-     from unnest($1::uuid[], $2::uuid[], $3::boolean[]) as started (id, run_id, with_data)
-     where jobs.id = started.id and jobs.status in ('queued', 'running')
-     returning jobs.id, jobs.attempt, case when started.with_data then jobs.data end as data`,
-    [starts.map((s) => s.id), starts.map((s) => s.runId), starts.map((s) => s.withData)],
+     from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::bigint[])
+       as started (id, run_id, worker_id, lane, epoch)
+     join job_lanes l on l.name = started.lane and l.epoch = started.epoch
+     where jobs.id = started.id and (
+       (jobs.status = 'queued' and (jobs.next_run_at is null or jobs.next_run_at <= now()))
+       or (jobs.status = 'running' and jobs.run_id = started.run_id))
+     returning jobs.id, jobs.run_id, jobs.attempt, jobs.data, jobs.request_id, jobs.reply_to, jobs.traceparent,
+       jobs.cancel_requested_at, extract(epoch from clock_timestamp() - jobs.queued_at)::float8 * 1000 as waited_ms`,
+    [
+      starts.map((s) => s.id),
+      starts.map((s) => s.runId),
+      starts.map((s) => s.workerId),
+      starts.map((s) => s.lane),
+      starts.map((s) => s.epoch),
+    ],
     'begin-jobs',
   );
 
 export interface JobEnd {
   readonly id: string;
-  readonly attempt: number;
+  /** The start that ended: what somebody else runs meanwhile is not ours to end. */
+  readonly runId: string;
   /** By the worker's clock; never recorded as before the start. */
   readonly finishedAt: Date;
   readonly outcome: JobOutcome;
 }
 
-/** Records ends. A job that has ended stays as it is: whatever is delivered twice is recorded once. */
-export const recordEnds = async (db: Queryable, ends: readonly JobEnd[]): Promise<void> => {
+/** Records ends, each once: a job that has ended, or that was taken from this worker, stays as it is. */
+export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promise<void> => {
   await db.query(
     `update jobs set status = ended.status, result = ended.result, error_code = ended.error_code,
-       error_message = ended.error_message, attempt = ended.attempt,
-       finished_at = greatest(jobs.started_at, ended.finished_at)
-     from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::int[], $7::timestamptz[])
-       as ended (id, status, result, error_code, error_message, attempt, finished_at)
-     where jobs.id = ended.id and jobs.status in ('queued', 'running')`,
+       error_message = ended.error_message, finished_at = greatest(jobs.started_at, ended.finished_at)
+     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[])
+       as ended (id, run_id, status, result, error_code, error_message, finished_at)
+     where jobs.id = ended.id and jobs.status = 'running' and jobs.run_id = ended.run_id`,
     [
-      ends.map((e) => e.id),
-      ends.map((e) => e.outcome.status),
-      ends.map((e) => e.outcome.result),
-      ends.map((e) => e.outcome.error?.code ?? null),
-      ends.map((e) => e.outcome.error?.message ?? null),
-      ends.map((e) => e.attempt),
-      ends.map((e) => e.finishedAt),
+      ended.map((e) => e.id),
+      ended.map((e) => e.runId),
+      ended.map((e) => e.outcome.status),
+      ended.map((e) => e.outcome.result),
+      ended.map((e) => e.outcome.error?.code ?? null),
+      ended.map((e) => e.outcome.error?.message ?? null),
+      ended.map((e) => e.finishedAt),
     ],
-    'record-job-ends',
+    'record-ends',
   );
 };

@@ -3,7 +3,8 @@ import { provisionDatabase, openPassword } from '#domain/database/provision.ts';
 import { dropDatabase, retireDatabase } from '#domain/database/retire.ts';
 import type { DatabaseServers } from '#domain/database/servers.ts';
 import { databaseName } from '#domain/database/names.ts';
-import { actingAs } from '#domain/audit/actor.ts';
+import { actingAs, systemActor } from '#domain/audit/actor.ts';
+import { cancelAllOf } from '#domain/jobs/changes.ts';
 import { deleteJobsOf } from '#domain/jobs/store.ts';
 import { type ControlDb, maybeOne } from '#lib/control-db.ts';
 import { notFound } from '#lib/errors.ts';
@@ -40,10 +41,13 @@ export interface Projects {
   /** Makes what is missing of a project's database; its status becomes active, unless it was deleted meanwhile. */
   readonly provision: (projectId: string) => Promise<{ dbName: string }>;
   readonly provisionFailed: (projectId: string) => Promise<void>;
-  /** After a project was marked as deleted: locks everyone out and frees the database's name. */
+  /**
+   * After a project was marked as deleted: ends its jobs, locks everyone out and frees the database's name. The gate is
+   * to be told afterwards, that its rules have changed.
+   */
   readonly retire: (projectId: string) => Promise<void>;
-  /** Finishes deletions that broke off between the mark and the lock-out. */
-  readonly retireLeftOvers: () => Promise<void>;
+  /** Finishes deletions that broke off between the mark and the lock-out. Answers which. */
+  readonly retireLeftOvers: () => Promise<readonly string[]>;
   /** Drops the databases of projects that were deleted more than `days` ago. Answers how many. */
   readonly purge: (days: number) => Promise<number>;
   readonly sealer: (project: Pick<Project, 'id' | 'data_key'>) => Sealer;
@@ -106,6 +110,7 @@ type Deletion = Pick<Projects, 'retire' | 'retireLeftOvers' | 'purge'>;
 
 const deletionWith = ({ db, servers, log }: ProjectsOptions, tenantDb: TenantDb): Deletion => {
   const retire = async (projectId: string): Promise<void> => {
+    await db.transaction((tx) => cancelAllOf(tx, projectId), systemActor);
     await Promise.all([tenantDb.release(projectId), retireDatabase({ db, servers }, projectId)]);
     await markProjectRetired(db, projectId);
   };
@@ -136,7 +141,9 @@ const deletionWith = ({ db, servers, log }: ProjectsOptions, tenantDb: TenantDb)
   return {
     retire,
     retireLeftOvers: async () => {
-      await each(await projectsToRetire(db, sweepBatch), (project) => retire(project.id));
+      const projects = await projectsToRetire(db, sweepBatch);
+      await each(projects, (project) => retire(project.id));
+      return projects.map(({ id }) => id);
     },
     purge: async (days) => each(await projectsToPurge(db, days, sweepBatch), drop),
   };

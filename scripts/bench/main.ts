@@ -1,9 +1,12 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { parseArgs } from 'node:util';
 import { memory, projectRead } from './api.ts';
+import { cronTick } from './cron.ts';
 import { functionInvoke } from './functions.ts';
 import type { Bench, Benchmark, Row } from './harness.ts';
+import { jobBenchmarks } from './jobs.ts';
 import { describeMachine, loadAverage } from './machine.ts';
 import { projectCreate, projectCreateAtOnce } from './projects.ts';
 import { createServers } from './servers.ts';
@@ -11,17 +14,32 @@ import { start } from './start.ts';
 import { tableOf } from './table.ts';
 
 /** In the order in which they run. A new area adds its file here. */
-const benchmarks: readonly Benchmark[] = [
+const benchmarksOf = (million: boolean): readonly Benchmark[] => [
   start,
   memory,
   projectRead,
   projectCreate,
   projectCreateAtOnce,
   functionInvoke,
+  ...jobBenchmarks(million),
+  cronTick,
 ];
 
-const chosenBy = (words: readonly string[]): readonly Benchmark[] =>
-  words.length === 0 ? benchmarks : benchmarks.filter(({ name }) => words.some((word) => name.includes(word)));
+/**
+ * `[NAME …] [--million] [--vs plain]`: benchmarks whose names hold one of the words, or all. `--million` piles up a
+ * million jobs in place of a hundred thousand. `--vs` names what the job engine is measured against.
+ */
+const chosenBy = (args: string[]): { readonly all: readonly Benchmark[]; readonly chosen: readonly Benchmark[] } => {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: { million: { type: 'boolean', default: false }, vs: { type: 'string', default: 'plain' } },
+  });
+  if (values.vs !== 'plain') throw new Error('--vs takes: plain (BullMQ alone)');
+  const all = benchmarksOf(values.million);
+  const isChosen = ({ name }: Benchmark): boolean => positionals.some((word) => name.includes(word));
+  return { all, chosen: positionals.length === 0 ? all : all.filter(isChosen) };
+};
 
 interface Outcome {
   readonly rows: readonly Row[];
@@ -56,10 +74,10 @@ const interruption = (stop: () => Promise<void>): AbortSignal => {
   return controller.signal;
 };
 
-const main = async (words: readonly string[]): Promise<number> => {
-  const chosen = chosenBy(words);
+const main = async (args: string[]): Promise<number> => {
+  const { all, chosen } = chosenBy(args);
   if (chosen.length === 0) {
-    console.error(`There is no benchmark of that name. There are: ${benchmarks.map(({ name }) => name).join(', ')}`);
+    console.error(`There is no benchmark of that name. There are: ${all.map(({ name }) => name).join(', ')}`);
     return 2;
   }
   const root = path.resolve(import.meta.dirname, '../..');

@@ -31,6 +31,7 @@ const welcome = (url: string, secrets: PlatformSecrets, site: Site): string => {
     '',
     `  API         ${url}`,
     `  API pages   ${url}/docs`,
+    `  Operators   ${url}/ops`,
     `  Ops token   ${opsTokenLine(secrets)}`,
     `  Data        ${site.dataDir}`,
     '  Next step   "A five-minute tour" in README.md: sign up, make a project, run a function',

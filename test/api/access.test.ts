@@ -125,13 +125,26 @@ const jobFor = async (): Promise<string> => {
   return String(mustBe(202, await platform().client.call('POST', path, options)).body.job_id);
 };
 
-/** Something real for each parameter of a path; a new parameter needs a line here. */
+const scheduleFor = async (): Promise<string> => {
+  const body = { name: 'to lose', schedule: '@yearly', target: { type: 'sql', sql: 'select 1' } };
+  return String(mustBe(201, await asOwner('POST', `/projects/${scene.project.id}/cron`, body)).body.id);
+};
+
+/** What stands for a parameter whatever the endpoint. */
+const valuesOf: Readonly<Record<string, () => Promise<string> | string>> = {
+  ref: () => scene.project.ref,
+  job_id: jobFor,
+  type: () => 'function.invoke',
+  key_id: keyFor,
+  cid: scheduleFor,
+  token: () => 'plinth_invite_of_nobody',
+};
+
+/** Something real for each parameter of a path; a new parameter needs a line here or above. */
 const valueOf = (endpoint: Endpoint, parameter: string, fresh: boolean): Promise<string> | string => {
   if (parameter === 'project_id') return projectFor(endpoint, fresh);
-  if (parameter === 'ref') return scene.project.ref;
-  if (parameter === 'job_id') return jobFor();
-  if (parameter === 'key_id') return keyFor();
-  if (parameter === 'token') return 'plinth_invite_of_nobody';
+  const known = valuesOf[parameter];
+  if (known) return known();
   if (parameter === 'slug' && endpoint.area === 'functions') return functionFor('slug');
   if (parameter === 'function_id' || endpoint.area === 'functions') return functionFor('id');
   if (parameter === 'id' && endpoint.area === 'teams') return memberFor();

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { Redis } from 'ioredis';
-import { queuePrefix } from '#queues/producer.ts';
+import { lanePrefix } from '#queues/gate/lanes.ts';
 import { uniqueName } from '#test/support/client.ts';
 import { isReplay, newKey, useRequests } from './idempotency-scene.ts';
 
@@ -115,11 +115,12 @@ test.serial('a job that does not reach its queue leaves the key free and nothing
   const body = { name: 'Unlucky', slug: uniqueName('p') };
   const { config } = platform();
   const redis = new Redis(config.REDIS_URL);
-  // BullMQ counts jobs here, and cannot add one to text.
-  const counter = `${queuePrefix(config.PLINTH_REDIS_PREFIX, 'system')}:system:id`;
-  const kept = await redis.getset(counter, 'no number');
+  // The gate keeps a hash here, and cannot look into text.
+  const leases = `${lanePrefix(config.PLINTH_REDIS_PREFIX, 'project.provision')}:gate:lease`;
+  await redis.del(leases);
+  await redis.set(leases, 'no hash');
   const failed = await post('/projects', key, { body });
-  await (kept === null ? redis.del(counter) : redis.set(counter, kept));
+  await redis.del(leases);
   redis.disconnect();
   t.true(failed.status >= 500, failed.text);
   t.is(await countRows('projects where slug = $1', [body.slug]), 0);

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import test from 'ava';
-import { queueNames } from '#queues/define.ts';
+import { poolNames } from '#queues/define.ts';
 import { jobs } from '#queues/registry.ts';
 import { checkProcessors } from '#workers/worker.ts';
 import { filesOf, root } from './source.ts';
@@ -8,7 +8,7 @@ import { filesOf, root } from './source.ts';
 const fileOf = (type: string): string => type.replaceAll(/[._]/g, '-');
 
 const isJob = (value: unknown): value is { type: string } =>
-  typeof value === 'object' && value !== null && 'type' in value && 'queue' in value && 'maxAttempts' in value;
+  typeof value === 'object' && value !== null && 'type' in value && 'pool' in value && 'maxAttempts' in value;
 
 test('every job that a queue file defines is registered, once, under its own name', async (t) => {
   const defined: { type: string }[] = [];
@@ -19,8 +19,15 @@ test('every job that a queue file defines is registered, once, under its own nam
   t.is(new Set(jobs.map((job) => job.type)).size, jobs.length);
 });
 
-test('every job goes to a queue that exists', (t) => {
-  for (const job of jobs) t.true((queueNames as readonly string[]).includes(job.queue), job.type);
+test('every job goes to a pool that exists', (t) => {
+  for (const job of jobs) t.true((poolNames as readonly string[]).includes(job.pool), job.type);
+});
+
+test('of every job some may run, more on a better plan, each within its time-out', (t) => {
+  for (const { type, running, timeoutMs, maxAttempts } of jobs) {
+    t.true(running.free >= 1 && running.pro >= running.free && running.enterprise >= running.pro, type);
+    t.true(timeoutMs > 0 && maxAttempts >= 1, type);
+  }
 });
 
 test('every job has a file of its name in queues/ and a processor of its name in workers/processors/', (t) => {
@@ -36,8 +43,16 @@ test('the worker is given a processor for every job', (t) => {
   for (const { type } of jobs) t.true(worker?.text.includes(`'${type}':`), type);
 });
 
-test('a worker refuses to start without a processor for a job of its queues', (t) => {
+test('every job type has a setting that bounds it on the whole installation', (t) => {
+  const config = filesOf(['lib']).find((file) => file.name === 'lib/config.ts');
+  for (const { type } of jobs) {
+    const setting = `PLINTH_GLOBAL_${type.replaceAll('.', '_').toUpperCase()}`;
+    t.true(config?.text.includes(`${setting}:`), setting);
+  }
+});
+
+test('a worker refuses to start without a processor for a job of its pools', (t) => {
   const [job] = jobs;
-  t.throws(() => checkProcessors([job.queue], {}), { message: /no processor for/ });
+  t.throws(() => checkProcessors([job.pool], {}), { message: /no processor for/ });
   t.notThrows(() => checkProcessors([], {}));
 });

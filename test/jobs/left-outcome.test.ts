@@ -1,4 +1,5 @@
 import test from 'ava';
+import { beginLaneLife } from '#domain/jobs/lanes.ts';
 import { beginJobs } from '#domain/jobs/store.ts';
 import { newId } from '#lib/ids.ts';
 import { openWorkerRedis } from '#lib/redis.ts';
@@ -17,9 +18,11 @@ test('an outcome that was published but not recorded is recorded by the next wor
   const { job_id: id } = accepted.body;
   // As a worker that died right after it had told the end.
   const redis = openWorkerRedis(config.REDIS_URL, memoryLog().log);
-  await beginJobs(db, [{ id, runId: newId(), withData: false }]);
+  const [lane, runId] = ['project.provision', newId()];
+  const { epoch } = await beginLaneLife(db, { name: lane, type: lane });
+  await beginJobs(db, [{ id, runId, workerId: newId(), lane, epoch: String(epoch) }]);
   const outcome = { status: 'failed', result: null, error: { code: 'internal', message: 'left behind' } } as const;
-  await outcomesIn(redis, config.PLINTH_REDIS_PREFIX).publish(id, outcome, null);
+  await outcomesIn(redis, config.PLINTH_REDIS_PREFIX).publish({ jobId: id, runId, outcome, replyTo: null });
   // Who asks meanwhile is told what Postgres does not know yet.
   const location = accepted.headers.get('location') ?? '';
   t.like((await client.call('GET', location, { token: user.token })).body, { status: 'failed' });

@@ -52,12 +52,14 @@ test('an accepted job can be followed to its end', async (t) => {
     'finished_at',
     'id',
     'max_attempts',
+    'position',
     'progress',
     'request_id',
     'result',
     'started_at',
     'status',
     'type',
+    'waiting_reason',
   ]);
   t.like(body, { id: accepted.body.job_id, type: 'function.invoke', status: 'succeeded', attempt: 1, error: null });
   t.like(body.result, { status: 'success', result: { doubled: 42 }, invocation_id: body.id });
@@ -186,7 +188,7 @@ test('60 invokes at once each get their own answer', async (t) => {
   );
 });
 
-test('a creation that keeps failing is tried three times, then failed, and so is its project', async (t) => {
+test('a creation that keeps failing is tried three times, then dead, and its project failed', async (t) => {
   t.timeout(60_000);
   const { client } = platform();
   const user = await client.signUp();
@@ -202,7 +204,7 @@ test('a creation that keeps failing is tried three times, then failed, and so is
   t.is(project.body.status, 'failed');
   const [job] = await platform().db.query<{ id: string }>('select id from jobs where project_id = $1', [id]);
   const seen = await client.call('GET', `/projects/${id}/jobs/${job?.id}`, { token: user.token });
-  t.like(seen.body, { status: 'failed', attempt: 3, max_attempts: 3, error: { code: 'internal' }, result: null });
+  t.like(seen.body, { status: 'dead', attempt: 3, max_attempts: 3, error: { code: 'internal' }, result: null });
   // Functions do not run in it.
   const deployed = await client.call('POST', `/projects/${id}/functions`, {
     token: user.token,

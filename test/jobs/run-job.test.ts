@@ -1,49 +1,84 @@
 import test from 'ava';
 import { Redis } from 'ioredis';
+import { beginLaneLife } from '#domain/jobs/lanes.ts';
 import { insertJobs } from '#domain/jobs/store.ts';
-import { newId } from '#lib/ids.ts';
 import { ServiceError } from '#lib/errors.ts';
-import type { JobMessage, JobOutcome } from '#queues/define.ts';
+import { newId } from '#lib/ids.ts';
+import type { Delivery } from '#queues/consumer.ts';
+import { type JobOutcome, defineJob } from '#queues/define.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
+import type { Lease } from '#queues/gate/lane-gate.ts';
+import { projectProvision } from '#queues/project-provision.ts';
 import { type Outcomes, outcomesIn } from '#queues/replies.ts';
-import { usePlatform, memoryLog } from '#test/support/platform.ts';
+import { signalsOn } from '#queues/signals.ts';
+import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { createRecorder } from '#workers/recorder.ts';
-import { type JobContext, type Processor, runJob } from '#workers/run-job.ts';
+import type { JobContext, Processor } from '#workers/processor.ts';
+import { runJob } from '#workers/run-job.ts';
+import { trackRunning } from '#workers/running.ts';
 
 const platform = usePlatform(test, { worker: false });
 
+const sums = defineJob({ ...projectProvision, type: 'test.sums' });
+const jobs = [sums, functionInvoke];
+
 let redis: Redis;
 let outcomes: Outcomes;
-test.before('a connection to Redis', () => {
-  redis = new Redis(platform().config.REDIS_URL);
-  outcomes = outcomesIn(redis, platform().config.PLINTH_REDIS_PREFIX);
+let epoch: string;
+test.before('a connection to Redis, and a life of each lane', async () => {
+  const { config, db } = platform();
+  redis = new Redis(config.REDIS_URL);
+  outcomes = outcomesIn(redis, config.PLINTH_REDIS_PREFIX);
+  for (const { type } of jobs) epoch = String((await beginLaneLife(db, { name: type, type })).epoch);
 });
 test.after.always(() => redis.disconnect());
 
 const succeeded = (result: string): JobOutcome => ({ status: 'succeeded', result, error: null });
 
-/** A job as it lies in its queue, and its row as it is. */
-const accepted = async (type = 'project.provision'): Promise<JobMessage> => {
-  const message = { id: newId(), projectId: newId(), requestId: 'r1', data: '{}', replyTo: null };
-  await insertJobs(platform().db, [{ ...message, type, maxAttempts: 3 }]);
-  return message;
+/** A job as it comes from its queue, and its row as it is. */
+const delivered = async (type = sums.type, data = '{}'): Promise<Delivery> => {
+  const [id, projectId] = [newId(), newId()];
+  await insertJobs(platform().db, [{ id, projectId, type, data, maxAttempts: 3, requestId: 'r1' }]);
+  return { type, lane: type, lease: { id, nonce: '1' }, projectId, epoch };
 };
 
-const rowOf = async ({ id }: JobMessage) => {
+const rowOf = async ({ lease }: Delivery) => {
   const [row] = await platform().db.query(
-    'select status, result, attempt, error_code, started_at, finished_at from jobs where id = $1',
-    [id],
+    'select status, result, attempt, error_code, started_at, finished_at, next_run_at, worker_id from jobs where id = $1',
+    [lease.id],
   );
   return row;
 };
 
-const payloadOf = JSON.stringify({ function_id: newId(), version: 1, trigger: 'api', payload: 'null' });
+interface Ran {
+  readonly freed: Lease[];
+  readonly readmitted: string[];
+  readonly retries: number[];
+}
 
-const runWith = (processor: Processor, message: JobMessage, type = 'project.provision', own: Outcomes = outcomes) => {
-  const { db } = platform();
+const runWith = async (processor: Processor, delivery: Delivery, own: Outcomes = outcomes): Promise<Ran> => {
+  const { db, config } = platform();
   const { log } = memoryLog();
-  const recorder = createRecorder(db, log);
-  const deps = { db, log, outcomes: own, recorder, processors: { [type]: processor } };
-  return runJob({ ...deps, signal: new AbortController().signal }, type, message);
+  const ran: Ran = { freed: [], readmitted: [], retries: [] };
+  await runJob(
+    {
+      db,
+      log,
+      jobs,
+      workerId: newId(),
+      outcomes: own,
+      signals: signalsOn(redis, config.PLINTH_REDIS_PREFIX),
+      recorder: createRecorder(db, log),
+      running: trackRunning(),
+      processors: { [delivery.type]: processor },
+      isHeld: (_lane, { nonce }) => Promise.resolve(nonce === '1'),
+      readmit: (_lane, { id }) => Promise.resolve(void ran.readmitted.push(id)),
+      finish: (_lane, lease) => Promise.resolve(void ran.freed.push(lease)),
+      retryIn: (_type, ms) => void ran.retries.push(ms),
+    },
+    delivery,
+  );
+  return ran;
 };
 
 /** Counts its runs. */
@@ -58,149 +93,177 @@ const counting = (run: Processor['run'] = () => Promise.resolve(succeeded('{"db_
   return { processor, contexts };
 };
 
-test('a job runs once and is recorded, and Redis keeps nothing of it', async (t) => {
-  const message = await accepted();
+test('a job runs once and is recorded, its place is free, and Redis keeps nothing of it', async (t) => {
+  const delivery = await delivered();
   const { processor, contexts } = counting();
-  await runWith(processor, message);
-  t.like(contexts[0], { jobId: message.id, projectId: message.projectId, requestId: 'r1', attempt: 1 });
+  const { freed } = await runWith(processor, delivery);
+  const { id } = delivery.lease;
+  t.like(contexts[0], { jobId: id, projectId: delivery.projectId, requestId: 'r1', attempt: 1 });
   t.is(contexts.length, 1);
-  t.like(await rowOf(message), { status: 'succeeded', attempt: 1, result: '{"db_name":"x"}', error_code: null });
-  t.is(await outcomes.find(message.id), null);
+  t.deepEqual(freed, [delivery.lease]);
+  const row = await rowOf(delivery);
+  t.like(row, { status: 'succeeded', attempt: 1, result: '{"db_name":"x"}', error_code: null });
+  t.is(await outcomes.find(id, String(row?.['run_id'])), null);
 });
 
-test('a job that was taken back never runs', async (t) => {
-  const message = await accepted();
-  await platform().db.query('delete from jobs where id = $1', [message.id]);
+test('a job that was taken back never runs, and its place is free', async (t) => {
+  const delivery = await delivered();
+  await platform().db.query('delete from jobs where id = $1', [delivery.lease.id]);
   const { processor, contexts } = counting();
-  await runWith(processor, message);
+  const { freed } = await runWith(processor, delivery);
   t.is(contexts.length, 0);
+  t.deepEqual(freed, [delivery.lease]);
 });
 
 for (const status of ['succeeded', 'failed', 'cancelled', 'expired', 'dead']) {
-  test(`a job that is ${status} already does not run again when its message comes once more`, async (t) => {
-    const message = await accepted();
-    await platform().db.query(`update jobs set status = $2, result = '"first"' where id = $1`, [message.id, status]);
+  test(`a job that is ${status} already does not run again when it comes once more, and its place is free`, async (t) => {
+    const delivery = await delivered();
+    await platform().db.query(`update jobs set status = $2, result = '"first"' where id = $1`, [
+      delivery.lease.id,
+      status,
+    ]);
     const { processor, contexts } = counting();
-    await runWith(processor, message);
+    const { freed } = await runWith(processor, delivery);
     t.is(contexts.length, 0);
-    t.like(await rowOf(message), { status, result: '"first"' });
+    t.deepEqual(freed, [delivery.lease]);
+    t.like(await rowOf(delivery), { status, result: '"first"' });
   });
 }
 
-test('two messages of one job at once: one runs', async (t) => {
-  const message = { ...(await accepted('function.invoke')), data: payloadOf };
+test('one job delivered twice at once runs once', async (t) => {
+  const delivery = await delivered();
   const { processor, contexts } = counting();
-  await Promise.all([runWith(processor, message, 'function.invoke'), runWith(processor, message, 'function.invoke')]);
+  await Promise.all([runWith(processor, delivery), runWith(processor, delivery)]);
   t.is(contexts.length, 1);
+  t.like(await rowOf(delivery), { status: 'succeeded', attempt: 1 });
 });
 
-test('what is not repeatable and was begun before is crashed, not run again', async (t) => {
-  const message = { ...(await accepted('function.invoke')), data: payloadOf };
+test('a job that runs elsewhere is left alone, and so is its place', async (t) => {
+  const delivery = await delivered();
   await platform().db.query(`update jobs set status = 'running', attempt = 1, run_id = $2 where id = $1`, [
-    message.id,
+    delivery.lease.id,
     newId(),
   ]);
   const { processor, contexts } = counting();
-  await runWith(processor, message, 'function.invoke');
+  const { freed } = await runWith(processor, delivery);
   t.is(contexts.length, 0);
-  t.like(await rowOf(message), { status: 'failed', error_code: 'crashed', attempt: 1 });
+  t.deepEqual(freed, []);
+  t.like(await rowOf(delivery), { status: 'running', attempt: 1 });
 });
 
-test('what is repeatable and was begun before goes on with the next attempt, three in all', async (t) => {
-  for (const [before, runs, after] of [
-    [1, 1, { status: 'succeeded', attempt: 2 }],
-    [2, 1, { status: 'succeeded', attempt: 3 }],
-    [3, 0, { status: 'failed', attempt: 3, error_code: 'crashed' }],
-  ] as const) {
-    const message = await accepted();
-    await platform().db.query(`update jobs set status = 'running', attempt = $2, run_id = $3 where id = $1`, [
-      message.id,
-      before,
-      newId(),
-    ]);
-    const { processor, contexts } = counting();
-    await runWith(processor, message);
-    t.is(contexts.length, runs);
-    t.like(await rowOf(message), after);
+test('a job that was handed over before Redis lost its memory does not begin', async (t) => {
+  const delivery = { ...(await delivered()), epoch: String(Number(epoch) - 1) };
+  const { processor, contexts } = counting();
+  await runWith(processor, delivery);
+  t.is(contexts.length, 0);
+  t.like(await rowOf(delivery), { status: 'queued', attempt: 0 });
+});
+
+test('a job that came under a lease which it has no longer does not begin', async (t) => {
+  const delivery = await delivered();
+  const { processor, contexts } = counting();
+  await runWith(processor, { ...delivery, lease: { ...delivery.lease, nonce: '0' } });
+  t.is(contexts.length, 0);
+  t.like(await rowOf(delivery), { status: 'queued', attempt: 0 });
+});
+
+test('a job whose time has not come does not begin', async (t) => {
+  const delivery = await delivered();
+  await platform().db.query(`update jobs set next_run_at = now() + interval '1 minute' where id = $1`, [
+    delivery.lease.id,
+  ]);
+  const { processor, contexts } = counting();
+  await runWith(processor, delivery);
+  t.is(contexts.length, 0);
+});
+
+test('a job that somebody wanted stopped before it began ends as cancelled, without a run', async (t) => {
+  const delivery = await delivered();
+  await platform().db.query('update jobs set cancel_requested_at = now() where id = $1', [delivery.lease.id]);
+  const { processor, contexts } = counting();
+  await runWith(processor, delivery);
+  t.is(contexts.length, 0);
+  t.like(await rowOf(delivery), { status: 'cancelled', error_code: 'cancelled' });
+});
+
+test('faults of ours wait for another try, up to three, then the job is dead', async (t) => {
+  const delivery = await delivered();
+  const { processor, contexts } = counting(() => Promise.reject(new Error('flaky')));
+  for (const attempt of [1, 2]) {
+    const { retries, freed } = await runWith(processor, delivery);
+    t.is(retries.length, 1);
+    t.true((retries[0] ?? 0) >= 50 && (retries[0] ?? 0) <= 50 + 500 * 2 ** attempt);
+    t.deepEqual(freed, [delivery.lease]);
+    const row = await rowOf(delivery);
+    t.like(row, { status: 'queued', attempt });
+    t.true(row?.['next_run_at'] instanceof Date);
+    await platform().db.query('update jobs set next_run_at = null where id = $1', [delivery.lease.id]);
   }
-});
-
-test('an outcome that a dead worker left is recorded without a second run', async (t) => {
-  const message = await accepted();
-  await platform().db.query(`update jobs set status = 'running', attempt = 1, run_id = $2 where id = $1`, [
-    message.id,
-    newId(),
-  ]);
-  await outcomes.publish(message.id, succeeded('"left"'), null);
-  const { processor, contexts } = counting();
-  await runWith(processor, message);
-  t.is(contexts.length, 0);
-  t.like(await rowOf(message), { status: 'succeeded', result: '"left"', attempt: 1 });
-  t.is(await outcomes.find(message.id), null);
-});
-
-test('faults of ours are tried again, refusals are not', async (t) => {
-  const flaky = counting((_data, { attempt }) =>
-    attempt < 3 ? Promise.reject(new Error('flaky')) : Promise.resolve(succeeded('"third"')),
-  );
-  const first = await accepted();
-  await runWith(flaky.processor, first);
+  t.deepEqual((await runWith(processor, delivery)).retries, []);
+  t.like(await rowOf(delivery), { status: 'dead', attempt: 3, error_code: 'internal' });
   t.deepEqual(
-    flaky.contexts.map(({ attempt }) => attempt),
+    contexts.map(({ attempt }) => attempt),
     [1, 2, 3],
   );
-  t.like(await rowOf(first), { status: 'succeeded', attempt: 3 });
-
-  const refusing = counting(() => Promise.reject(new ServiceError('not_found', 'No such function.')));
-  const second = await accepted();
-  await runWith(refusing.processor, second);
-  t.is(refusing.contexts.length, 1);
-  t.like(await rowOf(second), { status: 'failed', error_code: 'not_found', attempt: 1 });
 });
 
-test('a job that is given up has the last word of its processor', async (t) => {
-  const message = await accepted();
+test('refusals are not tried again', async (t) => {
+  const delivery = await delivered();
+  const refusing = counting(() => Promise.reject(new ServiceError('not_found', 'No such function.')));
+  const { retries } = await runWith(refusing.processor, delivery);
+  t.is(refusing.contexts.length, 1);
+  t.deepEqual(retries, []);
+  t.like(await rowOf(delivery), { status: 'failed', error_code: 'not_found', attempt: 1 });
+});
+
+test('a job that is given up has the last word of its processor, which is asked until it answers', async (t) => {
+  const delivery = await delivered();
+  let asked = 0;
   const processor: Processor = {
-    run: () => Promise.reject(new Error('secret detail')),
-    giveUp: async (cause, { attempt }) => ({ status: 'failed', result: JSON.stringify({ attempt }), error: cause }),
+    run: () => Promise.reject(new ServiceError('conflict', 'No.')),
+    giveUp: ({ code }, { jobId }) => {
+      asked += 1;
+      return asked === 1 ? Promise.reject(new Error('away')) : Promise.resolve(JSON.stringify({ code, jobId }));
+    },
   };
-  await runWith(processor, message);
-  t.like(await rowOf(message), { status: 'failed', error_code: 'internal', result: '{"attempt":3}' });
+  await runWith(processor, delivery);
+  const result = JSON.stringify({ code: 'conflict', jobId: delivery.lease.id });
+  t.like(await rowOf(delivery), { status: 'failed', error_code: 'conflict', result });
 });
 
 test('while Redis does not take the outcome Postgres has it, and the caller is told later', async (t) => {
-  const message = await accepted();
+  const delivery = await delivered();
   const told: string[] = [];
   let refusals = 3;
   const stubborn: Outcomes = {
     ...outcomes,
-    publish: async (id) => {
+    publish: async ({ jobId }) => {
       refusals -= 1;
-      if (refusals < 0) told.push(id);
-      else if (refusals < 2) t.is((await rowOf(message))?.['status'], 'succeeded');
+      if (refusals < 0) told.push(jobId);
+      else if (refusals < 2) t.is((await rowOf(delivery))?.['status'], 'succeeded');
       if (refusals >= 0) throw new Error('Redis is away');
     },
   };
-  await runWith(counting().processor, message, 'project.provision', stubborn);
-  t.deepEqual(told, [message.id]);
+  await runWith(counting().processor, delivery, stubborn);
+  t.deepEqual(told, [delivery.lease.id]);
 });
 
 test('data that does not fit the job fails it', async (t) => {
-  const message = { ...(await accepted('function.invoke')), data: '{"function_id":7}' };
+  const delivery = await delivered(functionInvoke.type, '{"function_id":7}');
   const { processor, contexts } = counting();
-  await runWith(processor, message, 'function.invoke');
+  await runWith(processor, delivery);
   t.is(contexts.length, 0);
-  t.like(await rowOf(message), { status: 'failed', error_code: 'internal' });
+  t.like(await rowOf(delivery), { status: 'failed', error_code: 'internal' });
 });
 
-test('a message without data reads it from the row', async (t) => {
-  const message = await accepted('function.invoke');
-  await platform().db.query('update jobs set data = $2 where id = $1', [message.id, payloadOf]);
+test('a processor is given the data of the row', async (t) => {
+  const data = { function_id: newId(), version: 1, trigger: 'api', payload: 'null' };
+  const delivery = await delivered(functionInvoke.type, JSON.stringify(data));
   let seen: unknown;
-  const { processor } = counting((data) => {
-    seen = data;
+  const { processor } = counting((given) => {
+    seen = given;
     return Promise.resolve(succeeded('1'));
   });
-  await runWith(processor, { ...message, data: null }, 'function.invoke');
-  t.deepEqual(seen, JSON.parse(payloadOf));
+  await runWith(processor, delivery);
+  t.deepEqual(seen, data);
 });

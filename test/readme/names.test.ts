@@ -8,6 +8,8 @@ const documents = [
   'README.md',
   'CONTRIBUTING.md',
   'docs/operations.md',
+  'docs/operations/backup.md',
+  'docs/operations/scaling.md',
   ...globSync('docs/decisions/*.md', { cwd: root }),
 ];
 
@@ -33,9 +35,9 @@ const isThere = (named: string): boolean =>
   named.includes('/') ? existsSync(path.join(root, named)) : fileNames.has(named);
 
 const upperCase = /^[A-Z][A-Z0-9_]{2,}$/;
-// Words of PostgreSQL, Redis and Unix that look like settings.
+// Words of PostgreSQL, Redis and Unix that look like settings, and names in examples.
 const foreign =
-  /^(CREATEDB|CREATEROLE|BYPASSRLS|GET|POST|PATCH|DELETE|MULTI|SIGTERM|SIGINT|RLIMIT_\w+|HOME|PATH|NODE_COMPILE_CACHE|PLINTH_TEST_BASE_URL)$/;
+  /^(CREATEDB|CREATEROLE|BYPASSRLS|GET|POST|PATCH|DELETE|MULTI|SIGTERM|SIGINT|RLIMIT_\w+|HOME|PATH|NODE_COMPILE_CACHE|PLINTH_TEST_BASE_URL|PG[A-Z]+|CONTROL|BACKUP)$/;
 
 const shellLinesOf = (document: string): string[] =>
   blocksOf(document).flatMap(({ language, text }) => (language === 'sh' ? text.split('\n') : []));

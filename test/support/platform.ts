@@ -59,7 +59,7 @@ export const memoryLog = (): { log: Log; text: () => string } => {
   return { log: pino({ ...logBasics, level: 'debug' }, sink), text: () => lines.join('') };
 };
 
-const removeRedisKeys = async (config: Config): Promise<void> => {
+export const removeRedisKeys = async (config: Config): Promise<void> => {
   const redis = new Redis(config.REDIS_URL);
   for await (const keys of redis.scanStream({ match: `*${config.PLINTH_REDIS_PREFIX}*`, count: 1000 })) {
     if ((keys as string[]).length > 0) await redis.unlink(...(keys as string[]));

@@ -3,8 +3,8 @@ import type { LoadRunnable } from '#domain/functions/functions.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
-import type { Processor } from '../run-job.ts';
-import type { Runtime } from '../runtimes/runtime.ts';
+import type { Processor } from '../processor.ts';
+import type { LogLine, Runtime } from '../runtimes/runtime.ts';
 
 export interface FunctionInvokeDeps {
   readonly load: LoadRunnable;
@@ -32,19 +32,18 @@ const crashed: FinishedRun = { status: 'crashed', result: null, durationMs: 0, e
 
 /** Runs one version of a function in the sandbox. */
 export const functionInvokeProcessor = ({ load, javascript }: FunctionInvokeDeps): Processor => ({
-  run: async (data, { jobId, projectId, signal, attempt }) => {
+  run: async (data, { jobId, projectId, signal, attempt, log }) => {
     const { function_id: functionId, version, payload } = data as JobData<typeof functionInvoke>;
     const fn = await load(functionId, version);
     if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
     const { compiled: code, ...limits } = fn;
-    const run = await javascript.run({ projectId, functionId, version, code, payload, ...limits }, { signal });
+    const onLog = (line: LogLine): void => log(line.level, line.message);
+    const request = { projectId, functionId, version, code, payload, ...limits };
+    const run = await javascript.run(request, { signal, onLog });
     if (run.status === 'crashed' && !run.started && attempt < functionInvoke.maxAttempts) {
       throw new Error('no process for a function could be started');
     }
     return outcomeOf(jobId, { ...run, durationMs: Math.round(run.durationMs * 100) / 100 });
   },
-  giveUp: (error, { jobId }) => {
-    const result = error.code === 'crashed' ? invokeAnswer(jobId, crashed) : null;
-    return Promise.resolve({ status: 'failed', result, error });
-  },
+  giveUp: async ({ code }, { jobId }) => (code === 'crashed' ? invokeAnswer(jobId, crashed) : null),
 });

@@ -1,5 +1,5 @@
 import type { Projects } from '#domain/projects/projects.ts';
-import type { Processor } from '../run-job.ts';
+import type { Processor } from '../processor.ts';
 
 /** Makes a project's database; given up, the project says so. */
 export const projectProvisionProcessor = ({
@@ -11,8 +11,8 @@ export const projectProvisionProcessor = ({
     const { dbName } = await projects.provision(projectId);
     return { status: 'succeeded', result: JSON.stringify({ db_name: dbName }), error: null };
   },
-  giveUp: async (error, { projectId }) => {
+  giveUp: async (_error, { projectId }) => {
     await projects.provisionFailed(projectId);
-    return { status: 'failed', result: null, error };
+    return null;
   },
 });

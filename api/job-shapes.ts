@@ -1,0 +1,73 @@
+import { z } from 'zod';
+import type { Jobs } from '#domain/jobs/jobs.ts';
+import type { Standing } from '#domain/jobs/standing.ts';
+import { type JobRow, errorOf } from '#domain/jobs/store.ts';
+import { notFound } from '#lib/errors.ts';
+import { parseExactJson } from '#lib/json.ts';
+import { endStatuses } from '#queues/define.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
+import { jobs } from '#queues/registry.ts';
+import { id, instant } from './fields.ts';
+
+/** A job as its project sees it (contract, section 3). */
+
+export const jobStatus = z.enum(['queued', 'running', ...endStatuses]);
+
+const types = jobs.map(({ type }) => type);
+export const jobType = z.enum(types, { error: `must be one of ${types.join(', ')}` });
+
+export const job = z.object({
+  id,
+  type: z.string(),
+  status: jobStatus,
+  progress: z.number().nullable(),
+  attempt: z.int(),
+  max_attempts: z.int(),
+  result: z.unknown(),
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  waiting_reason: z
+    .enum(['project_limit', 'global_limit', 'queue', 'retry_backoff', 'paused'])
+    .nullable()
+    .describe('Null when it does not wait, and while the queue is down.'),
+  position: z.int().nullable().describe('Its place among the waiting jobs of its project, from 1 on.'),
+  created_at: instant,
+  started_at: instant.nullable(),
+  finished_at: instant.nullable(),
+  request_id: z.string(),
+});
+
+export type ShownJob = z.output<typeof job>;
+
+/** A result as it is shown: numbers stay exact. */
+export const resultOf = ({ result }: Pick<JobRow, 'result'>): unknown =>
+  result === null ? null : parseExactJson(result);
+
+const shownAt = (row: JobRow, standing: Standing | null): ShownJob => ({
+  ...row,
+  result: resultOf(row),
+  error: errorOf(row),
+  waiting_reason: standing?.reason ?? null,
+  position: standing?.position ?? null,
+});
+
+export const shownAll = async (queue: Pick<Jobs, 'places'>, rows: readonly JobRow[]): Promise<ShownJob[]> => {
+  const standings = await queue.places(rows);
+  return rows.map((row, i) => shownAt(row, standings[i] ?? null));
+};
+
+export const shown = async (queue: Pick<Jobs, 'places'>, row: JobRow): Promise<ShownJob> => {
+  const [standing = null] = await queue.places([row]);
+  return shownAt(row, standing);
+};
+
+/** Without a secret key: runs of functions only, and nothing of what a function says of its own inside. */
+export const inPublic = ({ result, error, ...rest }: ShownJob): ShownJob => {
+  if (rest.type !== functionInvoke.type) throw notFound('job');
+  const { error: _error, logs: _logs, ...answer } = (result ?? {}) as Record<string, unknown>;
+  const code = error?.code ?? '';
+  return {
+    ...rest,
+    result: result === null ? null : answer,
+    error: error && { code, message: `The function failed (${code}).` },
+  };
+};

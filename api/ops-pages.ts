@@ -1,0 +1,90 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import type { Context, Middleware } from 'koa';
+import { ServiceError } from '#lib/errors.ts';
+import { requireOperator } from './auth/operator.ts';
+import type { Deps } from './deps.ts';
+import type { BoardOptions } from './ops-bullmq.ts';
+import { opsLive } from './ops-live.ts';
+
+const folder = path.join(import.meta.dirname, '../web/ops');
+
+const types: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+};
+
+// Nothing from elsewhere, nothing inline.
+const ownSecurity =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+// Bull Board styles itself inline, names its base, and asks for a font that it does without.
+const boardSecurity =
+  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; frame-ancestors 'none'; base-uri 'self'";
+
+interface PageFile {
+  readonly type: string;
+  readonly body: Buffer;
+}
+
+/** The page's files by their paths, read once. */
+const readFiles = (): ReadonlyMap<string, PageFile> => {
+  const files = new Map<string, PageFile>();
+  for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+    const type = types[path.extname(name)];
+    if (type === undefined) continue;
+    const at = name === 'index.html' ? '/ops' : `/ops/${name.replaceAll(path.sep, '/')}`;
+    files.set(at, { type, body: readFileSync(path.join(folder, name)) });
+  }
+  return files;
+};
+
+const isRead = (ctx: Context): boolean => ctx.method === 'GET' || ctx.method === 'HEAD';
+
+const requireRead = (ctx: Context): void => {
+  if (isRead(ctx)) return;
+  throw new ServiceError('method_not_allowed', `${ctx.method} is not possible here.`, {
+    headers: { Allow: 'HEAD, GET' },
+  });
+};
+
+const secured = (ctx: Context, policy: string): void => {
+  ctx.set('Content-Security-Policy', policy);
+  ctx.set('Referrer-Policy', 'no-referrer');
+  ctx.set('Cache-Control', 'no-cache');
+};
+
+/** Bull Board for operators who look; loaded when the first one does. */
+const boardPages = (deps: Deps, options: BoardOptions): Middleware => {
+  let board: Promise<Middleware> | undefined;
+  return async (ctx, next) => {
+    requireOperator(ctx, deps);
+    requireRead(ctx);
+    board ??= import('./ops-bullmq.ts').then(({ bullBoard }) => bullBoard(options));
+    const show = await board;
+    await show(ctx, next);
+    secured(ctx, boardSecurity);
+  };
+};
+
+/**
+ * The operators' page: its files at `/ops`, which hold nothing secret and ask `/ops/api` for everything; what is live at
+ * `/ops/api/live`; Bull Board below `/ops/bullmq`.
+ */
+export const opsPages = (deps: Deps, options: BoardOptions): Middleware => {
+  const files = readFiles();
+  const live = opsLive(deps);
+  const board = boardPages(deps, options);
+  return async (ctx, next) => {
+    const at = ctx.path === '/ops/' ? '/ops' : ctx.path;
+    const file = files.get(at);
+    if (file !== undefined) {
+      requireRead(ctx);
+      secured(ctx, ownSecurity);
+      ctx.type = file.type;
+      ctx.body = file.body;
+    } else if (at === '/ops/api/live' && ctx.method === 'GET') live(ctx);
+    else if (at === '/ops/bullmq' || at.startsWith('/ops/bullmq/')) await board(ctx, next);
+    else await next();
+  };
+};

@@ -1,0 +1,202 @@
+import { z } from 'zod';
+import { misfireRules, overlapRules } from '#domain/cron/fires.ts';
+import type { RunRow } from '#domain/cron/run-store.ts';
+import { listRuns } from '#domain/cron/run-store.ts';
+import {
+  type Schedule,
+  createSchedule,
+  getSchedule,
+  removeSchedule,
+  runNow,
+  schedulesOf,
+  updateSchedule,
+} from '#domain/cron/schedules.ts';
+import { parseExactJson } from '#lib/json.ts';
+import { inProject } from '../access.ts';
+import { type Endpoint, endpoint } from '../endpoint.ts';
+import { id, instant, name, page, text } from '../fields.ts';
+
+const area = 'cron';
+
+const mostTextBytes = 64 * 1024;
+
+const httpUrl = text(2048, 1).refine(
+  (value) => {
+    if (!URL.canParse(value)) return false;
+    const { protocol, username, password } = new URL(value);
+    return /^https?:$/.test(protocol) && username === '' && password === '';
+  },
+  { error: 'must be an http or https URL without a user name' },
+);
+
+const target = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('function'), function_id: id }),
+  z.strictObject({ type: z.literal('http'), url: httpUrl }),
+  z.strictObject({ type: z.literal('sql'), sql: text(mostTextBytes, 1) }),
+]);
+
+const payload = z
+  .unknown()
+  .refine((value) => Buffer.byteLength(JSON.stringify(value ?? null)) <= mostTextBytes, {
+    error: `must be at most ${mostTextBytes} bytes of JSON`,
+  })
+  .describe('Any JSON, at most 64 KB: what the function is called with, or the body of the HTTP call.');
+
+const fields = {
+  name,
+  schedule: text(200, 1).describe('Five fields, six with the second first, or @daily and the like.'),
+  timezone: text(100, 1).describe('A name of the IANA database.'),
+  target,
+  enabled: z.boolean(),
+  overlap: z.enum(overlapRules),
+  misfire: z.enum(misfireRules),
+};
+
+const run = z.object({
+  id,
+  fire_at: instant,
+  trigger: z.enum(['schedule', 'manual']),
+  job_id: id.nullable(),
+  status: z.enum(['waiting', 'queued', 'running', 'succeeded', 'failed', 'cancelled', 'expired', 'dead', 'skipped']),
+  reason: z.string().nullable().describe('Why it was skipped, or failed without a job.'),
+  started_at: instant.nullable(),
+  finished_at: instant.nullable(),
+  duration_ms: z.number().nullable(),
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+});
+
+const schedule = z.object({
+  id,
+  ...fields,
+  payload: z.unknown(),
+  next_run_at: instant.nullable(),
+  last_run: run.nullable(),
+  created_at: instant,
+  updated_at: instant,
+});
+
+const shownRun = (row: RunRow): z.output<typeof run> => ({
+  ...row,
+  duration_ms: row.started_at && row.finished_at ? row.finished_at.getTime() - row.started_at.getTime() : null,
+  error: row.error_code === null ? null : { code: row.error_code, message: row.error_message ?? '' },
+});
+
+const shown = (row: Schedule): z.output<typeof schedule> => ({
+  ...row,
+  payload: parseExactJson(row.payload),
+  last_run: row.last_run && shownRun(row.last_run),
+});
+
+/** The payload out of the body as it came, so that numbers that JavaScript cannot hold are kept. */
+const payloadText = (bodyText: string): string =>
+  JSON.stringify((parseExactJson(bodyText) as { payload?: unknown }).payload ?? null);
+
+const projectPath = z.object({ project_id: id });
+const schedulePath = z.object({ project_id: id, cid: id });
+
+const readEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/projects/{project_id}/cron',
+    area,
+    summary: 'The project’s schedules',
+    access: inProject('viewer'),
+    params: projectPath,
+    query: page,
+    response: z.object({ schedules: z.array(schedule), total: z.int() }),
+    handle: async ({ query }, { db, project }) => {
+      const { schedules, total } = await schedulesOf(db, project.id, query);
+      return { schedules: schedules.map(shown), total };
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/projects/{project_id}/cron/{cid}',
+    area,
+    summary: 'A schedule: when it fires next, and how its last run went',
+    access: inProject('viewer'),
+    params: schedulePath,
+    response: schedule,
+    handle: async ({ params }, { db, project }) => shown(await getSchedule(db, project.id, params.cid)),
+  }),
+  endpoint({
+    method: 'get',
+    path: '/projects/{project_id}/cron/{cid}/runs',
+    area,
+    summary: 'The runs of a schedule, the latest first; kept 14 days',
+    access: inProject('viewer'),
+    params: schedulePath,
+    query: page,
+    response: z.object({ runs: z.array(run), total: z.int() }),
+    handle: async ({ params, query }, { db, project }) => {
+      const { id: scheduleId } = await getSchedule(db, project.id, params.cid);
+      const { runs, total } = await listRuns(db, scheduleId, query);
+      return { runs: runs.map(shownRun), total };
+    },
+  }),
+];
+
+const changeEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'post',
+    path: '/projects/{project_id}/cron',
+    area,
+    summary: 'Run a function, an HTTP call or SQL at set times',
+    access: inProject('developer'),
+    params: projectPath,
+    body: z.strictObject({
+      ...fields,
+      payload: payload.optional(),
+      timezone: fields.timezone.default('UTC'),
+      enabled: fields.enabled.default(true),
+      overlap: fields.overlap.default('skip'),
+      misfire: fields.misfire.default('once'),
+    }),
+    status: 201,
+    response: schedule,
+    handle: async ({ body, bodyText }, { db, project }) =>
+      shown(await createSchedule(db, project, { ...body, payload: payloadText(bodyText) })),
+  }),
+  endpoint({
+    method: 'patch',
+    path: '/projects/{project_id}/cron/{cid}',
+    area,
+    summary: 'Change a schedule; new times count from now on',
+    access: inProject('developer'),
+    params: schedulePath,
+    body: z.strictObject({ ...z.object(fields).partial().shape, payload: payload.optional() }),
+    response: schedule,
+    handle: async ({ params, body, bodyText }, { db, project }) => {
+      const change = { ...body, payload: 'payload' in body ? payloadText(bodyText) : undefined };
+      return shown(await updateSchedule(db, { project, id: params.cid }, change));
+    },
+  }),
+  endpoint({
+    method: 'delete',
+    path: '/projects/{project_id}/cron/{cid}',
+    area,
+    summary: 'Delete a schedule and its list of runs; what runs goes on',
+    access: inProject('developer'),
+    params: schedulePath,
+    handle: ({ params }, { db, project }) => removeSchedule(db, project.id, params.cid),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/projects/{project_id}/cron/{cid}/run',
+    area,
+    summary: 'Run a schedule now, beside whatever it runs already',
+    access: inProject('developer'),
+    params: schedulePath,
+    status: 202,
+    response: run,
+    handle: async ({ params }, { db, deps, project, setHeader, afterCommit }) => {
+      const started = await runNow(db, project, params.cid);
+      afterCommit(async () => void (await deps.gate.admit(started.job, false)));
+      setHeader('Location', `/projects/${project.id}/jobs/${started.job.id}`);
+      return shownRun(started.run);
+    },
+  }),
+];
+
+/** Schedules (contract, section 4, "Cron"). */
+export const cronEndpoints: readonly Endpoint[] = [...readEndpoints, ...changeEndpoints];

@@ -1,0 +1,29 @@
+import { z } from 'zod';
+import { upcomingFires } from '#domain/cron/store.ts';
+import { operator } from '../../access.ts';
+import { type Endpoint, endpoint } from '../../endpoint.ts';
+import { id, instant } from '../../fields.ts';
+
+const fire = z.object({
+  schedule_id: id,
+  project_id: id,
+  name: z.string(),
+  target_type: z.string(),
+  next_run_at: instant.nullable(),
+});
+
+/** What schedules will do next. */
+export const opsCronEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/ops/api/cron/upcoming',
+    area: 'operators',
+    summary: 'The schedules that fire next, in all projects, soonest first',
+    access: operator,
+    query: z.object({
+      limit: z.coerce.number({ error: 'must be a whole number' }).int().min(1).max(200).default(50),
+    }),
+    response: z.object({ fires: z.array(fire) }),
+    handle: async ({ query }, { db }) => ({ fires: await upcomingFires(db, query.limit) }),
+  }),
+];

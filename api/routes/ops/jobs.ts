@@ -1,0 +1,187 @@
+import { z } from 'zod';
+import { deadGroups, redrive } from '#domain/jobs/ops-dead.ts';
+import { type JobDetail, jobDetail, projectOfJob, searchJobs } from '#domain/jobs/ops-search.ts';
+import { isDependencyFailure } from '#lib/errors.ts';
+import type { Place } from '#queues/gate/types.ts';
+import { operator } from '../../access.ts';
+import type { Deps } from '../../deps.ts';
+import { type Endpoint, endpoint } from '../../endpoint.ts';
+import { id, instant } from '../../fields.ts';
+import { errorCode, foundJob, jobType, page, shownJob, status } from '../../ops-shapes.ts';
+
+const area = 'operators';
+const params = z.object({ job_id: id });
+const total = { total: z.int(), total_is_exact: z.boolean().describe('False: there are more than `total`.') };
+
+const filter = page.extend({
+  id: id.optional(),
+  project_id: id.optional(),
+  type: jobType.optional(),
+  error_code: errorCode.optional(),
+});
+
+const detail = foundJob.extend({
+  crashes: z.int(),
+  cancel_requested_at: instant.nullable(),
+  traceparent: z.string().nullable(),
+  payload: z.string().describe('JSON text, its first 64 KiB.'),
+  payload_length: z.int(),
+  result: z.string().nullable().describe('JSON text, its first 64 KiB.'),
+  result_length: z.int().nullable(),
+  place: z
+    .object({
+      state: z.enum(['handed over', 'waiting', 'absent']),
+      position: z.int().nullable(),
+      reason: z.enum(['project_limit', 'global_limit', 'paused', 'queue']).nullable(),
+    })
+    .nullable()
+    .describe('Where it stands at the gate. Null when it has ended or Redis does not answer.'),
+  attempts: z
+    .array(
+      z.object({
+        attempt: z.int(),
+        worker_id: z.string().nullable(),
+        started_at: instant.nullable(),
+        ended_at: instant,
+        error: z.object({ code: z.string(), message: z.string() }),
+      }),
+    )
+    .describe('The failed attempts that another one followed.'),
+  logs: z.array(z.object({ at: instant, level: z.string(), message: z.string() })).readonly(),
+});
+
+const placeOf = async ({ gate }: Pick<Deps, 'gate'>, job: JobDetail): Promise<Place | null> => {
+  if (job.status !== 'queued' && job.status !== 'running') return null;
+  try {
+    return await gate.place({ id: job.id, type: job.type, projectId: job.project_id });
+  } catch (error) {
+    if (isDependencyFailure(error)) return null;
+    throw error;
+  }
+};
+
+const shownDetail = (job: JobDetail, place: Place | null): z.output<typeof detail> => ({
+  ...shownJob(job),
+  place,
+  attempts: job.attempts.map(({ error_code: code, error_message: message, ...attempt }) => ({
+    ...attempt,
+    error: { code, message },
+  })),
+});
+
+const detailOf = async (deps: Deps, jobId: string): Promise<z.output<typeof detail>> => {
+  const job = await jobDetail(deps.db, jobId);
+  return shownDetail(job, await placeOf(deps, job));
+};
+
+type Query = z.output<typeof filter>;
+
+const filterOf = ({ id: jobId, project_id: projectId, type, error_code: code }: Query) => ({
+  ids: jobId === undefined ? undefined : [jobId],
+  projectId,
+  type,
+  errorCode: code,
+});
+
+const which = {
+  ids: z.array(id).min(1).max(200).optional(),
+  type: jobType.optional(),
+  project_id: id.optional(),
+  error_code: errorCode.optional(),
+  all: z.literal(true).optional(),
+};
+
+/** Jobs of all projects, and what became of them. */
+export const opsJobEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/ops/api/jobs',
+    area,
+    summary: 'Jobs of all projects, newest first',
+    access: operator,
+    query: filter.extend({ status: status.optional() }),
+    response: z.object({ jobs: z.array(foundJob), ...total }),
+    handle: async ({ query }, { deps }) => {
+      const found = await searchJobs(deps.db, { ...filterOf(query), status: query.status }, query);
+      return { jobs: found.jobs.map(shownJob), total: found.total, total_is_exact: found.totalIsExact };
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/ops/api/jobs/{job_id}',
+    area,
+    summary: 'A job with its payload, result, attempts and log',
+    access: operator,
+    params,
+    response: detail,
+    handle: ({ params: { job_id: jobId } }, { deps }) => detailOf(deps, jobId),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/ops/api/jobs/{job_id}/cancel',
+    area,
+    summary: 'Cancels a job that has not ended',
+    access: operator,
+    params,
+    transaction: 'none',
+    response: detail,
+    handle: async ({ params: { job_id: jobId } }, { deps }) => {
+      await deps.jobs.cancel(await projectOfJob(deps.db, jobId), jobId);
+      return detailOf(deps, jobId);
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: '/ops/api/jobs/{job_id}/retry',
+    area,
+    summary: 'Runs a job again that failed, died, expired or was cancelled',
+    access: operator,
+    params,
+    status: 202,
+    transaction: 'none',
+    response: detail,
+    handle: async ({ params: { job_id: jobId } }, { deps }) => {
+      await deps.jobs.retry(await projectOfJob(deps.db, jobId), jobId);
+      return detailOf(deps, jobId);
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/ops/api/dead',
+    area,
+    summary: 'Dead letters, newest first, and how many there are of each type and error',
+    access: operator,
+    query: filter,
+    response: z.object({
+      jobs: z.array(foundJob),
+      ...total,
+      groups: z.array(z.object({ type: z.string(), error_code: z.string().nullable(), count: z.int() })),
+    }),
+    handle: async ({ query }, { db, deps }) => {
+      const [found, groups] = await Promise.all([
+        searchJobs(deps.db, { ...filterOf(query), status: 'dead' }, query),
+        deadGroups(db),
+      ]);
+      return { jobs: found.jobs.map(shownJob), total: found.total, total_is_exact: found.totalIsExact, groups };
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: '/ops/api/dead/redrive',
+    area,
+    summary: 'Runs dead letters again, at most 200 a call: some, those of a filter, or all',
+    access: operator,
+    transaction: 'none',
+    body: z
+      .strictObject(which)
+      .refine((body) => Object.values(body).some((value) => value !== undefined), { error: 'name which, or all' }),
+    response: z.object({ redriven: z.int(), remaining: z.int() }),
+    handle: ({ body }, { deps }) =>
+      redrive(deps.db, deps.jobs, {
+        ids: body.ids,
+        type: body.type,
+        projectId: body.project_id,
+        errorCode: body.error_code,
+      }),
+  }),
+];

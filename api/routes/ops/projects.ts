@@ -1,0 +1,102 @@
+import { z } from 'zod';
+import { jobTypes } from '#domain/jobs/ops-counts.ts';
+import { pause, pausesOfProject, projectLoads, requireProject, resume, setLimits } from '#domain/jobs/ops-rules.ts';
+import { operator } from '../../access.ts';
+import type { BaseCall } from '../../call.ts';
+import { type Endpoint, endpoint } from '../../endpoint.ts';
+import { id } from '../../fields.ts';
+import { jobType } from '../../ops-shapes.ts';
+
+const area = 'operators';
+const params = z.object({ project_id: id });
+const count = z.int().nonnegative();
+const limit = z.int().min(0).max(1_000_000).nullable();
+
+const project = z.object({
+  project_id: id,
+  ref: z.string().nullable(),
+  name: z.string().nullable(),
+  plan: z.string().nullable(),
+  type: z.string(),
+  running: count,
+  limit: count.nullable(),
+  waiting: count,
+  waiting_limit: count.nullable(),
+  own_limit: count.nullable().describe('Set by operators in place of the plan’s.'),
+  own_waiting_limit: count.nullable(),
+  paused: z.boolean(),
+  project_paused: z.boolean().describe('Paused in all its types.'),
+});
+
+const which = z.strictObject({ type: jobType.optional() });
+const pauses = z.object({ project_id: id, paused: z.boolean(), paused_types: z.array(z.string()) });
+
+const changed = ({ deps, afterCommit }: BaseCall, projectId: string, type: string | undefined): void =>
+  afterCommit(() => deps.gate.rulesChanged({ projectId, ...(type !== undefined && { type }) }));
+
+/** How much of the workers each project has. */
+export const opsProjectEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/ops/api/projects',
+    area,
+    summary: 'The projects with the most jobs waiting and running, and those that are paused or limited',
+    access: operator,
+    query: z.object({
+      type: jobType.optional(),
+      limit: z.coerce.number({ error: 'must be a whole number' }).int().min(1).max(200).default(50),
+    }),
+    response: z.object({ projects: z.array(project) }),
+    handle: async ({ query: { type, limit: most } }, { db, deps }) => ({
+      projects: await projectLoads(db, deps.gate, { types: type === undefined ? jobTypes : [type], limit: most }),
+    }),
+  }),
+  endpoint({
+    method: 'put',
+    path: '/ops/api/projects/{project_id}/limits',
+    area,
+    summary: 'Sets how many jobs of a type may run and wait; null gives the plan’s limit back',
+    access: operator,
+    params,
+    body: z.strictObject({ type: jobType, running: limit, waiting: limit }),
+    response: z.object({ project_id: id, type: z.string(), running: limit, waiting: limit }),
+    handle: async ({ params: { project_id: projectId }, body: { type, running, waiting } }, call) => {
+      await requireProject(call.db, projectId);
+      await setLimits(call.db, projectId, type, { running, waiting });
+      changed(call, projectId, type);
+      return { project_id: projectId, type, running, waiting };
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: '/ops/api/projects/{project_id}/pause',
+    area,
+    summary: 'Hands no jobs of the project, or of one of its types, to workers',
+    access: operator,
+    params,
+    body: which,
+    response: pauses,
+    handle: async ({ params: { project_id: projectId }, body: { type } }, call) => {
+      await requireProject(call.db, projectId);
+      await pause(call.db, { projectId, type: type ?? null });
+      changed(call, projectId, type);
+      return { project_id: projectId, ...(await pausesOfProject(call.db, projectId)) };
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: '/ops/api/projects/{project_id}/resume',
+    area,
+    summary: 'Hands the project’s jobs to workers again; without a type, those of all types',
+    access: operator,
+    params,
+    body: which,
+    response: pauses,
+    handle: async ({ params: { project_id: projectId }, body: { type } }, call) => {
+      await requireProject(call.db, projectId);
+      await resume(call.db, { projectId, type: type ?? null });
+      changed(call, projectId, type);
+      return { project_id: projectId, ...(await pausesOfProject(call.db, projectId)) };
+    },
+  }),
+];

@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import { pause, resume } from '#domain/jobs/ops-rules.ts';
+import { operator } from '../../access.ts';
+import type { BaseCall } from '../../call.ts';
+import { type Endpoint, endpoint } from '../../endpoint.ts';
+import { instant } from '../../fields.ts';
+import { jobType, overviewOf, queue, worker } from '../../ops-shapes.ts';
+
+const area = 'operators';
+const params = z.object({ type: jobType });
+const paused = z.object({ type: z.string(), paused: z.boolean() });
+
+const changed = ({ deps, afterCommit }: BaseCall, type: string): void =>
+  afterCommit(() => deps.gate.rulesChanged({ type }));
+
+const perMinute = z.array(z.int());
+
+/** The queues at a glance. */
+export const opsQueueEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/ops/api/queues',
+    area,
+    summary: 'Every job type: depth, running, oldest wait, rates, failures, dead letters',
+    access: operator,
+    response: z.object({ at: instant, redis: z.boolean(), queues: z.array(queue).readonly() }),
+    handle: (_input, { deps }) => overviewOf(deps).snapshot(),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/ops/api/queues/{type}/pause',
+    area,
+    summary: 'Hands no jobs of this type to workers; what runs goes on, what comes waits',
+    access: operator,
+    params,
+    response: paused,
+    handle: async ({ params: { type } }, call) => {
+      await pause(call.db, { projectId: null, type });
+      changed(call, type);
+      return { type, paused: true };
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: '/ops/api/queues/{type}/resume',
+    area,
+    summary: 'Hands jobs of this type to workers again',
+    access: operator,
+    params,
+    response: paused,
+    handle: async ({ params: { type } }, call) => {
+      await resume(call.db, { projectId: null, type });
+      changed(call, type);
+      return { type, paused: false };
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/ops/api/workers',
+    area,
+    summary: 'The workers that are alive, and what they run',
+    access: operator,
+    response: z.object({ at: instant, redis: z.boolean(), workers: z.array(worker).readonly() }),
+    handle: (_input, { deps }) => overviewOf(deps).snapshot(),
+  }),
+  endpoint({
+    method: 'get',
+    path: '/ops/api/charts',
+    area,
+    summary: 'The last hour by minutes and job type',
+    access: operator,
+    response: z.object({
+      minutes: z.array(instant).describe('When each minute begins, oldest first.'),
+      types: z.array(
+        z.object({
+          type: z.string(),
+          accepted: perMinute,
+          succeeded: perMinute,
+          failed: perMinute,
+          p95_wait_ms: z.array(z.number().nullable()),
+        }),
+      ),
+    }),
+    handle: async (_input, { deps }) => {
+      const minutes = await overviewOf(deps).history.minutes();
+      return {
+        minutes: minutes.map(({ at }) => new Date(at)),
+        types: jobType.options.map((type) => ({
+          type,
+          accepted: minutes.map(({ types }) => types.get(type)?.accepted ?? 0),
+          succeeded: minutes.map(({ types }) => types.get(type)?.succeeded ?? 0),
+          failed: minutes.map(({ types }) => types.get(type)?.failed ?? 0),
+          p95_wait_ms: minutes.map(({ types }) => types.get(type)?.p95WaitMs ?? null),
+        })),
+      };
+    },
+  }),
+];

@@ -1,0 +1,60 @@
+import { PassThrough, type Readable } from 'node:stream';
+
+/** Server-sent events: one answer that goes on until its end. */
+export const eventStreamType = 'text/event-stream; charset=utf-8';
+
+/** Not kept by anybody on the way, and handed on at once. */
+export const eventStreamHeaders = { 'Cache-Control': 'no-store', 'X-Accel-Buffering': 'no' } as const;
+
+const keepAliveMs = 15_000;
+const lookEveryMs = 1000;
+// Its connection stays as it is meanwhile, so a reader that is that far behind does not read.
+const mostUnread = 256 * 1024;
+
+export interface EventStreamOptions {
+  /** Asked each second; false ends the stream: a stopping process waits for its answers to end. */
+  readonly goesOn: () => boolean;
+  /** The client asks anew after that: whether it still may is looked at then. */
+  readonly longestMs: number;
+  /** Runs once, whoever ends the stream. */
+  readonly onClose: () => void;
+}
+
+export interface EventStream {
+  readonly body: Readable;
+  /** @param data goes out as JSON; who does not read is dropped */
+  readonly send: (event: string, data: unknown) => void;
+  readonly end: () => void;
+}
+
+/** An event as it goes over the wire. */
+export const eventText = (event: string, data: unknown): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+
+export const openEventStream = ({ goesOn, longestMs, onClose }: EventStreamOptions): EventStream => {
+  const body = new PassThrough();
+  const ends = performance.now() + longestMs;
+  let quietSince = performance.now();
+
+  const write = (text: string): void => {
+    if (body.writableEnded || body.destroyed) return;
+    quietSince = performance.now();
+    body.write(text);
+    if (body.writableLength + body.readableLength > mostUnread) body.destroy();
+  };
+  const look = (): void => {
+    const now = performance.now();
+    if (!goesOn() || now > ends) body.end();
+    else if (now - quietSince >= keepAliveMs) write(': keep-alive\n\n');
+  };
+  const timer = setInterval(look, lookEveryMs).unref();
+  body.once('close', () => {
+    clearInterval(timer);
+    onClose();
+  });
+
+  return {
+    body,
+    send: (event, data) => write(eventText(event, data)),
+    end: () => void body.end(),
+  };
+};

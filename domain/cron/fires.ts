@@ -1,0 +1,89 @@
+import { parseExpression } from './expression.ts';
+import { fireAfter, fireUpTo } from './next-fire.ts';
+
+/** When the run before has not ended: leave this one out, let it wait for its turn, or run both. */
+export const overlapRules = ['skip', 'queue', 'allow'] as const;
+export type OverlapRule = (typeof overlapRules)[number];
+
+/** What becomes of fires that were missed: one run for all of them, none, or one for each (the last 100). */
+export const misfireRules = ['once', 'skip', 'all'] as const;
+export type MisfireRule = (typeof misfireRules)[number];
+
+/** Later than this a fire counts as missed: a rolling restart of the workers does not lose a nightly run. */
+export const graceMs = 60_000;
+
+const mostCaughtUp = 100;
+const mostWaiting = 100;
+
+/** What the decision hangs on. Times are in ms. */
+export interface DueSchedule {
+  readonly schedule: string;
+  readonly timezone: string;
+  readonly overlap: OverlapRule;
+  readonly misfire: MisfireRule;
+  readonly nextRunAt: number;
+  /** The least interval of the project's plan: it binds also after a change to a smaller plan. */
+  readonly spacingMs: number;
+  /** Whether a run has been started and not ended. */
+  readonly running: boolean;
+  /** How many runs wait for their turn. */
+  readonly waiting: number;
+}
+
+export type Verdict = 'start' | 'wait' | 'skip';
+
+export interface Fire {
+  readonly fireAt: number;
+  readonly verdict: Verdict;
+  /** Why it is skipped. */
+  readonly reason: string | null;
+}
+
+export interface Decision {
+  readonly fires: readonly Fire[];
+  /** Null: never again. */
+  readonly nextRunAt: number | null;
+}
+
+const missed = 'it was due while no fire could be made, and the schedule’s misfire rule is skip';
+const overlapping = 'the run before had not ended, and the schedule’s overlap rule is skip';
+const tooMany = `${mostWaiting} runs of the schedule wait already`;
+
+/** The fires that are due, the oldest first: the last one, or the last 100 when each is to be caught up with. */
+const dueInstants = (due: DueSchedule, now: number): number[] => {
+  const expression = parseExpression(due.schedule);
+  const most = due.misfire === 'all' ? mostCaughtUp : 1;
+  const instants: number[] = [];
+  let upTo = now;
+  while (instants.length < most) {
+    const fireAt = fireUpTo(expression, due.timezone, upTo);
+    if (fireAt === null || fireAt < due.nextRunAt) break;
+    instants.unshift(fireAt);
+    upTo = fireAt - due.spacingMs;
+  }
+  // The rules of the zone may have changed since the instant was calculated: what was promised is kept.
+  return instants.length > 0 ? instants : [due.nextRunAt];
+};
+
+const judge = ({ overlap }: DueSchedule, running: boolean, waiting: number): Omit<Fire, 'fireAt'> => {
+  if (overlap === 'allow' || (!running && waiting === 0)) return { verdict: 'start', reason: null };
+  if (overlap === 'skip') return { verdict: 'skip', reason: overlapping };
+  return waiting < mostWaiting ? { verdict: 'wait', reason: null } : { verdict: 'skip', reason: tooMany };
+};
+
+/** Decides what a schedule whose time has come does now, and when it is due again. */
+export const decideFires = (due: DueSchedule, now: number): Decision => {
+  const instants = dueInstants(due, now);
+  const fires: Fire[] = [];
+  let { running, waiting } = due;
+  for (const fireAt of instants) {
+    const late = due.misfire === 'skip' && now - fireAt > graceMs;
+    const judged = late ? { verdict: 'skip' as const, reason: missed } : judge(due, running, waiting);
+    running ||= judged.verdict === 'start';
+    waiting += judged.verdict === 'wait' ? 1 : 0;
+    fires.push({ fireAt, ...judged });
+  }
+  const last = instants.at(-1) ?? now;
+  const after = Math.max(now, last + due.spacingMs - 1);
+  return { fires, nextRunAt: fireAfter(parseExpression(due.schedule), due.timezone, after) };
+};

@@ -1,0 +1,163 @@
+import { type NewJobRow, insertJobs } from '#domain/jobs/store.ts';
+import { presentVersion } from '#domain/functions/store.ts';
+import type { Project } from '#domain/projects/store.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import type { JobRef } from '#queues/define.ts';
+import { type CronExpression, invalidField, parseExpression } from './expression.ts';
+import { fireAfter, timeZoneNamed } from './next-fire.ts';
+import { requireInterval, requireRoomFor } from './plan.ts';
+import { type RunRow, findRun, insertRuns, lastRuns, skipWaiting } from './run-store.ts';
+import { startOf } from './start.ts';
+import {
+  type ScheduleFields,
+  type ScheduleRow,
+  type Target,
+  countForInsert,
+  databaseTime,
+  deleteSchedule,
+  findSchedule,
+  insertSchedule,
+  listSchedules,
+  lockSchedule,
+  replaceSchedule,
+} from './store.ts';
+
+export interface Schedule extends ScheduleRow {
+  readonly last_run: RunRow | null;
+}
+
+type OfProject = Pick<Project, 'id' | 'plan' | 'status'>;
+
+const checkTarget = async (db: Queryable, projectId: string, target: Target): Promise<void> => {
+  if (target.type !== 'function') return;
+  const present = await presentVersion(db, projectId, { id: target.function_id });
+  if (present === undefined) throw invalidField('target.function_id', 'is no function of this project');
+};
+
+interface Times {
+  readonly expression: CronExpression;
+  readonly timezone: string;
+  /** The first fire after now. */
+  readonly next: Date;
+}
+
+/** @throws {ServiceError} `validation_failed` */
+const timesOf = async (db: Queryable, fields: Pick<ScheduleFields, 'schedule' | 'timezone'>): Promise<Times> => {
+  const expression = parseExpression(fields.schedule);
+  const timezone = timeZoneNamed(fields.timezone);
+  const next = fireAfter(expression, timezone, await databaseTime(db));
+  if (next === null) throw invalidField('schedule', 'day of month, month: no such day ever comes');
+  return { expression, timezone, next: new Date(next) };
+};
+
+const withLastRun = async (db: Queryable, rows: readonly ScheduleRow[]): Promise<Schedule[]> => {
+  const last = await lastRuns(
+    db,
+    rows.map(({ id }) => id),
+  );
+  return rows.map((row) => ({ ...row, last_run: last.get(row.id) ?? null }));
+};
+
+/** @throws {ServiceError} `not_found` */
+export const getSchedule = async (db: Queryable, projectId: string, id: string): Promise<Schedule> => {
+  const row = await findSchedule(db, projectId, id);
+  const [schedule] = row ? await withLastRun(db, [row]) : [];
+  if (schedule === undefined) throw notFound('schedule');
+  return schedule;
+};
+
+export const schedulesOf = async (
+  db: Queryable,
+  projectId: string,
+  page: { readonly limit: number; readonly offset: number },
+): Promise<{ schedules: Schedule[]; total: number }> => {
+  const { schedules, total } = await listSchedules(db, projectId, page);
+  return { schedules: await withLastRun(db, schedules), total };
+};
+
+/** @throws {ServiceError} `validation_failed`, `plan_limit_exceeded` */
+export const createSchedule = async (db: Queryable, project: OfProject, wanted: ScheduleFields): Promise<Schedule> => {
+  const { expression, timezone, next } = await timesOf(db, wanted);
+  requireInterval(expression, project.plan);
+  await checkTarget(db, project.id, wanted.target);
+  requireRoomFor(await countForInsert(db, project.id));
+  const [id, fields] = [newId(), { ...wanted, timezone }];
+  await insertSchedule(db, { id, projectId: project.id, fields, nextRunAt: wanted.enabled ? next : null });
+  return getSchedule(db, project.id, id);
+};
+
+export type ScheduleChange = { readonly [Field in keyof ScheduleFields]?: ScheduleFields[Field] | undefined };
+
+const changed = (row: ScheduleRow, change: ScheduleChange): ScheduleFields => ({
+  name: change.name ?? row.name,
+  schedule: change.schedule ?? row.schedule,
+  timezone: change.timezone ?? row.timezone,
+  target: change.target ?? row.target,
+  payload: change.payload ?? row.payload,
+  enabled: change.enabled ?? row.enabled,
+  overlap: change.overlap ?? row.overlap,
+  misfire: change.misfire ?? row.misfire,
+});
+
+const sameTimes = (row: ScheduleRow, fields: ScheduleFields): boolean =>
+  row.enabled === fields.enabled && row.schedule === fields.schedule && row.timezone === fields.timezone;
+
+/**
+ * Changes a schedule. New times count from now on; with the old ones, a fire that is due stays due.
+ * @throws {ServiceError} `not_found`, `validation_failed`, `plan_limit_exceeded`
+ */
+export const updateSchedule = async (
+  db: Queryable,
+  { project, id }: { readonly project: OfProject; readonly id: string },
+  change: ScheduleChange,
+): Promise<Schedule> => {
+  const row = await lockSchedule(db, project.id, id);
+  if (row === undefined) throw notFound('schedule');
+  const wanted = changed(row, change);
+  const { expression, timezone, next } = await timesOf(db, wanted);
+  const fields = { ...wanted, timezone };
+  const keepsTimes = sameTimes(row, fields);
+  if (!keepsTimes && fields.enabled) requireInterval(expression, project.plan);
+  if (change.target) await checkTarget(db, project.id, change.target);
+  const nextRunAt = keepsTimes ? row.next_run_at : next;
+  await replaceSchedule(db, id, fields, fields.enabled ? nextRunAt : null);
+  if (!fields.enabled) await skipWaiting(db, id, 'the schedule was disabled');
+  return getSchedule(db, project.id, id);
+};
+
+/** Its jobs go on. @throws {ServiceError} `not_found` */
+export const removeSchedule = async (db: Queryable, projectId: string, id: string): Promise<void> => {
+  if (!(await deleteSchedule(db, projectId, id))) throw notFound('schedule');
+};
+
+const refOf = ({ id, type, projectId }: NewJobRow): JobRef => ({ id, type, projectId });
+
+/**
+ * Runs a schedule now, whatever its overlap rule and whether it is enabled. The caller hands the job to the gate when
+ * this is committed.
+ * @throws {ServiceError} `not_found`, `conflict` when its function was deleted, `project_not_ready`
+ */
+export const runNow = async (
+  db: Queryable,
+  project: OfProject,
+  scheduleId: string,
+): Promise<{ run: RunRow; job: JobRef }> => {
+  const row = await lockSchedule(db, project.id, scheduleId);
+  if (row === undefined) throw notFound('schedule');
+  if (project.status !== 'active') {
+    throw new ServiceError('project_not_ready', `The project is ${project.status}; schedules run when it is active.`);
+  }
+  const { target } = row;
+  const present =
+    target.type === 'function' ? await presentVersion(db, project.id, { id: target.function_id }) : undefined;
+  const id = newId();
+  const { job } = startOf(row, present?.version ?? null, id);
+  if (job === null) throw new ServiceError('conflict', 'The function of this schedule was deleted.');
+  const fireAt = new Date(await databaseTime(db));
+  const run = { id, scheduleId, fireAt, trigger: 'manual', jobId: job.id, status: 'started', reason: null } as const;
+  await insertRuns(db, [run]);
+  await insertJobs(db, [job]);
+  return { run: await findRun(db, id), job: refOf(job) };
+};

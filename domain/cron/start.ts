@@ -1,0 +1,45 @@
+import type { NewJobRow } from '#domain/jobs/store.ts';
+import { newId } from '#lib/ids.ts';
+import { cronFire } from '#queues/cron-fire.ts';
+import type { JobData, JobDefinition } from '#queues/define.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
+import type { ScheduleRow } from './store.ts';
+
+/** What makes a run of a schedule start: its job, or why there is none. */
+export type Start =
+  | { readonly job: NewJobRow; readonly reason: null }
+  | { readonly job: null; readonly reason: string };
+
+export const functionIsGone = 'the function was deleted';
+
+const jobOf = (definition: JobDefinition, projectId: string, runId: string, data: unknown): NewJobRow => ({
+  id: newId(),
+  projectId,
+  type: definition.type,
+  data: JSON.stringify(data),
+  maxAttempts: definition.maxAttempts,
+  requestId: `cron-${runId}`,
+});
+
+/**
+ * The job of one run.
+ * @param functionVersion the present version of the function that the schedule calls; null when there is none
+ */
+export const startOf = (
+  { id, project_id: projectId, target, payload }: ScheduleRow,
+  functionVersion: number | null,
+  runId: string,
+): Start => {
+  if (target.type !== 'function') {
+    const data: JobData<typeof cronFire> = { schedule_id: id, run_id: runId, target, payload };
+    return { job: jobOf(cronFire, projectId, runId, data), reason: null };
+  }
+  if (functionVersion === null) return { job: null, reason: functionIsGone };
+  const data: JobData<typeof functionInvoke> = {
+    function_id: target.function_id,
+    version: functionVersion,
+    trigger: 'cron',
+    payload,
+  };
+  return { job: jobOf(functionInvoke, projectId, runId, data), reason: null };
+};

@@ -1,0 +1,98 @@
+import type { NewJobRow } from '#domain/jobs/store.ts';
+import type { ControlDb } from '#lib/control-db.ts';
+import type { Log } from '#lib/log.ts';
+import type { Gate } from '#queues/gate/types.ts';
+import { noteAccepted } from '#queues/metrics.ts';
+import { type Pass, batchSize, fireDue, releaseWaiting } from './passes.ts';
+import { lookAround } from './store.ts';
+
+export interface CronTickDeps {
+  readonly db: ControlDb;
+  readonly gate: Pick<Gate, 'admit'>;
+  readonly log: Log;
+  /** Told of each tick that worked: for measurements. */
+  readonly onTick?: (took: { readonly ms: number; readonly started: number }) => void;
+}
+
+export interface Ticked {
+  /** The database's clock when the tick looked, in ms. */
+  readonly now: number;
+  /** This process's `performance.now()` when it had the answer. */
+  readonly lookedAt: number;
+  /** Jobs that it started. */
+  readonly started: number;
+}
+
+const everyMs = 1000;
+// Past the second, so that what is due at it is due for certain.
+const pastTheSecondMs = 3;
+
+/** Fires are never refused: what the gate does not take now, the reconciler brings to it within seconds. */
+const admitAll = async ({ gate, log }: CronTickDeps, jobs: readonly NewJobRow[]): Promise<void> => {
+  const admit = async ({ id, type, projectId }: NewJobRow): Promise<void> => {
+    noteAccepted(type);
+    await gate.admit({ id, type, projectId }, false);
+  };
+  const results = await Promise.allSettled(jobs.map(admit));
+  const failure = results.find((result) => result.status === 'rejected');
+  if (failure) log.warn({ err: failure.reason as unknown }, 'fires of schedules wait for the reconciler');
+};
+
+const repeat = async (deps: CronTickDeps, pass: () => Promise<Pass>): Promise<number> => {
+  let started = 0;
+  let taken: number;
+  do {
+    const done = await pass();
+    await admitAll(deps, done.jobs);
+    started += done.jobs.length;
+    taken = done.taken;
+  } while (taken === batchSize);
+  return started;
+};
+
+/** Fires all that is due, and starts runs that waited for the one before them. Any number of ticks may run at once. */
+export const tick = async (deps: CronTickDeps): Promise<Ticked> => {
+  const { db, log } = deps;
+  const { now, due, waiting } = await lookAround(db);
+  const lookedAt = performance.now();
+  // First those that wait: a fire of the same schedule that is due now comes after them.
+  const released = waiting ? await repeat(deps, () => releaseWaiting(db)) : 0;
+  const fired = due ? await repeat(deps, () => fireDue(db, log)) : 0;
+  return { now, lookedAt, started: released + fired };
+};
+
+/**
+ * Ticks each second, shortly after the database's clock passes it. Every system worker does this; schedules that one
+ * holds the others leave to it, and one that dies leaves them as they were.
+ */
+export const startCronTick = (deps: CronTickDeps): { readonly stop: () => Promise<void> } => {
+  let stopped = false;
+  let timer: NodeJS.Timeout | undefined;
+  let running: Promise<void> = Promise.resolve();
+
+  const round = async (): Promise<void> => {
+    const began = performance.now();
+    const untilNext = await tick(deps).then(
+      ({ now, lookedAt, started }) => {
+        deps.onTick?.({ ms: performance.now() - began, started });
+        return everyMs - ((now + performance.now() - lookedAt) % everyMs) + pastTheSecondMs;
+      },
+      (error: unknown) => {
+        deps.log.warn({ err: error }, 'the cron tick failed; the next one does its work');
+        return everyMs;
+      },
+    );
+    if (!stopped) timer = setTimeout(begin, untilNext).unref();
+  };
+  const begin = (): void => {
+    running = round();
+  };
+  begin();
+  return {
+    stop: () => {
+      stopped = true;
+      clearTimeout(timer);
+      return running;
+    },
+  };
+};

@@ -1,0 +1,93 @@
+import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import { projectProvision } from '#queues/project-provision.ts';
+import { type JobRow, jobColumns } from './store.ts';
+
+type Changed = JobRow & { readonly reply_to: string | null };
+
+/** Ends a job that waits. Undefined when it does not wait. */
+export const cancelWaiting = (db: Queryable, projectId: string, id: string): Promise<Changed | undefined> =>
+  maybeOne(
+    db.query<Changed>(
+      `update jobs set status = 'cancelled', finished_at = now(), next_run_at = null,
+         error_code = 'cancelled', error_message = 'The job was cancelled before it ran.'
+       where project_id = $1 and id = $2 and status = 'queued' returning ${jobColumns}, reply_to`,
+      [projectId, id],
+    ),
+  );
+
+/** Notes the wish to stop a job that runs. Undefined when it does not run. */
+export const wishCancelled = (db: Queryable, projectId: string, id: string): Promise<JobRow | undefined> =>
+  maybeOne(
+    db.query<JobRow>(
+      `update jobs set cancel_requested_at = coalesce(cancel_requested_at, now())
+       where project_id = $1 and id = $2 and status = 'running' returning ${jobColumns}`,
+      [projectId, id],
+    ),
+  );
+
+/** Lets a job that ended without success wait anew, as if it had never run. Undefined when it did not end so. */
+export const revive = (db: Queryable, projectId: string, id: string): Promise<JobRow | undefined> =>
+  maybeOne(
+    db.query<JobRow>(
+      `update jobs set status = 'queued', attempt = 0, crashes = 0, run_id = null, worker_id = null, result = null,
+         error_code = null, error_message = null, progress = null, started_at = null, finished_at = null,
+         next_run_at = null, cancel_requested_at = null, reply_to = null, queued_at = now()
+       where project_id = $1 and id = $2 and status in ('failed', 'dead', 'cancelled', 'expired')
+       returning ${jobColumns}`,
+      [projectId, id],
+    ),
+  );
+
+/**
+ * What waits or runs of a project that goes: the first ends here, the second is stopped by its workers. What holds it
+ * back is put away too, so that the gate lets go of what it still has. The creation of its database goes on: it puts
+ * away what it made (see `Projects.provision`), whereas one that is cut off would leave it.
+ */
+export const cancelAllOf = async (db: Queryable, projectId: string): Promise<void> => {
+  await db.query(
+    `update jobs set status = 'cancelled', finished_at = now(), next_run_at = null,
+       error_code = 'cancelled', error_message = 'The project was deleted.'
+     where project_id = $1 and status = 'queued' and type <> $2`,
+    [projectId, projectProvision.type],
+  );
+  await db.query(
+    `update jobs set cancel_requested_at = coalesce(cancel_requested_at, now())
+     where project_id = $1 and status = 'running' and type <> $2`,
+    [projectId, projectProvision.type],
+  );
+  await db.query('delete from job_pauses where project_id = $1', [projectId]);
+  await db.query('delete from job_limits where project_id = $1', [projectId]);
+};
+
+/** Ends jobs that waited too long, some at a time. */
+export const expireWaiting = (
+  db: Queryable,
+  { days, most }: { readonly days: number; readonly most: number },
+): Promise<Changed[]> =>
+  db.query<Changed>(
+    `update jobs set status = 'expired', finished_at = now(), next_run_at = null,
+       error_code = 'expired', error_message = 'The job waited too long.'
+     where id in (
+       select id from jobs where status = 'queued' and queued_at < now() - make_interval(days => $1)
+       limit $2 for update skip locked)
+     returning ${jobColumns}, reply_to`,
+    [days, most],
+  );
+
+/** Deletes what is kept no longer, some at a time. Answers how many. */
+export const deleteOld = async (
+  db: Queryable,
+  keep: { readonly succeededHours: number; readonly failedDays: number; readonly most: number },
+): Promise<number> => {
+  const gone = await db.query(
+    `delete from jobs where id in (
+       (select id from jobs where status = 'succeeded' and finished_at < now() - make_interval(hours => $1) limit $3)
+       union all
+       (select j.id from unnest(array['failed', 'dead', 'cancelled', 'expired']) as ended (status)
+        cross join lateral (select id from jobs
+          where jobs.status = ended.status and finished_at < now() - make_interval(days => $2) limit $3) j))
+     returning id`,
+    [keep.succeededHours, keep.failedDays, keep.most],
+  );
+  return gone.length;
+};

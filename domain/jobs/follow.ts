@@ -1,0 +1,113 @@
+import type { Queryable } from '#lib/control-db.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { endStatuses } from '#queues/define.ts';
+import type { Ear, JobEvent } from '#queues/signals.ts';
+import type { Jobs } from './jobs.ts';
+import { type JobRow, hasEnded } from './store.ts';
+
+/** Something about a followed job. `end`: with its last row, or null when the row is gone; nothing comes after it. */
+export type FollowedEvent = JobEvent | { readonly event: 'end'; readonly row: JobRow | null };
+
+export interface FollowDeps {
+  readonly db: Queryable;
+  readonly jobs: Pick<Jobs, 'get'>;
+  readonly ear: Pick<Ear, 'follow'>;
+}
+
+/** Followed jobs of one process. */
+export interface Followed {
+  /**
+   * Tells the listener what happens to a job from now on. Resolves once Redis' signals are heard, at the latest after a
+   * second: without Redis the end is still told, from the rows.
+   * @returns how to stop
+   */
+  readonly follow: (
+    job: Pick<JobRow, 'id' | 'project_id'>,
+    listener: (event: FollowedEvent) => void,
+  ) => Promise<() => void>;
+}
+
+const lookEveryMs = 2000;
+const earPatienceMs = 1000;
+
+const isEnd = (status: string): boolean => (endStatuses as readonly string[]).includes(status);
+
+interface Following {
+  readonly job: Pick<JobRow, 'id' | 'project_id'>;
+  readonly listener: (event: FollowedEvent) => void;
+}
+
+/** Signals can get lost with their connection; all followed rows are looked at by one statement every 2 s. */
+const watchRows = (db: Queryable, onEnd: (following: Following) => void) => {
+  const all = new Set<Following>();
+  let timer: NodeJS.Timeout | undefined;
+
+  const look = async (): Promise<void> => {
+    const asked = [...all];
+    const rows = await db.query<{ id: string }>(
+      `select id from jobs where id = any($1::uuid[]) and status in ('queued', 'running')`,
+      [[...new Set(asked.map(({ job }) => job.id))]],
+      'followed-jobs',
+    );
+    const alive = new Set(rows.map(({ id }) => id));
+    for (const following of asked) if (all.has(following) && !alive.has(following.job.id)) onEnd(following);
+  };
+
+  const turn = (): void => {
+    timer = undefined;
+    if (all.size === 0) return;
+    // While Postgres is away nobody can say how a job ended; the next look may.
+    void look()
+      .catch(() => undefined)
+      .then(begin);
+  };
+  const begin = (): void => {
+    timer ??= setTimeout(turn, lookEveryMs).unref();
+  };
+
+  return {
+    add: (following: Following): void => {
+      all.add(following);
+      begin();
+    },
+    remove: (following: Following): boolean => all.delete(following),
+  };
+};
+
+/** The row of a job that is said to have ended; undefined when it goes on, or cannot be read just now. */
+const endedRow = (jobs: FollowDeps['jobs'], { id, project_id: projectId }: Following['job']) =>
+  jobs.get(projectId, id).then(
+    (row) => (hasEnded(row) ? row : undefined),
+    (error: unknown) => (error instanceof ServiceError && error.code === 'not_found' ? null : undefined),
+  );
+
+export const createFollowed = ({ db, jobs, ear }: FollowDeps): Followed => {
+  const tellEnd = async (following: Following): Promise<void> => {
+    const row = await endedRow(jobs, following.job);
+    if (row !== undefined && rows.remove(following)) following.listener({ event: 'end', row });
+  };
+  const end = (following: Following): void => void tellEnd(following);
+  const rows = watchRows(db, end);
+
+  return {
+    follow: async (job, listener) => {
+      const following = { job, listener };
+      rows.add(following);
+      const heard = ear.follow(job.id, (event) => {
+        if (event.event === 'status' && isEnd(event.status)) end(following);
+        else listener(event);
+      });
+      const late = Promise.withResolvers<void>();
+      const timer = setTimeout(late.resolve, earPatienceMs);
+      await Promise.race([heard.catch(() => undefined), late.promise]);
+      clearTimeout(timer);
+      return () => {
+        rows.remove(following);
+        heard.then(
+          (stop) => stop(),
+          () => undefined,
+        );
+      };
+    },
+  };
+};

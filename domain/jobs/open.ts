@@ -1,0 +1,59 @@
+import type { Config } from '#lib/config.ts';
+import type { ControlDb } from '#lib/control-db.ts';
+import type { Log } from '#lib/log.ts';
+import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
+import type { JobDefinition } from '#queues/define.ts';
+import { type GateWithLanes, createGate } from '#queues/gate/gate.ts';
+import { openReplies, outcomesIn } from '#queues/replies.ts';
+import { type Ear, openEar, signalsOn } from '#queues/signals.ts';
+import { type Jobs, createJobs } from './jobs.ts';
+import { rulesFrom } from './rules.ts';
+
+export interface QueueOptions {
+  readonly config: Config;
+  readonly log: Log;
+  readonly db: ControlDb;
+  /** The kinds of jobs that there are. */
+  readonly jobs: readonly JobDefinition[];
+}
+
+/** What API and workers both need of Redis. */
+export const openQueues = ({ config, log, db, jobs }: QueueOptions) => {
+  const redis = openRequestRedis(config.REDIS_URL, log);
+  const prefix = config.PLINTH_REDIS_PREFIX;
+  const rules = rulesFrom(db, jobs, config.PLINTH_WAITING_JOBS);
+  const types = jobs.map((job) => job.type);
+  const gate: GateWithLanes = createGate({ redis, prefix, types, shards: config.PLINTH_QUEUE_SHARDS, rules });
+  const ear: Ear = openEar(openWorkerRedis(config.REDIS_URL, log), prefix);
+  return {
+    redis,
+    rules,
+    gate,
+    ear,
+    outcomes: outcomesIn(redis, prefix),
+    signals: signalsOn(redis, prefix),
+    close: async (): Promise<void> => {
+      ear.close();
+      await gate.close();
+      redis.disconnect();
+    },
+  };
+};
+
+export type Queues = ReturnType<typeof openQueues>;
+
+/** The queues with the way in: accepting jobs and waiting for their ends. */
+export const openJobs = (options: QueueOptions): Queues & { readonly jobs: Jobs } => {
+  const { config, log, db } = options;
+  const queues = openQueues(options);
+  const replies = openReplies(openWorkerRedis(config.REDIS_URL, log), config.PLINTH_REDIS_PREFIX);
+  const queueIsUp = (): boolean => queues.redis.status === 'ready';
+  return {
+    ...queues,
+    jobs: createJobs({ db, log, replies, queueIsUp, ...queues }),
+    close: async () => {
+      await replies.close();
+      await queues.close();
+    },
+  };
+};

@@ -1,0 +1,76 @@
+import type { Queryable } from '#lib/control-db.ts';
+import { ServiceError } from '#lib/errors.ts';
+import type { Jobs } from './jobs.ts';
+import type { JobFilter } from './ops-search.ts';
+
+/** Dead letters that have a type and an error in common. */
+export interface DeadGroup {
+  readonly type: string;
+  readonly error_code: string | null;
+  readonly count: number;
+}
+
+const mostGroups = 50;
+
+/** The largest groups first. */
+export const deadGroups = (db: Queryable): Promise<DeadGroup[]> =>
+  db.query<DeadGroup>(
+    `select type, error_code, count(*)::int as count from jobs where status = 'dead'
+     group by type, error_code order by count desc, type, error_code limit ${mostGroups}`,
+  );
+
+export type DeadFilter = Omit<JobFilter, 'status'>;
+
+// One call answers within some seconds; who wants more calls again.
+const mostAtOnce = 200;
+const together = 4;
+
+const conditions = `status = 'dead' and ($1::uuid[] is null or id = any ($1)) and ($2::uuid is null or project_id = $2)
+  and ($3::text is null or type = $3) and ($4::text is null or error_code = $4)`;
+
+const valuesOf = ({ ids, projectId, type, errorCode }: DeadFilter): unknown[] => [
+  ids ?? null,
+  projectId ?? null,
+  type ?? null,
+  errorCode ?? null,
+];
+
+interface Named {
+  readonly id: string;
+  readonly project_id: string;
+}
+
+/** Null when someone else was faster. */
+const redriveOne = async (jobs: Pick<Jobs, 'retry'>, { id, project_id: projectId }: Named): Promise<string | null> => {
+  try {
+    await jobs.retry(projectId, id);
+    return id;
+  } catch (error) {
+    if (error instanceof ServiceError && (error.code === 'conflict' || error.code === 'not_found')) return null;
+    throw error;
+  }
+};
+
+export interface Redriven {
+  readonly redriven: number;
+  /** Dead letters of this filter that are left. */
+  readonly remaining: number;
+}
+
+/** Runs dead letters again, the oldest first, at most 200 of them. */
+export const redrive = async (db: Queryable, jobs: Pick<Jobs, 'retry'>, filter: DeadFilter): Promise<Redriven> => {
+  const found = await db.query<Named>(
+    `select id, project_id from jobs where ${conditions} order by id limit ${mostAtOnce}`,
+    valuesOf(filter),
+  );
+  let redriven = 0;
+  for (let i = 0; i < found.length; i += together) {
+    const done = await Promise.all(found.slice(i, i + together).map((job) => redriveOne(jobs, job)));
+    redriven += done.filter((id) => id !== null).length;
+  }
+  const [left] = await db.query<{ count: number }>(
+    `select count(*)::int as count from jobs where ${conditions}`,
+    valuesOf(filter),
+  );
+  return { redriven, remaining: left?.count ?? 0 };
+};

@@ -1,0 +1,178 @@
+import type { ControlDb, Queryable } from '#lib/control-db.ts';
+import { isDependencyFailure } from '#lib/errors.ts';
+import type { Gate, LaneStats } from '#queues/gate/types.ts';
+import { jobs as definitions } from '#queues/registry.ts';
+import { cachedFor } from './ops-cached.ts';
+import { type History, type Minute, createHistory } from './ops-charts.ts';
+import {
+  type ByType,
+  type Counts,
+  type RunningJob,
+  byType,
+  countsOf,
+  jobTypes,
+  oldestWaits,
+  runningJobs,
+} from './ops-counts.ts';
+
+export interface FailureCount {
+  readonly code: string;
+  readonly count: number;
+}
+
+/** One job type. What only the gate knows is null while Redis is down. */
+export interface QueueView {
+  readonly type: string;
+  readonly pool: string;
+  readonly open: boolean | null;
+  readonly paused: boolean | null;
+  readonly waiting: number | null;
+  readonly running: number | null;
+  readonly window: number | null;
+  readonly slots: number | null;
+  readonly workers_alive: number | null;
+  readonly oldest_wait_seconds: number | null;
+  readonly accepted: { readonly minute: number; readonly hour: number };
+  readonly finished: { readonly minute: number; readonly hour: number };
+  /** Of the last hour, the most frequent first. */
+  readonly failures: readonly FailureCount[];
+  readonly dead: number;
+  readonly wait_ms: { readonly p50: number | null; readonly p95: number | null };
+}
+
+export interface WorkerView {
+  readonly id: string;
+  readonly name: string;
+  readonly started_at: Date;
+  readonly lanes: readonly { readonly type: string; readonly slots: number; readonly running: number }[];
+  /** What it runs; at most 500 over all workers. */
+  readonly jobs: readonly RunningJob[];
+}
+
+/** What the operators' page shows at a glance. */
+export interface Snapshot {
+  readonly at: Date;
+  /** False: Redis does not answer, and what only the gate knows is missing. */
+  readonly redis: boolean;
+  readonly queues: readonly QueueView[];
+  readonly workers: readonly WorkerView[];
+}
+
+export interface Overview {
+  readonly snapshot: () => Promise<Snapshot>;
+  readonly history: History;
+}
+
+const mostFailures = 8;
+
+const failuresOf = (minutes: readonly Minute[], type: string): FailureCount[] => {
+  const counts = new Map<string, number>();
+  for (const { types } of minutes) {
+    for (const [code, count] of types.get(type)?.failures ?? []) counts.set(code, (counts.get(code) ?? 0) + count);
+  }
+  return [...counts]
+    .map(([code, count]) => ({ code, count }))
+    .sort((a, b) => b.count - a.count)
+    .slice(0, mostFailures);
+};
+
+const sumOf = (minutes: readonly Minute[], type: string, what: 'accepted' | 'finished'): number =>
+  minutes.reduce((sum, { types }) => sum + (types.get(type)?.[what] ?? 0), 0);
+
+type LaneFacts = Pick<QueueView, 'open' | 'paused' | 'waiting' | 'running' | 'window' | 'slots' | 'workers_alive'>;
+
+const unknownLane: LaneFacts = {
+  open: null,
+  paused: null,
+  waiting: null,
+  running: null,
+  window: null,
+  slots: null,
+  workers_alive: null,
+};
+
+const factsOf = (lane: LaneStats | undefined): LaneFacts =>
+  lane === undefined
+    ? unknownLane
+    : {
+        open: lane.open,
+        paused: lane.paused,
+        waiting: lane.waiting,
+        running: lane.leased,
+        window: lane.window,
+        slots: lane.slots,
+        workers_alive: lane.workers.length,
+      };
+
+const queueView = (
+  { type, pool }: (typeof definitions)[number],
+  lane: LaneStats | undefined,
+  oldestWaitSeconds: number | null,
+  counts: Counts,
+): QueueView => {
+  const [p50 = null, p95 = null] = counts.waits.get(type)?.quantiles ?? [];
+  const rate = (what: 'accepted' | 'finished') => ({
+    minute: counts[what].get(type)?.count ?? 0,
+    hour: sumOf(counts.minutes, type, what),
+  });
+  return {
+    type,
+    pool,
+    ...factsOf(lane),
+    oldest_wait_seconds: oldestWaitSeconds,
+    accepted: rate('accepted'),
+    finished: rate('finished'),
+    failures: failuresOf(counts.minutes, type),
+    dead: counts.dead.get(type)?.count ?? 0,
+    wait_ms: { p50, p95 },
+  };
+};
+
+/** Null when Redis does not answer. */
+const lanesOf = async (gate: Gate): Promise<ByType<LaneStats> | null> => {
+  try {
+    return byType(await Promise.all(jobTypes.map((type) => gate.stats(type))));
+  } catch (error) {
+    if (isDependencyFailure(error)) return null;
+    throw error;
+  }
+};
+
+const workersOf = async (db: Queryable, lanes: Iterable<LaneStats>): Promise<WorkerView[]> => {
+  const running = Map.groupBy(await runningJobs(db), (job) => job.worker_id);
+  const workers = new Map<string, WorkerView & { lanes: WorkerView['lanes'][number][] }>();
+  for (const lane of lanes) {
+    for (const { id, name, slots, running: count, startedAt } of lane.workers) {
+      const known = workers.get(id) ?? {
+        id,
+        name,
+        started_at: new Date(startedAt),
+        lanes: [],
+        jobs: running.get(id) ?? [],
+      };
+      known.lanes.push({ type: lane.type, slots, running: count });
+      workers.set(id, known);
+    }
+  }
+  return [...workers.values()].sort((a, b) => a.name.localeCompare(b.name) || a.id.localeCompare(b.id));
+};
+
+/** What all operators' pages of this process share, so that ten of them cost what one does. */
+export const createOverview = (db: ControlDb, gate: Gate): Overview => {
+  const history = createHistory(db);
+  const counts = cachedFor(4000, () => countsOf(db, history));
+  const snapshot = async (): Promise<Snapshot> => {
+    const [lanes, oldest, counted] = await Promise.all([lanesOf(gate), oldestWaits(db), counts()]);
+    const waiting = byType(oldest);
+    return {
+      at: new Date(),
+      redis: lanes !== null,
+      queues: definitions.map((definition) => {
+        const { type } = definition;
+        return queueView(definition, lanes?.get(type), waiting.get(type)?.seconds ?? null, counted);
+      }),
+      workers: await workersOf(db, lanes?.values() ?? []),
+    };
+  };
+  return { snapshot: cachedFor(800, snapshot), history };
+};

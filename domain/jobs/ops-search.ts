@@ -1,0 +1,175 @@
+import type { ControlDb, Queryable, Tx } from '#lib/control-db.ts';
+import { maybeOne } from '#lib/control-db.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import type { JobStatus } from './store.ts';
+
+/** Which jobs; what is left out does not matter. */
+export interface JobFilter {
+  readonly ids?: readonly string[] | undefined;
+  readonly projectId?: string | undefined;
+  readonly type?: string | undefined;
+  readonly status?: JobStatus | undefined;
+  readonly errorCode?: string | undefined;
+}
+
+export interface FoundJob {
+  readonly id: string;
+  readonly project_id: string;
+  /** Null when the project's row is gone. */
+  readonly project_ref: string | null;
+  readonly project_name: string | null;
+  readonly type: string;
+  readonly status: JobStatus;
+  readonly progress: number | null;
+  readonly attempt: number;
+  readonly max_attempts: number;
+  readonly error_code: string | null;
+  readonly error_message: string | null;
+  readonly request_id: string;
+  readonly worker_id: string | null;
+  readonly created_at: Date;
+  readonly next_run_at: Date | null;
+  readonly started_at: Date | null;
+  readonly finished_at: Date | null;
+}
+
+export interface FoundJobs {
+  readonly jobs: FoundJob[];
+  /** Counted up to 10,000; `totalIsExact` says whether that was enough. */
+  readonly total: number;
+  readonly totalIsExact: boolean;
+}
+
+const longestMessage = 300;
+const mostCounted = 10_000;
+// A search without an index to it may not keep the database busy.
+const searchMs = 3000;
+
+// Unnamed statements are planned for their values: a null takes its condition out of the plan.
+const conditions = `($1::uuid[] is null or j.id = any ($1)) and ($2::uuid is null or j.project_id = $2)
+  and ($3::text is null or j.type = $3) and ($4::text is null or j.status = $4)
+  and ($5::text is null or j.error_code = $5)`;
+
+const valuesOf = ({ ids, projectId, type, status, errorCode }: JobFilter): unknown[] => [
+  ids ?? null,
+  projectId ?? null,
+  type ?? null,
+  status ?? null,
+  errorCode ?? null,
+];
+
+const columns = `j.id, j.project_id, p.ref as project_ref, p.name as project_name, j.type, j.status, j.progress,
+  j.attempt, j.max_attempts, j.error_code, left(j.error_message, ${longestMessage}) as error_message, j.request_id,
+  j.worker_id, j.created_at, j.next_run_at, j.started_at, j.finished_at`;
+
+const tooSlow = (cause: unknown): ServiceError =>
+  new ServiceError('validation_failed', 'This search looks at too many jobs.', {
+    hint: 'Name a project, an error code or a status other than succeeded.',
+    cause,
+  });
+
+/** A read that is given up after three seconds. */
+const bounded = async <T>(db: ControlDb, read: (tx: Tx) => Promise<T>): Promise<T> => {
+  try {
+    return await db.transaction(read, { statement_timeout: String(searchMs) });
+  } catch (error) {
+    throw error instanceof Error && Reflect.get(error, 'code') === '57014' ? tooSlow(error) : error;
+  }
+};
+
+const countUpTo = async (db: Queryable, filter: JobFilter): Promise<number> => {
+  const [row] = await db.query<{ count: number }>(
+    `select count(*)::int as count from (select from jobs j where ${conditions} limit ${mostCounted + 1}) found`,
+    valuesOf(filter),
+  );
+  return row?.count ?? 0;
+};
+
+/**
+ * Jobs of all projects, newest first.
+ * @throws {ServiceError} `validation_failed` when nothing bounds the search and it takes too long
+ */
+export const searchJobs = (
+  db: ControlDb,
+  filter: JobFilter,
+  { limit, offset }: { readonly limit: number; readonly offset: number },
+): Promise<FoundJobs> =>
+  bounded(db, async (tx) => {
+    // Each order is that of the index that the filter leads to.
+    const order = filter.projectId === undefined ? 'j.id desc' : 'j.created_at desc, j.id desc';
+    const jobs = await tx.query<FoundJob>(
+      `with j as materialized (select * from jobs j where ${conditions} order by ${order} limit $6 offset $7)
+       select ${columns} from j left join projects p on p.id = j.project_id order by ${order}`,
+      [...valuesOf(filter), limit, offset],
+    );
+    const total = await countUpTo(tx, filter);
+    return { jobs, total: Math.min(total, mostCounted), totalIsExact: total <= mostCounted };
+  });
+
+export interface Attempt {
+  readonly attempt: number;
+  readonly worker_id: string | null;
+  readonly started_at: Date | null;
+  readonly ended_at: Date;
+  readonly error_code: string;
+  readonly error_message: string;
+}
+
+export interface LogLine {
+  readonly at: Date;
+  readonly level: string;
+  readonly message: string;
+}
+
+/** A job with all that is kept about it. */
+export interface JobDetail extends FoundJob {
+  readonly crashes: number;
+  readonly cancel_requested_at: Date | null;
+  readonly traceparent: string | null;
+  /** JSON text, its first 64 KiB; likewise the result. */
+  readonly payload: string;
+  readonly payload_length: number;
+  readonly result: string | null;
+  readonly result_length: number | null;
+  readonly attempts: readonly Attempt[];
+  /** The latest 500 lines, oldest first. */
+  readonly logs: readonly LogLine[];
+}
+
+const longestText = 65_536;
+const mostLines = 500;
+
+/** @throws {ServiceError} `not_found` */
+export const jobDetail = async (db: Queryable, id: string): Promise<JobDetail> => {
+  const [row, attempts, logs] = await Promise.all([
+    maybeOne(
+      db.query<Omit<JobDetail, 'attempts' | 'logs'>>(
+        `select ${columns.replace(/left\([^)]*\) as error_message/, 'j.error_message')}, j.crashes,
+           j.cancel_requested_at, j.traceparent, left(j.data, $2) as payload, length(j.data) as payload_length,
+           left(j.result, $2) as result, length(j.result) as result_length
+         from jobs j left join projects p on p.id = j.project_id where j.id = $1`,
+        [id, longestText],
+      ),
+    ),
+    db.query<Attempt>(
+      `select attempt, worker_id, started_at, ended_at, error_code, error_message
+       from job_attempts where job_id = $1 order by attempt`,
+      [id],
+    ),
+    db.query<LogLine>(
+      `select at, level, message from
+         (select id, at, level, message from job_logs where job_id = $1 order by id desc limit $2) latest
+       order by id`,
+      [id, mostLines],
+    ),
+  ]);
+  if (row === undefined) throw notFound('job');
+  return { ...row, attempts, logs };
+};
+
+/** @throws {ServiceError} `not_found` */
+export const projectOfJob = async (db: Queryable, id: string): Promise<string> => {
+  const row = await maybeOne(db.query<{ project_id: string }>('select project_id from jobs where id = $1', [id]));
+  if (row === undefined) throw notFound('job');
+  return row.project_id;
+};

@@ -1,0 +1,64 @@
+import type { Queryable } from '#lib/control-db.ts';
+import type { JobError, JobRef } from '#queues/define.ts';
+
+/** A run that ended without an end of its job. */
+export interface BrokenRun {
+  readonly id: string;
+  readonly runId: string;
+  readonly error: JobError;
+}
+
+/** The attempt is kept, its job waits again; answers who was still ours to put back. */
+const putBack = (change: string) => `
+  with broken as (
+    select j.id, j.attempt, j.worker_id, j.started_at from jobs j
+    where j.id = $1 and j.run_id = $2 and j.status = 'running' for update
+  ), kept as (
+    insert into job_attempts (job_id, attempt, worker_id, started_at, error_code, error_message)
+    select id, attempt, worker_id, started_at, $3, $4 from broken on conflict do nothing
+  )
+  update jobs set status = 'queued', ${change} from broken where jobs.id = broken.id returning jobs.id`;
+
+/** Lets a failed attempt be followed by another. False when the job was not running under this run any more. */
+export const retryLater = async (db: Queryable, run: BrokenRun, delayMs: number): Promise<boolean> => {
+  const rows = await db.query(
+    putBack(`next_run_at = now() + make_interval(secs => $5)`),
+    [run.id, run.runId, run.error.code, run.error.message, delayMs / 1000],
+    'retry-job',
+  );
+  return rows.length > 0;
+};
+
+/** Hands a job back that a stopping worker could not finish: as if it had not been begun. */
+export const handBack = async (db: Queryable, run: Pick<BrokenRun, 'id' | 'runId'>): Promise<boolean> => {
+  const rows = await db.query(
+    `update jobs set status = 'queued', attempt = greatest(0, attempt - 1), run_id = null
+     where id = $1 and run_id = $2 and status = 'running' returning id`,
+    [run.id, run.runId],
+  );
+  return rows.length > 0;
+};
+
+/** Lets a job whose worker died begin anew. */
+export const restartCrashed = async (db: Queryable, run: BrokenRun): Promise<boolean> => {
+  const rows = await db.query(putBack('crashes = crashes + 1, next_run_at = null'), [
+    run.id,
+    run.runId,
+    run.error.code,
+    run.error.message,
+  ]);
+  return rows.length > 0;
+};
+
+/** Retries whose time has come, as jobs that may be admitted; each is answered once. */
+export const takeDue = async (db: Queryable, type: string, most: number): Promise<JobRef[]> => {
+  const rows = await db.query<{ id: string; project_id: string }>(
+    `update jobs set next_run_at = null where id in (
+       select id from jobs where type = $1 and status = 'queued' and next_run_at <= now()
+       order by next_run_at limit $2 for update skip locked)
+     returning id, project_id`,
+    [type, most],
+    'take-due-jobs',
+  );
+  return rows.map((row) => ({ id: row.id, type, projectId: row.project_id }));
+};

@@ -1,0 +1,231 @@
+import { isIP, isIPv6 } from 'node:net';
+import { callbackify } from 'node:util';
+import { Agent, type Dispatcher, buildConnector, request as send } from 'undici';
+import { EgressFailed, EgressRefused, explainFailure, hostRefused } from './egress/failures.ts';
+import { type Resolve, createResolve, localhostAddresses } from './egress/names.ts';
+import { type Ranges, isOpen, parseRanges } from './egress/ranges.ts';
+
+/** For whom a connection is made: what operators and the platform's own features ask for, or the code of a function. */
+export type EgressUser = 'platform' | 'function';
+
+export interface EgressRequest {
+  readonly for: EgressUser;
+  readonly method?: Dispatcher.HttpMethod;
+  readonly headers?: Readonly<Record<string, string | string[]>>;
+  readonly body?: string | Buffer | null;
+  /** From the call to the last byte of the answer. */
+  readonly timeoutMs: number;
+  /** What is read of the answer's body; the rest is not waited for. */
+  readonly maxBytes: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface EgressResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** As it came: not decompressed. */
+  readonly body: Buffer;
+  /** Whether the body is longer than `maxBytes`. */
+  readonly truncated: boolean;
+}
+
+export interface EgressAddress {
+  readonly address: string;
+  readonly family: 4 | 6;
+}
+
+/** The one way out: public addresses only, and what `PLINTH_EGRESS_ALLOW` opens. */
+export interface Egress {
+  /**
+   * One request, redirects not followed.
+   * @throws {EgressRefused} when the address is not open
+   * @throws {EgressFailed} when there is no answer; what `signal` was aborted with when it was
+   */
+  readonly fetch: (url: string, request: EgressRequest) => Promise<EgressResponse>;
+  /**
+   * What can be said of a URL before anything is looked up, for a refusal when it is saved.
+   * @throws {EgressRefused}
+   */
+  readonly check: (url: string, user?: EgressUser) => URL;
+  /**
+   * The addresses of a host, all of them open. For connections that are not HTTP: connect to one of these, not to the name.
+   * @throws {EgressRefused | EgressFailed}
+   */
+  readonly lookup: (host: string, user?: EgressUser) => Promise<EgressAddress[]>;
+  /** For undici's own functions: checks every address that it connects to. Its errors go through `explainFailure`. */
+  readonly dispatcher: (user: EgressUser) => Dispatcher;
+  /** What a process says about itself when it starts; null when there is nothing to say. */
+  readonly notice: string | null;
+  /** Ends what still runs: whoever is to finish has finished before. */
+  readonly close: () => Promise<void>;
+}
+
+export interface EgressOptions {
+  /** `PLINTH_EGRESS_ALLOW`; undefined when it is not set, which is not the same as empty. */
+  readonly allow: string | undefined;
+  /** `PLINTH_LOCAL`: unless a list is given, loopback is open to the platform. */
+  readonly local: boolean;
+  readonly resolve?: Resolve;
+}
+
+const connectTimeoutMs = 5000;
+// A server may ask to be kept longer: not at our cost.
+const longestKeepAliveMs = 10_000;
+const loopback = '127.0.0.0/8,::1';
+// Of DNS; longer ones are cut in messages.
+const longestHost = 255;
+
+const unbracketed = (host: string): string => host.replace(/^\[(.*)\]$/, '$1');
+
+/** What stands for the host in a URL, for messages: nothing that it is turned into. */
+const hostAsWritten = (url: string): string => {
+  const authority = /^\s*[a-z]+:[/\\]*([^/?#\\]*)/i.exec(url)?.[1] ?? '';
+  const host = authority.slice(authority.lastIndexOf('@') + 1).replace(/:\d*$/, '');
+  return host.slice(0, longestHost);
+};
+
+/** A host in the form in which URLs have it, so that 0x7f.1 or full-width digits are seen for what they are. */
+const canonicalHost = (host: string): string => {
+  const bare = unbracketed(host);
+  if (isIP(bare) !== 0) return bare;
+  const url = /[/\\@?#:\s]/.test(host) ? null : URL.parse(`http://${host}/`);
+  if (url === null || url.hostname === '') throw hostRefused(host.slice(0, longestHost));
+  return url.hostname;
+};
+
+type LookUp = (host: string) => Promise<EgressAddress[]>;
+
+/**
+ * Every address of a name has to be open. Taking only those that are would let a name's owner find out which private
+ * ones are, and would make the outcome hang on the order of answers.
+ */
+const lookUpWith =
+  (extra: Ranges, resolve: Resolve): LookUp =>
+  async (host) => {
+    const addresses = isIP(host) === 0 ? (localhostAddresses(host) ?? (await resolve(host))) : [host];
+    if (addresses.length === 0) throw new EgressFailed('name_not_found', host);
+    if (!addresses.every((address) => isOpen(address, extra))) throw hostRefused(host);
+    return addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }));
+  };
+
+/** Checks where a connection goes when it is made: a literal address here, a name in the only lookup that there is. */
+const agentWith = (extra: Ranges, lookUp: LookUp): Agent => {
+  const lookUpOnce = callbackify(lookUp);
+  const dial = buildConnector({
+    timeout: connectTimeoutMs,
+    allowH2: false,
+    // All addresses are asked for, and tried in turn (RFC 8305).
+    autoSelectFamily: true,
+    lookup: (host, _options, done) => lookUpOnce(host, done),
+  });
+  return new Agent({
+    allowH2: false,
+    keepAliveMaxTimeout: longestKeepAliveMs,
+    connect: (options, done) => {
+      const host = unbracketed(options.hostname);
+      if (isIP(host) !== 0 && !isOpen(host, extra)) done(hostRefused(host), null);
+      else dial(options, done);
+    },
+  });
+};
+
+const checkUrl = (text: string, extra: Ranges): URL => {
+  const url = URL.parse(text);
+  if (url === null) throw new EgressRefused('The address is not a URL.');
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    throw new EgressRefused('Only addresses that begin with http:// or https:// may be reached.');
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw new EgressRefused('The address must not hold a user name or a password.');
+  }
+  const host = unbracketed(url.hostname);
+  const known = isIP(host) === 0 ? localhostAddresses(host) : [host];
+  if (known && !known.every((address) => isOpen(address, extra))) throw hostRefused(hostAsWritten(text));
+  return url;
+};
+
+const readUpTo = async (
+  stream: AsyncIterable<Buffer>,
+  maxBytes: number,
+): Promise<{ body: Buffer; truncated: boolean }> => {
+  const chunks: Buffer[] = [];
+  let room = maxBytes;
+  for await (const chunk of stream) {
+    if (chunk.length > room) {
+      chunks.push(chunk.subarray(0, room));
+      // Leaving the loop ends the connection.
+      return { body: Buffer.concat(chunks), truncated: true };
+    }
+    chunks.push(chunk);
+    room -= chunk.length;
+  }
+  return { body: Buffer.concat(chunks), truncated: false };
+};
+
+const fetchWith = async (dispatcher: Dispatcher, url: URL, request: EgressRequest, signal: AbortSignal) => {
+  const { statusCode, headers, body } = await send(url, {
+    dispatcher,
+    method: request.method ?? 'GET',
+    ...(request.headers && { headers: { ...request.headers } }),
+    body: request.body ?? null,
+    signal,
+    // One time-out for all of it.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+  return { status: statusCode, headers, ...(await readUpTo(body, request.maxBytes)) };
+};
+
+const noticeOf = ({ allow, local }: EgressOptions): string | null => {
+  if (allow === undefined) {
+    return local
+      ? 'requests of the platform may reach this machine itself (loopback), those of functions may not: PLINTH_EGRESS_ALLOW decides otherwise'
+      : null;
+  }
+  return allow.trim() === '' ? null : `requests may also reach ${allow} (PLINTH_EGRESS_ALLOW)`;
+};
+
+/**
+ * The way out for a process, with connections that are kept for the next request.
+ * @throws {RangeError} when `allow` holds something that is not a range
+ */
+export const createEgress = (options: EgressOptions): Egress => {
+  const { allow, local, resolve = createResolve() } = options;
+  const extra: Record<EgressUser, Ranges> = {
+    platform: parseRanges(allow ?? (local ? loopback : '')),
+    function: parseRanges(allow ?? ''),
+  };
+  const lookUp = { platform: lookUpWith(extra.platform, resolve), function: lookUpWith(extra.function, resolve) };
+  // Apart, so that a function never gets a kept connection that only the platform may make.
+  const agents = {
+    platform: agentWith(extra.platform, lookUp.platform),
+    function: agentWith(extra.function, lookUp.function),
+  };
+  return {
+    check: (url, user = 'platform') => checkUrl(url, extra[user]),
+    lookup: async (host, user = 'platform') => {
+      try {
+        return await lookUp[user](canonicalHost(host));
+      } catch (error) {
+        throw explainFailure(error, host.slice(0, longestHost));
+      }
+    },
+    dispatcher: (user) => agents[user],
+    fetch: async (text, request) => {
+      const url = checkUrl(text, extra[request.for]);
+      const deadline = AbortSignal.timeout(request.timeoutMs);
+      const signal = AbortSignal.any([deadline, ...(request.signal ? [request.signal] : [])]);
+      try {
+        return await fetchWith(agents[request.for], url, request, signal);
+      } catch (error) {
+        request.signal?.throwIfAborted();
+        const host = hostAsWritten(text);
+        throw deadline.aborted ? new EgressFailed('timeout', host, error) : explainFailure(error, host);
+      }
+    },
+    notice: noticeOf(options),
+    close: async () => {
+      await Promise.all([agents.platform.destroy(), agents.function.destroy()]);
+    },
+  };
+};

@@ -1,0 +1,25 @@
+import { z } from 'zod';
+
+// What the gate's scripts answer; each script says it in its header.
+
+/** Whom a script leaves to be added to BullMQ: under which epoch and nonce, as `[id, project, id, project, …]`. */
+export const handedOver = z.tuple([z.string(), z.string(), z.array(z.string())]).rest(z.unknown());
+export const admitted = z.tuple([z.string(), z.string(), z.array(z.string()), z.array(z.number())]);
+export const beaten = z.tuple([
+  z.string(),
+  z.string(),
+  z.array(z.string()),
+  z.array(z.string()),
+  z.array(z.string()),
+  z.number(),
+]);
+export const placed = z.array(
+  z.tuple([
+    z.enum(['handed over', 'waiting', 'absent']),
+    z.number(),
+    z.enum(['project_limit', 'global_limit', 'paused', 'queue', '']),
+  ]),
+);
+
+/** What `admit` says of each job. */
+export const admissions = { known: 0, handedOver: 1, waits: 2, full: 3, limitsMissing: 4 } as const;

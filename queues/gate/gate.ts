@@ -1,0 +1,171 @@
+import type { Redis } from 'ioredis';
+import { z } from 'zod';
+import type { JobRef } from '../define.ts';
+import { LaneGate, silentAfterMs } from './lane-gate.ts';
+import { lanesOf, shardOf } from './lanes.ts';
+import { scriptsOn } from './scripts.ts';
+import type { Gate, LaneStats, Limits, LiveWorker, Place, ProjectLoad } from './types.ts';
+
+/** The gate's rules as Postgres has them. */
+export interface GateRules {
+  /** Answers for every project that is asked for. */
+  readonly limitsOf: (type: string, projectIds: readonly string[]) => Promise<ReadonlyMap<string, Limits>>;
+  /** Projects whose jobs of this type are paused; `*` when all are. */
+  readonly pausesOf: (type: string) => Promise<readonly string[]>;
+}
+
+export interface GateOptions {
+  readonly redis: Redis;
+  readonly prefix: string;
+  readonly types: readonly string[];
+  /** Lanes per type (PLINTH_QUEUE_SHARDS). */
+  readonly shards: number;
+  readonly rules: GateRules;
+  /** Null: jobs are added through BullMQ's public interface (see bullmq-add.ts). */
+  readonly bullmqScript?: string | null | undefined;
+}
+
+/** The gate with its lanes, for those who keep them. */
+export interface GateWithLanes extends Gate {
+  readonly lanes: (type: string) => readonly LaneGate[];
+}
+
+const workerInfo = z.object({ name: z.string(), running: z.number(), startedAt: z.number() });
+
+const liveWorkersOf = (entries: Readonly<Record<string, string>>, now: number): LiveWorker[] =>
+  Object.entries(entries).flatMap(([id, text]) => {
+    const [, beat, slots, info] = /^(\d+) (\d+) (.*)$/s.exec(text) ?? [];
+    if (info === undefined || now - Number(beat) > silentAfterMs) return [];
+    return [{ id, slots: Number(slots), ...workerInfo.parse(JSON.parse(info)) }];
+  });
+
+const statsOf = async (lane: LaneGate, now: number): Promise<Omit<LaneStats, 'type'>> => {
+  const [[epoch, server, window, waiting], leased, workers, paused, serverId] = await Promise.all([
+    lane.look.conf(),
+    lane.look.leased(),
+    lane.look.workers(),
+    lane.look.isPaused(),
+    lane.serverId(),
+  ]);
+  const alive = liveWorkersOf(workers, now);
+  return {
+    open: Boolean(epoch) && server === serverId,
+    paused,
+    waiting: Number(waiting ?? 0),
+    leased,
+    window: Number(window ?? 0),
+    slots: alive.reduce((sum, worker) => sum + worker.slots, 0),
+    workers: alive,
+  };
+};
+
+const sumOf = (stats: readonly Omit<LaneStats, 'type'>[], field: 'waiting' | 'leased' | 'window' | 'slots'): number =>
+  stats.reduce((sum, one) => sum + one[field], 0);
+
+/** A worker serves every shard of its types: it is listed once. */
+const mergedWorkers = (stats: readonly Omit<LaneStats, 'type'>[]): LiveWorker[] => {
+  const merged = new Map<string, LiveWorker>();
+  for (const worker of stats.flatMap((one) => one.workers)) {
+    const known = merged.get(worker.id);
+    merged.set(worker.id, {
+      ...worker,
+      slots: worker.slots + (known?.slots ?? 0),
+      running: worker.running + (known?.running ?? 0),
+    });
+  }
+  return [...merged.values()];
+};
+
+const redisNow = async (redis: Redis): Promise<number> => Number((await redis.time())[0]) * 1000;
+
+const limitsIn = (text: string | null | undefined): Limits => {
+  const [running = 0, waiting = 0] = (text ?? '').split(':').map(Number);
+  return { running, waiting };
+};
+
+const loadsOf = async (lane: LaneGate, most: number): Promise<ProjectLoad[]> => {
+  const [backlog, running] = await Promise.all([lane.look.backlog(most), lane.look.running()]);
+  const queued = new Map<string, number>();
+  for (let i = 0; i < backlog.length; i += 2) queued.set(backlog[i] ?? '', Number(backlog[i + 1]));
+  const projects = [...new Set([...queued.keys(), ...Object.keys(running)])];
+  if (projects.length === 0) return [];
+  const limits = await lane.look.limits(projects);
+  return projects.map((projectId, i) => ({
+    projectId,
+    ...limitsIn(limits[i]),
+    leased: Number(running[projectId] ?? 0),
+    queued: queued.get(projectId) ?? 0,
+  }));
+};
+
+const statsWith = (redis: Redis, lanes: GateWithLanes['lanes']): Pick<Gate, 'stats' | 'projects'> => ({
+  stats: async (type) => {
+    const now = await redisNow(redis);
+    const stats = await Promise.all(lanes(type).map((lane) => statsOf(lane, now)));
+    return {
+      type,
+      open: stats.every((one) => one.open),
+      paused: stats.every((one) => one.paused),
+      waiting: sumOf(stats, 'waiting'),
+      leased: sumOf(stats, 'leased'),
+      window: sumOf(stats, 'window'),
+      slots: sumOf(stats, 'slots'),
+      workers: mergedWorkers(stats),
+    };
+  },
+  projects: async (type, most) => {
+    const loads = (await Promise.all(lanes(type).map((lane) => loadsOf(lane, most)))).flat();
+    return loads.sort((a, b) => b.queued - a.queued || b.leased - a.leased).slice(0, most);
+  },
+});
+
+const absent: Place = { state: 'absent', position: null, reason: null };
+
+const placesOf = async (jobs: readonly JobRef[], laneOf: (job: JobRef) => LaneGate): Promise<readonly Place[]> => {
+  const found = new Map<string, Place>();
+  const asked = [...Map.groupBy(jobs, laneOf)].map(async ([lane, own]) => {
+    const places = await lane.places(own);
+    own.forEach(({ id }, i) => found.set(id, places[i] ?? absent));
+  });
+  await Promise.all(asked);
+  return jobs.map(({ id }) => found.get(id) ?? absent);
+};
+
+/** @param redis a connection for requests: what Redis cannot do at once is an error */
+export const createGate = ({ redis, prefix, types, shards, rules, bullmqScript }: GateOptions): GateWithLanes => {
+  const scripts = scriptsOn(redis, bullmqScript);
+  const openLanes = (type: string): readonly LaneGate[] => {
+    const limitsOf = (projectIds: readonly string[]) => rules.limitsOf(type, projectIds);
+    return lanesOf(type, shards).map((lane) => new LaneGate({ redis, scripts, prefix, lane, limitsOf }));
+  };
+  const byType = new Map(types.map((type) => [type, openLanes(type)]));
+  const lanes = (type: string): readonly LaneGate[] => byType.get(type) ?? [];
+  const laneOf = ({ type, projectId }: Pick<JobRef, 'type' | 'projectId'>): LaneGate => {
+    const lane = lanes(type)[shardOf(projectId, shards)];
+    if (lane === undefined) throw new Error(`there is no lane for ${type}`);
+    return lane;
+  };
+
+  const rereadRules = async (type: string, projectId: string | undefined): Promise<void> => {
+    const pauses = await rules.pausesOf(type);
+    await Promise.all(lanes(type).map((lane) => lane.setPauses(pauses)));
+    if (projectId !== undefined) {
+      await laneOf({ type, projectId }).setLimits(await rules.limitsOf(type, [projectId]));
+    }
+  };
+
+  return {
+    lanes,
+    ...statsWith(redis, lanes),
+    admit: (job, capped) => laneOf(job).admit(job, capped),
+    withdraw: (job) => laneOf(job).withdraw([job]),
+    place: async (job) => (await placesOf([job], laneOf))[0] ?? absent,
+    places: (jobs) => placesOf(jobs, laneOf),
+    rulesChanged: async ({ type, projectId }) => {
+      for (const each of type === undefined ? types : [type]) await rereadRules(each, projectId);
+    },
+    close: async () => {
+      await Promise.all([...byType.values()].flat().map((lane) => lane.close()));
+    },
+  };
+};

@@ -1,0 +1,289 @@
+import { Queue } from 'bullmq';
+import type { Redis } from 'ioredis';
+import { z } from 'zod';
+import { createBatcher } from '#lib/batch.ts';
+import type { JobRef } from '../define.ts';
+import { admissions, admitted, beaten, handedOver, placed } from './answers.ts';
+import { type Lane, lanePrefix } from './lanes.ts';
+import type { ScriptName, Scripts } from './scripts.ts';
+import type { Admission, Limits, Place } from './types.ts';
+
+/** What a BullMQ job carries: everything else stands in the job's row. */
+export interface HandedOver {
+  readonly projectId: string;
+  /** The lane's life in which it was handed over; in a later one it may not begin. */
+  readonly epoch: string;
+}
+
+/** The lease under which a job was handed over: a job that is handed over again has another one. */
+export interface Lease {
+  readonly id: string;
+  readonly nonce: string;
+}
+
+/** BullMQ's id of a job: the row's id, and which of its leases this is. */
+const bullIdOf = ({ id, nonce }: Lease): string => `${id}.${nonce}`;
+
+export const leaseOf = (bullId: string): Lease => {
+  const [id = '', nonce = ''] = bullId.split('.');
+  return { id, nonce };
+};
+
+export interface Beat {
+  readonly workerId: string;
+  /** Jobs that it can run at a time; null: it leaves. */
+  readonly slots: number | null;
+  /** JSON, for the operators. */
+  readonly info: string;
+  readonly globalLimit: number | null;
+}
+
+export interface Pulse {
+  /** False: the lane must be restored from Postgres first. */
+  readonly open: boolean;
+  readonly epoch: string;
+  /** Redis' clock, in ms. */
+  readonly now: number;
+  /** Live workers and their last beat, by Redis' clock. */
+  readonly alive: ReadonlyMap<string, string>;
+  /** Projects whose limits the gate lacks. */
+  readonly unknown: readonly string[];
+  readonly slots: number;
+}
+
+export interface LaneGateOptions {
+  readonly redis: Redis;
+  readonly scripts: Scripts;
+  readonly prefix: string;
+  readonly lane: Lane;
+  /** The limits of projects by their plan, or as operators set them. */
+  readonly limitsOf: (projectIds: readonly string[]) => Promise<ReadonlyMap<string, Limits>>;
+}
+
+interface Candidate {
+  readonly job: Pick<JobRef, 'id' | 'projectId'>;
+  readonly capped: boolean;
+}
+
+/** A worker counts no more after so many ms of silence. */
+export const silentAfterMs = 10_000;
+
+/** Of so many waiting projects the rules are read anew at a time. */
+const mostReread = 1000;
+
+// The record in Postgres is what is kept; BullMQ's own copy goes when the job ends. Retries are rows, so one attempt.
+const keepNothing = { attempts: 1, removeOnComplete: true, removeOnFail: true } as const;
+
+/** The gate of one lane: its scripts, and the BullMQ queue behind it. */
+export class LaneGate {
+  readonly lane: Lane;
+  readonly queue: Queue<HandedOver, void>;
+  readonly #redis: Redis;
+  readonly #key: string;
+  #forgetFrom = '0';
+  readonly #scripts: Scripts;
+  readonly #limitsOf: LaneGateOptions['limitsOf'];
+  readonly #admissions = createBatcher<Candidate, number>((items) => this.#admitAll(items));
+  readonly #ends = createBatcher<Lease, void>((leases) => this.#finishAll(leases));
+  readonly #checks = createBatcher<Lease, boolean>((leases) => this.#heldOf(leases));
+
+  constructor({ redis, scripts, prefix, lane, limitsOf }: LaneGateOptions) {
+    this.lane = lane;
+    this.#key = `${lanePrefix(prefix, lane.name)}:gate:`;
+    this.#scripts = scripts;
+    this.#redis = redis;
+    this.#limitsOf = limitsOf;
+    this.queue = new Queue(lane.name, {
+      connection: redis,
+      prefix: lanePrefix(prefix, lane.name),
+      skipVersionCheck: true,
+      defaultJobOptions: keepNothing,
+    });
+    // Failures reach the caller through `add`; the connection's own are logged where it is opened.
+    this.queue.on('error', () => undefined);
+  }
+
+  /** @param capped whether it may be refused when too many of its project wait */
+  async admit(job: Pick<JobRef, 'id' | 'projectId'>, capped: boolean): Promise<Admission> {
+    const answer = await this.#admissions.add({ job, capped });
+    if (answer === admissions.full) return 'full';
+    return answer === admissions.handedOver ? 'handed over' : 'waiting';
+  }
+
+  /** Admits jobs that were accepted before. Answers how many of them the gate did not know. */
+  async readmit(jobs: readonly Pick<JobRef, 'id' | 'projectId'>[]): Promise<number> {
+    const found = await Promise.all(jobs.map((job) => this.#admissions.add({ job, capped: false })));
+    return found.filter((answer) => answer !== admissions.known).length;
+  }
+
+  /** Whether the lease is the one that its job has now: an older one does not let it begin. */
+  isHeld(lease: Lease): Promise<boolean> {
+    return this.#checks.add(lease);
+  }
+
+  /** Hands jobs over anew that keep their places; those that have none stay as they are. */
+  async renew(jobs: readonly Pick<JobRef, 'id'>[]): Promise<void> {
+    await this.#runAndHandOver(
+      'renew',
+      jobs.map(({ id }) => id),
+    );
+  }
+
+  /** Frees the lease; nothing happens when it is not held any more. */
+  finish(lease: Lease): Promise<void> {
+    return this.#ends.add(lease);
+  }
+
+  async withdraw(jobs: readonly Pick<JobRef, 'id' | 'projectId'>[]): Promise<void> {
+    await this.#runAndHandOver(
+      'withdraw',
+      jobs.flatMap((job) => [job.id, job.projectId]),
+    );
+  }
+
+  async setLimits(limits: ReadonlyMap<string, Limits>): Promise<void> {
+    const args = [...limits].flatMap(([project, { running, waiting }]) => [project, running, waiting]);
+    if (args.length > 0) await this.#runAndHandOver('limits', args);
+  }
+
+  /** @param paused projects; `*` for everybody */
+  async setPauses(paused: readonly string[]): Promise<void> {
+    await this.#runAndHandOver('pauses', paused);
+  }
+
+  async beat({ workerId, slots, info, globalLimit }: Beat): Promise<Pulse> {
+    const args = [workerId, slots ?? -1, info, silentAfterMs, globalLimit ?? ''];
+    const [epoch, nonce, handed, alive, unknown, total] = beaten.parse(await this.#run('beat', args));
+    await this.#handOver(epoch, nonce, handed);
+    const beats = new Map<string, string>();
+    for (let i = 0; i < alive.length; i += 2) beats.set(alive[i] ?? '', alive[i + 1] ?? '');
+    return { open: epoch !== '', epoch, now: Number(nonce), alive: beats, unknown, slots: total };
+  }
+
+  /** Forgets the limits of idle projects, a part at a time. */
+  async forgetIdle(): Promise<void> {
+    this.#forgetFrom = z.string().parse(await this.#run('forget', [this.#forgetFrom]));
+  }
+
+  /** @param running the jobs that run by their rows */
+  async restore(epoch: number, running: readonly Pick<JobRef, 'id' | 'projectId'>[]): Promise<void> {
+    await this.#run('restore', [epoch, ...running.flatMap((job) => [job.id, job.projectId])]);
+  }
+
+  /** Where each of these jobs stands, in their order. */
+  async places(jobs: readonly Pick<JobRef, 'id' | 'projectId'>[]): Promise<Place[]> {
+    const asked = jobs.flatMap((job) => [job.id, job.projectId]);
+    return placed.parse(await this.#run('place', asked)).map(([state, rank, reason]) => ({
+      state,
+      position: rank < 0 ? null : rank + 1,
+      reason: reason === '' ? null : reason,
+    }));
+  }
+
+  /** Every lease; its nonce is the time it was given, in ms by Redis' clock. */
+  async leases(): Promise<{ lease: Lease; projectId: string }[]> {
+    const all = await this.#redis.hgetall(`${this.#key}lease`);
+    return Object.entries(all).map(([id, held]) => {
+      const [projectId = '', nonce = ''] = held.split(':');
+      return { lease: { id, nonce }, projectId };
+    });
+  }
+
+  /** Hands leased jobs over once more: those of which BullMQ does not know. */
+  async handOverAgain(epoch: string, jobs: readonly { lease: Lease; projectId: string }[]): Promise<void> {
+    await this.queue.addBulk(
+      jobs.map(({ lease, projectId }) => ({
+        name: this.lane.type,
+        data: { projectId, epoch },
+        opts: { jobId: bullIdOf(lease) },
+      })),
+    );
+  }
+
+  /** Which leased jobs BullMQ knows. */
+  async inBullmq(leases: readonly Lease[]): Promise<boolean[]> {
+    const asked = this.#redis.pipeline();
+    for (const lease of leases) asked.exists(this.queue.toKey(bullIdOf(lease)));
+    return ((await asked.exec()) ?? []).map(([error, found]) => {
+      if (error) throw error;
+      return found === 1;
+    });
+  }
+
+  /** Projects with jobs running or waiting; of those that wait, the most burdened ones. */
+  async busyProjects(): Promise<string[]> {
+    const [running, waiting] = await Promise.all([
+      this.#redis.hkeys(`${this.#key}run`),
+      this.#redis.zrevrange(`${this.#key}backlog`, 0, mostReread - 1),
+    ]);
+    return [...new Set([...running, ...waiting])];
+  }
+
+  /** The gate's own numbers, for the operators. */
+  readonly look = {
+    conf: () => this.#redis.hmget(`${this.#key}conf`, 'epoch', 'server', 'window', 'waiting'),
+    leased: () => this.#redis.hlen(`${this.#key}lease`),
+    workers: () => this.#redis.hgetall(`${this.#key}workers`),
+    isPaused: async () => (await this.#redis.sismember(`${this.#key}paused`, '*')) === 1,
+    running: () => this.#redis.hgetall(`${this.#key}run`),
+    limits: (projects: readonly string[]) => this.#redis.hmget(`${this.#key}limits`, ...projects),
+    knownProjects: () => this.#redis.hlen(`${this.#key}limits`),
+    backlog: (most: number) => this.#redis.zrevrange(`${this.#key}backlog`, 0, most - 1, 'WITHSCORES'),
+  };
+
+  serverId(): Promise<string> {
+    return this.#scripts.serverId();
+  }
+
+  close(): Promise<void> {
+    return this.queue.close();
+  }
+
+  #run(name: ScriptName, args: readonly (string | number)[]): Promise<unknown> {
+    return this.#scripts.run(name, { gate: this.#key, bull: this.queue.toKey('') }, args);
+  }
+
+  async #runAndHandOver(name: ScriptName, args: readonly (string | number)[]): Promise<void> {
+    const [epoch, nonce, handed] = handedOver.parse(await this.#run(name, args));
+    await this.#handOver(epoch, nonce, handed);
+  }
+
+  /** What gets lost here still has its lease: the reconciler hands it over again. */
+  async #handOver(epoch: string, nonce: string, handed: readonly string[]): Promise<void> {
+    if (handed.length === 0) return;
+    const jobs = [];
+    for (let i = 0; i < handed.length; i += 2) {
+      jobs.push({ lease: { id: handed[i] ?? '', nonce }, projectId: handed[i + 1] ?? '' });
+    }
+    await this.handOverAgain(epoch, jobs);
+  }
+
+  async #admitOnce(items: readonly Candidate[]): Promise<number[]> {
+    const args = items.flatMap(({ job, capped }) => [job.id, job.projectId, capped ? '1' : '']);
+    const [epoch, nonce, handed, found] = admitted.parse(await this.#run('admit', args));
+    await this.#handOver(epoch, nonce, handed);
+    return found;
+  }
+
+  async #admitAll(items: readonly Candidate[]): Promise<number[]> {
+    const found = await this.#admitOnce(items);
+    const again = items.filter((_, i) => found[i] === admissions.limitsMissing);
+    if (again.length === 0) return found;
+    await this.setLimits(await this.#limitsOf([...new Set(again.map(({ job }) => job.projectId))]));
+    const then = await this.#admitOnce(again);
+    return found.map((answer) => (answer === admissions.limitsMissing ? (then.shift() ?? answer) : answer));
+  }
+
+  async #heldOf(leases: readonly Lease[]): Promise<boolean[]> {
+    const held = await this.#redis.hmget(`${this.#key}lease`, ...leases.map(({ id }) => id));
+    return leases.map(({ nonce }, i) => held[i]?.endsWith(`:${nonce}`) ?? false);
+  }
+
+  async #finishAll(leases: readonly Lease[]): Promise<void[]> {
+    await this.#runAndHandOver(
+      'finish',
+      leases.flatMap(({ id, nonce }) => [id, nonce]),
+    );
+    return leases.map(() => undefined);
+  }
+}

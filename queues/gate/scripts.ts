@@ -1,0 +1,77 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { Redis } from 'ioredis';
+import { bullmqAdd, knownScript } from './bullmq-add.ts';
+
+const folder = path.join(import.meta.dirname, 'lua');
+const names = [
+  'admit',
+  'finish',
+  'renew',
+  'withdraw',
+  'limits',
+  'pauses',
+  'beat',
+  'restore',
+  'place',
+  'forget',
+] as const;
+export type ScriptName = (typeof names)[number];
+
+const textOf = (name: string): string => readFileSync(path.join(folder, `${name}.lua`), 'utf8');
+
+type Command = (gateKeys: string, bullKeys: string, ...args: (string | number)[]) => Promise<unknown>;
+
+const commandOf = (name: ScriptName): string => `plinthGate${name}`;
+
+/** Makes the gate's scripts commands of this connection; they travel by hash once the server knows them. */
+const defineScripts = (redis: Redis, bullmqScript: string | null): void => {
+  const prelude = bullmqAdd(bullmqScript) + textOf('prelude');
+  for (const name of names) {
+    redis.defineCommand(commandOf(name), { numberOfKeys: 2, lua: `${prelude}\n${textOf(name)}` });
+  }
+};
+
+/** The run id of the server behind the connection: a restarted Redis has another one. */
+const createServerId = (redis: Redis): (() => Promise<string>) => {
+  let known: Promise<string> | undefined;
+  const read = async (): Promise<string> => /^run_id:(\w+)/m.exec(await redis.info('server'))?.[1] ?? '';
+  redis.on('close', () => (known = undefined));
+  return () => {
+    if (known === undefined) {
+      const asked = read();
+      known = asked;
+      asked.catch(() => {
+        if (known === asked) known = undefined;
+      });
+    }
+    return known;
+  };
+};
+
+/** Where a lane's keys begin: the gate's, and those of its BullMQ queue. */
+export interface LaneKeys {
+  readonly gate: string;
+  readonly bull: string;
+}
+
+export interface Scripts {
+  /** Runs one script on one lane. */
+  readonly run: (name: ScriptName, keys: LaneKeys, args: readonly (string | number)[]) => Promise<unknown>;
+  readonly serverId: () => Promise<string>;
+}
+
+/** @param bullmqScript null: jobs are added through BullMQ's public interface */
+export const scriptsOn = (redis: Redis, bullmqScript = knownScript()): Scripts => {
+  defineScripts(redis, bullmqScript);
+  const serverId = createServerId(redis);
+  const commands = redis as unknown as Readonly<Record<string, Command>>;
+  return {
+    serverId,
+    run: async (name, keys, args) => {
+      const command = commands[commandOf(name)];
+      if (command === undefined) throw new Error(`no script ${name}`);
+      return command.call(redis, keys.gate, keys.bull, await serverId(), ...args);
+    },
+  };
+};

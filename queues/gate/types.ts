@@ -1,0 +1,68 @@
+import type { JobRef } from '../define.ts';
+
+/** What became of a job at the gate. `full`: its project has too many waiting; it was not taken. */
+export type Admission = 'handed over' | 'waiting' | 'full';
+
+/** Where a job stands. `absent`: the gate does not know it (it runs elsewhere, ended, or is about to be found). */
+export interface Place {
+  readonly state: 'handed over' | 'waiting' | 'absent';
+  /** 1-based, among the waiting jobs of its project; null when it does not wait. */
+  readonly position: number | null;
+  /** Why it waits. */
+  readonly reason: 'project_limit' | 'global_limit' | 'paused' | 'queue' | null;
+}
+
+/** How many of one project's jobs of one type may run and wait. */
+export interface Limits {
+  readonly running: number;
+  readonly waiting: number;
+}
+
+export interface ProjectLoad extends Limits {
+  readonly projectId: string;
+  /** Handed to BullMQ: running, or about to. */
+  readonly leased: number;
+  readonly queued: number;
+}
+
+export interface LiveWorker {
+  readonly id: string;
+  readonly name: string;
+  readonly slots: number;
+  readonly running: number;
+  readonly startedAt: number;
+}
+
+/** One job type as the gate sees it. */
+export interface LaneStats {
+  readonly type: string;
+  /** False while the gate is rebuilt from Postgres after Redis lost its memory: nothing is handed over. */
+  readonly open: boolean;
+  readonly paused: boolean;
+  readonly waiting: number;
+  readonly leased: number;
+  /** At most so many are handed over: 1.2 × the slots of the live workers, or the global limit. */
+  readonly window: number;
+  readonly slots: number;
+  readonly workers: readonly LiveWorker[];
+}
+
+/** Decides which accepted jobs are handed to BullMQ: each project to its share, in turn. */
+export interface Gate {
+  /**
+   * Takes an accepted job (its row is written). A job that the gate knows already stays where it is.
+   * @param capped whether it may be refused when too many of its project wait
+   */
+  readonly admit: (job: JobRef, capped: boolean) => Promise<Admission>;
+  /** Forgets a job that is not to run any more. */
+  readonly withdraw: (job: JobRef) => Promise<void>;
+  readonly place: (job: JobRef) => Promise<Place>;
+  /** The same for many, in their order: one question for each lane. */
+  readonly places: (jobs: readonly JobRef[]) => Promise<readonly Place[]>;
+  /** A plan, limit or pause changed in Postgres: the gate reads it again. */
+  readonly rulesChanged: (change: { readonly type?: string; readonly projectId?: string }) => Promise<void>;
+  readonly stats: (type: string) => Promise<LaneStats>;
+  /** The projects with the most jobs waiting and running, at most `most`. */
+  readonly projects: (type: string, most: number) => Promise<readonly ProjectLoad[]>;
+  readonly close: () => Promise<void>;
+}

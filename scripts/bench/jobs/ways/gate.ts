@@ -1,0 +1,92 @@
+import type { Redis } from 'ioredis';
+import { newId } from '#lib/ids.ts';
+import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
+import { consume } from '#queues/consumer.ts';
+import { LaneGate } from '#queues/gate/lane-gate.ts';
+import { lanesOf } from '#queues/gate/lanes.ts';
+import { scriptsOn } from '#queues/gate/scripts.ts';
+import { openReplies, outcomesIn } from '#queues/replies.ts';
+import { jobType, type Plan, waitingCap, type WorkerPlan } from '../plan.ts';
+import { type Close, type Ears, log, type Producer, ready, succeeded, waitMs, workOf } from './side.ts';
+
+// The gate before BullMQ, without rows.
+
+const [lane] = lanesOf(jobType, 1);
+if (lane === undefined) throw new Error('a type has at least one lane');
+
+const gateOn = (redis: Redis, { prefix, limit }: Plan): LaneGate =>
+  new LaneGate({
+    redis,
+    scripts: scriptsOn(redis),
+    prefix,
+    lane,
+    limitsOf: async (projects) =>
+      new Map(projects.map((project) => [project, { running: limit, waiting: waitingCap }])),
+  });
+
+export const gateProducer = async (plan: Plan): Promise<Producer> => {
+  const redis = openRequestRedis(plan.redisUrl, log);
+  await ready(redis);
+  const gate = gateOn(redis, plan);
+  const replies = openReplies(openWorkerRedis(plan.redisUrl, log), plan.prefix);
+  const add = async (projectId: string, id: string): Promise<string> => {
+    await gate.admit({ id, projectId }, true);
+    return id;
+  };
+  return {
+    replyTo: plan.replies ? replies.stream : null,
+    add: (projectId) => add(projectId, newId()),
+    ask: async (projectId) => {
+      const id = newId();
+      const { outcome } = replies.wait(id, waitMs);
+      await add(projectId, id);
+      if ((await outcome) === null) throw new Error('no reply in time');
+    },
+    close: async () => {
+      await Promise.all([gate.close(), replies.close()]);
+      redis.disconnect();
+    },
+  };
+};
+
+/** What a worker does each second so that the gate counts its slots. */
+const keepBeating = async (gate: LaneGate, slots: number): Promise<Close> => {
+  const workerId = newId();
+  const beat = () => gate.beat({ workerId, slots, info: '{}', globalLimit: null });
+  if (!(await beat()).open) await gate.restore(1, []);
+  await beat();
+  const timer = setInterval(() => void beat(), 1000);
+  return async () => clearInterval(timer);
+};
+
+export const gateWorker = async (plan: WorkerPlan, ears: Ears): Promise<Close> => {
+  const [taking, giving] = [openWorkerRedis(plan.redisUrl, log), openRequestRedis(plan.redisUrl, log)];
+  await ready(giving);
+  const gate = gateOn(giving, plan);
+  const stopBeating = await keepBeating(gate, plan.slots);
+  const outcomes = outcomesIn(giving, plan.prefix);
+  const work = workOf(plan.workMs);
+  const { replyTo } = plan;
+  const consumer = consume({
+    redis: taking,
+    prefix: plan.prefix,
+    lane: gate.lane,
+    slots: plan.slots,
+    process: async ({ lease }) => {
+      ears.begun(lease.id);
+      await work();
+      const told =
+        replyTo === null ? null : outcomes.publish({ jobId: lease.id, runId: lease.id, outcome: succeeded, replyTo });
+      await Promise.all([gate.finish(lease), told]);
+      ears.ended();
+    },
+    onError: () => undefined,
+  });
+  await consumer.ready();
+  return async () => {
+    await stopBeating();
+    await consumer.close();
+    await gate.close();
+    for (const connection of [taking, giving]) connection.disconnect();
+  };
+};

@@ -1,0 +1,25 @@
+import test from 'ava';
+import { type Egress, createEgress } from '#lib/egress.ts';
+import { egressCases } from '#test/support/egress-cases.ts';
+import { runHttpTarget } from '#workers/processors/cron/http-target.ts';
+
+const opened: Egress[] = [];
+
+test.after.always(() => Promise.all(opened.map((egress) => egress.close())));
+
+egressCases(test, {
+  what: 'a schedule',
+  takesUrls: true,
+  takesNames: true,
+  make: (settings) => {
+    const egress = createEgress(settings);
+    opened.push(egress);
+    return async ({ url }) => {
+      const call = { url, payload: 'null', scheduleId: crypto.randomUUID(), runId: crypto.randomUUID() };
+      const { status, error } = await runHttpTarget({ egress }, call, new AbortController().signal);
+      if (status === 'succeeded' || error?.code === 'http_status') return 'reached';
+      if (error?.code === 'egress_refused') return 'refused';
+      throw new Error(error?.message);
+    };
+  },
+});

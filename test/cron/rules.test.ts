@@ -1,0 +1,162 @@
+import { sweepScheduleRuns } from '#domain/cron/run-store.ts';
+import { upcomingFires } from '#domain/cron/store.ts';
+import { tick } from '#domain/cron/tick.ts';
+import {
+  type CronScene,
+  dueAgain,
+  endJobs,
+  inScene,
+  insertSchedule,
+  jobsOf,
+  runsOf,
+  setProject,
+  timesOf,
+} from './scene.ts';
+
+const statuses = async (scene: CronScene, id: string): Promise<string[]> =>
+  (await runsOf(scene, id)).map(({ status }) => status);
+
+inScene(
+  'overlap skip: the next fire is listed as skipped until the job of the one before has ended',
+  async (t, scene) => {
+    const id = await insertSchedule(scene, { dueFor: 5 });
+    await tick(scene.deps);
+    await dueAgain(scene, id, 3);
+    await tick(scene.deps);
+    t.deepEqual(await statuses(scene, id), ['started', 'skipped']);
+    await endJobs(scene, id, 'failed');
+    await dueAgain(scene, id, 1);
+    await tick(scene.deps);
+    t.deepEqual(await statuses(scene, id), ['started', 'skipped', 'started']);
+  },
+);
+
+inScene('overlap queue: fires wait and start one after another, in order', async (t, scene) => {
+  const id = await insertSchedule(scene, { overlap: 'queue', dueFor: 9 });
+  await tick(scene.deps);
+  for (const seconds of [7, 5]) {
+    await dueAgain(scene, id, seconds);
+    await tick(scene.deps);
+  }
+  t.deepEqual(await statuses(scene, id), ['started', 'waiting', 'waiting']);
+  t.is((await tick(scene.deps)).started, 0);
+  await endJobs(scene, id);
+  t.is((await tick(scene.deps)).started, 1);
+  t.deepEqual(await statuses(scene, id), ['started', 'started', 'waiting']);
+  await endJobs(scene, id);
+  await Promise.all([tick(scene.deps), tick(scene.deps), tick(scene.deps)]);
+  t.is((await jobsOf(scene, id)).length, 3);
+  t.is(scene.admitted.length, 3);
+});
+
+inScene('overlap queue: what waits starts before what is due now', async (t, scene) => {
+  const id = await insertSchedule(scene, { overlap: 'queue', dueFor: 9 });
+  await tick(scene.deps);
+  await dueAgain(scene, id, 7);
+  await tick(scene.deps);
+  await endJobs(scene, id);
+  await dueAgain(scene, id, 5);
+  await tick(scene.deps);
+  t.deepEqual(await statuses(scene, id), ['started', 'started', 'waiting']);
+});
+
+inScene('overlap allow: fires start beside each other', async (t, scene) => {
+  const id = await insertSchedule(scene, { overlap: 'allow', dueFor: 9 });
+  await tick(scene.deps);
+  await dueAgain(scene, id, 5);
+  await tick(scene.deps);
+  t.deepEqual(await statuses(scene, id), ['started', 'started']);
+});
+
+inScene('misfire all: what was missed is caught up with, at most 100', async (t, scene) => {
+  const given = { schedule: '* * * * *', misfire: 'all', overlap: 'allow', dueFor: 3 * 3600 };
+  const id = await insertSchedule(scene, given);
+  await tick(scene.deps);
+  t.is((await jobsOf(scene, id)).length, 100);
+  t.is((await tick(scene.deps)).started, 0);
+});
+
+inScene('misfire skip: what was missed is listed once and starts nothing', async (t, scene) => {
+  const id = await insertSchedule(scene, { schedule: '0 0 1 1 *', misfire: 'skip', dueFor: 3600 });
+  t.is((await tick(scene.deps)).started, 0);
+  t.deepEqual(await statuses(scene, id), ['skipped']);
+});
+
+inScene('a project that is not active takes no fires; active again, its misfire rule applies', async (t, scene) => {
+  const id = await insertSchedule(scene, { schedule: '* * * * *', dueFor: 1800 });
+  await setProject(scene, scene.projectId, 'paused');
+  await tick(scene.deps);
+  t.deepEqual(await runsOf(scene, id), []);
+  // Out of the tick's sight, so that it costs nothing.
+  t.is((await timesOf(scene, id)).due_at, null);
+  t.deepEqual(await upcomingFires(scene.db, 10), []);
+  await setProject(scene, scene.projectId, 'active');
+  t.is((await tick(scene.deps)).started, 1);
+  t.is((await runsOf(scene, id)).length, 1);
+});
+
+inScene('runs that wait stay while their project is not active', async (t, scene) => {
+  const id = await insertSchedule(scene, { overlap: 'queue', dueFor: 9 });
+  await tick(scene.deps);
+  await dueAgain(scene, id, 5);
+  await tick(scene.deps);
+  await endJobs(scene, id);
+  await setProject(scene, scene.projectId, 'paused');
+  t.is((await tick(scene.deps)).started, 0);
+  await setProject(scene, scene.projectId, 'active');
+  t.is((await tick(scene.deps)).started, 1);
+});
+
+inScene('a project that was deleted takes no fires', async (t, scene) => {
+  const id = await insertSchedule(scene);
+  await scene.db.transaction((tx) => tx.query(`update projects set status = 'deleting', deleted_at = now()`), {
+    'plinth.actor': '{"type":"system"}',
+  });
+  await tick(scene.deps);
+  t.deepEqual(await runsOf(scene, id), []);
+});
+
+inScene('a smaller plan’s least interval binds schedules made under a larger one', async (t, scene) => {
+  const id = await insertSchedule(scene, { schedule: '*/10 * * * * *', dueFor: 0 });
+  await setProject(scene, scene.projectId, 'active', 'free');
+  await tick(scene.deps);
+  const [run] = await runsOf(scene, id);
+  const { next_run_at: next } = await timesOf(scene, id);
+  t.true((next?.getTime() ?? 0) - (run?.fire_at.getTime() ?? 0) >= 60_000);
+});
+
+inScene('a schedule that cannot be read says so, stops, and holds up no other', async (t, scene) => {
+  const broken = await insertSchedule(scene, { timezone: 'Mars/Olympus', dueFor: 5 });
+  const sound = await insertSchedule(scene);
+  t.is((await tick(scene.deps)).started, 1);
+  t.like((await runsOf(scene, broken))[0], { status: 'skipped', reason: 'the schedule cannot be read any more' });
+  t.deepEqual(await timesOf(scene, broken), { next_run_at: null, due_at: null });
+  t.deepEqual(await statuses(scene, sound), ['started']);
+});
+
+inScene('the end of a job is kept in its run, and runs of more than 14 days ago go', async (t, scene) => {
+  const id = await insertSchedule(scene, { overlap: 'allow', dueFor: 9 });
+  await tick(scene.deps);
+  await endJobs(scene, id, 'dead');
+  await dueAgain(scene, id, 5);
+  await tick(scene.deps);
+  await sweepScheduleRuns(scene.db);
+  t.deepEqual(await statuses(scene, id), ['dead', 'started']);
+  await scene.db.query('delete from jobs');
+  await sweepScheduleRuns(scene.db);
+  t.deepEqual(await statuses(scene, id), ['dead', 'expired']);
+  await scene.db.query(`update schedule_runs set created_at = now() - interval '15 days' where status = 'dead'`);
+  await sweepScheduleRuns(scene.db);
+  t.deepEqual(await statuses(scene, id), ['expired']);
+});
+
+inScene('what fires next is listed soonest first', async (t, scene) => {
+  const later = await insertSchedule(scene, { dueFor: -120 });
+  const sooner = await insertSchedule(scene, { dueFor: -60 });
+  const upcoming = await upcomingFires(scene.db, 10);
+  t.deepEqual(
+    upcoming.map(({ schedule_id }) => schedule_id),
+    [sooner, later],
+  );
+  t.is((await upcomingFires(scene.db, 1)).length, 1);
+});

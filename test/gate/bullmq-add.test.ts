@@ -1,0 +1,42 @@
+import test, { type ExecutionContext } from 'ava';
+import { knownScript } from '#queues/gate/bullmq-add.ts';
+import { openGate, projects } from './scene.ts';
+
+test('the installed BullMQ is the one whose script was tried', (t) => {
+  // After an update: read the new script, run the gate's tests and the benchmarks, then write down its hash.
+  t.not(knownScript(), null);
+});
+
+/** A job as it lies in BullMQ after it was handed over. */
+const handOver = async (t: ExecutionContext, bullmqScript: string | null, projectId: string) => {
+  const { lane, redis, admitOne } = await openGate(t, { bullmqScript });
+  await admitOne(projectId);
+  const ids = await redis.lrange(lane.queue.toKey('wait'), 0, -1);
+  const [key] = ids.map((id) => lane.queue.toKey(id));
+  const { timestamp: _timestamp, opts = '', ...fields } = await redis.hgetall(key ?? '');
+  return {
+    fields,
+    options: JSON.parse(opts) as object,
+    marker: await redis.zrange(lane.queue.toKey('marker'), '0', '-1'),
+  };
+};
+
+test('a job that is added in one step with its lease is the same as one that BullMQ adds', async (t) => {
+  const [projectId = ''] = projects(1);
+  const ours = await handOver(t, knownScript(), projectId);
+  const bullmqs = await handOver(t, null, projectId);
+  t.deepEqual(ours.fields, { ...bullmqs.fields });
+  t.deepEqual(ours.marker, bullmqs.marker);
+  t.like(bullmqs.options, ours.options);
+});
+
+test('with a BullMQ that is not known, jobs are handed over through its public interface', async (t) => {
+  const { admit, finish, handedOver, leases } = await openGate(t, { bullmqScript: null, running: 1 });
+  const [quiet = '', noisy = ''] = projects(2);
+  const first = await admit(noisy, 2);
+  const second = await admit(quiet, 1);
+  t.deepEqual(await handedOver(), [first[0], second[0]]);
+  await finish(first[0] ?? '');
+  t.deepEqual(await handedOver(), [first[0], second[0], first[1]]);
+  t.is((await leases()).length, 2);
+});

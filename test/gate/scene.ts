@@ -1,0 +1,138 @@
+import { randomBytes } from 'node:crypto';
+import type { ExecutionContext } from 'ava';
+import { Redis } from 'ioredis';
+import { newId } from '#lib/ids.ts';
+import { type GateRules, type GateWithLanes, createGate } from '#queues/gate/gate.ts';
+import type { LaneGate, Lease, Pulse } from '#queues/gate/lane-gate.ts';
+import type { Admission, Limits } from '#queues/gate/types.ts';
+import { testEnv } from '#test/support/env.ts';
+
+export const type = 'test.job';
+
+export interface GateOptions {
+  /** Of every project, unless it has its own. */
+  readonly running?: number;
+  readonly waiting?: number;
+  readonly slots?: number;
+  readonly shards?: number;
+  readonly globalLimit?: number;
+  readonly rules?: GateRules;
+  /** Null: jobs are added through BullMQ's public interface. */
+  readonly bullmqScript?: string | null;
+  /** False: as after Redis lost its memory. */
+  readonly open?: boolean;
+}
+
+/** A gate with rules of its own and a worker that only beats: what is handed over lies in BullMQ and stays there. */
+export interface GateScene {
+  readonly gate: GateWithLanes;
+  readonly lane: LaneGate;
+  readonly redis: Redis;
+  readonly prefix: string;
+  /** As the rules have them; the gate learns of a change by `rulesChanged`. */
+  readonly limits: Map<string, Limits>;
+  readonly paused: Set<string>;
+  readonly beat: (slots?: number | null, workerId?: string) => Promise<Pulse>;
+  /** Admits new jobs of a project one after the other; answers their ids. */
+  readonly admit: (projectId: string, count: number, capped?: boolean) => Promise<string[]>;
+  readonly admitOne: (projectId: string, id?: string, capped?: boolean) => Promise<Admission>;
+  /** Every job that was handed over so far, in that order. */
+  readonly handedOver: () => Promise<string[]>;
+  readonly leases: () => Promise<{ lease: Lease; projectId: string }[]>;
+  /** Ends a job as the worker does that ran it. */
+  readonly finish: (id: string) => Promise<void>;
+  readonly running: (projectId: string) => Promise<number>;
+  readonly waiting: (projectId: string) => Promise<number>;
+}
+
+const removeKeys = async (redis: Redis, prefix: string): Promise<void> => {
+  for await (const keys of redis.scanStream({ match: `*${prefix}*`, count: 1000 })) {
+    if ((keys as string[]).length > 0) await redis.unlink(...(keys as string[]));
+  }
+};
+
+const rulesIn = (limits: ReadonlyMap<string, Limits>, paused: ReadonlySet<string>, other: Limits): GateRules => ({
+  limitsOf: (_type, projects) => Promise.resolve(new Map(projects.map((id) => [id, limits.get(id) ?? other]))),
+  pausesOf: () => Promise.resolve([...paused]),
+});
+
+/** @returns ids of projects in their order, all of one shard */
+export const projects = (count: number): string[] => Array.from({ length: count }, () => newId());
+
+const watching = ({ lane, redis }: Pick<GateScene, 'lane' | 'redis'>) => ({
+  handedOver: async () => {
+    const ids = await redis.lrange(lane.queue.toKey('wait'), 0, -1);
+    return ids.toReversed().map((bullId) => bullId.split('.')[0] ?? '');
+  },
+  running: async (projectId: string) => Number((await lane.look.running())[projectId] ?? 0),
+  waiting: async (projectId: string) => {
+    const backlog = await lane.look.backlog(10_000);
+    const at = backlog.indexOf(projectId);
+    return at < 0 ? 0 : Number(backlog[at + 1]);
+  },
+});
+
+export const openGate = async (t: ExecutionContext, options: GateOptions = {}): Promise<GateScene> => {
+  const { running = 2, waiting = 10_000, slots = 10, shards = 1, globalLimit = null, open = true } = options;
+  const redis = new Redis(testEnv('REDIS_URL'));
+  const prefix = `test-gate-${randomBytes(6).toString('hex')}`;
+  const [limits, paused] = [new Map<string, Limits>(), new Set<string>()];
+  const rules = options.rules ?? rulesIn(limits, paused, { running, waiting });
+  const gate = createGate({ redis, prefix, types: [type], shards, rules, bullmqScript: options.bullmqScript });
+  t.teardown(async () => {
+    await gate.close();
+    await removeKeys(redis, prefix);
+    redis.disconnect();
+  });
+  const [lane] = gate.lanes(type);
+  if (lane === undefined) throw new Error('there is no lane');
+  const [worker] = [newId()];
+  const beat: GateScene['beat'] = async (own = slots, workerId = worker) => {
+    const info = JSON.stringify({ name: 'w', running: 0, startedAt: 0 });
+    const pulses = await Promise.all(
+      gate.lanes(type).map((each) => each.beat({ workerId, slots: own, info, globalLimit })),
+    );
+    const [pulse] = pulses;
+    if (pulse === undefined) throw new Error('there is no lane');
+    return pulse;
+  };
+  if (open) for (const each of gate.lanes(type)) await each.restore(1, []);
+  await beat();
+  const admitOne: GateScene['admitOne'] = (projectId, id = newId(), capped = false) =>
+    gate.admit({ id, type, projectId }, capped);
+  return {
+    gate,
+    lane,
+    redis,
+    prefix,
+    limits,
+    paused,
+    beat,
+    admitOne,
+    ...watching({ lane, redis }),
+    leases: () => lane.leases(),
+    admit: async (projectId, count, capped = false) => {
+      const ids = Array.from({ length: count }, () => newId());
+      for (const id of ids) await admitOne(projectId, id, capped);
+      return ids;
+    },
+    finish: async (id) => {
+      const held = (await lane.leases()).find(({ lease }) => lease.id === id);
+      if (held === undefined) throw new Error(`${id} holds no lease`);
+      await lane.finish(held.lease);
+    },
+  };
+};
+
+/** Ends what was handed over first, over and over, until nothing waits. Calls back before each end. */
+export const runDry = async (
+  scene: GateScene,
+  look: () => Promise<void> = () => Promise.resolve(),
+): Promise<string[]> => {
+  for (let done = 0; ; done += 1) {
+    const [next] = (await scene.handedOver()).slice(done);
+    if (next === undefined) return scene.handedOver();
+    await look();
+    await scene.finish(next);
+  }
+};

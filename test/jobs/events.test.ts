@@ -1,0 +1,136 @@
+import { once } from 'node:events';
+import test from 'ava';
+import { Redis } from 'ioredis';
+import { startApi } from '#api/api.ts';
+import { mostListenersOfProject } from '#api/job-events.ts';
+import { openEventStream } from '#api/sse.ts';
+import { signalsOn } from '#queues/signals.ts';
+import { memoryLog } from '#test/support/platform.ts';
+import { listen } from '#test/support/sse.ts';
+import { until } from '#test/support/until.ts';
+import { type ProjectScene, endless, useJobsApi } from './scene.ts';
+
+const { platform, scene, hold } = useJobsApi(test);
+
+const eventsOf = ({ user, project }: ProjectScene, jobId: string, base = platform().base) =>
+  listen(`${base}/projects/${project.id}/jobs/${jobId}/events`, user.token);
+
+// Alone: the functions of everybody wait meanwhile.
+test.serial(
+  'who follows a waiting job hears of its start and its end with the result, then the answer ends',
+  async (t) => {
+    const at = await scene('exports.handler = () => JSON.rawJSON("9007199254740993")');
+    await hold('pause');
+    const id = await at.begin();
+    const source = await eventsOf(at, id);
+    t.is(source.status, 200);
+    t.is(source.headers.get('content-type'), 'text/event-stream; charset=utf-8');
+    t.is(source.headers.get('cache-control'), 'no-store');
+    await until(() => source.events.length === 1);
+    await hold('resume');
+    await source.end;
+    t.deepEqual(
+      source.events.map(({ event, data }) => [event, data.status, data.attempt]),
+      [
+        ['status', 'queued', 0],
+        ['status', 'running', 1],
+        ['status', 'succeeded', 1],
+      ],
+    );
+    t.like(source.events[2]?.data, { error: null, result: { status: 'success' } });
+    t.is(source.events[1]?.data.result, null);
+  },
+);
+
+test('who comes late is told of the end at once', async (t) => {
+  const at = await scene('exports.handler = () => { throw new TypeError("no") }');
+  const id = await at.begin();
+  await at.jobWhen(id, 'failed');
+  const source = await eventsOf(at, id);
+  await source.end;
+  t.is(source.events.length, 1);
+  t.like(source.events[0], { event: 'status', data: { status: 'failed', attempt: 1 } });
+  t.like(source.events[0]?.data.error, { code: 'error', message: 'no' });
+});
+
+test('progress and log lines are told as they come; a cancelled job ends the answer', async (t) => {
+  const at = await scene(endless);
+  const id = await at.begin();
+  await at.jobWhen(id, 'running');
+  await platform().db.query('update jobs set progress = 10 where id = $1', [id]);
+  const [first, second] = [await eventsOf(at, id), await eventsOf(at, id)];
+  await until(() => first.events.length === 1 && second.events.length === 1);
+  t.like(first.events[0]?.data, { status: 'running', attempt: 1, progress: 10 });
+  const redis = new Redis(platform().config.REDIS_URL);
+  const signals = signalsOn(redis, platform().config.PLINTH_REDIS_PREFIX);
+  signals.announce(id, { event: 'progress', progress: 40 });
+  signals.announce(id, { event: 'log', ts: '2026-01-01T00:00:00.000Z', level: 'info', message: 'two\nlines' });
+  await until(() => first.events.length === 3 && second.events.length === 3);
+  redis.disconnect();
+  t.deepEqual(first.events.slice(1), [
+    { event: 'progress', data: { progress: 40 } },
+    { event: 'log', data: { ts: '2026-01-01T00:00:00.000Z', level: 'info', message: 'two\nlines' } },
+  ]);
+  await at.ask('POST', `/jobs/${id}/cancel`);
+  await Promise.all([first.end, second.end]);
+  t.like(first.events.at(-1), { event: 'status', data: { status: 'cancelled' } });
+});
+
+test('a job of somebody else or of nobody is not there', async (t) => {
+  const at = await scene('exports.handler = () => 1');
+  const other = await scene('exports.handler = () => 1');
+  const id = await at.begin();
+  const strange = { ...at, user: other.user };
+  t.is((await eventsOf(strange, id)).status, 404);
+  t.is((await eventsOf({ ...other }, id)).status, 404);
+});
+
+test('a project has so many listeners at a time; who leaves makes room', async (t) => {
+  const at = await scene(endless);
+  const id = await at.begin();
+  await at.jobWhen(id, 'running');
+  const all = await Promise.all(Array.from({ length: mostListenersOfProject }, () => eventsOf(at, id)));
+  t.true(all.every(({ status }) => status === 200));
+  const refused = await eventsOf(at, id);
+  t.is(refused.status, 429);
+  t.regex(refused.headers.get('retry-after') ?? '', /^\d+$/);
+  all[0]?.close();
+  const again = await until(async () => {
+    const source = await eventsOf(at, id);
+    return source.status === 200 && source;
+  });
+  await at.ask('POST', `/jobs/${id}/cancel`);
+  await Promise.all([again, ...all].map(({ end }) => end));
+});
+
+test('an API that stops ends what it tells', async (t) => {
+  const at = await scene(endless);
+  const id = await at.begin();
+  await at.jobWhen(id, 'running');
+  const api = await startApi(platform().config, memoryLog().log);
+  const source = await eventsOf(at, id, `http://127.0.0.1:${api.port}`);
+  await until(() => source.events.length === 1);
+  await Promise.all([api.stop(), source.end]);
+  t.is(source.events.length, 1);
+  await at.ask('POST', `/jobs/${id}/cancel`);
+});
+
+test('a HEAD request takes nobody’s place', async (t) => {
+  const at = await scene(endless);
+  const id = await at.begin();
+  const path = `/jobs/${id}/events`;
+  for (let i = 0; i <= mostListenersOfProject; i += 1) t.is((await at.ask('HEAD', path)).status, 200);
+  await at.ask('POST', `/jobs/${id}/cancel`);
+});
+
+test('a reader that does not read is dropped, once, and takes no more', async (t) => {
+  let closed = 0;
+  const stream = openEventStream({ goesOn: () => true, longestMs: 60_000, onClose: () => (closed += 1) });
+  for (let i = 0; i < 1000 && !stream.body.destroyed; i += 1) stream.send('log', 'x'.repeat(1000));
+  t.true(stream.body.destroyed);
+  if (closed === 0) await once(stream.body, 'close');
+  stream.send('log', 'more');
+  stream.end();
+  t.is(closed, 1);
+  t.true(stream.body.readableLength < 300_000);
+});

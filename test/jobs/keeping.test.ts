@@ -1,0 +1,156 @@
+import test from 'ava';
+import { beginLaneLife } from '#domain/jobs/lanes.ts';
+import { beginJobs, insertJobs } from '#domain/jobs/store.ts';
+import { newId } from '#lib/ids.ts';
+import type { JobDefinition } from '#queues/define.ts';
+import { heldRuns, openEngine, type EngineScene, succeeded, testJobs } from '#test/support/engine.ts';
+import { until } from '#test/support/until.ts';
+import type { KeptLane } from '#workers/keeper/lane.ts';
+import { reap } from '#workers/keeper/reap.ts';
+import type { Silence } from '#workers/keeper/silence.ts';
+import type { Processor } from '#workers/processor.ts';
+
+const idle: Processor = { run: () => Promise.resolve(succeeded()) };
+
+const laneOf = (scene: EngineScene, job: JobDefinition, processor = idle): KeptLane => {
+  const { db, log, queues } = scene;
+  const [gate] = queues.gate.lanes(job.type);
+  if (gate === undefined) throw new Error('there is no lane');
+  const { rules, outcomes, signals } = queues;
+  return { db, log, gate, rules, job, processor, outcomes, signals, holds: () => true };
+};
+
+/** A job that a worker has begun which is not there any more. */
+const beginAsDead = async (scene: EngineScene, job: JobDefinition, id: string): Promise<string> => {
+  const lane = job.type;
+  const { epoch } = await beginLaneLife(scene.db, { name: lane, type: job.type });
+  const runId = newId();
+  await beginJobs(scene.db, [{ id, runId, workerId: newId(), lane, epoch: String(epoch) }]);
+  return runId;
+};
+
+const allDead: Silence = { observe: () => undefined, isDead: () => true, alive: () => [] };
+
+test('a job under which three workers died is dead as poison, with its failed attempts', async (t) => {
+  const scene = await openEngine(t);
+  const id = await scene.accept(testJobs.steady);
+  for (const crashes of [1, 2]) {
+    await beginAsDead(scene, testJobs.steady, id);
+    await reap(laneOf(scene, testJobs.steady), allDead);
+    t.like(await scene.row(id), { status: 'queued', crashes, attempt: crashes });
+  }
+  await beginAsDead(scene, testJobs.steady, id);
+  const lastWord: Processor = { ...idle, giveUp: ({ code }) => Promise.resolve(JSON.stringify(code)) };
+  await reap(laneOf(scene, testJobs.steady, lastWord), allDead);
+  t.like(await scene.row(id), { status: 'dead', error_code: 'poison', result: '"poison"', attempt: 3 });
+  const attempts = await scene.db.query('select error_code from job_attempts where job_id = $1', [id]);
+  t.deepEqual(attempts, [{ error_code: 'crashed' }, { error_code: 'crashed' }]);
+});
+
+test('what may run once only is failed as crashed when its worker died, and its caller is told', async (t) => {
+  const scene = await openEngine(t);
+  const projectId = newId();
+  const waiting = scene.jobs.run({ job: testJobs.once, projectId, requestId: 'r', data: null }, 20_000);
+  const row = await until(async () => {
+    const [found] = await scene.db.query<{ id: string }>('select id from jobs where project_id = $1', [projectId]);
+    return found;
+  });
+  await beginAsDead(scene, testJobs.once, row.id);
+  await reap(laneOf(scene, testJobs.once), allDead);
+  t.like(await waiting, { outcome: { status: 'failed', error: { code: 'crashed' } } });
+  t.like(await scene.row(row.id), { status: 'failed', error_code: 'crashed', attempt: 1 });
+});
+
+test('an outcome that a dead worker left is recorded, whatever the job', async (t) => {
+  const scene = await openEngine(t);
+  for (const job of [testJobs.once, testJobs.steady]) {
+    const id = await scene.accept(job);
+    const runId = await beginAsDead(scene, job, id);
+    await scene.queues.outcomes.publish({ jobId: id, runId, outcome: succeeded('left'), replyTo: null });
+    await reap(laneOf(scene, job), allDead);
+    t.like(await scene.row(id), { status: 'succeeded', result: '"left"', attempt: 1 });
+    t.is(await scene.queues.outcomes.find(id, runId), null);
+  }
+});
+
+test('the outcome of an earlier run is not the one that was cut off', async (t) => {
+  const scene = await openEngine(t);
+  const id = await scene.accept(testJobs.once);
+  await beginAsDead(scene, testJobs.once, id);
+  await scene.queues.outcomes.publish({ jobId: id, runId: newId(), outcome: succeeded('old'), replyTo: null });
+  await reap(laneOf(scene, testJobs.once), allDead);
+  t.like(await scene.row(id), { status: 'failed', error_code: 'crashed' });
+});
+
+test('a run that was to be cancelled when its worker died is cancelled', async (t) => {
+  const scene = await openEngine(t);
+  const id = await scene.accept(testJobs.steady);
+  await beginAsDead(scene, testJobs.steady, id);
+  await scene.db.query('update jobs set cancel_requested_at = now() where id = $1', [id]);
+  await reap(laneOf(scene, testJobs.steady), allDead);
+  t.like(await scene.row(id), { status: 'cancelled', error_code: 'cancelled' });
+});
+
+test('a job that never reached the gate is admitted from its row', async (t) => {
+  const scene = await openEngine(t);
+  await scene.startWorker(() => Promise.resolve(succeeded('found')));
+  const id = newId();
+  await insertJobs(scene.db, [
+    { id, projectId: newId(), type: 'test.once', data: 'null', maxAttempts: 1, requestId: 'r' },
+  ]);
+  t.like(await scene.rowWhen(id, 'succeeded'), { attempt: 1, result: '"found"' });
+});
+
+test('the lease of a job that has ended is freed for the next of its project', async (t) => {
+  const scene = await openEngine(t);
+  const projectId = newId();
+  const [lane] = scene.queues.gate.lanes('test.once');
+  await scene.startWorker(() => Promise.resolve(succeeded()));
+  // Both places of the project are held by jobs that are nowhere.
+  const redisKey = `{${scene.config.PLINTH_REDIS_PREFIX}:test.once}:gate:`;
+  const { redis } = scene.queues;
+  const long = Date.now() - 60_000;
+  for (const id of [newId(), newId()]) await redis.hset(`${redisKey}lease`, id, `${projectId}:${long}`);
+  await redis.hset(`${redisKey}run`, projectId, 2);
+  const id = await scene.accept(testJobs.once, projectId);
+  await scene.rowWhen(id, 'succeeded');
+  await until(async () => (await lane?.look.leased()) === 0);
+  t.deepEqual(await lane?.look.running(), {});
+});
+
+test('a job that BullMQ lost after it was handed over is handed over again, and runs once', async (t) => {
+  const scene = await openEngine(t, { PLINTH_SYSTEM_SLOTS: '1' });
+  const held = heldRuns();
+  await scene.startWorker(held.run);
+  const ids = [await scene.accept(testJobs.once), await scene.accept(testJobs.once)];
+  await until(() => held.contexts.length === 1);
+  const lost = ids.find((id) => id !== held.contexts[0]?.jobId) ?? '';
+  const [lane] = scene.queues.gate.lanes('test.once');
+  const waiting = await lane?.queue.getWaiting();
+  const message = waiting?.find(({ id }) => id?.startsWith(lost));
+  t.truthy(message);
+  await message?.remove();
+  held.release();
+  t.like(await scene.rowWhen(lost, 'succeeded'), { attempt: 1 });
+  t.is(held.contexts.filter(({ jobId }) => jobId === lost).length, 1);
+});
+
+test('after Redis lost everything what waits runs once, and what ran ends once', async (t) => {
+  const scene = await openEngine(t);
+  const held = heldRuns();
+  await scene.startWorker(held.run);
+  const projectId = newId();
+  const ids: string[] = [];
+  for (let i = 0; i < 6; i += 1) ids.push(await scene.accept(testJobs.once, projectId));
+  await until(() => held.contexts.length === 2);
+  const { redis } = scene.queues;
+  const keys = await redis.keys(`{${scene.config.PLINTH_REDIS_PREFIX}:*`);
+  await redis.unlink(...keys);
+  const [lane] = scene.queues.gate.lanes('test.once');
+  await until(async () => (await lane?.look.running())?.[projectId] === '2');
+  t.is(held.contexts.length, 2, 'nothing beyond the limit meanwhile');
+  held.release();
+  for (const id of ids) t.like(await scene.rowWhen(id, 'succeeded'), { attempt: 1 });
+  t.deepEqual(held.contexts.map(({ jobId }) => jobId).toSorted(), ids.toSorted());
+  await until(async () => (await lane?.look.leased()) === 0);
+});

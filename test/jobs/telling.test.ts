@@ -1,0 +1,117 @@
+import test from 'ava';
+import { createFollowed, type FollowedEvent } from '#domain/jobs/follow.ts';
+import { openEngine, heldRuns, succeeded, testJobs } from '#test/support/engine.ts';
+import { until } from '#test/support/until.ts';
+
+test('progress and log lines of a run are kept', async (t) => {
+  const scene = await openEngine(t);
+  const held = heldRuns();
+  await scene.startWorker((data, context) => {
+    context.progress(41.6);
+    context.log('info', 'half \0 way');
+    context.log('warn', 'x'.repeat(20_000));
+    return held.run(data, context);
+  });
+  const id = await scene.accept(testJobs.once);
+  await until(async () => (await scene.row(id)).progress === 42);
+  held.release();
+  await scene.rowWhen(id, 'succeeded');
+  const lines = await until(async () => {
+    const rows = await scene.db.query<{ level: string; message: string }>(
+      'select level, message from job_logs where job_id = $1 order by id',
+      [id],
+    );
+    return rows.length === 2 && rows;
+  });
+  t.is(`${lines[0]?.level} ${lines[0]?.message.slice(0, 20)}`, 'info half \uFFFD way');
+  t.deepEqual([lines[1]?.level, lines[1]?.message.length], ['warn', 16_384]);
+});
+
+test('a run that logs without end is kept to 256 KB', async (t) => {
+  const scene = await openEngine(t);
+  await scene.startWorker((_data, context) => {
+    for (let i = 0; i < 100; i += 1) context.log('info', 'x'.repeat(10_000));
+    return Promise.resolve(succeeded());
+  });
+  const id = await scene.accept(testJobs.once);
+  await scene.rowWhen(id, 'succeeded');
+  const total = await until(async () => {
+    const [row] = await scene.db.query<{ n: number }>(
+      'select coalesce(sum(length(message)), 0) as n from job_logs where job_id = $1',
+      [id],
+    );
+    return Number(row?.n) >= 260_000 && Number(row?.n);
+  });
+  t.is(total, 260_000);
+});
+
+test('who follows a job hears of its start, progress, log and end', async (t) => {
+  const scene = await openEngine(t);
+  const id = await scene.accept(testJobs.once);
+  const { project_id: projectId } = await scene.row(id);
+  const followed = createFollowed({ db: scene.db, jobs: scene.jobs, ear: scene.queues.ear });
+  const heard: FollowedEvent[] = [];
+  await followed.follow({ id, project_id: projectId }, (event) => heard.push(event));
+  await scene.startWorker((_data, context) => {
+    context.progress(100);
+    context.log('info', 'hello');
+    return Promise.resolve(succeeded('x'));
+  });
+  await until(() => heard.some(({ event }) => event === 'end'));
+  t.like(heard[0], { event: 'status', status: 'running', attempt: 1 });
+  t.like(heard[1], { event: 'progress', progress: 100 });
+  t.like(heard[2], { event: 'log', level: 'info', message: 'hello' });
+  t.like(heard[3], { event: 'end', row: { status: 'succeeded', result: '"x"' } });
+  t.is(heard.length, 4);
+});
+
+test('who follows a job hears of its end when Redis tells nothing, from its row', async (t) => {
+  const scene = await openEngine(t);
+  const deaf = { follow: () => new Promise<() => void>(() => undefined) };
+  const followed = createFollowed({ db: scene.db, jobs: scene.jobs, ear: deaf });
+  const ends: Record<string, FollowedEvent[]> = {};
+  for (const [what, change] of [
+    ['ended', `update jobs set status = 'expired', finished_at = now() where id = $1`],
+    ['gone', 'delete from jobs where id = $1'],
+  ] as const) {
+    const id = await scene.accept(testJobs.once);
+    const { project_id: projectId } = await scene.row(id);
+    const heard: FollowedEvent[] = [];
+    await followed.follow({ id, project_id: projectId }, (event) => heard.push(event));
+    await scene.db.query(change, [id]);
+    await until(() => heard.length > 0);
+    ends[what] = heard;
+  }
+  t.like(ends['ended'], { length: 1, 0: { event: 'end', row: { status: 'expired' } } });
+  t.like(ends['gone'], { length: 1, 0: { event: 'end', row: null } });
+});
+
+test('of many who begin to follow a job at once each hears what is told from then on', async (t) => {
+  const scene = await openEngine(t);
+  const { ear, signals } = scene.queues;
+  const heard = [0, 0, 0];
+  const following = heard.map((_, i) => ear.follow('some job', () => (heard[i] = (heard[i] ?? 0) + 1)));
+  await following[2];
+  signals.announce('some job', { event: 'progress', progress: 1 });
+  await until(() => heard.every((count) => count === 1));
+  const stops = await Promise.all(following);
+  stops[0]?.();
+  stops[0]?.();
+  signals.announce('some job', { event: 'progress', progress: 2 });
+  await until(() => heard[1] === 2 && heard[2] === 2);
+  t.deepEqual(heard, [1, 2, 2]);
+});
+
+test('who stopped following hears no more', async (t) => {
+  const scene = await openEngine(t);
+  const id = await scene.accept(testJobs.once);
+  const { project_id: projectId } = await scene.row(id);
+  const followed = createFollowed({ db: scene.db, jobs: scene.jobs, ear: scene.queues.ear });
+  const [left, stays]: FollowedEvent[][] = [[], []];
+  const stop = await followed.follow({ id, project_id: projectId }, (event) => left?.push(event));
+  await followed.follow({ id, project_id: projectId }, (event) => stays?.push(event));
+  stop();
+  await scene.startWorker(() => Promise.resolve(succeeded()));
+  await until(() => stays?.some(({ event }) => event === 'end'));
+  t.deepEqual(left, []);
+});

@@ -1,0 +1,43 @@
+import { queryOf } from '../api.js';
+import { h } from '../dom.js';
+
+let types = [];
+
+/** The job types of this installation; told when the page begins. */
+export const setTypes = (known) => {
+  types = known;
+};
+
+export const statuses = ['queued', 'running', 'succeeded', 'failed', 'cancelled', 'expired', 'dead'];
+
+/** A choice among `options`, or any. */
+export const select = ({ name, label, options, value, whenChanged }) => {
+  const node = h(
+    'select',
+    { name },
+    h('option', { value: '' }, 'any'),
+    options.map((option) => h('option', { value: option, selected: option === value }, option)),
+  );
+  if (whenChanged) node.addEventListener('change', () => whenChanged(node.value));
+  return h('label', { class: 'field' }, h('span', {}, label), node);
+};
+
+export const typeFilter = (value, whenChanged) =>
+  select({ name: 'type', label: 'Type', options: types, value, whenChanged });
+
+export const input = (name, label, value, attributes = {}) =>
+  h(
+    'label',
+    { class: 'field' },
+    h('span', {}, label),
+    h('input', { name, value, spellcheck: 'false', autocomplete: 'off', ...attributes }),
+  );
+
+/** What a form holds, without the blanks around it. */
+export const valuesIn = (form) =>
+  Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()]));
+
+/** Opens a view with that filter; it stands in the address, so that it can be passed on. */
+export const goTo = (view, fields, offset) => {
+  location.hash = `#/${view}${queryOf({ ...fields, offset: offset > 0 ? offset : '' })}`;
+};

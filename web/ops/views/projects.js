@@ -1,0 +1,132 @@
+import { call, inWords, queryOf } from '../api.js';
+import { ask, field } from '../dialogs.js';
+import { badge, button, empty, h, keyed, setChildren, setHidden, setText, table } from '../dom.js';
+import { compact, number } from '../format.js';
+import { announce } from '../notices.js';
+import { refreshing } from '../refresh.js';
+import { input, typeFilter } from './filters.js';
+
+const columns = [
+  { label: 'Project' },
+  { label: 'Type' },
+  { label: 'Running', class: 'num' },
+  { label: 'Waiting', class: 'num' },
+  { label: 'State' },
+  { label: 'Actions', class: 'acts' },
+];
+
+const nameOf = ({ name, ref, project_id: id }) => name ?? ref ?? id;
+
+const of = (count, limit, own) =>
+  `${compact(count)} of ${limit === null ? 'its plan’s' : compact(limit)}${own === null ? '' : ' (set)'}`;
+
+const limitInput = (name, value) =>
+  h('input', { type: 'number', name, min: 0, max: 1_000_000, step: 1, inputmode: 'numeric', value: value ?? '' });
+
+const numberOrNull = (text) => (text === '' ? null : Number(text));
+
+const editLimits = (project, refresh) =>
+  ask({
+    title: `Limits of ${nameOf(project)}`,
+    text: `For ${project.type}. Empty: what the plan (${project.plan ?? 'unknown'}) gives.`,
+    fields: [
+      field('Running at a time', limitInput('running', project.own_limit), `now ${number(project.limit)}`),
+      field('Waiting', limitInput('waiting', project.own_waiting_limit), `now ${number(project.waiting_limit)}`),
+    ],
+    confirm: 'Set limits',
+    work: async (data) => {
+      await call('PUT', `/ops/api/projects/${project.project_id}/limits`, {
+        type: project.type,
+        running: numberOrNull(data.get('running')),
+        waiting: numberOrNull(data.get('waiting')),
+      });
+      announce(`The limits of ${nameOf(project)} are set.`);
+      await refresh();
+    },
+  });
+
+const stateOf = ({ paused, project_paused: all, running, waiting, limit }) => {
+  if (paused) return badge(all ? 'project paused' : 'paused', 'warn');
+  if (waiting > 0 && limit !== null && running >= limit) return badge('at its limit', 'info');
+  return running + waiting > 0 ? badge('flowing', 'good') : badge('idle');
+};
+
+/** One project's jobs of one type. */
+const rowOf = (layout, refresh) => (first) => {
+  let project = first;
+  const [running, waiting, state] = [h('span'), h('span'), h('span')];
+  const toggle = button('Pause', async () => {
+    const action = project.paused ? 'resume' : 'pause';
+    try {
+      await call('POST', `/ops/api/projects/${project.project_id}/${action}`, {});
+      announce(`${nameOf(project)} is ${action === 'pause' ? 'paused' : 'running again'}.`);
+    } catch (error) {
+      announce(inWords(error));
+    }
+    await refresh();
+  });
+  const limits = button('Limits', () => editLimits(project, refresh));
+  const link = h('a', { href: `#/jobs${queryOf({ project_id: first.project_id, type: first.type })}` }, nameOf(first));
+  const node = layout.row([
+    h('div', { class: 'two' }, link, h('small', {}, `${first.ref ?? first.project_id} · ${first.plan ?? 'no plan'}`)),
+    first.type,
+    running,
+    waiting,
+    state,
+    h('div', { class: 'buttons' }, toggle, limits),
+  ]);
+  const update = (next) => {
+    project = next;
+    setText(running, of(next.running, next.limit, next.own_limit));
+    setText(waiting, compact(next.waiting));
+    setChildren(state, stateOf(next));
+    setText(toggle, next.paused ? 'Resume' : 'Pause');
+    toggle.setAttribute('aria-label', `${next.paused ? 'Resume' : 'Pause'} ${nameOf(next)}`);
+    limits.setAttribute('aria-label', `Limits of ${nameOf(next)} for ${next.type}`);
+  };
+  return { node, update };
+};
+
+const pauseAnother = (refresh) =>
+  ask({
+    title: 'Pause a project',
+    text: 'One that is not in the list: it is listed from then on.',
+    fields: [input('project_id', 'Project id', '', { required: true }), typeFilter('')],
+    confirm: 'Pause',
+    work: async (data) => {
+      const type = data.get('type');
+      const id = encodeURIComponent(data.get('project_id').trim());
+      await call('POST', `/ops/api/projects/${id}/pause`, type === '' ? {} : { type });
+      announce('The project is paused.');
+      await refresh();
+    },
+  });
+
+/** The projects with the most work, and those that were paused or limited. */
+export const projects = ({ query }) => {
+  const layout = table('Projects by jobs waiting and running', columns);
+  const none = empty('No project has jobs waiting or running, and none is paused or limited.');
+  none.hidden = true;
+  let type = query.get('type') ?? '';
+  const list = refreshing(
+    2500,
+    () => call('GET', `/ops/api/projects${queryOf({ type, limit: 100 })}`),
+    (answer) => {
+      show(answer.projects);
+      setHidden(none, answer.projects.length > 0);
+      setHidden(layout.node, answer.projects.length === 0);
+    },
+  );
+  const show = keyed(layout.body, (one) => `${one.project_id} ${one.type}`, rowOf(layout, list.now));
+  const filter = typeFilter(type, (next) => {
+    type = next;
+    void list.now();
+  });
+  const another = button('Pause another…', () => pauseAnother(list.now));
+  void list.now();
+  return {
+    title: 'Projects',
+    node: h('div', {}, h('form', { class: 'filters' }, filter, another), list.fault, layout.node, none),
+    close: list.close,
+  };
+};

@@ -1,0 +1,71 @@
+import { type Queues, openQueues } from '#domain/jobs/open.ts';
+import type { Config } from '#lib/config.ts';
+import type { ControlDb } from '#lib/control-db.ts';
+import { newId } from '#lib/ids.ts';
+import type { Log } from '#lib/log.ts';
+import type { JobDefinition } from '#queues/define.ts';
+import { serveLanes } from './lanes.ts';
+import type { Processors } from './processor.ts';
+import { createRecorder } from './recorder.ts';
+import { trackRunning } from './running.ts';
+
+const lastWordMs = 1000;
+
+export interface EngineOptions {
+  readonly config: Config;
+  readonly log: Log;
+  readonly db: ControlDb;
+  /** The kinds of jobs that there are. */
+  readonly jobs: readonly JobDefinition[];
+  /** Those that this worker runs; left out: all. */
+  readonly served?: readonly JobDefinition[];
+  readonly processors: Processors;
+}
+
+/** The part of a worker that takes jobs and records their ends. */
+export interface Engine {
+  /** Names this process in the rows of the jobs that it runs. */
+  readonly workerId: string;
+  readonly queues: Queues;
+  /** Takes no more jobs; within DRAIN_MS the running ones have ended or were handed back. */
+  readonly drain: () => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+/** Takes jobs from when it resolves. */
+export const startEngine = async (options: EngineOptions): Promise<Engine> => {
+  const { config, log, db, processors } = options;
+  const queues = openQueues(options);
+  const { gate, rules, outcomes, signals, ear } = queues;
+  const running = trackRunning();
+  await ear.onCancel((jobId) => running.stop(jobId, 'cancelled'));
+  const workerId = newId();
+  const recorder = createRecorder(db, log);
+  const deps = {
+    db,
+    log,
+    workerId,
+    outcomes,
+    signals,
+    recorder,
+    jobs: options.served ?? options.jobs,
+    processors,
+    running,
+  };
+  const lanes = serveLanes({ config, db, log, gate, rules, deps });
+  await lanes.ready();
+  return {
+    workerId,
+    queues,
+    drain: async () => {
+      // Shortly before the process would end anyway: what still runs can then say how it ended.
+      const late = setTimeout(() => running.stopAll('drain'), Math.max(0, config.DRAIN_MS - lastWordMs));
+      await lanes.drain();
+      clearTimeout(late);
+    },
+    close: async () => {
+      await lanes.close();
+      await queues.close();
+    },
+  };
+};

@@ -1,0 +1,22 @@
+import type { ControlDb } from '#lib/control-db.ts';
+import type { Log } from '#lib/log.ts';
+import type { JobDefinition } from '#queues/define.ts';
+import type { GateRules } from '#queues/gate/gate.ts';
+import type { LaneGate } from '#queues/gate/lane-gate.ts';
+import type { Outcomes } from '#queues/replies.ts';
+import type { Signals } from '#queues/signals.ts';
+import type { Processor } from '../processor.ts';
+
+/** What those work with who keep one lane in order. */
+export interface KeptLane {
+  readonly db: ControlDb;
+  readonly log: Log;
+  readonly gate: LaneGate;
+  readonly rules: GateRules;
+  readonly job: JobDefinition;
+  readonly processor: Processor;
+  readonly outcomes: Outcomes;
+  readonly signals: Signals;
+  /** Whether a project's jobs of this type are in this lane. */
+  readonly holds: (projectId: string) => boolean;
+}

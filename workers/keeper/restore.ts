@@ -1,0 +1,19 @@
+import { beginLaneLife } from '#domain/jobs/lanes.ts';
+import { noteReconciled } from '#queues/metrics.ts';
+import type { KeptLane } from './lane.ts';
+
+/**
+ * Opens a lane anew after Redis lost its memory, or some of it: first nothing that was handed over before can begin any
+ * more, then what runs gets its leases back, then the gate opens. What waits is admitted again after that.
+ */
+export const restoreLane = async ({ db, gate, rules, job, holds, log }: KeptLane): Promise<void> => {
+  const { name, type } = gate.lane;
+  const { epoch, running } = await beginLaneLife(db, { name, type });
+  await gate.setPauses(await rules.pausesOf(type));
+  await gate.restore(
+    epoch,
+    running.filter((one) => holds(one.projectId)),
+  );
+  noteReconciled(job.type, 'gate_lost');
+  log.info({ lane: name, epoch, running: running.length }, 'the gate was opened from Postgres');
+};

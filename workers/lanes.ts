@@ -1,0 +1,160 @@
+import { type Config, ConfigError } from '#lib/config.ts';
+import type { ControlDb } from '#lib/control-db.ts';
+import type { Log } from '#lib/log.ts';
+import { openWorkerRedis } from '#lib/redis.ts';
+import { type Consumer, consume } from '#queues/consumer.ts';
+import type { JobDefinition, PoolName } from '#queues/define.ts';
+import type { GateRules, GateWithLanes } from '#queues/gate/gate.ts';
+import type { LaneGate } from '#queues/gate/lane-gate.ts';
+import { shardOf } from '#queues/gate/lanes.ts';
+import { type Keeper, startKeeper } from './keeper/keeper.ts';
+import { runJob } from './run-job.ts';
+import type { RunJobDeps } from './work.ts';
+
+export interface LanesOptions {
+  readonly config: Config;
+  readonly db: ControlDb;
+  readonly log: Log;
+  readonly gate: GateWithLanes;
+  readonly rules: GateRules;
+  readonly deps: Omit<RunJobDeps, 'finish' | 'readmit' | 'retryIn' | 'isHeld'>;
+}
+
+/** The lanes that one worker serves. */
+export interface ServedLanes {
+  readonly ready: () => Promise<void>;
+  /** Takes no more jobs; resolves when the running ones have ended. */
+  readonly drain: () => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+const slotsOf = (pool: PoolName, config: Config): number =>
+  ({ functions: config.PLINTH_FUNCTION_SLOTS, system: config.PLINTH_SYSTEM_SLOTS })[pool];
+
+/** What bounds a job type on the whole installation; each shard has its part. */
+const globalLimitOf = (type: string, config: Config): number | null => {
+  const settings: Readonly<Record<string, number | undefined>> = {
+    'function.invoke': config.PLINTH_GLOBAL_FUNCTION_INVOKE,
+    'project.provision': config.PLINTH_GLOBAL_PROJECT_PROVISION,
+    'cron.fire': config.PLINTH_GLOBAL_CRON_FIRE,
+  };
+  const limit = settings[type];
+  if (limit === undefined) return null;
+  const part = Math.floor(limit / config.PLINTH_QUEUE_SHARDS);
+  if (part > 0) return part;
+  throw new ConfigError(`The global limit of ${type} must not be less than PLINTH_QUEUE_SHARDS.`);
+};
+
+/** A part of a number that is spread over shards; each has some. */
+const share = (all: number, parts: number): number => Math.max(1, Math.ceil(all / parts));
+
+/** A row's time is of Postgres' clock, the timer's of ours. */
+const retrySlackMs = 10;
+
+interface Served {
+  readonly type: string;
+  readonly consumer: Consumer;
+  readonly keeper: Keeper;
+  readonly disconnect: () => void;
+}
+
+/** Calls back when a retry is due; should that fail, the lane's leader admits it a little later. */
+const retryTimers = (admitDue: (type: string) => void) => {
+  const timers = new Set<NodeJS.Timeout>();
+  return {
+    start: (type: string, ms: number): void => {
+      const timer = setTimeout(() => {
+        timers.delete(timer);
+        admitDue(type);
+      }, ms + retrySlackMs).unref();
+      timers.add(timer);
+    },
+    clear: (): void => {
+      for (const timer of timers) clearTimeout(timer);
+    },
+  };
+};
+
+interface ToServe {
+  readonly job: JobDefinition;
+  readonly lane: LaneGate;
+  readonly shard: number;
+}
+
+const keeperOf = ({ config, db, log, rules, deps }: LanesOptions, { job, lane, shard }: ToServe): Keeper => {
+  const processor = deps.processors[job.type];
+  if (processor === undefined) throw new Error(`no processor for ${job.type}`);
+  const shards = config.PLINTH_QUEUE_SHARDS;
+  const name = config.PLINTH_WORKER_NAME;
+  const startedAt = Date.now();
+  return startKeeper({
+    db,
+    log,
+    gate: lane,
+    rules,
+    job,
+    processor,
+    outcomes: deps.outcomes,
+    signals: deps.signals,
+    holds: (projectId) => shardOf(projectId, shards) === shard,
+    workerId: deps.workerId,
+    slots: share(slotsOf(job.pool, config), shards),
+    globalLimit: globalLimitOf(job.type, config),
+    info: () => JSON.stringify({ name, running: deps.running.count(job.type), startedAt }),
+  });
+};
+
+const serve = (options: LanesOptions, runDeps: RunJobDeps, to: ToServe): Served => {
+  const { config, log } = options;
+  const redis = openWorkerRedis(config.REDIS_URL, log);
+  return {
+    type: to.job.type,
+    disconnect: () => redis.disconnect(),
+    consumer: consume({
+      redis,
+      prefix: config.PLINTH_REDIS_PREFIX,
+      lane: to.lane.lane,
+      slots: share(slotsOf(to.job.pool, config), config.PLINTH_QUEUE_SHARDS),
+      process: (delivery) => runJob(runDeps, delivery),
+      onError: (error) => log.debug({ err: error }, 'the queue reported an error'),
+    }),
+    keeper: keeperOf(options, to),
+  };
+};
+
+/** Serves every lane of the jobs that this worker runs. */
+export const serveLanes = (options: LanesOptions): ServedLanes => {
+  const { gate, deps } = options;
+  const lanes = deps.jobs.flatMap((job) => gate.lanes(job.type).map((lane, shard): ToServe => ({ job, lane, shard })));
+  const byName = new Map(lanes.map(({ lane }) => [lane.lane.name, lane]));
+  const retries = retryTimers((type) => {
+    for (const one of served) if (one.type === type) one.keeper.admitDue().catch(() => undefined);
+  });
+  const runDeps: RunJobDeps = {
+    ...deps,
+    finish: async (lane, lease) => {
+      await byName.get(lane)?.finish(lease);
+    },
+    isHeld: async (lane, lease) => (await byName.get(lane)?.isHeld(lease)) ?? false,
+    readmit: async (lane, job) => {
+      await byName.get(lane)?.readmit([job]);
+    },
+    retryIn: retries.start,
+  };
+  const served = lanes.map((lane) => serve(options, runDeps, lane));
+  const all = (work: (one: Served) => Promise<unknown>): Promise<unknown> => Promise.all(served.map(work));
+
+  return {
+    ready: async () => {
+      await all(({ consumer, keeper }) => Promise.all([consumer.ready(), keeper.ready()]));
+    },
+    drain: async () => {
+      await all(({ consumer, keeper }) => Promise.all([keeper.leave(), consumer.close()]));
+    },
+    close: async () => {
+      retries.clear();
+      await all(({ keeper }) => keeper.stop());
+      for (const { disconnect } of served) disconnect();
+    },
+  };
+};

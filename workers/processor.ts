@@ -1,0 +1,33 @@
+import type { LogLevel } from '#domain/jobs/logs.ts';
+import type { JobError, JobOutcome } from '#queues/define.ts';
+
+/** What a processor knows of the job beside its data. */
+export interface JobContext {
+  readonly jobId: string;
+  readonly projectId: string;
+  readonly requestId: string;
+  /** 1 for the first run. */
+  readonly attempt: number;
+  /** Aborted when the job must stop; its reason is a `JobStopped`. */
+  readonly signal: AbortSignal;
+  /** A line for those who look at the job. */
+  readonly log: (level: LogLevel, message: string) => void;
+  /** @param percent 0 to 100 */
+  readonly progress: (percent: number) => void;
+}
+
+/** Runs one kind of job. */
+export interface Processor {
+  /**
+   * Faults of user code are outcomes. What it throws is a fault of ours or of a dependency, before user code began: the
+   * job is tried again.
+   */
+  readonly run: (data: unknown, context: JobContext) => Promise<JobOutcome>;
+  /**
+   * The last word on a job that ends without an outcome of its own: it was tried often enough, or its worker died.
+   * Answers the result that its row keeps, as JSON text. Left out: none.
+   */
+  readonly giveUp?: (error: JobError, job: Pick<JobContext, 'jobId' | 'projectId'>) => Promise<string | null>;
+}
+
+export type Processors = Readonly<Record<string, Processor>>;

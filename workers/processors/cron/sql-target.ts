@@ -1,0 +1,91 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { type ClientBase, DatabaseError, type QueryResult } from 'pg';
+import type { TenantDb } from '#lib/tenant-db.ts';
+import type { JobOutcome } from '#queues/define.ts';
+import { cancelQuery } from './cancel.ts';
+import { failed, succeeded } from './outcomes.ts';
+
+export interface SqlTargetDeps {
+  readonly tenantDb: Pick<TenantDb, 'use'>;
+}
+
+export interface SqlOrder {
+  readonly projectId: string;
+  readonly sql: string;
+}
+
+const timeoutMs = 30_000;
+const catchGraceMs = 2000;
+// The SQL can lift its own time-out: then the watchdog ends it.
+const watchdogMs = timeoutMs + 2000;
+
+/** Carries the outcome out of `use`, which closes the connection of work that throws. */
+class SessionSpent extends Error {
+  override readonly name = 'SessionSpent';
+  readonly outcome: JobOutcome;
+
+  constructor(outcome: JobOutcome) {
+    super('a session that ran SQL of the user is not lent again');
+    this.outcome = outcome;
+  }
+}
+
+/** pg's own type leaves out that several statements have several results. */
+const lastOf = (results: QueryResult | QueryResult[]): QueryResult | undefined =>
+  Array.isArray(results) ? results.at(-1) : results;
+
+const outcomeOf = async (query: Promise<QueryResult | QueryResult[]>): Promise<JobOutcome> => {
+  try {
+    const last = lastOf(await query);
+    return succeeded({ row_count: last?.rowCount ?? 0, command: last?.command ?? '' });
+  } catch (error) {
+    if (error instanceof DatabaseError) return failed(error.code ?? 'sql_error', error.message);
+    // The SQL was sent: whether it took effect is not known, so it is not sent again.
+    return failed('connection_lost', 'The connection to the database broke while the SQL ran.');
+  }
+};
+
+/**
+ * Stops what a connection runs. SQL can catch its cancellation and go on; it cannot catch the end of its session, for
+ * which the owner needs a second one.
+ */
+const stopQuery = async (
+  { tenantDb }: SqlTargetDeps,
+  { projectId }: SqlOrder,
+  { client, ended }: { readonly client: ClientBase; readonly ended: AbortSignal },
+): Promise<void> => {
+  const { processID } = client as unknown as { readonly processID: number };
+  await cancelQuery(client);
+  while (await pause(catchGraceMs, true, { signal: ended, ref: false }).catch(() => false)) {
+    await tenantDb
+      .use(projectId, 'owner', (other) => other.query('select pg_terminate_backend($1)', [processID]))
+      .catch(() => undefined);
+  }
+};
+
+/**
+ * Runs SQL as the project's owner role, one or several statements, which then are one transaction. The session is closed
+ * afterwards: its settings, locks and temporary tables outlive no run.
+ * @throws what connecting throws: nothing was run yet
+ */
+export const runSqlTarget = async (deps: SqlTargetDeps, order: SqlOrder, signal: AbortSignal): Promise<JobOutcome> => {
+  const work = async (client: ClientBase): Promise<never> => {
+    await client.query(`set statement_timeout = ${timeoutMs}`);
+    const over = new AbortController();
+    const stop = (): void => void stopQuery(deps, order, { client, ended: over.signal });
+    const watchdog = setTimeout(stop, watchdogMs);
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      signal.throwIfAborted();
+      throw new SessionSpent(await outcomeOf(client.query(order.sql)));
+    } finally {
+      over.abort();
+      clearTimeout(watchdog);
+      signal.removeEventListener('abort', stop);
+    }
+  };
+  return deps.tenantDb.use(order.projectId, 'owner', work).catch((error: unknown) => {
+    if (error instanceof SessionSpent) return error.outcome;
+    throw error;
+  });
+};

@@ -1,0 +1,138 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { toServiceError } from '#lib/errors.ts';
+import type { JobError, JobOutcome } from '#queues/define.ts';
+import { givenUp } from './give-up.ts';
+import type { JobContext } from './processor.ts';
+import { type StopReason, JobStopped, stopReasonOf } from './running.ts';
+import type { Work } from './work.ts';
+
+/** What came of one run: the job ended, is tried again later, or goes back as if it had not begun. */
+export type Ran =
+  | { readonly kind: 'ended'; readonly outcome: JobOutcome }
+  | { readonly kind: 'again'; readonly error: JobError }
+  | { readonly kind: 'back' };
+
+const retryBaseMs = 500;
+const slowestRetryMs = 10 * 60_000;
+/** BullMQ must have let go of the job before it comes again. */
+const quickestRetryMs = 50;
+
+/** Full jitter: retries of many jobs do not come back as one wave. */
+export const backoff = (attempt: number): number =>
+  quickestRetryMs + Math.random() * Math.min(slowestRetryMs, retryBaseMs * 2 ** attempt);
+
+/** A run that does not stop when it is told to is given up after so long. */
+const stopGraceMs = 10_000;
+const progressEveryMs = 500;
+const longestLogBytes = 256 * 1024;
+const longestLine = 16 * 1024;
+
+const reasons: Readonly<Record<StopReason, JobError>> = {
+  cancelled: { code: 'cancelled', message: 'The job was cancelled.' },
+  timeout: { code: 'timeout', message: 'The job did not end within its time-out.' },
+  drain: { code: 'crashed', message: 'The worker was stopped in the middle of the run.' },
+};
+
+const ended = (outcome: JobOutcome): Ran => ({ kind: 'ended', outcome });
+
+const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal): JobContext => {
+  let toldAt = 0;
+  let logged = 0;
+  const { id: jobId } = begun;
+  return {
+    jobId,
+    projectId: delivery.projectId,
+    requestId: begun.request_id,
+    attempt: begun.attempt,
+    signal,
+    progress: (percent) => {
+      const progress = Math.max(0, Math.min(100, Math.round(percent)));
+      if (progress < 100 && performance.now() - toldAt < progressEveryMs) return;
+      toldAt = performance.now();
+      deps.recorder.progress(jobId, progress);
+      deps.signals.announce(jobId, { event: 'progress', progress });
+    },
+    log: (level, text) => {
+      const message = text.slice(0, longestLine).replaceAll('\0', '\uFFFD').toWellFormed();
+      logged += message.length;
+      if (logged > longestLogBytes) return;
+      const at = new Date();
+      deps.recorder.log({ jobId, at, level, message });
+      deps.signals.announce(jobId, { event: 'log', ts: at.toISOString(), level, message });
+    },
+  };
+};
+
+const jobOf = ({ begun, delivery, processor, deps }: Work) => ({
+  processor,
+  log: deps.log,
+  job: { jobId: begun.id, projectId: delivery.projectId },
+});
+
+/** A run that was stopped may still have ended well a moment before. */
+const whenStopped = async (work: Work, reason: StopReason, outcome: JobOutcome | null): Promise<Ran> => {
+  if (outcome?.status === 'succeeded') return ended(outcome);
+  const error = reasons[reason];
+  if (reason === 'cancelled') return ended({ status: 'cancelled', result: outcome?.result ?? null, error });
+  if (reason === 'drain' && work.job.repeatable) return { kind: 'back' };
+  return ended(await givenUp(jobOf(work), 'failed', error));
+};
+
+/** A fault of ours is tried again, as long as there are attempts; one of the request is not. */
+const whenThrown = async (work: Work, thrown: unknown): Promise<Ran> => {
+  const { deps, job, begun } = work;
+  const { code, message, status } = toServiceError(thrown);
+  const isOurs = status >= 500;
+  if (isOurs) deps.log.error({ err: thrown, attempt: begun.attempt }, `${job.type} failed`);
+  if (!isOurs) return ended(await givenUp(jobOf(work), 'failed', { code, message }));
+  if (begun.attempt < job.maxAttempts) return { kind: 'again', error: { code, message } };
+  return ended(await givenUp(jobOf(work), 'dead', { code, message }));
+};
+
+const misfit: JobError = { code: 'internal', message: 'The job failed on our side.' };
+
+/** Resolves when a run that was told to stop has not done so in time. */
+const overdue = async (signal: AbortSignal): Promise<'overdue'> => {
+  await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+  return pause(stopGraceMs, 'overdue', { ref: false });
+};
+
+type Attempt = { readonly outcome: JobOutcome } | { readonly thrown: unknown } | 'overdue';
+
+const attemptOf = (run: Promise<JobOutcome>): Promise<Attempt> =>
+  run.then(
+    (outcome) => ({ outcome }),
+    (thrown: unknown) => ({ thrown }),
+  );
+
+/** Within its time-out and until it is stopped. */
+const attemptWithin = async (work: Work, data: unknown, signal: AbortSignal): Promise<Ran> => {
+  const { deps, job, processor } = work;
+  const attempt = await Promise.race([attemptOf(processor.run(data, contextOf(work, signal))), overdue(signal)]);
+  const reason = stopReasonOf(signal);
+  if (attempt === 'overdue') {
+    deps.log.error({ job_type: job.type }, 'a job that was told to stop goes on');
+    return whenStopped(work, reason ?? 'timeout', null);
+  }
+  if (reason !== null) return whenStopped(work, reason, 'outcome' in attempt ? attempt.outcome : null);
+  return 'outcome' in attempt ? ended(attempt.outcome) : whenThrown(work, attempt.thrown);
+};
+
+/** Runs a begun job once. */
+export const runOnce = async (work: Work, stopped: AbortSignal): Promise<Ran> => {
+  const { deps, job, begun } = work;
+  const early = stopReasonOf(stopped);
+  if (early !== null) return whenStopped(work, early, null);
+  const data = job.data.safeParse(JSON.parse(begun.data));
+  if (!data.success) {
+    deps.log.error({ err: data.error }, 'the data of a job do not fit it');
+    return ended(await givenUp(jobOf(work), 'failed', misfit));
+  }
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(new JobStopped('timeout')), job.timeoutMs);
+  try {
+    return await attemptWithin(work, data.data, AbortSignal.any([stopped, late.signal]));
+  } finally {
+    clearTimeout(timer);
+  }
+};

@@ -1,0 +1,42 @@
+import type { BegunJob } from '#domain/jobs/store.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import type { Log } from '#lib/log.ts';
+import type { Delivery } from '#queues/consumer.ts';
+import type { JobDefinition, JobRef } from '#queues/define.ts';
+import type { Lease } from '#queues/gate/lane-gate.ts';
+import type { Outcomes } from '#queues/replies.ts';
+import type { Signals } from '#queues/signals.ts';
+import type { Processor, Processors } from './processor.ts';
+import type { Recorder } from './recorder.ts';
+import type { RunningJobs } from './running.ts';
+
+export interface RunJobDeps {
+  readonly db: Queryable;
+  readonly log: Log;
+  readonly workerId: string;
+  readonly outcomes: Outcomes;
+  readonly signals: Signals;
+  readonly recorder: Recorder;
+  /** What this worker serves. */
+  readonly jobs: readonly JobDefinition[];
+  readonly processors: Processors;
+  readonly running: RunningJobs;
+  /** Whether a lease still is its job's own. */
+  readonly isHeld: (lane: string, lease: Lease) => Promise<boolean>;
+  /** Frees the place of a job at the gate. */
+  readonly finish: (lane: string, lease: Lease) => Promise<void>;
+  /** Brings a job that was handed back to the gate again. */
+  readonly readmit: (lane: string, job: Pick<JobRef, 'id' | 'projectId'>) => Promise<void>;
+  /** A retry was written that is due in so many ms. */
+  readonly retryIn: (type: string, ms: number) => void;
+}
+
+/** One begun job. */
+export interface Work {
+  readonly deps: RunJobDeps;
+  readonly job: JobDefinition;
+  readonly processor: Processor;
+  readonly delivery: Delivery;
+  readonly runId: string;
+  readonly begun: BegunJob;
+}
