@@ -44,20 +44,24 @@ const logRequests =
 // What load balancers and monitoring ask says nothing about the work.
 const untraced = new Set(['/healthz', '/readyz', '/metrics']);
 
-/** One span for each request; it belongs to the caller's trace, when the caller has one. */
-const traceRequests: Middleware = (ctx, next) => {
-  if (!isTracing() || untraced.has(ctx.path)) return next();
-  const { method } = ctx;
-  const request = { 'http.request.method': method, 'url.path': loggedPath(ctx) };
-  const attributes = { ...request, 'plinth.request.id': String(ctx.state['requestId']) };
-  return traced('http request', attributes, ctx.get('traceparent'), async (span) => {
-    await next();
-    const route: unknown = ctx['_matchedRoute'];
-    if (typeof route === 'string') span.rename(`${method} ${route}`);
-    span.set({ ...(typeof route === 'string' && { 'http.route': route }), 'http.response.status_code': ctx.status });
-    if (ctx.status >= 500) span.fail(`answered ${ctx.status}`);
-  });
-};
+/** One span for each request; it belongs to the trace of the proxy before us, when that is believed and has one. */
+const traceRequests =
+  ({ config }: Deps): Middleware =>
+  (ctx, next) => {
+    if (!isTracing() || untraced.has(ctx.path)) return next();
+    const { method } = ctx;
+    const request = { 'http.request.method': method, 'url.path': loggedPath(ctx) };
+    const attributes = { ...request, 'plinth.request.id': String(ctx.state['requestId']) };
+    // A stranger could have all that he asks recorded, whatever PLINTH_TRACE_RATIO says.
+    const parent = config.PLINTH_TRUST_PROXY === 'on' ? ctx.get('traceparent') : null;
+    return traced('http request', attributes, parent, async (span) => {
+      await next();
+      const route: unknown = ctx['_matchedRoute'];
+      if (typeof route === 'string') span.rename(`${method} ${route}`);
+      span.set({ ...(typeof route === 'string' && { 'http.route': route }), 'http.response.status_code': ctx.status });
+      if (ctx.status >= 500) span.fail(`answered ${ctx.status}`);
+    });
+  };
 
 const notHttp = (why: string): ServiceError => new ServiceError('validation_failed', why);
 
@@ -169,7 +173,7 @@ export const createApp = ({ endpoints, deps, pages = [] }: AppOptions): Koa => {
   const takesKeys = (path: string): boolean => withKeys.match(path, 'GET').path.length > 0;
   app
     .use(requestId)
-    .use(traceRequests)
+    .use(traceRequests(deps))
     .use(logRequests(deps))
     .use(partWhileStopping(deps))
     .use(answerErrors(deps.log))

@@ -30,11 +30,17 @@ export const instant = z.codec(z.iso.datetime(), z.date(), {
   encode: (value) => value.toISOString(),
 });
 
-const pageNumber = (fallback: number, least: number, most: number) =>
-  z.coerce.number({ error: 'must be a whole number' }).int().min(least).max(most).default(fallback);
+const digits = /^\d+$/;
+
+/** A whole number in a query, in digits only: `1e1` and `0x10` are none. */
+export const wholeNumber = (fallback: number, least: number, most: number) =>
+  z.preprocess(
+    (value) => (typeof value === 'string' && digits.test(value) ? Number(value) : value),
+    z.int({ error: 'must be a whole number' }).min(least).max(most).default(fallback),
+  );
 
 /** `limit` and `offset` of a list; out of range is an error, never clamped. */
-export const page = z.object({ limit: pageNumber(50, 1, 200), offset: pageNumber(0, 0, 1_000_000) });
+export const page = z.object({ limit: wholeNumber(50, 1, 200), offset: wholeNumber(0, 0, 1_000_000) });
 
 /** Marks a field that is shown once: a replay of the same request leaves it out. */
 export const shownOnce = <T extends z.ZodType>(schema: T): z.ZodOptional<T> =>

@@ -2,6 +2,7 @@ import type { Context } from 'koa';
 import type { Config } from '#lib/config.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Actor } from '#domain/audit/actor.ts';
+import type { Access } from './access.ts';
 import { addressOf, isLocalCaller, networkOf } from './address.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { bearerOf } from './auth/credentials.ts';
@@ -34,8 +35,13 @@ const bodyOf = (endpoint: Endpoint, ctx: Context, config: Config): Promise<JsonB
 const baseUrlOf = (ctx: Context, config: Config): string =>
   config.PLINTH_BASE_URL?.replace(/\/+$/, '') ?? `${ctx.protocol}://${ctx.host}`;
 
-const actorOf = (caller: AnyCaller, ctx: Context): Actor => ({
-  ...(caller.user ? { type: 'user', id: caller.user.id, email: caller.user.email } : { type: 'system' }),
+const whoIs = (access: Access, { user }: AnyCaller): Pick<Actor, 'type' | 'id' | 'email'> => {
+  if (user) return { type: 'user', id: user.id, email: user.email };
+  return { type: access.kind === 'operator' ? 'operator' : 'system' };
+};
+
+const actorOf = (access: Access, caller: AnyCaller, ctx: Context): Actor => ({
+  ...whoIs(access, caller),
   ip: addressOf(ctx),
   user_agent: ctx.get('user-agent').slice(0, 300),
   request_id: String(ctx.state['requestId']),
@@ -43,7 +49,12 @@ const actorOf = (caller: AnyCaller, ctx: Context): Actor => ({
 
 type Hooks = (() => Promise<void>)[];
 
-const callOf = (ctx: Context, deps: Deps, caller: AnyCaller, hooks: Hooks): BaseCall & AnyCaller => ({
+const callOf = (
+  ctx: Context,
+  deps: Deps,
+  caller: AnyCaller & { readonly actor: Actor },
+  hooks: Hooks,
+): BaseCall & AnyCaller => ({
   ...caller,
   deps,
   db: deps.db,
@@ -53,7 +64,6 @@ const callOf = (ctx: Context, deps: Deps, caller: AnyCaller, hooks: Hooks): Base
   bearer: bearerOf(ctx),
   isLocal: isLocalCaller(ctx),
   baseUrl: baseUrlOf(ctx, deps.config),
-  actor: actorOf(caller, ctx),
   setHeader: (name, value) => ctx.set(name, value),
   afterCommit: (work) => hooks.push(work),
 });
@@ -81,7 +91,7 @@ const run = (
   input: Input<never, never, never>,
   call: BaseCall & AnyCaller,
 ): Promise<Reply> => {
-  const key = idempotencyKeyOf(ctx, call, input.bodyText);
+  const key = idempotencyKeyOf(ctx, endpoint.access, call, input.bodyText);
   const { work } = endpoint;
   return work.kind === 'direct'
     ? runDirect({ endpoint, work, input, call, key })
@@ -97,6 +107,8 @@ const noteHook = ({ log }: Deps, error: unknown): void =>
  * strangers comes before what is dear.
  */
 export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Promise<void> => {
+  // What one caller may see is not kept for another, nor beyond the sign-out.
+  ctx.set('Cache-Control', 'no-store');
   const params = (ctx['params'] ?? {}) as Record<string, string>;
   const caller = await authenticate(endpoint.access, ctx, deps, params);
   takeRate(endpoint, ctx, deps, caller.user?.id ?? caller.key?.id ?? networkOf(addressOf(ctx)));
@@ -108,7 +120,8 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
     never
   >;
   const hooks: Hooks = [];
-  const reply = await run(endpoint, ctx, input, callOf(ctx, deps, caller, hooks));
+  const actor = actorOf(endpoint.access, caller, ctx);
+  const reply = await run(endpoint, ctx, input, callOf(ctx, deps, { ...caller, actor }, hooks));
   for (const hook of hooks) await hook().catch((error: unknown) => noteHook(deps, error));
   ctx.status = reply.status;
   if (reply.type !== undefined) ctx.type = reply.type;

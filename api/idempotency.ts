@@ -2,15 +2,26 @@ import { createHash } from 'node:crypto';
 import type { Context } from 'koa';
 import type { IdempotencyKey } from '#domain/idempotency/store.ts';
 import { ServiceError } from '#lib/errors.ts';
+import type { Access } from './access.ts';
 import type { AnyCaller } from './call.ts';
 
+/** Operators share one token, and so their keys. */
+const ownerOf = (access: Access, { project, user }: AnyCaller): string | undefined =>
+  access.kind === 'operator' ? 'operators' : (project?.id ?? user?.id);
+
 /**
- * The request's `Idempotency-Key` within its project or user; undefined where there is none, and for strangers.
+ * The request's `Idempotency-Key` within its project, its user or the operators; undefined where there is none, and for
+ * strangers.
  * @throws {ServiceError} `validation_failed` when it is not 1 to 255 printable characters
  */
-export const idempotencyKeyOf = (ctx: Context, caller: AnyCaller, bodyText: string): IdempotencyKey | undefined => {
+export const idempotencyKeyOf = (
+  ctx: Context,
+  access: Access,
+  caller: AnyCaller,
+  bodyText: string,
+): IdempotencyKey | undefined => {
   const key = ctx.get('idempotency-key');
-  const owner = caller.project?.id ?? caller.user?.id;
+  const owner = ownerOf(access, caller);
   if (ctx.method !== 'POST' || key === '' || owner === undefined) return undefined;
   if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
     const message = 'must be 1 to 255 printable ASCII characters';

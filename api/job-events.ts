@@ -1,3 +1,4 @@
+import { longestListedResult } from '#domain/jobs/list.ts';
 import { type Followed, type FollowedEvent, createFollowed } from '#domain/jobs/follow.ts';
 import { type JobRow, errorOf, hasEnded } from '#domain/jobs/store.ts';
 import { ServiceError } from '#lib/errors.ts';
@@ -8,53 +9,68 @@ import { resultOf } from './job-shapes.ts';
 import { type EventStream, eventStreamType, openEventStream } from './sse.ts';
 
 const mostListeners = 1000;
-/** One project must not take the places of all others. */
+/** One project must not take the places of all others, nor one user with many projects. */
 export const mostListenersOfProject = 50;
-// As long as an access token is good.
-const longestMs = 3_600_000;
+export const mostListenersOfUser = 100;
+/** Then the client asks anew: who has signed out or left the team meanwhile hears no more. */
+export const longestListenMs = 5 * 60_000;
 
-/** What follows jobs in one process, and for how many listeners. */
+/** What follows jobs in one process, and how many places are taken, by whose they are. */
 interface Listeners {
   readonly followed: Followed;
-  readonly byProject: Map<string, number>;
-  all: number;
+  readonly taken: Map<string, number>;
 }
 
 const known = new WeakMap<Ear, Listeners>();
 
 const listenersOf = ({ ear, db, jobs }: Deps): Listeners => {
-  const present = known.get(ear) ?? { followed: createFollowed({ ear, db, jobs }), byProject: new Map(), all: 0 };
+  const present = known.get(ear) ?? { followed: createFollowed({ ear, db, jobs }), taken: new Map() };
   known.set(ear, present);
   return present;
 };
 
+/** Who wants to follow which job. */
+export interface Asked {
+  readonly projectId: string;
+  readonly jobId: string;
+  readonly userId: string;
+}
+
 /** @returns how to give the place back */
-const takePlace = (listeners: Listeners, projectId: string): (() => void) => {
-  const { byProject } = listeners;
-  const ofProject = byProject.get(projectId) ?? 0;
-  if (listeners.all >= mostListeners || ofProject >= mostListenersOfProject) {
+const takePlace = (taken: Listeners['taken'], { projectId, userId }: Asked): (() => void) => {
+  const bounds = {
+    all: mostListeners,
+    [`project ${projectId}`]: mostListenersOfProject,
+    [`user ${userId}`]: mostListenersOfUser,
+  };
+  if (Object.entries(bounds).some(([whose, most]) => (taken.get(whose) ?? 0) >= most)) {
     throw new ServiceError('rate_limited', 'Too many listeners follow jobs just now.', {
       hint: 'Ask for the job itself now and then.',
       headers: { 'Retry-After': '30' },
     });
   }
-  listeners.all += 1;
-  byProject.set(projectId, ofProject + 1);
+  const count = (whose: string, more: 1 | -1): void => {
+    const now = (taken.get(whose) ?? 0) + more;
+    if (now === 0) taken.delete(whose);
+    else taken.set(whose, now);
+  };
+  for (const whose of Object.keys(bounds)) count(whose, 1);
   return () => {
-    listeners.all -= 1;
-    const left = (byProject.get(projectId) ?? 1) - 1;
-    if (left === 0) byProject.delete(projectId);
-    else byProject.set(projectId, left);
+    for (const whose of Object.keys(bounds)) count(whose, -1);
   };
 };
 
 type Told = Pick<JobRow, 'status' | 'attempt'> & Partial<JobRow>;
 
+// As in a list: the job itself has it.
+const listed = (result: string | null): string | null =>
+  result !== null && Buffer.byteLength(result) <= longestListedResult ? result : null;
+
 const statusOf = (row: Told) => ({
   status: row.status,
   attempt: row.attempt,
   progress: row.progress ?? null,
-  result: resultOf({ result: row.result ?? null }),
+  result: resultOf({ result: listed(row.result ?? null) }),
   error: errorOf({ error_code: row.error_code ?? null, error_message: row.error_message ?? null }),
 });
 
@@ -77,42 +93,36 @@ const tellerOf = (stream: EventStream) => {
   return { status, tell };
 };
 
-/** Tells what happens from now on, after how the job stands now: what comes in between waits. */
-const begin = async (deps: Deps, followed: Followed, row: JobRow, stream: EventStream): Promise<() => void> => {
+/** Tells what happens until the stream ends, after how the job stands now: what comes in between waits. */
+const begin = async (deps: Deps, followed: Followed, row: JobRow, stream: EventStream): Promise<void> => {
   const { status, tell } = tellerOf(stream);
-  if (hasEnded(row)) {
-    status(row);
-    return () => undefined;
-  }
+  if (hasEnded(row)) return status(row);
   const early: FollowedEvent[] = [];
   let hear = (event: FollowedEvent): void => void early.push(event);
   const stop = await followed.follow(row, (event) => hear(event));
+  if (stream.body.destroyed) return stop();
+  stream.body.once('close', stop);
   // What happened before the first event could be heard stands in the row.
   status(await deps.jobs.get(row.project_id, row.id).catch(() => row));
   hear = tell;
   for (const event of early) tell(event);
-  return stop;
 };
 
 /**
  * What happens to a job, as server-sent events, until it ends. `status` carries `{status, attempt, progress, result,
- * error}`, `progress` `{progress}`, `log` `{ts, level, message}`.
+ * error}`, `progress` `{progress}`, `log` `{ts, level, message}`. A result longer than 16 KiB is left to the job itself.
  * @throws {ServiceError} `not_found`, `rate_limited`
  */
-export const jobEvents = async (deps: Deps, projectId: string, jobId: string): Promise<RawReply> => {
-  const row = await deps.jobs.get(projectId, jobId);
-  const listeners = listenersOf(deps);
-  const leave = takePlace(listeners, projectId);
-  let stop: (() => void) | undefined;
-  const stream = openEventStream({
-    goesOn: deps.health.accepting,
-    longestMs,
-    onClose: () => {
-      leave();
-      stop?.();
-    },
-  });
-  stop = await begin(deps, listeners.followed, row, stream);
-  if (stream.body.destroyed) stop();
+export const jobEvents = async (deps: Deps, asked: Asked): Promise<RawReply> => {
+  const row = await deps.jobs.get(asked.projectId, asked.jobId);
+  const { followed, taken } = listenersOf(deps);
+  const leave = takePlace(taken, asked);
+  const stream = openEventStream({ goesOn: deps.health.accepting, longestMs: longestListenMs, onClose: leave });
+  try {
+    await begin(deps, followed, row, stream);
+  } catch (error) {
+    stream.body.destroy();
+    throw error;
+  }
   return new RawReply(stream.body, eventStreamType);
 };

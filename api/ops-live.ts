@@ -1,4 +1,3 @@
-import { PassThrough } from 'node:stream';
 import type { Context } from 'koa';
 import { z } from 'zod';
 import { type Live, createLive } from '#domain/jobs/ops-live.ts';
@@ -7,17 +6,14 @@ import { ServiceError } from '#lib/errors.ts';
 import { requireOperator } from './auth/operator.ts';
 import type { Deps } from './deps.ts';
 import { overviewOf, snapshot as snapshotShape } from './ops-shapes.ts';
+import { eventStreamHeaders, eventStreamType, eventText, openEventStream } from './sse.ts';
 
 const mostListeners = 100;
 // Then the browser comes back by itself, and is asked for its session anew.
 const longestMs = 10 * 60_000;
-// A listener that reads no more gets no more.
-const mostUnread = 256 * 1024;
 
 const eventOf = (snapshot: Snapshot | null): string =>
-  snapshot === null
-    ? 'event: trouble\ndata: {}\n\n'
-    : `event: snapshot\ndata: ${JSON.stringify(z.encode(snapshotShape, snapshot))}\n\n`;
+  snapshot === null ? eventText('trouble', {}) : eventText('snapshot', z.encode(snapshotShape, snapshot));
 
 /** Each snapshot is written as text once, for all who listen. */
 const asText = (): ((snapshot: Snapshot | null) => string) => {
@@ -26,12 +22,6 @@ const asText = (): ((snapshot: Snapshot | null) => string) => {
     if (latest === undefined || latest.of !== snapshot) latest = { of: snapshot, text: eventOf(snapshot) };
     return latest.text;
   };
-};
-
-const headers = {
-  'Content-Type': 'text/event-stream; charset=utf-8',
-  'Cache-Control': 'no-store',
-  'X-Accel-Buffering': 'no',
 };
 
 /** `GET /ops/api/live`: a snapshot of queues and workers each second, as server-sent events. */
@@ -45,18 +35,17 @@ export const opsLive = (deps: Deps): ((ctx: Context) => void) => {
       throw new ServiceError('rate_limited', 'Too many pages are listening.', { headers: { 'Retry-After': '60' } });
     }
     listeners += 1;
-    const stream = new PassThrough();
-    const ends = performance.now() + longestMs;
-    const stop = live.listen((snapshot) => {
-      // A stopping process waits for its answers to end.
-      if (!deps.health.accepting() || performance.now() > ends) stream.end();
-      else if (stream.writableLength < mostUnread) stream.write(textOf(snapshot));
+    const stream = openEventStream({
+      goesOn: deps.health.accepting,
+      longestMs,
+      onClose: () => {
+        listeners -= 1;
+        stop();
+      },
     });
-    stream.once('close', () => {
-      listeners -= 1;
-      stop();
-    });
-    ctx.set(headers);
-    ctx.body = stream;
+    const stop = live.listen((snapshot) => stream.sendText(textOf(snapshot)));
+    ctx.set(eventStreamHeaders);
+    ctx.type = eventStreamType;
+    ctx.body = stream.body;
   };
 };

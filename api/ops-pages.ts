@@ -1,6 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { Context, Middleware } from 'koa';
+import { cachedFor } from '#domain/jobs/ops-cached.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { requireOperator } from './auth/operator.ts';
 import type { Deps } from './deps.ts';
@@ -51,19 +52,18 @@ const requireRead = (ctx: Context): void => {
 const secured = (ctx: Context, policy: string): void => {
   ctx.set('Content-Security-Policy', policy);
   ctx.set('Referrer-Policy', 'no-referrer');
-  ctx.set('Cache-Control', 'no-cache');
 };
 
-/** Bull Board for operators who look; loaded when the first one does. */
-const boardPages = (deps: Deps, options: BoardOptions): Middleware => {
-  let board: Promise<Middleware> | undefined;
+/** Bull Board for operators who look; loaded when the first one does, and by the next one when that failed. */
+export const boardPages = (deps: Pick<Deps, 'config'>, load: () => Promise<Middleware>): Middleware => {
+  const board = cachedFor(Number.POSITIVE_INFINITY, load);
   return async (ctx, next) => {
     requireOperator(ctx, deps);
     requireRead(ctx);
-    board ??= import('./ops-bullmq.ts').then(({ bullBoard }) => bullBoard(options));
-    const show = await board;
+    const show = await board();
     await show(ctx, next);
     secured(ctx, boardSecurity);
+    ctx.set('Cache-Control', 'no-store');
   };
 };
 
@@ -74,13 +74,14 @@ const boardPages = (deps: Deps, options: BoardOptions): Middleware => {
 export const opsPages = (deps: Deps, options: BoardOptions): Middleware => {
   const files = readFiles();
   const live = opsLive(deps);
-  const board = boardPages(deps, options);
+  const board = boardPages(deps, async () => (await import('./ops-bullmq.ts')).bullBoard(options));
   return async (ctx, next) => {
     const at = ctx.path === '/ops/' ? '/ops' : ctx.path;
     const file = files.get(at);
     if (file !== undefined) {
       requireRead(ctx);
       secured(ctx, ownSecurity);
+      ctx.set('Cache-Control', 'no-cache');
       ctx.type = file.type;
       ctx.body = file.body;
     } else if (at === '/ops/api/live' && ctx.method === 'GET') live(ctx);

@@ -4,7 +4,7 @@ import { type Overview, createOverview } from '#domain/jobs/ops-overview.ts';
 import type { FoundJob } from '#domain/jobs/ops-search.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Deps } from './deps.ts';
-import { id, instant, text } from './fields.ts';
+import { id, instant, text, wholeNumber } from './fields.ts';
 
 /** What the endpoints of the operators share. */
 
@@ -27,8 +27,8 @@ export const errorCode = text(100, 1);
 
 /** A list of operators: they page by hand, so not beyond what a person reads. */
 export const page = z.object({
-  limit: z.coerce.number({ error: 'must be a whole number' }).int().min(1).max(200).default(50),
-  offset: z.coerce.number({ error: 'must be a whole number' }).int().min(0).max(10_000).default(0),
+  limit: wholeNumber(50, 1, 200),
+  offset: wholeNumber(0, 0, 10_000),
 });
 
 const count = z.int().nonnegative();

@@ -24,6 +24,8 @@ export interface EventStream {
   readonly body: Readable;
   /** @param data goes out as JSON; who does not read is dropped */
   readonly send: (event: string, data: unknown) => void;
+  /** The same for what was written as text before, for many readers. */
+  readonly sendText: (text: string) => void;
   readonly end: () => void;
 }
 
@@ -37,9 +39,10 @@ export const openEventStream = ({ goesOn, longestMs, onClose }: EventStreamOptio
 
   const write = (text: string): void => {
     if (body.writableEnded || body.destroyed) return;
+    // Before the write: one event may be long, and nobody can have read it yet.
+    if (body.writableLength + body.readableLength > mostUnread) return void body.destroy();
     quietSince = performance.now();
     body.write(text);
-    if (body.writableLength + body.readableLength > mostUnread) body.destroy();
   };
   const look = (): void => {
     const now = performance.now();
@@ -55,6 +58,7 @@ export const openEventStream = ({ goesOn, longestMs, onClose }: EventStreamOptio
   return {
     body,
     send: (event, data) => write(eventText(event, data)),
+    sendText: write,
     end: () => void body.end(),
   };
 };

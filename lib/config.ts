@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isBearerToken } from './bearer.ts';
 import { parseRanges } from './egress/ranges.ts';
 import { SecretError, openKeyRing } from './secrets.ts';
 
@@ -42,6 +43,9 @@ const rangesFault = (ranges: string): string | null => {
 };
 
 const mib = 1024 * 1024;
+
+/** In characters; what is longer is no token of operators. */
+export const longestOpsToken = 1000;
 
 /** Every setting of the platform: `docs` are generated from it, and nothing else reads `process.env`. */
 export const settings = z.object({
@@ -91,7 +95,15 @@ export const settings = z.object({
     }),
     'The key ring: `1:<base64 of 32 bytes>`, several separated by commas; the highest number encrypts, all decrypt.',
   ),
-  PLINTH_OPS_TOKEN: note(z.string().min(16).optional(), 'What operators present at `/metrics` and `/ops`.'),
+  PLINTH_OPS_TOKEN: note(
+    z
+      .string()
+      .min(16)
+      .max(longestOpsToken)
+      .refine(isBearerToken, { error: 'may hold only the letters a to z and A to Z, digits and - . _ ~ + / =' })
+      .optional(),
+    'What operators present at `/metrics` and `/ops`.',
+  ),
   PLINTH_LOCAL: note(onOff('off'), 'Set by `npm start`: one machine, for development.'),
   PLINTH_BWRAP: note(z.string().optional(), 'Path of the bubblewrap program when it is not on PATH.'),
   PLINTH_WORKER_NAME: note(z.string().default('worker'), 'The name of this worker in logs.'),
@@ -117,6 +129,7 @@ export const settings = z.object({
   PLINTH_MIGRATE: note(onOff('on'), 'Whether the API brings the control database up to date when it starts.'),
   PLINTH_FUNCTION_SLOTS: note(integer(8, 1, 256), 'Functions that one worker runs at a time.'),
   PLINTH_SYSTEM_SLOTS: note(integer(4, 1, 64), 'Provisioning and other platform jobs that one worker runs at a time.'),
+  PLINTH_CRON_SLOTS: note(integer(32, 1, 256), 'Scheduled requests and statements that one worker runs at a time.'),
   PLINTH_GLOBAL_FUNCTION_INVOKE: note(
     globalLimit,
     'Functions that run at a time on the whole installation; empty means the sum of all slots.',
@@ -146,7 +159,7 @@ export const settings = z.object({
   ),
   PLINTH_TRUST_PROXY: note(
     onOff('off'),
-    'Whether the last address of X-Forwarded-For, and X-Forwarded-Proto, are believed: on behind one proxy.',
+    'Whether the last address of X-Forwarded-For, and X-Forwarded-Proto, X-Forwarded-Host and traceparent, are believed: on behind one proxy that sets or removes them all.',
   ),
   PLINTH_RATE_LIMITS: note(onOff('on'), 'Turns all rate limits off (tests, benchmarks).'),
   PLINTH_RATE_LIMIT_DASHBOARD: note(integer(300, 1, 1_000_000), 'Management requests per user.', 'per minute'),

@@ -31,6 +31,12 @@ export const newId = (): string => {
   return `${ms.slice(0, 8)}-${ms.slice(8)}-7${place}-${randomUUID().slice(19)}`;
 };
 
+/** The lowest UUIDv7 of a millisecond: where the ids of a time begin. */
+export const firstIdAt = (ms: number): string => {
+  const hex = Math.max(0, Math.floor(ms)).toString(16).padStart(12, '0');
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`;
+};
+
 /** 16 lower-case letters and digits, a letter first, so that `plinth_<org_id>_<slug>` fits PostgreSQL's 63 bytes. */
 export const newOrgId = (): string => randomText(letters, 1) + randomText(lettersAndDigits, 15);
 

@@ -35,7 +35,7 @@ export interface Waiter {
 }
 
 export interface Replies {
-  /** Goes into the job's message as `replyTo`. */
+  /** Goes into the job's row, for the worker that ends it. */
   readonly stream: string;
   /** Begin to wait before the job is enqueued, or its reply may come before the ear. */
   readonly wait: (jobId: string, timeoutMs: number) => Waiter;
@@ -44,8 +44,15 @@ export interface Replies {
 
 const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 100).unref());
 
-/** @param redis a connection of its own: it spends its life in a blocking read */
-export const openReplies = (redis: Redis, prefix: string): Replies => {
+/**
+ * @param redis a connection of its own: it spends its life in a blocking read
+ * @param endsOf how jobs ended by their rows; asked after a gap, in which the stream may have got lost
+ */
+export const openReplies = (
+  redis: Redis,
+  prefix: string,
+  endsOf: (jobIds: readonly string[]) => Promise<ReadonlyMap<string, JobOutcome>> = () => Promise.resolve(new Map()),
+): Replies => {
   const stream = streamKey(prefix, randomUUID());
   const waiting = new Map<string, (outcome: JobOutcome | null) => void>();
   let open = true;
@@ -57,8 +64,17 @@ export const openReplies = (redis: Redis, prefix: string): Replies => {
     if (reply.success) waiting.get(reply.data.id)?.(reply.data.outcome);
   };
 
+  let gap = false;
+
+  const closeGap = async (): Promise<void> => {
+    for (const [id, outcome] of await endsOf([...waiting.keys()])) waiting.get(id)?.(outcome);
+    gap = false;
+  };
+
   const readOnce = async (): Promise<void> => {
-    const answer = await redis.xread('COUNT', 500, 'BLOCK', blockMs, 'STREAMS', stream, last);
+    // After a gap at once: what ended meanwhile may have been told before the stream was there again.
+    const answer = await redis.xread('COUNT', 500, 'BLOCK', gap ? 1 : blockMs, 'STREAMS', stream, last);
+    if (gap) await closeGap();
     for (const [id, fields] of answer?.[0]?.[1] ?? []) {
       last = id;
       settle(fields[1] ?? '');
@@ -67,8 +83,14 @@ export const openReplies = (redis: Redis, prefix: string): Replies => {
     if (answer !== null) redis.xtrim(stream, 'MINID', last).catch(() => undefined);
   };
 
+  // A read that waits for a Redis that is away is never answered once its connection was given up.
+  const closed = Promise.withResolvers<void>();
+  const whenBroken = async (): Promise<void> => {
+    gap = true;
+    if (open) await pause();
+  };
   const loop = async (): Promise<void> => {
-    while (open) await readOnce().catch(() => (open ? pause() : undefined));
+    while (open) await Promise.race([readOnce().catch(whenBroken), closed.promise]);
   };
   const running = loop();
 
@@ -87,6 +109,7 @@ export const openReplies = (redis: Redis, prefix: string): Replies => {
     },
     close: async () => {
       open = false;
+      closed.resolve();
       redis.disconnect();
       await running;
     },

@@ -5,17 +5,19 @@ import type { JobContext, Processor } from './processor.ts';
 
 export interface GivenUpJob {
   readonly processor: Processor;
-  readonly log: Log;
   readonly job: Pick<JobContext, 'jobId' | 'projectId'>;
 }
 
-/** How a job ends that has no outcome of its own. */
-export const givenUp = async (
-  { processor, log, job }: GivenUpJob,
+/** How a job ends that has no outcome of its own. Rejects when its last word cannot be had just now. */
+export const lastWord = async (
+  { processor, job }: GivenUpJob,
   status: 'failed' | 'dead',
   error: JobError,
-): Promise<JobOutcome> => {
-  const last = processor.giveUp;
-  const result = last ? await insist(log, 'giving up a job', () => last(error, job)) : null;
-  return { status, result, error };
-};
+): Promise<JobOutcome> => ({ status, result: (await processor.giveUp?.(error, job)) ?? null, error });
+
+/** The same, however long it takes. */
+export const givenUp = (
+  of: GivenUpJob & { readonly log: Log },
+  status: 'failed' | 'dead',
+  error: JobError,
+): Promise<JobOutcome> => insist(of.log, 'giving up a job', () => lastWord(of, status, error));

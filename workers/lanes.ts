@@ -3,10 +3,11 @@ import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { openWorkerRedis } from '#lib/redis.ts';
 import { type Consumer, consume } from '#queues/consumer.ts';
-import type { JobDefinition, PoolName } from '#queues/define.ts';
-import type { GateRules, GateWithLanes } from '#queues/gate/gate.ts';
+import { cronFire } from '#queues/cron-fire.ts';
+import type { JobDefinition } from '#queues/define.ts';
+import type { GateWithLanes } from '#queues/gate/gate.ts';
+import type { GateRules } from '#queues/gate/types.ts';
 import type { LaneGate } from '#queues/gate/lane-gate.ts';
-import { shardOf } from '#queues/gate/lanes.ts';
 import { type Keeper, startKeeper } from './keeper/keeper.ts';
 import { runJob } from './run-job.ts';
 import type { RunJobDeps } from './work.ts';
@@ -28,8 +29,11 @@ export interface ServedLanes {
   readonly close: () => Promise<void>;
 }
 
-const slotsOf = (pool: PoolName, config: Config): number =>
-  ({ functions: config.PLINTH_FUNCTION_SLOTS, system: config.PLINTH_SYSTEM_SLOTS })[pool];
+/** A scheduled request mostly waits for somebody else's answer, so that there is room for many. */
+const slotsOf = ({ type, pool }: JobDefinition, config: Config): number => {
+  if (type === cronFire.type) return config.PLINTH_CRON_SLOTS;
+  return { functions: config.PLINTH_FUNCTION_SLOTS, system: config.PLINTH_SYSTEM_SLOTS }[pool];
+};
 
 /** What bounds a job type on the whole installation; each shard has its part. */
 const globalLimitOf = (type: string, config: Config): number | null => {
@@ -46,7 +50,7 @@ const globalLimitOf = (type: string, config: Config): number | null => {
 };
 
 /** A part of a number that is spread over shards; each has some. */
-const share = (all: number, parts: number): number => Math.max(1, Math.ceil(all / parts));
+const share = (all: number, parts: number): number => Math.max(1, Math.floor(all / parts));
 
 /** A row's time is of Postgres' clock, the timer's of ours. */
 const retrySlackMs = 10;
@@ -96,9 +100,9 @@ const keeperOf = ({ config, db, log, rules, deps }: LanesOptions, { job, lane, s
     processor,
     outcomes: deps.outcomes,
     signals: deps.signals,
-    holds: (projectId) => shardOf(projectId, shards) === shard,
+    part: { index: shard, count: shards },
     workerId: deps.workerId,
-    slots: share(slotsOf(job.pool, config), shards),
+    slots: share(slotsOf(job, config), shards),
     globalLimit: globalLimitOf(job.type, config),
     info: () => JSON.stringify({ name, running: deps.running.count(job.type), startedAt }),
   });
@@ -114,7 +118,7 @@ const serve = (options: LanesOptions, runDeps: RunJobDeps, to: ToServe): Served 
       redis,
       prefix: config.PLINTH_REDIS_PREFIX,
       lane: to.lane.lane,
-      slots: share(slotsOf(to.job.pool, config), config.PLINTH_QUEUE_SHARDS),
+      slots: share(slotsOf(to.job, config), config.PLINTH_QUEUE_SHARDS),
       process: (delivery) => runJob(runDeps, delivery),
       onError: (error) => log.debug({ err: error }, 'the queue reported an error'),
     }),

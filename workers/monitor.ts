@@ -2,6 +2,8 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { cachedFor } from '#domain/jobs/ops-cached.ts';
+import { bearerTokenOf } from '#lib/bearer.ts';
 import { type Config, ConfigError } from '#lib/config.ts';
 import { openControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
@@ -33,6 +35,7 @@ interface Answer {
 }
 
 const checkTimeoutMs = 1500;
+const freshMs = 1000;
 const requestTimeoutMs = 5000;
 
 const json = (status: number, value: unknown): Answer => ({
@@ -52,7 +55,7 @@ const isLocal = ({ socket, headers }: IncomingMessage): boolean =>
   headers.forwarded === undefined;
 
 const hasToken = (request: IncomingMessage, token: string | undefined): boolean => {
-  const given = /^bearer +(\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
+  const given = bearerTokenOf(request.headers.authorization ?? '');
   return given !== undefined && token !== undefined && timingSafeEqual(hash(given), hash(token));
 };
 
@@ -66,12 +69,16 @@ const answers = async (check: () => Promise<unknown>): Promise<boolean> => {
   return Promise.race([answered, late]).finally(() => clearTimeout(timer));
 };
 
-const readiness = async (checks: MonitorOptions['checks'], consuming: boolean): Promise<Answer> => {
-  const names = Object.keys(checks);
-  const found = await Promise.all(Object.values(checks).map(answers));
-  const dependencies = Object.fromEntries(names.map((name, i) => [name, found[i]]));
-  const ready = consuming && found.every(Boolean);
-  return json(ready ? 200 : 503, { ready, dependencies: { ...dependencies, queues: consuming } });
+type Found = Readonly<Record<string, boolean>>;
+
+const look = async (checks: MonitorOptions['checks']): Promise<Found> => {
+  const found = Object.entries(checks).map(async ([name, check]) => [name, await answers(check)] as const);
+  return Object.fromEntries(await Promise.all(found));
+};
+
+const readiness = (found: Found, consuming: boolean): Answer => {
+  const ready = consuming && Object.values(found).every(Boolean);
+  return json(ready ? 200 : 503, { ready, dependencies: { ...found, queues: consuming } });
 };
 
 const metrics = async (request: IncomingMessage, token: string | undefined): Promise<Answer> => {
@@ -111,12 +118,14 @@ const listening = async (server: Server, { host, port }: MonitorOptions): Promis
  */
 export const startMonitor = async (options: MonitorOptions): Promise<Monitor> => {
   let consuming = false;
-  const answerTo = (request: IncomingMessage): Answer | Promise<Answer> => {
+  // However often it is asked: anyone who reaches the port may.
+  const found = cachedFor(freshMs, () => look(options.checks));
+  const answerTo = async (request: IncomingMessage): Promise<Answer> => {
     if (request.method !== 'GET' && request.method !== 'HEAD')
       return json(405, { code: 'method_not_allowed', message: 'Only GET.' });
     const [path] = (request.url ?? '').split('?', 1);
     if (path === '/healthz') return json(200, { status: 'ok' });
-    if (path === '/readyz') return readiness(options.checks, consuming);
+    if (path === '/readyz') return readiness(await found(), consuming);
     if (path === '/metrics') return metrics(request, options.opsToken);
     return json(404, { code: 'not_found', message: 'There are /healthz, /readyz and /metrics.' });
   };

@@ -32,11 +32,29 @@ const recordEach = async (db: ControlDb, log: Log, items: readonly JobEnd[]): Pr
   }
 };
 
+/** What Postgres refuses must not hold up the starts of other jobs: that one does not begin. */
+const beginEach = async (db: ControlDb, log: Log, items: readonly JobStart[]): Promise<BegunJob[]> => {
+  const begun: BegunJob[] = [];
+  for (const start of items) {
+    try {
+      begun.push(...(await beginJobs(db, [start])));
+    } catch (error) {
+      if (isDependencyFailure(error)) throw error;
+      log.error({ err: error, job_id: start.id }, 'Postgres refused the start of a job');
+    }
+  }
+  return begun;
+};
+
 export const createRecorder = (db: ControlDb, log: Log): Recorder => {
   const starts = createBatcher<JobStart, BegunJob | null>((items) =>
     insist(log, 'recording the starts of jobs', async () => {
       // By the start and not by the job: it may have been delivered twice, and only one of the two may run it.
-      const begun = new Map((await beginJobs(db, items)).map((job) => [job.run_id, job]));
+      const rows = await beginJobs(db, items).catch((error: unknown) => {
+        if (isDependencyFailure(error)) throw error;
+        return beginEach(db, log, items);
+      });
+      const begun = new Map(rows.map((job) => [job.run_id, job]));
       return items.map(({ runId }) => begun.get(runId) ?? null);
     }),
   );

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type BegunJob, type JobRow, outcomeOf } from '#domain/jobs/store.ts';
 import { withLogContext } from '#lib/context.ts';
 import { maybeOne } from '#lib/control-db.ts';
@@ -6,29 +7,45 @@ import { traced } from '#lib/tracing.ts';
 import type { Delivery } from '#queues/consumer.ts';
 import type { JobError, JobOutcome, JobRef } from '#queues/define.ts';
 import { noteFinished, noteRetried, noteRun, noteWait } from '#queues/metrics.ts';
-import { insist } from './insist.ts';
 import { type Ran, backoff, runOnce } from './run-once.ts';
 import type { RunJobDeps, Work } from './work.ts';
 
-/** What user code says of its failure may hold anything; a column of text cannot. */
-const recordable = (outcome: JobOutcome): JobOutcome => {
-  if (outcome.error === null) return outcome;
-  const message = outcome.error.message.replaceAll('\0', '\uFFFD').toWellFormed();
-  return { ...outcome, error: { ...outcome.error, message } };
+const longestMessage = 4096;
+const oldLookMs = 500;
+
+/** What user code says of its failure may hold anything, and any amount; a column of text cannot. */
+const recordable = ({ code, message }: JobError): JobError => ({
+  code,
+  message: message.slice(0, longestMessage).replaceAll('\0', '\uFFFD').toWellFormed(),
+});
+
+const tellEveryMs = 1000;
+const tellTimes = 60;
+
+/** A caller that could not be told at once is told while it may still wait; after that its row tells it. */
+const tellLater = async ({ deps, begun }: Work, outcome: JobOutcome): Promise<void> => {
+  for (let tries = 0; tries < tellTimes && begun.reply_to !== null; tries += 1) {
+    await pause(tellEveryMs, undefined, { ref: false });
+    const told = await deps.outcomes.tell(begun.id, outcome, begun.reply_to).then(
+      () => true,
+      () => false,
+    );
+    if (told) return;
+  }
 };
 
 /** Redis first, where the waiting caller is told; when it is away, Postgres first: one of them always knows. */
-const settle = async ({ deps, runId, begun, job }: Work, outcome: JobOutcome): Promise<void> => {
-  const end = { jobId: begun.id, runId, outcome, replyTo: begun.reply_to };
-  const publish = (): Promise<void> => deps.outcomes.publish(end);
-  const told = await publish().then(
+const settle = async (work: Work, outcome: JobOutcome): Promise<void> => {
+  const { deps, runId, begun, job } = work;
+  const told = await deps.outcomes.publish({ jobId: begun.id, runId, outcome, replyTo: begun.reply_to }).then(
     () => true,
     () => false,
   );
   await deps.recorder.end({ id: begun.id, runId, finishedAt: new Date(), outcome });
-  if (!told) await insist(deps.log, 'telling the end of a job', publish);
   noteFinished(job.type, outcome.status);
   deps.signals.announce(begun.id, { event: 'status', status: outcome.status, attempt: begun.attempt });
+  // Not waited for: a Redis that is full would keep this worker's slots.
+  if (!told) void tellLater(work, outcome);
   deps.outcomes
     .forget(begun.id)
     .catch((error: unknown) => deps.log.debug({ err: error }, 'an outcome stays until it expires'));
@@ -40,10 +57,12 @@ const leaveGate = (deps: RunJobDeps, delivery: Delivery): Promise<void> =>
     .finish(delivery.lane, delivery.lease)
     .catch((error: unknown) => deps.log.debug({ err: error }, 'a lease stays until the reconciler finds it'));
 
-const retry = async (work: Work, error: JobError): Promise<void> => {
+const retry = async (work: Work, error: JobError, left: Promise<void>): Promise<void> => {
   const { deps, begun, runId, job } = work;
   const delayMs = backoff(begun.attempt);
   if (!(await deps.recorder.retry({ id: begun.id, runId, error }, delayMs))) return;
+  // While it has its place, the gate would not take it again.
+  await left;
   noteRetried(job.type);
   deps.signals.announce(begun.id, { event: 'status', status: 'queued', attempt: begun.attempt });
   deps.retryIn(job.type, delayMs);
@@ -63,8 +82,10 @@ const handBack = async ({ deps, delivery, begun, runId }: Work, left: Promise<vo
 };
 
 const conclude = (work: Work, ran: Ran, left: Promise<void>): Promise<void> => {
-  if (ran.kind === 'ended') return settle(work, recordable(ran.outcome));
-  return ran.kind === 'again' ? retry(work, ran.error) : handBack(work, left);
+  if (ran.kind === 'back') return handBack(work, left);
+  if (ran.kind === 'again') return retry(work, recordable(ran.error), left);
+  const { outcome } = ran;
+  return settle(work, { ...outcome, error: outcome.error && recordable(outcome.error) });
 };
 
 const run = async (work: Work): Promise<void> => {
@@ -72,11 +93,11 @@ const run = async (work: Work): Promise<void> => {
   noteWait(job.type, begun.waited_ms);
   const began = performance.now();
   const tracked = deps.running.add({ id: begun.id, type: job.type, projectId: delivery.projectId });
-  deps.signals.announce(begun.id, { event: 'status', status: 'running', attempt: begun.attempt });
-  if (begun.cancel_requested_at !== null) deps.running.stop(begun.id, 'cancelled');
-  const ran = await runOnce(work, tracked.signal);
-  noteRun(job.type, performance.now() - began);
   try {
+    deps.signals.announce(begun.id, { event: 'status', status: 'running', attempt: begun.attempt });
+    if (begun.cancel_requested_at !== null) deps.running.stop(begun.id, 'cancelled');
+    const ran = await runOnce(work, tracked.signal);
+    noteRun(job.type, performance.now() - began);
     const left = leaveGate(deps, delivery);
     await Promise.all([left, conclude(work, ran, left)]);
   } finally {
@@ -92,10 +113,14 @@ const run = async (work: Work): Promise<void> => {
 const begin = async (deps: RunJobDeps, delivery: Delivery, runId: string): Promise<BegunJob | null> => {
   const { lane, lease, epoch } = delivery;
   const { id } = lease;
-  const [begun, isHeld] = await Promise.all([
+  const looked = performance.now();
+  const look = (): Promise<boolean> => deps.isHeld(lane, lease).catch(() => false);
+  const [begun, wasHeld] = await Promise.all([
     deps.recorder.begin({ id, runId, workerId: deps.workerId, lane, epoch }),
-    deps.isHeld(lane, lease).catch(() => false),
+    look(),
   ]);
+  // What was seen before a long outage of Postgres says little after it.
+  const isHeld = wasHeld && performance.now() - looked > oldLookMs ? await look() : wasHeld;
   if (begun === null || isHeld) return begun;
   await deps.recorder.handBack({ id, runId });
   return null;

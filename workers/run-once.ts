@@ -24,7 +24,7 @@ export const backoff = (attempt: number): number =>
 /** A run that does not stop when it is told to is given up after so long. */
 const stopGraceMs = 10_000;
 const progressEveryMs = 500;
-const longestLogBytes = 256 * 1024;
+const longestLog = 256 * 1024;
 const longestLine = 16 * 1024;
 
 const reasons: Readonly<Record<StopReason, JobError>> = {
@@ -55,7 +55,7 @@ const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal): JobCon
     log: (level, text) => {
       const message = text.slice(0, longestLine).replaceAll('\0', '\uFFFD').toWellFormed();
       logged += message.length;
-      if (logged > longestLogBytes) return;
+      if (logged > longestLog) return;
       const at = new Date();
       deps.recorder.log({ jobId, at, level, message });
       deps.signals.announce(jobId, { event: 'log', ts: at.toISOString(), level, message });
@@ -97,10 +97,11 @@ const overdue = async (signal: AbortSignal): Promise<'overdue'> => {
   return pause(stopGraceMs, 'overdue', { ref: false });
 };
 
-type Attempt = { readonly outcome: JobOutcome } | { readonly thrown: unknown } | 'overdue';
+type Attempt = { readonly outcome: JobOutcome } | { readonly thrown: unknown };
 
-const attemptOf = (run: Promise<JobOutcome>): Promise<Attempt> =>
-  run.then(
+/** A processor that throws before it returns a promise has thrown all the same. */
+const attemptOf = (run: () => Promise<JobOutcome>): Promise<Attempt> =>
+  Promise.try(run).then(
     (outcome) => ({ outcome }),
     (thrown: unknown) => ({ thrown }),
   );
@@ -108,7 +109,8 @@ const attemptOf = (run: Promise<JobOutcome>): Promise<Attempt> =>
 /** Within its time-out and until it is stopped. */
 const attemptWithin = async (work: Work, data: unknown, signal: AbortSignal): Promise<Ran> => {
   const { deps, job, processor } = work;
-  const attempt = await Promise.race([attemptOf(processor.run(data, contextOf(work, signal))), overdue(signal)]);
+  const running = attemptOf(() => processor.run(data, contextOf(work, signal)));
+  const attempt = await Promise.race([running, overdue(signal)]);
   const reason = stopReasonOf(signal);
   if (attempt === 'overdue') {
     deps.log.error({ job_type: job.type }, 'a job that was told to stop goes on');

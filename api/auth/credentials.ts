@@ -1,12 +1,10 @@
 import type { Context } from 'koa';
 import { looksLikeApiKey } from '#domain/projects/api-keys.ts';
+import { bearerTokenOf } from '#lib/bearer.ts';
 import { ServiceError } from '#lib/errors.ts';
 
 /** The text after `Bearer`, if any. */
-export const bearerOf = (ctx: Context): string | undefined => {
-  const match = /^Bearer +([\w.~+/=-]+) *$/i.exec(ctx.get('authorization'));
-  return match?.[1];
-};
+export const bearerOf = (ctx: Context): string | undefined => bearerTokenOf(ctx.get('authorization'));
 
 /** A 401 with the challenge that the standard asks for. */
 export const unauthenticated = (message: string, given: boolean): ServiceError =>

@@ -44,7 +44,7 @@ export const sessionCookie = (token: string, secure: boolean): string =>
 /** The `Set-Cookie` that ends the browser's session. */
 export const endedCookie = (secure: boolean): string => cookie('', 0, secure);
 
-const hostOf = (url: string | undefined): string | undefined => (url && URL.parse(url)?.host) || undefined;
+const originOf = (url: string): string | undefined => URL.parse(url)?.origin;
 
 /**
  * A browser sends the cookie by itself, so a change must come from our own page. SameSite=Strict says so already, but
@@ -52,8 +52,9 @@ const hostOf = (url: string | undefined): string | undefined => (url && URL.pars
  * @throws {ServiceError} `forbidden`
  */
 const requireOwnOrigin = (ctx: Context, { config }: Pick<Deps, 'config'>): void => {
-  const origin = hostOf(ctx.get('origin'));
-  if (origin !== undefined && (origin === ctx.host || origin === hostOf(config.PLINTH_BASE_URL))) return;
+  const origin = originOf(ctx.get('origin'));
+  const own = [`${ctx.protocol}://${ctx.host}`, config.PLINTH_BASE_URL ?? ''].map(originOf);
+  if (origin !== undefined && own.includes(origin)) return;
   throw new ServiceError('forbidden', 'This change did not come from the operators’ page.');
 };
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { invalidField } from '#domain/cron/expression.ts';
 import { misfireRules, overlapRules } from '#domain/cron/fires.ts';
 import type { RunRow } from '#domain/cron/run-store.ts';
 import { listRuns } from '#domain/cron/run-store.ts';
@@ -37,9 +38,6 @@ const target = z.discriminatedUnion('type', [
 
 const payload = z
   .unknown()
-  .refine((value) => Buffer.byteLength(JSON.stringify(value ?? null)) <= mostTextBytes, {
-    error: `must be at most ${mostTextBytes} bytes of JSON`,
-  })
   .describe('Any JSON, at most 64 KB: what the function is called with, or the body of the HTTP call.');
 
 const fields = {
@@ -87,9 +85,16 @@ const shown = (row: Schedule): z.output<typeof schedule> => ({
   last_run: row.last_run && shownRun(row.last_run),
 });
 
-/** The payload out of the body as it came, so that numbers that JavaScript cannot hold are kept. */
-const payloadText = (bodyText: string): string =>
-  JSON.stringify((parseExactJson(bodyText) as { payload?: unknown }).payload ?? null);
+/**
+ * The payload out of the body as it came, so that numbers that JavaScript cannot hold are kept. Measured as it is kept:
+ * as a value, a number of a million digits is short.
+ * @throws {ServiceError} `validation_failed`
+ */
+const payloadText = (bodyText: string): string => {
+  const exact = JSON.stringify((parseExactJson(bodyText) as { payload?: unknown }).payload ?? null);
+  if (Buffer.byteLength(exact) <= mostTextBytes) return exact;
+  throw invalidField('payload', `must be at most ${mostTextBytes} bytes of JSON`);
+};
 
 const projectPath = z.object({ project_id: id });
 const schedulePath = z.object({ project_id: id, cid: id });
@@ -190,7 +195,7 @@ const changeEndpoints: readonly Endpoint[] = [
     status: 202,
     response: run,
     handle: async ({ params }, { db, deps, project, setHeader, afterCommit }) => {
-      const started = await runNow(db, project, params.cid);
+      const started = await runNow(db, deps.gate, project, params.cid);
       afterCommit(async () => void (await deps.gate.admit(started.job, false)));
       setHeader('Location', `/projects/${project.id}/jobs/${started.job.id}`);
       return shownRun(started.run);

@@ -51,10 +51,14 @@ export const jobEndpoints: readonly Endpoint[] = [
     summary: 'What happens to a job until it ends, as server-sent events: status, progress, log',
     access: inProject('viewer'),
     params: jobPath,
-    response: z.string(),
+    response: z
+      .string()
+      .describe(
+        `A result longer than ${longestListedResult} bytes is null: ask for the job itself. Ends after five minutes at most.`,
+      ),
     mediaType: eventStreamType,
-    handle: async ({ params }, { deps, project, setHeader }) => {
-      const events = await jobEvents(deps, project.id, params.job_id);
+    handle: async ({ params }, { deps, project, user, setHeader }) => {
+      const events = await jobEvents(deps, { projectId: project.id, jobId: params.job_id, userId: user.id });
       for (const [name, value] of Object.entries(eventStreamHeaders)) setHeader(name, value);
       return events;
     },

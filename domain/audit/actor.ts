@@ -1,6 +1,6 @@
 /** Who makes a change: written into each audit entry by the triggers on the audited tables. */
 export interface Actor {
-  readonly type: 'user' | 'system';
+  readonly type: 'user' | 'operator' | 'system';
   readonly id?: string;
   readonly email?: string;
   readonly ip?: string;

@@ -14,6 +14,8 @@ export const graceMs = 60_000;
 
 const mostCaughtUp = 100;
 const mostWaiting = 100;
+/** Of one schedule with the overlap rule `allow`: what does not end must not pile up. */
+export const mostUnfinished = 100;
 
 /** What the decision hangs on. Times are in ms. */
 export interface DueSchedule {
@@ -24,8 +26,8 @@ export interface DueSchedule {
   readonly nextRunAt: number;
   /** The least interval of the project's plan: it binds also after a change to a smaller plan. */
   readonly spacingMs: number;
-  /** Whether a run has been started and not ended. */
-  readonly running: boolean;
+  /** How many runs have been started and not ended; counted up to `mostUnfinished`. */
+  readonly unfinished: number;
   /** How many runs wait for their turn. */
   readonly waiting: number;
 }
@@ -48,6 +50,7 @@ export interface Decision {
 const missed = 'it was due while no fire could be made, and the schedule’s misfire rule is skip';
 const overlapping = 'the run before had not ended, and the schedule’s overlap rule is skip';
 const tooMany = `${mostWaiting} runs of the schedule wait already`;
+const tooManyUnfinished = `${mostUnfinished} runs of the schedule have not ended`;
 
 /** The fires that are due, the oldest first: the last one, or the last 100 when each is to be caught up with. */
 const dueInstants = (due: DueSchedule, now: number): number[] => {
@@ -65,8 +68,9 @@ const dueInstants = (due: DueSchedule, now: number): number[] => {
   return instants.length > 0 ? instants : [due.nextRunAt];
 };
 
-const judge = ({ overlap }: DueSchedule, running: boolean, waiting: number): Omit<Fire, 'fireAt'> => {
-  if (overlap === 'allow' || (!running && waiting === 0)) return { verdict: 'start', reason: null };
+const judge = ({ overlap }: DueSchedule, unfinished: number, waiting: number): Omit<Fire, 'fireAt'> => {
+  if (overlap === 'allow' && unfinished >= mostUnfinished) return { verdict: 'skip', reason: tooManyUnfinished };
+  if (overlap === 'allow' || (unfinished === 0 && waiting === 0)) return { verdict: 'start', reason: null };
   if (overlap === 'skip') return { verdict: 'skip', reason: overlapping };
   return waiting < mostWaiting ? { verdict: 'wait', reason: null } : { verdict: 'skip', reason: tooMany };
 };
@@ -75,11 +79,11 @@ const judge = ({ overlap }: DueSchedule, running: boolean, waiting: number): Omi
 export const decideFires = (due: DueSchedule, now: number): Decision => {
   const instants = dueInstants(due, now);
   const fires: Fire[] = [];
-  let { running, waiting } = due;
+  let { unfinished, waiting } = due;
   for (const fireAt of instants) {
     const late = due.misfire === 'skip' && now - fireAt > graceMs;
-    const judged = late ? { verdict: 'skip' as const, reason: missed } : judge(due, running, waiting);
-    running ||= judged.verdict === 'start';
+    const judged = late ? { verdict: 'skip' as const, reason: missed } : judge(due, unfinished, waiting);
+    unfinished += judged.verdict === 'start' ? 1 : 0;
     waiting += judged.verdict === 'wait' ? 1 : 0;
     fires.push({ fireAt, ...judged });
   }

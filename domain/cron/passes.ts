@@ -2,29 +2,32 @@ import { type NewJobRow, insertJobs } from '#domain/jobs/store.ts';
 import type { ControlDb, Tx } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
+import {
+  type Contents,
+  type DueRow,
+  type Facts,
+  type Move,
+  contentsOf,
+  factsOf,
+  lockDue,
+  lockReleasable,
+  moveOn,
+  park,
+  putOff,
+} from './due-store.ts';
 import { type Decision, type Fire, decideFires } from './fires.ts';
-import { type NewRun, type RunChange, changeWaiting, insertRuns, oldestWaiting } from './run-store.ts';
 import { spacingMsOf } from './plan.ts';
-import { startOf } from './start.ts';
-import { type Facts, type ScheduleRow, factsOf, lockDue, lockReleasable, moveOn, park } from './store.ts';
-
-/** Schedules that one transaction takes: with the largest payloads some 25 MB. */
-export const batchSize = 200;
-
-/** What a pass did, once it is committed. */
-export interface Pass {
-  /** Schedules that it held; a full batch says that there may be more. */
-  readonly taken: number;
-  /** For the gate. */
-  readonly jobs: readonly NewJobRow[];
-}
+import { type Pass, batchSize, passOver } from './pass-over.ts';
+import { type Room, createRoom } from './room.ts';
+import { type NewRun, type RunChange, changeWaiting, insertRuns, oldestWaiting } from './run-store.ts';
+import { type Start, startOf } from './start.ts';
 
 interface Locked {
-  readonly schedule: ScheduleRow;
+  readonly schedule: DueRow;
   readonly facts: Facts;
 }
 
-const withFacts = async (tx: Tx, schedules: readonly ScheduleRow[]): Promise<Locked[]> => {
+const withFacts = async (tx: Tx, schedules: readonly DueRow[]): Promise<Locked[]> => {
   const facts = await factsOf(
     tx,
     schedules.map(({ id }) => id),
@@ -40,15 +43,56 @@ const unreadable = (fireAt: number): Decision => ({
   nextRunAt: null,
 });
 
+const dueSince = ({ schedule, facts }: Locked): Date => schedule.next_run_at ?? facts.now;
+
 /** One schedule that cannot be read (a zone that was given up, say) must not hold up the others. */
-const decide = ({ schedule, facts }: Locked, log: Log): Decision => {
-  const nextRunAt = (schedule.next_run_at ?? facts.now).getTime();
+const decide = (one: Locked, log: Log): Decision => {
+  const { schedule, facts } = one;
+  const nextRunAt = dueSince(one).getTime();
   try {
     return decideFires({ ...schedule, ...facts, nextRunAt, spacingMs: spacingMsOf(facts.plan) }, facts.now.getTime());
   } catch (error) {
     log.error({ err: error, schedule_id: schedule.id }, 'a schedule cannot be read; it does not fire again');
     return unreadable(nextRunAt);
   }
+};
+
+/** What a pass does with one schedule. */
+interface Planned {
+  readonly one: Locked;
+  readonly fires: readonly Fire[];
+  readonly move: Move;
+  /** Some of its fires are left to the next pass. */
+  readonly left: boolean;
+}
+
+const toDate = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
+
+// For a project that has had its share of a pass: in the next tick, behind what is due by then.
+const nextTickMs = 1000;
+
+/** The fires for which there is room. The others stay due: at once, or from the next tick on. */
+const planWithin = (room: Room, one: Locked, log: Log): Planned => {
+  const { id, project_id: projectId, bytes } = one.schedule;
+  const untilNextTick = new Date(one.facts.now.getTime() + nextTickMs);
+  if (room.isClosedTo(projectId)) {
+    return { one, left: false, fires: [], move: { id, nextRunAt: dueSince(one), dueAt: untilNextTick } };
+  }
+  const { fires, nextRunAt } = decide(one, log);
+  for (const [made, { fireAt, verdict }] of fires.entries()) {
+    const taken = verdict === 'start' ? room.take(projectId, bytes) : 'taken';
+    if (taken === 'taken') continue;
+    const left = taken === 'pass full';
+    const dueAt = left ? toDate(fireAt) : untilNextTick;
+    return { one, left, fires: fires.slice(0, made), move: { id, nextRunAt: toDate(fireAt), dueAt } };
+  }
+  return { one, left: false, fires, move: { id, nextRunAt: toDate(nextRunAt), dueAt: toDate(nextRunAt) } };
+};
+
+const startWith = (contents: ReadonlyMap<string, Contents>, { schedule, facts }: Locked, runId: string): Start => {
+  const content = contents.get(schedule.id);
+  if (content === undefined) throw new Error('a locked schedule is gone');
+  return startOf(content, facts.function_version, runId);
 };
 
 interface MadeRun {
@@ -58,11 +102,12 @@ interface MadeRun {
 
 const statusOf = { wait: 'waiting', skip: 'skipped' } as const;
 
-const makeRun = ({ schedule, facts }: Locked, { fireAt, verdict, reason }: Fire): MadeRun => {
+const makeRun = (contents: ReadonlyMap<string, Contents>, one: Locked, fire: Fire): MadeRun => {
+  const { fireAt, verdict, reason } = fire;
   const id = newId();
-  const common = { id, scheduleId: schedule.id, fireAt: new Date(fireAt), trigger: 'schedule' } as const;
+  const common = { id, scheduleId: one.schedule.id, fireAt: new Date(fireAt), trigger: 'schedule' } as const;
   if (verdict !== 'start') return { run: { ...common, jobId: null, status: statusOf[verdict], reason }, job: null };
-  const { job, reason: why } = startOf(schedule, facts.function_version, id);
+  const { job, reason: why } = startWith(contents, one, id);
   return { run: { ...common, jobId: job?.id ?? null, status: job ? 'started' : 'failed', reason: why }, job };
 };
 
@@ -77,50 +122,78 @@ const keep = async (tx: Tx, made: readonly MadeRun[]): Promise<NewJobRow[]> => {
   return jobs;
 };
 
-const toDate = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
+const contentsFor = (tx: Tx, locked: readonly Locked[]): Promise<ReadonlyMap<string, Contents>> =>
+  contentsOf(
+    tx,
+    locked.map(({ schedule }) => schedule.id),
+  );
 
-const fireLocked = async (tx: Tx, locked: readonly Locked[], log: Log): Promise<NewJobRow[]> => {
-  const decided = locked.map((one) => ({ one, decision: decide(one, log) }));
-  const made = decided.flatMap(({ one, decision }) => decision.fires.map((fire) => makeRun(one, fire)));
+const fireActive = async (tx: Tx, locked: readonly Locked[], log: Log): Promise<Pass> => {
+  const room = createRoom();
+  const planned = locked.map((one) => planWithin(room, one, log));
+  const starting = planned.filter(({ fires }) => fires.some(({ verdict }) => verdict === 'start'));
+  const contents = await contentsFor(
+    tx,
+    starting.map(({ one }) => one),
+  );
+  const made = planned.flatMap(({ one, fires }) => fires.map((fire) => makeRun(contents, one, fire)));
   const jobs = await keep(tx, made);
   await moveOn(
     tx,
-    decided.map(({ one, decision }) => ({ id: one.schedule.id, nextRunAt: toDate(decision.nextRunAt) })),
+    planned.map(({ move }) => move),
   );
-  return jobs;
+  return { jobs, more: planned.some(({ left }) => left) };
+};
+
+const fireLocked = async (tx: Tx, schedules: readonly DueRow[], log: Log): Promise<Pass> => {
+  const locked = await withFacts(tx, schedules);
+  const active = locked.filter(({ facts }) => facts.active);
+  const fired = active.length > 0 ? await fireActive(tx, active, log) : { jobs: [], more: false };
+  const inactive = locked.filter(({ facts }) => !facts.active).map(({ schedule }) => schedule.id);
+  if (inactive.length > 0) await park(tx, inactive);
+  return { jobs: fired.jobs, more: fired.more || schedules.length === batchSize };
+};
+
+const releaseLocked = async (tx: Tx, schedules: readonly DueRow[]): Promise<Pass> => {
+  const room = createRoom();
+  const free = (await withFacts(tx, schedules))
+    .filter(({ facts }) => facts.active && facts.unfinished === 0)
+    .map((one) => ({ one, taken: room.take(one.schedule.project_id, one.schedule.bytes) }));
+  const taken = new Map(free.flatMap(({ one, taken: how }) => (how === 'taken' ? [[one.schedule.id, one]] : [])));
+  if (taken.size === 0) return { jobs: [], more: false };
+  const contents = await contentsFor(tx, [...taken.values()]);
+  const changes: RunChange[] = [];
+  const jobs: NewJobRow[] = [];
+  for (const run of await oldestWaiting(tx, [...taken.keys()])) {
+    const one = taken.get(run.schedule_id);
+    if (one === undefined) continue;
+    const { job, reason } = startWith(contents, one, run.id);
+    changes.push({ id: run.id, jobId: job?.id ?? null, status: job ? 'started' : 'failed', reason });
+    if (job) jobs.push(job);
+  }
+  await changeWaiting(tx, changes);
+  if (jobs.length > 0) await insertJobs(tx, jobs);
+  return { jobs, more: schedules.length === batchSize || free.some(({ taken: how }) => how === 'pass full') };
+};
+
+const unwritable = 'the run could not be written';
+
+/** The fire that is due is listed as failed; the schedule is tried again in a minute. */
+const setDueAside = async (tx: Tx, { id, next_run_at: fireAt }: DueRow): Promise<void> => {
+  const run = { id: newId(), scheduleId: id, jobId: null, status: 'failed', reason: unwritable } as const;
+  if (fireAt) await insertRuns(tx, [{ ...run, fireAt, trigger: 'schedule' }]);
+  await putOff(tx, id);
+};
+
+const failOldestWaiting = async (tx: Tx, { id }: DueRow): Promise<void> => {
+  const [run] = await oldestWaiting(tx, [id]);
+  if (run) await changeWaiting(tx, [{ id: run.id, jobId: null, status: 'failed', reason: unwritable }]);
 };
 
 /** Fires a batch of schedules whose time has come: runs, jobs and the next times in one transaction, or none of it. */
 export const fireDue = (db: ControlDb, log: Log): Promise<Pass> =>
-  db.transaction(async (tx) => {
-    const schedules = await lockDue(tx, batchSize);
-    if (schedules.length === 0) return { taken: 0, jobs: [] };
-    const locked = await withFacts(tx, schedules);
-    const active = locked.filter(({ facts }) => facts.active);
-    const jobs = active.length > 0 ? await fireLocked(tx, active, log) : [];
-    const inactive = locked.filter(({ facts }) => !facts.active).map(({ schedule }) => schedule.id);
-    if (inactive.length > 0) await park(tx, inactive);
-    return { taken: schedules.length, jobs };
-  });
+  passOver(db, log, { lock: lockDue, work: fireLocked, setAside: setDueAside });
 
 /** Starts the longest-waiting run of schedules whose run before has ended. */
-export const releaseWaiting = (db: ControlDb): Promise<Pass> =>
-  db.transaction(async (tx) => {
-    const locked = await withFacts(tx, await lockReleasable(tx, batchSize));
-    const free = new Map(
-      locked.filter(({ facts }) => facts.active && !facts.running).map((one) => [one.schedule.id, one]),
-    );
-    if (free.size === 0) return { taken: 0, jobs: [] };
-    const changes: RunChange[] = [];
-    const jobs: NewJobRow[] = [];
-    for (const run of await oldestWaiting(tx, [...free.keys()])) {
-      const one = free.get(run.schedule_id);
-      if (one === undefined) continue;
-      const { job, reason } = startOf(one.schedule, one.facts.function_version, run.id);
-      changes.push({ id: run.id, jobId: job?.id ?? null, status: job ? 'started' : 'failed', reason });
-      if (job) jobs.push(job);
-    }
-    await changeWaiting(tx, changes);
-    if (jobs.length > 0) await insertJobs(tx, jobs);
-    return { taken: locked.length, jobs };
-  });
+export const releaseWaiting = (db: ControlDb, log: Log): Promise<Pass> =>
+  passOver(db, log, { lock: lockReleasable, work: releaseLocked, setAside: failOldestWaiting });

@@ -5,6 +5,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { JobRef } from '#queues/define.ts';
+import type { Gate } from '#queues/gate/types.ts';
 import { type CronExpression, invalidField, parseExpression } from './expression.ts';
 import { fireAfter, timeZoneNamed } from './next-fire.ts';
 import { requireInterval, requireRoomFor } from './plan.ts';
@@ -134,13 +135,35 @@ export const removeSchedule = async (db: Queryable, projectId: string, id: strin
 
 const refOf = ({ id, type, projectId }: NewJobRow): JobRef => ({ id, type, projectId });
 
+// The gate lists those with the longest lines: who has as many waiting as a project may is among them.
+const mostProjects = 1000;
+
+/**
+ * Before the row is written, by the gate's own count: a refusal then leaves nothing behind, the Idempotency-Key included.
+ * Requests at the same moment may go over the limit by their number.
+ * @throws {ServiceError} `queue_full`
+ */
+const requireRoomAt = async (gate: Pick<Gate, 'projects'>, { type, projectId }: NewJobRow): Promise<void> => {
+  const own = (await gate.projects(type, mostProjects)).find((load) => load.projectId === projectId);
+  if (own === undefined || own.queued === 0 || own.queued < own.waiting) return;
+  throw new ServiceError(
+    'queue_full',
+    `Too many jobs of type ${type} of this project are waiting. Nothing was accepted.`,
+    {
+      hint: 'Try again when some have run; GET /projects/{id}/jobs?status=queued lists them.',
+      headers: { 'Retry-After': '5' },
+    },
+  );
+};
+
 /**
  * Runs a schedule now, whatever its overlap rule and whether it is enabled. The caller hands the job to the gate when
  * this is committed.
- * @throws {ServiceError} `not_found`, `conflict` when its function was deleted, `project_not_ready`
+ * @throws {ServiceError} `not_found`, `conflict` when its function was deleted, `project_not_ready`, `queue_full`
  */
 export const runNow = async (
   db: Queryable,
+  gate: Pick<Gate, 'projects'>,
   project: OfProject,
   scheduleId: string,
 ): Promise<{ run: RunRow; job: JobRef }> => {
@@ -155,6 +178,7 @@ export const runNow = async (
   const id = newId();
   const { job } = startOf(row, present?.version ?? null, id);
   if (job === null) throw new ServiceError('conflict', 'The function of this schedule was deleted.');
+  await requireRoomAt(gate, job);
   const fireAt = new Date(await databaseTime(db));
   const run = { id, scheduleId, fireAt, trigger: 'manual', jobId: job.id, status: 'started', reason: null } as const;
   await insertRuns(db, [run]);

@@ -3,7 +3,7 @@ import { newId } from '#lib/ids.ts';
 import { cronFire } from '#queues/cron-fire.ts';
 import type { JobData, JobDefinition } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
-import type { ScheduleRow } from './store.ts';
+import type { Contents } from './due-store.ts';
 
 /** What makes a run of a schedule start: its job, or why there is none. */
 export type Start =
@@ -26,7 +26,7 @@ const jobOf = (definition: JobDefinition, projectId: string, runId: string, data
  * @param functionVersion the present version of the function that the schedule calls; null when there is none
  */
 export const startOf = (
-  { id, project_id: projectId, target, payload }: ScheduleRow,
+  { id, project_id: projectId, target, payload }: Contents,
   functionVersion: number | null,
   runId: string,
 ): Start => {

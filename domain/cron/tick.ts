@@ -3,8 +3,9 @@ import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
-import { type Pass, batchSize, fireDue, releaseWaiting } from './passes.ts';
-import { lookAround } from './store.ts';
+import { lookAround } from './due-store.ts';
+import type { Pass } from './pass-over.ts';
+import { fireDue, releaseWaiting } from './passes.ts';
 
 export interface CronTickDeps {
   readonly db: ControlDb;
@@ -40,13 +41,13 @@ const admitAll = async ({ gate, log }: CronTickDeps, jobs: readonly NewJobRow[])
 
 const repeat = async (deps: CronTickDeps, pass: () => Promise<Pass>): Promise<number> => {
   let started = 0;
-  let taken: number;
+  let more: boolean;
   do {
     const done = await pass();
     await admitAll(deps, done.jobs);
     started += done.jobs.length;
-    taken = done.taken;
-  } while (taken === batchSize);
+    more = done.more;
+  } while (more);
   return started;
 };
 
@@ -56,7 +57,7 @@ export const tick = async (deps: CronTickDeps): Promise<Ticked> => {
   const { now, due, waiting } = await lookAround(db);
   const lookedAt = performance.now();
   // First those that wait: a fire of the same schedule that is due now comes after them.
-  const released = waiting ? await repeat(deps, () => releaseWaiting(db)) : 0;
+  const released = waiting ? await repeat(deps, () => releaseWaiting(db, log)) : 0;
   const fired = due ? await repeat(deps, () => fireDue(db, log)) : 0;
   return { now, lookedAt, started: released + fired };
 };

@@ -1,8 +1,12 @@
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { projectProvision } from '#queues/project-provision.ts';
+import { firstIdAt } from '#lib/ids.ts';
 import { type JobRow, jobColumns } from './store.ts';
 
-type Changed = JobRow & { readonly reply_to: string | null };
+const dayMs = 24 * 3600 * 1000;
+
+/** A job with the reply stream of whoever waits for it. */
+export type Changed = JobRow & { readonly reply_to: string | null };
 
 /** Ends a job that waits. Undefined when it does not wait. */
 export const cancelWaiting = (db: Queryable, projectId: string, id: string): Promise<Changed | undefined> =>
@@ -59,19 +63,20 @@ export const cancelAllOf = async (db: Queryable, projectId: string): Promise<voi
   await db.query('delete from job_limits where project_id = $1', [projectId]);
 };
 
-/** Ends jobs that waited too long, some at a time. */
+/** Ends jobs that waited too long, some at a time. A job that waits so long was accepted at least as long ago. */
 export const expireWaiting = (
   db: Queryable,
-  { days, most }: { readonly days: number; readonly most: number },
+  { types, days, most }: { readonly types: readonly string[]; readonly days: number; readonly most: number },
 ): Promise<Changed[]> =>
   db.query<Changed>(
     `update jobs set status = 'expired', finished_at = now(), next_run_at = null,
        error_code = 'expired', error_message = 'The job waited too long.'
      where id in (
-       select id from jobs where status = 'queued' and queued_at < now() - make_interval(days => $1)
+       select id from jobs where type = any($3::text[]) and status = 'queued' and id < $4
+         and queued_at < now() - make_interval(days => $1)
        limit $2 for update skip locked)
      returning ${jobColumns}, reply_to`,
-    [days, most],
+    [days, most, types, firstIdAt(Date.now() - (days - 1) * dayMs)],
   );
 
 /** Deletes what is kept no longer, some at a time. Answers how many. */
@@ -81,11 +86,13 @@ export const deleteOld = async (
 ): Promise<number> => {
   const gone = await db.query(
     `delete from jobs where id in (
-       (select id from jobs where status = 'succeeded' and finished_at < now() - make_interval(hours => $1) limit $3)
-       union all
-       (select j.id from unnest(array['failed', 'dead', 'cancelled', 'expired']) as ended (status)
-        cross join lateral (select id from jobs
-          where jobs.status = ended.status and finished_at < now() - make_interval(days => $2) limit $3) j))
+       select old.id from (
+         values ('succeeded', now() - make_interval(hours => $1)), ('failed', now() - make_interval(days => $2)),
+           ('dead', now() - make_interval(days => $2)), ('cancelled', now() - make_interval(days => $2)),
+           ('expired', now() - make_interval(days => $2))) as kept (status, since)
+       cross join lateral (
+         select id from jobs where jobs.status = kept.status and finished_at < kept.since
+         limit $3 for update skip locked) old)
      returning id`,
     [keep.succeededHours, keep.failedDays, keep.most],
   );

@@ -1,9 +1,8 @@
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { endStatuses } from '#queues/define.ts';
 import type { Ear, JobEvent } from '#queues/signals.ts';
 import type { Jobs } from './jobs.ts';
-import { type JobRow, hasEnded } from './store.ts';
+import { type JobRow, type JobStatus, hasEnded } from './store.ts';
 
 /** Something about a followed job. `end`: with its last row, or null when the row is gone; nothing comes after it. */
 export type FollowedEvent = JobEvent | { readonly event: 'end'; readonly row: JobRow | null };
@@ -29,8 +28,6 @@ export interface Followed {
 
 const lookEveryMs = 2000;
 const earPatienceMs = 1000;
-
-const isEnd = (status: string): boolean => (endStatuses as readonly string[]).includes(status);
 
 interface Following {
   readonly job: Pick<JobRow, 'id' | 'project_id'>;
@@ -94,7 +91,7 @@ export const createFollowed = ({ db, jobs, ear }: FollowDeps): Followed => {
       const following = { job, listener };
       rows.add(following);
       const heard = ear.follow(job.id, (event) => {
-        if (event.event === 'status' && isEnd(event.status)) end(following);
+        if (event.event === 'status' && hasEnded({ status: event.status as JobStatus })) end(following);
         else listener(event);
       });
       const late = Promise.withResolvers<void>();

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { z } from 'zod';
 import { createBatcher } from '#lib/batch.ts';
 import type { ControlDb, Queryable, Tx } from '#lib/control-db.ts';
@@ -11,7 +12,7 @@ import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted, noteFinished, noteReply } from '#queues/metrics.ts';
 import type { Outcomes, Replies } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
-import { cancelWaiting, revive, wishCancelled } from './changes.ts';
+import { type Changed, cancelWaiting, revive, wishCancelled } from './changes.ts';
 import { type Standing, placesWith } from './standing.ts';
 import {
   type JobRow,
@@ -109,7 +110,8 @@ const queueFull = (type: string): ServiceError =>
     headers: { 'Retry-After': '5' },
   });
 
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+const takeBackTimes = 120;
+const takeBackEveryMs = 250;
 
 type Accept = (request: JobRequest, row: NewJobRow) => Promise<void>;
 
@@ -136,11 +138,23 @@ const acceptWith = ({ db, gate }: JobsDeps): Accept => {
       return gone;
     }, systemActor);
 
+  /** For as long as Postgres may take to come back; a worker that is quicker runs what the caller was told is not there. */
+  const takeBackLater = async (id: string, undo: JobRequest['undo']): Promise<void> => {
+    for (let tries = 0; tries < takeBackTimes; tries += 1) {
+      const isDone = await takeBack(id, undo).then(
+        () => true,
+        () => false,
+      );
+      if (isDone) return;
+      await pause(takeBackEveryMs, undefined, { ref: false });
+    }
+  };
+
   return async (request, row) => {
     const { job, projectId, undo } = request;
     await insert(row, request).catch((error: unknown) => {
       // A connection that broke in the commit may have kept the row.
-      if (isDependencyFailure(error)) takeBack(row.id, undo).catch(() => undefined);
+      if (isDependencyFailure(error)) void takeBackLater(row.id, undo);
       throw error;
     });
     const ref = { id: row.id, type: job.type, projectId };
@@ -172,25 +186,33 @@ const steeringWith = ({ db, gate, outcomes, signals, log }: JobsDeps, get: Jobs[
     return get(row.project_id, row.id);
   };
 
+  const tellCancelled = async (ended: Changed): Promise<JobRow> => {
+    const outcome = outcomeOf(ended);
+    noteFinished(ended.type, ended.status);
+    await gate.withdraw(refOf(ended)).catch(otherwise('a cancelled job leaves the gate later'));
+    if (outcome) await outcomes.tell(ended.id, outcome, ended.reply_to).catch(otherwise('a caller was not told'));
+    signals.announce(ended.id, { event: 'status', status: ended.status, attempt: ended.attempt });
+    return ended;
+  };
+
   const refuse = async (projectId: string, jobId: string, why: (row: JobRow) => string): Promise<never> => {
     throw new ServiceError('conflict', why(await get(projectId, jobId)));
   };
 
   return {
     cancel: async (projectId, jobId) => {
-      const ended = await cancelWaiting(db, projectId, jobId);
-      if (ended) {
-        const outcome = outcomeOf(ended);
-        noteFinished(ended.type, ended.status);
-        await gate.withdraw(refOf(ended)).catch(otherwise('a cancelled job leaves the gate later'));
-        if (outcome) await outcomes.tell(jobId, outcome, ended.reply_to).catch(otherwise('a caller was not told'));
-        signals.announce(jobId, { event: 'status', status: ended.status, attempt: ended.attempt });
-        return ended;
+      // It may move from one state to the other between the two statements, and back again.
+      for (let tries = 0; tries < 3; tries += 1) {
+        const ended = await cancelWaiting(db, projectId, jobId);
+        if (ended) return tellCancelled(ended);
+        const running = await wishCancelled(db, projectId, jobId);
+        if (running) {
+          await signals.askToCancel(jobId).catch(otherwise('the wish to cancel is told later'));
+          return untilEnded(running);
+        }
+        if (hasEnded(await get(projectId, jobId))) break;
       }
-      const running = await wishCancelled(db, projectId, jobId);
-      if (running === undefined) return refuse(projectId, jobId, (row) => `The job is ${row.status} already.`);
-      await signals.askToCancel(jobId).catch(otherwise('the wish to cancel is told later'));
-      return untilEnded(running);
+      return refuse(projectId, jobId, (row) => `The job is ${row.status} already.`);
     },
     retry: async (projectId, jobId, within) => {
       const row = await revive(within?.db ?? db, projectId, jobId);

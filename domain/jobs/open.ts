@@ -7,6 +7,7 @@ import { type GateWithLanes, createGate } from '#queues/gate/gate.ts';
 import { openReplies, outcomesIn } from '#queues/replies.ts';
 import { type Ear, openEar, signalsOn } from '#queues/signals.ts';
 import { type Jobs, createJobs } from './jobs.ts';
+import { endsOf } from './store.ts';
 import { rulesFrom } from './rules.ts';
 
 export interface QueueOptions {
@@ -46,7 +47,9 @@ export type Queues = ReturnType<typeof openQueues>;
 export const openJobs = (options: QueueOptions): Queues & { readonly jobs: Jobs } => {
   const { config, log, db } = options;
   const queues = openQueues(options);
-  const replies = openReplies(openWorkerRedis(config.REDIS_URL, log), config.PLINTH_REDIS_PREFIX);
+  const replies = openReplies(openWorkerRedis(config.REDIS_URL, log), config.PLINTH_REDIS_PREFIX, (ids) =>
+    endsOf(db, ids),
+  );
   const queueIsUp = (): boolean => queues.redis.status === 'ready';
   return {
     ...queues,

@@ -1,3 +1,4 @@
+import { firstIdAt } from '#lib/ids.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { cachedFor } from './ops-cached.ts';
 
@@ -32,12 +33,6 @@ const settleMs = 15_000;
 const chunk = 10;
 const budgetMs = 1500;
 const freshMs = 5000;
-
-/** The least UUIDv7 of that time: ids are in order of creation, so that the primary key is an index on it, too. */
-export const firstIdAt = (ms: number): string => {
-  const hex = Math.floor(ms).toString(16).padStart(12, '0');
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`;
-};
 
 interface AcceptedRow {
   readonly n: number;

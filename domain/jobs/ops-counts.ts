@@ -1,6 +1,7 @@
 import type { Queryable } from '#lib/control-db.ts';
 import { jobs as definitions } from '#queues/registry.ts';
-import { type History, type Minute, firstIdAt } from './ops-charts.ts';
+import { firstIdAt } from '#lib/ids.ts';
+import type { History, Minute } from './ops-charts.ts';
 
 /** Every type of job, in the registry's order. */
 export const jobTypes: readonly string[] = definitions.map(({ type }) => type);

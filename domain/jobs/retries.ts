@@ -1,5 +1,6 @@
 import type { Queryable } from '#lib/control-db.ts';
 import type { JobError, JobRef } from '#queues/define.ts';
+import { type Part, inPart } from './part.ts';
 
 /** A run that ended without an end of its job. */
 export interface BrokenRun {
@@ -15,7 +16,7 @@ const putBack = (change: string) => `
     where j.id = $1 and j.run_id = $2 and j.status = 'running' for update
   ), kept as (
     insert into job_attempts (job_id, attempt, worker_id, started_at, error_code, error_message)
-    select id, attempt, worker_id, started_at, $3, $4 from broken on conflict do nothing
+    select id, attempt, worker_id, started_at, $3, $4 from broken
   )
   update jobs set status = 'queued', ${change} from broken where jobs.id = broken.id returning jobs.id`;
 
@@ -32,7 +33,7 @@ export const retryLater = async (db: Queryable, run: BrokenRun, delayMs: number)
 /** Hands a job back that a stopping worker could not finish: as if it had not been begun. */
 export const handBack = async (db: Queryable, run: Pick<BrokenRun, 'id' | 'runId'>): Promise<boolean> => {
   const rows = await db.query(
-    `update jobs set status = 'queued', attempt = greatest(0, attempt - 1), run_id = null
+    `update jobs set status = 'queued', attempt = greatest(0, attempt - 1), run_id = null, started_at = null
      where id = $1 and run_id = $2 and status = 'running' returning id`,
     [run.id, run.runId],
   );
@@ -50,14 +51,17 @@ export const restartCrashed = async (db: Queryable, run: BrokenRun): Promise<boo
   return rows.length > 0;
 };
 
-/** Retries whose time has come, as jobs that may be admitted; each is answered once. */
-export const takeDue = async (db: Queryable, type: string, most: number): Promise<JobRef[]> => {
+/** Retries whose time has come, as jobs that may be admitted. */
+export const takeDue = async (
+  db: Queryable,
+  { type, part, most }: { readonly type: string; readonly part: Part; readonly most: number },
+): Promise<JobRef[]> => {
   const rows = await db.query<{ id: string; project_id: string }>(
     `update jobs set next_run_at = null where id in (
-       select id from jobs where type = $1 and status = 'queued' and next_run_at <= now()
+       select id from jobs where type = $1 and status = 'queued' and next_run_at <= now() and ${inPart('$3', '$4')}
        order by next_run_at limit $2 for update skip locked)
      returning id, project_id`,
-    [type, most],
+    [type, most, part.count, part.index],
     'take-due-jobs',
   );
   return rows.map((row) => ({ id: row.id, type, projectId: row.project_id }));

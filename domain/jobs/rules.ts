@@ -1,6 +1,6 @@
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Plan } from '#domain/projects/store.ts';
-import type { GateRules } from '#queues/gate/gate.ts';
+import type { GateRules } from '#queues/gate/types.ts';
 import type { Limits } from '#queues/gate/types.ts';
 import type { JobDefinition } from '#queues/define.ts';
 

@@ -51,6 +51,22 @@ export const errorOf = (row: Pick<JobRow, 'error_code' | 'error_message'>): JobE
 export const outcomeOf = (row: Pick<JobRow, 'status' | 'result' | 'error_code' | 'error_message'>): JobOutcome | null =>
   hasEnded(row) ? { status: row.status as EndStatus, result: row.result, error: errorOf(row) } : null;
 
+/** How jobs ended; those that have not are left out. */
+export const endsOf = async (db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, JobOutcome>> => {
+  if (ids.length === 0) return new Map();
+  const rows = await db.query<Pick<JobRow, 'id' | 'status' | 'result' | 'error_code' | 'error_message'>>(
+    'select id, status, result, error_code, error_message from jobs where id = any($1::uuid[])',
+    [ids],
+    'ends-of-jobs',
+  );
+  return new Map(
+    rows.flatMap((row) => {
+      const outcome = outcomeOf(row);
+      return outcome === null ? [] : [[row.id, outcome] as const];
+    }),
+  );
+};
+
 export const refOf = (row: Pick<JobRow, 'id' | 'type' | 'project_id'>): JobRef => ({
   id: row.id,
   type: row.type,
@@ -156,14 +172,17 @@ export interface JobEnd {
   readonly outcome: JobOutcome;
 }
 
-/** Records ends, each once: a job that has ended, or that was taken from this worker, stays as it is. */
-export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promise<void> => {
-  await db.query(
+/**
+ * Records ends, each once: a job that has ended, or that was taken from this worker, stays as it is.
+ * @returns the ids of those that ended by this
+ */
+export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promise<string[]> => {
+  const rows = await db.query<{ id: string }>(
     `update jobs set status = ended.status, result = ended.result, error_code = ended.error_code,
        error_message = ended.error_message, finished_at = greatest(jobs.started_at, ended.finished_at)
      from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[])
        as ended (id, run_id, status, result, error_code, error_message, finished_at)
-     where jobs.id = ended.id and jobs.status = 'running' and jobs.run_id = ended.run_id`,
+     where jobs.id = ended.id and jobs.status = 'running' and jobs.run_id = ended.run_id returning jobs.id`,
     [
       ended.map((e) => e.id),
       ended.map((e) => e.runId),
@@ -175,4 +194,5 @@ export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promi
     ],
     'record-ends',
   );
+  return rows.map((row) => row.id);
 };

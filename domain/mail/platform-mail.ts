@@ -66,3 +66,10 @@ export const createPlatformMail = (sealer: Sealer, baseUrl: string): PlatformMai
     return rows.map(({ body_sealed, ...row }) => ({ ...row, body: sealer.open(`mail:${row.id}`, body_sealed) }));
   },
 });
+
+const keptDays = 30;
+
+/** Mails are kept for a while, for operators who look for one. */
+export const sweepPlatformMail = async (db: Queryable): Promise<void> => {
+  await db.query('delete from platform_mail where created_at < now() - make_interval(days => $1)', [keptDays]);
+};

@@ -11,8 +11,9 @@ import { notFound } from '#lib/errors.ts';
 import { newId, newProjectRef } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
 import type { KeyRing, Sealer } from '#lib/secrets.ts';
-import { type TenantDb, type TenantRole, createTenantDb } from '#lib/tenant-db.ts';
+import type { TenantDb, TenantRole } from '#lib/tenant-db.ts';
 import type { TenantLogin } from '#lib/tenant-connections.ts';
+import { type ProjectDb, createProjectDb } from './project-db.ts';
 import {
   type NewProject,
   type Plan,
@@ -51,7 +52,7 @@ export interface Projects {
   /** Drops the databases of projects that were deleted more than `days` ago. Answers how many. */
   readonly purge: (days: number) => Promise<number>;
   readonly sealer: (project: Pick<Project, 'id' | 'data_key'>) => Sealer;
-  readonly tenantDb: TenantDb;
+  readonly tenantDb: ProjectDb;
   readonly close: () => Promise<void>;
 }
 
@@ -152,7 +153,9 @@ const deletionWith = ({ db, servers, log }: ProjectsOptions, tenantDb: TenantDb)
 export const createProjects = (options: ProjectsOptions): Projects => {
   const { db, servers, keyRing, log } = options;
   const sealer = createSealers(keyRing);
-  const tenantDb = createTenantDb({
+  const tenantDb = createProjectDb({
+    db,
+    servers,
     budget: options.tenantConnections,
     login: (projectId, role) => loginOf(options, projectId, role),
     log,

@@ -26,20 +26,33 @@ drop index jobs_waiting;
 -- The present life of each lane of the gate. A message of an earlier life may not begin (see queues/gate).
 create table job_lanes (
   name text primary key,
-  epoch bigint not null default 0
+  epoch bigint not null default 0,
+  -- The worker that keeps the lane in order, for as long as it says so.
+  leader uuid,
+  leader_until timestamptz
 );
+
+-- When a worker was last seen by Postgres: written only while it cannot say so in Redis.
+create table job_workers (
+  id uuid primary key,
+  seen_at timestamptz not null default now()
+);
+
+-- Many rows change often: dead ones are cleared away before they slow down the partial indexes.
+alter table jobs set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 -- Attempts that another one followed. The latest is in the job's own row.
 create table job_attempts (
+  id bigint generated always as identity primary key,
   job_id uuid not null references jobs on delete cascade,
   attempt integer not null,
   worker_id uuid,
   started_at timestamptz,
   ended_at timestamptz not null default now(),
   error_code text not null,
-  error_message text not null,
-  primary key (job_id, attempt)
+  error_message text not null
 );
+create index job_attempts_job on job_attempts (job_id, id);
 
 create table job_logs (
   id bigint generated always as identity primary key,

@@ -4,15 +4,8 @@ import type { JobRef } from '../define.ts';
 import { LaneGate, silentAfterMs } from './lane-gate.ts';
 import { lanesOf, shardOf } from './lanes.ts';
 import { scriptsOn } from './scripts.ts';
-import type { Gate, LaneStats, Limits, LiveWorker, Place, ProjectLoad } from './types.ts';
-
-/** The gate's rules as Postgres has them. */
-export interface GateRules {
-  /** Answers for every project that is asked for. */
-  readonly limitsOf: (type: string, projectIds: readonly string[]) => Promise<ReadonlyMap<string, Limits>>;
-  /** Projects whose jobs of this type are paused; `*` when all are. */
-  readonly pausesOf: (type: string) => Promise<readonly string[]>;
-}
+import { settleRules } from './settle-rules.ts';
+import type { Gate, LaneStats, Limits, LiveWorker, Place, ProjectLoad, GateRules } from './types.ts';
 
 export interface GateOptions {
   readonly redis: Redis;
@@ -147,11 +140,9 @@ export const createGate = ({ redis, prefix, types, shards, rules, bullmqScript }
   };
 
   const rereadRules = async (type: string, projectId: string | undefined): Promise<void> => {
-    const pauses = await rules.pausesOf(type);
-    await Promise.all(lanes(type).map((lane) => lane.setPauses(pauses)));
-    if (projectId !== undefined) {
-      await laneOf({ type, projectId }).setLimits(await rules.limitsOf(type, [projectId]));
-    }
+    const touched = projectId === undefined ? lanes(type) : [laneOf({ type, projectId })];
+    const projects = projectId === undefined ? [] : [projectId];
+    await Promise.all(touched.map((lane) => settleRules(lane, rules, { type, projects })));
   };
 
   return {

@@ -68,6 +68,9 @@ interface Candidate {
 /** A worker counts no more after so many ms of silence. */
 export const silentAfterMs = 10_000;
 
+/** Limits that were read may be forgotten before they are used, when a project was idle until then. */
+const mostReads = 3;
+
 /** Of so many waiting projects the rules are read anew at a time. */
 const mostReread = 1000;
 
@@ -266,12 +269,15 @@ export class LaneGate {
   }
 
   async #admitAll(items: readonly Candidate[]): Promise<number[]> {
-    const found = await this.#admitOnce(items);
-    const again = items.filter((_, i) => found[i] === admissions.limitsMissing);
-    if (again.length === 0) return found;
-    await this.setLimits(await this.#limitsOf([...new Set(again.map(({ job }) => job.projectId))]));
-    const then = await this.#admitOnce(again);
-    return found.map((answer) => (answer === admissions.limitsMissing ? (then.shift() ?? answer) : answer));
+    let found = await this.#admitOnce(items);
+    for (let tries = 0; tries < mostReads; tries += 1) {
+      const again = items.filter((_, i) => found[i] === admissions.limitsMissing);
+      if (again.length === 0) return found;
+      await this.setLimits(await this.#limitsOf([...new Set(again.map(({ job }) => job.projectId))]));
+      const then = await this.#admitOnce(again);
+      found = found.map((answer) => (answer === admissions.limitsMissing ? (then.shift() ?? answer) : answer));
+    }
+    return found;
   }
 
   async #heldOf(leases: readonly Lease[]): Promise<boolean[]> {

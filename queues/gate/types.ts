@@ -66,3 +66,11 @@ export interface Gate {
   readonly projects: (type: string, most: number) => Promise<readonly ProjectLoad[]>;
   readonly close: () => Promise<void>;
 }
+
+/** The gate's rules as Postgres has them. */
+export interface GateRules {
+  /** Answers for every project that is asked for. */
+  readonly limitsOf: (type: string, projectIds: readonly string[]) => Promise<ReadonlyMap<string, Limits>>;
+  /** Projects whose jobs of this type are paused; `*` when all are. */
+  readonly pausesOf: (type: string) => Promise<readonly string[]>;
+}

@@ -120,6 +120,33 @@ test('numbers of a list out of range are 400 and name the parameter', async (t) 
   t.is((await call('GET', '/projects?limit=200&offset=1000000&unknown=1', { token })).status, 200);
 });
 
+test('numbers of a list are digits and nothing else', async (t) => {
+  const { token } = await platform().client.signUp();
+  for (const number of ['1e1', '0x10', '0b1', '%2B1', '%201', '1.0', '', 'true', 'null', '[]', '%D9%A1']) {
+    for (const name of ['limit', 'offset']) {
+      const answer = await call('GET', `/projects?${name}=${number}`, { token });
+      isError(t, answer, 400, 'validation_failed');
+      t.like(answer.body.details[0], { path: name, message: 'must be a whole number' });
+    }
+  }
+  t.is((await call('GET', '/projects?limit=010&offset=00', { token })).status, 200);
+});
+
+test('no answer of an endpoint is kept on the way, whether it went well or not', async (t) => {
+  const user = await platform().client.signUp();
+  const answers = [
+    await call('GET', '/projects', { token: user.token }),
+    await call('GET', `/projects/${crypto.randomUUID()}`, { token: user.token }),
+    await call('POST', '/projects', { token: user.token, body: {} }),
+    await call('GET', '/projects', { token: 'wrong' }),
+    await call('POST', '/auth/login', { body: { email: user.email, password: user.password } }),
+  ];
+  t.deepEqual(
+    answers.map(({ status, headers }) => [status, headers.get('cache-control')]),
+    [200, 404, 400, 401, 200].map((status) => [status, 'no-store']),
+  );
+});
+
 test('a request id that fits is kept, in the header and in the error', async (t) => {
   const id = 'My_request-1'.padEnd(64, 'x');
   const answer = await call('GET', '/nothing', { headers: { 'x-request-id': id } });

@@ -50,6 +50,28 @@ for (const [what, fields, path] of bad) {
   });
 }
 
+test('a payload is measured as it is written, not by the value that JavaScript makes of it', async (t) => {
+  const { id } = (await call('POST', '', nightly)).body;
+  const long = `{"payload":{"n":${'1'.repeat(900_000)}}`;
+  for (const [method, path, raw] of [
+    ['POST', '', `${long},${JSON.stringify(nightly).slice(1)}`],
+    ['PATCH', `/${id}`, `${long}}`],
+  ] as const) {
+    const answer = await platform().client.call(method, `/projects/${project.id}/cron${path}`, {
+      token: owner.token,
+      raw,
+    });
+    isError(t, answer, 400, 'validation_failed');
+    t.is(answer.body.details[0].path, 'payload');
+  }
+});
+
+test('a payload of 64 KB exactly is taken', async (t) => {
+  t.is((await call('POST', '', { ...nightly, payload: 'x'.repeat(65_534) })).status, 201);
+  const { id } = (await call('POST', '', nightly)).body;
+  isError(t, await call('PATCH', `/${id}`, { payload: 'x'.repeat(65_535) }), 400, 'validation_failed');
+});
+
 test('a change is checked as a creation is', async (t) => {
   const { id } = (await call('POST', '', nightly)).body;
   for (const change of [{ schedule: '* * *' }, { timezone: 'x' }, { target: { type: 'function', function_id: id } }]) {

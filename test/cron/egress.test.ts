@@ -1,5 +1,6 @@
 import test from 'ava';
 import { type Egress, createEgress } from '#lib/egress.ts';
+import { EgressFailed } from '#lib/egress/failures.ts';
 import { egressCases } from '#test/support/egress-cases.ts';
 import { runHttpTarget } from '#workers/processors/cron/http-target.ts';
 
@@ -22,4 +23,18 @@ egressCases(test, {
       throw new Error(error?.message);
     };
   },
+});
+
+test('a call may take 15 s', async (t) => {
+  const asked: number[] = [];
+  const egress: Pick<Egress, 'fetch'> = {
+    fetch: (_url, { timeoutMs }) => {
+      asked.push(timeoutMs);
+      return Promise.reject(new EgressFailed('timeout', 'it took too long'));
+    },
+  };
+  const call = { url: 'http://example.com/', payload: 'null', scheduleId: 's', runId: 'r' };
+  const { error } = await runHttpTarget({ egress }, call, new AbortController().signal);
+  t.deepEqual(asked, [15_000]);
+  t.is(error?.code, 'http_timeout');
 });

@@ -10,7 +10,7 @@ const due = (given: Partial<DueSchedule>): DueSchedule => ({
   misfire: 'once',
   nextRunAt: at('12:00:00'),
   spacingMs: 10_000,
-  running: false,
+  unfinished: 0,
   waiting: 0,
   ...given,
 });
@@ -65,24 +65,34 @@ test('misfire all: at most the latest 100, found without counting from the start
 });
 
 test('overlap skip: a fire is skipped while a run goes on', (t) => {
-  t.deepEqual(decided({ overlap: 'skip', running: true }, '12:00:00'), ['12:00:00 skip']);
-  t.regex(decideFires(due({ overlap: 'skip', running: true }), at('12:00:00')).fires[0]?.reason ?? '', /overlap/);
+  t.deepEqual(decided({ overlap: 'skip', unfinished: 1 }, '12:00:00'), ['12:00:00 skip']);
+  t.regex(decideFires(due({ overlap: 'skip', unfinished: 1 }), at('12:00:00')).fires[0]?.reason ?? '', /overlap/);
   t.deepEqual(decided({ overlap: 'skip' }, '12:00:00'), ['12:00:00 start']);
 });
 
 test('overlap queue: a fire waits while a run goes on or waits', (t) => {
-  t.deepEqual(decided({ overlap: 'queue', running: true }, '12:00:00'), ['12:00:00 wait']);
+  t.deepEqual(decided({ overlap: 'queue', unfinished: 1 }, '12:00:00'), ['12:00:00 wait']);
   t.deepEqual(decided({ overlap: 'queue', waiting: 1 }, '12:00:00'), ['12:00:00 wait']);
   t.deepEqual(decided({ overlap: 'queue' }, '12:00:00'), ['12:00:00 start']);
 });
 
 test('overlap queue: at most 100 wait', (t) => {
-  t.deepEqual(decided({ overlap: 'queue', running: true, waiting: 99 }, '12:00:00'), ['12:00:00 wait']);
-  t.deepEqual(decided({ overlap: 'queue', running: true, waiting: 100 }, '12:00:00'), ['12:00:00 skip']);
+  t.deepEqual(decided({ overlap: 'queue', unfinished: 1, waiting: 99 }, '12:00:00'), ['12:00:00 wait']);
+  t.deepEqual(decided({ overlap: 'queue', unfinished: 1, waiting: 100 }, '12:00:00'), ['12:00:00 skip']);
 });
 
-test('overlap allow: a fire starts whatever runs', (t) => {
-  t.deepEqual(decided({ overlap: 'allow', running: true, waiting: 5 }, '12:00:00'), ['12:00:00 start']);
+test('overlap allow: a fire starts whatever runs, while fewer than 100 runs have not ended', (t) => {
+  t.deepEqual(decided({ overlap: 'allow', unfinished: 99, waiting: 5 }, '12:00:00'), ['12:00:00 start']);
+  t.deepEqual(decided({ overlap: 'allow', unfinished: 100 }, '12:00:00'), ['12:00:00 skip']);
+  t.regex(decideFires(due({ unfinished: 100 }), at('12:00:00')).fires[0]?.reason ?? '', /100 runs .* not ended/);
+});
+
+test('overlap allow: what is caught up with counts, too', (t) => {
+  t.deepEqual(decided({ misfire: 'all', unfinished: 98 }, '12:10:00'), [
+    '12:00:00 start',
+    '12:05:00 start',
+    '12:10:00 skip',
+  ]);
 });
 
 test('what is caught up with obeys the overlap rule, too', (t) => {

@@ -76,6 +76,20 @@ inScene('misfire all: what was missed is caught up with, at most 100', async (t,
   t.is((await tick(scene.deps)).started, 0);
 });
 
+inScene('overlap allow: above 100 runs that have not ended a fire is listed as skipped', async (t, scene) => {
+  const given = { schedule: '* * * * *', misfire: 'all', overlap: 'allow', dueFor: 3 * 3600 };
+  const id = await insertSchedule(scene, given);
+  await tick(scene.deps);
+  await dueAgain(scene, id);
+  t.is((await tick(scene.deps)).started, 0);
+  const last = (await runsOf(scene, id)).at(-1);
+  t.like(last, { status: 'skipped', reason: '100 runs of the schedule have not ended' });
+  await endJobs(scene, id);
+  await dueAgain(scene, id);
+  await scene.db.query(`delete from schedule_runs where status = 'skipped'`);
+  t.is((await tick(scene.deps)).started, 1);
+});
+
 inScene('misfire skip: what was missed is listed once and starts nothing', async (t, scene) => {
   const id = await insertSchedule(scene, { schedule: '0 0 1 1 *', misfire: 'skip', dueFor: 3600 });
   t.is((await tick(scene.deps)).started, 0);

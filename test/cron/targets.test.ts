@@ -3,20 +3,23 @@ import { type IncomingMessage, type RequestListener, type Server, createServer }
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import test from 'ava';
-import type { Answer, TestProject, TestUser } from '#test/support/client.ts';
+import type { TestProject, TestUser } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { asTenant, tenantLogin } from '#test/support/tenant.ts';
 import { until } from '#test/support/until.ts';
+import { type CronClient, cronClient } from './cron-client.ts';
 
 const platform = usePlatform(test);
 
 let owner: TestUser;
 let project: TestProject;
+let cron: CronClient;
 const servers: Server[] = [];
 
 test.before('there is a project on the pro plan', async () => {
   owner = await platform().client.signUp();
   project = await platform().client.createProject(owner, { plan: 'pro' });
+  cron = cronClient(platform(), owner, project);
 });
 
 test.after.always(() => {
@@ -31,62 +34,22 @@ const serve = async (listener: RequestListener): Promise<string> => {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook?a=b`;
 };
 
-const call = (method: string, path: string, body?: unknown): Promise<Answer> =>
-  platform().client.call(method, `/projects/${project.id}${path}`, {
-    token: owner.token,
-    ...(body !== undefined && { body }),
-  });
-
-const create = async (target: object, fields: object = {}): Promise<string> => {
-  const {
-    status,
-    body,
-    text: said,
-  } = await call('POST', '/cron', { name: 'x', schedule: '@yearly', target, ...fields });
-  if (status !== 201) throw new Error(said);
-  return body.id;
-};
-
-interface Ended {
-  readonly run: Answer['body'];
-  readonly job: Answer['body'];
-}
-
-const endOf = (id: string): Promise<Ended> =>
-  until(async () => {
-    const { body } = await call('GET', `/cron/${id}/runs?limit=1`);
-    const [run] = body.runs;
-    if (run === undefined || ['waiting', 'queued', 'running'].includes(run.status)) return null;
-    return { run, job: run.job_id && (await call('GET', `/jobs/${run.job_id}`)).body };
-  });
-
-const run = async (id: string): Promise<Ended> => {
-  const { status, text: said } = await call('POST', `/cron/${id}/run`);
-  if (status !== 202) throw new Error(said);
-  return endOf(id);
-};
-
-const cancel = async (jobId: string): Promise<void> => {
-  const { status, text: said } = await call('POST', `/jobs/${jobId}/cancel`, {});
-  if (status !== 200) throw new Error(said);
-};
-
 test('the tick of a worker fires what is due, and the run says how its job went', async (t) => {
   const code = 'export const handler = (payload) => ({ got: payload.n + 1 });';
   const fn = await platform().client.deploy(owner, project, code);
-  const id = await create({ type: 'function', function_id: fn.id }, { payload: { n: 41 } });
+  const id = await cron.create({ type: 'function', function_id: fn.id }, { payload: { n: 41 } });
   await platform().db.query('update schedules set next_run_at = now(), due_at = now() where id = $1', [id]);
-  const { run: seen, job } = await endOf(id);
+  const { run: seen, job } = await cron.endOf(id);
   t.like(seen, { status: 'succeeded', trigger: 'schedule', error: null, reason: null });
   t.is(seen.duration_ms, Date.parse(seen.finished_at) - Date.parse(seen.started_at));
   t.like(job, { type: 'function.invoke', status: 'succeeded' });
   t.deepEqual(job.result.result, { got: 42 });
-  t.is((await call('GET', `/cron/${id}`)).body.last_run.id, seen.id);
+  t.is((await cron.call('GET', `/cron/${id}`)).body.last_run.id, seen.id);
 });
 
 test('a function that fails makes a failed run with its error', async (t) => {
   const fn = await platform().client.deploy(owner, project, 'export const handler = () => { throw new Error("no"); };');
-  const { run: seen } = await run(await create({ type: 'function', function_id: fn.id }));
+  const { run: seen } = await cron.run(await cron.create({ type: 'function', function_id: fn.id }));
   t.like(seen, { status: 'failed', trigger: 'manual' });
   t.like(seen.error, { code: 'error' });
 });
@@ -98,8 +61,8 @@ test('an HTTP target is sent the payload as JSON, exactly', async (t) => {
       .then((body) => Object.assign(seen, { request, body }))
       .finally(() => response.writeHead(201, { 'content-type': 'text/plain' }).end('thanks'));
   });
-  const id = await create({ type: 'http', url }, { payload: { text: 'ä\u0000', n: 0.1 } });
-  const { run: ran, job } = await run(id);
+  const id = await cron.create({ type: 'http', url }, { payload: { text: 'ä\u0000', n: 0.1 } });
+  const { run: ran, job } = await cron.run(id);
   t.is(ran.status, 'succeeded');
   t.like(job.result, { status: 201, body: 'thanks' });
   t.true(job.result.duration_ms >= 0);
@@ -119,7 +82,7 @@ for (const status of [302, 404, 500]) {
       calls += 1;
       response.writeHead(status, { location: '/elsewhere' }).end('sorry');
     });
-    const { run: ran, job } = await run(await create({ type: 'http', url }));
+    const { run: ran, job } = await cron.run(await cron.create({ type: 'http', url }));
     t.like(ran, { status: 'failed' });
     t.is(ran.error.code, 'http_status');
     t.like(job.result, { status, body: 'sorry' });
@@ -129,7 +92,7 @@ for (const status of [302, 404, 500]) {
 
 test('of a long answer the first 64 KB are kept', async (t) => {
   const url = await serve((_request, response) => void response.end('x'.repeat(1_000_000)));
-  const { job } = await run(await create({ type: 'http', url }));
+  const { job } = await cron.run(await cron.create({ type: 'http', url }));
   t.is(job.status, 'succeeded');
   t.is(job.result.body.length, 65_536);
 });
@@ -139,13 +102,13 @@ test('an address that nobody listens at is a failed run, tried once', async (t) 
   await once(server, 'listening');
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   await new Promise((resolve) => void server.close(resolve));
-  const { run: ran, job } = await run(await create({ type: 'http', url }));
+  const { run: ran, job } = await cron.run(await cron.create({ type: 'http', url }));
   t.like(ran.error, { code: 'http_connection_failed' });
   t.is(job.attempt, 1);
 });
 
 test('an address that is not open is refused, and the run says so', async (t) => {
-  const { run: ran, job } = await run(await create({ type: 'http', url: 'http://10.0.0.1/' }));
+  const { run: ran, job } = await cron.run(await cron.create({ type: 'http', url: 'http://10.0.0.1/' }));
   t.like(ran.error, { code: 'egress_refused' });
   t.is(job.attempt, 1);
 });
@@ -157,55 +120,50 @@ test('an HTTP target is let go of when its job is cancelled', async (t) => {
     request.socket.once('close', () => gone.resolve());
     arrived.resolve();
   });
-  const id = await create({ type: 'http', url });
-  const { body } = await call('POST', `/cron/${id}/run`);
+  const id = await cron.create({ type: 'http', url });
+  const jobId = await cron.begin(id);
   await arrived.promise;
-  await cancel(body.job_id);
+  await cron.cancel(jobId);
   await gone.promise;
-  t.is((await endOf(id)).run.status, 'cancelled');
+  t.is((await cron.endOf(id)).run.status, 'cancelled');
 });
-
-const sqlRun = async (sql: string): Promise<Ended> => run(await create({ type: 'sql', sql }));
 
 const inProject = async <Row extends object>(sql: string): Promise<Row[]> =>
   asTenant(await tenantLogin(platform(), project.id, 'owner'), async (client) => (await client.query<Row>(sql)).rows);
 
 test('SQL runs as the project’s owner, and the result says what it did', async (t) => {
-  t.deepEqual((await sqlRun('create table ticks (n int)')).job.result, { row_count: 0, command: 'CREATE' });
-  const { job } = await sqlRun('insert into ticks select * from generate_series(1, 3)');
+  t.deepEqual((await cron.sqlRun('create table ticks (n int)')).job.result, { row_count: 0, command: 'CREATE' });
+  const { job } = await cron.sqlRun('insert into ticks select * from generate_series(1, 3)');
   t.deepEqual(job.result, { row_count: 3, command: 'INSERT' });
   t.deepEqual(await inProject('select count(*)::int as n from ticks'), [{ n: 3 }]);
 });
 
 test('several statements are one transaction', async (t) => {
-  const { run: ran } = await sqlRun('create table half (n int); select 1/0');
+  const { run: ran } = await cron.sqlRun('create table half (n int); select 1/0');
   t.like(ran, { status: 'failed' });
   t.is(ran.error.code, '22012');
   t.deepEqual(await inProject(`select to_regclass('half') as found`), [{ found: null }]);
 });
 
 test('wrong SQL is a failed run with its SQLSTATE, tried once', async (t) => {
-  const { run: ran, job } = await sqlRun('select * from nowhere');
+  const { run: ran, job } = await cron.sqlRun('select * from nowhere');
   t.is(ran.error.code, '42P01');
   t.is(job.attempt, 1);
 });
 
 test('what SQL does to its session is gone with it', async (t) => {
-  await sqlRun(`create temp table mine (n int); set search_path = pg_catalog; select pg_advisory_lock(7)`);
-  t.is((await sqlRun('select * from mine')).run.error.code, '42P01');
+  await cron.sqlRun(`create temp table mine (n int); set search_path = pg_catalog; select pg_advisory_lock(7)`);
+  t.is((await cron.sqlRun('select * from mine')).run.error.code, '42P01');
   t.is(
-    (await sqlRun(`do $$ begin if current_setting('search_path') = 'pg_catalog' then raise 'kept'; end if; end $$`)).run
-      .status,
+    (
+      await cron.sqlRun(
+        `do $$ begin if current_setting('search_path') = 'pg_catalog' then raise 'kept'; end if; end $$`,
+      )
+    ).run.status,
     'succeeded',
   );
   t.deepEqual(await inProject('select pg_try_advisory_lock(7) as free'), [{ free: true }]);
 });
-
-const runsInDatabase = async (mark: string): Promise<boolean> => {
-  const active = `select from pg_stat_activity where position($1 in query) > 0 and pid <> pg_backend_pid()
-    and state = 'active' and usename like '%_owner'`;
-  return (await platform().db.query(active, [mark])).length > 0;
-};
 
 const stubborn = `do $$ begin
   for i in 1 .. 1000 loop
@@ -218,11 +176,11 @@ for (const [what, sql, mark] of [
   [' even when it catches its cancellation', stubborn, 'pg_sleep(3601)'],
 ] as const) {
   test(`SQL whose job is cancelled stops in the database${what}`, async (t) => {
-    const id = await create({ type: 'sql', sql });
-    const { body } = await call('POST', `/cron/${id}/run`);
-    await until(() => runsInDatabase(mark));
-    await cancel(body.job_id);
-    t.is((await endOf(id)).run.status, 'cancelled');
-    await until(async () => !(await runsInDatabase(mark)));
+    const id = await cron.create({ type: 'sql', sql });
+    const jobId = await cron.begin(id);
+    await until(() => cron.runsInDatabase(mark));
+    await cron.cancel(jobId);
+    t.is((await cron.endOf(id)).run.status, 'cancelled');
+    await until(async () => !(await cron.runsInDatabase(mark)));
   });
 }

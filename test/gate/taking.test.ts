@@ -47,11 +47,13 @@ test('a waiting job that is withdrawn never runs and leaves no trace', async (t)
   t.is((await scene.gate.stats('test.job')).waiting, 0);
 });
 
-test('a job that is withdrawn after it was handed over makes room for the next', async (t) => {
+test('a job that is withdrawn after it was handed over keeps its place until its delivery ends', async (t) => {
   const scene = await openGate(t, { running: 1 });
   const [project = ''] = projects(1);
   const [first = '', second = ''] = await scene.admit(project, 2);
   await scene.gate.withdraw({ id: first, type: 'test.job', projectId: project });
+  t.deepEqual(await scene.handedOver(), [first]);
+  await scene.finish(first);
   t.deepEqual(await scene.handedOver(), [first, second]);
   t.is(await scene.running(project), 1);
 });

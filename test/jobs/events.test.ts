@@ -1,9 +1,13 @@
 import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import test from 'ava';
 import { Redis } from 'ioredis';
 import { startApi } from '#api/api.ts';
-import { mostListenersOfProject } from '#api/job-events.ts';
-import { openEventStream } from '#api/sse.ts';
+import type { Deps } from '#api/deps.ts';
+import { jobEvents, longestListenMs, mostListenersOfProject, mostListenersOfUser } from '#api/job-events.ts';
+import { eventText, openEventStream } from '#api/sse.ts';
+import { newId } from '#lib/ids.ts';
 import { signalsOn } from '#queues/signals.ts';
 import { memoryLog } from '#test/support/platform.ts';
 import { listen } from '#test/support/sse.ts';
@@ -51,6 +55,19 @@ test('who comes late is told of the end at once', async (t) => {
   t.is(source.events.length, 1);
   t.like(source.events[0], { event: 'status', data: { status: 'failed', attempt: 1 } });
   t.like(source.events[0]?.data.error, { code: 'error', message: 'no' });
+});
+
+test('a long result is left to the job itself', async (t) => {
+  const at = await scene('exports.handler = () => "x".repeat(400_000)');
+  const id = await at.begin();
+  const early = await eventsOf(at, id);
+  const { result } = await at.jobWhen(id, 'succeeded');
+  t.is(result.result.length, 400_000);
+  const late = await eventsOf(at, id);
+  await Promise.all([early.end, late.end]);
+  for (const { events } of [early, late]) {
+    t.like(events.at(-1), { event: 'status', data: { status: 'succeeded', result: null, error: null } });
+  }
 });
 
 test('progress and log lines are told as they come; a cancelled job ends the answer', async (t) => {
@@ -103,6 +120,60 @@ test('a project has so many listeners at a time; who leaves makes room', async (
   await Promise.all([again, ...all].map(({ end }) => end));
 });
 
+/** A job that neither runs nor ends by itself. */
+const addWaiting = async (projectId: string): Promise<string> => {
+  const id = newId();
+  await platform().db.query(
+    `insert into jobs (id, project_id, type, status, data, request_id, next_run_at)
+     values ($1, $2, 'function.invoke', 'queued', '{}', 'r', now() + interval '1 hour')`,
+    [id, projectId],
+  );
+  return id;
+};
+
+test('a user has so many listeners in all projects together, and takes nobody else’s places', async (t) => {
+  const at = await scene(endless);
+  const jobs = [await addWaiting(at.project.id)];
+  const projects = [at.project];
+  while (projects.length * mostListenersOfProject <= mostListenersOfUser) {
+    const project = await platform().client.createProject(at.user);
+    projects.push(project);
+    jobs.push(await addWaiting(project.id));
+  }
+  const listenTo = (i: number) => {
+    const which = Math.floor(i / mostListenersOfProject);
+    return eventsOf({ ...at, project: projects[which] ?? at.project }, jobs[which] ?? '');
+  };
+  const all = await Promise.all(Array.from({ length: mostListenersOfUser }, (_, i) => listenTo(i)));
+  t.true(all.every(({ status }) => status === 200));
+  t.is((await listenTo(mostListenersOfUser)).status, 429);
+  const other = await scene(endless);
+  const foreign = await eventsOf(other, await addWaiting(other.project.id));
+  t.is(foreign.status, 200);
+  for (const source of [foreign, ...all]) source.close();
+  await until(async () => (await listenTo(mostListenersOfUser)).status === 200);
+});
+
+test('who cannot be told anything gives the place back', async (t) => {
+  const deaf = new Error('nothing can be heard');
+  const row = { id: newId(), project_id: newId(), status: 'queued', attempt: 0 };
+  const deps = {
+    db: platform().db,
+    health: { accepting: () => true },
+    jobs: { get: () => Promise.resolve(row) },
+    ear: {
+      follow: () => {
+        throw deaf;
+      },
+    },
+  } as unknown as Deps;
+  for (let i = 0; i <= mostListenersOfProject; i += 1) {
+    const asked = { projectId: row.project_id, jobId: row.id, userId: newId() };
+    t.is(await t.throwsAsync(jobEvents(deps, asked)), deaf);
+    await turnOfTheLoop();
+  }
+});
+
 test('an API that stops ends what it tells', async (t) => {
   const at = await scene(endless);
   const id = await at.begin();
@@ -133,4 +204,18 @@ test('a reader that does not read is dropped, once, and takes no more', async (t
   stream.end();
   t.is(closed, 1);
   t.true(stream.body.readableLength < 300_000);
+});
+
+test('one long event is no reader that does not read', async (t) => {
+  const stream = openEventStream({ goesOn: () => true, longestMs: 60_000, onClose: () => undefined });
+  const long = 'x'.repeat(400_000);
+  stream.send('log', long);
+  stream.end();
+  t.is(await text(stream.body), eventText('log', long));
+});
+
+test('a stream ends when its time is over: who has signed out hears no more after five minutes', async (t) => {
+  const stream = openEventStream({ goesOn: () => true, longestMs: 0, onClose: () => undefined });
+  t.is(await text(stream.body), '');
+  t.true(longestListenMs <= 5 * 60_000);
 });

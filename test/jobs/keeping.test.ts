@@ -1,5 +1,5 @@
 import test from 'ava';
-import { beginLaneLife } from '#domain/jobs/lanes.ts';
+import { beginLaneLife, noteSeen } from '#domain/jobs/lanes.ts';
 import { beginJobs, insertJobs } from '#domain/jobs/store.ts';
 import { newId } from '#lib/ids.ts';
 import type { JobDefinition } from '#queues/define.ts';
@@ -17,13 +17,13 @@ const laneOf = (scene: EngineScene, job: JobDefinition, processor = idle): KeptL
   const [gate] = queues.gate.lanes(job.type);
   if (gate === undefined) throw new Error('there is no lane');
   const { rules, outcomes, signals } = queues;
-  return { db, log, gate, rules, job, processor, outcomes, signals, holds: () => true };
+  return { db, log, gate, rules, job, processor, outcomes, signals, part: { index: 0, count: 1 } };
 };
 
 /** A job that a worker has begun which is not there any more. */
 const beginAsDead = async (scene: EngineScene, job: JobDefinition, id: string): Promise<string> => {
   const lane = job.type;
-  const { epoch } = await beginLaneLife(scene.db, { name: lane, type: job.type });
+  const { epoch } = await beginLaneLife(scene.db, { name: lane, type: job.type, part: { index: 0, count: 1 } });
   const runId = newId();
   await beginJobs(scene.db, [{ id, runId, workerId: newId(), lane, epoch: String(epoch) }]);
   return runId;
@@ -153,4 +153,37 @@ test('after Redis lost everything what waits runs once, and what ran ends once',
   for (const id of ids) t.like(await scene.rowWhen(id, 'succeeded'), { attempt: 1 });
   t.deepEqual(held.contexts.map(({ jobId }) => jobId).toSorted(), ids.toSorted());
   await until(async () => (await lane?.look.leased()) === 0);
+});
+
+test('a worker that Postgres saw a moment ago keeps its jobs, though Redis does not hear of it', async (t) => {
+  const scene = await openEngine(t);
+  const id = await scene.accept(testJobs.once);
+  await beginAsDead(scene, testJobs.once, id);
+  const { worker_id: workerId } = await scene.row(id);
+  await noteSeen(scene.db, workerId ?? '');
+  await reap(laneOf(scene, testJobs.once), allDead);
+  t.is((await scene.row(id)).status, 'running');
+  await scene.db.query(`update job_workers set seen_at = now() - interval '1 minute'`);
+  await reap(laneOf(scene, testJobs.once), allDead);
+  t.like(await scene.row(id), { status: 'failed', error_code: 'crashed' });
+});
+
+test('a run whose last word cannot be had waits for the next round and holds up no other', async (t) => {
+  const scene = await openEngine(t);
+  const [bad, good] = [await scene.accept(testJobs.once), await scene.accept(testJobs.once)];
+  await beginAsDead(scene, testJobs.once, bad);
+  await beginAsDead(scene, testJobs.once, good);
+  let isBroken = true;
+  const processor: Processor = {
+    ...idle,
+    giveUp: (_error, { jobId }) =>
+      isBroken && jobId === bad ? Promise.reject(new Error('not now')) : Promise.resolve(null),
+  };
+  const lane = laneOf(scene, testJobs.once, processor);
+  await reap(lane, allDead);
+  t.is((await scene.row(good)).status, 'failed');
+  t.is((await scene.row(bad)).status, 'running');
+  isBroken = false;
+  await reap(lane, allDead);
+  t.is((await scene.row(bad)).status, 'failed');
 });

@@ -19,7 +19,7 @@ test('an outcome that was published but not recorded is recorded by the next wor
   // As a worker that died right after it had told the end.
   const redis = openWorkerRedis(config.REDIS_URL, memoryLog().log);
   const [lane, runId] = ['project.provision', newId()];
-  const { epoch } = await beginLaneLife(db, { name: lane, type: lane });
+  const { epoch } = await beginLaneLife(db, { name: lane, type: lane, part: { index: 0, count: 1 } });
   await beginJobs(db, [{ id, runId, workerId: newId(), lane, epoch: String(epoch) }]);
   const outcome = { status: 'failed', result: null, error: { code: 'internal', message: 'left behind' } } as const;
   await outcomesIn(redis, config.PLINTH_REDIS_PREFIX).publish({ jobId: id, runId, outcome, replyTo: null });

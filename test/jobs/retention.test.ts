@@ -1,8 +1,12 @@
 import test from 'ava';
 import { deleteOld, expireWaiting } from '#domain/jobs/changes.ts';
-import { newId } from '#lib/ids.ts';
+import { insertJobs } from '#domain/jobs/store.ts';
+import { firstIdAt, newId } from '#lib/ids.ts';
 import { type EngineScene, openEngine, succeeded, testJobs } from '#test/support/engine.ts';
 import { expireJobs } from '#workers/sweeps.ts';
+
+const dayMs = 24 * 3600 * 1000;
+const weekMs = 7 * dayMs;
 
 const ended = async ({ db }: EngineScene, status: string, age: string): Promise<string> => {
   const id = newId();
@@ -45,10 +49,14 @@ test('a job that waited too long has expired: it never runs, and leaves the gate
   const scene = await openEngine(t);
   const { config, db, log, queues } = scene;
   const projectId = newId();
-  const [old, young] = [await scene.accept(testJobs.once, projectId), await scene.accept(testJobs.once, projectId)];
+  const old = firstIdAt(Date.now() - weekMs - 60_000);
+  const { type, maxAttempts } = testJobs.once;
+  await insertJobs(db, [{ id: old, projectId, type, data: 'null', maxAttempts, requestId: 'r' }]);
   await db.query(`update jobs set queued_at = now() - interval '7 days 1 minute' where id = $1`, [old]);
+  await queues.gate.admit({ id: old, type, projectId }, false);
+  const young = await scene.accept(testJobs.once, projectId);
   const projects = { purge: () => Promise.resolve(0), retireLeftOvers: () => Promise.resolve([]) };
-  t.is(await expireJobs({ config, db, gate: queues.gate, outcomes: queues.outcomes, projects, log }), 1);
+  t.is(await expireJobs({ config, db, gate: queues.gate, outcomes: queues.outcomes, projects, log }, [type]), 1);
   t.like(await scene.row(old), { status: 'expired', error_code: 'expired', attempt: 0 });
   t.is((await queues.gate.stats('test.once')).waiting, 1);
   const ran: string[] = [];
@@ -62,13 +70,14 @@ test('a job that waited too long has expired: it never runs, and leaves the gate
 
 test('a job that was run again has not waited since it was first accepted', async (t) => {
   const scene = await openEngine(t);
-  const id = await scene.accept(testJobs.once);
-  const { project_id: projectId } = await scene.row(id);
+  const { type, maxAttempts } = testJobs.once;
+  const [id, projectId] = [firstIdAt(Date.now() - 10 * dayMs), newId()];
+  await insertJobs(scene.db, [{ id, projectId, type, data: 'null', maxAttempts, requestId: 'r' }]);
+  const longAgo = `update jobs set created_at = now() - interval '10 days', queued_at = now() - interval '10 days'`;
+  await scene.db.query(longAgo);
   await scene.jobs.cancel(projectId, id);
-  await scene.db.query(
-    `update jobs set created_at = now() - interval '10 days', queued_at = created_at where id = $1`,
-    [id],
-  );
   await scene.jobs.retry(projectId, id);
-  t.deepEqual(await expireWaiting(scene.db, { days: 7, most: 10 }), []);
+  t.deepEqual(await expireWaiting(scene.db, { types: [type], days: 7, most: 10 }), []);
+  await scene.db.query(longAgo);
+  t.is((await expireWaiting(scene.db, { types: [type], days: 7, most: 10 })).length, 1);
 });

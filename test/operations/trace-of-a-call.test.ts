@@ -4,7 +4,9 @@ import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from './otlp-receiver.ts';
 
-const platform = usePlatform(test);
+// Who calls is a proxy whose traces are believed.
+const platform = usePlatform(test, { settings: { PLINTH_TRUST_PROXY: 'on' } });
+const open = usePlatform(test, { worker: false });
 const callerTrace = '0af7651916cd43dd8448eb211c80319c';
 const callerSpan = 'b7ad6b7169203331';
 
@@ -64,6 +66,17 @@ test('probes and scrapes leave no spans', async (t) => {
   const [span] = await until(() => (spansOf(trace).length > 0 ? spansOf(trace) : null));
   t.is(span?.attributes['url.path'], '/docs');
   t.is(spansOf(trace).length, 1);
+});
+
+test('a stranger’s trace is not believed: the request begins one of its own', async (t) => {
+  const trace = callerTrace.replace('0', '3');
+  const headers = { traceparent: `00-${trace}-${callerSpan}-01`, 'x-request-id': 'a-stranger' };
+  await open().client.call('GET', '/docs', { headers });
+  const span = await until(() =>
+    receiver.spans.find(({ attributes }) => attributes['plinth.request.id'] === 'a-stranger'),
+  );
+  t.not(span.traceId, trace);
+  t.falsy(span.parentSpanId);
 });
 
 test('what a trace says of a path holds no token', async (t) => {

@@ -1,6 +1,7 @@
 import test from 'ava';
-import { isOperatorSession } from '#api/auth/operator.ts';
-import { opsToken, usePlatform } from '#test/support/platform.ts';
+import { isOperatorSession, sessionCookie } from '#api/auth/operator.ts';
+import { ConfigError } from '#lib/config.ts';
+import { opsToken, testConfig, usePlatform } from '#test/support/platform.ts';
 
 const platform = usePlatform(test, { worker: false });
 const strict = usePlatform(test, {
@@ -55,7 +56,48 @@ test('a change by cookie must come from the page itself', async (t) => {
   t.is((await pause({})).status, 403);
   t.is((await pause({ origin: 'null' })).status, 403);
   t.is((await pause({ origin: 'https://evil.example' })).status, 403);
-  t.is((await pause({ origin: originOf(platform().base) })).status, 200);
+  const own = originOf(platform().base);
+  t.is((await pause({ origin: own.replace('http:', 'https:') })).status, 403, 'another scheme is another origin');
+  t.is((await pause({ origin: own })).status, 200);
+});
+
+test('the page is where PLINTH_BASE_URL says, scheme and all', async (t) => {
+  const cookie = sessionCookie(opsToken, true).split(';', 1)[0] ?? '';
+  const resume = (origin: string) =>
+    strict().client.call('POST', '/ops/api/queues/project.provision/resume', { headers: { cookie, origin } });
+  t.is((await resume('https://api.shop.example')).status, 200);
+  t.is((await resume('http://api.shop.example')).status, 403);
+  t.is((await resume('https://api.shop.example:8443')).status, 403);
+  t.is((await resume(originOf(strict().base))).status, 200, 'the address of the request is its own as well');
+});
+
+test('what operators see is not kept by the browser', async (t) => {
+  const headers = { cookie: await signIn() };
+  for (const path of ['/ops/api/queues', '/ops/api/jobs', '/ops/bullmq', '/ops/bullmq/api/queues']) {
+    const answer = await platform().client.call('GET', path, { headers });
+    t.is(answer.status, 200, path);
+    t.is(answer.headers.get('cache-control'), 'no-store', path);
+  }
+  t.is((await platform().client.call('GET', '/ops')).headers.get('cache-control'), 'no-cache');
+});
+
+test('a token that Bearer cannot carry stops the start and says which characters it may hold', (t) => {
+  for (const token of ['sixteen bytes, or more', 'sixteen&bytes&more', 'schlüssel_für_alle', 'x'.repeat(1001)]) {
+    const error = t.throws(
+      () => testConfig('postgres://u:p@127.0.0.1/x', { PLINTH_OPS_TOKEN: token, REDIS_URL: 'redis://x' }),
+      {
+        instanceOf: ConfigError,
+      },
+    );
+    t.regex(error.message, /PLINTH_OPS_TOKEN: /);
+    t.false(error.message.includes(token));
+    if (token.length < 1000) t.regex(error.message, /digits and - \. _ ~ \+ \/ =/);
+  }
+  const every = 'azAZ09-._~+/==xx';
+  t.is(
+    testConfig('postgres://u:p@127.0.0.1/x', { PLINTH_OPS_TOKEN: every, REDIS_URL: 'redis://x' }).PLINTH_OPS_TOKEN,
+    every,
+  );
 });
 
 test('a cookie that was changed, has ended or belongs to another token opens nothing', async (t) => {

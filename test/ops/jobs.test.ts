@@ -54,13 +54,19 @@ test('queries that cannot be answered are 400', async (t) => {
   for (const query of [
     'limit=0',
     'limit=201',
+    'limit=1e1',
     'offset=-1',
+    'offset=0x0',
     'status=lost',
     'type=nonsense',
     'id=nonsense',
     'project_id=1',
   ]) {
     t.is((await ask('GET', `/jobs?${query}`)).status, 400, query);
+  }
+  for (const list of ['/projects', '/cron/upcoming', '/dead']) {
+    t.is((await ask('GET', `${list}?limit=10`)).status, 200, list);
+    t.is((await ask('GET', `${list}?limit=1e1`)).status, 400, list);
   }
   t.is((await ask('GET', `/jobs?error_code=${'x'.repeat(101)}`)).status, 400);
 });

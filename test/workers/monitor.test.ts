@@ -51,6 +51,18 @@ test('a worker that cannot reach something is not ready and names it', async (t)
   t.deepEqual(await readiness(base), { status: 503, body: { ready: false, dependencies } });
 });
 
+test('however often it is asked at once, a worker looks once', async (t) => {
+  let looks = 0;
+  const counted = (): Promise<unknown> => Promise.resolve((looks += 1));
+  const { monitor, base } = await start({ checks: { postgres: counted } });
+  const before = await Promise.all(Array.from({ length: 20 }, () => readiness(base)));
+  t.is(looks, 1);
+  t.true(before.every(({ status }) => status === 503));
+  // What the worker itself does is known without a look.
+  monitor.consuming(true);
+  t.like(await readiness(base), { status: 200, body: { ready: true, dependencies: { postgres: true } } });
+});
+
 test('metrics are what the worker measures, open to the machine itself', async (t) => {
   noteFinished('function.invoke', 'succeeded');
   const { base } = await start();

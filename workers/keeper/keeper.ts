@@ -1,4 +1,6 @@
+import { ensureLane, leadLane, leaveLane, noteSeen } from '#domain/jobs/lanes.ts';
 import { takeDue } from '#domain/jobs/retries.ts';
+import { settleRules } from '#queues/gate/settle-rules.ts';
 import type { Pulse } from '#queues/gate/lane-gate.ts';
 import type { KeptLane } from './lane.ts';
 import { startLoop } from './loop.ts';
@@ -7,8 +9,8 @@ import { type Reconciler, createReconciler } from './reconcile.ts';
 import { restoreLane } from './restore.ts';
 import { type Silence, watchSilence } from './silence.ts';
 
-const beatMs = 1000;
-// In rounds of the loop.
+const roundMs = 1000;
+// In rounds.
 const reapEvery = 2;
 const reconcileEvery = 5;
 const rereadRulesEvery = 30;
@@ -33,9 +35,9 @@ export interface Keeper {
   readonly stop: () => Promise<void>;
 }
 
-const admitDue = async ({ db, gate, job, holds }: KeptLane): Promise<void> => {
-  const due = await takeDue(db, job.type, mostDue);
-  if (due.length > 0) await gate.readmit(due.filter((one) => holds(one.projectId)));
+const admitDue = async ({ db, gate, job, part }: KeptLane): Promise<void> => {
+  const due = await takeDue(db, { type: job.type, part, most: mostDue });
+  if (due.length > 0) await gate.readmit(due);
 };
 
 const readLimits = async ({ gate, rules, job }: KeptLane, projects: readonly string[]): Promise<void> => {
@@ -43,83 +45,101 @@ const readLimits = async ({ gate, rules, job }: KeptLane, projects: readonly str
 };
 
 /** Every process tells the gate of the changes that it makes; this is for what was not told. */
-const rereadRules = async (lane: KeptLane): Promise<void> => {
-  await lane.gate.setPauses(await lane.rules.pausesOf(lane.job.type));
-  await readLimits(lane, await lane.gate.busyProjects());
-  await lane.gate.forgetIdle();
+const rereadRules = async ({ gate, rules, job }: KeptLane): Promise<void> => {
+  await settleRules(gate, rules, { type: job.type, projects: await gate.busyProjects() });
+  await gate.forgetIdle();
 };
 
 interface Leader {
   readonly lane: KeptLane;
   readonly silence: Silence;
   readonly reconciler: Reconciler;
-  readonly restore: () => Promise<void>;
 }
 
-/** The lowest id that is not silent leads; for a moment there may be two, so every step can run beside itself. */
-const leads = ({ alive }: Pulse, silence: Silence, workerId: string): boolean => {
-  const now = performance.now();
-  return [...alive.keys()].filter((id) => !silence.isDead(id, now)).sort()[0] === workerId;
-};
-
-const lead = async ({ lane, silence, reconciler, restore }: Leader, pulse: Pulse, round: number): Promise<void> => {
+const lead = async ({ lane, silence, reconciler }: Leader, pulse: Pulse, round: number): Promise<void> => {
   await admitDue(lane);
+  await readLimits(lane, pulse.unknown);
   if (round % reapEvery === 0) await reap(lane, silence);
   if (round % rereadRulesEvery === 0) await rereadRules(lane);
-  if (round % reconcileEvery !== 0) return;
-  // A database that was restored from a backup is at another life of the lane.
-  if (await reconciler.agrees(pulse)) await reconciler.round(pulse);
-  else await restore();
+  if (round % reconcileEvery === 0) await reconciler.round(pulse);
+};
+
+/** Beats by itself, so that no work of a leader can silence a worker. What it heard last is at hand. */
+const startBeating = ({ gate, db, log, workerId, ...options }: KeeperOptions, silence: Silence) => {
+  let slots: number | null = options.slots;
+  let latest: Pulse | null = null;
+  const opened = Promise.withResolvers<void>();
+  const beat = async (): Promise<Pulse> => {
+    const { globalLimit } = options;
+    try {
+      latest = await gate.beat({ workerId, slots, info: options.info(), globalLimit });
+    } catch (error) {
+      latest = null;
+      // Redis may be away for this worker alone: others must not take it for dead.
+      await noteSeen(db, workerId).catch(() => undefined);
+      throw error;
+    }
+    silence.observe(latest.alive, performance.now());
+    if (latest.open) opened.resolve();
+    return latest;
+  };
+  const loop = startLoop(beat, roundMs, (error) => log.warn({ err: error, lane: gate.lane.name }, 'a beat failed'));
+  return {
+    opened: opened.promise,
+    latest: () => latest,
+    beat,
+    /** @param now null: the worker is gone */
+    changeSlots: async (now: number | null): Promise<void> => {
+      slots = now;
+      await beat().catch(() => undefined);
+    },
+    stop: () => loop.stop(),
+  };
 };
 
 export const startKeeper = (options: KeeperOptions): Keeper => {
-  const { gate, log, workerId } = options;
+  const { db, gate, log, workerId } = options;
   const lane = gate.lane.name;
   const silence = watchSilence();
-  const reconciler = createReconciler(options);
-  const opened = Promise.withResolvers<void>();
-  let slots: number | null = options.slots;
+  const stopping = new AbortController();
+  const reconciler = createReconciler(options, stopping.signal);
+  const beating = startBeating(options, silence);
+  let isKnown = false;
   let rounds = 0;
   let scan = Promise.resolve();
 
-  const beat = (): Promise<Pulse> =>
-    gate.beat({ workerId, slots, info: options.info(), globalLimit: options.globalLimit });
-
   const restore = async (): Promise<void> => {
     await restoreLane(options);
-    await beat();
+    await beating.beat();
     scan = scan
       .then(() => reconciler.everything())
       .catch((error: unknown) => log.warn({ err: error, lane }, 'not all that waits was admitted anew'));
   };
 
-  const loop = startLoop(
-    async () => {
-      const pulse = await beat();
-      silence.observe(pulse.alive, performance.now());
-      if (!pulse.open) await restore();
-      opened.resolve();
-      await readLimits(options, pulse.unknown);
-      rounds += 1;
-      if (pulse.open && leads(pulse, silence, workerId))
-        await lead({ lane: options, silence, reconciler, restore }, pulse, rounds);
-    },
-    beatMs,
-    (error) => log.warn({ err: error, lane }, 'the lane cannot be kept just now'),
-  );
+  const round = async (): Promise<void> => {
+    if (!isKnown) await ensureLane(db, lane);
+    isKnown = true;
+    const pulse = beating.latest() ?? (await beating.beat());
+    const epoch = await leadLane(db, lane, workerId);
+    if (epoch === null) return;
+    rounds += 1;
+    // A database that was restored from a backup is at another life of the lane.
+    if (pulse.open && String(epoch) === pulse.epoch) await lead({ lane: options, silence, reconciler }, pulse, rounds);
+    else if (beating.latest() === pulse) await restore();
+  };
+  const loop = startLoop(round, roundMs, (error) => log.warn({ err: error, lane }, 'the lane cannot be kept just now'));
 
   return {
-    ready: () => opened.promise,
+    ready: () => beating.opened,
     admitDue: () => admitDue(options),
-    leave: async () => {
-      slots = 0;
-      await beat().catch(() => undefined);
-    },
+    leave: () => beating.changeSlots(0),
     stop: async () => {
+      stopping.abort();
       await loop.stop();
       await scan;
-      slots = null;
-      await beat().catch(() => undefined);
+      await beating.stop();
+      await beating.changeSlots(null);
+      await leaveLane(db, lane, workerId).catch(() => undefined);
     },
   };
 };

@@ -1,7 +1,8 @@
+import type { Part } from '#domain/jobs/part.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { JobDefinition } from '#queues/define.ts';
-import type { GateRules } from '#queues/gate/gate.ts';
+import type { GateRules } from '#queues/gate/types.ts';
 import type { LaneGate } from '#queues/gate/lane-gate.ts';
 import type { Outcomes } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
@@ -17,6 +18,6 @@ export interface KeptLane {
   readonly processor: Processor;
   readonly outcomes: Outcomes;
   readonly signals: Signals;
-  /** Whether a project's jobs of this type are in this lane. */
-  readonly holds: (projectId: string) => boolean;
+  /** Which projects of this job type are in this lane. */
+  readonly part: Part;
 }

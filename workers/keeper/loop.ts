@@ -8,7 +8,11 @@ export interface Loop {
  * Begins at once, and again `everyMs` after the end of each round.
  * @param onFailure hears of the first of several failures in a row
  */
-export const startLoop = (round: () => Promise<void>, everyMs: number, onFailure: (error: unknown) => void): Loop => {
+export const startLoop = (
+  round: () => Promise<unknown>,
+  everyMs: number,
+  onFailure: (error: unknown) => void,
+): Loop => {
   let timer: NodeJS.Timeout | undefined;
   let running = Promise.resolve();
   let stopped = false;

@@ -3,12 +3,13 @@ import { restartCrashed } from '#domain/jobs/retries.ts';
 import { recordEnds } from '#domain/jobs/store.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
 import { noteFinished, noteReconciled } from '#queues/metrics.ts';
-import { givenUp } from '../give-up.ts';
+import { lastWord } from '../give-up.ts';
 import type { KeptLane } from './lane.ts';
 import type { Silence } from './silence.ts';
 
 /** A job under which so many workers died is not given to another one. */
 const mostCrashes = 3;
+const atOnce = 10;
 
 const crashed: JobError = { code: 'crashed', message: 'The worker stopped in the middle of the run.' };
 const poison: JobError = {
@@ -18,20 +19,23 @@ const poison: JobError = {
 const cancelled: JobError = { code: 'cancelled', message: 'The job was cancelled.' };
 
 /** How a cut-off job ends; null when it begins anew. */
-const endOf = async ({ job, processor, log }: KeptLane, run: SuspectRun): Promise<JobOutcome | null> => {
-  const of = { processor, log, job: { jobId: run.id, projectId: run.project_id } };
+const endOf = async ({ job, processor }: KeptLane, run: SuspectRun): Promise<JobOutcome | null> => {
+  const of = { processor, job: { jobId: run.id, projectId: run.project_id } };
   if (run.cancelled) return { status: 'cancelled', result: null, error: cancelled };
-  if (!job.repeatable) return givenUp(of, 'failed', crashed);
-  return run.crashes + 1 >= mostCrashes ? givenUp(of, 'dead', poison) : null;
+  if (!job.repeatable) return lastWord(of, 'failed', crashed);
+  return run.crashes + 1 >= mostCrashes ? lastWord(of, 'dead', poison) : null;
 };
 
-const record = async (lane: KeptLane, run: SuspectRun, outcome: JobOutcome): Promise<void> => {
-  const { db, outcomes, signals, job } = lane;
-  await recordEnds(db, [{ id: run.id, runId: run.run_id, finishedAt: new Date(), outcome }]);
+/** Who records the end frees the place; when the run had ended after all, its worker did both. */
+const end = async (lane: KeptLane, run: SuspectRun, outcome: JobOutcome): Promise<void> => {
+  const { db, gate, outcomes, signals, job } = lane;
+  const ended = await recordEnds(db, [{ id: run.id, runId: run.run_id, finishedAt: new Date(), outcome }]);
+  if (ended.length === 0) return;
   noteFinished(job.type, outcome.status);
+  await gate.finish({ id: run.id, nonce: '' });
   await outcomes.tell(run.id, outcome, run.reply_to);
   await outcomes.forget(run.id);
-  signals.announce(run.id, { event: 'status', status: outcome.status, attempt: run.crashes + 1 });
+  signals.announce(run.id, { event: 'status', status: outcome.status, attempt: run.attempt });
 };
 
 /** A run of a dead worker: it left its outcome, or the job ends here, or it begins anew. */
@@ -40,23 +44,33 @@ const reapOne = async (lane: KeptLane, run: SuspectRun): Promise<void> => {
   const left = await outcomes.find(run.id, run.run_id);
   const outcome = left ?? (await endOf(lane, run));
   noteReconciled(job.type, 'dead_worker');
-  const ref = { id: run.id, projectId: run.project_id };
-  if (outcome !== null) {
-    await record(lane, run, outcome);
-    return gate.withdraw([ref]);
-  }
+  if (outcome !== null) return end(lane, run, outcome);
   const isBack = await restartCrashed(db, { id: run.id, runId: run.run_id, error: crashed });
   // It keeps its place: were that freed first, another would have it, and this one could still begin by the delivery
   // that the dead worker had. Without a place (Redis lost it) the reconciler admits it.
-  if (isBack) await gate.renew([ref]);
+  if (isBack) await gate.renew([{ id: run.id }]);
 };
 
-/** Ends or restarts what dead workers ran, and reminds live ones of what they should stop. */
+const look = async (lane: KeptLane, silence: Silence, run: SuspectRun): Promise<void> => {
+  const isDead = run.worker_id === null || silence.isDead(run.worker_id, performance.now());
+  if (isDead && !run.seen) await reapOne(lane, run);
+  else if (run.cancelled) await lane.signals.askToCancel(run.id);
+};
+
+/**
+ * Ends or restarts what dead workers ran, and reminds live ones of what they should stop. One that fails does not hold up
+ * the others; it is tried again in the next round.
+ */
 export const reap = async (lane: KeptLane, silence: Silence): Promise<void> => {
-  const now = performance.now();
-  for (const run of await suspectRuns(lane.db, lane.job.type, silence.alive(now))) {
-    if (!lane.holds(run.project_id)) continue;
-    if (run.worker_id === null || silence.isDead(run.worker_id, now)) await reapOne(lane, run);
-    else if (run.cancelled) await lane.signals.askToCancel(run.id);
+  const { db, job, part, log } = lane;
+  const runs = await suspectRuns(db, { type: job.type, part, alive: silence.alive(performance.now()) });
+  for (let i = 0; i < runs.length; i += atOnce) {
+    await Promise.all(
+      runs.slice(i, i + atOnce).map((run) =>
+        look(lane, silence, run).catch((error: unknown) => {
+          log.warn({ err: error, job_id: run.id }, 'a run of a dead worker could not be ended yet');
+        }),
+      ),
+    );
   }
 };

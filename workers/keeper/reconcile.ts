@@ -1,4 +1,5 @@
-import { epochOf, standings, waitingBetween } from '#domain/jobs/lanes.ts';
+import { standings, waitingBetween } from '#domain/jobs/lanes.ts';
+import { firstIdAt } from '#lib/ids.ts';
 import { noteReconciled } from '#queues/metrics.ts';
 import type { Lease, Pulse } from '#queues/gate/lane-gate.ts';
 import type { KeptLane } from './lane.ts';
@@ -9,11 +10,6 @@ const pageSize = 1000;
 
 type Held = { readonly lease: Lease; readonly projectId: string };
 
-/** The lowest and the highest UUIDv7 of a millisecond. */
-const firstId = (ms: number): string => {
-  const hex = Math.max(0, Math.floor(ms)).toString(16).padStart(12, '0');
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`;
-};
 const beginning = '00000000-0000-0000-0000-000000000000';
 
 /** BullMQ lost them, or never had them: the rows are read once more after the miss, since one may just have begun. */
@@ -34,7 +30,9 @@ const handOverLost = async ({ db, gate, job }: KeptLane, epoch: string, held: re
 /** Leases whose job has ended, is gone or waits for a retry are freed; of the others, BullMQ must know. */
 const checkLeases = async (lane: KeptLane, pulse: Pulse): Promise<void> => {
   const { db, gate, job } = lane;
-  const settled = (await gate.leases()).filter(({ lease }) => pulse.now - Number(lease.nonce) > settledAfterMs);
+  const settled = (await gate.leases()).filter(
+    ({ lease }) => Math.abs(pulse.now - Number(lease.nonce)) > settledAfterMs,
+  );
   if (settled.length === 0) return;
   const rows = await standings(
     db,
@@ -49,18 +47,29 @@ const checkLeases = async (lane: KeptLane, pulse: Pulse): Promise<void> => {
   await handOverLost(lane, pulse.epoch, queued);
 };
 
-/** Admits what waits by its row and is unknown to the gate, from one id up to another. Answers the last id it saw. */
-const admitBetween = async (lane: KeptLane, after: string, until: string, pages: number): Promise<string | null> => {
-  const { db, gate, job, holds } = lane;
-  let from = after;
-  for (let page = 0; page < pages; page += 1) {
-    const rows = await waitingBetween(db, { type: job.type, after: from, until, most: pageSize });
-    const unknown = await gate.readmit(rows.filter((row) => holds(row.projectId)));
+/** A part of what waits: from one id up to another. */
+interface Stretch {
+  readonly after: string;
+  readonly until: string;
+  /** So many pages, not counting those with jobs that the gate did not know. */
+  readonly pages: number;
+  readonly longestMs: number;
+}
+
+/** Admits what waits by its row and is unknown to the gate. Answers the last id it saw; null when it saw all. */
+const admitBetween = async (lane: KeptLane, stretch: Stretch, stopped: AbortSignal): Promise<string | null> => {
+  const { db, gate, job, part } = lane;
+  const ends = performance.now() + stretch.longestMs;
+  let { after } = stretch;
+  for (let calm = 0; calm < stretch.pages && performance.now() < ends && !stopped.aborted;) {
+    const rows = await waitingBetween(db, { type: job.type, part, after, until: stretch.until, most: pageSize });
+    const unknown = await gate.readmit(rows);
     if (unknown > 0) noteReconciled(job.type, 'not_queued', unknown);
+    else calm += 1;
     if (rows.length < pageSize) return null;
-    from = rows.at(-1)?.id ?? from;
+    after = rows.at(-1)?.id ?? after;
   }
-  return from;
+  return after;
 };
 
 /** Compares one lane with Postgres, over and over, a bounded part each time. */
@@ -69,25 +78,27 @@ export interface Reconciler {
   readonly round: (pulse: Pulse) => Promise<void>;
   /** All that waits, after the lane was restored. */
   readonly everything: () => Promise<void>;
-  /** Whether Postgres is at the same life of the lane. */
-  readonly agrees: (pulse: Pulse) => Promise<boolean>;
 }
 
-export const createReconciler = (lane: KeptLane): Reconciler => {
+export const createReconciler = (lane: KeptLane, stopped: AbortSignal): Reconciler => {
   let recent = beginning;
   let cursor = beginning;
   return {
-    agrees: async ({ epoch }) => String(await epochOf(lane.db, lane.gate.lane.name)) === epoch,
     round: async (pulse) => {
       await checkLeases(lane, pulse);
-      const until = firstId(pulse.now - settledAfterMs);
-      const overlap = firstId(pulse.now - 60_000);
+      const until = firstIdAt(pulse.now - settledAfterMs);
+      const lately = firstIdAt(pulse.now - 60_000);
+      const after = recent > lately ? recent : lately;
       // Rows are committed a little after their ids are made.
-      recent = (await admitBetween(lane, recent > overlap ? recent : overlap, until, 100)) ?? firstId(pulse.now - 8000);
-      cursor = (await admitBetween(lane, cursor, until, 2)) ?? beginning;
+      recent =
+        (await admitBetween(lane, { after, until, pages: 100, longestMs: 3000 }, stopped)) ??
+        firstIdAt(pulse.now - 8000);
+      cursor = (await admitBetween(lane, { after: cursor, until, pages: 2, longestMs: 3000 }, stopped)) ?? beginning;
     },
     everything: async () => {
-      await admitBetween(lane, beginning, firstId(Date.now() + 60_000), Number.POSITIVE_INFINITY);
+      const all = { after: beginning, until: firstIdAt(Date.now() + 60_000) };
+      const endless = Number.POSITIVE_INFINITY;
+      await admitBetween(lane, { ...all, pages: endless, longestMs: endless }, stopped);
     },
   };
 };

@@ -6,14 +6,11 @@ import type { KeptLane } from './lane.ts';
  * Opens a lane anew after Redis lost its memory, or some of it: first nothing that was handed over before can begin any
  * more, then what runs gets its leases back, then the gate opens. What waits is admitted again after that.
  */
-export const restoreLane = async ({ db, gate, rules, job, holds, log }: KeptLane): Promise<void> => {
+export const restoreLane = async ({ db, gate, rules, job, part, log }: KeptLane): Promise<void> => {
   const { name, type } = gate.lane;
-  const { epoch, running } = await beginLaneLife(db, { name, type });
+  const { epoch, running } = await beginLaneLife(db, { name, type, part });
   await gate.setPauses(await rules.pausesOf(type));
-  await gate.restore(
-    epoch,
-    running.filter((one) => holds(one.projectId)),
-  );
+  await gate.restore(epoch, running);
   noteReconciled(job.type, 'gate_lost');
   log.info({ lane: name, epoch, running: running.length }, 'the gate was opened from Postgres');
 };

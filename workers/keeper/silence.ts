@@ -1,6 +1,8 @@
 /** A worker that was silent for so long, while others were heard, is dead. Its own watch ends it sooner. */
-const deadAfterMs = 6000;
-const leastObservations = 4;
+const deadAfterMs = 8000;
+const leastObservations = 5;
+/** Who has not listened for so long judges nobody. */
+const deafAfterMs = 3000;
 const forgetAfterMs = 10 * 60_000;
 
 interface Heard {
@@ -24,13 +26,14 @@ export interface Silence {
   readonly alive: (now: number) => readonly string[];
 }
 
-const judge = ({ at, observations }: Heard, now: number): boolean =>
-  now - at >= deadAfterMs && observations >= leastObservations;
-
 export const watchSilence = (): Silence => {
   const heard = new Map<string, Heard>();
+  let listenedAt = Number.NEGATIVE_INFINITY;
+  const judge = ({ at, observations }: Heard, now: number): boolean =>
+    now - at >= deadAfterMs && observations >= leastObservations && now - listenedAt < deafAfterMs;
   return {
     observe: (beats, now) => {
+      listenedAt = now;
       for (const [id, last] of heard) {
         const isNew = beats.has(id) && beats.get(id) !== last.beat;
         if (now - last.at > forgetAfterMs && !beats.has(id)) heard.delete(id);

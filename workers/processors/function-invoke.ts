@@ -2,7 +2,7 @@ import { type FinishedRun, invokeAnswer } from '#domain/functions/answer.ts';
 import type { LoadRunnable } from '#domain/functions/functions.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
-import { functionInvoke } from '#queues/function-invoke.ts';
+import type { functionInvoke } from '#queues/function-invoke.ts';
 import type { Processor } from '../processor.ts';
 import type { LogLine, Runtime } from '../runtimes/runtime.ts';
 
@@ -32,7 +32,7 @@ const crashed: FinishedRun = { status: 'crashed', result: null, durationMs: 0, e
 
 /** Runs one version of a function in the sandbox. */
 export const functionInvokeProcessor = ({ load, javascript }: FunctionInvokeDeps): Processor => ({
-  run: async (data, { jobId, projectId, signal, attempt, log }) => {
+  run: async (data, { jobId, projectId, signal, log }) => {
     const { function_id: functionId, version, payload } = data as JobData<typeof functionInvoke>;
     const fn = await load(functionId, version);
     if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
@@ -40,7 +40,7 @@ export const functionInvokeProcessor = ({ load, javascript }: FunctionInvokeDeps
     const onLog = (line: LogLine): void => log(line.level, line.message);
     const request = { projectId, functionId, version, code, payload, ...limits };
     const run = await javascript.run(request, { signal, onLog });
-    if (run.status === 'crashed' && !run.started && attempt < functionInvoke.maxAttempts) {
+    if (run.status === 'crashed' && !run.started) {
       throw new Error('no process for a function could be started');
     }
     return outcomeOf(jobId, { ...run, durationMs: Math.round(run.durationMs * 100) / 100 });

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { upcomingFires } from '#domain/cron/store.ts';
 import { operator } from '../../access.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { id, instant } from '../../fields.ts';
+import { id, instant, wholeNumber } from '../../fields.ts';
 
 const fire = z.object({
   schedule_id: id,
@@ -21,7 +21,7 @@ export const opsCronEndpoints: readonly Endpoint[] = [
     summary: 'The schedules that fire next, in all projects, soonest first',
     access: operator,
     query: z.object({
-      limit: z.coerce.number({ error: 'must be a whole number' }).int().min(1).max(200).default(50),
+      limit: wholeNumber(50, 1, 200),
     }),
     response: z.object({ fires: z.array(fire) }),
     handle: async ({ query }, { db }) => ({ fires: await upcomingFires(db, query.limit) }),

@@ -1,9 +1,11 @@
 import { z } from 'zod';
-import { deadGroups, redrive } from '#domain/jobs/ops-dead.ts';
+import { type DeadFilter, type Redriven, deadGroups, redrive } from '#domain/jobs/ops-dead.ts';
 import { type JobDetail, jobDetail, projectOfJob, searchJobs } from '#domain/jobs/ops-search.ts';
+import type { Queryable } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
 import type { Place } from '#queues/gate/types.ts';
 import { operator } from '../../access.ts';
+import type { BaseCall } from '../../call.ts';
 import type { Deps } from '../../deps.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { id, instant } from '../../fields.ts';
@@ -50,6 +52,21 @@ const detail = foundJob.extend({
   logs: z.array(z.object({ at: instant, level: z.string(), message: z.string() })).readonly(),
 });
 
+interface JobReader extends Pick<Deps, 'gate'> {
+  readonly db: Queryable;
+}
+
+/** A transaction has one connection, which takes one statement at a time, and none after one that failed. */
+const oneByOne = (db: Queryable): Queryable => {
+  let latest: Promise<unknown> = Promise.resolve();
+  const next = <T>(ask: () => Promise<T>): Promise<T> => {
+    const answer = latest.then(ask);
+    latest = answer;
+    return answer;
+  };
+  return { query: (sql, values, name) => next(() => db.query(sql, values, name)) };
+};
+
 const placeOf = async ({ gate }: Pick<Deps, 'gate'>, job: JobDetail): Promise<Place | null> => {
   if (job.status !== 'queued' && job.status !== 'running') return null;
   try {
@@ -69,7 +86,7 @@ const shownDetail = (job: JobDetail, place: Place | null): z.output<typeof detai
   })),
 });
 
-const detailOf = async (deps: Deps, jobId: string): Promise<z.output<typeof detail>> => {
+const detailOf = async (deps: JobReader, jobId: string): Promise<z.output<typeof detail>> => {
   const job = await jobDetail(deps.db, jobId);
   return shownDetail(job, await placeOf(deps, job));
 };
@@ -89,6 +106,18 @@ const which = {
   project_id: id.optional(),
   error_code: errorCode.optional(),
   all: z.literal(true).optional(),
+};
+
+/** Redrives in the transaction of the call; once that is committed, the gate is told of all jobs at once. */
+const redriveWithin = async ({ db, deps, afterCommit }: BaseCall, which: DeadFilter): Promise<Redriven> => {
+  const tx = oneByOne(db);
+  const tells: (() => Promise<void>)[] = [];
+  const within = { db: tx, afterCommit: (tell: () => Promise<void>) => void tells.push(tell) };
+  const done = await redrive(tx, { retry: (projectId, jobId) => deps.jobs.retry(projectId, jobId, within) }, which);
+  afterCommit(async () => {
+    await Promise.all(tells.map((tell) => tell()));
+  });
+  return done;
 };
 
 /** Jobs of all projects, and what became of them. */
@@ -138,11 +167,11 @@ export const opsJobEndpoints: readonly Endpoint[] = [
     access: operator,
     params,
     status: 202,
-    transaction: 'none',
     response: detail,
-    handle: async ({ params: { job_id: jobId } }, { deps }) => {
-      await deps.jobs.retry(await projectOfJob(deps.db, jobId), jobId);
-      return detailOf(deps, jobId);
+    handle: async ({ params: { job_id: jobId } }, { db, deps, afterCommit }) => {
+      const tx = oneByOne(db);
+      await deps.jobs.retry(await projectOfJob(tx, jobId), jobId, { db: tx, afterCommit });
+      return detailOf({ gate: deps.gate, db: tx }, jobId);
     },
   }),
   endpoint({
@@ -171,13 +200,12 @@ export const opsJobEndpoints: readonly Endpoint[] = [
     area,
     summary: 'Runs dead letters again, at most 200 a call: some, those of a filter, or all',
     access: operator,
-    transaction: 'none',
     body: z
       .strictObject(which)
       .refine((body) => Object.values(body).some((value) => value !== undefined), { error: 'name which, or all' }),
     response: z.object({ redriven: z.int(), remaining: z.int() }),
-    handle: ({ body }, { deps }) =>
-      redrive(deps.db, deps.jobs, {
+    handle: ({ body }, call) =>
+      redriveWithin(call, {
         ids: body.ids,
         type: body.type,
         projectId: body.project_id,

@@ -4,7 +4,7 @@ import { pause, pausesOfProject, projectLoads, requireProject, resume, setLimits
 import { operator } from '../../access.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { id } from '../../fields.ts';
+import { id, wholeNumber } from '../../fields.ts';
 import { jobType } from '../../ops-shapes.ts';
 
 const area = 'operators';
@@ -44,7 +44,7 @@ export const opsProjectEndpoints: readonly Endpoint[] = [
     access: operator,
     query: z.object({
       type: jobType.optional(),
-      limit: z.coerce.number({ error: 'must be a whole number' }).int().min(1).max(200).default(50),
+      limit: wholeNumber(50, 1, 200),
     }),
     response: z.object({ projects: z.array(project) }),
     handle: async ({ query: { type, limit: most } }, { db, deps }) => ({

@@ -16,7 +16,8 @@ export interface HttpCall {
   readonly runId: string;
 }
 
-const timeoutMs = 30_000;
+// A slot is held meanwhile: as long as a webhook's receiver has.
+const timeoutMs = 15_000;
 const keptBytes = 65_536;
 
 /** What the job keeps of an answer. Bytes that are no UTF-8 are shown as U+FFFD. */

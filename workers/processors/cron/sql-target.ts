@@ -1,12 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type ClientBase, DatabaseError, type QueryResult } from 'pg';
-import type { TenantDb } from '#lib/tenant-db.ts';
+import { type ClientBase, DatabaseError } from 'pg';
+import type { ProjectDb } from '#domain/projects/project-db.ts';
 import type { JobOutcome } from '#queues/define.ts';
 import { cancelQuery } from './cancel.ts';
+import { AnswerTooLarge, runCounting } from './counting-query.ts';
 import { failed, succeeded } from './outcomes.ts';
 
 export interface SqlTargetDeps {
-  readonly tenantDb: Pick<TenantDb, 'use'>;
+  readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession'>;
 }
 
 export interface SqlOrder {
@@ -30,36 +31,44 @@ class SessionSpent extends Error {
   }
 }
 
-/** pg's own type leaves out that several statements have several results. */
-const lastOf = (results: QueryResult | QueryResult[]): QueryResult | undefined =>
-  Array.isArray(results) ? results.at(-1) : results;
+const processOf = (client: ClientBase): number => (client as unknown as { readonly processID: number }).processID;
 
-const outcomeOf = async (query: Promise<QueryResult | QueryResult[]>): Promise<JobOutcome> => {
+const failureOf = (error: unknown): JobOutcome => {
+  if (error instanceof DatabaseError) return failed(error.code ?? 'sql_error', error.message);
+  if (error instanceof AnswerTooLarge) {
+    return failed(
+      'result_too_large',
+      'The SQL answered more than 16 MB, or one row of more than 1 MB. It was stopped.',
+    );
+  }
+  // The SQL was sent: whether it took effect is not known, so it is not sent again.
+  return failed('connection_lost', 'The connection to the database broke while the SQL ran.');
+};
+
+/** What the server did not end itself may go on there, without anybody to listen. */
+const outcomeOf = async ({ tenantDb }: SqlTargetDeps, { projectId, sql }: SqlOrder, client: ClientBase) => {
   try {
-    const last = lastOf(await query);
-    return succeeded({ row_count: last?.rowCount ?? 0, command: last?.command ?? '' });
+    const { rowCount, command } = await runCounting(client, sql);
+    return succeeded({ row_count: rowCount, command });
   } catch (error) {
-    if (error instanceof DatabaseError) return failed(error.code ?? 'sql_error', error.message);
-    // The SQL was sent: whether it took effect is not known, so it is not sent again.
-    return failed('connection_lost', 'The connection to the database broke while the SQL ran.');
+    if (!(error instanceof DatabaseError))
+      await tenantDb.endSession(projectId, processOf(client)).catch(() => undefined);
+    return failureOf(error);
   }
 };
 
 /**
- * Stops what a connection runs. SQL can catch its cancellation and go on; it cannot catch the end of its session, for
- * which the owner needs a second one.
+ * Stops what a connection runs. SQL can catch its cancellation and go on; it cannot catch the end of its session, which
+ * needs no connection of the project: it may have none left.
  */
 const stopQuery = async (
   { tenantDb }: SqlTargetDeps,
   { projectId }: SqlOrder,
   { client, ended }: { readonly client: ClientBase; readonly ended: AbortSignal },
 ): Promise<void> => {
-  const { processID } = client as unknown as { readonly processID: number };
   await cancelQuery(client);
   while (await pause(catchGraceMs, true, { signal: ended, ref: false }).catch(() => false)) {
-    await tenantDb
-      .use(projectId, 'owner', (other) => other.query('select pg_terminate_backend($1)', [processID]))
-      .catch(() => undefined);
+    await tenantDb.endSession(projectId, processOf(client)).catch(() => undefined);
   }
 };
 
@@ -77,7 +86,7 @@ export const runSqlTarget = async (deps: SqlTargetDeps, order: SqlOrder, signal:
     signal.addEventListener('abort', stop, { once: true });
     try {
       signal.throwIfAborted();
-      throw new SessionSpent(await outcomeOf(client.query(order.sql)));
+      throw new SessionSpent(await outcomeOf(deps, order, client));
     } finally {
       over.abort();
       clearTimeout(watchdog);

@@ -1,0 +1,36 @@
+import type { GateRules } from './types.ts';
+import type { LaneGate } from './lane-gate.ts';
+import type { Limits } from './types.ts';
+
+interface Read {
+  readonly pauses: readonly string[];
+  readonly limits: ReadonlyMap<string, Limits>;
+}
+
+const textOf = ({ pauses, limits }: Read): string =>
+  JSON.stringify([pauses.toSorted(), [...limits].toSorted(([a], [b]) => (a < b ? -1 : 1))]);
+
+const mostTries = 5;
+
+/**
+ * Gives a lane the rules as Postgres has them, and reads them again: a change that was made in between, and given to the
+ * gate before, must not be undone by what was read earlier.
+ */
+export const settleRules = async (
+  gate: LaneGate,
+  rules: GateRules,
+  of: { readonly type: string; readonly projects: readonly string[] },
+): Promise<void> => {
+  const read = async (): Promise<Read> => ({
+    pauses: await rules.pausesOf(of.type),
+    limits: of.projects.length > 0 ? await rules.limitsOf(of.type, of.projects) : new Map<string, Limits>(),
+  });
+  let now = await read();
+  for (let tries = 0; tries < mostTries; tries += 1) {
+    await gate.setPauses(now.pauses);
+    await gate.setLimits(now.limits);
+    const then = await read();
+    if (textOf(then) === textOf(now)) return;
+    now = then;
+  }
+};

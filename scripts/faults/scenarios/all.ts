@@ -1,0 +1,21 @@
+import { acceptScenarios } from './accepting.ts';
+import { apiScenarios } from './api.ts';
+import { cronScenarios } from './cron.ts';
+import { diskScenarios } from './disk.ts';
+import { postgresScenarios } from './postgres.ts';
+import { redisScenarios } from './redis.ts';
+import { ruleScenarios } from './rules.ts';
+import { workerScenarios } from './workers.ts';
+import type { Scenario } from './scenario.ts';
+
+/** The fault table, in the order of its rows. */
+export const scenarios: readonly Scenario[] = [
+  ...workerScenarios,
+  ...redisScenarios,
+  ...postgresScenarios,
+  ...diskScenarios,
+  ...acceptScenarios,
+  ...ruleScenarios,
+  ...apiScenarios,
+  ...cronScenarios,
+];

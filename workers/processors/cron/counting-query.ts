@@ -1,0 +1,83 @@
+import type { EventEmitter } from 'node:events';
+import type { Duplex } from 'node:stream';
+import type { ClientBase, Submittable } from 'pg';
+
+// Rows are counted by the server and not kept, but they come through our memory: all of them, and one at a time.
+const mostBytes = 16 * 1024 * 1024;
+const mostMessageBytes = 1024 * 1024;
+
+/** More came back than is taken; the connection is gone. */
+export class AnswerTooLarge extends Error {
+  override readonly name = 'AnswerTooLarge';
+}
+
+/** What the last statement did. */
+export interface Done {
+  readonly command: string;
+  readonly rowCount: number;
+}
+
+/** What pg's connection can and does not declare. */
+interface Wire extends EventEmitter {
+  readonly stream: Duplex;
+  readonly query: (text: string) => void;
+  readonly sendCopyFail: (message: string) => void;
+}
+
+/** `INSERT 0 3`, `SELECT 5`, `CREATE TABLE`. */
+const doneOf = (tag: string): Done => {
+  const [, command = '', first, second] = /^([A-Za-z]+)(?: (\d+))?(?: (\d+))?/.exec(tag) ?? [];
+  return { command, rowCount: Number(second ?? first ?? 0) };
+};
+
+const ignore = (): void => undefined;
+
+/** pg's own query keeps every row, and a column description for each statement: this one keeps the last tag. */
+const submittable = (
+  sql: string,
+  resolve: (done: Done) => void,
+  reject: (error: unknown) => void,
+): Submittable & Record<string, unknown> => {
+  let tag = '';
+  return {
+    submit: (connection) => connection.query(sql),
+    handleRowDescription: ignore,
+    handleDataRow: ignore,
+    handleEmptyQuery: ignore,
+    handlePortalSuspended: ignore,
+    handleCopyData: ignore,
+    handleCopyInResponse: (wire: Wire) => wire.sendCopyFail('there is nothing to copy from'),
+    handleCommandComplete: ({ text }: { readonly text: string }) => {
+      tag = text;
+    },
+    handleError: reject,
+    handleReadyForQuery: () => resolve(doneOf(tag)),
+  };
+};
+
+/**
+ * Runs one or several statements and keeps of what comes back only what the last one did. The connection is not to be
+ * used afterwards.
+ * @throws {AnswerTooLarge} above 16 MB, or 1 MB for one row or message
+ * @throws what pg throws
+ */
+export const runCounting = (client: ClientBase, sql: string): Promise<Done> => {
+  const wire = (client as unknown as { readonly connection: Wire }).connection;
+  const { stream } = wire;
+  return new Promise((resolve, reject) => {
+    let all = 0;
+    let unread = 0;
+    // pg's parser listens first: what it has read of a chunk is told before the chunk is counted.
+    wire.on('message', () => {
+      unread = 0;
+    });
+    stream.on('data', ({ length }: Buffer) => {
+      all += length;
+      unread += length;
+      if (all <= mostBytes && unread <= mostMessageBytes) return;
+      reject(new AnswerTooLarge('too much came back'));
+      stream.destroy();
+    });
+    client.query(submittable(sql, resolve, reject));
+  });
+};
