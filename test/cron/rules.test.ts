@@ -76,16 +76,20 @@ inScene('misfire all: what was missed is caught up with, at most 100', async (t,
   t.is((await tick(scene.deps)).started, 0);
 });
 
+// Of a schedule that fires at full minutes.
+const betweenFires = 0.5;
+
 inScene('overlap allow: above 100 runs that have not ended a fire is listed as skipped', async (t, scene) => {
   const given = { schedule: '* * * * *', misfire: 'all', overlap: 'allow', dueFor: 3 * 3600 };
   const id = await insertSchedule(scene, given);
   await tick(scene.deps);
-  await dueAgain(scene, id);
+  await dueAgain(scene, id, betweenFires);
   t.is((await tick(scene.deps)).started, 0);
-  const last = (await runsOf(scene, id)).at(-1);
-  t.like(last, { status: 'skipped', reason: '100 runs of the schedule have not ended' });
+  const skipped = (await runsOf(scene, id)).filter(({ status }) => status === 'skipped');
+  t.is(skipped.length, 1);
+  t.like(skipped[0], { reason: '100 runs of the schedule have not ended' });
   await endJobs(scene, id);
-  await dueAgain(scene, id);
+  await dueAgain(scene, id, betweenFires);
   await scene.db.query(`delete from schedule_runs where status = 'skipped'`);
   t.is((await tick(scene.deps)).started, 1);
 });
