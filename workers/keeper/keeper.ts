@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { ensureLane, leadLane, leaveLane, noteSeen } from '#domain/jobs/lanes.ts';
 import { takeDue } from '#domain/jobs/retries.ts';
 import { settleRules } from '#queues/gate/settle-rules.ts';
@@ -68,7 +69,7 @@ const lead = async ({ lane, silence, reconciler }: Leader, pulse: Pulse, round: 
 const startBeating = ({ gate, db, log, workerId, ...options }: KeeperOptions, silence: Silence) => {
   let slots: number | null = options.slots;
   let latest: Pulse | null = null;
-  const opened = Promise.withResolvers<void>();
+  let isOpen = false;
   const beat = async (): Promise<Pulse> => {
     const { globalLimit } = options;
     try {
@@ -80,12 +81,18 @@ const startBeating = ({ gate, db, log, workerId, ...options }: KeeperOptions, si
       throw error;
     }
     silence.observe(latest.alive, performance.now());
-    if (latest.open) opened.resolve();
+    isOpen ||= latest.open;
     return latest;
   };
   const loop = startLoop(beat, roundMs, (error) => log.warn({ err: error, lane: gate.lane.name }, 'a beat failed'));
   return {
-    opened: opened.promise,
+    /** Looks more often than it beats: whoever leads may open the lane at any moment. */
+    untilOpen: async (): Promise<void> => {
+      for (let pauseMs = 20; !isOpen; pauseMs = Math.min(pauseMs * 2, roundMs)) {
+        await pause(pauseMs);
+        if (!isOpen) await beat().catch(() => undefined);
+      }
+    },
     latest: () => latest,
     beat,
     /** @param now null: the worker is gone */
@@ -130,7 +137,7 @@ export const startKeeper = (options: KeeperOptions): Keeper => {
   const loop = startLoop(round, roundMs, (error) => log.warn({ err: error, lane }, 'the lane cannot be kept just now'));
 
   return {
-    ready: () => beating.opened,
+    ready: beating.untilOpen,
     admitDue: () => admitDue(options),
     leave: () => beating.changeSlots(0),
     stop: async () => {
