@@ -34,7 +34,6 @@ export const defineJob = <Data extends z.ZodType, Result extends z.ZodType>(
 ): JobDefinition<Data, Result> => job;
 
 export type JobData<Job extends JobDefinition> = z.output<Job['data']>;
-export type JobResult<Job extends JobDefinition> = z.output<Job['result']>;
 
 /** Why a job failed: `code` is one of the contract's, `message` is for people. */
 export interface JobError {

@@ -5,7 +5,3 @@ import { projectProvision } from './project-provision.ts';
 
 /** Every kind of job. A worker refuses to start without a processor for each kind of the queues that it serves. */
 export const jobs = [functionInvoke, projectProvision, cronFire] as const satisfies readonly JobDefinition[];
-
-export type JobType = (typeof jobs)[number]['type'];
-
-export const jobOfType = (type: string): JobDefinition | undefined => jobs.find((job) => job.type === type);

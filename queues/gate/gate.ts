@@ -150,7 +150,6 @@ export const createGate = ({ redis, prefix, types, shards, rules, bullmqScript }
     ...statsWith(redis, lanes),
     admit: (job, capped) => laneOf(job).admit(job, capped),
     withdraw: (job) => laneOf(job).withdraw([job]),
-    place: async (job) => (await placesOf([job], laneOf))[0] ?? absent,
     places: (jobs) => placesOf(jobs, laneOf),
     rulesChanged: async ({ type, projectId }) => {
       for (const each of type === undefined ? types : [type]) await rereadRules(each, projectId);

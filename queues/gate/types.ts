@@ -54,10 +54,9 @@ export interface Gate {
    * @param capped whether it may be refused when too many of its project wait
    */
   readonly admit: (job: JobRef, capped: boolean) => Promise<Admission>;
-  /** Forgets a job that is not to run any more. */
+  /** Forgets a job that waits and is not to run any more. */
   readonly withdraw: (job: JobRef) => Promise<void>;
-  readonly place: (job: JobRef) => Promise<Place>;
-  /** The same for many, in their order: one question for each lane. */
+  /** Where jobs stand, in their order: one question for each lane. */
   readonly places: (jobs: readonly JobRef[]) => Promise<readonly Place[]>;
   /** A plan, limit or pause changed in Postgres: the gate reads it again. */
   readonly rulesChanged: (change: { readonly type?: string; readonly projectId?: string }) => Promise<void>;

@@ -1,15 +1,6 @@
+import { insertProject } from '#test/support/engine.ts';
 import { tick } from '#domain/cron/tick.ts';
-import {
-  type CronScene,
-  dueAgain,
-  endJobs,
-  inScene,
-  insertProject,
-  insertSchedule,
-  jobsOf,
-  runsOf,
-  timesOf,
-} from './scene.ts';
+import { type CronScene, dueAgain, endJobs, inScene, insertSchedule, jobsOf, runsOf, timesOf } from './scene.ts';
 
 const mib = 1024 * 1024;
 const large = { type: 'sql', sql: `select '${'x'.repeat(65_000)}'` };
@@ -28,7 +19,7 @@ const nextTick = async (scene: CronScene): Promise<number> => {
 inScene('a project whose large schedules missed much has its share of a tick, others fire', async (t, scene) => {
   const missed = { schedule: '* * * * *', misfire: 'all', overlap: 'allow', dueFor: 3 * 3600, target: large };
   await Promise.all(Array.from({ length: 8 }, () => insertSchedule(scene, missed)));
-  const other = await insertSchedule(scene, { projectId: await insertProject(scene.db) });
+  const other = await insertSchedule(scene, { projectId: await insertProject(scene.db, 'pro') });
   await tick(scene.deps);
   t.is((await jobsOf(scene, other)).length, 1);
   const bytes = await bytesOf(scene);
@@ -62,7 +53,7 @@ inScene('many projects with large schedules fire within one tick, in several pas
   const missed = { schedule: '* * * * *', misfire: 'all', overlap: 'allow', dueFor: 40 * 60, target: large };
   const ids: string[] = [];
   for (let i = 0; i < 6; i += 1) {
-    ids.push(await insertSchedule(scene, { ...missed, projectId: await insertProject(scene.db) }));
+    ids.push(await insertSchedule(scene, { ...missed, projectId: await insertProject(scene.db, 'pro') }));
   }
   t.is((await tick(scene.deps)).started, 6 * 32);
   for (const id of ids) t.is((await jobsOf(scene, id)).length, 32);

@@ -2,11 +2,12 @@ import test, { type ExecutionContext } from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
 import type { CronTickDeps } from '#domain/cron/tick.ts';
 import { type ControlDb, openControlDb } from '#lib/control-db.ts';
-import { newId, newOrgId, newProjectRef } from '#lib/ids.ts';
+import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
 import type { JobRef } from '#queues/define.ts';
 import { type TestDatabase, createTestDatabase } from '#test/support/databases.ts';
 import { memoryLog } from '#test/support/platform.ts';
+import { insertProject } from '#test/support/engine.ts';
 
 /** A control database with a project, and a gate that takes down what it is given. */
 export interface CronScene {
@@ -19,21 +20,6 @@ export interface CronScene {
   readonly deps: CronTickDeps;
   readonly close: () => Promise<void>;
 }
-
-const server = '00000000-0000-7000-8000-000000000001';
-
-export const insertProject = async (db: ControlDb, plan = 'pro'): Promise<string> => {
-  const [id, org] = [newId(), newOrgId()];
-  await db.transaction(async (tx) => {
-    await tx.query('insert into organizations (id, name) values ($1, $1)', [org]);
-    await tx.query(
-      `insert into projects (id, ref, org_id, server_id, name, slug, plan, status, db_name, data_key)
-       values ($1, $2, $3, $4, 'p', 'p', $5, 'active', $2, '')`,
-      [id, newProjectRef(), org, server, plan],
-    );
-  }, systemActor);
-  return id;
-};
 
 export const openScene = async (): Promise<CronScene> => {
   const database = await createTestDatabase();
@@ -51,7 +37,7 @@ export const openScene = async (): Promise<CronScene> => {
     database,
     log,
     logged: text,
-    projectId: await insertProject(db),
+    projectId: await insertProject(db, 'pro'),
     admitted,
     deps: { db, gate, log },
     close: async () => {

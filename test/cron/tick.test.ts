@@ -1,18 +1,9 @@
+import { insertProject } from '#test/support/engine.ts';
 import { lockSchedule } from '#domain/cron/store.ts';
 import { tick } from '#domain/cron/tick.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { asAdmin } from '#test/support/databases.ts';
-import {
-  type CronScene,
-  endJobs,
-  inScene,
-  insertFunction,
-  insertProject,
-  insertSchedule,
-  jobsOf,
-  runsOf,
-  timesOf,
-} from './scene.ts';
+import { type CronScene, endJobs, inScene, insertFunction, insertSchedule, jobsOf, runsOf, timesOf } from './scene.ts';
 
 inScene('a schedule that is due makes one run and one job, and moves on', async (t, scene) => {
   const sql = { type: 'sql', sql: 'select 1' };
@@ -56,7 +47,7 @@ inScene('a function is run in its present version', async (t, scene) => {
 inScene('a function that was deleted, or is another project’s, makes a failed run without a job', async (t, scene) => {
   const gone = await insertSchedule(scene, { target: { type: 'function', function_id: crypto.randomUUID() } });
   const target = { type: 'function', function_id: await insertFunction(scene) };
-  const foreign = await insertSchedule(scene, { target, projectId: await insertProject(scene.db) });
+  const foreign = await insertSchedule(scene, { target, projectId: await insertProject(scene.db, 'pro') });
   await tick(scene.deps);
   for (const id of [gone, foreign]) {
     const [run] = await runsOf(scene, id);

@@ -70,7 +70,8 @@ const oneByOne = (db: Queryable): Queryable => {
 const placeOf = async ({ gate }: Pick<Deps, 'gate'>, job: JobDetail): Promise<Place | null> => {
   if (job.status !== 'queued' && job.status !== 'running') return null;
   try {
-    return await gate.place({ id: job.id, type: job.type, projectId: job.project_id });
+    const [place = null] = await gate.places([{ id: job.id, type: job.type, projectId: job.project_id }]);
+    return place;
   } catch (error) {
     if (isDependencyFailure(error)) return null;
     throw error;

@@ -34,6 +34,24 @@ const pauses = z.object({ project_id: id, paused: z.boolean(), paused_types: z.a
 const changed = ({ deps, afterCommit }: BaseCall, projectId: string, type: string | undefined): void =>
   afterCommit(() => deps.gate.rulesChanged({ projectId, ...(type !== undefined && { type }) }));
 
+const pausing = (verb: 'pause' | 'resume', summary: string, change: typeof pause): Endpoint =>
+  endpoint({
+    method: 'post',
+    path: `/ops/api/projects/{project_id}/${verb}`,
+    area,
+    summary,
+    access: operator,
+    params,
+    body: which,
+    response: pauses,
+    handle: async ({ params: { project_id: projectId }, body: { type } }, call) => {
+      await requireProject(call.db, projectId);
+      await change(call.db, { projectId, type: type ?? null });
+      changed(call, projectId, type);
+      return { project_id: projectId, ...(await pausesOfProject(call.db, projectId)) };
+    },
+  });
+
 /** How much of the workers each project has. */
 export const opsProjectEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -67,36 +85,6 @@ export const opsProjectEndpoints: readonly Endpoint[] = [
       return { project_id: projectId, type, running, waiting };
     },
   }),
-  endpoint({
-    method: 'post',
-    path: '/ops/api/projects/{project_id}/pause',
-    area,
-    summary: 'Hands no jobs of the project, or of one of its types, to workers',
-    access: operator,
-    params,
-    body: which,
-    response: pauses,
-    handle: async ({ params: { project_id: projectId }, body: { type } }, call) => {
-      await requireProject(call.db, projectId);
-      await pause(call.db, { projectId, type: type ?? null });
-      changed(call, projectId, type);
-      return { project_id: projectId, ...(await pausesOfProject(call.db, projectId)) };
-    },
-  }),
-  endpoint({
-    method: 'post',
-    path: '/ops/api/projects/{project_id}/resume',
-    area,
-    summary: 'Hands the project’s jobs to workers again; without a type, those of all types',
-    access: operator,
-    params,
-    body: which,
-    response: pauses,
-    handle: async ({ params: { project_id: projectId }, body: { type } }, call) => {
-      await requireProject(call.db, projectId);
-      await resume(call.db, { projectId, type: type ?? null });
-      changed(call, projectId, type);
-      return { project_id: projectId, ...(await pausesOfProject(call.db, projectId)) };
-    },
-  }),
+  pausing('pause', 'Hands no jobs of the project, or of one of its types, to workers', pause),
+  pausing('resume', 'Hands the project’s jobs to workers again; without a type, those of all types', resume),
 ];
