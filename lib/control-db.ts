@@ -1,4 +1,4 @@
-import { DatabaseError, Pool, type PoolClient, type QueryResultRow, types } from 'pg';
+import { Client, type ClientConfig, DatabaseError, Pool, type PoolClient, type QueryResultRow, types } from 'pg';
 import type { Log } from './log.ts';
 import { createSilenceWatch } from './silence-watch.ts';
 
@@ -42,11 +42,24 @@ const beginWith = (client: PoolClient, settings: Readonly<Record<string, string>
   return calls.length > 0 ? `begin; select ${calls.join(', ')}` : 'begin';
 };
 
+/** A server that is down is told at once. */
+const connectWithinMs = 1800;
+/** A crowd waits its turn for as long as a caller would: more than a server that is busy takes to get through it. */
+const waitForConnectionMs = 8000;
+
+/** The pool has one time for both, so the connection brings its own. */
+class QuickClient extends Client {
+  constructor(config?: ClientConfig) {
+    super({ ...config, connectionTimeoutMillis: connectWithinMs });
+  }
+}
+
 const openPool = ({ url, connections, log }: ControlDbOptions): Pool => {
   const pool = new Pool({
     connectionString: url,
     max: connections,
-    connectionTimeoutMillis: 1800,
+    Client: QuickClient,
+    connectionTimeoutMillis: waitForConnectionMs,
     query_timeout: 15_000,
     statement_timeout: 14_000,
     idle_in_transaction_session_timeout: 30_000,

@@ -96,7 +96,7 @@ const connectionClasses = /^(08|53)[\dA-Z]{3}$/;
 
 // What pg, its pool and ioredis say when they give up without a code, and what a Redis says that cannot take commands.
 const connectionMessages =
-  /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error|Client was closed|Connection is closed|Command timed out|Stream isn't writeable|Cannot use a pool after calling end|Reached the max retries|(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|OOM) )/;
+  /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed|Connection is closed|Command timed out|Stream isn't writeable|Cannot use a pool after calling end|Reached the max retries|(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|OOM) )/;
 
 const field = (error: unknown, name: string): string => {
   if (typeof error !== 'object' || error === null) return '';

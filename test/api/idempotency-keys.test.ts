@@ -81,7 +81,8 @@ test('a refusal within the transaction leaves the key free', async (t) => {
   const key = newKey();
   const email = `${uniqueName('guest')}@example.com`;
   const invite = (role: string, withKey: string) => post('/team/invite', withKey, { body: { email, role } });
-  const { body: pending } = await invite('viewer', newKey());
+  const { status, text, body: pending } = await invite('viewer', newKey());
+  t.is(status, 201, text);
   t.is((await invite('viewer', key)).status, 409);
   await platform().client.call('DELETE', `/team/members/${pending.id}`, { token: scene().user.token });
   const again = await invite('viewer', key);
