@@ -16,6 +16,7 @@ import { projectProvisionProcessor } from './processors/project-provision.ts';
 import { createJavascriptRuntime } from './runtimes/javascript/index.ts';
 import type { Runtime } from './runtimes/runtime.ts';
 import { SandboxUnavailable, openSandbox } from './runtimes/sandbox.ts';
+import { servicesOf } from './services/services.ts';
 import { type SweepDeps, startSweeps } from './sweeps.ts';
 
 const isPoolName = (name: string): name is PoolName => (poolNames as readonly string[]).includes(name);
@@ -44,7 +45,8 @@ const processorsFor = (platform: Platform, egress: Egress, runtime: Runtime | nu
   ...(runtime && {
     'function.invoke': functionInvokeProcessor({
       load: createRunnableLoader(platform.db, platform.projects.sealer),
-      javascript: runtime,
+      runtimes: { javascript: runtime },
+      services: servicesOf([]),
     }),
   }),
 });

@@ -153,6 +153,7 @@ export const invocation = async (
 
 /** One version, ready to run. */
 export interface Runnable {
+  readonly language: Language;
   readonly compiled: string;
   readonly entryPoint: string;
   readonly timeoutMs: number;
@@ -180,6 +181,7 @@ export const createRunnableLoader = (
     const row = await findRunnable(db, functionId, version);
     if (row === undefined) return undefined;
     const runnable = {
+      language: row.language,
       compiled: row.compiled,
       entryPoint: row.entry_point,
       timeoutMs: row.timeout_ms,

@@ -150,6 +150,7 @@ export interface RunnableRow extends Pick<
   'entry_point' | 'compiled' | 'timeout_ms' | 'memory_mb' | 'env_sealed'
 > {
   readonly project_id: string;
+  readonly language: Language;
   readonly data_key: Buffer;
 }
 
@@ -157,7 +158,7 @@ export interface RunnableRow extends Pick<
 export const findRunnable = (db: Queryable, functionId: string, version: number): Promise<RunnableRow | undefined> =>
   maybeOne(
     db.query<RunnableRow>(
-      `select f.project_id, p.data_key, v.entry_point, v.compiled, v.timeout_ms, v.memory_mb, v.env_sealed
+      `select f.project_id, f.language, p.data_key, v.entry_point, v.compiled, v.timeout_ms, v.memory_mb, v.env_sealed
        from functions f join projects p on p.id = f.project_id,
          lateral (
            select f.entry_point, f.compiled, f.timeout_ms, f.memory_mb, f.env_sealed where f.version = $2

@@ -16,6 +16,14 @@ const guestMessage = z.discriminatedUnion('type', [
   }),
   /** The guest has dropped a function's code to make room: send it again with the next run. */
   z.object({ type: z.literal('dropped'), function: z.string() }),
+  /** User code asks for something outside: `args` is JSON text. */
+  z.object({
+    type: z.literal('call'),
+    run: z.number(),
+    call: z.number(),
+    op: z.string().max(64),
+    args: z.string(),
+  }),
   z.object({
     type: z.literal('result'),
     run: z.number(),
@@ -29,9 +37,9 @@ const guestMessage = z.discriminatedUnion('type', [
 
 export type GuestMessage = z.output<typeof guestMessage>;
 export type ResultMessage = Extract<GuestMessage, { type: 'result' }>;
+export type CallMessage = Extract<GuestMessage, { type: 'call' }>;
 export type LogsMessage = Extract<GuestMessage, { type: 'logs' }>;
 
-/** What the host says: it has one thing to say. */
 export interface RunMessage {
   readonly type: 'run';
   readonly run: number;
@@ -44,6 +52,15 @@ export interface RunMessage {
   readonly env: Readonly<Record<string, string>>;
   readonly projectId: string;
   readonly memoryMib: number;
+}
+
+/** The answer to a call: JSON text, or the fault as JSON text (`name`, `message`, further fields). */
+export interface AnswerMessage {
+  readonly type: 'answer';
+  readonly run: number;
+  readonly call: number;
+  readonly ok: boolean;
+  readonly value: string;
 }
 
 /** @throws when the message has not the shape that ours have */

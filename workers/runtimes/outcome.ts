@@ -1,13 +1,7 @@
+import type { RunStatus } from '#queues/function-invoke.ts';
 import type { ResultMessage } from './messages.ts';
 import type { RunLog } from './run-log.ts';
-import {
-  maxErrorLength,
-  maxResultBytes,
-  type RunError,
-  type RunOutcome,
-  type RunRequest,
-  type RunStatus,
-} from './runtime.ts';
+import { maxErrorLength, maxResultBytes, type RunError, type RunOutcome, type RunRequest } from './runtime.ts';
 
 /** Why the host ended a run itself. */
 export type EndCause = 'timeout' | 'memory_limit' | 'cpu_limit' | 'crashed' | 'cancelled';

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
+import { RunCalls } from './calls.ts';
 import { FrameReader, writeFrame } from './frames.ts';
 import { parseGuestMessage, type GuestMessage, type ResultMessage, type RunMessage } from './messages.ts';
 import { outcomeOfEnd, outcomeOfNoStart, outcomeOfResult, type EndCause, type RunFigures } from './outcome.ts';
@@ -32,6 +33,7 @@ interface ActiveRun {
   readonly id: number;
   readonly request: RunRequest;
   readonly log: RunLog;
+  readonly calls: RunCalls;
   readonly startedAt: number;
   readonly watch: Watch;
   readonly release: () => void;
@@ -94,7 +96,7 @@ export class Runner {
     return this.#stderr.trim();
   }
 
-  async run(request: RunRequest, { signal, onLog }: RunOptions = {}): Promise<RunOutcome> {
+  async run(request: RunRequest, { signal, onLog, services }: RunOptions = {}): Promise<RunOutcome> {
     if (signal?.aborted === true) return outcomeOfNoStart('cancelled', 'The run was cancelled.');
     if (this.dead) return outcomeOfNoStart('crashed', 'The process for the function ended before it could start.');
     this.runs += 1;
@@ -108,8 +110,12 @@ export class Runner {
         watch.stop();
         signal?.removeEventListener('abort', cancel);
       };
+      const id = this.runs;
+      const calls = new RunCalls(services, (answer) => {
+        if (this.#active?.id === id && !this.dead) writeFrame(this.#socket, answer);
+      });
       const startedAt = performance.now();
-      this.#active = { id: this.runs, request, log: new RunLog(onLog), startedAt, watch, release, resolve };
+      this.#active = { id, request, log: new RunLog(onLog), calls, startedAt, watch, release, resolve };
       this.#send(request);
     });
   }
@@ -181,6 +187,9 @@ export class Runner {
         break;
       case 'logs':
         if (message.run === this.#active?.id) this.#active.log.add(message);
+        break;
+      case 'call':
+        if (message.run === this.#active?.id) void this.#active.calls.answer(message);
         break;
       case 'result':
         if (message.run === this.#active?.id) this.#succeed(this.#active, message);

@@ -1,14 +1,6 @@
-/** What every language runtime offers to the processor that runs functions. */
+import type { RunStatus } from '#queues/function-invoke.ts';
 
-export type RunStatus =
-  | 'success'
-  | 'error'
-  | 'timeout'
-  | 'memory_limit'
-  | 'cpu_limit'
-  | 'result_too_large'
-  | 'crashed'
-  | 'cancelled';
+/** What every language runtime offers to the processor that runs functions. */
 
 export interface RunRequest {
   readonly projectId: string;
@@ -57,11 +49,40 @@ export interface RunOutcome {
   readonly started: boolean;
 }
 
+/**
+ * What user code asks of the outside while it runs. It leaves the sandbox as a message and is answered by the worker,
+ * which believes nothing of it.
+ */
+export interface RunServices {
+  /**
+   * @param op what is asked for, `db.query` for instance
+   * @param args JSON text
+   * @returns JSON text
+   * @throws CallFault what user code is told; of anything else it hears nothing but that the call failed
+   */
+  readonly call: (op: string, args: string) => Promise<string>;
+  /** The run is over: what is under way ends, what was lent is given back. */
+  readonly close: () => Promise<void>;
+}
+
+/** Why a call of user code failed, in words for its author. The fields become properties of the error in user code. */
+export class CallFault extends Error {
+  readonly fields: Readonly<Record<string, string>>;
+
+  constructor(name: string, message: string, fields: Readonly<Record<string, string>> = {}) {
+    super(message);
+    this.name = name;
+    this.fields = fields;
+  }
+}
+
 export interface RunOptions {
   /** Aborting kills the run: the outcome is `cancelled`. */
   readonly signal?: AbortSignal;
   /** Called with each line while the function runs; the same lines are in the outcome. */
   readonly onLog?: (line: LogLine) => void;
+  /** Left out: whatever user code asks for is refused. The caller closes them. */
+  readonly services?: RunServices;
 }
 
 export type SandboxLevel = 'strict' | 'best-effort';
@@ -77,6 +98,9 @@ export interface Runtime {
 
 export const maxResultBytes = 1024 * 1024;
 export const maxLogBytes = 256 * 1024;
+/** Calls of one run that wait for an answer, and what they carry together. */
+export const maxOpenCalls = 64;
+export const maxOpenCallBytes = 32 * 1024 * 1024;
 export const maxErrorLength = 16 * 1024;
 /** A function may use this much more CPU time than its wall-clock time-out. */
 export const defaultCpuGraceMs = 2000;

@@ -24,10 +24,16 @@ const hooks = {
   log: of((run, level, text) => run.log(level, text)),
   schedule: of((run, timer, delayMs) => run.schedule(timer, delayMs)),
   cancel: of((run, timer) => run.cancel(timer)),
+  call: of((run, call, op, args) => run.call(call, op, args)),
   finish: of((run, ...verdict) => run.finish(verdict)),
 };
 
 function onMessage(message) {
+  if (message.type === 'run') begin(message);
+  else if (current !== null && current.id === message.run) current.answer(message);
+}
+
+function begin(message) {
   const { run: id, function: name, code, memoryMib } = message;
   const kept = store.get(name);
   if (kept === undefined && code === null) throw new Error(`asked for ${name}, which is not here`);

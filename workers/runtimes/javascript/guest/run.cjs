@@ -33,9 +33,9 @@ class Run {
   start({ entryPoint, payload, env, projectId }) {
     this.#cpuAtStart = this.#loaded.cpuMs();
     this.#opened = this.#loaded.open();
-    const { log, schedule, cancel, finish } = this.#hooks;
+    const { log, schedule, cancel, call, finish } = this.#hooks;
     const request = [this.#opened.wrapper.derefInto(), entryPoint, payload, JSON.stringify(env), projectId];
-    this.#turn('start', this.id, log, schedule, cancel, finish, ...request);
+    this.#turn('start', this.id, log, schedule, cancel, call, finish, ...request);
   }
 
   log(level, text) {
@@ -52,6 +52,17 @@ class Run {
       this.#turn('fire', timer);
     };
     this.#timers.set(timer, delayMs < 0 ? setImmediate(fire) : setTimeout(fire, delayMs));
+  }
+
+  /** Goes to the host as it is; calls that are made after the end get no answer. */
+  call(call, op, args) {
+    if (this.#verdict !== null) return;
+    this.#flush();
+    this.#send({ type: 'call', run: this.id, call, op: String(op), args: String(args) });
+  }
+
+  answer({ call, ok, value }) {
+    if (this.#verdict === null) this.#turn('answer', call, ok, value);
   }
 
   cancel(timer) {

@@ -3,23 +3,26 @@
  * Runs inside the isolate, in the same context as the user's code, before and around it. What user code can reach is
  * its own to break; hence nothing here is trusted by anyone outside, and nothing here is worth stealing.
  */
+const { createCalls } = require('./calls.cjs');
 const { createConsole } = require('./console.cjs');
 const { describeError, findHandler, loadModule, toJson } = require('./handler.cjs');
+const { createSdk } = require('./sdk.cjs');
 const { structuredClone } = require('./structured-clone.cjs');
 const { createTimers } = require('./timers.cjs');
 
 const maxResultLength = 1024 * 1024;
 
-let fireTimer;
+/** What the outside may ask for after the start: `fire` a timer that is due, `answer` a call. */
+const later = {};
 
-/** The one way in: `start` once, then `fire` for each timer that is due. */
+/** The one way in: `start` once, then what happens meanwhile. */
 function enter(command, ...args) {
   if (command === 'start') start(...args);
-  else fireTimer(args[0]);
+  else later[command](...args);
 }
 
 // oxlint-disable-next-line max-params -- one crossing into the isolate costs 50 µs, whatever it carries
-function start(id, log, schedule, cancel, finish, wrapper, entryPoint, payload, envText, projectId) {
+function start(id, log, schedule, cancel, call, finish, wrapper, entryPoint, payload, envText, projectId) {
   let over = false;
   const end = (status, result, error) => {
     if (over) return;
@@ -36,13 +39,15 @@ function start(id, log, schedule, cancel, finish, wrapper, entryPoint, payload, 
     isOver: () => over,
     fail,
   });
-  fireTimer = timers.fire;
+  later.fire = timers.fire;
+  const calls = createCalls((number, op, args) => call(id, number, op, args));
+  later.answer = calls.answer;
   const console = createConsole((level, text) => log(id, level, text));
   install({ ...timers.globals, console, process: Object.freeze({ env }) });
 
   const main = async () => {
     const handler = findHandler(loadModule(wrapper), entryPoint);
-    const sdk = Object.freeze({ env, projectId });
+    const sdk = createSdk({ call: calls.call, env, projectId });
     const json = toJson(await handler(JSON.parse(payload), sdk));
     // The host counts bytes; a text that has more characters than that need not cross over.
     if (json.length > maxResultLength) end('result_too_large');

@@ -1,0 +1,35 @@
+import type { OpenServices } from '../processors/function-invoke.ts';
+import { CallFault } from '../runtimes/runtime.ts';
+
+/** Answers one kind of call of a run. */
+export type Answer = (args: unknown) => Promise<unknown>;
+
+/** What one area offers to a run. */
+export interface Service {
+  /** By the name of the call: `db.query`, `fetch`. */
+  readonly answers: Readonly<Record<string, Answer>>;
+  /** The run is over. */
+  readonly close: () => Promise<void>;
+}
+
+export type OpenService = (run: Parameters<OpenServices>[0]) => Service;
+
+const unknownCall = (op: string): CallFault => new CallFault('TypeError', `There is no call "${op}".`);
+
+/** Puts what the areas offer under one roof. */
+export const servicesOf =
+  (areas: readonly OpenService[]): OpenServices =>
+  (run) => {
+    const services = areas.map((open) => open(run));
+    const answers = new Map(services.flatMap((service) => Object.entries(service.answers)));
+    return {
+      call: async (op, args) => {
+        const answer = answers.get(op);
+        if (answer === undefined) throw unknownCall(op);
+        return JSON.stringify((await answer(JSON.parse(args))) ?? null);
+      },
+      close: async () => {
+        await Promise.all(services.map((service) => service.close()));
+      },
+    };
+  };
