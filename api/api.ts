@@ -2,6 +2,7 @@ import type { Server } from 'node:http';
 import type { Redis } from 'ioredis';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { createCompiler } from '#domain/functions/compiler.ts';
+import { createPythonChecker } from '#domain/functions/python-compile.ts';
 import { openJobs } from '#domain/jobs/open.ts';
 import { createPlatformMail } from '#domain/mail/platform-mail.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
@@ -90,6 +91,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     log,
     db: platform.db,
     compiler,
+    python: createPythonChecker(config.PLINTH_PYTHON),
     jobs: queues.jobs,
     gate: queues.gate,
     ear: queues.ear,

@@ -93,7 +93,7 @@ const partWhileStopping =
 
 // Key-authenticated calls come from browsers of any origin; cookies are never involved there.
 const corsHeaders =
-  'Authorization, Content-Type, apikey, x-api-key, Prefer, Idempotency-Key, X-Request-Id, x-client-info';
+  'Authorization, Content-Type, apikey, x-api-key, Prefer, Idempotency-Key, X-Request-Id, x-client-info, x-region, x-retry-count, x-supabase-api-version';
 const exposed =
   'Location, Preference-Applied, Idempotent-Replayed, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range';
 

@@ -8,6 +8,8 @@ export interface BodyRules {
   /** The setting that moves the limit, for the error. */
   readonly setting: string;
   readonly timeoutMs: number;
+  /** text/plain is taken too, as the JSON string that it would be. */
+  readonly text?: boolean;
 }
 
 const tooLarge = ({ limit, setting }: BodyRules): ServiceError =>
@@ -71,15 +73,19 @@ const decode = (bytes: Buffer): string => {
 const jsonType = /^application\/([\w.+-]+\+)?json$/;
 const charset = /; *charset *= *"?([^\s;"]*)/;
 
-const isUtf8Json = (contentType: string): boolean => {
+const plainType = /^text\/plain$/;
+
+const isUtf8 = (expected: RegExp, contentType: string): boolean => {
   const text = contentType.toLowerCase();
   const named = charset.exec(text)?.[1] ?? 'utf-8';
-  return jsonType.test(text.replace(/;.*/s, '').trim()) && ['utf-8', 'utf8', 'us-ascii'].includes(named);
+  return expected.test(text.replace(/;.*/s, '').trim()) && ['utf-8', 'utf8', 'us-ascii'].includes(named);
 };
 
-const requireJson = (ctx: Context): void => {
+/** @returns whether the body is plain text and not JSON */
+const requireJson = (ctx: Context, { text: takesText = false }: BodyRules): boolean => {
   const type = ctx.get('content-type');
-  if (!isUtf8Json(type)) {
+  const isText = takesText && isUtf8(plainType, type);
+  if (!isText && !isUtf8(jsonType, type)) {
     const given = type === '' ? 'of no type' : type.slice(0, 100);
     throw new ServiceError('unsupported_media_type', `The body must be JSON in UTF-8, not ${given}.`, {
       hint: 'Send the header Content-Type: application/json.',
@@ -91,6 +97,7 @@ const requireJson = (ctx: Context): void => {
       hint: 'Leave out the header Content-Encoding.',
     });
   }
+  return isText;
 };
 
 const deepest = 1000;
@@ -128,8 +135,9 @@ export interface JsonBody {
 export const readJsonBody = async (ctx: Context, rules: BodyRules): Promise<JsonBody> => {
   const bytes = await readBody(ctx.req, rules);
   if (bytes.length === 0) return { text: '', value: undefined };
-  requireJson(ctx);
+  const isText = requireJson(ctx, rules);
   const text = decode(bytes);
+  if (isText) return { text: JSON.stringify(text), value: text };
   try {
     const value: unknown = JSON.parse(text);
     requireShallow(text);

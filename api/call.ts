@@ -20,6 +20,8 @@ export interface BaseCall {
   readonly userAgent: string | undefined;
   /** The text after `Authorization: Bearer`, unchecked. */
   readonly bearer: string | undefined;
+  /** The client asks for server-sent events. */
+  readonly wantsEvents: boolean;
   /** Scheme and host as clients see them, without a slash at the end. */
   readonly baseUrl: string;
   readonly actor: Actor;

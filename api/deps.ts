@@ -1,4 +1,5 @@
 import type { Compiler } from '#domain/functions/compiler.ts';
+import type { PythonChecker } from '#domain/functions/python-compile.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import type { PlatformMail } from '#domain/mail/platform-mail.ts';
@@ -16,6 +17,7 @@ export interface Deps {
   readonly log: Log;
   readonly db: ControlDb;
   readonly compiler: Compiler;
+  readonly python: PythonChecker;
   readonly jobs: Jobs;
   readonly gate: Gate;
   /** For those who follow a job while it lives. */

@@ -8,6 +8,9 @@ import { openapiOf } from './openapi.ts';
 
 // The viewer's files come from its package: nothing is fetched from outside.
 const viewer = path.dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
+/** What authors of functions give to TypeScript. */
+const authorTypes = path.join(import.meta.dirname, '../docs/functions/plinth.d.ts');
+
 const pageHtml = `<!doctype html>
 <html lang="en">
 <head>
@@ -24,7 +27,8 @@ const pageHtml = `<!doctype html>
 <h1>plinth API</h1>
 <p>Every endpoint of this installation, to read and to try out. To begin, run <code>POST /auth/signup</code> and enter
 its <code>access_token</code> under Authorize. For programs there is the OpenAPI document:
-<a href="/openapi.json">/openapi.json</a></p>
+<a href="/openapi.json">/openapi.json</a>; for authors of functions, types:
+<a href="/docs/plinth.d.ts">/docs/plinth.d.ts</a></p>
 </header>
 <main id="api"></main>
 <script src="/docs/swagger-ui-bundle.js"></script>
@@ -83,10 +87,10 @@ const page =
   (ctx) =>
     send(ctx, type, body, 0);
 
-const viewerFile =
-  (name: string, type: string): Page =>
+const file =
+  (name: string, type: string, maxAgeSeconds = 3600): Page =>
   async (ctx) =>
-    send(ctx, type, await readFile(path.join(viewer, name)), 3600);
+    send(ctx, type, await readFile(name), maxAgeSeconds);
 
 const refuseMethod = (ctx: Context): void => {
   const headers = { Allow: 'HEAD, GET, OPTIONS' };
@@ -103,10 +107,11 @@ export const docsPages = (): Middleware => {
     ['/openapi.json', page('application/json; charset=utf-8', JSON.stringify(openapiOf(endpoints)))],
     ['/docs', html],
     ['/docs/', html],
+    ['/docs/plinth.d.ts', file(authorTypes, 'text/plain; charset=utf-8', 0)],
     ['/docs/page.css', page('text/css; charset=utf-8', pageStyle)],
     ['/docs/page.js', page('text/javascript; charset=utf-8', pageScript)],
-    ['/docs/swagger-ui.css', viewerFile('swagger-ui.css', 'text/css; charset=utf-8')],
-    ['/docs/swagger-ui-bundle.js', viewerFile('swagger-ui-bundle.js', 'text/javascript; charset=utf-8')],
+    ['/docs/swagger-ui.css', file(path.join(viewer, 'swagger-ui.css'), 'text/css; charset=utf-8')],
+    ['/docs/swagger-ui-bundle.js', file(path.join(viewer, 'swagger-ui-bundle.js'), 'text/javascript; charset=utf-8')],
   ]);
   return async (ctx, next) => {
     const found = pages.get(ctx.path);

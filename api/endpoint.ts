@@ -41,6 +41,8 @@ interface Common<A extends Access, P extends z.ZodType, Q extends z.ZodType, B e
   /** Left out: by access. */
   readonly rate?: RateClass;
   readonly bodyLimit?: BodyLimit;
+  /** Takes text/plain too, as the JSON string that it would be. */
+  readonly textBody?: boolean;
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
@@ -83,6 +85,8 @@ interface WithJob<
 > extends Common<A, P, Q, B> {
   readonly response: R;
   readonly request: (input: Input<z.output<P>, z.output<Q>, z.output<B>>, call: Call<A>) => Promise<JobRequest>;
+  /** Once the job is accepted, or was by an earlier request with this key: sets headers of every answer, the 202 too. */
+  readonly accepted?: (job: Omit<JobEnd, 'outcome'>, call: Call<A>) => Promise<void>;
   /**
    * Turns the end of the job into the answer.
    * @param done.replayed another request began the job: show no secret, change nothing
@@ -106,6 +110,7 @@ export interface Endpoint {
   readonly access: Access;
   readonly rate: RateClass;
   readonly bodyLimit: BodyLimit;
+  readonly textBody: boolean;
   readonly params: z.ZodType | undefined;
   readonly query: z.ZodType | undefined;
   readonly body: z.ZodType | undefined;
@@ -128,6 +133,7 @@ export interface DirectWork {
 export interface JobWork {
   readonly kind: 'job';
   readonly request: (input: AnyInput, call: BaseCall) => Promise<JobRequest>;
+  readonly accepted: (job: Omit<JobEnd, 'outcome'>, call: BaseCall) => Promise<void>;
   readonly answer: (done: JobEnd, call: BaseCall) => Promise<unknown>;
 }
 
@@ -148,6 +154,7 @@ const common = (
   access: d.access,
   rate: d.rate ?? rateOf(d.access),
   bodyLimit: d.bodyLimit ?? 'json',
+  textBody: d.textBody ?? false,
   params: d.params,
   query: d.query,
   body: bodyOf(d.method, d.body),
@@ -194,6 +201,7 @@ export const jobEndpoint = <
   work: {
     kind: 'job',
     request: d.request as unknown as JobWork['request'],
+    accepted: (d.accepted ?? (() => Promise.resolve())) as JobWork['accepted'],
     answer: d.answer as unknown as JobWork['answer'],
   },
 });

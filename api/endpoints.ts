@@ -3,6 +3,9 @@ import { accountEndpoints } from './routes/accounts.ts';
 import { apiKeyEndpoints } from './routes/api-keys.ts';
 import { cronEndpoints } from './routes/cron.ts';
 import { functionEndpoints } from './routes/functions.ts';
+import { invocationEndpoints } from './routes/functions/invocations.ts';
+import { invokeEndpoints } from './routes/functions/invoke.ts';
+import { versionEndpoints } from './routes/functions/versions.ts';
 import { jobEndpoints } from './routes/jobs.ts';
 import { mailEndpoints } from './routes/mail.ts';
 import { opsCronEndpoints } from './routes/ops/cron.ts';
@@ -13,6 +16,7 @@ import { opsSessionEndpoints } from './routes/ops/session.ts';
 import { projectEndpoints } from './routes/projects.ts';
 import { systemEndpoints } from './routes/system.ts';
 import { teamEndpoints } from './routes/teams.ts';
+import { usageEndpoints } from './routes/usage.ts';
 
 /** Every endpoint of the platform: the router, `docs/openapi.json` and the generated role test are made from this list. */
 export const endpoints: readonly Endpoint[] = [
@@ -20,7 +24,11 @@ export const endpoints: readonly Endpoint[] = [
   ...teamEndpoints,
   ...projectEndpoints,
   ...apiKeyEndpoints,
+  ...usageEndpoints,
   ...functionEndpoints,
+  ...invokeEndpoints,
+  ...invocationEndpoints,
+  ...versionEndpoints,
   ...cronEndpoints,
   ...jobEndpoints,
   ...systemEndpoints,

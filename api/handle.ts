@@ -27,7 +27,12 @@ const noBody: JsonBody = { text: '', value: undefined };
 const bodyOf = (endpoint: Endpoint, ctx: Context, config: Config): Promise<JsonBody> => {
   if (endpoint.body === undefined || endpoint.method === 'get') return Promise.resolve(noBody);
   const setting = bodyLimits[endpoint.bodyLimit];
-  const rules: BodyRules = { limit: config[setting], setting, timeoutMs: config.PLINTH_BODY_TIMEOUT_MS };
+  const rules: BodyRules = {
+    limit: config[setting],
+    setting,
+    timeoutMs: config.PLINTH_BODY_TIMEOUT_MS,
+    text: endpoint.textBody,
+  };
   return readJsonBody(ctx, rules);
 };
 
@@ -63,6 +68,7 @@ const callOf = (
   userAgent: ctx.get('user-agent').slice(0, 300) || undefined,
   bearer: bearerOf(ctx),
   isLocal: isLocalCaller(ctx),
+  wantsEvents: ctx.get('accept').toLowerCase().includes('text/event-stream'),
   baseUrl: baseUrlOf(ctx, deps.config),
   setHeader: (name, value) => ctx.set(name, value),
   afterCommit: (work) => hooks.push(work),

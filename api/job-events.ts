@@ -60,6 +60,28 @@ const takePlace = (taken: Listeners['taken'], { projectId, userId }: Asked): (()
   };
 };
 
+/**
+ * An answer of events about a job, in one of the places that there are for listeners.
+ * @param begin resolves once the answer may go out; the events come then or later
+ * @throws {ServiceError} `rate_limited`
+ */
+export const listen = async (
+  deps: Deps,
+  asked: Asked,
+  begin: (followed: Followed, stream: EventStream) => Promise<void>,
+): Promise<RawReply> => {
+  const { followed, taken } = listenersOf(deps);
+  const leave = takePlace(taken, asked);
+  const stream = openEventStream({ goesOn: deps.health.accepting, longestMs: longestListenMs, onClose: leave });
+  try {
+    await begin(followed, stream);
+  } catch (error) {
+    stream.body.destroy();
+    throw error;
+  }
+  return new RawReply(stream.body, eventStreamType);
+};
+
 type Told = Pick<JobRow, 'status' | 'attempt'> & Partial<JobRow>;
 
 // As in a list: the job itself has it.
@@ -115,14 +137,5 @@ const begin = async (deps: Deps, followed: Followed, row: JobRow, stream: EventS
  */
 export const jobEvents = async (deps: Deps, asked: Asked): Promise<RawReply> => {
   const row = await deps.jobs.get(asked.projectId, asked.jobId);
-  const { followed, taken } = listenersOf(deps);
-  const leave = takePlace(taken, asked);
-  const stream = openEventStream({ goesOn: deps.health.accepting, longestMs: longestListenMs, onClose: leave });
-  try {
-    await begin(deps, followed, row, stream);
-  } catch (error) {
-    stream.body.destroy();
-    throw error;
-  }
-  return new RawReply(stream.body, eventStreamType);
+  return listen(deps, asked, (followed, stream) => begin(deps, followed, row, stream));
 };

@@ -3,6 +3,7 @@ import { jobTypes } from '#domain/jobs/ops-counts.ts';
 import { type Overview, createOverview } from '#domain/jobs/ops-overview.ts';
 import type { FoundJob } from '#domain/jobs/ops-search.ts';
 import type { ControlDb } from '#lib/control-db.ts';
+import { sandboxLevels } from '#queues/function-invoke.ts';
 import type { Deps } from './deps.ts';
 import { id, instant, text, wholeNumber } from './fields.ts';
 
@@ -63,10 +64,14 @@ const runningJob = z.object({
   started_at: instant.nullable(),
 });
 
+/** How well functions are fenced in, by language. */
+export const sandboxFacts = z.record(z.string(), z.enum(sandboxLevels));
+
 export const worker = z.object({
   id: z.string(),
   name: z.string(),
   started_at: instant,
+  sandbox: sandboxFacts.nullable(),
   lanes: z.array(z.object({ type: z.string(), slots: count, running: count })).readonly(),
   jobs: z.array(runningJob).readonly(),
 });

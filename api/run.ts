@@ -114,6 +114,7 @@ export const runJob = async (of: Work<JobWork>, prefer: Preferences): Promise<Re
   const { endpoint, work, call } = of;
   const { id, outcome, projectId, replayed } = await begin(of, prefer.waitMs);
   if (replayed) noteReplay(call);
+  await work.accepted({ jobId: id, projectId, replayed }, call);
   if (prefer.applied !== '') call.setHeader('Preference-Applied', prefer.applied);
   // Who asked not to wait gets the same answer on a replay, when the job may have ended long ago.
   if (outcome === null || prefer.waitMs === 0) {

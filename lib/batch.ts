@@ -1,3 +1,5 @@
+import { setTimeout as rest } from 'node:timers/promises';
+
 interface Waiting<Item, Result> {
   readonly item: Item;
   readonly resolve: (result: Result) => void;
@@ -12,13 +14,20 @@ export interface Batcher<Item, Result> {
   readonly idle: () => Promise<void>;
 }
 
-/**
- * @param flush one bulk call; answers a result for each item, in order
- * @param most the largest number of items in one bulk call
- */
+export interface BatchOptions {
+  /** The largest number of items in one bulk call. */
+  readonly most?: number;
+  /**
+   * After a bulk call the next one waits so long, for what nobody waits for: more items share a call. The first after a
+   * silence goes at once. 0: no rest.
+   */
+  readonly restMs?: number;
+}
+
+/** @param flush one bulk call; answers a result for each item, in order */
 export const createBatcher = <Item, Result>(
   flush: (items: readonly Item[]) => Promise<readonly Result[]>,
-  most = 500,
+  { most = 500, restMs = 0 }: BatchOptions = {},
 ): Batcher<Item, Result> => {
   const waiting: Waiting<Item, Result>[] = [];
   let running: Promise<void> | undefined;
@@ -36,7 +45,10 @@ export const createBatcher = <Item, Result>(
   const drain = async (): Promise<void> => {
     // One turn of the event loop: the requests that were read together go out together.
     await new Promise(setImmediate);
-    while (waiting.length > 0) await flushOnce();
+    while (waiting.length > 0) {
+      await flushOnce();
+      if (restMs > 0) await rest(restMs);
+    }
     running = undefined;
   };
 

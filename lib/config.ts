@@ -106,6 +106,10 @@ export const settings = z.object({
   ),
   PLINTH_LOCAL: note(onOff('off'), 'Set by `npm start`: one machine, for development.'),
   PLINTH_BWRAP: note(z.string().optional(), 'Path of the bubblewrap program when it is not on PATH.'),
+  PLINTH_PYTHON: note(
+    z.string().optional(),
+    'Path of the Python (3.9 or newer) that functions run in, when it is not /usr/bin/python3 or /usr/local/bin/python3.',
+  ),
   PLINTH_WORKER_NAME: note(z.string().default('worker'), 'The name of this worker in logs.'),
   PLINTH_WORKER_PORT: note(
     z.coerce.number().int().min(0).max(65_535).optional(),
@@ -146,6 +150,14 @@ export const settings = z.object({
     integer(10_000, 1, 10_000_000),
     'Jobs of one type that one project may have waiting; more are refused as `queue_full`.',
   ),
+  PLINTH_MONTHLY_CAP_FREE: note(
+    integer(100_000, 0, 1_000_000_000),
+    'Runs of functions that a project of the Free plan may have in a calendar month (UTC).',
+  ),
+  PLINTH_MONTHLY_CAP_PRO: note(
+    integer(2_000_000, 0, 1_000_000_000),
+    'The same on the Pro plan; Enterprise has no cap.',
+  ),
   PLINTH_QUEUE_SHARDS: note(
     integer(1, 1, 64),
     'Over how many parts of a Redis Cluster the projects of each job type are spread; 1 without a cluster.',
@@ -153,6 +165,11 @@ export const settings = z.object({
   PLINTH_JOB_WAIT_DAYS: note(integer(7, 1, 365), 'A job that waited so long has expired.', 'days'),
   PLINTH_KEEP_SUCCEEDED_HOURS: note(integer(24, 1, 8760), 'How long succeeded jobs are kept.', 'hours'),
   PLINTH_KEEP_FAILED_DAYS: note(integer(14, 1, 365), 'How long jobs that ended otherwise are kept.', 'days'),
+  PLINTH_KEEP_INVOCATION_DAYS: note(
+    integer(30, 1, 3650),
+    'How long runs of functions and their logs are kept.',
+    'days',
+  ),
   PLINTH_PLAN_CHANGES: note(
     z.enum(['anyone', 'operator']).default('anyone'),
     'Who may choose a plan other than free: project owners, or operators only.',

@@ -25,6 +25,7 @@ export const errorStatus = {
   uri_too_long: 414,
   unsupported_media_type: 415,
   idempotency_mismatch: 422,
+  monthly_cap_exceeded: 429,
   queue_full: 429,
   rate_limited: 429,
   headers_too_large: 431,

@@ -17,8 +17,8 @@ export interface TenantConnection {
 export interface TenantConnectionsOptions {
   /** Connections altogether: those that open, idle or close count, too. */
   readonly budget: number;
-  /** Connections that share one key. */
-  readonly perKey: number;
+  /** Connections that may share a key. */
+  readonly perKey: (key: string) => number;
   /** How long a caller waits for its turn, and how long connecting may take. */
   readonly waitMs: number;
   readonly idleMs: number;
@@ -36,6 +36,7 @@ interface Group {
   readonly idle: Connection[];
   /** Open, opening and closing. */
   size: number;
+  readonly most: number;
 }
 
 interface Connection extends TenantConnection {
@@ -122,7 +123,7 @@ export class TenantConnections {
   }
 
   #groupOf(key: string): Group {
-    return this.#groups.get(key) ?? { key, idle: [], size: 0 };
+    return this.#groups.get(key) ?? { key, idle: [], size: 0, most: this.#options.perKey(key) };
   }
 
   /** First come, first served, but nobody waits behind a key that has all that it may have. */
@@ -134,7 +135,7 @@ export class TenantConnections {
       if (connection) {
         this.#waiting.delete(waiter);
         waiter.take(connection);
-      } else if (group.size < this.#options.perKey) starved += 1;
+      } else if (group.size < group.most) starved += 1;
     }
     for (const connection of this.#idle) {
       if (this.#closing >= starved) break;
@@ -148,7 +149,7 @@ export class TenantConnections {
       this.#leaveIdle(warm);
       return Promise.resolve(warm);
     }
-    if (group.size >= this.#options.perKey || this.#count >= this.#options.budget) return null;
+    if (group.size >= group.most || this.#count >= this.#options.budget) return null;
     return this.#open(group);
   }
 

@@ -27,26 +27,49 @@ export interface Consumer {
   readonly close: () => Promise<void>;
 }
 
+type BullJob = Job<HandedOver, void>;
+
+/**
+ * BullMQ's loop takes a job, asks for another, and calls the processor when that is answered: with one job waiting, a
+ * round trip and two scripts for nothing (0.5 ms). So the work begins when BullMQ says that the job is taken (its event
+ * `active`), and the processor waits for the end.
+ */
+const startEarly = ({ lane, process, onError }: ConsumerOptions) => {
+  const started = new Map<string, Promise<void>>();
+  const begin = (job: BullJob): Promise<void> =>
+    process({ ...job.data, type: lane.type, lane: lane.name, lease: leaseOf(job.id ?? '') });
+  return {
+    start: (job: BullJob): void => {
+      const work = begin(job);
+      // Heard here too: the processor may come later than a failure.
+      work.catch(onError);
+      started.set(job.token ?? '', work);
+    },
+    ended: async (job: BullJob, token = job.token ?? ''): Promise<void> => {
+      const work = started.get(token) ?? begin(job);
+      started.delete(token);
+      await work;
+    },
+  };
+};
+
 /**
  * One lane's BullMQ worker. What a dead worker had taken and not begun is delivered again after at most 15 s: lock 10 s,
  * stalled check each 5 s. Whether it begins is decided by its row.
  */
 export const consume = (options: ConsumerOptions): Consumer => {
   const { redis, prefix, lane, slots } = options;
-  const worker = new Worker<HandedOver, void>(
-    lane.name,
-    (job: Job<HandedOver, void>) =>
-      options.process({ ...job.data, type: lane.type, lane: lane.name, lease: leaseOf(job.id ?? '') }),
-    {
-      connection: redis,
-      prefix: lanePrefix(prefix, lane.name),
-      concurrency: slots,
-      lockDuration: 10_000,
-      stalledInterval: 5000,
-      maxStalledCount: 100,
-      skipVersionCheck: true,
-    },
-  );
+  const { start, ended } = startEarly(options);
+  const worker = new Worker<HandedOver, void>(lane.name, ended, {
+    connection: redis,
+    prefix: lanePrefix(prefix, lane.name),
+    concurrency: slots,
+    lockDuration: 10_000,
+    stalledInterval: 5000,
+    maxStalledCount: 100,
+    skipVersionCheck: true,
+  });
+  worker.on('active', start);
   worker.on('error', options.onError);
   return {
     ready: async () => {

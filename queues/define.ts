@@ -49,6 +49,8 @@ export interface JobOutcome {
   readonly status: EndStatus;
   readonly result: string | null;
   readonly error: JobError | null;
+  /** What the record of the run keeps beside that (see `domain/functions/report.ts`). Not told to callers. */
+  readonly report?: string | null | undefined;
 }
 
 /** Which job: what the gate and BullMQ know of it. Everything else stands in its row. */

@@ -15,6 +15,14 @@ export const runStatuses = [
 
 export type RunStatus = (typeof runStatuses)[number];
 
+/** How well the runners of a language are fenced in; the strongest last. */
+export const sandboxLevels = ['best-effort', 'strict'] as const;
+
+export type SandboxLevel = (typeof sandboxLevels)[number];
+
+/** By language; what a worker says of itself. */
+export type SandboxFacts = Readonly<Record<string, SandboxLevel>>;
+
 /** One run of one version of a function. Tried again only while its handler has not begun. */
 export const functionInvoke = defineJob({
   type: 'function.invoke',

@@ -16,13 +16,19 @@ const streamTtlSeconds = 3600;
 const outcomeTtlSeconds = 24 * 3600;
 const streamLength = 10_000;
 const blockMs = 5000;
+/** Replies that were read lie in the stream until they are so many characters together, an entry's own cost included. */
+const trimAfterLength = 65_536;
+const entryLength = 256;
 
 const outcomeSchema = z.object({
   status: z.enum(endStatuses),
   result: z.string().nullable(),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
 });
-const keptSchema = z.object({ runId: z.string(), outcome: outcomeSchema });
+const keptSchema = z.object({
+  runId: z.string(),
+  outcome: outcomeSchema.extend({ report: z.string().nullable().optional() }),
+});
 const replySchema = z.object({ id: z.string(), outcome: outcomeSchema });
 
 const streamKey = (prefix: string, name: string): string => `{${prefix}:replies}:stream:${name}`;
@@ -44,6 +50,31 @@ export interface Replies {
 
 const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 100).unref());
 
+/** What was read is dropped, some of it at a time: a command for each reply cost as much as reading it. */
+const trimming = (redis: Redis, stream: string) => {
+  let length = 0;
+  return {
+    note: (text: string): void => {
+      length += text.length + entryLength;
+    },
+    drop: (upTo: string): void => {
+      if (length < trimAfterLength) return;
+      length = 0;
+      redis.xtrim(stream, 'MINID', upTo).catch(() => undefined);
+    },
+  };
+};
+
+type Waiting = Map<string, (outcome: JobOutcome | null) => void>;
+
+/** What cannot be read (of another version of ours) must not keep the other replies from their callers. */
+const settling =
+  (waiting: Waiting) =>
+  (text: string): void => {
+    const reply = replySchema.safeParse(JSON.parse(text));
+    if (reply.success) waiting.get(reply.data.id)?.(reply.data.outcome);
+  };
+
 /**
  * @param redis a connection of its own: it spends its life in a blocking read
  * @param endsOf how jobs ended by their rows; asked after a gap, in which the stream may have got lost
@@ -54,15 +85,11 @@ export const openReplies = (
   endsOf: (jobIds: readonly string[]) => Promise<ReadonlyMap<string, JobOutcome>> = () => Promise.resolve(new Map()),
 ): Replies => {
   const stream = streamKey(prefix, randomUUID());
-  const waiting = new Map<string, (outcome: JobOutcome | null) => void>();
+  const waiting: Waiting = new Map();
+  const settle = settling(waiting);
+  const wasRead = trimming(redis, stream);
   let open = true;
   let last = '0-0';
-
-  /** What cannot be read (of another version of ours) must not keep the other replies from their callers. */
-  const settle = (text: string): void => {
-    const reply = replySchema.safeParse(JSON.parse(text));
-    if (reply.success) waiting.get(reply.data.id)?.(reply.data.outcome);
-  };
 
   let gap = false;
 
@@ -77,10 +104,13 @@ export const openReplies = (
     if (gap) await closeGap();
     for (const [id, fields] of answer?.[0]?.[1] ?? []) {
       last = id;
-      settle(fields[1] ?? '');
+      const text = fields[1] ?? '';
+      wasRead.note(text);
+      settle(text);
     }
-    // What was read is dropped, in the same packet as the next read.
-    if (answer !== null) redis.xtrim(stream, 'MINID', last).catch(() => undefined);
+    // The callers' answers go out before the next read does.
+    await new Promise(setImmediate);
+    wasRead.drop(last);
   };
 
   // A read that waits for a Redis that is away is never answered once its connection was given up.
@@ -116,7 +146,8 @@ export const openReplies = (
   };
 };
 
-const replyText = (jobId: string, outcome: string): string => `{"id":${JSON.stringify(jobId)},"outcome":${outcome}}`;
+const replyText = (jobId: string, { status, result, error }: JobOutcome): string =>
+  JSON.stringify({ id: jobId, outcome: { status, result, error } });
 
 /** One run of one job, and how it ended. */
 export interface RunEnd {
@@ -144,31 +175,38 @@ const reply = (calls: ChainableCommander, replyTo: string, text: string): Chaina
 // Longer ones go by themselves: together they would be a packet without measure.
 const batchedTextLength = 65_536;
 
-interface EndText extends Pick<RunEnd, 'jobId' | 'runId' | 'replyTo'> {
-  /** The outcome as JSON. */
-  readonly text: string;
+interface EndText extends Pick<RunEnd, 'jobId' | 'replyTo'> {
+  /** What is kept, as JSON. */
+  readonly keeping: string;
+  /** What the caller is told; null when none waits. */
+  readonly reply: string | null;
 }
 
 /** Any number of ends in one MULTI: one packet; each by itself cost a worker a sixth more CPU time. */
 const publishAll = async (redis: Redis, prefix: string, ends: readonly EndText[]): Promise<void> => {
   const calls = redis.multi();
-  for (const { jobId, runId, replyTo, text } of ends) {
-    const keeping = `{"runId":${JSON.stringify(runId)},"outcome":${text}}`;
+  for (const { jobId, replyTo, keeping, reply: text } of ends) {
     calls.set(outcomeKey(prefix, jobId), keeping, 'EX', outcomeTtlSeconds);
-    if (replyTo !== null) reply(calls, replyTo, replyText(jobId, text));
+    if (replyTo !== null && text !== null) reply(calls, replyTo, text);
   }
   await whole(calls);
 };
+
+/** Nobody waits for it. */
+const forgetEveryMs = 10;
 
 const whole = async (calls: ChainableCommander): Promise<void> => {
   for (const [error] of (await calls.exec()) ?? []) if (error) throw error;
 };
 
 export const outcomesIn = (redis: Redis, prefix: string): Outcomes => {
-  const forgotten = createBatcher<string, void>(async (jobIds) => {
-    await redis.unlink(...jobIds.map((jobId) => outcomeKey(prefix, jobId)));
-    return jobIds.map(() => undefined);
-  });
+  const forgotten = createBatcher<string, void>(
+    async (jobIds) => {
+      await redis.unlink(...jobIds.map((jobId) => outcomeKey(prefix, jobId)));
+      return jobIds.map(() => undefined);
+    },
+    { restMs: forgetEveryMs },
+  );
   const published = createBatcher<EndText, void>(async (ends) => {
     await publishAll(redis, prefix, ends);
     return ends.map(() => undefined);
@@ -179,11 +217,12 @@ export const outcomesIn = (redis: Redis, prefix: string): Outcomes => {
   };
   return {
     publish: async ({ jobId, runId, outcome, replyTo }) => {
-      const end = { jobId, runId, replyTo, text: JSON.stringify(outcome) };
-      await (end.text.length <= batchedTextLength ? published.add(end) : publishAll(redis, prefix, [end]));
+      const keeping = JSON.stringify({ runId, outcome });
+      const end = { jobId, replyTo, keeping, reply: replyTo === null ? null : replyText(jobId, outcome) };
+      await (keeping.length <= batchedTextLength ? published.add(end) : publishAll(redis, prefix, [end]));
     },
     tell: async (jobId, outcome, replyTo) => {
-      if (replyTo !== null) await whole(reply(redis.multi(), replyTo, replyText(jobId, JSON.stringify(outcome))));
+      if (replyTo !== null) await whole(reply(redis.multi(), replyTo, replyText(jobId, outcome)));
     },
     find: async (jobId, runId) => {
       const found = await kept(jobId);

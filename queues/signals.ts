@@ -1,11 +1,19 @@
 import type { Redis } from 'ioredis';
 import { z } from 'zod';
+import { createBatcher } from '#lib/batch.ts';
 
 /** What is told about a job while it lives. It is for those who listen just now: the job's row keeps what counts. */
 const eventSchema = z.discriminatedUnion('event', [
   z.object({ event: z.literal('status'), status: z.string(), attempt: z.number() }),
   z.object({ event: z.literal('progress'), progress: z.number() }),
-  z.object({ event: z.literal('log'), ts: z.string(), level: z.string(), message: z.string() }),
+  z.object({
+    event: z.literal('log'),
+    ts: z.string(),
+    level: z.string(),
+    message: z.string(),
+    /** Its place among the lines of its run, from 1 on. */
+    line: z.number().optional(),
+  }),
 ]);
 export type JobEvent = z.output<typeof eventSchema>;
 
@@ -19,14 +27,28 @@ export interface Signals {
   readonly askToCancel: (jobId: string) => Promise<void>;
 }
 
-export const signalsOn = (redis: Redis, prefix: string): Signals => ({
-  announce: (jobId, event) => {
-    redis.publish(jobChannel(prefix, jobId), JSON.stringify(event)).catch(() => undefined);
-  },
-  askToCancel: async (jobId) => {
-    await redis.publish(cancelChannel(prefix), jobId);
-  },
-});
+/** Those who look on do not mind; a packet for each event of a short job cost its worker as much as recording it. */
+const announceEveryMs = 5;
+
+export const signalsOn = (redis: Redis, prefix: string): Signals => {
+  const announced = createBatcher<readonly [channel: string, text: string], void>(
+    async (events) => {
+      const calls = redis.pipeline();
+      for (const [channel, text] of events) calls.publish(channel, text);
+      await calls.exec();
+      return events.map(() => undefined);
+    },
+    { restMs: announceEveryMs },
+  );
+  return {
+    announce: (jobId, event) => {
+      announced.add([jobChannel(prefix, jobId), JSON.stringify(event)]).catch(() => undefined);
+    },
+    askToCancel: async (jobId) => {
+      await redis.publish(cancelChannel(prefix), jobId);
+    },
+  };
+};
 
 /** Hears signals; one connection, whatever the number of listeners. */
 export interface Ear {

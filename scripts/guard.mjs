@@ -20,11 +20,12 @@ input.on('line', (line) => {
   if (line === 'bye') dismissed = true;
   else processes = JSON.parse(line);
 });
-input.on('close', async () => {
-  if (!dismissed) {
-    await stopLeftovers(processes, Number(graceMs));
-    if (temporaryFolder) rmSync(temporaryFolder, { recursive: true, force: true, maxRetries: 5 });
-    else releaseLock(lockFile, Number(supervisor));
-  }
-  process.exit(0);
+const clearUp = async () => {
+  await stopLeftovers(processes, Number(graceMs));
+  if (temporaryFolder) rmSync(temporaryFolder, { recursive: true, force: true, maxRetries: 5 });
+  else releaseLock(lockFile, Number(supervisor));
+};
+input.on('close', () => {
+  if (dismissed) process.exit(0);
+  void clearUp().then(() => process.exit(0));
 });

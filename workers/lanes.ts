@@ -104,7 +104,7 @@ const keeperOf = ({ config, db, log, rules, deps }: LanesOptions, { job, lane, s
     workerId: deps.workerId,
     slots: share(slotsOf(job, config), shards),
     globalLimit: globalLimitOf(job.type, config),
-    info: () => JSON.stringify({ name, running: deps.running.count(job.type), startedAt }),
+    info: () => JSON.stringify({ name, running: deps.running.count(job.type), startedAt, sandbox: processor.sandbox }),
   });
 };
 

@@ -1,5 +1,6 @@
 import type { LogLevel } from '#domain/jobs/logs.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
+import type { SandboxFacts } from '#queues/function-invoke.ts';
 
 /** What a processor knows of the job beside its data. */
 export interface JobContext {
@@ -10,14 +11,16 @@ export interface JobContext {
   readonly attempt: number;
   /** Aborted when the job must stop; its reason is a `JobStopped`. */
   readonly signal: AbortSignal;
-  /** A line for those who look at the job. */
-  readonly log: (level: LogLevel, message: string) => void;
+  /** A line for those who look at the job; written when it says, else now. */
+  readonly log: (level: LogLevel, message: string, ts?: string) => void;
   /** @param percent 0 to 100 */
   readonly progress: (percent: number) => void;
 }
 
 /** Runs one kind of job. */
 export interface Processor {
+  /** What the worker says of itself while it serves these jobs. */
+  readonly sandbox?: SandboxFacts;
   /**
    * Faults of user code are outcomes. What it throws is a fault of ours or of a dependency, before user code began: the
    * job is tried again.

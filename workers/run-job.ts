@@ -98,7 +98,8 @@ const run = async (work: Work): Promise<void> => {
     if (begun.cancel_requested_at !== null) deps.running.stop(begun.id, 'cancelled');
     const ran = await runOnce(work, tracked.signal);
     noteRun(job.type, performance.now() - began);
-    const left = leaveGate(deps, delivery);
+    // After the first words of `conclude`: the caller is told before the gate is.
+    const left = Promise.resolve().then(() => leaveGate(deps, delivery));
     await Promise.all([left, conclude(work, ran, left)]);
   } finally {
     tracked.remove();

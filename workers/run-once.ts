@@ -35,9 +35,18 @@ const reasons: Readonly<Record<StopReason, JobError>> = {
 
 const ended = (outcome: JobOutcome): Ran => ({ kind: 'ended', outcome });
 
+const mostClockSkewMs = 24 * 3600 * 1000;
+
+/** What a sandbox says of the time is believed within a day: the column does not hold every time that there is. */
+const timeOf = (ts: string | undefined): Date => {
+  const [now, said] = [new Date(), new Date(ts ?? Number.NaN)];
+  return Math.abs(said.getTime() - now.getTime()) < mostClockSkewMs ? said : now;
+};
+
 const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal): JobContext => {
   let toldAt = 0;
   let logged = 0;
+  let line = 0;
   const { id: jobId } = begun;
   return {
     jobId,
@@ -52,13 +61,14 @@ const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal): JobCon
       deps.recorder.progress(jobId, progress);
       deps.signals.announce(jobId, { event: 'progress', progress });
     },
-    log: (level, text) => {
+    log: (level, text, ts) => {
       const message = text.slice(0, longestLine).replaceAll('\0', '\uFFFD').toWellFormed();
       logged += message.length;
       if (logged > longestLog) return;
-      const at = new Date();
-      deps.recorder.log({ jobId, at, level, message });
-      deps.signals.announce(jobId, { event: 'log', ts: at.toISOString(), level, message });
+      const at = timeOf(ts);
+      line += 1;
+      deps.recorder.log({ jobId, at, level, message, line });
+      deps.signals.announce(jobId, { event: 'log', ts: at.toISOString(), level, message, line });
     },
   };
 };
@@ -73,9 +83,10 @@ const jobOf = ({ begun, delivery, processor, deps }: Work) => ({
 const whenStopped = async (work: Work, reason: StopReason, outcome: JobOutcome | null): Promise<Ran> => {
   if (outcome?.status === 'succeeded') return ended(outcome);
   const error = reasons[reason];
-  if (reason === 'cancelled') return ended({ status: 'cancelled', result: outcome?.result ?? null, error });
+  const { result = null, report = null } = outcome ?? {};
+  if (reason === 'cancelled') return ended({ status: 'cancelled', result, error, report });
   if (reason === 'drain' && work.job.repeatable) return { kind: 'back' };
-  return ended(await givenUp(jobOf(work), 'failed', error));
+  return ended({ ...(await givenUp(jobOf(work), 'failed', error)), report });
 };
 
 /** A fault of ours is tried again, as long as there are attempts; one of the request is not. */

@@ -1,8 +1,10 @@
 import { sweepSignIns } from '#domain/accounts/sign-ins.ts';
 import { sweepScheduleRuns } from '#domain/cron/run-store.ts';
+import { deleteOldEvents, deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
 import { sweepIdempotencyKeys } from '#domain/idempotency/store.ts';
 import { deleteOld, expireWaiting } from '#domain/jobs/changes.ts';
 import { sweepSeen } from '#domain/jobs/lanes.ts';
+import { sweepUsage } from '#domain/jobs/usage.ts';
 import { outcomeOf, refOf } from '#domain/jobs/store.ts';
 import { sweepPlatformMail } from '#domain/mail/platform-mail.ts';
 import type { Projects } from '#domain/projects/projects.ts';
@@ -62,6 +64,11 @@ const deleteOldJobs = ({ db, config }: SweepDeps): Promise<number> =>
 const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'jobs that waited too long': () => inSteps(() => expireJobs(deps), mostExpired),
   'old jobs': () => inSteps(() => deleteOldJobs(deps), mostDeleted),
+  'old runs of functions': () =>
+    inSteps(() => deleteOldInvocations(deps.db, deps.config.PLINTH_KEEP_INVOCATION_DAYS, mostDeleted), mostDeleted),
+  'runs of deleted functions': () => inSteps(() => deleteOrphanedInvocations(deps.db, mostDeleted), mostDeleted),
+  'old events': () => inSteps(() => deleteOldEvents(deps.db, mostDeleted), mostDeleted),
+  'counts of past months': () => sweepUsage(deps.db),
   'runs of schedules': () => sweepScheduleRuns(deps.db),
   'mails of the platform': () => sweepPlatformMail(deps.db),
   'workers that were seen': () => sweepSeen(deps.db),

@@ -1,5 +1,6 @@
 import { startCronTick } from '#domain/cron/tick.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
+import { monthlyCaps } from '#domain/functions/caps.ts';
 import { createRunnableLoader } from '#domain/functions/functions.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { type Config, ConfigError } from '#lib/config.ts';
@@ -13,9 +14,9 @@ import type { Processors } from './processor.ts';
 import { cronFireProcessor } from './processors/cron-fire.ts';
 import { functionInvokeProcessor } from './processors/function-invoke.ts';
 import { projectProvisionProcessor } from './processors/project-provision.ts';
-import { createJavascriptRuntime } from './runtimes/javascript/index.ts';
-import type { Runtime } from './runtimes/runtime.ts';
-import { SandboxUnavailable, openSandbox } from './runtimes/sandbox.ts';
+import { type Runtimes, openRuntimes } from './runtimes/open.ts';
+import { databaseService } from './services/database/service.ts';
+import { fetchService } from './services/fetch/service.ts';
 import { servicesOf } from './services/services.ts';
 import { type SweepDeps, startSweeps } from './sweeps.ts';
 
@@ -27,26 +28,15 @@ const poolsOf = (config: Config): PoolName[] => {
   throw new ConfigError(`WORKER_QUEUES may name ${poolNames.join(', ')}.`);
 };
 
-const openRuntime = async (config: Config, log: Log): Promise<Runtime> => {
-  const local = config.PLINTH_LOCAL === 'on';
-  try {
-    const sandbox = await openSandbox({ level: config.SANDBOX, local, bwrapPath: config.PLINTH_BWRAP });
-    if (sandbox.warning !== null) log.warn(sandbox.warning);
-    return await createJavascriptRuntime({ sandbox, maxRunners: config.PLINTH_FUNCTION_SLOTS * 2, spares: 1, log });
-  } catch (error) {
-    throw error instanceof SandboxUnavailable ? new ConfigError(error.message) : error;
-  }
-};
-
 /** The processors for what this worker serves. */
-const processorsFor = (platform: Platform, egress: Egress, runtime: Runtime | null): Processors => ({
+const processorsFor = (platform: Platform, egress: Egress, runtimes: Runtimes | null): Processors => ({
   'project.provision': projectProvisionProcessor(platform),
   'cron.fire': cronFireProcessor({ egress, tenantDb: platform.projects.tenantDb }),
-  ...(runtime && {
+  ...(runtimes && {
     'function.invoke': functionInvokeProcessor({
       load: createRunnableLoader(platform.db, platform.projects.sealer),
-      runtimes: { javascript: runtime },
-      services: servicesOf([]),
+      runtimes,
+      services: servicesOf([databaseService({ tenantDb: platform.projects.tenantDb }), fetchService({ egress })]),
     }),
   }),
 });
@@ -66,7 +56,7 @@ const openEgress = (config: Config, log: Log): Egress => {
 /** What is done each second and each minute, beside jobs. */
 const startHousekeeping = (deps: SweepDeps): { readonly stop: () => Promise<void> } => {
   const sweeps = startSweeps(deps);
-  const cron = startCronTick(deps);
+  const cron = startCronTick({ ...deps, caps: monthlyCaps(deps.config) });
   return {
     stop: async () => {
       await Promise.all([sweeps.stop(), cron.stop()]);
@@ -83,8 +73,8 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   await waitForSchema(config.DATABASE_URL, controlMigrations, log);
   const platform = await openPlatform(config, log);
   const egress = openEgress(config, log);
-  const runtime = pools.includes('functions') ? await openRuntime(config, log) : null;
-  const processors = processorsFor(platform, egress, runtime);
+  const runtimes = pools.includes('functions') ? await openRuntimes(config, egress, log) : null;
+  const processors = processorsFor(platform, egress, runtimes);
   checkProcessors(pools, processors);
   const served = jobs.filter((job) => pools.includes(job.pool));
   const engine = await startEngine({ config, log, db: platform.db, jobs, served, processors });
@@ -92,10 +82,11 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const housekeeping = pools.includes('system')
     ? startHousekeeping({ ...platform, config, gate, outcomes, log })
     : null;
-  log.info({ pools, worker_id: engine.workerId, ...(runtime && { sandbox: runtime.level }) }, 'the worker is ready');
+  const { sandbox } = processors['function.invoke'] ?? {};
+  log.info({ pools, worker_id: engine.workerId, ...(sandbox && { sandbox }) }, 'the worker is ready');
   return async () => {
     await engine.drain();
-    await Promise.all([runtime?.close(), housekeeping?.stop()]);
+    await Promise.all([runtimes?.javascript.close(), runtimes?.python?.close(), housekeeping?.stop()]);
     await engine.close();
     await egress.close();
     await platform.close();

@@ -12,6 +12,7 @@ import {
   schedulesOf,
   updateSchedule,
 } from '#domain/cron/schedules.ts';
+import { monthlyCaps } from '#domain/functions/caps.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
@@ -195,7 +196,7 @@ const changeEndpoints: readonly Endpoint[] = [
     status: 202,
     response: run,
     handle: async ({ params }, { db, deps, project, setHeader, afterCommit }) => {
-      const started = await runNow(db, deps.gate, project, params.cid);
+      const started = await runNow(db, { ...deps, caps: monthlyCaps(deps.config) }, project, params.cid);
       afterCommit(async () => void (await deps.gate.admit(started.job, false)));
       setHeader('Location', `/projects/${project.id}/jobs/${started.job.id}`);
       return shownRun(started.run);

@@ -1,6 +1,8 @@
 import { z } from 'zod';
+import { monthlyCaps } from '#domain/functions/caps.ts';
 import { listJobs, longestListedResult } from '#domain/jobs/list.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
 import { projectProvision } from '#queues/project-provision.ts';
 import { inProject, withKey } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
@@ -86,7 +88,9 @@ export const jobEndpoints: readonly Endpoint[] = [
     status: 202,
     response: job,
     handle: async ({ params }, { db, deps, project, afterCommit }) => {
-      const row = await deps.jobs.retry(project.id, params.job_id, { db, afterCommit });
+      const limit = monthlyCaps(deps.config)[project.plan];
+      const monthly = { type: functionInvoke.type, limit };
+      const row = await deps.jobs.retry(project.id, params.job_id, { db, afterCommit, monthly });
       // What makes a project is what a project that is not ready needs.
       if (project.status !== 'active' && row.type !== projectProvision.type) {
         throw new ServiceError('project_not_ready', `The project is ${project.status}; its jobs do not run.`);

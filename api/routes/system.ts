@@ -1,8 +1,13 @@
 import { z } from 'zod';
+import { sandboxFacts } from '#domain/functions/languages.ts';
+import { cachedFor } from '#domain/jobs/ops-cached.ts';
 import { metricsType } from '#lib/metrics.ts';
+import type { SandboxFacts } from '#queues/function-invoke.ts';
+import type { Gate } from '#queues/gate/types.ts';
 import { everyone } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { scrape } from '../metrics.ts';
+import { sandboxFacts as sandboxFactsShape } from '../ops-shapes.ts';
 import { jsonType } from '../reply.ts';
 import { isOpsToken } from '../auth/operator.ts';
 import { unauthenticated } from '../auth/credentials.ts';
@@ -10,7 +15,19 @@ import { unauthenticated } from '../auth/credentials.ts';
 const readiness = z.object({
   ready: z.boolean(),
   dependencies: z.record(z.string(), z.boolean()).describe('Each service that a request needs: whether it answers.'),
+  sandbox: sandboxFactsShape
+    .nullable()
+    .describe('The languages of functions, and how well live workers fence them in; null while that is not known.'),
 });
+
+const asked = new WeakMap<Gate, () => Promise<SandboxFacts | null>>();
+
+/** Anyone may ask, as often as they like: the workers are looked at once a second. It says nothing about readiness. */
+const sandboxOf = (gate: Gate): Promise<SandboxFacts | null> => {
+  const ask = asked.get(gate) ?? cachedFor(1000, () => sandboxFacts(gate).catch(() => null));
+  asked.set(gate, ask);
+  return ask();
+};
 
 /** What load balancers and monitoring ask. */
 export const systemEndpoints: readonly Endpoint[] = [
@@ -31,9 +48,9 @@ export const systemEndpoints: readonly Endpoint[] = [
     access: everyone,
     response: readiness,
     handle: async (_input, { deps }) => {
-      const dependencies = await deps.health.check();
+      const [dependencies, sandbox] = await Promise.all([deps.health.check(), sandboxOf(deps.gate)]);
       const ready = deps.health.accepting() && Object.values(dependencies).every(Boolean);
-      return new RawReply(JSON.stringify({ ready, dependencies }), jsonType, ready ? 200 : 503);
+      return new RawReply(JSON.stringify({ ready, dependencies, sandbox }), jsonType, ready ? 200 : 503);
     },
   }),
   endpoint({

@@ -1,4 +1,5 @@
 import { type NewJobRow, insertJobs } from '#domain/jobs/store.ts';
+import { type MonthlyCaps, capExceeded } from '#domain/jobs/usage.ts';
 import type { ControlDb, Tx } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
@@ -19,8 +20,16 @@ import { type Decision, type Fire, decideFires } from './fires.ts';
 import { spacingMsOf } from './plan.ts';
 import { type Pass, batchSize, passOver } from './pass-over.ts';
 import { type Room, createRoom } from './room.ts';
-import { type NewRun, type RunChange, changeWaiting, insertRuns, oldestWaiting } from './run-store.ts';
+import { type NewRun, type RunChange, changeWaiting, failRuns, insertRuns, oldestWaiting } from './run-store.ts';
 import { type Start, startOf } from './start.ts';
+
+export interface PassDeps {
+  readonly log: Log;
+  /** How many runs of functions each plan has a month; left out: any number. */
+  readonly caps?: MonthlyCaps | undefined;
+}
+
+const uncapped: MonthlyCaps = { free: null, pro: null, enterprise: null };
 
 interface Locked {
   readonly schedule: DueRow;
@@ -89,10 +98,25 @@ const planWithin = (room: Room, one: Locked, log: Log): Planned => {
   return { one, left: false, fires, move: { id, nextRunAt: toDate(nextRunAt), dueAt: toDate(nextRunAt) } };
 };
 
-const startWith = (contents: ReadonlyMap<string, Contents>, { schedule, facts }: Locked, runId: string): Start => {
+/** What locked schedules send, and how much of it their projects may have. */
+interface Sending {
+  readonly contents: ReadonlyMap<string, Contents>;
+  readonly caps: MonthlyCaps;
+}
+
+const startWith = ({ contents, caps }: Sending, { schedule, facts }: Locked, runId: string): Start => {
   const content = contents.get(schedule.id);
   if (content === undefined) throw new Error('a locked schedule is gone');
-  return startOf(content, facts.function_version, runId);
+  return startOf(content, { version: facts.function_version, monthlyLimit: caps[facts.plan] }, runId);
+};
+
+/** Writes jobs; runs of those that would go over the cap of their project have failed. */
+const insertWithinCaps = async (tx: Tx, jobs: readonly NewJobRow[]): Promise<NewJobRow[]> => {
+  if (jobs.length === 0) return [];
+  const taken = await insertJobs(tx, jobs);
+  const refused = jobs.filter(({ id }) => !taken.has(id)).map(({ id }) => id);
+  if (refused.length > 0) await failRuns(tx, refused, capExceeded(null));
+  return jobs.filter(({ id }) => taken.has(id));
 };
 
 interface MadeRun {
@@ -102,12 +126,12 @@ interface MadeRun {
 
 const statusOf = { wait: 'waiting', skip: 'skipped' } as const;
 
-const makeRun = (contents: ReadonlyMap<string, Contents>, one: Locked, fire: Fire): MadeRun => {
+const makeRun = (sending: Sending, one: Locked, fire: Fire): MadeRun => {
   const { fireAt, verdict, reason } = fire;
   const id = newId();
   const common = { id, scheduleId: one.schedule.id, fireAt: new Date(fireAt), trigger: 'schedule' } as const;
   if (verdict !== 'start') return { run: { ...common, jobId: null, status: statusOf[verdict], reason }, job: null };
-  const { job, reason: why } = startWith(contents, one, id);
+  const { job, reason: why } = startWith(sending, one, id);
   return { run: { ...common, jobId: job?.id ?? null, status: job ? 'started' : 'failed', reason: why }, job };
 };
 
@@ -117,63 +141,67 @@ const keep = async (tx: Tx, made: readonly MadeRun[]): Promise<NewJobRow[]> => {
     tx,
     made.map(({ run }) => run),
   );
-  const jobs = made.flatMap(({ run, job }) => (job && fresh.has(run.id) ? [job] : []));
-  if (jobs.length > 0) await insertJobs(tx, jobs);
-  return jobs;
+  return insertWithinCaps(
+    tx,
+    made.flatMap(({ run, job }) => (job && fresh.has(run.id) ? [job] : [])),
+  );
 };
 
-const contentsFor = (tx: Tx, locked: readonly Locked[]): Promise<ReadonlyMap<string, Contents>> =>
-  contentsOf(
+const sendingOf = async (tx: Tx, locked: readonly Locked[], { caps = uncapped }: PassDeps): Promise<Sending> => ({
+  caps,
+  contents: await contentsOf(
     tx,
     locked.map(({ schedule }) => schedule.id),
-  );
+  ),
+});
 
-const fireActive = async (tx: Tx, locked: readonly Locked[], log: Log): Promise<Pass> => {
+const fireActive = async (tx: Tx, locked: readonly Locked[], deps: PassDeps): Promise<Pass> => {
   const room = createRoom();
-  const planned = locked.map((one) => planWithin(room, one, log));
+  const planned = locked.map((one) => planWithin(room, one, deps.log));
   const starting = planned.filter(({ fires }) => fires.some(({ verdict }) => verdict === 'start'));
-  const contents = await contentsFor(
+  const sending = await sendingOf(
     tx,
     starting.map(({ one }) => one),
+    deps,
   );
-  const made = planned.flatMap(({ one, fires }) => fires.map((fire) => makeRun(contents, one, fire)));
-  const jobs = await keep(tx, made);
+  const made = planned.flatMap(({ one, fires }) => fires.map((fire) => makeRun(sending, one, fire)));
   await moveOn(
     tx,
     planned.map(({ move }) => move),
   );
+  const jobs = await keep(tx, made);
   return { jobs, more: planned.some(({ left }) => left) };
 };
 
-const fireLocked = async (tx: Tx, schedules: readonly DueRow[], log: Log): Promise<Pass> => {
+const fireLocked = async (tx: Tx, schedules: readonly DueRow[], deps: PassDeps): Promise<Pass> => {
   const locked = await withFacts(tx, schedules);
   const active = locked.filter(({ facts }) => facts.active);
-  const fired = active.length > 0 ? await fireActive(tx, active, log) : { jobs: [], more: false };
+  const fired = active.length > 0 ? await fireActive(tx, active, deps) : { jobs: [], more: false };
   const inactive = locked.filter(({ facts }) => !facts.active).map(({ schedule }) => schedule.id);
   if (inactive.length > 0) await park(tx, inactive);
   return { jobs: fired.jobs, more: fired.more || schedules.length === batchSize };
 };
 
-const releaseLocked = async (tx: Tx, schedules: readonly DueRow[]): Promise<Pass> => {
+const releaseLocked = async (tx: Tx, schedules: readonly DueRow[], deps: PassDeps): Promise<Pass> => {
   const room = createRoom();
   const free = (await withFacts(tx, schedules))
     .filter(({ facts }) => facts.active && facts.unfinished === 0)
     .map((one) => ({ one, taken: room.take(one.schedule.project_id, one.schedule.bytes) }));
   const taken = new Map(free.flatMap(({ one, taken: how }) => (how === 'taken' ? [[one.schedule.id, one]] : [])));
   if (taken.size === 0) return { jobs: [], more: false };
-  const contents = await contentsFor(tx, [...taken.values()]);
+  const sending = await sendingOf(tx, [...taken.values()], deps);
   const changes: RunChange[] = [];
   const jobs: NewJobRow[] = [];
   for (const run of await oldestWaiting(tx, [...taken.keys()])) {
     const one = taken.get(run.schedule_id);
     if (one === undefined) continue;
-    const { job, reason } = startWith(contents, one, run.id);
+    const { job, reason } = startWith(sending, one, run.id);
     changes.push({ id: run.id, jobId: job?.id ?? null, status: job ? 'started' : 'failed', reason });
     if (job) jobs.push(job);
   }
   await changeWaiting(tx, changes);
-  if (jobs.length > 0) await insertJobs(tx, jobs);
-  return { jobs, more: schedules.length === batchSize || free.some(({ taken: how }) => how === 'pass full') };
+  const started = await insertWithinCaps(tx, jobs);
+  return { jobs: started, more: schedules.length === batchSize || free.some(({ taken: how }) => how === 'pass full') };
 };
 
 const unwritable = 'the run could not be written';
@@ -191,9 +219,17 @@ const failOldestWaiting = async (tx: Tx, { id }: DueRow): Promise<void> => {
 };
 
 /** Fires a batch of schedules whose time has come: runs, jobs and the next times in one transaction, or none of it. */
-export const fireDue = (db: ControlDb, log: Log): Promise<Pass> =>
-  passOver(db, log, { lock: lockDue, work: fireLocked, setAside: setDueAside });
+export const fireDue = (db: ControlDb, deps: PassDeps): Promise<Pass> =>
+  passOver(db, deps.log, {
+    lock: lockDue,
+    work: (tx, schedules) => fireLocked(tx, schedules, deps),
+    setAside: setDueAside,
+  });
 
 /** Starts the longest-waiting run of schedules whose run before has ended. */
-export const releaseWaiting = (db: ControlDb, log: Log): Promise<Pass> =>
-  passOver(db, log, { lock: lockReleasable, work: releaseLocked, setAside: failOldestWaiting });
+export const releaseWaiting = (db: ControlDb, deps: PassDeps): Promise<Pass> =>
+  passOver(db, deps.log, {
+    lock: lockReleasable,
+    work: (tx, schedules) => releaseLocked(tx, schedules, deps),
+    setAside: failOldestWaiting,
+  });

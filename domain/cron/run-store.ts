@@ -72,6 +72,19 @@ export const changeWaiting = async (db: Queryable, changes: readonly RunChange[]
   );
 };
 
+/** Runs whose jobs were not accepted. */
+export const failRuns = async (
+  db: Queryable,
+  jobIds: readonly string[],
+  { code, message }: { readonly code: string; readonly message: string },
+): Promise<void> => {
+  await db.query(
+    `update schedule_runs set status = 'failed', job_id = null, reason = $3, error_code = $2, error_message = $3
+     where job_id = any ($1::uuid[])`,
+    [jobIds, code, message],
+  );
+};
+
 /** A schedule that is disabled has no runs that wait. */
 export const skipWaiting = async (db: Queryable, scheduleId: string, reason: string): Promise<void> => {
   await db.query(

@@ -1,4 +1,5 @@
 import { type NewJobRow, insertJobs } from '#domain/jobs/store.ts';
+import { type MonthlyCaps, capExceeded } from '#domain/jobs/usage.ts';
 import { presentVersion } from '#domain/functions/store.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
@@ -159,11 +160,12 @@ const requireRoomAt = async (gate: Pick<Gate, 'projects'>, { type, projectId }: 
 /**
  * Runs a schedule now, whatever its overlap rule and whether it is enabled. The caller hands the job to the gate when
  * this is committed.
- * @throws {ServiceError} `not_found`, `conflict` when its function was deleted, `project_not_ready`, `queue_full`
+ * @throws {ServiceError} `not_found`, `conflict` when its function was deleted, `project_not_ready`, `queue_full`,
+ * `monthly_cap_exceeded`
  */
 export const runNow = async (
   db: Queryable,
-  gate: Pick<Gate, 'projects'>,
+  { gate, caps }: { readonly gate: Pick<Gate, 'projects'>; readonly caps: MonthlyCaps },
   project: OfProject,
   scheduleId: string,
 ): Promise<{ run: RunRow; job: JobRef }> => {
@@ -176,12 +178,12 @@ export const runNow = async (
   const present =
     target.type === 'function' ? await presentVersion(db, project.id, { id: target.function_id }) : undefined;
   const id = newId();
-  const { job } = startOf(row, present?.version ?? null, id);
+  const { job } = startOf(row, { version: present?.version ?? null, monthlyLimit: caps[project.plan] }, id);
   if (job === null) throw new ServiceError('conflict', 'The function of this schedule was deleted.');
   await requireRoomAt(gate, job);
   const fireAt = new Date(await databaseTime(db));
   const run = { id, scheduleId, fireAt, trigger: 'manual', jobId: job.id, status: 'started', reason: null } as const;
   await insertRuns(db, [run]);
-  await insertJobs(db, [job]);
+  if (!(await insertJobs(db, [job])).has(job.id)) throw capExceeded(caps[project.plan]);
   return { run: await findRun(db, id), job: refOf(job) };
 };

@@ -23,23 +23,25 @@ const jobOf = (definition: JobDefinition, projectId: string, runId: string, data
 
 /**
  * The job of one run.
- * @param functionVersion the present version of the function that the schedule calls; null when there is none
+ * @param called the function that the schedule calls: its present version, null when there is none, and how many runs of
+ * functions the project may have this month
  */
 export const startOf = (
   { id, project_id: projectId, target, payload }: Contents,
-  functionVersion: number | null,
+  called: { readonly version: number | null; readonly monthlyLimit: number | null },
   runId: string,
 ): Start => {
   if (target.type !== 'function') {
     const data: JobData<typeof cronFire> = { schedule_id: id, run_id: runId, target, payload };
     return { job: jobOf(cronFire, projectId, runId, data), reason: null };
   }
-  if (functionVersion === null) return { job: null, reason: functionIsGone };
+  if (called.version === null) return { job: null, reason: functionIsGone };
   const data: JobData<typeof functionInvoke> = {
     function_id: target.function_id,
-    version: functionVersion,
+    version: called.version,
     trigger: 'cron',
     payload,
   };
-  return { job: jobOf(functionInvoke, projectId, runId, data), reason: null };
+  const job = jobOf(functionInvoke, projectId, runId, data);
+  return { job: { ...job, monthlyLimit: called.monthlyLimit }, reason: null };
 };

@@ -1,4 +1,5 @@
 import type { NewJobRow } from '#domain/jobs/store.ts';
+import type { MonthlyCaps } from '#domain/jobs/usage.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { Gate } from '#queues/gate/types.ts';
@@ -11,6 +12,8 @@ export interface CronTickDeps {
   readonly db: ControlDb;
   readonly gate: Pick<Gate, 'admit'>;
   readonly log: Log;
+  /** How many runs of functions each plan has a month; left out: any number. */
+  readonly caps?: MonthlyCaps;
   /** Told of each tick that worked: for measurements. */
   readonly onTick?: (took: { readonly ms: number; readonly started: number }) => void;
 }
@@ -53,12 +56,12 @@ const repeat = async (deps: CronTickDeps, pass: () => Promise<Pass>): Promise<nu
 
 /** Fires all that is due, and starts runs that waited for the one before them. Any number of ticks may run at once. */
 export const tick = async (deps: CronTickDeps): Promise<Ticked> => {
-  const { db, log } = deps;
+  const { db } = deps;
   const { now, due, waiting } = await lookAround(db);
   const lookedAt = performance.now();
   // First those that wait: a fire of the same schedule that is due now comes after them.
-  const released = waiting ? await repeat(deps, () => releaseWaiting(db, log)) : 0;
-  const fired = due ? await repeat(deps, () => fireDue(db, log)) : 0;
+  const released = waiting ? await repeat(deps, () => releaseWaiting(db, deps)) : 0;
+  const fired = due ? await repeat(deps, () => fireDue(db, deps)) : 0;
   return { now, lookedAt, started: released + fired };
 };
 

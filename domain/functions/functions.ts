@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import type { JobRequest } from '#domain/jobs/jobs.ts';
+import type { JobRequest } from '#domain/jobs/accept.ts';
+import type { MonthlyCaps } from '#domain/jobs/usage.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
@@ -9,6 +10,7 @@ import { functionInvoke } from '#queues/function-invoke.ts';
 import { type EnvVars, mergeEnvVars, openEnvVars } from './env-vars.ts';
 import {
   type FunctionRow,
+  type FunctionVersion,
   type Language,
   deleteFunction,
   findFunction,
@@ -83,6 +85,20 @@ export const getFunction = async (db: Queryable, projectId: string, id: string):
   return row;
 };
 
+/**
+ * A function's id and present version, without its code.
+ * @throws {ServiceError} `not_found`
+ */
+export const getFunctionVersion = async (
+  db: Queryable,
+  projectId: string,
+  by: InvokeOrder['by'],
+): Promise<FunctionVersion> => {
+  const present = await presentVersion(db, projectId, by);
+  if (present === undefined) throw notFound('function');
+  return present;
+};
+
 export type FunctionChange = {
   readonly [Field in keyof Omit<FunctionInput, 'language'>]?: FunctionInput[Field] | undefined;
 };
@@ -130,7 +146,24 @@ export interface InvokeOrder {
   readonly payload: string;
   readonly trigger: 'api' | 'dashboard';
   readonly requestId: string;
+  /** How many runs each plan has a month. */
+  readonly caps: MonthlyCaps;
 }
+
+export const requireActive = ({ status }: Pick<Project, 'status'>): void => {
+  if (status === 'active') return;
+  throw new ServiceError('project_not_ready', `The project is ${status}; functions run when it is active.`);
+};
+
+/** The job that runs that version of that function. */
+export const requestFor = (
+  { id: projectId, plan }: Pick<Project, 'id' | 'plan'>,
+  order: Omit<InvokeOrder, 'by'> & { readonly functionId: string; readonly version: number },
+): JobRequest => {
+  const { functionId, version, trigger, payload, requestId, caps } = order;
+  const data = { function_id: functionId, version, trigger, payload };
+  return { job: functionInvoke, projectId, requestId, data, monthlyLimit: caps[plan] };
+};
 
 /**
  * The job that runs a function's present version.
@@ -141,14 +174,10 @@ export const invocation = async (
   project: Project,
   order: InvokeOrder,
 ): Promise<{ request: JobRequest; version: number }> => {
-  const present = await presentVersion(db, project.id, order.by);
-  if (present === undefined) throw notFound('function');
-  if (project.status !== 'active') {
-    throw new ServiceError('project_not_ready', `The project is ${project.status}; functions run when it is active.`);
-  }
+  const present = await getFunctionVersion(db, project.id, order.by);
+  requireActive(project);
   const { id, version } = present;
-  const data = { function_id: id, version, trigger: order.trigger, payload: order.payload };
-  return { request: { job: functionInvoke, projectId: project.id, requestId: order.requestId, data }, version };
+  return { request: requestFor(project, { ...order, functionId: id, version }), version };
 };
 
 /** One version, ready to run. */

@@ -74,6 +74,7 @@ export const lockFunction = (db: Queryable, projectId: string, id: string): Prom
 export interface FunctionVersion {
   readonly id: string;
   readonly version: number;
+  readonly language: Language;
 }
 
 /** Which version an invocation of that function runs; `by` is its id or, for public calls, its slug. */
@@ -85,18 +86,28 @@ export const presentVersion = (
   'id' in by
     ? maybeOne(
         db.query<FunctionVersion>(
-          'select id, version from functions where project_id = $1 and id = $2',
+          'select id, version, language from functions where project_id = $1 and id = $2',
           [projectId, by.id],
           'fn-id',
         ),
       )
     : maybeOne(
         db.query<FunctionVersion>(
-          'select id, version from functions where project_id = $1 and slug = $2',
+          'select id, version, language from functions where project_id = $1 and slug = $2',
           [projectId, by.slug],
           'fn-slug',
         ),
       );
+
+/** Whether that version can still be run. */
+export const isKept = async (db: Queryable, functionId: string, version: number): Promise<boolean> => {
+  const rows = await db.query(
+    `select 1 from functions where id = $1 and version = $2
+     union all select 1 from function_versions where function_id = $1 and version = $2`,
+    [functionId, version],
+  );
+  return rows.length > 0;
+};
 
 /** A function without its texts, which can be a megabyte each. */
 export type ListedFunction = Omit<FunctionRow, 'code' | 'compiled'>;
@@ -118,8 +129,16 @@ export const listFunctions = async (
   return { functions, total: count?.total ?? 0 };
 };
 
+/** Of one function; older ones go when newer ones come. */
+export const mostVersions = 100;
+
 /** Keeps the present version before it is replaced. */
 const snapshot = async (db: Queryable, functionId: string): Promise<void> => {
+  await db.query(
+    `delete from function_versions v using functions f
+     where f.id = $1 and v.function_id = f.id and v.version <= f.version - $2`,
+    [functionId, mostVersions],
+  );
   await db.query(
     `insert into function_versions (function_id, version, ${codeColumns}, created_by, created_at)
      select id, version, ${codeColumns}, created_by, deployed_at from functions where id = $1`,

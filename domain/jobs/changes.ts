@@ -33,7 +33,11 @@ export const wishCancelled = (db: Queryable, projectId: string, id: string): Pro
 export const revive = (db: Queryable, projectId: string, id: string): Promise<JobRow | undefined> =>
   maybeOne(
     db.query<JobRow>(
-      `update jobs set status = 'queued', attempt = 0, crashes = 0, run_id = null, worker_id = null, result = null,
+      `with forgotten as (
+         delete from job_logs where job_id = (
+           select id from jobs where project_id = $1 and id = $2 and status in ('failed', 'dead', 'cancelled', 'expired'))
+       )
+       update jobs set status = 'queued', attempt = 0, crashes = 0, run_id = null, worker_id = null, result = null,
          error_code = null, error_message = null, progress = null, started_at = null, finished_at = null,
          next_run_at = null, cancel_requested_at = null, reply_to = null, queued_at = now()
        where project_id = $1 and id = $2 and status in ('failed', 'dead', 'cancelled', 'expired')

@@ -1,46 +1,21 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { z } from 'zod';
-import { createBatcher } from '#lib/batch.ts';
-import type { ControlDb, Queryable, Tx } from '#lib/control-db.ts';
-import { ServiceError, isDependencyFailure, notFound } from '#lib/errors.ts';
+import type { ControlDb, Queryable } from '#lib/control-db.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { currentTraceparent, traced } from '#lib/tracing.ts';
-import { systemActor } from '#domain/audit/actor.ts';
 import { newId } from '#lib/ids.ts';
-import type { JobDefinition, JobOutcome } from '#queues/define.ts';
+import type { JobOutcome } from '#queues/define.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted, noteFinished, noteReply } from '#queues/metrics.ts';
 import type { Outcomes, Replies } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
+import { type JobRequest, acceptWith } from './accept.ts';
 import { type Changed, cancelWaiting, revive, wishCancelled } from './changes.ts';
 import { type Standing, placesWith } from './standing.ts';
-import {
-  type JobRow,
-  type NewJobRow,
-  deleteQueuedJob,
-  findJob,
-  hasEnded,
-  insertJobs,
-  outcomeOf,
-  refOf,
-} from './store.ts';
+import { type JobRow, findJob, hasEnded, outcomeOf, refOf } from './store.ts';
+import { capExceeded, takeOne } from './usage.ts';
 
-// Longer rows go by themselves: together they would outgrow what one statement can hold.
-const batchedDataLength = 65_536;
-
-/** A job that someone asks for. */
-export interface JobRequest<Job extends JobDefinition = JobDefinition> {
-  readonly job: Job;
-  readonly projectId: string;
-  readonly requestId: string;
-  readonly data: z.input<Job['data']>;
-  /** What must be kept together with the job's row, or not at all. */
-  readonly alongside?: (tx: Tx, jobId: string) => Promise<void>;
-  /** Who is behind `alongside`, for the audit log. */
-  readonly actor?: Readonly<Record<string, string>>;
-  /** Takes back what `alongside` did, when the job was not taken. */
-  readonly undo?: (tx: Tx) => Promise<void>;
-}
+export type { JobRequest } from './accept.ts';
 
 export interface AcceptedJob {
   readonly id: string;
@@ -52,7 +27,8 @@ export interface Jobs {
   /**
    * Accepts a job: its row first, then the gate; then waits for its end.
    * @param waitMs 0: do not wait
-   * @throws {ServiceError} `dependency_unavailable` with nothing accepted when Postgres or Redis is away, `queue_full`
+   * @throws {ServiceError} `dependency_unavailable` with nothing accepted when Postgres or Redis is away, `queue_full`,
+   * `monthly_cap_exceeded`
    */
   readonly run: (request: JobRequest, waitMs: number) => Promise<AcceptedJob>;
   /** Waits for a job that somebody else began. */
@@ -69,7 +45,7 @@ export interface Jobs {
   /**
    * Lets a job that failed, died, expired or was cancelled run anew under the same id.
    * @param within the caller's transaction; what Redis is told follows its commit
-   * @throws {ServiceError} `not_found`; `conflict` in any other state
+   * @throws {ServiceError} `not_found`; `conflict` in any other state; `monthly_cap_exceeded`
    */
   readonly retry: (projectId: string, jobId: string, within?: Within) => Promise<JobRow>;
 }
@@ -77,6 +53,8 @@ export interface Jobs {
 export interface Within {
   readonly db: Queryable;
   readonly afterCommit: (work: () => Promise<void>) => void;
+  /** The job's new run counts as one of its project's this month; left out: it does not. */
+  readonly monthly?: { readonly type: string; readonly limit: number | null };
 }
 
 export interface JobsDeps {
@@ -103,70 +81,6 @@ const queueDown = (): ServiceError =>
   new ServiceError('dependency_unavailable', 'The job queue is down. Nothing was accepted; try again shortly.', {
     headers: { 'Retry-After': '2' },
   });
-
-const queueFull = (type: string): ServiceError =>
-  new ServiceError('queue_full', `Too many jobs of type ${type} of this project are waiting. Nothing was accepted.`, {
-    hint: 'Try again when some have run; GET /projects/{id}/jobs?status=queued lists them.',
-    headers: { 'Retry-After': '5' },
-  });
-
-const takeBackTimes = 120;
-const takeBackEveryMs = 250;
-
-type Accept = (request: JobRequest, row: NewJobRow) => Promise<void>;
-
-/** The row first, then the gate; a job that the gate does not take is taken back. */
-const acceptWith = ({ db, gate }: JobsDeps): Accept => {
-  const inserts = createBatcher<NewJobRow, void>(async (rows) => {
-    await insertJobs(db, rows);
-    return rows.map(() => undefined);
-  });
-
-  const insert = async (row: NewJobRow, { alongside, actor }: JobRequest): Promise<void> => {
-    if (alongside === undefined) return row.data.length <= batchedDataLength ? inserts.add(row) : insertJobs(db, [row]);
-    await db.transaction(async (tx) => {
-      await alongside(tx, row.id);
-      await insertJobs(tx, [row]);
-    }, actor);
-  };
-
-  /** True when the job is gone for good; false when a worker has begun it. */
-  const takeBack = (id: string, undo: JobRequest['undo']): Promise<boolean> =>
-    db.transaction(async (tx) => {
-      const gone = await deleteQueuedJob(tx, id);
-      if (gone) await undo?.(tx);
-      return gone;
-    }, systemActor);
-
-  /** For as long as Postgres may take to come back; a worker that is quicker runs what the caller was told is not there. */
-  const takeBackLater = async (id: string, undo: JobRequest['undo']): Promise<void> => {
-    for (let tries = 0; tries < takeBackTimes; tries += 1) {
-      const isDone = await takeBack(id, undo).then(
-        () => true,
-        () => false,
-      );
-      if (isDone) return;
-      await pause(takeBackEveryMs, undefined, { ref: false });
-    }
-  };
-
-  return async (request, row) => {
-    const { job, projectId, undo } = request;
-    await insert(row, request).catch((error: unknown) => {
-      // A connection that broke in the commit may have kept the row.
-      if (isDependencyFailure(error)) void takeBackLater(row.id, undo);
-      throw error;
-    });
-    const ref = { id: row.id, type: job.type, projectId };
-    try {
-      if ((await gate.admit(ref, job.capped)) === 'full') throw queueFull(job.type);
-    } catch (error) {
-      // When a worker has begun it, Redis took it without saying so: it is accepted after all.
-      if (await takeBack(row.id, undo)) throw error;
-    }
-    noteAccepted(job.type);
-  };
-};
 
 const cancelPatienceMs = 2000;
 
@@ -219,6 +133,10 @@ const steeringWith = ({ db, gate, outcomes, signals, log }: JobsDeps, get: Jobs[
       if (row === undefined) {
         return refuse(projectId, jobId, ({ status }) => `A job that is ${status} cannot be run again.`);
       }
+      const monthly = within?.monthly;
+      if (within && row.type === monthly?.type && !(await takeOne(within.db, projectId, row.type, monthly.limit))) {
+        throw capExceeded(monthly.limit);
+      }
       const tell = async (): Promise<void> => {
         await outcomes.forget(jobId).catch(() => undefined);
         await gate.admit(refOf(row), false).catch(otherwise('a job that was run again is admitted later'));
@@ -255,13 +173,13 @@ export const createJobs = (deps: JobsDeps): Jobs => {
     get,
     ...steeringWith(deps, get),
     run: async (request, waitMs) => {
-      const { job, projectId, requestId } = request;
+      const { job, projectId, requestId, monthlyLimit } = request;
       if (!deps.queueIsUp()) throw queueDown();
       const began = performance.now();
       const id = newId();
       const data = JSON.stringify(job.data.parse(request.data));
       const waiter = waitMs > 0 ? replies.wait(id, waitMs) : null;
-      const row = { id, projectId, type: job.type, data, maxAttempts: job.maxAttempts, requestId };
+      const row = { id, projectId, type: job.type, data, maxAttempts: job.maxAttempts, requestId, monthlyLimit };
       const replyTo = waiter && replies.stream;
       try {
         await traced('job accept', { 'plinth.job.type': job.type, 'plinth.job.id': id }, null, () =>

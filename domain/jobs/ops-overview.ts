@@ -1,5 +1,6 @@
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
+import type { SandboxFacts } from '#queues/function-invoke.ts';
 import type { Gate, LaneStats } from '#queues/gate/types.ts';
 import { jobs as definitions } from '#queues/registry.ts';
 import { cachedFor } from './ops-cached.ts';
@@ -44,6 +45,8 @@ export interface WorkerView {
   readonly id: string;
   readonly name: string;
   readonly started_at: Date;
+  /** By language; null when it runs no functions. */
+  readonly sandbox: SandboxFacts | null;
   readonly lanes: readonly { readonly type: string; readonly slots: number; readonly running: number }[];
   /** What it runs; at most 500 over all workers. */
   readonly jobs: readonly RunningJob[];
@@ -142,16 +145,17 @@ const workersOf = async (db: Queryable, lanes: Iterable<LaneStats>): Promise<Wor
   const running = Map.groupBy(await runningJobs(db), (job) => job.worker_id);
   const workers = new Map<string, WorkerView & { lanes: WorkerView['lanes'][number][] }>();
   for (const lane of lanes) {
-    for (const { id, name, slots, running: count, startedAt } of lane.workers) {
+    for (const { id, name, slots, running: count, startedAt, sandbox = null } of lane.workers) {
       const known = workers.get(id) ?? {
         id,
         name,
         started_at: new Date(startedAt),
+        sandbox,
         lanes: [],
         jobs: running.get(id) ?? [],
       };
       known.lanes.push({ type: lane.type, slots, running: count });
-      workers.set(id, known);
+      workers.set(id, { ...known, sandbox: known.sandbox ?? sandbox });
     }
   }
   return [...workers.values()].sort((a, b) => a.name.localeCompare(b.name) || a.id.localeCompare(b.id));

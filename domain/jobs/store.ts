@@ -1,5 +1,6 @@
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { type EndStatus, type JobError, type JobOutcome, type JobRef, endStatuses } from '#queues/define.ts';
+import { thisMonth, unlimited } from './usage.ts';
 
 export type JobStatus = 'queued' | 'running' | EndStatus;
 
@@ -14,6 +15,8 @@ export interface NewJobRow {
   /** The reply stream of the API process whose caller waits. */
   readonly replyTo?: string | null;
   readonly traceparent?: string | null;
+  /** How many of its type its project may have accepted this month; null: counted without a limit. Left out: not counted. */
+  readonly monthlyLimit?: number | null | undefined;
 }
 
 export interface JobRow {
@@ -73,13 +76,35 @@ export const refOf = (row: Pick<JobRow, 'id' | 'type' | 'project_id'>): JobRef =
   projectId: row.project_id,
 });
 
-/** One statement for any number of jobs. */
-export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Promise<void> => {
-  await db.query(
-    `insert into jobs (id, project_id, type, status, data, max_attempts, request_id, reply_to, traceparent)
-     select id, project_id, type, 'queued', data, max_attempts, request_id, reply_to, traceparent
-     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[])
-       as new (id, project_id, type, data, max_attempts, request_id, reply_to, traceparent)`,
+// The monthly count and the jobs are one statement, so that as many jobs are there as were counted, whoever dies when. Rows
+// of the count are taken in one order by everybody; their locks last until the commit, so this comes last in a transaction.
+const insertSql = `
+  with new as materialized (
+    select *, row_number() over (partition by project_id, type, counted order by place) as nth
+    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[], $9::bool[],
+        $10::bigint[]) with ordinality
+      as given (id, project_id, type, data, max_attempts, request_id, reply_to, traceparent, counted, most, place)
+  ), granted as (
+    insert into job_usage as u (project_id, type, month, used, granted, most)
+    select project_id, type, ${thisMonth}, least(count(*), min(most)), least(count(*), min(most)), min(most)
+    from new where counted group by project_id, type order by project_id, type
+    on conflict (project_id, type, month) do update set most = excluded.most,
+      granted = greatest(0, least(excluded.granted, excluded.most - u.used)),
+      used = u.used + greatest(0, least(excluded.granted, excluded.most - u.used))
+    returning project_id, type, granted
+  )
+  insert into jobs (id, project_id, type, status, data, max_attempts, request_id, reply_to, traceparent)
+  select id, project_id, type, 'queued', data, max_attempts, request_id, reply_to, traceparent
+  from new left join granted using (project_id, type) where not counted or nth <= granted
+  returning id`;
+
+/**
+ * One statement for any number of jobs.
+ * @returns the ids of those that are accepted: the others would go over their project's monthly limit
+ */
+export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Promise<ReadonlySet<string>> => {
+  const rows = await db.query<{ id: string }>(
+    insertSql,
     [
       jobs.map((job) => job.id),
       jobs.map((job) => job.projectId),
@@ -89,14 +114,30 @@ export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Pro
       jobs.map((job) => job.requestId),
       jobs.map((job) => job.replyTo ?? null),
       jobs.map((job) => job.traceparent ?? null),
+      jobs.map((job) => job.monthlyLimit !== undefined),
+      jobs.map((job) => job.monthlyLimit ?? unlimited),
     ],
     'insert-jobs',
   );
+  return new Set(rows.map(({ id }) => id));
 };
 
-/** Takes back a job that never reached the gate. False when a worker began it, or it was never there. */
-export const deleteQueuedJob = async (db: Queryable, id: string): Promise<boolean> => {
-  const gone = await db.query(`delete from jobs where id = $1 and status = 'queued' returning id`, [id]);
+/**
+ * Takes back a job that never reached the gate, and its count. False when a worker began it, or it was never there.
+ * @param counted whether it was counted when it was inserted
+ */
+export const deleteQueuedJob = async (db: Queryable, id: string, counted = false): Promise<boolean> => {
+  const gone = await db.query(
+    `with gone as (
+       delete from jobs where id = $1 and status = 'queued' returning id, project_id, type, created_at
+     ), returned as (
+       update job_usage u set used = greatest(0, u.used - 1) from gone
+       where $2 and u.project_id = gone.project_id and u.type = gone.type
+         and u.month = date_trunc('month', gone.created_at at time zone 'utc')::date
+     )
+     select id from gone`,
+    [id, counted],
+  );
   return gone.length > 0;
 };
 
@@ -179,9 +220,10 @@ export interface JobEnd {
 export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promise<string[]> => {
   const rows = await db.query<{ id: string }>(
     `update jobs set status = ended.status, result = ended.result, error_code = ended.error_code,
-       error_message = ended.error_message, finished_at = greatest(jobs.started_at, ended.finished_at)
-     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[])
-       as ended (id, run_id, status, result, error_code, error_message, finished_at)
+       error_message = ended.error_message, report = ended.report,
+       finished_at = greatest(jobs.started_at, ended.finished_at)
+     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::text[])
+       as ended (id, run_id, status, result, error_code, error_message, finished_at, report)
      where jobs.id = ended.id and jobs.status = 'running' and jobs.run_id = ended.run_id returning jobs.id`,
     [
       ended.map((e) => e.id),
@@ -191,6 +233,7 @@ export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promi
       ended.map((e) => e.outcome.error?.code ?? null),
       ended.map((e) => e.outcome.error?.message ?? null),
       ended.map((e) => e.finishedAt),
+      ended.map((e) => e.outcome.report ?? null),
     ],
     'record-ends',
   );

@@ -64,6 +64,15 @@ export const createProjectDb = (options: ProjectDbOptions): ProjectDb => {
   return {
     ...tenantDb,
     endSession: endSessionWith(options),
+    lease: async (projectId, role) => {
+      try {
+        return await tenantDb.lease(projectId, role);
+      } catch (error) {
+        if (!isPasswordRefused(error)) throw error;
+      }
+      await restorePassword(options, projectId, role);
+      return tenantDb.lease(projectId, role);
+    },
     use: async (projectId, role, work) => {
       let entered = false;
       const enter: typeof work = (client) => {

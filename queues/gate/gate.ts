@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import { z } from 'zod';
 import type { JobRef } from '../define.ts';
+import { sandboxLevels } from '../function-invoke.ts';
 import { LaneGate, silentAfterMs } from './lane-gate.ts';
 import { lanesOf, shardOf } from './lanes.ts';
 import { scriptsOn } from './scripts.ts';
@@ -23,7 +24,12 @@ export interface GateWithLanes extends Gate {
   readonly lanes: (type: string) => readonly LaneGate[];
 }
 
-const workerInfo = z.object({ name: z.string(), running: z.number(), startedAt: z.number() });
+const workerInfo = z.object({
+  name: z.string(),
+  running: z.number(),
+  startedAt: z.number(),
+  sandbox: z.record(z.string(), z.enum(sandboxLevels)).optional(),
+});
 
 const liveWorkersOf = (entries: Readonly<Record<string, string>>, now: number): LiveWorker[] =>
   Object.entries(entries).flatMap(([id, text]) => {

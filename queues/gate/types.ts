@@ -1,4 +1,5 @@
 import type { JobRef } from '../define.ts';
+import type { SandboxFacts } from '../function-invoke.ts';
 
 /** What became of a job at the gate. `full`: its project has too many waiting; it was not taken. */
 export type Admission = 'handed over' | 'waiting' | 'full';
@@ -31,6 +32,8 @@ export interface LiveWorker {
   readonly slots: number;
   readonly running: number;
   readonly startedAt: number;
+  /** The languages that it runs functions in, and how well they are fenced in; left out: it runs none. */
+  readonly sandbox?: SandboxFacts | undefined;
 }
 
 /** One job type as the gate sees it. */

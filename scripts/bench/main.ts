@@ -4,7 +4,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { memory, projectRead } from './api.ts';
 import { cronTick } from './cron.ts';
-import { functionInvoke } from './functions.ts';
+import { functionBenchmarks } from './functions.ts';
 import type { Bench, Benchmark, Row } from './harness.ts';
 import { jobBenchmarks } from './jobs.ts';
 import { describeMachine, loadAverage } from './machine.ts';
@@ -20,7 +20,7 @@ const benchmarksOf = (million: boolean): readonly Benchmark[] => [
   projectRead,
   projectCreate,
   projectCreateAtOnce,
-  functionInvoke,
+  ...functionBenchmarks,
   ...jobBenchmarks(million),
   cronTick,
 ];

@@ -5,8 +5,11 @@ const none = '–';
 const quantity = (of: Quantity | undefined): string =>
   of === undefined ? none : `${digits(of.value)} ${of.unit}`.replace(' /s', '/s').trim();
 
+/** A share as small as 0.012 keeps two digits that mean something. */
+const short = (value: number): string => String(Number(value.toPrecision(3)));
+
 const bound = ({ atMost, atLeast }: Target, unit: string): string => {
-  const limit = atMost === undefined ? `≥ ${atLeast}` : `≤ ${atMost}`;
+  const limit = atMost === undefined ? `≥ ${atLeast}` : `≤ ${short(atMost)}`;
   return `${limit} ${unit}`.replace(' /s', '/s').trim();
 };
 
@@ -33,7 +36,7 @@ const cells = (row: Row): string[] => [
   row.name,
   quantity(row.ours),
   quantity(row.floor),
-  row.ratio === undefined ? none : row.ratio.toFixed(2),
+  row.ratio === undefined ? none : row.ratio < 0.1 ? row.ratio.toPrecision(2) : row.ratio.toFixed(2),
   targetOf(row),
   verdict(row),
 ];

@@ -13,7 +13,7 @@ test('healthz says that the process is alive', async (t) => {
 test('readyz names each dependency', async (t) => {
   const answer = await platform().client.call('GET', '/readyz');
   t.is(answer.status, 200);
-  t.deepEqual(answer.body, { ready: true, dependencies: { postgres: true, redis: true } });
+  t.deepEqual(answer.body, { ready: true, dependencies: { postgres: true, redis: true }, sandbox: null });
 });
 
 test('metrics are open to the machine itself', async (t) => {

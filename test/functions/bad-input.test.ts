@@ -89,9 +89,3 @@ test('an import that is not part of the code is refused with the command that bu
   t.is(body.code, 'import_not_bundled');
   t.regex(body.hint, /npx esbuild/);
 });
-
-test('Python is not available yet, and says so', async (t) => {
-  const { status, body } = await create({ language: 'python', code: 'def handler(payload, sdk):\n  return 1' });
-  t.is(status, 501);
-  t.is(body.code, 'feature_unavailable');
-});

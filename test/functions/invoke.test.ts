@@ -108,7 +108,17 @@ test('the body of a public invoke is the payload, and no body is null', async (t
   ] as const)
     t.is((await publicCall(fn.slug, { raw })).body[1], type, raw);
   t.is((await publicCall(fn.slug, { raw: '{' })).status, 400);
-  t.is((await publicCall(fn.slug, { raw: 'x', headers: { 'content-type': 'text/plain' } })).status, 415);
+  const text = { raw: '{"a":1}', headers: { 'content-type': 'text/plain; charset=UTF-8' } };
+  t.is((await publicCall(fn.slug, text)).body[1], 'string');
+  for (const type of [
+    'application/octet-stream',
+    'multipart/form-data; boundary=x',
+    'text/html',
+    'text/plain; charset=latin1',
+  ])
+    t.is((await publicCall(fn.slug, { raw: 'x', headers: { 'content-type': type } })).status, 415, type);
+  const path = `/projects/${project.id}/functions/${fn.id}/invoke`;
+  t.is((await platform().client.call('POST', path, { token: user.token, ...text })).status, 415);
 });
 
 test('a result of undefined is null', async (t) => {

@@ -12,6 +12,7 @@ import { projectProvision } from '#queues/project-provision.ts';
 import { type Outcomes, outcomesIn } from '#queues/replies.ts';
 import { signalsOn } from '#queues/signals.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
+import { until } from '#test/support/until.ts';
 import { createRecorder } from '#workers/recorder.ts';
 import type { JobContext, Processor } from '#workers/processor.ts';
 import { runJob } from '#workers/run-job.ts';
@@ -57,7 +58,12 @@ interface Ran {
   readonly retries: number[];
 }
 
-const runWith = async (processor: Processor, delivery: Delivery, own: Outcomes = outcomes): Promise<Ran> => {
+const runWith = async (
+  processor: Processor,
+  delivery: Delivery,
+  own: Outcomes = outcomes,
+  onFreed: () => void = () => undefined,
+): Promise<Ran> => {
   const { db, config } = platform();
   const { log } = memoryLog();
   const ran: Ran = { freed: [], readmitted: [], retries: [] };
@@ -74,7 +80,11 @@ const runWith = async (processor: Processor, delivery: Delivery, own: Outcomes =
       processors: { [delivery.type]: processor },
       isHeld: (_lane, { nonce }) => Promise.resolve(nonce === '1'),
       readmit: (_lane, { id }) => Promise.resolve(void ran.readmitted.push(id)),
-      finish: (_lane, lease) => Promise.resolve(void ran.freed.push(lease)),
+      finish: (_lane, lease) => {
+        ran.freed.push(lease);
+        onFreed();
+        return Promise.resolve();
+      },
       retryIn: (_type, ms) => void ran.retries.push(ms),
     },
     delivery,
@@ -104,7 +114,21 @@ test('a job runs once and is recorded, its place is free, and Redis keeps nothin
   t.deepEqual(freed, [delivery.lease]);
   const row = await rowOf(delivery);
   t.like(row, { status: 'succeeded', attempt: 1, result: '{"db_name":"x"}', error_code: null });
-  t.is(await outcomes.find(id, String(row?.['run_id'])), null);
+  t.true(await until(async () => (await outcomes.find(id, String(row?.['run_id']))) === null));
+});
+
+test('the caller is told before the place at the gate is given up', async (t) => {
+  const delivery = await delivered();
+  const order: string[] = [];
+  const noting: Outcomes = {
+    ...outcomes,
+    publish: (end) => {
+      order.push('told');
+      return outcomes.publish(end);
+    },
+  };
+  await runWith(counting().processor, delivery, noting, () => order.push('freed'));
+  t.deepEqual(order, ['told', 'freed']);
 });
 
 test('a job that was taken back never runs, and its place is free', async (t) => {

@@ -47,22 +47,47 @@ test('what arrives while a bulk call runs goes out in the next, in order, never 
 
 test('no bulk call holds more than its bound', async (t) => {
   const sizes: number[] = [];
-  const batcher = createBatcher(async (items: readonly number[]) => {
-    sizes.push(items.length);
-    return [...items];
-  }, 10);
+  const batcher = createBatcher(
+    async (items: readonly number[]) => {
+      sizes.push(items.length);
+      return [...items];
+    },
+    { most: 10 },
+  );
   const items = Array.from({ length: 35 }, (_, i) => i);
   t.deepEqual(await Promise.all(items.map((item) => batcher.add(item))), items);
   t.deepEqual(sizes, [10, 10, 10, 5]);
 });
 
+test('with a rest, the first goes at once, and what comes during the rest shares the next bulk call', async (t) => {
+  const batches: (readonly number[])[] = [];
+  const batcher = createBatcher(
+    async (items: readonly number[]) => {
+      batches.push(items);
+      return [...items];
+    },
+    { restMs: 300 },
+  );
+  t.is(await batcher.add(1), 1);
+  const later = [];
+  for (const item of [2, 3, 4]) {
+    later.push(batcher.add(item));
+    await new Promise(setImmediate);
+  }
+  t.deepEqual(await Promise.all(later), [2, 3, 4]);
+  t.deepEqual(batches, [[1], [2, 3, 4]]);
+});
+
 test('a bulk call that fails fails its own items only', async (t) => {
   let calls = 0;
-  const batcher = createBatcher(async (items: readonly number[]) => {
-    calls += 1;
-    if (calls === 2) throw new Error('the second one fails');
-    return [...items];
-  }, 2);
+  const batcher = createBatcher(
+    async (items: readonly number[]) => {
+      calls += 1;
+      if (calls === 2) throw new Error('the second one fails');
+      return [...items];
+    },
+    { most: 2 },
+  );
   const settled = await Promise.allSettled([1, 2, 3, 4, 5].map((item) => batcher.add(item)));
   t.deepEqual(
     settled.map(({ status }) => status),

@@ -83,6 +83,7 @@ test.serial('workers are listed with their slots', async (t) => {
   const { body } = await ask('GET', '/workers');
   const [worker] = body.workers;
   t.deepEqual(worker.jobs, []);
+  t.regex(worker.sandbox.javascript, /^(?:strict|best-effort)$/);
   t.like(
     worker.lanes.find((lane: { type: string }) => lane.type === 'function.invoke'),
     { slots: 8, running: 0 },

@@ -55,7 +55,7 @@ export const run = (
 
 /** Processes of guests that this test process has started and that are alive. */
 export const guests = (): number[] =>
-  processTree(process.pid).filter((pid) => commandLine(pid).includes('guest/main.cjs'));
+  processTree(process.pid).filter((pid) => /guest\/main\.(cjs|py)/.test(commandLine(pid)));
 
 /** Empty when the process is gone. */
 export function commandLine(pid: number): string {

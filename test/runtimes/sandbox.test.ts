@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import test from 'ava';
 import { until } from '#test/support/until.ts';
 import { SandboxUnavailable, openSandbox, type Sandbox } from '#workers/runtimes/sandbox.ts';
+import { outputOf } from '#workers/runtimes/spawn.ts';
 import { bwrapPath, openRuntime, request, sandbox } from './harness.ts';
 import { strictTest } from './strict-test.ts';
 
@@ -20,8 +21,7 @@ async function escaped(script: string, within: Sandbox = sandbox): Promise<unkno
     { program: node, args: ['-e', script], files: [], env: { ONLY: 'this' }, dataMib: 1024 },
     7,
   );
-  const { stdout } = await run(command.file, command.args, { env: { ...command.env }, timeout: 20_000 });
-  return JSON.parse(stdout);
+  return JSON.parse(await outputOf(command, 20_000));
 }
 
 const attempts = (list: Record<string, string>): string =>
@@ -51,20 +51,20 @@ strictTest('a guest has no network: not the host, not the world', async (t) => {
   server.on('connection', () => (reached += 1));
   const { port } = server.address() as AddressInfo;
   const probe = `
-    const net = require('node:net'), dns = require('node:dns'), os = require('node:os');
+    const net = require('node:net'), dns = require('node:dns');
     const connect = (host, port) => new Promise((resolve) => {
       const socket = net.connect({ host, port, timeout: 3000 });
       socket.on('connect', () => resolve('connected')).on('error', (error) => resolve(error.code)).on('timeout', () => resolve('timeout'));
     });
     const lookup = new Promise((resolve) => dns.lookup('example.com', (error) => resolve(error?.code ?? 'found')));
     Promise.all([connect('127.0.0.1', ${port}), connect('::1', ${port}), connect('1.1.1.1', 80), connect('169.254.169.254', 80), lookup])
-      .then((results) => console.log(JSON.stringify([results, Object.keys(os.networkInterfaces()).filter((name) => name !== 'lo')])))`;
+      .then((results) => console.log(JSON.stringify([results, require('node:fs').readFileSync('/proc/net/dev', 'latin1').split('\\n').slice(2, -1).map((line) => line.split(':')[0].trim())])))`;
   const [[host, host6, world, metadata, name], interfaces] = (await escaped(probe)) as [string[], string[]];
   t.is(host, 'ECONNREFUSED');
   for (const answer of [host6, world, metadata])
     t.true(['ENETUNREACH', 'EADDRNOTAVAIL', 'ECONNREFUSED'].includes(answer ?? ''), answer);
   t.not(name, 'found');
-  t.deepEqual(interfaces, []);
+  t.deepEqual(interfaces, ['lo']);
   t.is(reached, 0);
   server.close();
 });
@@ -127,6 +127,38 @@ strictTest('a guest has no rights, no other processes and no way to more of eith
   t.is(seen['hostname'], 'function');
 });
 
+strictTest('nothing of the kernel can be set from inside, and little of the machine be read', async (t) => {
+  const seen = (await escaped(
+    `const fs = require('node:fs');
+     const open = [], walk = (folder) => {
+       for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
+         const path = folder + '/' + entry.name;
+         if (entry.isDirectory()) { try { walk(path) } catch {} continue }
+         try { fs.closeSync(fs.openSync(path, fs.constants.O_WRONLY)); open.push(path) } catch {}
+       }
+     };
+     for (const folder of ['/proc/sys', '/proc/fs', '/proc/bus', '/proc/irq', '/proc/acpi']) try { walk(folder) } catch {}
+     const read = (path) => { try { return fs.readFileSync(path, 'latin1') } catch { return '' } };
+     const told = ['cmdline', 'kallsyms', 'keys', 'config.gz', 'kmsg', 'timer_list', 'kcore'].filter((name) => read('/proc/' + name) !== '');
+     const list = (path) => { try { return fs.readdirSync(path) } catch (error) { return error.code } };
+     console.log(JSON.stringify({ open, told, sys: list('/sys'), local: list('/usr/local'), fds: list('/proc/self/fd').filter((fd) => fd < 10 && fs.existsSync('/proc/self/fd/' + fd)), limits: read('/proc/self/limits') }))`,
+  )) as Record<'open' | 'told' | 'local' | 'fds', string[]> & { sys: string; limits: string };
+  t.deepEqual([seen.open, seen.told, seen.sys], [[], [], 'ENOENT']);
+  if (!process.execPath.startsWith('/usr/local/')) t.deepEqual(seen.local, []);
+  for (const bounded of [
+    'processes',
+    'open files',
+    'file size',
+    'data size',
+    'stack size',
+    'locked memory',
+    'pending signals',
+    'msgqueue size',
+    'core file size',
+  ])
+    t.regex(seen.limits, new RegExp(`^Max ${bounded} +\\d+ +\\d+ `, 'm'), bounded);
+});
+
 strictTest('a guest cannot take more memory than its ceiling', async (t) => {
   t.deepEqual(
     await escaped(attempts({ take: 'Buffer.allocUnsafeSlow(1 << 30)', less: 'Buffer.allocUnsafeSlow(64 << 20)' })),
@@ -169,8 +201,7 @@ strictTest('a checkout in a private folder works too', async (t) => {
   await chmod(script, 0o644);
   const file = { source: script, target: '/app/script.cjs' };
   const command = sandbox.command({ program: node, args: [file], files: [], env: {}, dataMib: 1024 }, 3);
-  const { stdout } = await run(command.file, command.args, { env: { ...command.env } });
-  t.deepEqual(JSON.parse(stdout), ['/app/script.cjs', 1000]);
+  t.deepEqual(JSON.parse(await outputOf(command, 20_000)), ['/app/script.cjs', 1000]);
   await rm(folder, { recursive: true });
 });
 

@@ -1,7 +1,7 @@
 /** A process with two busy guests and, in a strict sandbox, one that heeds nobody; the test that starts it kills it. */
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { processTree } from '#workers/runtimes/processes.ts';
+import { spawnCommand } from '#workers/runtimes/spawn.ts';
 import { guests, openRuntime, request, sandbox } from './harness.ts';
 
 /** What someone runs who has left the engine: deaf to signals and to the end of every connection. */
@@ -9,8 +9,8 @@ async function startDeaf(): Promise<number[]> {
   const shell = { source: '/bin/sh', target: '/bin/sh' };
   const script = 'trap "" HUP TERM INT; echo here; sleep 300; sleep 300';
   const command = sandbox.command({ program: shell, args: ['-c', script], files: [], env: {}, dataMib: 256 }, 9);
-  const deaf = spawn(command.file, command.args, { env: { ...command.env }, stdio: ['ignore', 'pipe', 'ignore'] });
-  await once(deaf.stdout, 'data');
+  const deaf = spawnCommand(command, ['ignore', 'pipe', 'ignore']);
+  if (deaf.stdout !== null) await once(deaf.stdout, 'data');
   return processTree(deaf.pid ?? 0);
 }
 

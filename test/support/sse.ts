@@ -17,9 +17,14 @@ export interface EventSource {
   readonly close: () => void;
 }
 
-export const listen = async (url: string, token: string): Promise<EventSource> => {
+export const listen = async (
+  url: string,
+  token: string,
+  given: Readonly<Record<string, string>> = {},
+): Promise<EventSource> => {
   const aborter = new AbortController();
-  const response = await fetch(url, { headers: { authorization: `Bearer ${token}` }, signal: aborter.signal });
+  const headers = { ...given, authorization: `Bearer ${token}` };
+  const response = await fetch(url, { headers, signal: aborter.signal });
   const events: ServerEvent[] = [];
   const read = async (): Promise<void> => {
     if (response.body === null) return;

@@ -1,16 +1,19 @@
 import { type FinishedRun, invokeAnswer } from '#domain/functions/answer.ts';
+import { type ReportedRun, reportOf } from '#domain/functions/report.ts';
 import type { LoadRunnable } from '#domain/functions/functions.ts';
 import type { Language } from '#domain/functions/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
-import type { functionInvoke } from '#queues/function-invoke.ts';
+import type { SandboxFacts, functionInvoke } from '#queues/function-invoke.ts';
 import type { Processor } from '../processor.ts';
 import type { LogLine, RunServices, Runtime } from '../runtimes/runtime.ts';
+
+export type Runtimes = Readonly<Partial<Record<Language, Pick<Runtime, 'run' | 'level'>>>>;
 
 export interface FunctionInvokeDeps {
   readonly load: LoadRunnable;
   /** The languages that this worker can run. */
-  readonly runtimes: Readonly<Partial<Record<Language, Pick<Runtime, 'run'>>>>;
+  readonly runtimes: Runtimes;
   readonly services: OpenServices;
 }
 
@@ -36,16 +39,30 @@ const reasons = {
 } as const satisfies Record<Exclude<FinishedRun['status'], 'success'>, string>;
 
 /** The job fails with the status of the run as its code; the whole answer is its result either way. */
-const outcomeOf = (jobId: string, run: FinishedRun): JobOutcome => {
-  const result = invokeAnswer(jobId, run);
-  if (run.status === 'success') return { status: 'succeeded', result, error: null };
-  return { status: 'failed', result, error: { code: run.status, message: run.error?.message ?? reasons[run.status] } };
+const outcomeOf = (jobId: string, run: ReportedRun): JobOutcome => {
+  const [result, report] = [invokeAnswer(jobId, run), reportOf(run)];
+  if (run.status === 'success') return { status: 'succeeded', result, error: null, report };
+  const error = { code: run.status, message: run.error?.message ?? reasons[run.status] };
+  return { status: 'failed', result, error, report };
 };
 
 const crashed: FinishedRun = { status: 'crashed', result: null, durationMs: 0, error: null, logs: [] };
 
+const levelsOf = (runtimes: Runtimes): SandboxFacts =>
+  Object.fromEntries(Object.entries(runtimes).map(([language, { level }]) => [language, level]));
+
+/** What a run was lent is given back whatever became of it. */
+const withServices = async <T>(services: RunServices, work: (services: RunServices) => Promise<T>): Promise<T> => {
+  try {
+    return await work(services);
+  } finally {
+    await services.close();
+  }
+};
+
 /** Runs one version of a function in the sandbox. */
 export const functionInvokeProcessor = ({ load, runtimes, services: openServices }: FunctionInvokeDeps): Processor => ({
+  sandbox: levelsOf(runtimes),
   run: async (data, { jobId, projectId, signal, log }) => {
     const { function_id: functionId, version, payload } = data as JobData<typeof functionInvoke>;
     const fn = await load(functionId, version);
@@ -53,11 +70,11 @@ export const functionInvokeProcessor = ({ load, runtimes, services: openServices
     const { compiled: code, language, ...limits } = fn;
     const runtime = runtimes[language];
     if (runtime === undefined) throw notHere(language);
-    const onLog = (line: LogLine): void => log(line.level, line.message);
+    const onLog = (line: LogLine): void => log(line.level, line.message, line.ts);
     const request = { projectId, functionId, version, code, payload, ...limits };
-    const services = openServices({ projectId, timeoutMs: fn.timeoutMs, signal });
-    const run = await runtime.run(request, { signal, onLog, services });
-    await services.close();
+    const run = await withServices(openServices({ projectId, timeoutMs: fn.timeoutMs, signal }), (services) =>
+      runtime.run(request, { signal, onLog, services }),
+    );
     if (run.status === 'crashed' && !run.started) {
       throw new Error('no process for a function could be started');
     }

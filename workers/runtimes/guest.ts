@@ -19,4 +19,6 @@ export interface SpawnCommand {
   readonly args: readonly string[];
   /** The whole environment: nothing of the platform's own is in it. */
   readonly env: Readonly<Record<string, string>>;
+  /** The filter of system calls, which `spawnCommand` hands over on a descriptor of its own. */
+  readonly seccomp?: Buffer;
 }

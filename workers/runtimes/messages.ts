@@ -4,6 +4,15 @@ import { z } from 'zod';
 
 const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
 
+const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
 const guestMessage = z.discriminatedUnion('type', [
   z.object({ type: z.literal('ready') }),
   z.object({
@@ -27,11 +36,14 @@ const guestMessage = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('result'),
     run: z.number(),
-    status: z.enum(['success', 'error', 'result_too_large', 'memory_limit']),
-    result: z.string().nullable(),
+    status: z.enum(['success', 'error', 'result_too_large', 'memory_limit', 'cpu_limit', 'crashed']),
+    /** JSON text: it is passed on as it is, so what is none must not pass. */
+    result: z.string().refine(isJson).nullable(),
     error: z.object({ name: z.string(), message: z.string(), stack: z.string() }).nullable(),
     cpuMs: z.number().nonnegative(),
     memoryMib: z.number().nonnegative(),
+    /** The guest does not trust itself any more: something of the run may be left. */
+    retire: z.boolean().optional(),
   }),
 ]);
 
@@ -52,6 +64,8 @@ export interface RunMessage {
   readonly env: Readonly<Record<string, string>>;
   readonly projectId: string;
   readonly memoryMib: number;
+  /** CPU time that the run may use. */
+  readonly cpuMs: number;
 }
 
 /** The answer to a call: JSON text, or the fault as JSON text (`name`, `message`, further fields). */

@@ -1,6 +1,7 @@
-import { lstatSync, readlinkSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, readlinkSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { GuestFile } from './guest.ts';
+import { seccompFd } from './spawn.ts';
 
 export interface StrictTools {
   readonly bwrap: string;
@@ -29,16 +30,21 @@ export function strictArguments(tools: StrictTools, files: readonly GuestFile[],
 function bubblewrap({ bwrap, version }: StrictTools, files: readonly GuestFile[]): string[] {
   // Before 0.7 a tmpfs cannot be given a size: then the guest has no place to write at all.
   const workspace = version >= 7 ? ['--size', String(workspaceBytes), '--tmpfs', '/tmp'] : ['--dir', '/tmp'];
-  const ownFiles = files.filter(({ source }) => !isSystem(source));
+  const ownFiles = files.filter((file) => !isSeen(file));
   return [
     bwrap,
     ...words('--unshare-user --unshare-net --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try'),
     ...words('--die-with-parent --new-session --cap-drop ALL --uid 1000 --gid 1000 --hostname function'),
     // RLIMIT_NPROC counts per user namespace: with namespaces of its own a guest would be free of it.
     ...(version >= 8 ? ['--disable-userns'] : []),
+    '--seccomp',
+    String(seccompFd),
     ...words('--ro-bind /usr /usr'),
+    ...(files.some(isLocal) ? [] : words('--tmpfs /usr/local --remount-ro /usr/local')),
     ...systemFolders(),
-    ...words('--proc /proc --dev /dev'),
+    // Some settings belong to namespaces, and these would be the guest's own to set.
+    ...words('--proc /proc --ro-bind /proc/sys /proc/sys --dev /dev'),
+    ...hiddenOfProc().flatMap((file) => ['--ro-bind', '/dev/null', file]),
     ...workspace,
     ...words('--chdir /tmp'),
     ...ownFiles.flatMap(({ source, target }) => ['--ro-bind', source, target]),
@@ -49,7 +55,18 @@ function bubblewrap({ bwrap, version }: StrictTools, files: readonly GuestFile[]
 
 const words = (text: string): string[] => text.split(' ');
 
-const isSystem = (path: string): boolean => /^\/(?:usr|bin|sbin|lib|lib64)\//.test(path);
+/** Part of the system, and where it is on the host: it need not be bound once more. */
+const isSeen = ({ source, target }: GuestFile): boolean =>
+  source === target && /^\/(?:usr|bin|sbin|lib|lib64)\//.test(source);
+
+/** What an operator has put there by hand is of no use to a guest, unless the guest's own language is there. */
+const isLocal = (file: GuestFile): boolean => isSeen(file) && file.source.startsWith('/usr/local/');
+
+/** What the kernel tells everyone about the machine, its keys and its memory. */
+const hiddenOfProc = (): string[] =>
+  ['cmdline', 'config.gz', 'interrupts', 'iomem', 'kallsyms', 'keys', 'key-users', 'kmsg', 'sched_debug', 'timer_list']
+    .map((name) => `/proc/${name}`)
+    .filter((path) => existsSync(path));
 
 /** `/bin`, `/lib` and the like: links into /usr on most systems, folders of their own on some. */
 function systemFolders(): string[] {

@@ -160,7 +160,7 @@ export class RunnerPool {
   }
 
   #sweep(): void {
-    for (const runner of this.#idle) if (runner.heldMib() > idleMib) this.#retire(runner);
+    for (const runner of this.#idle) if (runner.heldMib() > idleMib || runner.isRestless()) this.#retire(runner);
   }
 
   /** Not at once: starting a process would slow down the run that has just taken the spare. */

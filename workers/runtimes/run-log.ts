@@ -34,8 +34,10 @@ export class RunLog {
   }
 }
 
-/** The guest's clock reading, or ours where that is no time at all. */
+const mostOffMs = 60 * 60_000;
+
+/** The guest's clock reading, or ours where that is no time of this run. */
 function isoTime(time: number): string {
-  const date = new Date(time);
-  return (Number.isNaN(date.getTime()) ? new Date() : date).toISOString();
+  const now = Date.now();
+  return new Date(Math.abs(time - now) < mostOffMs ? time : now).toISOString();
 }

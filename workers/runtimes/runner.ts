@@ -1,22 +1,32 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import type { Server } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { Allowance, readWithin } from './allowance.ts';
 import { RunCalls } from './calls.ts';
+import type { GuestNetwork, ServeGuest } from './egress-proxy.ts';
 import { FrameReader, writeFrame } from './frames.ts';
 import { parseGuestMessage, type GuestMessage, type ResultMessage, type RunMessage } from './messages.ts';
 import { outcomeOfEnd, outcomeOfNoStart, outcomeOfResult, type EndCause, type RunFigures } from './outcome.ts';
 import { killGroup, killInside } from './kill.ts';
-import { anonymousKib, processTree } from './processes.ts';
+import { anonymousKib, cpuTimeMs, dieFirst, processTree } from './processes.ts';
 import { RunLog } from './run-log.ts';
 import type { RunOptions, RunOutcome, RunRequest } from './runtime.ts';
+import { channelOf, spawnCommand } from './spawn.ts';
 import type { SpawnCommand } from './guest.ts';
-import type { Watch, Watchdog } from './watchdog.ts';
+import type { Measure, Watch, Watchdog } from './watchdog.ts';
 
 /** Code, buffers and engine work that a function's own limit does not count. */
 const overheadMib = 32;
 const stderrKept = 4096;
 const closeWithinMs = 2000;
 const killAgainMs = 500;
+/** Answers that a guest has asked for and does not read are the run's memory, although the worker holds them. */
+const maxUnreadBytes = 64 * 1024 * 1024;
+/** A guest that waits for work needs next to no CPU time. Between two looks, that is. */
+const restlessMs = 500;
+/** Figures that a guest gives of itself are shown, not acted upon; they have to fit into a column. */
+const mostBelieved = 1e9;
 /** How the engine's last words read when it had no memory left. */
 const outOfMemory = /out of memory|out-of-memory|allocation failed|bad_alloc|MemoryError/i;
 
@@ -27,6 +37,9 @@ export interface RunnerTools {
   readonly watchdog: Watchdog;
   /** CPU time allowed beyond the wall-clock time-out. */
   readonly cpuGraceMs: number;
+  readonly measure?: Measure;
+  /** Given: the guest hands over a listener of its own before it is ready, and this serves it. */
+  readonly network?: ServeGuest;
 }
 
 interface ActiveRun {
@@ -38,13 +51,6 @@ interface ActiveRun {
   readonly watch: Watch;
   readonly release: () => void;
   readonly resolve: (outcome: RunOutcome) => void;
-}
-
-/** @throws when there are no file descriptors left to start a process with */
-function socketOf(child: ChildProcess): Duplex {
-  const socket = (child.stdio as ChildProcess['stdio'] | undefined)?.[3];
-  if (socket === undefined || socket === null) throw new Error('No process can be started: too many open files.');
-  return socket as Duplex;
 }
 
 /**
@@ -62,6 +68,9 @@ export class Runner {
   #stderr = '';
   #pids: readonly number[] = [];
   #idleKib = 0;
+  #network: GuestNetwork | null = null;
+  #lastLook = { runs: -1, cpuMs: 0 };
+  #isReady = false;
   #killAgain: NodeJS.Timeout | undefined;
   #ready = Promise.withResolvers<void>();
   runs = 0;
@@ -72,18 +81,18 @@ export class Runner {
 
   constructor(command: SpawnCommand, tools: RunnerTools) {
     this.#tools = tools;
-    this.#child = spawn(command.file, command.args, {
-      env: { ...command.env },
-      stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
-      // The terminal's Ctrl-C is for the platform, which then ends its guests in order.
-      detached: true,
-    });
-    // A failed start is told by the promises; without any listener it would end the worker.
-    this.#child.on('error', () => undefined);
-    this.#socket = socketOf(this.#child);
+    this.#child = spawnCommand(command, [
+      'ignore',
+      'ignore',
+      'pipe',
+      'pipe',
+      ...(tools.network ? (['ipc'] as const) : []),
+    ]);
+    this.#socket = channelOf(this.#child);
     this.#ready.promise.catch(() => undefined);
     this.gone = this.#untilGone();
     this.#listen();
+    this.#serveNetwork();
   }
 
   /** Resolves when the guest waits for work; rejects when it ends before that. */
@@ -105,14 +114,18 @@ export class Runner {
       const wall = setTimeout(() => this.#end('timeout'), request.timeoutMs);
       signal?.addEventListener('abort', cancel, { once: true });
       const watch = this.#watch(request);
+      this.#network?.open();
       const release = (): void => {
+        this.#network?.shut();
         clearTimeout(wall);
         watch.stop();
         signal?.removeEventListener('abort', cancel);
       };
       const id = this.runs;
       const calls = new RunCalls(services, (answer) => {
-        if (this.#active?.id === id && !this.dead) writeFrame(this.#socket, answer);
+        if (this.#active?.id !== id || this.dead) return;
+        if (this.#socket.writableLength > maxUnreadBytes) this.#end('memory_limit');
+        else writeFrame(this.#socket, answer);
       });
       const startedAt = performance.now();
       this.#active = { id, request, log: new RunLog(onLog), calls, startedAt, watch, release, resolve };
@@ -143,70 +156,106 @@ export class Runner {
     return Math.max(0, this.#anonymousKib() - this.#idleKib) / 1024;
   }
 
+  /** Whether it has worked since the last time this was asked, although nothing was asked of it in between. */
+  isRestless(): boolean {
+    const cpuMs = processTree(this.#child.pid ?? 0).reduce((sum, pid) => sum + cpuTimeMs(pid), 0);
+    const { runs, cpuMs: before } = this.#lastLook;
+    this.#lastLook = { runs: this.runs, cpuMs };
+    return runs === this.runs && cpuMs - before > restlessMs;
+  }
+
   #watch({ memoryMib, timeoutMs }: RunRequest): Watch {
     const limits = {
       memoryKib: (memoryMib + overheadMib) * 1024,
       cpuMs: timeoutMs + this.#tools.cpuGraceMs,
     };
-    const guest = { pid: this.#child.pid ?? 0, idleKib: this.#idleKib };
+    const idle = { idleKib: this.#idleKib, idlePids: this.#pids };
+    const guest = { pid: this.#child.pid ?? 0, ...idle, measure: this.#tools.measure };
     return this.#tools.watchdog.watch(guest, limits, (breach) => this.#end(breach));
   }
 
   #send(request: RunRequest): void {
-    const { functionId, version, code, timeoutMs: _, ...rest } = request;
+    const { functionId, version, code, timeoutMs, ...rest } = request;
     const name = functionName(functionId, version, request.memoryMib);
     const isKnown = this.#known.has(name);
     this.#known.add(name);
     this.#last = name;
-    const message: RunMessage = { type: 'run', run: this.runs, function: name, code: isKnown ? null : code, ...rest };
+    const cpuMs = timeoutMs + this.#tools.cpuGraceMs;
+    const about = { run: this.runs, function: name, code: isKnown ? null : code, cpuMs };
+    const message: RunMessage = { type: 'run', ...about, ...rest };
     writeFrame(this.#socket, message);
   }
 
   #listen(): void {
     const reader = new FrameReader();
+    const allowance = new Allowance();
     this.#socket.on('error', () => this.#end('crashed'));
-    this.#socket.on('data', (chunk: Buffer) => {
+    readWithin(this.#socket, allowance, (chunk) => {
+      let messages = 0;
       try {
-        for (const message of reader.push(chunk)) this.#receive(parseGuestMessage(message));
+        for (const message of reader.push(chunk)) {
+          messages += 1;
+          this.#receive(parseGuestMessage(message));
+        }
       } catch {
         this.#end('crashed');
       }
+      return messages;
     });
-    this.#child.stderr?.on('data', (chunk: Buffer) => {
-      this.#stderr = (this.#stderr + chunk.toString('latin1')).slice(-stderrKept);
+    if (this.#child.stderr === null || this.#child.stderr === undefined) return;
+    readWithin(this.#child.stderr, allowance, (chunk) => {
+      this.#stderr = (this.#stderr + chunk.toString('latin1', 0, chunk.length)).slice(-stderrKept);
+      return 1;
+    });
+  }
+
+  /** The listener comes over the channel that Node has with child processes, which nothing else is said on. */
+  #serveNetwork(): void {
+    const { network } = this.#tools;
+    if (network === undefined) return;
+    this.#child.once('message', (_message, handle) => {
+      const listener = handle as Server;
+      this.#network = network(listener);
+      this.#child.disconnect();
+      void this.gone.then(() => listener.close());
     });
   }
 
   #receive(message: GuestMessage): void {
+    if (message.type === 'ready') return this.#becomeReady();
+    if (message.type === 'dropped') return void this.#known.delete(message.function);
+    if (message.run === this.#active?.id) this.#receiveOf(this.#active, message);
+  }
+
+  #receiveOf(active: ActiveRun, message: Exclude<GuestMessage, { type: 'ready' | 'dropped' }>): void {
     switch (message.type) {
-      case 'ready':
-        this.#becomeReady();
-        break;
-      case 'dropped':
-        this.#known.delete(message.function);
-        break;
       case 'logs':
-        if (message.run === this.#active?.id) this.#active.log.add(message);
+        active.log.add(message);
         break;
       case 'call':
-        if (message.run === this.#active?.id) void this.#active.calls.answer(message);
+        if (!this.dead) void active.calls.answer(message);
         break;
       case 'result':
-        if (message.run === this.#active?.id) this.#succeed(this.#active, message);
+        this.#succeed(active, message);
         break;
     }
   }
 
+  /** Said twice it would be a lie: what the process holds by then would no longer count. */
   #becomeReady(): void {
+    if (this.#isReady) return;
+    this.#isReady = true;
     this.#pids = processTree(this.#child.pid ?? 0);
+    for (const pid of this.#pids) dieFirst(pid);
     this.#idleKib = this.#anonymousKib();
     this.#ready.resolve();
   }
 
   #succeed(active: ActiveRun, message: ResultMessage): void {
-    if (message.status === 'memory_limit') return this.#end('memory_limit');
+    if (message.status === 'memory_limit' || message.status === 'cpu_limit') return this.#end(message.status);
     this.#active = null;
     active.release();
+    if (message.retire === true) this.kill('crashed');
     active.resolve(outcomeOfResult(message, active.log, this.#figures(active, message)));
   }
 
@@ -240,8 +289,8 @@ export class Runner {
   #figures({ startedAt, watch }: ActiveRun, message?: ResultMessage): RunFigures {
     return {
       durationMs: round(performance.now() - startedAt),
-      cpuMs: round(message?.cpuMs ?? watch.cpuMs),
-      memoryPeakMib: round(Math.max(message?.memoryMib ?? 0, watch.peakKib / 1024)),
+      cpuMs: round(Math.min(message?.cpuMs ?? watch.cpuMs, mostBelieved)),
+      memoryPeakMib: round(Math.max(Math.min(message?.memoryMib ?? 0, mostBelieved), watch.peakKib / 1024)),
     };
   }
 

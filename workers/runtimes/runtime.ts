@@ -1,4 +1,4 @@
-import type { RunStatus } from '#queues/function-invoke.ts';
+import type { RunStatus, SandboxLevel } from '#queues/function-invoke.ts';
 
 /** What every language runtime offers to the processor that runs functions. */
 
@@ -85,7 +85,7 @@ export interface RunOptions {
   readonly services?: RunServices;
 }
 
-export type SandboxLevel = 'strict' | 'best-effort';
+export type { SandboxLevel };
 
 export interface Runtime {
   /** How well the runners are fenced in on this machine. */

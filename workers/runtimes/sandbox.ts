@@ -4,6 +4,8 @@ import { promisify } from 'node:util';
 import type { GuestCommand, GuestFile, SpawnCommand } from './guest.ts';
 import { strictArguments, type StrictTools } from './namespaces.ts';
 import type { SandboxLevel } from './runtime.ts';
+import { seccompFilter } from './seccomp.ts';
+import { outputOf } from './spawn.ts';
 import { whyNoNamespaces } from './why-no-namespaces.ts';
 
 const run = promisify(execFile);
@@ -34,9 +36,9 @@ export class SandboxUnavailable extends Error {
 }
 
 /** RLIMITs of every guest. Threads count as processes; V8 and its helpers take about ten. */
-const rlimits = ['--fsize=10485760', '--nofile=64', '--core=0'];
+const rlimits = ['--fsize=10485760', '--nofile=64', '--core=0', '--memlock=0', '--msgqueue=0', '--sigpending=256'];
 /** Only where the guest has a user namespace of its own: elsewhere it would count the user's other processes too. */
-const strictLimits = [...rlimits, '--nproc=50'];
+const strictLimits = [...rlimits, '--stack=8388608', '--nproc=50'];
 
 /**
  * Finds out what this machine allows, by trying it once, and how guests are started on it.
@@ -55,9 +57,11 @@ export async function openSandbox({ level, local, bwrapPath }: SandboxOptions): 
 /** The strict sandbox, or the sentence that says why there is none. */
 async function tryStrict(bwrapPath: string | undefined): Promise<Sandbox | string> {
   if (process.platform !== 'linux') return 'namespaces exist on Linux only; set SANDBOX=best-effort.';
+  const filter = seccompFilter();
+  if (filter === null) return `there is no list of system calls for ${process.arch}; set SANDBOX=best-effort.`;
   const tools = await findTools(bwrapPath);
   if (typeof tools === 'string') return tools;
-  const sandbox = strict(tools);
+  const sandbox = strict(tools, filter);
   const shell = { source: '/bin/sh', target: '/bin/sh' };
   // A shell that starts a program: forking inside is part of what has to work.
   const probe = sandbox.command(
@@ -65,7 +69,7 @@ async function tryStrict(bwrapPath: string | undefined): Promise<Sandbox | strin
     0,
   );
   try {
-    await run(probe.file, probe.args, { env: { ...probe.env }, timeout: 10_000 });
+    await outputOf(probe, 10_000);
     return sandbox;
   } catch (error) {
     return whyNoNamespaces(error);
@@ -91,7 +95,7 @@ async function findTools(bwrapPath: string | undefined): Promise<StrictTools | s
 /** `bubblewrap 0.8.0` → 8: all releases so far begin with 0. */
 const parseVersion = (text: string): number => Number(/\b0\.(\d+)/.exec(text)?.[1] ?? 99);
 
-function strict(tools: StrictTools): Sandbox {
+function strict(tools: StrictTools, seccomp: Buffer): Sandbox {
   return {
     level: 'strict',
     warning: null,
@@ -99,7 +103,7 @@ function strict(tools: StrictTools): Sandbox {
       const inside = [tools.prlimit, ...strictLimits, dataLimit(guest), '--', ...argv(guest, 'target')];
       const files = [guest.program, ...guest.args.filter((arg) => typeof arg !== 'string'), ...guest.files];
       const [file = '', ...args] = [...strictArguments(tools, files, slot), ...inside];
-      return { file, args, env: guest.env };
+      return { file, args, env: guest.env, seccomp };
     },
   };
 }

@@ -1,8 +1,6 @@
 import { anonymousKib, cpuTimeMs, processTree } from './processes.ts';
 
 const tickMs = 25;
-/** A guest makes no processes of its own unless it has broken out of its engine: looking for new ones may be rarer. */
-const ticksPerTree = 10;
 const ticksPerCpu = 4;
 /** An engine frees buffers on another thread, a little after they became garbage: so long a guest may be over a little. */
 const graceTicks = 2;
@@ -18,7 +16,23 @@ export interface WatchedProcess {
   readonly pid: number;
   /** What the tree held before any user code came in. */
   readonly idleKib: number;
+  readonly idlePids: readonly number[];
+  readonly measure?: Measure | undefined;
 }
+
+/** How the memory of a guest is counted, where it is not simply what its processes hold. */
+export interface Measure {
+  /** A guest that starts processes by its nature is looked at closer. */
+  readonly ticksPerTree: number;
+  /** @param idlePids the processes that there were before any user code came in, the guest itself last */
+  heldKib(pids: readonly number[], idlePids: readonly number[]): number;
+}
+
+const anonymousMemory: Measure = {
+  // Such a guest makes no processes of its own unless it has broken out of its engine.
+  ticksPerTree: 10,
+  heldKib: (pids) => pids.reduce((sum, pid) => sum + anonymousKib(pid), 0),
+};
 
 export type Breach = 'memory_limit' | 'cpu_limit';
 
@@ -75,10 +89,11 @@ class TreeWatch implements Watch {
   }
 
   tick(): void {
-    if (this.#ticks % ticksPerTree === 0) this.#pids = processTree(this.#process.pid);
+    const { measure = anonymousMemory, idlePids, idleKib } = this.#process;
+    if (this.#ticks % measure.ticksPerTree === 0) this.#pids = processTree(this.#process.pid);
     if (this.#ticks === 0) this.#cpuAtStart = this.#cpuNow();
     this.#ticks += 1;
-    const heldKib = this.#pids.reduce((sum, pid) => sum + anonymousKib(pid), 0) - this.#process.idleKib;
+    const heldKib = measure.heldKib(this.#pids, idlePids) - idleKib;
     this.peakKib = Math.max(this.peakKib, heldKib);
     const isOver = heldKib > this.#limits.memoryKib;
     this.#ticksOver = isOver ? this.#ticksOver + 1 : 0;

@@ -19,16 +19,28 @@ const lane = ({ type, slots, running }) =>
     h('span', { class: 'muted' }, `${number(running)} of ${number(slots)}`),
   );
 
+/** How well it fences functions in, by language. */
+const fences = (sandbox) =>
+  Object.entries(sandbox ?? {}).map(([language, level]) =>
+    h(
+      'li',
+      { class: level === 'strict' ? 'chip' : 'chip bad', title: 'sandbox of functions' },
+      `${language}: ${level}`,
+    ),
+  );
+
 const card = (first) => {
   const [lanes, jobs] = [h('ul', { class: 'lanes' }), h('ul', { class: 'runs' })];
   const idle = empty('Runs nothing just now.');
   const since = h('p', { class: 'muted small' }, 'started ', when(first.started_at), ' · ', h('code', {}, first.id));
   const title = h('h2');
+  const sandbox = h('ul', { class: 'chips' });
   const node = h(
     'article',
     { class: 'card', 'aria-label': first.name },
     h('header', {}, title),
     since,
+    sandbox,
     lanes,
     h('h3', {}, 'Runs'),
     jobs,
@@ -37,6 +49,8 @@ const card = (first) => {
   const update = (worker) => {
     setText(title, worker.name);
     setChildren(lanes, ...worker.lanes.map(lane));
+    setChildren(sandbox, ...fences(worker.sandbox));
+    setHidden(sandbox, worker.sandbox === null);
     setChildren(jobs, ...worker.jobs.map(runs));
     setHidden(idle, worker.jobs.length > 0);
   };

@@ -1,6 +1,5 @@
-import type { EventEmitter } from 'node:events';
-import type { Duplex } from 'node:stream';
 import type { ClientBase, Submittable } from 'pg';
+import { type Done, type Wire, doneOf, wireOf } from '../../database/wire.ts';
 
 // Rows are counted by the server and not kept, but they come through our memory: all of them, and one at a time.
 const mostBytes = 16 * 1024 * 1024;
@@ -10,25 +9,6 @@ const mostMessageBytes = 1024 * 1024;
 export class AnswerTooLarge extends Error {
   override readonly name = 'AnswerTooLarge';
 }
-
-/** What the last statement did. */
-export interface Done {
-  readonly command: string;
-  readonly rowCount: number;
-}
-
-/** What pg's connection can and does not declare. */
-interface Wire extends EventEmitter {
-  readonly stream: Duplex;
-  readonly query: (text: string) => void;
-  readonly sendCopyFail: (message: string) => void;
-}
-
-/** `INSERT 0 3`, `SELECT 5`, `CREATE TABLE`. */
-const doneOf = (tag: string): Done => {
-  const [, command = '', first, second] = /^([A-Za-z]+)(?: (\d+))?(?: (\d+))?/.exec(tag) ?? [];
-  return { command, rowCount: Number(second ?? first ?? 0) };
-};
 
 const ignore = (): void => undefined;
 
@@ -62,7 +42,7 @@ const submittable = (
  * @throws what pg throws
  */
 export const runCounting = (client: ClientBase, sql: string): Promise<Done> => {
-  const wire = (client as unknown as { readonly connection: Wire }).connection;
+  const wire = wireOf(client);
   const { stream } = wire;
   return new Promise((resolve, reject) => {
     let all = 0;

@@ -1,8 +1,7 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientBase, DatabaseError } from 'pg';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import type { JobOutcome } from '#queues/define.ts';
-import { cancelQuery } from './cancel.ts';
+import { endSessionOf, stopQuery } from '../../database/stop-query.ts';
 import { AnswerTooLarge, runCounting } from './counting-query.ts';
 import { failed, succeeded } from './outcomes.ts';
 
@@ -16,7 +15,6 @@ export interface SqlOrder {
 }
 
 const timeoutMs = 30_000;
-const catchGraceMs = 2000;
 // The SQL can lift its own time-out: then the watchdog ends it.
 const watchdogMs = timeoutMs + 2000;
 
@@ -30,8 +28,6 @@ class SessionSpent extends Error {
     this.outcome = outcome;
   }
 }
-
-const processOf = (client: ClientBase): number => (client as unknown as { readonly processID: number }).processID;
 
 const failureOf = (error: unknown): JobOutcome => {
   if (error instanceof DatabaseError) return failed(error.code ?? 'sql_error', error.message);
@@ -51,24 +47,8 @@ const outcomeOf = async ({ tenantDb }: SqlTargetDeps, { projectId, sql }: SqlOrd
     const { rowCount, command } = await runCounting(client, sql);
     return succeeded({ row_count: rowCount, command });
   } catch (error) {
-    if (!(error instanceof DatabaseError))
-      await tenantDb.endSession(projectId, processOf(client)).catch(() => undefined);
+    if (!(error instanceof DatabaseError)) await endSessionOf(tenantDb, { projectId, client });
     return failureOf(error);
-  }
-};
-
-/**
- * Stops what a connection runs. SQL can catch its cancellation and go on; it cannot catch the end of its session, which
- * needs no connection of the project: it may have none left.
- */
-const stopQuery = async (
-  { tenantDb }: SqlTargetDeps,
-  { projectId }: SqlOrder,
-  { client, ended }: { readonly client: ClientBase; readonly ended: AbortSignal },
-): Promise<void> => {
-  await cancelQuery(client);
-  while (await pause(catchGraceMs, true, { signal: ended, ref: false }).catch(() => false)) {
-    await tenantDb.endSession(projectId, processOf(client)).catch(() => undefined);
   }
 };
 
@@ -81,7 +61,7 @@ export const runSqlTarget = async (deps: SqlTargetDeps, order: SqlOrder, signal:
   const work = async (client: ClientBase): Promise<never> => {
     await client.query(`set statement_timeout = ${timeoutMs}`);
     const over = new AbortController();
-    const stop = (): void => void stopQuery(deps, order, { client, ended: over.signal });
+    const stop = (): void => void stopQuery(deps.tenantDb, { projectId: order.projectId, client, ended: over.signal });
     const watchdog = setTimeout(stop, watchdogMs);
     signal.addEventListener('abort', stop, { once: true });
     try {

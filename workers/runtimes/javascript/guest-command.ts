@@ -2,16 +2,22 @@ import { readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { GuestCommand, GuestFile } from '../guest.ts';
+import { insideScript } from './inside-script.ts';
 
-/** The guest: our own Node, the engine's addon and a few files of ours, each bound alone into `/app`. */
+/** The guest: our own Node, the engine's addon, a few files of ours and the script for the isolates, each bound alone. */
 export function guestCommand(): GuestCommand {
   const folder = join(import.meta.dirname, 'guest');
-  const ours = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+  const ours = readdirSync(folder)
     .filter((name) => name.endsWith('.cjs'))
     .map((name): GuestFile => ({ source: join(folder, name), target: `/app/guest/${name}` }));
   return {
     program: { source: process.execPath, target: '/app/node' },
-    args: [...nodeFlags, { source: join(folder, 'main.cjs'), target: '/app/guest/main.cjs' }, engineAddon()],
+    args: [
+      ...nodeFlags,
+      { source: join(folder, 'main.cjs'), target: '/app/guest/main.cjs' },
+      engineAddon(),
+      { source: insideScript(), target: '/app/inside.js' },
+    ],
     files: ours,
     env: { TZ: 'UTC', LANG: 'C.UTF-8', ...malloc },
     dataMib: engineMib + (keptIsolates + 1) * codeRangeMib + largestFunctionMib,

@@ -1,14 +1,10 @@
-import { join } from 'node:path';
 import type { Log } from '#lib/log.ts';
-import { outcomeOfNoStart } from '../outcome.ts';
-import { NoRunner, RunnerPool } from '../pool.ts';
+import { createPooledRuntime } from '../pooled-runtime.ts';
 import { Runner } from '../runner.ts';
-import { defaultCpuGraceMs, type RunOptions, type RunOutcome, type RunRequest, type Runtime } from '../runtime.ts';
-import { SandboxUnavailable, type Sandbox } from '../sandbox.ts';
+import { defaultCpuGraceMs, type Runtime } from '../runtime.ts';
+import type { Sandbox } from '../sandbox.ts';
 import { Watchdog } from '../watchdog.ts';
 import { guestCommand } from './guest-command.ts';
-
-const defaultMaxRuns = 5000;
 
 export interface JavascriptOptions {
   readonly sandbox: Sandbox;
@@ -28,54 +24,9 @@ export interface JavascriptOptions {
  * @throws SandboxUnavailable when a runner cannot be started in this sandbox
  */
 export async function createJavascriptRuntime(options: JavascriptOptions): Promise<Runtime> {
-  const { sandbox, maxRunners, spares, log, maxRuns = defaultMaxRuns } = options;
+  const { sandbox } = options;
   const guest = guestCommand();
   const tools = { watchdog: new Watchdog(), cpuGraceMs: options.cpuGraceMs ?? defaultCpuGraceMs };
   const start = (slot: number): Runner => new Runner(sandbox.command(guest, slot), tools);
-  const pool = new RunnerPool({ maxRunners, spares, maxRuns, start });
-  try {
-    await pool.warm();
-  } catch (error) {
-    await pool.close();
-    const mend = `its files must be readable by every user: chmod -R a+rX '${join(import.meta.dirname, '../../..')}'`;
-    const hint = sandbox.level === 'strict' ? `; ${mend}` : '';
-    throw new SandboxUnavailable(`JavaScript does not start in the sandbox${hint} (${String(error)})`);
-  }
-  return {
-    level: sandbox.level,
-    run: (request, runOptions = {}) => runOnce(pool, log, request, runOptions),
-    close: () => pool.close(),
-  };
-}
-
-/** A runner with room for the request: one that has not enough is replaced, and a new one always has. */
-async function suitable(pool: RunnerPool, request: RunRequest, { signal }: RunOptions): Promise<Runner> {
-  const runner = await pool.acquire(request.projectId, signal);
-  if (runner.suits(request)) return runner;
-  runner.kill();
-  pool.release(runner);
-  return pool.acquire(request.projectId, signal);
-}
-
-async function runOnce(
-  pool: RunnerPool,
-  log: JavascriptOptions['log'],
-  request: RunRequest,
-  options: RunOptions,
-): Promise<RunOutcome> {
-  let runner: Runner;
-  try {
-    runner = await suitable(pool, request, options);
-  } catch (error) {
-    if (error instanceof NoRunner) return outcomeOfNoStart('cancelled', 'The run was cancelled.');
-    log.error({ err: error }, 'no process for a function could be started');
-    return outcomeOfNoStart('crashed', 'No process for the function could be started.');
-  }
-  try {
-    const outcome = await runner.run(request, options);
-    if (outcome.status === 'crashed') log.warn({ lastWords: runner.lastWords }, 'the process of a function crashed');
-    return outcome;
-  } finally {
-    pool.release(runner);
-  }
+  return createPooledRuntime({ ...options, language: 'JavaScript', start });
 }

@@ -1,6 +1,5 @@
 'use strict';
-const { readFileSync, readdirSync, writeSync } = require('node:fs');
-const { join } = require('node:path');
+const { writeSync } = require('node:fs');
 
 const mib = 1024 * 1024;
 const defaultMemoryMib = 256;
@@ -24,7 +23,7 @@ class LoadedFunction {
   /** What it held at the end of its last run. */
   heldMib = 0;
 
-  constructor(ivm, insideSource, memoryMib) {
+  constructor(ivm, inside, memoryMib) {
     this.memoryMib = memoryMib;
     this.#isolate = new ivm.Isolate({
       memoryLimit: memoryMib,
@@ -33,7 +32,7 @@ class LoadedFunction {
         process.kill(process.pid, 'SIGKILL');
       },
     });
-    this.#inside = this.#isolate.compileScriptSync(insideSource, { filename: ourFile });
+    this.#inside = inside.compile(this.#isolate);
     this.prepare();
   }
 
@@ -87,17 +86,36 @@ class LoadedFunction {
   }
 }
 
+/** The script around user code. The first isolate reads it, the others take over what the engine found in it. */
+class InsideScript {
+  #source;
+  #cachedData = undefined;
+
+  constructor(source) {
+    this.#source = source;
+  }
+
+  compile(isolate) {
+    const cache = this.#cachedData === undefined ? { produceCachedData: true } : { cachedData: this.#cachedData };
+    const script = isolate.compileScriptSync(this.#source, { filename: ourFile, ...cache });
+    this.#cachedData ??= script.cachedData;
+    return script;
+  }
+}
+
 /** The functions that this process has compiled, the least recently used first. */
 class FunctionStore {
   #ivm;
   #onDropped;
-  #insideSource = insideSource();
+  #inside;
   #loaded = new Map();
   /** An isolate with the default limit, ready before anyone asks. */
   #spare = null;
 
-  constructor(ivm, onDropped) {
+  /** @param inside source of the script around user code: its value is the function `enter` */
+  constructor(ivm, inside, onDropped) {
     this.#ivm = ivm;
+    this.#inside = new InsideScript(inside);
     this.#onDropped = onDropped;
   }
 
@@ -155,30 +173,8 @@ class FunctionStore {
   }
 
   #make(memoryMib) {
-    return new LoadedFunction(this.#ivm, this.#insideSource, memoryMib);
+    return new LoadedFunction(this.#ivm, this.#inside, memoryMib);
   }
-}
-
-/** The files in `isolate/` as one script whose value is the function `enter`. */
-function insideSource() {
-  const folder = join(__dirname, 'isolate');
-  const parts = readdirSync(folder).map((name) => {
-    const text = readFileSync(join(folder, name), 'utf8');
-    return `${JSON.stringify(`./${name}`)}: (module, exports, require) => {${text}\n}`;
-  });
-  return `'use strict';
-    (() => {
-      const parts = {${parts.join(',\n')}};
-      const loaded = {};
-      const require = (name) => {
-        if (loaded[name] === undefined) {
-          loaded[name] = { exports: {} };
-          parts[name](loaded[name], loaded[name].exports, require);
-        }
-        return loaded[name].exports;
-      };
-      return require('./enter.cjs').enter;
-    })()`;
 }
 
 module.exports = { FunctionStore, ourFile };

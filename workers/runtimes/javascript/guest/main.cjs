@@ -1,31 +1,36 @@
 'use strict';
 /**
  * Runs inside the sandbox: takes one function after another from the host (frames on fd 3) and runs each in an
- * isolate. Arguments: the path of isolated-vm's addon. Nothing of the user's runs in this file's own engine; isolates
+ * isolate. Arguments: the paths of isolated-vm's addon and of the script that surrounds user code. Nothing of the user's runs in this file's own engine; isolates
  * run on other threads, so that this one can always pass on log lines and timers.
  */
+const { readFileSync } = require('node:fs');
 const { connect } = require('./connection.cjs');
 const { FunctionStore } = require('./functions.cjs');
+const { answerQuestion } = require('./questions.cjs');
 const { Run } = require('./run.cjs');
 
-const { ivm } = require(process.argv[2]);
+const [addon, script] = process.argv.slice(2);
+const { ivm } = require(addon);
 
 const host = connect(3, onMessage);
-const store = new FunctionStore(ivm, (name) => host.send({ type: 'dropped', function: name }));
+const store = new FunctionStore(ivm, readFileSync(script, 'latin1'), (name) =>
+  host.send({ type: 'dropped', function: name }),
+);
 /** The run under way. */
 let current = null;
 
-/** Asked by the isolate. Contexts of runs that are over may still call: their run is no longer the current one. */
-const of = (act) =>
-  new ivm.Callback((id, ...args) => (current !== null && current.id === id ? act(current, ...args) : undefined), {
-    ignored: true,
-  });
+/** What an isolate may tell of its run. One way in for all: each costs every run the time to hand it over. */
+const told = new Set(['log', 'schedule', 'cancel', 'call', 'finish']);
+
+/** Contexts of runs that are over may still tell something: their run is no longer the current one. */
+function tell(id, what, ...args) {
+  if (current !== null && current.id === id && told.has(what)) current[what](...args);
+}
+
 const hooks = {
-  log: of((run, level, text) => run.log(level, text)),
-  schedule: of((run, timer, delayMs) => run.schedule(timer, delayMs)),
-  cancel: of((run, timer) => run.cancel(timer)),
-  call: of((run, call, op, args) => run.call(call, op, args)),
-  finish: of((run, ...verdict) => run.finish(verdict)),
+  tell: new ivm.Callback(tell, { ignored: true }),
+  ask: new ivm.Callback(answerQuestion, { sync: true }),
 };
 
 function onMessage(message) {

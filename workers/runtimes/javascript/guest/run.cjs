@@ -1,5 +1,6 @@
 'use strict';
 const { ourFile } = require('./functions.cjs');
+const { RunCrypto } = require('./web-crypto.cjs');
 
 const maxLogBytes = 256 * 1024;
 const lineBytes = 32;
@@ -16,11 +17,13 @@ class Run {
   /** Turns of the isolate that have been asked for and have not ended. */
   #turns = 0;
   #timers = new Map();
+  #crypto = new RunCrypto();
   #lines = [];
   #flushAt = null;
   #logBytes = 0;
   #logsTruncated = false;
   #verdict = null;
+  #answered = false;
 
   constructor({ id, loaded, hooks, send, settle }) {
     this.id = id;
@@ -33,9 +36,9 @@ class Run {
   start({ entryPoint, payload, env, projectId }) {
     this.#cpuAtStart = this.#loaded.cpuMs();
     this.#opened = this.#loaded.open();
-    const { log, schedule, cancel, call, finish } = this.#hooks;
+    const { tell, ask } = this.#hooks;
     const request = [this.#opened.wrapper.derefInto(), entryPoint, payload, JSON.stringify(env), projectId];
-    this.#turn('start', this.id, log, schedule, cancel, call, finish, ...request);
+    this.#turn('start', this.id, tell, ask, ...request);
   }
 
   log(level, text) {
@@ -54,11 +57,17 @@ class Run {
     this.#timers.set(timer, delayMs < 0 ? setImmediate(fire) : setTimeout(fire, delayMs));
   }
 
-  /** Goes to the host as it is; calls that are made after the end get no answer. */
+  /** Goes to the host as it is, but for cryptography; calls that are made after the end get no answer. */
   call(call, op, args) {
     if (this.#verdict !== null) return;
+    if (RunCrypto.answers(String(op))) return void this.#encrypt(call, String(op), String(args));
     this.#flush();
     this.#send({ type: 'call', run: this.id, call, op: String(op), args: String(args) });
+  }
+
+  async #encrypt(call, op, args) {
+    this.answer({ call, ...(await this.#crypto.answer(op, args)) });
+    this.#answerWhenQuiet();
   }
 
   answer({ call, ok, value }) {
@@ -72,7 +81,8 @@ class Run {
   }
 
   /** What the function came to; the answer follows when the isolate has gone quiet. */
-  finish([status, result, name, message, stack]) {
+  // oxlint-disable-next-line max-params -- a verdict is one message, and only plain values cross over
+  finish(status, result, name, message, stack) {
     const error = status === 'error' ? { name, message, stack: withoutOurs(stack) } : null;
     this.#decide(status === 'error' && isMemoryFault(error) ? 'memory_limit' : status, result ?? null, error);
   }
@@ -89,7 +99,14 @@ class Run {
   #turnEnded(fault) {
     this.#turns -= 1;
     if (fault !== null) this.#fail(fault);
-    if (this.#turns === 0 && this.#verdict !== null) this.#answer();
+    this.#answerWhenQuiet();
+  }
+
+  /** An operation of cryptography cannot be stopped: one that outlasts the run's time ends with this process. */
+  #answerWhenQuiet() {
+    if (this.#turns > 0 || this.#crypto.open > 0 || this.#verdict === null || this.#answered) return;
+    this.#answered = true;
+    this.#answer();
   }
 
   #fail(fault) {

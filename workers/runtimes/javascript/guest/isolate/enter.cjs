@@ -7,8 +7,8 @@ const { createCalls } = require('./calls.cjs');
 const { createConsole } = require('./console.cjs');
 const { describeError, findHandler, loadModule, toJson } = require('./handler.cjs');
 const { createSdk } = require('./sdk.cjs');
-const { structuredClone } = require('./structured-clone.cjs');
 const { createTimers } = require('./timers.cjs');
+const { connectWeb, defineWeb } = require('./web/globals.cjs');
 
 const maxResultLength = 1024 * 1024;
 
@@ -22,27 +22,29 @@ function enter(command, ...args) {
 }
 
 // oxlint-disable-next-line max-params -- one crossing into the isolate costs 50 µs, whatever it carries
-function start(id, log, schedule, cancel, call, finish, wrapper, entryPoint, payload, envText, projectId) {
+function start(id, outside, ask, wrapper, entryPoint, payload, envText, projectId) {
+  const tell = (what, ...args) => outside(id, what, ...args);
   let over = false;
   const end = (status, result, error) => {
     if (over) return;
     over = true;
     const [name, message, stack] = status === 'error' ? describeError(error) : [];
-    finish(id, status, result, name, message, stack);
+    tell('finish', status, result, name, message, stack);
   };
   const fail = (error) => end('error', undefined, error);
 
   const env = Object.freeze(JSON.parse(envText));
   const timers = createTimers({
-    schedule: (timer, delayMs) => schedule(id, timer, delayMs),
-    cancel: (timer) => cancel(id, timer),
+    schedule: (timer, delayMs) => tell('schedule', timer, delayMs),
+    cancel: (timer) => tell('cancel', timer),
     isOver: () => over,
     fail,
   });
   later.fire = timers.fire;
-  const calls = createCalls((number, op, args) => call(id, number, op, args));
+  const calls = createCalls((number, op, args) => tell('call', number, op, args));
   later.answer = calls.answer;
-  const console = createConsole((level, text) => log(id, level, text));
+  connectWeb({ ask, call: calls.call });
+  const console = createConsole((level, text) => tell('log', level, text));
   install({ ...timers.globals, console, process: Object.freeze({ env }) });
 
   const main = async () => {
@@ -66,9 +68,11 @@ function install(globals) {
 // Memory shared between threads, and machine code of the user's own making, have no place here.
 for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics']) delete globalThis[name];
 
+defineWeb();
 install({
-  structuredClone,
   global: globalThis,
+  self: globalThis,
+  navigator: Object.freeze({ userAgent: 'plinth-functions' }),
   // Its callbacks would run in the middle of a later run; never calling them is what the language allows.
   FinalizationRegistry: class FinalizationRegistry {
     register() {}

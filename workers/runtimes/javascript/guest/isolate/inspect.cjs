@@ -33,6 +33,7 @@ function render(value, above) {
 function renderObject(value, above) {
   const list = (items) => limited([...items].slice(0, maxEntries + 1).map((item) => render(item, above)));
   if (value instanceof Error) return describe(value);
+  if (Object.hasOwn(webViews, value[Symbol.toStringTag])) return renderWeb(value, above);
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();
   if (value instanceof RegExp) return String(value);
   if (Array.isArray(value)) return `[ ${list(value)} ]`;
@@ -48,6 +49,28 @@ function renderObject(value, above) {
   const body = limited(fields.map((key) => `${fieldName(key)}: ${render(value[key], above)}`));
   const name = typeName(value);
   return `${name === 'Object' ? '' : `${name} `}${body === '' ? '{}' : `{ ${body} }`}`;
+}
+
+/** Objects of the web keep what they hold in private fields: this is what is worth seeing of each. */
+const pick =
+  (...names) =>
+  (value) =>
+    Object.fromEntries(names.map((name) => [name, value[name]]));
+const webViews = {
+  Blob: pick('size', 'type'),
+  File: pick('name', 'size', 'type'),
+  FormData: Object.fromEntries,
+  Headers: Object.fromEntries,
+  Request: pick('method', 'url', 'bodyUsed'),
+  Response: pick('status', 'statusText', 'url', 'bodyUsed'),
+  URL: String,
+  URLSearchParams: Object.fromEntries,
+};
+
+function renderWeb(value, above) {
+  const tag = value[Symbol.toStringTag];
+  const view = webViews[tag](value);
+  return typeof view === 'string' ? view : `${tag} ${render(view, above)}`;
 }
 
 const limited = (texts) =>

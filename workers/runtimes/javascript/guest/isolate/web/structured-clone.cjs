@@ -1,15 +1,22 @@
 'use strict';
-/** The structured clone algorithm for what the language itself has; transferring moves nothing, it copies. */
-function structuredClone(value) {
+const { DOMException } = require('./dom-exception.cjs');
+
+/** The structured clone algorithm for what the language itself has. What is transferred is copied and then emptied. */
+function structuredClone(value, options) {
   if (arguments.length === 0) throw new TypeError('structuredClone needs an argument');
-  return clone(value, new Map());
+  const transferred = [...(options?.transfer ?? [])];
+  for (const item of transferred)
+    if (!(item instanceof ArrayBuffer)) throw notCloneable('A transferred value that is no ArrayBuffer');
+  const copy = clone(value, new Map());
+  for (const buffer of transferred) buffer.transfer();
+  return copy;
 }
 
 function clone(value, seen) {
   if (typeof value === 'function' || typeof value === 'symbol') throw notCloneable(String(value));
   if (typeof value !== 'object' || value === null) return value;
   if (seen.has(value)) return seen.get(value);
-  const copy = emptyCopy(value);
+  const copy = emptyCopy(value, seen);
   seen.set(value, copy);
   fill(copy, value, seen);
   return copy;
@@ -17,7 +24,7 @@ function clone(value, seen) {
 
 const boxes = [Boolean, Number, String, BigInt];
 
-function emptyCopy(value) {
+function emptyCopy(value, seen) {
   if (Array.isArray(value)) return Object.assign([], { length: value.length });
   if (value instanceof Map) return new Map();
   if (value instanceof Set) return new Set();
@@ -25,7 +32,7 @@ function emptyCopy(value) {
   if (value instanceof RegExp) return new RegExp(value.source, value.flags);
   if (value instanceof Error) return Object.create(errorPrototype(value));
   if (value instanceof ArrayBuffer) return value.slice(0);
-  if (ArrayBuffer.isView(value)) return copyView(value);
+  if (ArrayBuffer.isView(value)) return copyView(value, seen);
   if (boxes.some((Box) => value instanceof Box)) return Object(value.valueOf());
   for (const Kind of [Promise, WeakMap, WeakSet, WeakRef]) if (value instanceof Kind) throw notCloneable(Kind.name);
   return {};
@@ -56,18 +63,14 @@ function fill(copy, value, seen) {
 const errors = { EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
 const errorPrototype = (error) => (Object.hasOwn(errors, error.name) ? errors[error.name] : Error).prototype;
 
-function copyView(view) {
-  const bytes = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
+/** Views on one buffer are views on one buffer again. */
+function copyView(view, seen) {
+  const buffer = clone(view.buffer, seen);
   // "[object Uint8Array]": the one name of a view's kind that user code cannot change.
   const kind = Object.prototype.toString.call(view).slice(8, -1);
-  return new globalThis[kind](bytes);
+  return new globalThis[kind](buffer, view.byteOffset, view.length ?? view.byteLength);
 }
 
-function notCloneable(what) {
-  const error = new Error(`${what} could not be cloned.`);
-  error.name = 'DataCloneError';
-  error.code = 25;
-  return error;
-}
+const notCloneable = (what) => new DOMException(`${what} could not be cloned.`, 'DataCloneError');
 
 module.exports = { structuredClone };

@@ -1,0 +1,93 @@
+import { z } from 'zod';
+import { monthlyCaps } from '#domain/functions/caps.ts';
+import { getFunctionVersion } from '#domain/functions/functions.ts';
+import { getInvocation, listInvocations } from '#domain/functions/invocations.ts';
+import { mostListedBytes, mostListedLines } from '#domain/functions/report.ts';
+import { rerunOf } from '#domain/functions/rerun.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
+import { inProject } from '../../access.ts';
+import { type Endpoint, RawReply, endpoint, jobEndpoint } from '../../endpoint.ts';
+import { id, page } from '../../fields.ts';
+import {
+  functionPath,
+  invocation,
+  runStatus,
+  runTrigger,
+  shownInvocation,
+  versionNumber,
+} from '../../function-shapes.ts';
+import { invocationEvents } from '../../invocation-events.ts';
+import { runAnswer } from '../../run-answer.ts';
+import { eventStreamHeaders } from '../../sse.ts';
+
+const area = 'functions';
+
+const invocationPath = functionPath.extend({ iid: id });
+
+const filter = page.extend({
+  status: runStatus.optional(),
+  trigger: runTrigger.optional(),
+  version: versionNumber.optional(),
+});
+
+/** Runs of functions (contract, section 4). */
+export const invocationEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/projects/{project_id}/functions/{id}/invocations',
+    area,
+    summary: 'The finished runs of a function, the latest first, each with the end of its log',
+    access: inProject('viewer'),
+    params: functionPath,
+    query: filter,
+    response: z.object({
+      invocations: z.array(
+        invocation.extend({
+          logs: invocation.shape.logs.describe(`The last ${mostListedLines} lines, ${mostListedBytes} bytes at most.`),
+        }),
+      ),
+      total: z.int().describe('Counted up to 100,000.'),
+    }),
+    handle: async ({ params, query }, { db, project }) => {
+      await getFunctionVersion(db, project.id, { id: params.id });
+      const { invocations, total } = await listInvocations(db, params.id, query);
+      return { invocations: invocations.map(shownInvocation), total };
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/projects/{project_id}/functions/{id}/invocations/{iid}',
+    area,
+    summary: 'A run with its log, also while it runs; live with Accept: text/event-stream',
+    access: inProject('viewer'),
+    params: invocationPath,
+    response: invocation,
+    handle: async ({ params: { id: functionId, iid } }, { db, deps, project, user, wantsEvents, setHeader }) => {
+      await getFunctionVersion(db, project.id, { id: functionId });
+      if (!wantsEvents) return shownInvocation(await getInvocation(db, functionId, iid));
+      const who = { projectId: project.id, userId: user.id };
+      const events = await invocationEvents(deps, { functionId, id: iid }, who);
+      for (const [name, value] of Object.entries(eventStreamHeaders)) setHeader(name, value);
+      return events;
+    },
+  }),
+  jobEndpoint({
+    method: 'post',
+    path: '/projects/{project_id}/functions/{id}/invocations/{iid}/rerun',
+    area,
+    summary: 'Run a function again with the payload of an earlier run; answers as invoke does',
+    access: inProject('developer'),
+    params: invocationPath,
+    query: z.object({ version: z.enum(['current', 'original']).default('current') }),
+    rate: 'none',
+    response: functionInvoke.result,
+    request: ({ params, query }, { db, deps, project, requestId }) =>
+      rerunOf(
+        db,
+        project,
+        { functionId: params.id, id: params.iid },
+        { version: query.version, requestId, caps: monthlyCaps(deps.config) },
+      ),
+    answer: (done) => Promise.resolve(new RawReply(runAnswer(done))),
+  }),
+];

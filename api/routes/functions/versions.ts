@@ -1,0 +1,54 @@
+import { z } from 'zod';
+import { getFunctionVersion } from '#domain/functions/functions.ts';
+import { listVersions, mostListedCode, rollBack } from '#domain/functions/versions.ts';
+import { mostVersions } from '#domain/functions/store.ts';
+import { inProject } from '../../access.ts';
+import { type Endpoint, endpoint } from '../../endpoint.ts';
+import { id, instant, page } from '../../fields.ts';
+import { detailedFunction, functionPath, shownFunction, versionNumber } from '../../function-shapes.ts';
+
+const area = 'functions';
+
+const version = z.object({
+  version: z.int(),
+  created_at: instant,
+  entry_point: z.string(),
+  code: z
+    .string()
+    .nullable()
+    .describe(`Null from where a page holds more than ${mostListedCode} bytes of code: ask for fewer versions.`),
+  created_by: id.nullable().describe('The user; null when that user is gone.'),
+});
+
+/** Versions of functions (contract, section 4). */
+export const versionEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/projects/{project_id}/functions/{id}/versions',
+    area,
+    summary: `The replaced versions of a function, newest first; the newest ${mostVersions} are kept`,
+    access: inProject('viewer'),
+    params: functionPath,
+    query: page,
+    response: z.object({ versions: z.array(version), total: z.int() }),
+    handle: async ({ params, query }, { db, project }) => {
+      await getFunctionVersion(db, project.id, { id: params.id });
+      return listVersions(db, params.id, query);
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: '/projects/{project_id}/functions/{id}/versions/{v}/rollback',
+    area,
+    summary: 'Make an earlier version the present one, under a new number; the present one is kept',
+    access: inProject('developer'),
+    params: functionPath.extend({ v: versionNumber }),
+    response: detailedFunction.extend({ rolled_back_to: z.int(), saved_as: z.int() }),
+    auditAction: 'function.rollback',
+    handle: async ({ params }, call) => {
+      const of = { projectId: call.project.id, id: params.id };
+      const { row, ...how } = await rollBack(call.db, of, params.v, call.user.id);
+      return { ...shownFunction(row, call), ...how };
+    },
+  }),
+];

@@ -1,0 +1,84 @@
+/**
+ * Types for authors of functions. Point TypeScript at this file and write
+ *
+ *     import type { Handler } from 'plinth/functions';
+ *
+ * or, in JavaScript, a comment in front of the handler:
+ *
+ *     /** @type {import('plinth/functions').Handler} *\/
+ *
+ * The import is of types only: nothing of it is left in the function that runs. The globals (`fetch`, `crypto`, `URL`,
+ * `console`, …) are those of the web platform: set `"lib": ["ESNext", "DOM", "DOM.Iterable"]`;
+ * `Buffer` and `process.env` are there too, their types come with `@types/node`.
+ */
+declare module 'plinth/functions' {
+  /** What JSON can say. */
+  export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json | undefined };
+
+  /** A row as the database answers it; `bigint` beyond 2^53, `numeric`, dates and times are text, so that they stay exact. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- what a row holds is known to whoever wrote the query
+  export type Row = Record<string, any>;
+
+  /** A value for a parameter or a column. Dates become their ISO text, bytes become `bytea`. */
+  export type Value =
+    | Json
+    | Date
+    | bigint
+    | ArrayBuffer
+    | ArrayBufferView
+    | undefined
+    | { readonly [key: string]: unknown };
+
+  /** Names of tables may carry their schema: `billing.invoices`. They and names of columns are quoted for you. */
+  export interface Queries {
+    /** Runs one statement with `$1`, `$2`, … and answers its rows: at most 10,000 rows or 16 MB. */
+    query<T extends Row = Row>(sql: string, params?: readonly Value[]): Promise<T[]>;
+    /** The first row, or null. */
+    queryOne<T extends Row = Row>(sql: string, params?: readonly Value[]): Promise<T | null>;
+    /** Inserts one row and answers it as it was stored. */
+    insert<T extends Row = Row>(table: string, row: Record<string, Value>): Promise<T>;
+    /** Inserts rows, all or none, and answers them. */
+    insert<T extends Row = Row>(table: string, rows: readonly Record<string, Value>[]): Promise<T[]>;
+    /** The rows that `where` (SQL text, `$n` out of `params`) holds for; all rows without it. */
+    select<T extends Row = Row>(table: string, where?: string | null, params?: readonly Value[]): Promise<T[]>;
+    /** Changes the rows that `where` holds for and answers how many there were. */
+    update(table: string, changes: Record<string, Value>, where: string, params?: readonly Value[]): Promise<number>;
+    /** Deletes the rows that `where` holds for and answers how many there were. */
+    remove(table: string, where: string, params?: readonly Value[]): Promise<number>;
+  }
+
+  export interface Database extends Queries {
+    /**
+     * Runs `work` in a transaction: what it does through `tx` is kept when it resolves and undone when it throws.
+     * At most four are open at a time in one run.
+     */
+    transaction<T>(work: (tx: Queries) => T | Promise<T>): Promise<T>;
+  }
+
+  /** What the database refused; thrown by every method of `db`. */
+  export interface DatabaseError extends Error {
+    readonly name: 'DatabaseError';
+    /** SQLSTATE, `23505` for a duplicate for instance. */
+    readonly code?: string;
+    readonly detail?: string;
+    readonly hint?: string;
+    /** Where in the SQL, counted from 1. */
+    readonly position?: string;
+    readonly constraint?: string;
+    readonly schema?: string;
+    readonly table?: string;
+    readonly column?: string;
+  }
+
+  export interface Sdk {
+    /** The project's own database. */
+    readonly db: Database;
+    /** The function's environment variables, the same as `process.env`; cannot be written. */
+    readonly env: Readonly<Record<string, string | undefined>>;
+    readonly projectId: string;
+  }
+
+  /** What a function exports under the name of its entry point, `handler` unless it was told otherwise. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- what the payload is, too
+  export type Handler<Payload = any, Result = unknown> = (payload: Payload, sdk: Sdk) => Result | Promise<Result>;
+}

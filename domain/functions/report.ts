@@ -1,0 +1,39 @@
+import type { FinishedRun } from './answer.ts';
+
+/** A run with what is for its record only. */
+export interface ReportedRun extends FinishedRun {
+  readonly cpuMs: number;
+  readonly memoryPeakMib: number;
+  readonly logsTruncated: boolean;
+}
+
+export type LogLine = FinishedRun['logs'][number];
+
+/** What a list shows of a run's log: its end. */
+export const mostListedLines = 100;
+export const mostListedBytes = 16 * 1024;
+
+const tenths = (value: number): number => Math.round(value * 10) / 10;
+
+/** The last lines that a list has room for; null when that is all of them. */
+const tailOf = (logs: readonly LogLine[]): string | null => {
+  let bytes = 2;
+  let first = logs.length;
+  while (first > 0 && logs.length - first < mostListedLines) {
+    bytes += Buffer.byteLength(JSON.stringify(logs[first - 1])) + 1;
+    if (bytes > mostListedBytes) break;
+    first -= 1;
+  }
+  return first === 0 ? null : JSON.stringify(logs.slice(first));
+};
+
+/**
+ * What only the worker knows of a run, as the trigger `record_invocation` takes it apart: four lines, of which the first
+ * holds duration, CPU time, peak memory and whether the log is cut, and the others JSON or nothing: error, end of the log,
+ * log. JSON text has no line breaks, so that Postgres need not parse it, which `\u0000` would make impossible.
+ */
+export const reportOf = (run: ReportedRun): string => {
+  const figures = [run.durationMs, tenths(run.cpuMs), tenths(run.memoryPeakMib), run.logsTruncated ? 1 : 0].join(' ');
+  const logs = run.logs.length === 0 ? '' : JSON.stringify(run.logs);
+  return [figures, run.error ? JSON.stringify(run.error) : '', tailOf(run.logs) ?? '', logs].join('\n');
+};

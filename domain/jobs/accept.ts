@@ -1,0 +1,108 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { z } from 'zod';
+import { systemActor } from '#domain/audit/actor.ts';
+import { createBatcher } from '#lib/batch.ts';
+import type { ControlDb, Queryable, Tx } from '#lib/control-db.ts';
+import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
+import type { JobDefinition } from '#queues/define.ts';
+import type { Gate } from '#queues/gate/types.ts';
+import { noteAccepted } from '#queues/metrics.ts';
+import { type NewJobRow, deleteQueuedJob, insertJobs } from './store.ts';
+import { capExceeded } from './usage.ts';
+
+// Longer rows go by themselves: together they would outgrow what one statement can hold.
+const batchedDataLength = 65_536;
+
+/** A job that someone asks for. */
+export interface JobRequest<Job extends JobDefinition = JobDefinition> {
+  readonly job: Job;
+  readonly projectId: string;
+  readonly requestId: string;
+  readonly data: z.input<Job['data']>;
+  /** What must be kept together with the job's row, or not at all. */
+  readonly alongside?: (tx: Tx, jobId: string) => Promise<void>;
+  /** Who is behind `alongside`, for the audit log. */
+  readonly actor?: Readonly<Record<string, string>>;
+  /** Takes back what `alongside` did, when the job was not taken. */
+  readonly undo?: (tx: Tx) => Promise<void>;
+  /** How many of its type its project may have accepted this month; null: no limit. Left out: not counted. */
+  readonly monthlyLimit?: number | null | undefined;
+}
+
+export interface AcceptDeps {
+  readonly db: ControlDb;
+  readonly gate: Pick<Gate, 'admit'>;
+}
+
+const queueFull = (type: string): ServiceError =>
+  new ServiceError('queue_full', `Too many jobs of type ${type} of this project are waiting. Nothing was accepted.`, {
+    hint: 'Try again when some have run; GET /projects/{id}/jobs?status=queued lists them.',
+    headers: { 'Retry-After': '5' },
+  });
+
+const takeBackTimes = 120;
+const takeBackEveryMs = 250;
+
+export type Accept = (request: JobRequest, row: NewJobRow) => Promise<void>;
+
+/** @throws {ServiceError} `monthly_cap_exceeded` */
+const insertAlone = async (db: Queryable, row: NewJobRow): Promise<void> => {
+  if (!(await insertJobs(db, [row])).has(row.id)) throw capExceeded(row.monthlyLimit ?? null);
+};
+
+/** The row first, then the gate; a job that the gate does not take is taken back. */
+export const acceptWith = ({ db, gate }: AcceptDeps): Accept => {
+  const inserts = createBatcher<NewJobRow, boolean>(async (rows) => {
+    const taken = await insertJobs(db, rows);
+    return rows.map(({ id }) => taken.has(id));
+  });
+
+  const insert = async (row: NewJobRow, { alongside, actor }: JobRequest): Promise<void> => {
+    if (alongside === undefined) {
+      if (row.data.length > batchedDataLength) return insertAlone(db, row);
+      if (!(await inserts.add(row))) throw capExceeded(row.monthlyLimit ?? null);
+      return;
+    }
+    await db.transaction(async (tx) => {
+      await alongside(tx, row.id);
+      await insertAlone(tx, row);
+    }, actor);
+  };
+
+  /** True when the job is gone for good; false when a worker has begun it. */
+  const takeBack = ({ id, monthlyLimit }: NewJobRow, undo: JobRequest['undo']): Promise<boolean> =>
+    db.transaction(async (tx) => {
+      const gone = await deleteQueuedJob(tx, id, monthlyLimit !== undefined);
+      if (gone) await undo?.(tx);
+      return gone;
+    }, systemActor);
+
+  /** For as long as Postgres may take to come back; a worker that is quicker runs what the caller was told is not there. */
+  const takeBackLater = async (row: NewJobRow, undo: JobRequest['undo']): Promise<void> => {
+    for (let tries = 0; tries < takeBackTimes; tries += 1) {
+      const isDone = await takeBack(row, undo).then(
+        () => true,
+        () => false,
+      );
+      if (isDone) return;
+      await pause(takeBackEveryMs, undefined, { ref: false });
+    }
+  };
+
+  return async (request, row) => {
+    const { job, projectId, undo } = request;
+    await insert(row, request).catch((error: unknown) => {
+      // A connection that broke in the commit may have kept the row.
+      if (isDependencyFailure(error)) void takeBackLater(row, undo);
+      throw error;
+    });
+    const ref = { id: row.id, type: job.type, projectId };
+    try {
+      if ((await gate.admit(ref, job.capped)) === 'full') throw queueFull(job.type);
+    } catch (error) {
+      // When a worker has begun it, Redis took it without saying so: it is accepted after all.
+      if (await takeBack(row, undo)) throw error;
+    }
+    noteAccepted(job.type);
+  };
+};

@@ -1,0 +1,106 @@
+import test from 'ava';
+import { deleteOldEvents, deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
+import { type ProjectScene, endless, useJobsApi } from '#test/jobs/scene.ts';
+import { until } from '#test/support/until.ts';
+
+const { scene, platform } = useJobsApi(test);
+
+interface Event {
+  readonly event: string;
+  readonly data: Record<string, unknown>;
+}
+
+const eventsOf = ({ project }: ProjectScene, count: number): Promise<Event[]> =>
+  until(async () => {
+    const rows = await platform().db.query<Event>(
+      'select event, data from outbox_events where project_id = $1 order by created_at, event desc',
+      [project.id],
+    );
+    return rows.length >= count && rows;
+  });
+
+/** SQL for an id of so many days ago. */
+const idOf = (days: number) => `overlay(uuid_v7()::text placing
+  (select overlay(lpad(to_hex((extract(epoch from now() - interval '${days} days') * 1000)::bigint), 12, '0')
+    placing '-' from 9 for 0)) from 1 for 13)::uuid`;
+
+const countOf = async (table: string, column: string, id: string): Promise<number> => {
+  const [row] = await platform().db.query<{ n: number }>(`select count(*) as n from ${table} where ${column} = $1`, [
+    id,
+  ]);
+  return row?.n ?? 0;
+};
+
+test('every finished run is an event, one that did not succeed a second one', async (t) => {
+  const one = await scene('exports.handler = (x) => { console.log("l"); if (x) throw new Error("a\\0b"); return 1 }');
+  const good = await one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: 0 } });
+  await eventsOf(one, 1);
+  const bad = await one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: 1 } });
+  const events = await eventsOf(one, 3);
+  t.deepEqual(
+    events.map(({ event, data }) => [event, data['id'], data['status']]),
+    [
+      ['functions.invoked', good.body.invocation_id, 'success'],
+      ['functions.invoked', bad.body.invocation_id, 'error'],
+      ['functions.error', bad.body.invocation_id, 'error'],
+    ],
+  );
+  const { body } = await one.ask('GET', `/functions/${one.fn.id}/invocations/${bad.body.invocation_id}`);
+  const { logs: _logs, logs_truncated: _truncated, ...told } = body;
+  t.deepEqual(events[2]?.data, told);
+});
+
+test('a run that was cancelled before it began is told too', async (t) => {
+  const one = await scene(endless);
+  const running = await Promise.all(Array.from({ length: 5 }, () => one.begin()));
+  await one.jobWhen(running[4] ?? '', 'running');
+  const id = await one.begin();
+  await one.ask('POST', `/jobs/${id}/cancel`);
+  const events = await eventsOf(one, 2);
+  t.deepEqual(
+    events.map(({ event, data }) => [event, data['id'], data['status']]),
+    [
+      ['functions.invoked', id, 'cancelled'],
+      ['functions.error', id, 'cancelled'],
+    ],
+  );
+  await Promise.all(running.map((job) => one.ask('POST', `/jobs/${job}/cancel`)));
+});
+
+test('records are kept for their days, events for three; nothing younger goes', async (t) => {
+  const one = await scene('exports.handler = () => 1');
+  const { db } = platform();
+  await one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: 0 } });
+  await eventsOf(one, 1);
+  await db.query(
+    `insert into invocations (id, project_id, function_id, version, trigger, status, data, finished_at)
+     select ${idOf(31)}, $1, $2, 1, 'api', 'success', 'x', now() - interval '31 days' from generate_series(1, 7)`,
+    [one.project.id, one.fn.id],
+  );
+  await db.query(
+    `insert into outbox_events (id, project_id, event, data)
+     select ${idOf(4)}, $1, 'functions.invoked', '{}' from generate_series(1, 7)`,
+    [one.project.id],
+  );
+  t.is(await deleteOldInvocations(db, 30, 5), 5);
+  t.is(await deleteOldInvocations(db, 30, 5), 2);
+  t.is(await deleteOldInvocations(db, 30, 5), 0);
+  t.is(await countOf('invocations', 'function_id', one.fn.id), 1);
+  t.is(await deleteOldEvents(db, 5), 5);
+  t.is(await deleteOldEvents(db, 5), 2);
+  t.is(await countOf('outbox_events', 'project_id', one.project.id), 1);
+});
+
+test('the records of a deleted function go in steps', async (t) => {
+  const one = await scene('exports.handler = () => 1');
+  const other = await scene('exports.handler = () => 1');
+  for (const { ask, fn } of [one, one, one, other])
+    await ask('POST', `/functions/${fn.id}/invoke`, { body: { payload: 0 } });
+  await Promise.all([eventsOf(one, 3), eventsOf(other, 1)]);
+  t.is((await one.ask('DELETE', `/functions/${one.fn.id}`)).status, 204);
+  const { db } = platform();
+  t.is(await deleteOrphanedInvocations(db, 2), 2);
+  t.is(await deleteOrphanedInvocations(db, 2), 1);
+  t.is(await countOf('invocations', 'function_id', one.fn.id), 0);
+  t.is(await countOf('invocations', 'function_id', other.fn.id), 1);
+});

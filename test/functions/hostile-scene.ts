@@ -1,0 +1,107 @@
+import { readFileSync } from 'node:fs';
+import type { ExecutionContext, TestFn } from 'ava';
+import { usePlatform, type TestPlatform } from '#test/support/platform.ts';
+import type { Answer, TestFunction, TestProject, TestUser } from '#test/support/client.ts';
+import { guests } from '#test/runtimes/harness.ts';
+import { until } from '#test/support/until.ts';
+import { anonymousKib, processTree, proportionalKib } from '#workers/runtimes/processes.ts';
+
+/** Code that means harm, and the ways its run may end (contract, section 4); alone among runs, so that it can be measured. */
+export type Case = readonly [code: string, ...statuses: string[]];
+
+export interface Scene {
+  readonly platform: () => TestPlatform;
+  readonly deploy: (code: string, fields?: Record<string, unknown>) => Promise<TestFunction>;
+  readonly invoke: (fn: TestFunction, payload?: unknown) => Promise<Answer>;
+  /** Runs the code once, with 64 MB and a second, and then an honest function of the same project. */
+  readonly suffer: (t: ExecutionContext, hostile: Case, fields?: Record<string, unknown>) => Promise<Answer>;
+  /** Resolves when the only guests alive are a few that wait for work, small and whole. */
+  readonly calm: () => Promise<void>;
+}
+
+const mib = 1024;
+export const memoryMb = 64;
+/** What a bomb may take beyond its limit before it is stopped, over all processes of the worker's guests and the worker. */
+const mostBeyondMib = 150;
+
+/** Processes that were forked share pages: each counts for its part of them. */
+const heldKib = (): number => guests().reduce((sum, pid) => sum + proportionalKib(pid), anonymousKib(process.pid));
+
+/** The most that worker and guests held while `work` went on, beyond what they held before. */
+async function peakMib(work: () => Promise<unknown>): Promise<number> {
+  const before = heldKib();
+  let peak = before;
+  const timer = setInterval(() => (peak = Math.max(peak, heldKib())), 20);
+  try {
+    await work();
+  } finally {
+    clearInterval(timer);
+  }
+  return (peak - before) / mib;
+}
+
+const stateOf = (pid: number): string => {
+  try {
+    return /^State:\s+(\w)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? '';
+  } catch {
+    return '';
+  }
+};
+
+/** Two slots have at most four runners, and there is one spare; each is a chain of at most four processes. */
+const mostProcesses = 5 * 4;
+
+const isCalm = (): boolean => {
+  const alive = guests();
+  const isDead = processTree(process.pid).some((pid) => stateOf(pid) === 'Z');
+  return !isDead && alive.length <= mostProcesses && alive.every((pid) => anonymousKib(pid) < 100 * mib);
+};
+
+export function useHostileScene(test: TestFn): Scene {
+  const platform = usePlatform(test, { settings: { PLINTH_FUNCTION_SLOTS: '2' } });
+  let user: TestUser;
+  let project: TestProject;
+  let honest: TestFunction;
+
+  const deploy: Scene['deploy'] = (code, fields = {}) => platform().client.deploy(user, project, code, fields);
+  const invoke: Scene['invoke'] = (fn, payload = null) => platform().client.invoke(user, project, fn, payload);
+
+  test.before('a project with an honest function', async () => {
+    user = await platform().client.signUp();
+    project = await platform().client.createProject(user);
+    honest = await deploy(
+      'exports.handler = (n) => ({ n, clean: Object.keys(globalThis).length, json: JSON.stringify([n]) })',
+    );
+    const first = await invoke(honest, 0);
+    clean = first.body.result.clean;
+  });
+
+  let clean = -1;
+  let asked = 0;
+  const isUnharmed = async (t: ExecutionContext): Promise<void> => {
+    asked += 1;
+    const { body } = await invoke(honest, asked);
+    t.deepEqual(body.result, { n: asked, clean, json: `[${asked}]` });
+  };
+
+  return {
+    platform,
+    deploy,
+    invoke,
+    calm: async () => {
+      await until(isCalm);
+    },
+    suffer: async (t, [code, ...statuses], fields = {}) => {
+      t.timeout(60_000);
+      const fn = await deploy(code, { memory_mb: memoryMb, timeout_ms: 1000, ...fields });
+      let answer: Answer | undefined;
+      const peak = await peakMib(async () => (answer = await invoke(fn, { __proto__: null, evil: true })));
+      if (answer === undefined) throw new Error('no answer');
+      t.is(answer.status, 200, answer.text.slice(0, 500));
+      t.true(statuses.includes(answer.body.status), `${answer.body.status}: ${JSON.stringify(answer.body.error)}`);
+      t.true(peak <= memoryMb + mostBeyondMib, `${Math.round(peak)} MiB`);
+      await isUnharmed(t);
+      return answer;
+    },
+  };
+}

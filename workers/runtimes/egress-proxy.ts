@@ -1,0 +1,194 @@
+import {
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+  STATUS_CODES,
+  createServer,
+} from 'node:http';
+import { type Server, type Socket, connect } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { request as send } from 'undici';
+import type { Egress, EgressAddress } from '#lib/egress.ts';
+import { EgressFailed, EgressRefused, explainFailure } from '#lib/egress/failures.ts';
+
+/** The way out of one sandbox: open while a function runs in it. */
+export interface GuestNetwork {
+  open(): void;
+  /** Ends every connection that is under way. */
+  shut(): void;
+}
+
+export type ServeGuest = (listener: Server) => GuestNetwork;
+type Way = Pick<Egress, 'check' | 'lookup' | 'dispatcher'>;
+
+const maxConnections = 64;
+const maxHeaderBytes = 64 * 1024;
+const connectTimeoutMs = 5000;
+
+/** Of one connection only, so never passed on (RFC 9110 7.6.1); `host` follows from the address. */
+const ownHeaders = new Set(
+  'connection proxy-connection proxy-authorization proxy-authenticate keep-alive te trailer transfer-encoding upgrade expect host'.split(
+    ' ',
+  ),
+);
+
+/**
+ * A proxy for HTTP on a listener inside a sandbox that has no network of its own. It connects to what the guard of outgoing
+ * requests allows to functions, and to the addresses that were checked, never to a name. Nothing is buffered: whoever reads
+ * slowly is written to slowly.
+ */
+export const createGuestProxy =
+  (egress: Way): ServeGuest =>
+  (listener) => {
+    const connections = new Set<Duplex>();
+    let isOpen = false;
+    const keep = <T extends Duplex>(connection: T): T => {
+      connections.add(connection);
+      connection.on('error', () => connection.destroy());
+      return connection.once('close', () => connections.delete(connection));
+    };
+    const http = createServer({ maxHeaderSize: maxHeaderBytes }, (request, response) => {
+      void forward(egress, request, response);
+    });
+    http.on('connect', (request, client: Socket, head: Buffer) => void tunnel(egress, { request, client, head, keep }));
+    http.on('clientError', (_error, client) => client.destroy());
+    let clients = 0;
+    listener.on('error', () => undefined);
+    listener.on('connection', (client: Socket) => {
+      keep(client);
+      if (!isOpen) return client.destroy();
+      clients += 1;
+      client.once('close', () => (clients -= 1));
+      if (clients > maxConnections) return refuse(client, 503, `More than ${maxConnections} connections are open.`);
+      http.emit('connection', client);
+    });
+    return {
+      open: () => {
+        isOpen = true;
+      },
+      shut: () => {
+        isOpen = false;
+        for (const connection of connections) connection.destroy();
+      },
+    };
+  };
+
+/** The sentence is the reason phrase too: of a refused CONNECT most clients show nothing else. */
+function refuse(client: Duplex, status: number, sentence: string): void {
+  const reason = sentence.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, 400);
+  const length = Buffer.byteLength(sentence);
+  client.end(
+    `HTTP/1.1 ${status} ${reason}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: ${length}\r\nconnection: close\r\n\r\n${sentence}`,
+  );
+}
+
+const statusOf = (failure: EgressRefused | EgressFailed): number => {
+  if (failure instanceof EgressRefused) return 403;
+  return failure.reason === 'timeout' ? 504 : 502;
+};
+
+/** An address that is not looked at by name: it is the sentence of the refusal that counts. */
+const asFailure = (error: unknown, host: string): EgressRefused | EgressFailed =>
+  error instanceof EgressRefused || error instanceof EgressFailed ? error : explainFailure(error, host);
+
+/** Mail, shells, databases: what a browser would not talk to either (the "bad ports" of the fetch standard). */
+function checkPort(port: number, host: string): void {
+  const isOpen = port === 80 || port === 443 || (port >= 1024 && !badPorts.has(port) && port <= 65_535);
+  if (!isOpen) throw new EgressRefused(`Port ${port} of ${host} may not be reached from here.`);
+}
+
+const badPorts = new Set([
+  1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10_080,
+]);
+
+interface Tunnel {
+  readonly request: IncomingMessage;
+  readonly client: Socket;
+  readonly head: Buffer;
+  readonly keep: <T extends Duplex>(connection: T) => T;
+}
+
+async function tunnel(egress: Way, { request, client, head, keep }: Tunnel): Promise<void> {
+  const [, host = '', port = ''] = /^(.{1,300}):(\d{1,5})$/.exec(request.url ?? '') ?? [];
+  try {
+    checkPort(Number(port), host);
+    const addresses = await egress.lookup(host, 'function');
+    const server = await connectToFirst(addresses, Number(port), keep);
+    if (client.destroyed) return void server.destroy();
+    client.write('HTTP/1.1 200 Connection established\r\n\r\n');
+    if (head.length > 0) server.write(head);
+    await Promise.all([pipeline(client, server), pipeline(server, client)]);
+  } catch (error) {
+    if (client.destroyed || client.bytesWritten > 0) return void client.destroy();
+    const failure = asFailure(error, host);
+    refuse(client, statusOf(failure), failure.message);
+  }
+}
+
+async function connectToFirst(addresses: EgressAddress[], port: number, keep: Tunnel['keep']): Promise<Socket> {
+  let lastError: unknown = new Error('no address');
+  for (const { address, family } of addresses) {
+    try {
+      return await connected(keep(connect({ host: address, family, port, timeout: connectTimeoutMs })));
+    } catch (error) {
+      lastError = error;
+    }
+  }
+  throw lastError;
+}
+
+const connected = (socket: Socket): Promise<Socket> =>
+  new Promise((resolve, reject) => {
+    const onTimeout = (): void => void socket.destroy(Object.assign(new Error('too slow'), { code: 'ETIMEDOUT' }));
+    const onClose = (): void => reject(new Error('closed'));
+    socket.once('timeout', onTimeout);
+    socket.once('error', reject);
+    socket.once('close', onClose);
+    socket.once('connect', () => {
+      socket.setTimeout(0);
+      socket.off('error', reject);
+      socket.off('close', onClose);
+      resolve(socket);
+    });
+  });
+
+async function forward(egress: Way, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const abort = new AbortController();
+  response.once('close', () => abort.abort());
+  let host = '';
+  try {
+    const url = egress.check(request.url ?? '', 'function');
+    host = url.hostname;
+    checkPort(Number(url.port || (url.protocol === 'https:' ? 443 : 80)), host);
+    const answer = await send(url, requestOptions(egress, request, abort.signal));
+    response.writeHead(answer.statusCode, STATUS_CODES[answer.statusCode] ?? '', passedOn(answer.headers));
+    await pipeline(answer.body, response);
+  } catch (error) {
+    if (response.headersSent || response.destroyed) return void response.destroy();
+    const failure = asFailure(error, host);
+    response.shouldKeepAlive = false;
+    response.writeHead(statusOf(failure), { 'content-type': 'text/plain; charset=utf-8' }).end(failure.message);
+    request.resume();
+  }
+}
+
+function requestOptions(egress: Way, request: IncomingMessage, signal: AbortSignal) {
+  const hasBody = request.headers['content-length'] !== undefined || request.headers['transfer-encoding'] !== undefined;
+  return {
+    dispatcher: egress.dispatcher('function'),
+    method: request.method ?? 'GET',
+    headers: passedOn(request.headers),
+    body: hasBody ? request : null,
+    signal,
+    // A run has a time-out of its own.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  };
+}
+
+function passedOn(headers: IncomingHttpHeaders): Record<string, string | string[]> {
+  const named = new Set((headers.connection ?? '').toLowerCase().split(/\s*,\s*/));
+  const kept = Object.entries(headers).filter(([name]) => !ownHeaders.has(name) && !named.has(name));
+  return Object.fromEntries(kept.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
+}

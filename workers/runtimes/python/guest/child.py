@@ -1,0 +1,133 @@
+"""The process of one run: from the fork to its last frame."""
+
+import builtins
+import errno
+import gc
+import json
+import linecache
+import marshal
+import os
+import socket
+import sys
+import threading
+import types
+
+import fence
+import link as links
+import logs
+import sdk
+import values
+
+_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_STACK_BYTES = 1024 * 1024
+
+
+def run(message, code, workspace, fds, environment):
+    """
+    Never returns. `code` is (source, compiled or None); `fds` are the channel, standard output and standard error.
+    """
+    try:
+        link = _settle(message, workspace, fds, environment)
+    except BaseException as error:
+        os.write(2, repr(error).encode())
+        os._exit(70)
+    try:
+        _answer(link, *_outcome(message, code, link))
+    finally:
+        os._exit(0)
+
+
+def _settle(message, workspace, fds, environment):
+    """Leaves everything of the zygote's behind."""
+    for target, fd in enumerate((os.open(os.devnull, os.O_RDONLY), fds[1], fds[2], fds[0])):
+        os.dup2(fd, target, inheritable=target < 3)
+    os.closerange(4, os.sysconf('SC_OPEN_MAX'))
+    link = links.Link(socket.socket(fileno=3))
+    fence.open_child()
+    os.setsid()
+    os.chdir(workspace)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.environ.update(message['env'])
+    _hide_own_modules()
+    logs.install(link)
+    threading.stack_size(_STACK_BYTES)
+    fence.limit(message['memoryMib'], message['cpuMs'])
+    gc.enable()
+    return link
+
+
+def _hide_own_modules():
+    """`import values` of user code must not find ours."""
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, '__file__', None) or '').startswith(_OWN_FOLDER):
+            del sys.modules[name]
+
+
+def _outcome(message, code, link):
+    """(status, result text, error)"""
+    try:
+        compiled = _compiled(code, link)
+        handler = _handler(compiled, code[0], message['entryPoint'])
+        payload = json.loads(message['payload'])
+        result = handler(payload, sdk.Sdk(link, message['env'], message['projectId']))
+        if hasattr(result, '__await__'):
+            result = _await(result)
+        text = values.result_text(result)
+        if len(text.encode()) > values.MAX_RESULT_BYTES:
+            return 'result_too_large', None, None
+        return 'success', text, None
+    except BaseException as error:
+        return _failure(error)
+
+
+def _failure(error):
+    # Maps and forks that get no memory say so by its number.
+    if isinstance(error, MemoryError) or getattr(error, 'errno', None) == errno.ENOMEM:
+        return 'memory_limit', None, None
+    try:
+        return 'error', None, values.error_of(error, _OWN_FOLDER)
+    except MemoryError:
+        return 'memory_limit', None, None
+
+
+def _compiled(code, link):
+    """The zygote never compiles: a text may well end the process that tries."""
+    source, compiled = code
+    lines = source.splitlines(True)
+    linecache.cache[values.FILE_NAME] = (len(source), None, lines, values.FILE_NAME)
+    if compiled is not None:
+        return marshal.loads(compiled)
+    fresh = compile(source, values.FILE_NAME, 'exec', dont_inherit=True)
+    # Sent before any of it runs, so that nothing else can be sent in its place.
+    link.send(b'K', marshal.dumps(fresh))
+    return fresh
+
+
+def _handler(compiled, source, entry_point):
+    module = types.ModuleType('function')
+    module.__file__ = values.FILE_NAME
+    module.__builtins__ = builtins
+    sys.modules['function'] = sys.modules['__main__'] = module
+    exec(compiled, module.__dict__)
+    handler = module.__dict__.get(entry_point)
+    if not callable(handler):
+        raise NameError("There is no function named '%s' in the code." % entry_point)
+    return handler
+
+
+def _await(awaitable):
+    import asyncio
+
+    async def main():
+        return await awaitable
+
+    return asyncio.run(awaitable if asyncio.iscoroutine(awaitable) else main())
+
+
+def _answer(link, status, result, error):
+    if status == 'memory_limit':
+        fence.relax_memory()
+    else:
+        logs.flush()
+    link.send(b'R', json.dumps([status, result, error]).encode())

@@ -1,0 +1,58 @@
+import { DatabaseError } from 'pg';
+import { ServiceError } from '#lib/errors.ts';
+import { CallFault } from '../../runtimes/runtime.ts';
+
+/** More came back than is taken. */
+export class AnswerTooLarge extends Error {
+  override readonly name = 'AnswerTooLarge';
+}
+
+const longest = 4096;
+const told = ['code', 'detail', 'hint', 'constraint', 'schema', 'table', 'column'] as const;
+
+const cut = (text: string): string => (text.length > longest ? `${text.slice(0, longest - 1)}…` : text);
+
+/** `DatabaseError` in user code, with the SQLSTATE that says the same. */
+export const databaseFault = (code: string, message: string): CallFault =>
+  new CallFault('DatabaseError', message, { code });
+
+export const runIsOver = (): CallFault => databaseFault('57P01', 'The run is over.');
+
+export const tooMuch = (what: string): AnswerTooLarge =>
+  new AnswerTooLarge(
+    `The statement answers ${what}. Add LIMIT to it, or ask for fewer columns; changes that it made itself may have been kept.`,
+  );
+
+const faultOfServer = (error: DatabaseError, ownSql: boolean): CallFault => {
+  const fields: Record<string, string> = {};
+  for (const name of told) {
+    const value = error[name];
+    if (value !== undefined) fields[name] = cut(value);
+  }
+  // In a statement that we wrote the author would look for it in vain.
+  if (ownSql && error.position !== undefined) fields['position'] = error.position;
+  return new CallFault('DatabaseError', cut(error.message), fields);
+};
+
+/**
+ * What user code is told of a failed statement.
+ * @param ownSql whether the author wrote the whole statement
+ */
+export const faultOfStatement = (error: unknown, ownSql: boolean): CallFault => {
+  if (error instanceof CallFault) return error;
+  if (error instanceof DatabaseError) return faultOfServer(error, ownSql);
+  if (error instanceof AnswerTooLarge) return databaseFault('54000', error.message);
+  return databaseFault(
+    '08006',
+    'The connection to the database broke: whether the statement took effect is not known.',
+  );
+};
+
+const full = 'All connections to the database are in use. Try again shortly, or run fewer functions at a time.';
+
+/** What user code is told when there is no connection: nothing was run. */
+export const faultOfConnecting = (error: unknown): CallFault => {
+  if (error instanceof ServiceError && error.code === 'dependency_unavailable') return databaseFault('53300', full);
+  if (error instanceof DatabaseError && error.code === '53300') return databaseFault('53300', full);
+  return databaseFault('08001', 'No connection to the project’s database could be made.');
+};

@@ -1,0 +1,135 @@
+import { LRUCache } from 'lru-cache';
+import type { ProjectDb } from '#domain/projects/project-db.ts';
+import type { Answer as Answering, OpenService } from '../services.ts';
+import { OwnTypes, rowsText } from './answer-text.ts';
+import { endArgs, insertArgs, parseArgs, queryArgs, removeArgs, selectArgs, updateArgs } from './arguments.ts';
+import { type Answer, runBound } from './bound-query.ts';
+import { faultOfStatement } from './faults.ts';
+import { JsonText } from '../json-text.ts';
+import { numbered } from './placeholders.ts';
+import { RunSessions } from './sessions.ts';
+import {
+  type Condition,
+  type Row,
+  type Statement,
+  insertStatement,
+  removeStatement,
+  selectStatement,
+  updateStatement,
+} from './statements.ts';
+
+export interface DatabaseServiceDeps {
+  readonly tenantDb: Pick<ProjectDb, 'lease' | 'endSession'>;
+}
+
+/** The run ends first, so that a statement that takes too long is a run that did. */
+const slackMs = 1000;
+const ownTypesKeptMs = 60_000;
+
+interface Order {
+  readonly tx?: number | null | undefined;
+  readonly statement: Statement;
+  /** Whether the author wrote all of it. */
+  readonly ownSql?: boolean;
+  readonly firstOnly?: boolean;
+}
+
+interface Given {
+  readonly style?: 'percent' | null | undefined;
+  readonly params?: readonly unknown[] | null | undefined;
+}
+
+const statementOf = (sql: string, { style, params }: Given): Statement => ({
+  sql: numbered(sql, style ?? 'numbered', params ?? null),
+  params: params ?? [],
+});
+
+const conditionOf = (where: string, given: Given): Condition => {
+  const { sql, params } = statementOf(where, given);
+  return { where: sql, params };
+};
+
+const firstOf = ({ text }: JsonText): JsonText => new JsonText(text === '[]' ? 'null' : text.slice(1, -1));
+
+const isMany = (data: Row | readonly Row[]): data is readonly Row[] => Array.isArray(data);
+
+/** The calls of one run, each a parsed order that `rows` or `count` carries out. */
+const answersOf = (sessions: RunSessions, types: OwnTypes): Record<string, Answering> => {
+  const run = async <T>(order: Order, read: (answer: Answer, arrays: ReadonlySet<number>) => T): Promise<T> => {
+    const session = await sessions.of(order.tx ?? null);
+    try {
+      return await session.use(async (client) => {
+        const answer = await runBound(client, order.statement, order.firstOnly);
+        return read(answer, await types.arraysOf(client, answer));
+      });
+    } catch (error) {
+      throw faultOfStatement(error, order.ownSql === true);
+    }
+  };
+  const rows = (order: Order): Promise<JsonText> => run(order, rowsText);
+  const count = (order: Order): Promise<number> => run(order, ({ rowCount }) => rowCount);
+
+  const query = (op: string, firstOnly: boolean, args: unknown): Promise<JsonText> => {
+    const { tx, sql, ...given } = parseArgs(queryArgs, op, args);
+    return rows({ tx, statement: statementOf(sql, given), ownSql: true, firstOnly });
+  };
+
+  return {
+    'db.query': async (args) => query('db.query', false, args),
+    'db.queryOne': async (args) => firstOf(await query('db.queryOne', true, args)),
+    'db.insert': async (args) => {
+      const { tx, table, data } = parseArgs(insertArgs, 'db.insert', args);
+      if (!isMany(data)) return firstOf(await rows({ tx, statement: insertStatement(table, [data]) }));
+      return data.length === 0 ? [] : rows({ tx, statement: insertStatement(table, data) });
+    },
+    'db.select': async (args) => {
+      const { tx, table, where, ...given } = parseArgs(selectArgs, 'db.select', args);
+      const condition = (where ?? '').trim() === '' ? null : conditionOf(where ?? '', given);
+      return rows({ tx, statement: selectStatement(table, condition) });
+    },
+    'db.update': async (args) => {
+      const { tx, table, data, where, ...given } = parseArgs(updateArgs, 'db.update', args);
+      return count({ tx, statement: updateStatement(table, data, conditionOf(where, given)) });
+    },
+    'db.remove': async (args) => {
+      const { tx, table, where, ...given } = parseArgs(removeArgs, 'db.remove', args);
+      return count({ tx, statement: removeStatement(table, conditionOf(where, given)) });
+    },
+  };
+};
+
+const told = async (work: Promise<unknown>): Promise<unknown> => {
+  try {
+    return await work;
+  } catch (error) {
+    throw faultOfStatement(error, false);
+  }
+};
+
+const endingsOf = (sessions: RunSessions): Record<string, Answering> => {
+  return {
+    'db.begin': () => told(sessions.begin()),
+    'db.commit': async (args) => told(sessions.commit(parseArgs(endArgs, 'db.commit', args).tx)),
+    'db.rollback': async (args) => told(sessions.rollback(parseArgs(endArgs, 'db.rollback', args).tx)),
+  };
+};
+
+/**
+ * The project's own database for its functions, as the project's owner role. One connection is leased at a run's first
+ * call and kept for it, so that settings and temporary tables last from call to call; each transaction has its own.
+ * After the run nothing of a session is left for the next.
+ */
+export const databaseService = ({ tenantDb }: DatabaseServiceDeps): OpenService => {
+  const ownTypes = new LRUCache<string, OwnTypes>({ max: 1000, ttl: ownTypesKeptMs });
+  return ({ projectId, timeoutMs }) => {
+    const endsAt = performance.now() + timeoutMs + slackMs;
+    const leftMs = (): number => Math.max(1, Math.ceil(endsAt - performance.now()));
+    const sessions = new RunSessions({ tenantDb, projectId, leftMs });
+    const types = ownTypes.get(projectId) ?? new OwnTypes();
+    ownTypes.set(projectId, types);
+    return {
+      answers: { ...answersOf(sessions, types), ...endingsOf(sessions) },
+      close: async () => sessions.end(),
+    };
+  };
+};

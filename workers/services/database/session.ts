@@ -1,0 +1,124 @@
+import { type ClientBase, DatabaseError } from 'pg';
+import type { ProjectDb } from '#domain/projects/project-db.ts';
+import type { TenantLease } from '#lib/tenant-db.ts';
+import { CallFault } from '../../runtimes/runtime.ts';
+import { endSessionOf, stopQuery } from '../../database/stop-query.ts';
+import { wireOf } from '../../database/wire.ts';
+import { AnswerTooLarge, runIsOver } from './faults.ts';
+
+export interface SessionOptions {
+  readonly tenantDb: Pick<ProjectDb, 'endSession'>;
+  readonly projectId: string;
+  readonly lease: TenantLease;
+  /** How long a statement that begins now may take. */
+  readonly leftMs: () => number;
+}
+
+type Work<T> = (client: ClientBase) => Promise<T>;
+
+const cleaningMs = 5000;
+
+/** What the server refused, and what we did, leaves a connection as it was; after anything else it is gone. */
+const breaksConnection = (error: unknown, client: ClientBase): boolean => {
+  if (error instanceof CallFault) return false;
+  if (error instanceof AnswerTooLarge) return wireOf(client).stream.destroyed;
+  return !(error instanceof DatabaseError) || error.severity !== 'ERROR';
+};
+
+/** One connection as long as one run has it. What is asked of it is done in order, one after the other. */
+export class Session {
+  readonly #options: SessionOptions;
+  readonly #client: ClientBase;
+  #last: Promise<unknown> = Promise.resolve();
+  /** Of what runs now; aborted when it has ended. */
+  #running: AbortController | null = null;
+  #limitMs = Number.POSITIVE_INFINITY;
+  #over = false;
+  /** The connection broke; whoever used it has been told. */
+  lost = false;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+    this.#client = options.lease.client;
+  }
+
+  /** @throws {CallFault} when the run is over, and what `work` throws */
+  use<T>(work: Work<T>): Promise<T> {
+    const turn = this.#last.then(() => {
+      if (this.#over) throw runIsOver();
+      return this.#attempt(async (client) => {
+        await this.#limit(client);
+        return work(client);
+      });
+    });
+    this.#last = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /**
+   * The run is over, or the transaction is: ends what runs, clears what of a session outlives its statements and gives
+   * the connection back. Never rejects.
+   */
+  async end(): Promise<void> {
+    if (this.#over) return;
+    this.#over = true;
+    const wasRunning = this.#stop();
+    await this.#last;
+    // A cancellation may arrive late and would hit whoever has the connection then.
+    this.#options.lease.giveBack(!wasRunning && !this.lost && (await this.#clean()));
+  }
+
+  #stop(): boolean {
+    if (this.#running === null) return false;
+    const { tenantDb, projectId } = this.#options;
+    void stopQuery(tenantDb, { projectId, client: this.#client, ended: this.#running.signal });
+    return true;
+  }
+
+  async #clean(): Promise<boolean> {
+    const overdue = setTimeout(() => this.#stop(), cleaningMs);
+    try {
+      await this.#attempt(async (client) => {
+        if (client.getTransactionStatus() !== 'I') await client.query('rollback');
+        await client.query('discard all');
+      });
+      return true;
+    } catch {
+      return false;
+    } finally {
+      clearTimeout(overdue);
+    }
+  }
+
+  async #attempt<T>(work: Work<T>): Promise<T> {
+    const running = new AbortController();
+    this.#running = running;
+    try {
+      return await work(this.#client);
+    } catch (error) {
+      if (breaksConnection(error, this.#client)) this.#lose();
+      throw error;
+    } finally {
+      running.abort();
+      this.#running = null;
+    }
+  }
+
+  #lose(): void {
+    this.lost = true;
+    // What runs there may not notice that nobody listens any more.
+    const { tenantDb, projectId } = this.#options;
+    void endSessionOf(tenantDb, { projectId, client: this.#client });
+  }
+
+  /**
+   * The server's own limit, for a worker that dies: whatever still runs when the run ends is cancelled anyway. So it
+   * need not be exact, and is set once in most runs.
+   */
+  async #limit(client: ClientBase): Promise<void> {
+    const left = this.#options.leftMs();
+    if (left * 2 > this.#limitMs || client.getTransactionStatus() !== 'I') return;
+    await client.query(`set statement_timeout = ${left}`);
+    this.#limitMs = left;
+  }
+}

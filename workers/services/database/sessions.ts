@@ -1,0 +1,137 @@
+import type { ProjectDb } from '#domain/projects/project-db.ts';
+import { databaseFault, faultOfConnecting, runIsOver } from './faults.ts';
+import { Session } from './session.ts';
+
+export interface SessionsOptions {
+  readonly tenantDb: Pick<ProjectDb, 'lease' | 'endSession'>;
+  readonly projectId: string;
+  /** How long a statement that begins now may take. */
+  readonly leftMs: () => number;
+}
+
+const mostTransactions = 4;
+
+const tooManyTransactions = () =>
+  databaseFault('53400', `At most ${mostTransactions} transactions of one run may be open at a time.`);
+
+const transactionOver = (why = 'The transaction is over.') => databaseFault('25P01', why);
+
+/** The connections of one run: one that it keeps, and one for each transaction. */
+export class RunSessions {
+  readonly #options: SessionsOptions;
+  #home: Promise<Session> | null = null;
+  readonly #transactions = new Map<number, Session>();
+  #opening = 0;
+  #lastTransaction = 0;
+  #over = false;
+
+  constructor(options: SessionsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Where a call goes. A connection that broke is followed by another one: whose call it broke under was told.
+   * @throws {CallFault}
+   */
+  async of(transaction: number | null): Promise<Session> {
+    if (transaction !== null) return this.#transaction(transaction);
+    const kept = this.#keptHome();
+    const home = await kept;
+    if (!home.lost) return home;
+    if (this.#home === kept) {
+      this.#home = null;
+      void home.end();
+    }
+    return this.#keptHome();
+  }
+
+  /** @throws {CallFault} */
+  async begin(): Promise<number> {
+    if (this.#transactions.size + this.#opening >= mostTransactions) throw tooManyTransactions();
+    this.#opening += 1;
+    try {
+      const session = await this.#open();
+      const number = (this.#lastTransaction += 1);
+      // Known before it has begun: the end of the run finds it.
+      this.#transactions.set(number, session);
+      await session.use((client) => client.query('begin')).catch((error: unknown) => this.#abandon(number, error));
+      return number;
+    } finally {
+      this.#opening -= 1;
+    }
+  }
+
+  /** @throws {CallFault} when nothing was kept of the transaction */
+  async commit(transaction: number): Promise<void> {
+    const session = this.#transaction(transaction);
+    this.#transactions.delete(transaction);
+    try {
+      await session.use(async (client) => {
+        const status = client.getTransactionStatus();
+        if (status === 'I') throw transactionOver('A statement of the transaction has ended it itself.');
+        // COMMIT would roll it back and call that a success.
+        if (status === 'E') throw databaseFault('25P02', 'A statement failed: nothing of the transaction was kept.');
+        await client.query('commit');
+      });
+    } finally {
+      void session.end();
+    }
+  }
+
+  /** Of a transaction that is over nothing is left to roll back. */
+  async rollback(transaction: number): Promise<void> {
+    const session = this.#transactions.get(transaction);
+    if (session === undefined) return;
+    this.#transactions.delete(transaction);
+    // A connection that breaks meanwhile rolls back, too.
+    if (!session.lost) await session.use((client) => client.query('rollback')).catch(() => undefined);
+    void session.end();
+  }
+
+  /** What runs is cancelled, what is open is rolled back; nobody waits for that. */
+  end(): void {
+    this.#over = true;
+    for (const session of this.#transactions.values()) void session.end();
+    void this.#home?.then(
+      (home) => home.end(),
+      () => undefined,
+    );
+  }
+
+  #transaction(number: number): Session {
+    const session = this.#transactions.get(number);
+    if (session === undefined) throw transactionOver();
+    if (session.lost) throw transactionOver('The connection of the transaction broke: nothing of it was kept.');
+    return session;
+  }
+
+  #abandon(number: number, error: unknown): never {
+    void this.#transactions.get(number)?.end();
+    this.#transactions.delete(number);
+    throw error;
+  }
+
+  #keptHome(): Promise<Session> {
+    if (this.#home !== null) return this.#home;
+    const home = this.#open();
+    this.#home = home;
+    home.catch(() => {
+      this.#home = null;
+    });
+    return home;
+  }
+
+  /** @throws {CallFault} */
+  async #open(): Promise<Session> {
+    if (this.#over) throw runIsOver();
+    const { tenantDb, projectId, leftMs } = this.#options;
+    const lease = await tenantDb.lease(projectId, 'owner').catch((error: unknown) => {
+      throw faultOfConnecting(error);
+    });
+    if (this.#over) {
+      lease.giveBack(true);
+      throw runIsOver();
+    }
+    return new Session({ tenantDb, projectId, lease, leftMs });
+  }
+}
