@@ -72,7 +72,7 @@ for (const [what, leave, seen] of leftovers) {
         next.map((run) => run.query(`select pg_backend_pid() as pid, (${seen}) as seen`)),
       );
       await Promise.all(next.map((run) => run.close()));
-      const [same] = answers.flat().filter(({ pid: of }) => of === before);
+      const same = answers.flat().find(({ pid: of }) => of === before);
       return same && { seen: same.seen };
     });
     t.deepEqual(seenThere, { seen: false });
