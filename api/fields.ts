@@ -18,7 +18,8 @@ export const email = z
   .trim()
   .pipe(z.email({ error: 'must be an e-mail address' }));
 
-export const id = z.uuid({ error: 'must be a UUID' });
+/** In small letters, as it is stored: some are compared as text. */
+export const id = z.uuid({ error: 'must be a UUID' }).toLowerCase();
 
 export const role = z.enum(['viewer', 'developer', 'admin', 'owner']);
 

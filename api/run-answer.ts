@@ -1,14 +1,28 @@
+import { invokeAnswer } from '#domain/functions/answer.ts';
 import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
+import { type RunStatus, runStatuses } from '#queues/function-invoke.ts';
 import type { JobEnd } from './endpoint.ts';
 
 const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorStatus, code);
+const ends: ReadonlySet<string> = new Set<RunStatus>(runStatuses);
+const isRunStatus = (code: string): code is RunStatus => ends.has(code);
+
+/** How a failure of the job is told in an answer, as the sandbox tells those that it sees itself. */
+const errorNames: Readonly<Partial<Record<RunStatus, string>>> = { cancelled: 'AbortError', timeout: 'TimeoutError' };
+
+/** The answer of a run that was ended from outside: before it began, or when nobody was left to tell more of it. */
+const answerOfEnd = (jobId: string, status: RunStatus, message: string): string => {
+  const error = { name: errorNames[status] ?? 'Error', message, stack: '' };
+  return invokeAnswer(jobId, { status, result: null, durationMs: 0, error, logs: [] });
+};
 
 /**
  * The invoke answer of a run, as JSON text.
- * @throws {ServiceError} when its job never came to run
+ * @throws {ServiceError} when its job never came to run, unless it was cancelled
  */
-export const runAnswer = ({ outcome: { result, error } }: JobEnd): string => {
+export const runAnswer = ({ jobId, outcome: { result, error } }: Pick<JobEnd, 'jobId' | 'outcome'>): string => {
   if (result !== null) return result;
+  if (error !== null && isRunStatus(error.code)) return answerOfEnd(jobId, error.code, error.message);
   if (error !== null && isErrorCode(error.code)) throw new ServiceError(error.code, error.message);
   throw new ServiceError('internal', 'The function could not be run.');
 };

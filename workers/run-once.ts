@@ -26,12 +26,19 @@ const stopGraceMs = 10_000;
 const progressEveryMs = 500;
 const longestLog = 256 * 1024;
 const longestLine = 16 * 1024;
+/** For the sign that a sandbox sets behind a line that it has cut itself. */
+const roomForSign = 64;
 
 const reasons: Readonly<Record<StopReason, JobError>> = {
   cancelled: { code: 'cancelled', message: 'The job was cancelled.' },
   timeout: { code: 'timeout', message: 'The job did not end within its time-out.' },
   drain: { code: 'crashed', message: 'The worker was stopped in the middle of the run.' },
 };
+
+const cutLine = (text: string): string =>
+  text.length <= longestLine + roomForSign
+    ? text
+    : `${text.slice(0, longestLine)}… [${text.length - longestLine} characters cut]`;
 
 const ended = (outcome: JobOutcome): Ran => ({ kind: 'ended', outcome });
 
@@ -62,7 +69,7 @@ const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal): JobCon
       deps.signals.announce(jobId, { event: 'progress', progress });
     },
     log: (level, text, ts) => {
-      const message = text.slice(0, longestLine).replaceAll('\0', '\uFFFD').toWellFormed();
+      const message = cutLine(text).replaceAll('\0', '\uFFFD').toWellFormed();
       logged += message.length;
       if (logged > longestLog) return;
       const at = timeOf(ts);

@@ -1,3 +1,4 @@
+import { DatabaseError } from 'pg';
 import { sweepSignIns } from '#domain/accounts/sign-ins.ts';
 import { sweepScheduleRuns } from '#domain/cron/run-store.ts';
 import { deleteOldEvents, deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
@@ -28,21 +29,54 @@ export interface SweepDeps {
 const everyMs = 60_000;
 const mostDeleted = 5000;
 const mostExpired = 500;
+/** A job can hold 6 MB, which are 3000 rows beside its own. */
+const firstStep = 200;
+/** A statement may take 14 s. */
+const quickMs = 1000;
+const mostSweepMs = 45_000;
 const jobTypes = jobs.map((job) => job.type);
-const mostRounds = 100;
 
-/** In small steps, so that no statement holds many rows for long. */
-const inSteps = async (step: () => Promise<number>, most: number): Promise<void> => {
-  for (let round = 0; round < mostRounds; round += 1) if ((await step()) < most) return;
+const isTimeout = (error: unknown): boolean => error instanceof DatabaseError && error.code === '57014';
+
+/**
+ * A sweep in small steps, so that no statement holds many rows for long: of 200 rows first, of more while they go
+ * quickly, of half as many when one took too long. That is remembered from sweep to sweep.
+ * @param step deals with that many rows at most, answers how many there were
+ */
+export const inSteps = (
+  step: (most: number) => Promise<number>,
+  mostInStep: number = mostDeleted,
+  clock: { readonly now: () => number } = performance,
+): (() => Promise<void>) => {
+  let most = firstStep;
+  const next = async (): Promise<boolean> => {
+    const began = clock.now();
+    try {
+      const dealtWith = await step(most);
+      if (dealtWith < most) return false;
+      if (clock.now() - began < quickMs) most = Math.min(most * 2, mostInStep);
+      return true;
+    } catch (error) {
+      if (!isTimeout(error) || most === 1) throw error;
+      most = Math.ceil(Math.min(most, firstStep) / 2);
+      return true;
+    }
+  };
+  return async () => {
+    const until = clock.now() + mostSweepMs;
+    let isMore = true;
+    while (isMore && clock.now() < until) isMore = await next();
+  };
 };
 
 /** Ends what waited too long; answers how many there were. */
 export const expireJobs = async (
   { db, gate, outcomes, config, log }: SweepDeps,
   types: readonly string[] = jobTypes,
+  most: number = firstStep,
 ): Promise<number> => {
   const days = config.PLINTH_JOB_WAIT_DAYS;
-  const expired = await expireWaiting(db, { types, days, most: mostExpired });
+  const expired = await expireWaiting(db, { types, days, most });
   await Promise.all(
     expired.map(async (row) => {
       const outcome = outcomeOf(row);
@@ -54,20 +88,21 @@ export const expireJobs = async (
   return expired.length;
 };
 
-const deleteOldJobs = ({ db, config }: SweepDeps): Promise<number> =>
+const deleteOldJobs = ({ db, config }: SweepDeps, most: number): Promise<number> =>
   deleteOld(db, {
     succeededHours: config.PLINTH_KEEP_SUCCEEDED_HOURS,
     failedDays: config.PLINTH_KEEP_FAILED_DAYS,
-    most: mostDeleted,
+    most,
   });
 
 const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
-  'jobs that waited too long': () => inSteps(() => expireJobs(deps), mostExpired),
-  'old jobs': () => inSteps(() => deleteOldJobs(deps), mostDeleted),
-  'old runs of functions': () =>
-    inSteps(() => deleteOldInvocations(deps.db, deps.config.PLINTH_KEEP_INVOCATION_DAYS, mostDeleted), mostDeleted),
-  'runs of deleted functions': () => inSteps(() => deleteOrphanedInvocations(deps.db, mostDeleted), mostDeleted),
-  'old events': () => inSteps(() => deleteOldEvents(deps.db, mostDeleted), mostDeleted),
+  'jobs that waited too long': inSteps((most) => expireJobs(deps, jobTypes, most), mostExpired),
+  'old jobs': inSteps((most) => deleteOldJobs(deps, most)),
+  'old runs of functions': inSteps((most) =>
+    deleteOldInvocations(deps.db, deps.config.PLINTH_KEEP_INVOCATION_DAYS, most),
+  ),
+  'runs of deleted functions': inSteps((most) => deleteOrphanedInvocations(deps.db, most)),
+  'old events': inSteps((most) => deleteOldEvents(deps.db, most)),
   'counts of past months': () => sweepUsage(deps.db),
   'runs of schedules': () => sweepScheduleRuns(deps.db),
   'mails of the platform': () => sweepPlatformMail(deps.db),
@@ -85,8 +120,9 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
 
 /** What is over is put away once a minute by every system worker; each step can run beside itself. */
 export const startSweeps = (deps: SweepDeps): { readonly stop: () => Promise<void> } => {
+  const sweeps = Object.entries(sweepsOf(deps));
   const sweepAll = async (): Promise<void> => {
-    for (const [what, sweep] of Object.entries(sweepsOf(deps))) {
+    for (const [what, sweep] of sweeps) {
       await sweep().catch((error: unknown) => deps.log.warn({ err: error }, `sweeping ${what} failed`));
     }
   };

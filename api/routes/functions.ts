@@ -57,9 +57,9 @@ const requireEntryPoint = (language: Language, entryPoint: string | undefined): 
 };
 
 /** What runs: JavaScript is compiled to one text, Python runs as it is written. */
-const compiled = async (language: Language, code: string, { deps }: Call<InProject>): Promise<string> => {
-  if (language === 'javascript') return deps.compiler.compile(code);
-  await deps.python.check(code);
+const compiled = async (language: Language, code: string, { deps, project }: Call<InProject>): Promise<string> => {
+  if (language === 'javascript') return deps.compiler.compile(code, project.id);
+  await deps.python.check(code, project.id);
   return code;
 };
 

@@ -50,7 +50,7 @@ declare module 'plinth/functions' {
   export interface Database extends Queries {
     /**
      * Runs `work` in a transaction: what it does through `tx` is kept when it resolves and undone when it throws.
-     * At most four are open at a time in one run.
+     * At most four are open at a time in one run, those that are ending among them.
      */
     transaction<T>(work: (tx: Queries) => T | Promise<T>): Promise<T>;
   }

@@ -3,15 +3,18 @@ import path from 'node:path';
 import { z } from 'zod';
 import { environment } from '#lib/config.ts';
 import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
-import { createTurns } from '#lib/turns.ts';
+import { createCompileLine } from './compile-line.ts';
 
 /**
  * Compiles functions in a process of its own, with bounds on time and memory: code is a stranger's, and 26 KB of it can
  * make half a gigabyte of text or overflow the compiler's stack. What ends that process ends one deploy.
  */
 export interface Compiler {
-  /** @throws {ServiceError} `validation_failed`, `import_not_bundled` */
-  readonly compile: (source: string) => Promise<string>;
+  /**
+   * @param projectId whose turn it takes
+   * @throws {ServiceError} `validation_failed`, `import_not_bundled`, `queue_full`
+   */
+  readonly compile: (source: string, projectId?: string) => Promise<string>;
   readonly close: () => void;
 }
 
@@ -84,9 +87,9 @@ const ask = (child: ChildProcess, source: string): Promise<unknown> =>
     child.send({ source });
   });
 
-/** The process starts with the first deploy and stays; deploys go through it one after the other. */
+/** The process starts with the first deploy and stays; deploys go through it one after the other, by `createCompileLine`. */
 export const createCompiler = (): Compiler => {
-  const turns = createTurns();
+  const inLine = createCompileLine();
   let limited: boolean | undefined;
   let child: ChildProcess | undefined;
 
@@ -102,7 +105,7 @@ export const createCompiler = (): Compiler => {
   };
 
   return {
-    compile: (source) => turns('compile', () => compileNow(source)),
+    compile: (source, projectId) => inLine(projectId, () => compileNow(source)),
     close: () => {
       if (child) end(child);
     },

@@ -193,15 +193,29 @@ export interface Runnable {
 export type LoadRunnable = (functionId: string, version: number) => Promise<Runnable | undefined>;
 
 const cacheBytes = 64 * 1024 * 1024;
+/** A version never changes, but its function is deleted. */
+const rememberedMs = 5000;
 
-/** Reads versions for a worker and remembers them: a version never changes. */
+/** In memory, roughly: two bytes a character, and what each text and the object cost. */
+const sizeOf = ({ compiled, env }: Runnable): number =>
+  Object.entries(env).reduce((sum, [name, value]) => sum + (name.length + value.length) * 2 + 64, 1024) +
+  compiled.length * 2;
+
+/**
+ * Reads versions for a worker and remembers them for 5 s; one of a deleted function runs no longer than that.
+ * @param clock milliseconds, for its age
+ */
 export const createRunnableLoader = (
   db: Queryable,
   sealerOf: (project: { readonly id: string; readonly data_key: Buffer }) => Sealer,
+  clock: { readonly now: () => number } = performance,
 ): LoadRunnable => {
   const cache = new LRUCache<string, Runnable>({
     maxSize: cacheBytes,
-    sizeCalculation: (fn) => fn.compiled.length * 2 + 1024,
+    sizeCalculation: sizeOf,
+    ttl: rememberedMs,
+    ttlResolution: 0,
+    perf: clock,
   });
   return async (functionId, version) => {
     const key = `${functionId}:${version}`;

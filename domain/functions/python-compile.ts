@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
 import { ServiceError } from '#lib/errors.ts';
-import { createTurns } from '#lib/turns.ts';
+import { createCompileLine } from './compile-line.ts';
 import { type Interpreter, findPython } from './python-interpreter.ts';
 
 /**
@@ -10,8 +10,11 @@ import { type Interpreter, findPython } from './python-interpreter.ts';
  * the first caller. On a machine without Python it is told by the first run.
  */
 export interface PythonChecker {
-  /** @throws {ServiceError} `validation_failed`, with line and column */
-  readonly check: (source: string) => Promise<void>;
+  /**
+   * @param projectId whose turn it takes
+   * @throws {ServiceError} `validation_failed`, with line and column; `queue_full`
+   */
+  readonly check: (source: string, projectId?: string) => Promise<void>;
 }
 
 const timeoutMs = 10_000;
@@ -49,12 +52,12 @@ const tooMuch = (): ServiceError => {
 
 /** @param configured `PLINTH_PYTHON` */
 export const createPythonChecker = (configured: string | undefined): PythonChecker => {
-  const turns = createTurns();
+  const inLine = createCompileLine();
   let interpreter: Promise<Interpreter | null> | undefined;
   return {
-    check: async (source) => {
+    check: async (source, projectId) => {
       const python = await (interpreter ??= findPython(configured));
-      if (python !== null) await turns('check', () => checkWith(python, source));
+      if (python !== null) await inLine(projectId, () => checkWith(python, source));
     },
   };
 };

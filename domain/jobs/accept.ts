@@ -100,8 +100,12 @@ export const acceptWith = ({ db, gate }: AcceptDeps): Accept => {
     try {
       if ((await gate.admit(ref, job.capped)) === 'full') throw queueFull(job.type);
     } catch (error) {
+      const isGone = await takeBack(row, undo).catch(() => {
+        void takeBackLater(row, undo);
+        throw error;
+      });
       // When a worker has begun it, Redis took it without saying so: it is accepted after all.
-      if (await takeBack(row, undo)) throw error;
+      if (isGone) throw error;
     }
     noteAccepted(job.type);
   };

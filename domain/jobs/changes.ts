@@ -96,7 +96,8 @@ export const deleteOld = async (
            ('expired', now() - make_interval(days => $2))) as kept (status, since)
        cross join lateral (
          select id from jobs where jobs.status = kept.status and finished_at < kept.since
-         limit $3 for update skip locked) old)
+         limit $3 for update skip locked) old
+       limit $3)
      returning id`,
     [keep.succeededHours, keep.failedDays, keep.most],
   );

@@ -31,6 +31,8 @@ create table invocations (
 );
 -- No foreign key: its lock on the function's row would be taken by every run. Ids are in order of time.
 create index invocations_function on invocations (function_id, id desc);
+-- What went wrong, found among what went well.
+create index invocations_bad_ends on invocations (function_id, status, id desc) where status <> 'success';
 alter table invocations set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
 -- Functions that were deleted, until their invocations are.

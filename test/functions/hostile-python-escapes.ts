@@ -106,6 +106,21 @@ export const nosy: readonly PythonCase[] = [
     result: [],
   },
   {
+    name: 'the memory, the maps and the files of process 1',
+    code: handler(
+      'got = []',
+      'for name in ("mem", "maps", "fd", "fd/0", "environ", "root", "task"):',
+      '    path = f"/proc/1/{name}"',
+      '    try:',
+      '        os.listdir(path) if name in ("fd", "root", "task") else open(path, "rb").close()',
+      '        got.append(name)',
+      '    except OSError: pass',
+      'return got',
+    ),
+    statuses: ['success'],
+    result: [],
+  },
+  {
     name: 'processes that are not its own',
     code: handler('return len([p for p in os.listdir("/proc") if p.isdigit()]) <= 4'),
     statuses: ['success'],

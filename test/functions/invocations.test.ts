@@ -131,6 +131,38 @@ test('a job that is run again by hand has one record, of the last run', async (t
   t.is((await one.ask('GET', `/functions/${one.fn.id}/invocations`)).body.total, 1);
 });
 
+test('a run is found by its id in capital letters, while it runs and afterwards', async (t) => {
+  const one = await scene(endless);
+  const id = await one.begin();
+  await one.jobWhen(id, 'running');
+  const path = `/functions/${one.fn.id.toUpperCase()}/invocations/${id.toUpperCase()}`;
+  t.like((await one.ask('GET', path)).body, { id, function_id: one.fn.id, status: 'running' });
+  await one.ask('POST', `/jobs/${id.toUpperCase()}/cancel`);
+  await recorded(one, id);
+  t.like((await one.ask('GET', path)).body, { id, status: 'cancelled' });
+});
+
+test('of more than 100,000 runs the failures are all found, other filters look among the latest', async (t) => {
+  const one = await scene('exports.handler = () => 1');
+  await platform().db.query(
+    `insert into invocations (id, project_id, function_id, version, trigger, status, data, finished_at)
+     select ('00000000-0000-7000-8000-' || lpad(to_hex(i), 12, '0'))::uuid, $1, $2, 1,
+       case when i <= 20 or i > 100020 then 'webhook' else 'api' end, case when i <= 10 then 'error' else 'success' end,
+       'x', now()
+     from generate_series(1, 100030) i`,
+    [one.project.id, one.fn.id],
+  );
+  const list = async (query: string) => (await one.ask('GET', `/functions/${one.fn.id}/invocations?${query}`)).body;
+  const failures = await list('status=error');
+  t.is(failures.total, 10);
+  t.is(failures.invocations.length, 10);
+  const byWebhook = await list('trigger=webhook');
+  t.is(byWebhook.total, 10);
+  t.is(byWebhook.invocations.length, 10);
+  t.is((await list('status=error&trigger=webhook')).total, 0);
+  for (const query of ['', 'status=success', 'version=1']) t.is((await list(query)).total, 100_000, query);
+});
+
 test('runs of another function, of another project and unknown ones are not there', async (t) => {
   const one = await scene('exports.handler = () => 1');
   const other = await scene('exports.handler = () => 1');

@@ -189,15 +189,21 @@ test('a query that returns 1 GB is refused, and the function and the worker go o
   t.deepEqual(job.result.result.after, [{ one: 1 }]);
 });
 
-test('64 calls may wait at a time, the 65th is refused', async (t) => {
+test('a hundred calls at once are answered in their order', async (t) => {
   const { result } = await invoke(`
-    const calls = Array.from({ length: 65 }, (_, n) => db.query('select $1::int as n', [n]).then(([row]) => row.n, ({ message }) => message));
+    const calls = Array.from({ length: 100 }, (_, n) => db.query('select $1::int as n', [n]).then(([row]) => row.n));
     return await Promise.all(calls);`);
   t.deepEqual(
-    result.slice(0, 64),
-    Array.from({ length: 64 }, (_, n) => n),
+    result,
+    Array.from({ length: 100 }, (_, n) => n),
   );
-  t.regex(result[64], /More than 64 requests/);
+});
+
+test('a Buffer and a Uint8Array come to a bytea column as their bytes', async (t) => {
+  const { result } = await invoke(`
+    const bytes = [0, 255, 16];
+    return await db.queryOne('select $1::bytea as a, $2::bytea as b', [Buffer.from(bytes), new Uint8Array(bytes)]);`);
+  t.deepEqual(result, { a: String.raw`\x00ff10`, b: String.raw`\x00ff10` });
 });
 
 test('the databases of other projects and of the platform are out of reach', async (t) => {

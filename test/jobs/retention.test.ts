@@ -1,9 +1,10 @@
 import test from 'ava';
+import { DatabaseError } from 'pg';
 import { deleteOld, expireWaiting } from '#domain/jobs/changes.ts';
 import { insertJobs } from '#domain/jobs/store.ts';
 import { firstIdAt, newId } from '#lib/ids.ts';
 import { type EngineScene, openEngine, succeeded, testJobs } from '#test/support/engine.ts';
-import { expireJobs } from '#workers/sweeps.ts';
+import { expireJobs, inSteps } from '#workers/sweeps.ts';
 
 const dayMs = 24 * 3600 * 1000;
 const weekMs = 7 * dayMs;
@@ -43,6 +44,67 @@ test('old jobs are deleted some at a time', async (t) => {
   const keep = { succeededHours: 24, failedDays: 14, most: 3 };
   t.is(await deleteOld(scene.db, keep), 3);
   t.is(await deleteOld(scene.db, keep), 2);
+});
+
+test('a step is never longer than asked, whatever the ends of the jobs', async (t) => {
+  const scene = await openEngine(t);
+  for (const status of ['succeeded', 'failed', 'dead', 'cancelled', 'expired'])
+    for (let i = 0; i < 2; i += 1) await ended(scene, status, '20 days');
+  const keep = { succeededHours: 24, failedDays: 14, most: 3 };
+  for (const gone of [3, 3, 3, 1, 0]) t.is(await deleteOld(scene.db, keep), gone);
+});
+
+/** A table of rows that take their time to delete; what was asked of it. */
+const slowTable = (rows: number, msPerRow: number) => {
+  const asked: number[] = [];
+  let [now, left] = [0, rows];
+  const step = (most: number): Promise<number> => {
+    asked.push(most);
+    const count = Math.min(most, left);
+    const took = count * msPerRow;
+    now += Math.min(took, 14_000);
+    if (took > 14_000) {
+      const timeout = new DatabaseError('canceling statement due to statement timeout', 0, 'error');
+      timeout.code = '57014';
+      return Promise.reject(timeout);
+    }
+    left -= count;
+    return Promise.resolve(count);
+  };
+  return { asked, step, clock: { now: () => now }, left: () => left };
+};
+
+test('rows that are heavy to delete are deleted in smaller steps, which is remembered', async (t) => {
+  const table = slowTable(100, 500);
+  const sweep = inSteps(table.step, 5000, table.clock);
+  await sweep();
+  t.deepEqual(table.asked, [200, 100, 50, 25, 25, 25, 25, 25].slice(0, table.asked.length));
+  t.true(table.left() < 100);
+  await sweep();
+  t.is(table.left(), 0);
+  t.true(table.asked.slice(3).every((most) => most === 25));
+});
+
+test('light rows are deleted in larger steps, and one that is too large begins again below the first', async (t) => {
+  const light = slowTable(20_000, 0.01);
+  await inSteps(light.step, 5000, light.clock)();
+  t.is(light.left(), 0);
+  t.deepEqual(light.asked.slice(0, 7), [200, 400, 800, 1600, 3200, 5000, 5000]);
+  let isHeavy = false;
+  const heavy = slowTable(1000, 100);
+  const sweep = inSteps((most) => (isHeavy ? heavy : light).step(most), 5000, heavy.clock);
+  await sweep();
+  isHeavy = true;
+  await sweep();
+  t.deepEqual(heavy.asked.slice(0, 3), [200, 100, 100]);
+});
+
+test('a sweep ends some time, and a failure that is no time-out ends it at once', async (t) => {
+  const endless = slowTable(Infinity, 40);
+  await inSteps(endless.step, 5000, endless.clock)();
+  t.is(endless.asked.length, 6);
+  const broken = inSteps(() => Promise.reject(new Error('away')));
+  await t.throwsAsync(broken(), { message: 'away' });
 });
 
 test('a job that waited too long has expired: it never runs, and leaves the gate', async (t) => {

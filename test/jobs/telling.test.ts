@@ -10,6 +10,7 @@ test('progress and log lines of a run are kept', async (t) => {
     context.progress(41.6);
     context.log('info', 'half \0 way');
     context.log('warn', 'x'.repeat(20_000));
+    context.log('error', `${'y'.repeat(16_384)}… [5 characters cut]`);
     return held.run(data, context);
   });
   const id = await scene.accept(testJobs.once);
@@ -21,10 +22,12 @@ test('progress and log lines of a run are kept', async (t) => {
       'select level, message from job_logs where job_id = $1 order by id',
       [id],
     );
-    return rows.length === 2 && rows;
+    return rows.length === 3 && rows;
   });
   t.is(`${lines[0]?.level} ${lines[0]?.message.slice(0, 20)}`, 'info half \uFFFD way');
-  t.deepEqual([lines[1]?.level, lines[1]?.message.length], ['warn', 16_384]);
+  t.deepEqual(lines[1], { level: 'warn', message: `${'x'.repeat(16_384)}… [3616 characters cut]` });
+  // As the sandbox has cut it.
+  t.deepEqual(lines[2], { level: 'error', message: `${'y'.repeat(16_384)}… [5 characters cut]` });
 });
 
 test('a run that logs without end is kept to 256 KB', async (t) => {

@@ -72,6 +72,41 @@ const bombs: Record<string, string[]> = {
   ],
   'a file for every byte': ['os.mkdir("d")', 'i = 0', 'while True:', '  open("d/%d" % i, "w").close(); i += 1'],
 };
+bombs['children whose main thread has ended'] = [
+  'def hold():',
+  '  time.sleep(0.3)',
+  '  a = bytearray(b"x" * (40 << 20)); time.sleep(1000)',
+  'for _ in range(15):',
+  '  if os.fork() == 0:',
+  '    threading.Thread(target=hold, daemon=True).start()',
+  '    ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)',
+  'time.sleep(1000)',
+];
+bombs['tables for thousands of mappings'] = [
+  'c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p',
+  'c.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]',
+  // A page in each GiB needs two pages of tables.
+  'for i in range(12000):',
+  '  ctypes.memset(c.mmap(0x100000000000 + (i << 30), 4096, 3, 0x100022, -1, 0), 1, 1)',
+  'time.sleep(1000)',
+];
+const fillSockets = [
+  'keep = []',
+  'def fill(n):',
+  '  for _ in range(n):',
+  '    keep.extend(socket.socketpair())',
+  '    for s in keep[-2:]:',
+  '      s.setblocking(False)',
+  '      try:',
+  '        while True: s.send(b"x" * 32768)',
+  '      except BlockingIOError: pass',
+];
+bombs['sockets that nobody reads'] = [
+  ...fillSockets,
+  'for _ in range(20):',
+  '  if os.fork() == 0: fill(25); time.sleep(1000)',
+  'time.sleep(1000)',
+];
 for (const [what, body] of Object.entries(bombs)) {
   test(`a bomb of ${what} is stopped before it harms the host`, async (t) => {
     t.timeout(60_000);
@@ -105,6 +140,30 @@ test('processes that share their memory count it once', async (t) => {
     await resultOf(t, runtime(), code, { memoryMib: 64 }),
     Array.from({ length: 10 }, () => 0),
   );
+});
+
+test('as many sockets as one process may have are no bomb', async (t) => {
+  const code = handler(...fillSockets, 'fill(25)', 'time.sleep(0.3)', 'return len(keep)');
+  t.is(await resultOf(t, runtime(), code, { memoryMib: 64 }), 50);
+});
+
+test('the worker goes on working while processes of many mappings are measured', async (t) => {
+  const code = handler(
+    'c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p',
+    'c.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]',
+    'c.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]',
+    'p = c.mmap(None, 60000 * 4096, 3, 0x4022, -1, 0)',
+    'for i in range(0, 60000, 2): c.mprotect(p + i * 4096, 4096, 1)',
+    'for _ in range(40):',
+    '  if os.fork() == 0: time.sleep(1000)',
+    'time.sleep(1000)',
+  );
+  const before = performance.eventLoopUtilization();
+  const outcome = await run(runtime(), code, { memoryMib: 256, timeoutMs: 8000 });
+  const { utilization } = performance.eventLoopUtilization(before);
+  t.true(['memory_limit', 'timeout'].includes(outcome.status), outcome.status);
+  t.true(utilization < 0.7, String(utilization));
+  await survives(t, runtime());
 });
 
 test('thirty threads fit into the least memory', async (t) => {

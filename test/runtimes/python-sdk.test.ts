@@ -49,12 +49,12 @@ test('each operation of the database is one call with its arguments', async (t) 
   const style = 'percent';
   t.deepEqual(asked, [
     { op: 'db.query', args: { sql: 'select %s', params: [1], style, tx: null } },
-    { op: 'db.queryOne', args: { sql: 'select 2', params: [], style, tx: null } },
+    { op: 'db.queryOne', args: { sql: 'select 2', style, tx: null } },
     { op: 'db.insert', args: { table: 'a', data: { b: '\\x01' }, tx: null } },
-    { op: 'db.select', args: { table: 'a', params: [], style, tx: null } },
+    { op: 'db.select', args: { table: 'a', style, tx: null } },
     { op: 'db.select', args: { table: 'a', params: [2], style, where: 'b = %s', tx: null } },
     { op: 'db.update', args: { table: 'a', data: { b: 1 }, where: 'c = %s', params: [3], style, tx: null } },
-    { op: 'db.remove', args: { table: 'a', where: 'true', params: [], style, tx: null } },
+    { op: 'db.remove', args: { table: 'a', where: 'true', style, tx: null } },
   ]);
 });
 
@@ -67,6 +67,18 @@ test('in async handlers the same calls may be awaited', async (t) => {
   );
   const { value } = await withCalls(t, code, '[1]', '[2]', 'null', '5', '[3]');
   t.deepEqual(value, [[1], [2], null, 5, [3]]);
+});
+
+test('in async handlers calls may be tasks, and no row is null without being awaited', async (t) => {
+  const code = lines(
+    'import asyncio',
+    'async def handler(payload, sdk):',
+    '  task = asyncio.create_task(sdk.db.query("a"))',
+    '  none = asyncio.create_task(sdk.db.query_one("b"))',
+    '  return [await task, await none, {"c": sdk.db.query_one("c")}]',
+  );
+  const { value } = await withCalls(t, code, '[{"x":1}]', 'null', 'null');
+  t.deepEqual(value, [[{ x: 1 }], null, { c: null }]);
 });
 
 test('what the database refuses is an exception with its fields', async (t) => {

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -203,6 +203,34 @@ strictTest('a checkout in a private folder works too', async (t) => {
   const command = sandbox.command({ program: node, args: [file], files: [], env: {}, dataMib: 1024 }, 3);
   t.deepEqual(JSON.parse(await outputOf(command, 20_000)), ['/app/script.cjs', 1000]);
   await rm(folder, { recursive: true });
+});
+
+strictTest('of /usr a guest sees what programs need, and nothing that was put beside it', async (t) => {
+  const needed = /^(bin|sbin|lib\w*|share|include)$/;
+  const folders = readdirSync('/usr', { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  const others = folders.map(({ name }) => name).filter((name) => !needed.test(name));
+  const seen = await escaped(
+    `const fs = require('node:fs'); const write = (path) => { try { fs.mkdirSync(path); return path } catch { return [] } };
+     console.log(JSON.stringify(${JSON.stringify(others)}.flatMap((name) => [...fs.readdirSync('/usr/' + name), ...[write('/usr/' + name + '/x')].flat()])))`,
+  );
+  t.deepEqual(seen, []);
+  t.true(others.includes('src') || !existsSync('/usr/src'));
+});
+
+const openBeside = (folder: string): Promise<Sandbox> =>
+  openSandbox({ level: 'strict', local: true, bwrapPath, privateFolders: [folder] });
+
+strictTest('strict refuses where guests would see what is private, and says what to do', async (t) => {
+  for (const folder of ['/usr/lib/plinth/data', '/usr/share', '/lib/plinth', '/usr']) {
+    const message = `SANDBOX=strict is not possible here: functions see the system's folders, and ${folder} lies there; move it to /opt.`;
+    await t.throwsAsync(openBeside(folder), { instanceOf: SandboxUnavailable, message });
+  }
+  for (const folder of ['/usr/local/plinth', '/opt/plinth', '/usrlocal', '.data'])
+    t.is((await openBeside(folder)).level, 'strict');
+  const local = await openBeside('/usr/local/plinth');
+  const program = { source: '/usr/local/bin/python3', target: '/usr/local/bin/python3' };
+  const command = (): unknown => local.command({ program, args: [], files: [], env: {}, dataMib: 256 }, 0);
+  t.throws(command, { instanceOf: SandboxUnavailable, message: /\/usr\/local\/plinth lies there/ });
 });
 
 /** A bubblewrap that answers as the real one does where the kernel refuses. */

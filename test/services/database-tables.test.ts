@@ -140,6 +140,31 @@ test('a name that nothing can bear is refused before anything is sent', async (t
   await run.close();
 });
 
+test('a table may be called like a type of the server, and its columns like what we call things', async (t) => {
+  const run = scene().open();
+  for (const table of ['point', 'line', 'path', 'date', 'money', 'name', 't', 'given']) {
+    await run.query(`create table "${table}" (id int, t text, given int[])`);
+    const row = { id: 1, t: 'a', given: [1] };
+    t.deepEqual(await run.call('db.insert', { table, data: row }), row, table);
+    t.is((await run.call('db.insert', { table: `public.${table}`, data: [row, row] })).length, 2, table);
+    const change = { data: { t: 'b', given: [2, null] }, where: 'id = $1', params: [1] };
+    t.is(await run.call('db.update', { table, ...change }), 3, table);
+    t.deepEqual((await run.call('db.select', { table }))[2], { ...row, ...change.data }, table);
+    t.is(await run.call('db.remove', { table, where: 'true' }), 3, table);
+  }
+  await run.close();
+});
+
+test('a view takes rows as its table does', async (t) => {
+  const run = scene().open();
+  await run.query('create table beneath (id int, o jsonb)');
+  await run.query('create view atop as select * from beneath');
+  t.deepEqual(await run.call('db.insert', { table: 'atop', data: { id: 1, o: [1] } }), { id: 1, o: [1] });
+  t.is(await run.call('db.update', { table: 'atop', data: { o: { a: 1 } }, where: 'id = 1' }), 1);
+  t.deepEqual(await run.call('db.select', { table: 'beneath' }), [{ id: 1, o: { a: 1 } }]);
+  await run.close();
+});
+
 test('a condition is one expression: nothing can be put behind it', async (t) => {
   const run = scene().open();
   await run.query('create table guarded (n int)');

@@ -23,6 +23,8 @@ export type ServeGuest = (listener: Server) => GuestNetwork;
 type Way = Pick<Egress, 'check' | 'lookup' | 'dispatcher'>;
 
 const maxConnections = 64;
+/** Requests and tunnels of one guest that are under way, those included whose client has gone. */
+const maxUnderWay = 64;
 const maxHeaderBytes = 64 * 1024;
 const connectTimeoutMs = 5000;
 
@@ -48,10 +50,14 @@ export const createGuestProxy =
       connection.on('error', () => connection.destroy());
       return connection.once('close', () => connections.delete(connection));
     };
+    const slots = new Slots();
     const http = createServer({ maxHeaderSize: maxHeaderBytes }, (request, response) => {
-      void forward(egress, request, response);
+      void answerOne(egress, slots, request, response);
     });
-    http.on('connect', (request, client: Socket, head: Buffer) => void tunnel(egress, { request, client, head, keep }));
+    http.on('connect', (request, client: Socket, head: Buffer) => {
+      if (slots.isFull) return refuse(client, 503, tooManyUnderWay);
+      void slots.hold(() => tunnel(egress, { request, client, head, keep }));
+    });
     http.on('clientError', (_error, client) => client.destroy());
     let clients = 0;
     listener.on('error', () => undefined);
@@ -73,6 +79,40 @@ export const createGuestProxy =
       },
     };
   };
+
+const tooManyUnderWay = `More than ${maxUnderWay} requests are under way.`;
+
+class Slots {
+  #taken = 0;
+  /** Connections that have a request under way. */
+  readonly busy = new WeakSet<Socket>();
+
+  get isFull(): boolean {
+    return this.#taken >= maxUnderWay;
+  }
+
+  /** Until the work is done; where it says that a connection may still be on its way, as long as that can take. */
+  async hold(work: () => Promise<boolean | void>): Promise<void> {
+    this.#taken += 1;
+    const lingers = await work();
+    if (lingers === true) setTimeout(() => (this.#taken -= 1), connectTimeoutMs).unref();
+    else this.#taken -= 1;
+  }
+}
+
+/** One request at a time on a connection: whoever sends the next before the answer (few do) is cut off. */
+async function answerOne(egress: Way, slots: Slots, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { socket } = request;
+  if (slots.busy.has(socket)) return void socket.destroy();
+  slots.busy.add(socket);
+  response.once('close', () => slots.busy.delete(socket));
+  if (slots.isFull) {
+    response.shouldKeepAlive = false;
+    response.writeHead(503, { 'content-type': 'text/plain; charset=utf-8' }).end(tooManyUnderWay);
+    return void request.resume();
+  }
+  await slots.hold(() => forward(egress, request, response));
+}
 
 /** The sentence is the reason phrase too: of a refused CONNECT most clients show nothing else. */
 function refuse(client: Duplex, status: number, sentence: string): void {
@@ -114,7 +154,7 @@ async function tunnel(egress: Way, { request, client, head, keep }: Tunnel): Pro
   try {
     checkPort(Number(port), host);
     const addresses = await egress.lookup(host, 'function');
-    const server = await connectToFirst(addresses, Number(port), keep);
+    const server = await connectToFirst(addresses, Number(port), { client, keep });
     if (client.destroyed) return void server.destroy();
     client.write('HTTP/1.1 200 Connection established\r\n\r\n');
     if (head.length > 0) server.write(head);
@@ -126,13 +166,26 @@ async function tunnel(egress: Way, { request, client, head, keep }: Tunnel): Pro
   }
 }
 
-async function connectToFirst(addresses: EgressAddress[], port: number, keep: Tunnel['keep']): Promise<Socket> {
+/** All addresses share one deadline, and none is tried for a client that has gone. */
+async function connectToFirst(
+  addresses: EgressAddress[],
+  port: number,
+  { client, keep }: Pick<Tunnel, 'client' | 'keep'>,
+): Promise<Socket> {
+  const deadline = performance.now() + connectTimeoutMs;
   let lastError: unknown = new Error('no address');
   for (const { address, family } of addresses) {
+    const timeout = Math.ceil(deadline - performance.now());
+    if (client.destroyed || timeout <= 0) break;
+    const server = keep(connect({ host: address, family, port, timeout }));
+    const giveUp = (): void => void server.destroy();
+    client.once('close', giveUp);
     try {
-      return await connected(keep(connect({ host: address, family, port, timeout: connectTimeoutMs })));
+      return await connected(server);
     } catch (error) {
       lastError = error;
+    } finally {
+      client.off('close', giveUp);
     }
   }
   throw lastError;
@@ -153,7 +206,8 @@ const connected = (socket: Socket): Promise<Socket> =>
     });
   });
 
-async function forward(egress: Way, request: IncomingMessage, response: ServerResponse): Promise<void> {
+/** @returns whether a connection may still be on its way: undici goes on making it when a request is aborted */
+async function forward(egress: Way, request: IncomingMessage, response: ServerResponse): Promise<boolean> {
   const abort = new AbortController();
   response.once('close', () => abort.abort());
   let host = '';
@@ -165,12 +219,17 @@ async function forward(egress: Way, request: IncomingMessage, response: ServerRe
     response.writeHead(answer.statusCode, STATUS_CODES[answer.statusCode] ?? '', passedOn(answer.headers));
     await pipeline(answer.body, response);
   } catch (error) {
-    if (response.headersSent || response.destroyed) return void response.destroy();
+    const { headersSent } = response;
+    if (headersSent || response.destroyed) {
+      response.destroy();
+      return !headersSent;
+    }
     const failure = asFailure(error, host);
     response.shouldKeepAlive = false;
     response.writeHead(statusOf(failure), { 'content-type': 'text/plain; charset=utf-8' }).end(failure.message);
     request.resume();
   }
+  return false;
 }
 
 function requestOptions(egress: Way, request: IncomingMessage, signal: AbortSignal) {

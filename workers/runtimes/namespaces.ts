@@ -1,5 +1,5 @@
-import { existsSync, lstatSync, readlinkSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { existsSync, lstatSync, readdirSync, readlinkSync, realpathSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import type { GuestFile } from './guest.ts';
 import { seccompFd } from './spawn.ts';
 
@@ -40,11 +40,13 @@ function bubblewrap({ bwrap, version }: StrictTools, files: readonly GuestFile[]
     '--seccomp',
     String(seccompFd),
     ...words('--ro-bind /usr /usr'),
-    ...(files.some(isLocal) ? [] : words('--tmpfs /usr/local --remount-ro /usr/local')),
+    ...hiddenOfUsr(files).flatMap(emptied),
     ...systemFolders(),
     // Some settings belong to namespaces, and these would be the guest's own to set.
     ...words('--proc /proc --ro-bind /proc/sys /proc/sys --dev /dev'),
     ...hiddenOfProc().flatMap((file) => ['--ro-bind', '/dev/null', file]),
+    // Bubblewrap itself, with the guest's user id: what one run writes into its memory, the next could read.
+    ...emptied('/proc/1'),
     ...workspace,
     ...words('--chdir /tmp'),
     ...ownFiles.flatMap(({ source, target }) => ['--ro-bind', source, target]),
@@ -59,8 +61,25 @@ const words = (text: string): string[] => text.split(' ');
 const isSeen = ({ source, target }: GuestFile): boolean =>
   source === target && /^\/(?:usr|bin|sbin|lib|lib64)\//.test(source);
 
-/** What an operator has put there by hand is of no use to a guest, unless the guest's own language is there. */
-const isLocal = (file: GuestFile): boolean => isSeen(file) && file.source.startsWith('/usr/local/');
+/** What programs of a system need of /usr. The rest is what somebody has put there: /usr/src/app is where many keep theirs. */
+const neededOfUsr = /^(?:bin|sbin|lib\w*|share|include)$/;
+
+/** Nothing else of /usr is of use to a guest, unless the guest's own language is there. */
+const hiddenOfUsr = (files: readonly GuestFile[]): string[] =>
+  readdirSync('/usr', { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && !neededOfUsr.test(entry.name))
+    .map(({ name }) => `/usr/${name}`)
+    .filter((folder) => !files.some((file) => isSeen(file) && file.source.startsWith(`${folder}/`)));
+
+const emptied = (folder: string): string[] => ['--tmpfs', folder, '--remount-ro', folder];
+
+/** Whether guests see what is in a folder of the host. */
+export function isShown(folder: string, files: readonly GuestFile[]): boolean {
+  const path = existsSync(folder) ? realpathSync(folder) : resolve(folder);
+  const isBelow = (above: string): boolean => `${path}/`.startsWith(`${above}/`);
+  if (path !== '/usr' && isBelow('/usr')) return !hiddenOfUsr(files).some(isBelow);
+  return ['/usr', '/bin', '/sbin', '/lib', '/lib64'].some(isBelow);
+}
 
 /** What the kernel tells everyone about the machine, its keys and its memory. */
 const hiddenOfProc = (): string[] =>

@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { type Config, ConfigError } from '#lib/config.ts';
 import type { Egress } from '#lib/egress.ts';
 import type { Log } from '#lib/log.ts';
@@ -17,7 +18,12 @@ export type Runtimes = { readonly javascript: Runtime; readonly python?: Runtime
 export const openRuntimes = async (config: Config, egress: Egress, log: Log): Promise<Runtimes> => {
   const local = config.PLINTH_LOCAL === 'on';
   try {
-    const sandbox = await openSandbox({ level: config.SANDBOX, local, bwrapPath: config.PLINTH_BWRAP });
+    const sandbox = await openSandbox({
+      level: config.SANDBOX,
+      local,
+      bwrapPath: config.PLINTH_BWRAP,
+      privateFolders: [path.resolve(config.DATA_DIR)],
+    });
     if (sandbox.warning !== null) log.warn(sandbox.warning);
     const options = { sandbox, maxRunners: config.PLINTH_FUNCTION_SLOTS * 2, spares: 1, log };
     const interpreter = await pythonFor(config, sandbox, log);

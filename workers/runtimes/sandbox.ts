@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
+import { resolve } from 'node:path';
 import { promisify } from 'node:util';
 import type { GuestCommand, GuestFile, SpawnCommand } from './guest.ts';
-import { strictArguments, type StrictTools } from './namespaces.ts';
+import { isShown, strictArguments, type StrictTools } from './namespaces.ts';
 import type { SandboxLevel } from './runtime.ts';
 import { seccompFilter } from './seccomp.ts';
 import { outputOf } from './spawn.ts';
@@ -17,6 +18,8 @@ export interface SandboxOptions {
   readonly local: boolean;
   /** Path of the bubblewrap program; found in the usual places when not given. */
   readonly bwrapPath?: string | undefined;
+  /** Folders of the host with what no guest may see, beside the platform's own. */
+  readonly privateFolders?: readonly string[];
 }
 
 export interface Sandbox {
@@ -44,9 +47,10 @@ const strictLimits = [...rlimits, '--stack=8388608', '--nproc=50'];
  * Finds out what this machine allows, by trying it once, and how guests are started on it.
  * @throws SandboxUnavailable when `strict` is wanted and there are no namespaces
  */
-export async function openSandbox({ level, local, bwrapPath }: SandboxOptions): Promise<Sandbox> {
+export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
+  const { level, local, bwrapPath, privateFolders = [] } = options;
   if (level === 'best-effort') return bestEffort(null);
-  const strict = await tryStrict(bwrapPath);
+  const strict = await tryStrict(bwrapPath, [platformFolder, ...privateFolders]);
   if (typeof strict !== 'string') return strict;
   if (level === undefined && local) {
     return bestEffort(`Functions run without namespaces (SANDBOX=best-effort): ${strict}`);
@@ -55,13 +59,15 @@ export async function openSandbox({ level, local, bwrapPath }: SandboxOptions): 
 }
 
 /** The strict sandbox, or the sentence that says why there is none. */
-async function tryStrict(bwrapPath: string | undefined): Promise<Sandbox | string> {
+async function tryStrict(bwrapPath: string | undefined, hidden: readonly string[]): Promise<Sandbox | string> {
   if (process.platform !== 'linux') return 'namespaces exist on Linux only; set SANDBOX=best-effort.';
   const filter = seccompFilter();
   if (filter === null) return `there is no list of system calls for ${process.arch}; set SANDBOX=best-effort.`;
   const tools = await findTools(bwrapPath);
   if (typeof tools === 'string') return tools;
-  const sandbox = strict(tools, filter);
+  const shown = shownOf(hidden, []);
+  if (shown !== null) return shown;
+  const sandbox = strict(tools, filter, hidden);
   const shell = { source: '/bin/sh', target: '/bin/sh' };
   // A shell that starts a program: forking inside is part of what has to work.
   const probe = sandbox.command(
@@ -95,13 +101,24 @@ async function findTools(bwrapPath: string | undefined): Promise<StrictTools | s
 /** `bubblewrap 0.8.0` → 8: all releases so far begin with 0. */
 const parseVersion = (text: string): number => Number(/\b0\.(\d+)/.exec(text)?.[1] ?? 99);
 
-function strict(tools: StrictTools, seccomp: Buffer): Sandbox {
+const platformFolder = resolve(import.meta.dirname, '../..');
+
+/** The sentence about the first of the folders that guests would see; null when there is none. */
+function shownOf(folders: readonly string[], files: readonly GuestFile[]): string | null {
+  const shown = folders.find((folder) => isShown(folder, files));
+  return shown === undefined ? null : `functions see the system's folders, and ${shown} lies there; move it to /opt.`;
+}
+
+function strict(tools: StrictTools, seccomp: Buffer, hidden: readonly string[]): Sandbox {
   return {
     level: 'strict',
     warning: null,
     command: (guest, slot) => {
       const inside = [tools.prlimit, ...strictLimits, dataLimit(guest), '--', ...argv(guest, 'target')];
       const files = [guest.program, ...guest.args.filter((arg) => typeof arg !== 'string'), ...guest.files];
+      // /usr/local is shown only to a guest whose language is there.
+      const shown = shownOf(hidden, files);
+      if (shown !== null) throw new SandboxUnavailable(shown);
       const [file = '', ...args] = [...strictArguments(tools, files, slot), ...inside];
       return { file, args, env: guest.env, seccomp };
     },

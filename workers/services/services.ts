@@ -1,6 +1,6 @@
 import type { OpenServices } from '../processors/function-invoke.ts';
-import { parseExactJson } from '#lib/json.ts';
 import { CallFault } from '../runtimes/runtime.ts';
+import { readArgs } from './call-args.ts';
 import { JsonText } from './json-text.ts';
 
 /** Answers one kind of call of a run: with a value, or with JSON that is sent as it is. */
@@ -18,9 +18,6 @@ export type OpenService = (run: Parameters<OpenServices>[0]) => Service;
 
 const unknownCall = (op: string): CallFault => new CallFault('TypeError', `There is no call "${op}".`);
 
-/** Exact reading takes some ten times as long: only where there may be a number that JavaScript cannot hold. */
-const argsOf = (text: string): unknown => (/\d{16}|\d[eE]/.test(text) ? parseExactJson(text) : JSON.parse(text));
-
 const textOf = (value: unknown): string => (value instanceof JsonText ? value.text : JSON.stringify(value ?? null));
 
 /** Puts what the areas offer under one roof. */
@@ -33,7 +30,7 @@ export const servicesOf =
       call: async (op, args) => {
         const answer = answers.get(op);
         if (answer === undefined) throw unknownCall(op);
-        return textOf(await answer(argsOf(args)));
+        return textOf(await answer(readArgs(op, args)));
       },
       close: async () => {
         await Promise.all(services.map((service) => service.close()));

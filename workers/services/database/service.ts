@@ -56,7 +56,7 @@ const isMany = (data: Row | readonly Row[]): data is readonly Row[] => Array.isA
 /** The calls of one run, each a parsed order that `rows` or `count` carries out. */
 const answersOf = (sessions: RunSessions, types: OwnTypes): Record<string, Answering> => {
   const run = async <T>(order: Order, read: (answer: Answer, arrays: ReadonlySet<number>) => T): Promise<T> => {
-    const session = await sessions.of(order.tx ?? null);
+    const session = typeof order.tx === 'number' ? sessions.transaction(order.tx) : await sessions.home();
     try {
       return await session.use(async (client) => {
         const answer = await runBound(client, order.statement, order.firstOnly);
@@ -122,8 +122,13 @@ const endingsOf = (sessions: RunSessions): Record<string, Answering> => {
 export const databaseService = ({ tenantDb }: DatabaseServiceDeps): OpenService => {
   const ownTypes = new LRUCache<string, OwnTypes>({ max: 1000, ttl: ownTypesKeptMs });
   return ({ projectId, timeoutMs }) => {
-    const endsAt = performance.now() + timeoutMs + slackMs;
-    const leftMs = (): number => Math.max(1, Math.ceil(endsAt - performance.now()));
+    let endsAt: number | undefined;
+    const leftMs = (): number => {
+      const now = performance.now();
+      // The run's time counts from when its process is there, which may take a while: from the first call is late enough.
+      endsAt ??= now + timeoutMs + slackMs;
+      return Math.max(1, Math.ceil(endsAt - now));
+    };
     const sessions = new RunSessions({ tenantDb, projectId, leftMs });
     const types = ownTypes.get(projectId) ?? new OwnTypes();
     ownTypes.set(projectId, types);

@@ -21,6 +21,8 @@ export class RunSessions {
   readonly #options: SessionsOptions;
   #home: Promise<Session> | null = null;
   readonly #transactions = new Map<number, Session>();
+  /** Of transactions whose end waits for what runs in them: they are held as long, and the run's end stops them, too. */
+  readonly #ending = new Set<Session>();
   #opening = 0;
   #lastTransaction = 0;
   #over = false;
@@ -30,11 +32,11 @@ export class RunSessions {
   }
 
   /**
-   * Where a call goes. A connection that broke is followed by another one: whose call it broke under was told.
+   * Where the calls outside of transactions go. A connection that broke is followed by another one: whose call it broke
+   * under was told.
    * @throws {CallFault}
    */
-  async of(transaction: number | null): Promise<Session> {
-    if (transaction !== null) return this.#transaction(transaction);
+  async home(): Promise<Session> {
     const kept = this.#keptHome();
     const home = await kept;
     if (!home.lost) return home;
@@ -47,62 +49,71 @@ export class RunSessions {
 
   /** @throws {CallFault} */
   async begin(): Promise<number> {
-    if (this.#transactions.size + this.#opening >= mostTransactions) throw tooManyTransactions();
-    this.#opening += 1;
-    try {
-      const session = await this.#open();
-      const number = (this.#lastTransaction += 1);
-      // Known before it has begun: the end of the run finds it.
-      this.#transactions.set(number, session);
-      await session.use((client) => client.query('begin')).catch((error: unknown) => this.#abandon(number, error));
-      return number;
-    } finally {
-      this.#opening -= 1;
-    }
+    const held = this.#transactions.size + this.#ending.size + this.#opening;
+    if (held >= mostTransactions) throw tooManyTransactions();
+    const session = await this.#opened();
+    const number = (this.#lastTransaction += 1);
+    // Known before it has begun: the end of the run finds it.
+    this.#transactions.set(number, session);
+    await session.use((client) => client.query('begin')).catch((error: unknown) => this.#abandon(number, error));
+    return number;
+  }
+
+  /**
+   * Where the calls of a transaction go. Not a promise: who waited for one would come behind a commit that was sent later.
+   * @throws {CallFault}
+   */
+  transaction(number: number): Session {
+    const session = this.#transactions.get(number);
+    if (session === undefined) throw transactionOver();
+    if (session.lost) throw transactionOver('The connection of the transaction broke: nothing of it was kept.');
+    return session;
   }
 
   /** @throws {CallFault} when nothing was kept of the transaction */
   async commit(transaction: number): Promise<void> {
-    const session = this.#transaction(transaction);
-    this.#transactions.delete(transaction);
-    try {
-      await session.use(async (client) => {
+    const session = this.transaction(transaction);
+    await this.#finish(transaction, session, () =>
+      session.use(async (client) => {
         const status = client.getTransactionStatus();
         if (status === 'I') throw transactionOver('A statement of the transaction has ended it itself.');
         // COMMIT would roll it back and call that a success.
         if (status === 'E') throw databaseFault('25P02', 'A statement failed: nothing of the transaction was kept.');
         await client.query('commit');
-      });
-    } finally {
-      void session.end();
-    }
+      }),
+    );
   }
 
   /** Of a transaction that is over nothing is left to roll back. */
   async rollback(transaction: number): Promise<void> {
     const session = this.#transactions.get(transaction);
     if (session === undefined) return;
-    this.#transactions.delete(transaction);
-    // A connection that breaks meanwhile rolls back, too.
-    if (!session.lost) await session.use((client) => client.query('rollback')).catch(() => undefined);
-    void session.end();
+    await this.#finish(transaction, session, async () => {
+      // A connection that breaks meanwhile rolls back, too.
+      if (!session.lost) await session.use((client) => client.query('rollback')).catch(() => undefined);
+    });
   }
 
   /** What runs is cancelled, what is open is rolled back; nobody waits for that. */
   end(): void {
     this.#over = true;
-    for (const session of this.#transactions.values()) void session.end();
+    for (const session of [...this.#transactions.values(), ...this.#ending]) void session.end();
     void this.#home?.then(
       (home) => home.end(),
       () => undefined,
     );
   }
 
-  #transaction(number: number): Session {
-    const session = this.#transactions.get(number);
-    if (session === undefined) throw transactionOver();
-    if (session.lost) throw transactionOver('The connection of the transaction broke: nothing of it was kept.');
-    return session;
+  /** A transaction takes no more calls; its session ends when those that it has taken are done. */
+  async #finish(number: number, session: Session, lastly: () => Promise<void>): Promise<void> {
+    this.#transactions.delete(number);
+    this.#ending.add(session);
+    try {
+      await lastly();
+    } finally {
+      this.#ending.delete(session);
+      void session.end();
+    }
   }
 
   #abandon(number: number, error: unknown): never {
@@ -119,6 +130,16 @@ export class RunSessions {
       this.#home = null;
     });
     return home;
+  }
+
+  /** A session that counts while it is being opened. */
+  async #opened(): Promise<Session> {
+    this.#opening += 1;
+    try {
+      return await this.#open();
+    } finally {
+      this.#opening -= 1;
+    }
   }
 
   /** @throws {CallFault} */

@@ -23,6 +23,12 @@ const list = (columns: readonly string[], prefix = ''): string =>
   columns.map((column) => prefix + quotedColumn(column)).join(', ');
 
 /**
+ * No row, of a table's type. Not by the type's name: that of a table called "line" or "date" is found to be the server's
+ * own. Not `t` alone either: a column may be called so.
+ */
+const noRowOf = (table: string): string => `(select coalesce(t.*) from ${table} as t where false)`;
+
+/**
  * The values go as one JSON parameter that the server reads by the columns' own types. A column that only some of the
  * rows name is NULL in the others: giving each its default would take a statement for every set of names.
  */
@@ -37,7 +43,7 @@ export const insertStatement = (table: string, rows: readonly Row[]): Statement 
     };
   }
   const sql = `insert into ${into} (${list(columns)}) select ${list(columns, 'given.')}
-    from pg_catalog.json_populate_recordset(null::${into}, $1::pg_catalog.json) as given returning *`;
+    from pg_catalog.json_populate_recordset(${noRowOf(into)}, $1::pg_catalog.json) as given returning *`;
   return { sql, params };
 };
 
@@ -55,7 +61,7 @@ export const updateStatement = (table: string, row: Row, { where, params }: Cond
   // The condition's parameters come first: it counts them from 1.
   const data = `$${params.length + 1}::pg_catalog.json`;
   const sql = `update ${given} set (${list(columns)}) = (select ${list(columns, 'given.')}
-    from pg_catalog.json_populate_record(null::${given}, ${data}) as given) ${whereClause(where)}`;
+    from pg_catalog.json_populate_record(${noRowOf(given)}, ${data}) as given) ${whereClause(where)}`;
   return { sql, params: [...params, JSON.stringify(row)] };
 };
 

@@ -6,12 +6,27 @@ export const maxBodyBytes = 10 * 1024 * 1024;
 // In base64 four characters are three bytes.
 const longestBody = Math.ceil(maxBodyBytes / 3) * 4;
 const id = z.int();
+const mostHeaders = 1000;
+
+const isPair = (value: unknown): value is [string, string] =>
+  Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === 'string');
+
+/** By hand, and counted first: of a list of a million mistakes zod would tell each. */
+const headers = z
+  .custom<unknown[]>(Array.isArray, 'headers must be pairs of name and value')
+  .refine((pairs) => pairs.length <= mostHeaders, { error: `more than ${mostHeaders} headers`, abort: true })
+  .pipe(
+    z.custom<[string, string][]>(
+      (pairs) => (pairs as unknown[]).every(isPair),
+      'headers must be pairs of name and value',
+    ),
+  );
 
 export const fetchArgs = z.object({
   id,
   url: z.string({ error: 'the URL must be text' }),
   method: z.string({ error: 'the method must be text' }).default('GET'),
-  headers: z.array(z.tuple([z.string(), z.string()]), 'headers must be pairs of name and value').default([]),
+  headers: headers.default([]),
   body: z
     .base64({ error: 'the body must be base64' })
     .max(longestBody, `the body is larger than ${maxBodyBytes / 1024 / 1024} MB`)

@@ -13,6 +13,8 @@ export interface FetchServiceDeps {
 }
 
 const mostOpen = 64;
+// A request that is cancelled leaves its connection to be made, or given up, which takes undici as long as this.
+const connectTimeoutMs = 5000;
 
 /** A request from its call to the last byte of its answer. */
 interface Exchange {
@@ -58,6 +60,8 @@ const toldOf = (response: Response) => ({
 class Exchanges {
   readonly #deps: FetchServiceDeps;
   readonly #open = new Map<number, Exchange>();
+  /** Requests that were cancelled while they may still have been connecting. */
+  #connecting = 0;
   #over = false;
 
   constructor(deps: FetchServiceDeps) {
@@ -73,6 +77,7 @@ class Exchanges {
       else exchange.body = new ResponseBody(response.body.getReader());
       return toldOf(response);
     } catch (error) {
+      if (exchange.abort.signal.aborted) this.#linger();
       this.#open.delete(args.id);
       throw faultOf(error, exchange);
     }
@@ -104,15 +109,21 @@ class Exchanges {
   }
 
   #cancel(id: number, { abort, body }: Exchange): void {
-    this.#open.delete(id);
+    // One without an answer keeps its place until undici has let go of it.
+    if (body !== null) this.#open.delete(id);
     abort.abort();
     void body?.cancel();
+  }
+
+  #linger(): void {
+    this.#connecting += 1;
+    setTimeout(() => (this.#connecting -= 1), connectTimeoutMs).unref();
   }
 
   #begin({ id, url }: z.output<typeof fetchArgs>): Exchange {
     if (this.#over) throw failed('the run is over.');
     if (this.#open.has(id)) throw failed('there is a request of that number.');
-    if (this.#open.size >= mostOpen) {
+    if (this.#open.size + this.#connecting >= mostOpen) {
       throw failed(`more than ${mostOpen} requests are open at a time. Read or cancel the bodies of answers.`);
     }
     const exchange = { abort: new AbortController(), url: this.#checked(url), body: null };

@@ -39,14 +39,29 @@ def _class_of(name):
 
 
 class _Awaitable:
-    """A value that may be awaited, or be used as it is: what calls answer inside of `async def`."""
+    """
+    A value that may be awaited, or be used as it is: what calls answer inside of `async def`. It is a coroutine too,
+    one that is over at once, for `asyncio.create_task`.
+    """
 
     __slots__ = ()
     __hash__ = object.__hash__
 
-    def __await__(self):
+    def _value(self):
         return self
+
+    def __await__(self):
+        return self._value()
         yield
+
+    def send(self, value):
+        raise StopIteration(self._value())
+
+    def throw(self, *error):
+        raise error[0]
+
+    def close(self):
+        pass
 
 
 class _Rows(_Awaitable, list):
@@ -61,15 +76,14 @@ class _Count(_Awaitable, int):
     __hash__ = int.__hash__
 
 
-class _Nothing(_Awaitable):
+class _Nothing(_Awaitable, values.Nothing):
     """No row: false, and None when it is awaited."""
 
     def __bool__(self):
         return False
 
-    def __await__(self):
+    def _value(self):
         return None
-        yield
 
 
 def _in_coroutine():
@@ -96,33 +110,36 @@ class _Operations:
     def _ask(self, op, **args):
         return _answered(self._call(op, dict(args, tx=self._tx)))
 
-    def query(self, sql, params=()):
-        return self._ask('db.query', sql=sql, params=_listed(params), style='percent')
+    def query(self, sql, params=None):
+        return self._ask('db.query', sql=sql, **_bound(params))
 
-    def query_one(self, sql, params=()):
-        return self._ask('db.queryOne', sql=sql, params=_listed(params), style='percent')
+    def query_one(self, sql, params=None):
+        return self._ask('db.queryOne', sql=sql, **_bound(params))
 
     def insert(self, table, data):
         return self._ask('db.insert', table=table, data=data)
 
-    def select(self, table, where=None, params=()):
+    def select(self, table, where=None, params=None):
         condition = {} if where is None else {'where': where}
-        return self._ask('db.select', table=table, params=_listed(params), style='percent', **condition)
+        return self._ask('db.select', table=table, **_bound(params), **condition)
 
-    def update(self, table, data, where, params=()):
-        return self._ask('db.update', table=table, data=data, where=where, params=_listed(params), style='percent')
+    def update(self, table, data, where, params=None):
+        return self._ask('db.update', table=table, data=data, where=where, **_bound(params))
 
-    def remove(self, table, where, params=()):
-        return self._ask('db.remove', table=table, where=where, params=_listed(params), style='percent')
+    def remove(self, table, where, params=None):
+        return self._ask('db.remove', table=table, where=where, **_bound(params))
 
 
-def _listed(params):
-    """One value alone is most likely a tuple whose comma was forgotten."""
+def _bound(params):
+    """
+    Without params `%` is a character like any other, hence None is not the same as none.
+    One value alone is most likely a tuple whose comma was forgotten.
+    """
     if params is None:
-        return []
+        return {'style': 'percent'}
     if isinstance(params, (str, bytes, dict)) or not hasattr(params, '__iter__'):
         raise TypeError('params must be a tuple or a list, for instance (%r,)' % (params,))
-    return list(params)
+    return {'style': 'percent', 'params': list(params)}
 
 
 class Database(_Operations):

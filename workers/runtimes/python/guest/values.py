@@ -13,10 +13,18 @@ _MAX_STACK = 8192
 FILE_NAME = 'function.py'
 
 
+class Nothing:
+    """Null, where None itself will not do."""
+
+    __slots__ = ()
+
+
 def _plain(value):
     """What JSON has no word for. Decimals stay exact as text, as the database answers them."""
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
+    if isinstance(value, Nothing):
+        return None
     if isinstance(value, (decimal.Decimal, uuid.UUID)):
         return str(value)
     if isinstance(value, (set, frozenset)):

@@ -1,0 +1,106 @@
+import { ServiceError } from '#lib/errors.ts';
+
+/**
+ * Runs work one after the other, in turns that go round by project: a project with a long line waits for itself, and
+ * another one for at most one piece of work of each project. Work without a project is a project of its own.
+ * @throws {ServiceError} `queue_full` when too much waits, or when its turn did not come in time
+ */
+export type CompileLine = <T>(projectId: string | undefined, work: () => Promise<T>) => Promise<T>;
+
+export interface CompileLineBounds {
+  /** Of one project, what runs included. */
+  readonly ofProject: number;
+  /** Of all together. */
+  readonly ofAll: number;
+  /** What waits longer is refused: whoever asked has likely left. */
+  readonly waitMs: number;
+}
+
+/** A source can have 1 MB, and compiling it take 10 s. */
+const usualBounds: CompileLineBounds = { ofProject: 64, ofAll: 256, waitMs: 30_000 };
+
+interface Entry {
+  readonly begin: () => Promise<void>;
+  readonly refuse: (error: ServiceError) => void;
+}
+
+const tooMany = (message: string): ServiceError =>
+  new ServiceError('queue_full', message, {
+    hint: 'Nothing was deployed. Try again when fewer deploys wait.',
+    headers: { 'Retry-After': '5' },
+  });
+
+const ofProjectFull = (): ServiceError => tooMany('Too many deploys of this project wait to be compiled.');
+const ofAllFull = (): ServiceError => tooMany('Too many deploys wait to be compiled.');
+const tookTooLong = (): ServiceError => tooMany('The deploy waited too long to be compiled.');
+
+/** What waits, by project; the first project in it is the next one. */
+type Waiting = Map<string, Entry[]>;
+
+const longestOf = (waiting: Waiting): Entry[] =>
+  [...waiting.values()].reduce((longest, line) => (line.length > longest.length ? line : longest), []);
+
+const leave = (waiting: Waiting, name: string, entry: Entry): void => {
+  const left = (waiting.get(name) ?? []).filter((other) => other !== entry);
+  if (left.length === 0) waiting.delete(name);
+  else waiting.set(name, left);
+};
+
+const takeNext = (waiting: Waiting): { readonly name: string; readonly entry: Entry } | undefined => {
+  for (const [name, [entry, ...others]] of waiting) {
+    waiting.delete(name);
+    if (others.length > 0) waiting.set(name, others);
+    if (entry) return { name, entry };
+  }
+  return undefined;
+};
+
+export const createCompileLine = ({ ofProject, ofAll, waitMs }: CompileLineBounds = usualBounds): CompileLine => {
+  const waiting: Waiting = new Map();
+  let running: string | undefined;
+
+  /** Makes room for one more of a project; a full line loses the last of whoever has the most in it. */
+  const admit = (name: string): void => {
+    const own = waiting.get(name)?.length ?? 0;
+    if (own + (running === name ? 1 : 0) >= ofProject) throw ofProjectFull();
+    const all = [...waiting.values()].reduce((sum, line) => sum + line.length, running === undefined ? 0 : 1);
+    if (all < ofAll) return;
+    const longest = longestOf(waiting);
+    if (longest.length <= own + 1) throw ofAllFull();
+    longest.at(-1)?.refuse(ofAllFull());
+  };
+
+  const runAll = async (): Promise<void> => {
+    for (let next = takeNext(waiting); next; next = takeNext(waiting)) {
+      running = next.name;
+      await next.entry.begin();
+    }
+    running = undefined;
+  };
+
+  const wait = <T>(name: string, work: () => Promise<T>): Promise<T> =>
+    new Promise<T>((resolve, reject) => {
+      const entry: Entry = {
+        begin: async () => {
+          clearTimeout(timer);
+          await work().then(resolve, reject);
+        },
+        refuse: (error) => {
+          clearTimeout(timer);
+          leave(waiting, name, entry);
+          reject(error);
+        },
+      };
+      const timer = setTimeout(() => entry.refuse(tookTooLong()), waitMs);
+      waiting.set(name, [...(waiting.get(name) ?? []), entry]);
+    });
+
+  let unnamed = 0;
+  return async (projectId, work) => {
+    const name = projectId ?? `work ${(unnamed += 1)}`;
+    admit(name);
+    const done = wait(name, work);
+    if (running === undefined) void runAll();
+    return done;
+  };
+};

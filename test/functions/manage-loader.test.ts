@@ -1,0 +1,65 @@
+import test from 'ava';
+import { createRunnableLoader } from '#domain/functions/functions.ts';
+import type { RunnableRow } from '#domain/functions/store.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import type { Sealer } from '#lib/secrets.ts';
+
+interface Given {
+  readonly compiled: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** A loader over functions that all look the same, and how often it asked for each. */
+const loaderOf = ({ compiled, env }: Given) => {
+  const asked: string[] = [];
+  const deleted = new Set<string>();
+  let now = 1;
+  const row = {
+    project_id: 'p',
+    language: 'javascript',
+    data_key: Buffer.alloc(0),
+    entry_point: 'handler',
+    compiled,
+    timeout_ms: 1000,
+    memory_mb: 64,
+    env_sealed: Buffer.alloc(1),
+  } satisfies RunnableRow;
+  const db = {
+    query: (_sql: string, [id]: readonly unknown[] = []) => {
+      asked.push(String(id));
+      return Promise.resolve(deleted.has(String(id)) ? [] : [row]);
+    },
+  } as unknown as Queryable;
+  const sealer: Sealer = { seal: () => Buffer.alloc(1), open: () => JSON.stringify(env) };
+  const load = createRunnableLoader(db, () => sealer, { now: () => now });
+  return { load, asked, deleted, later: (ms: number) => (now += ms) };
+};
+
+test('a version is read once, and a deleted one runs no longer than five seconds', async (t) => {
+  const { load, asked, deleted, later } = loaderOf({ compiled: 'x', env: { A: 'b' } });
+  t.like(await load('one', 1), { compiled: 'x', env: { A: 'b' } });
+  later(4000);
+  t.truthy(await load('one', 1));
+  t.is(asked.length, 1);
+  deleted.add('one');
+  later(1001);
+  t.is(await load('one', 1), undefined);
+});
+
+const remembered = async (given: Given): Promise<number> => {
+  const { load, asked } = loaderOf(given);
+  const ids = Array.from({ length: 700 }, (_, i) => `fn-${i}`);
+  for (const id of ids) await load(id, 1);
+  const before = asked.length;
+  // The latest first, so that what is read anew pushes out nothing that is still to be asked for.
+  for (const id of ids.toReversed()) await load(id, 1);
+  return ids.length - (asked.length - before);
+};
+
+test('what is remembered is bounded with its variables', async (t) => {
+  const large = await remembered({ compiled: 'x', env: { A: 'b'.repeat(128 * 1024) } });
+  t.true(large > 200 && large <= 256, `${large}`);
+  const many = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`NAME_${i}`, '']));
+  t.true((await remembered({ compiled: 'x', env: many })) <= 256);
+  t.is(await remembered({ compiled: 'x', env: {} }), 700);
+});

@@ -1,0 +1,54 @@
+import test from 'ava';
+import { ExactMemory } from '#workers/runtimes/python/exact-memory.ts';
+
+/** Twenty processes of 100 KiB each that share nine tenths of it, a clock, and figures that come when they are let. */
+function processes() {
+  const state = { now: 0, residentKib: 100, isSlow: false };
+  const memory = new ExactMemory({
+    exactKib: () => (state.isSlow ? new Promise<number>(() => undefined) : Promise.resolve(10)),
+    residentKib: () => state.residentKib,
+    now: () => state.now,
+  });
+  const pids = Array.from({ length: 20 }, (_, index) => index + 1);
+  const tick = async (ms = 25): Promise<number> => {
+    state.now += ms;
+    const held = memory.heldKib(pids);
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+    return held;
+  };
+  return { state, tick };
+}
+
+test.serial('processes that are new count once until they are read, and then exactly', async (t) => {
+  const { tick } = processes();
+  t.deepEqual([await tick(), await tick()], [100, 200]);
+});
+
+test.serial('what a process has taken since it was first seen, or was read, counts at once', async (t) => {
+  const { state, tick } = processes();
+  await tick();
+  state.residentKib = 150;
+  t.is(await tick(), 20 * (10 + 50));
+  t.is(await tick(), 20 * 10);
+});
+
+// The last: they leave a read that never ends.
+test.serial('processes that cannot be read in time count in full', async (t) => {
+  const { state, tick } = processes();
+  state.isSlow = true;
+  t.is(await tick(), 100);
+  state.residentKib = 110;
+  t.is(await tick(100), 100 + 20 * 10);
+  t.is(await tick(60), 20 * 110);
+  t.is(await tick(60), 20 * 110, 'and go on to');
+});
+
+test.serial('a figure that is old counts no longer', async (t) => {
+  const { state, tick } = processes();
+  await tick();
+  state.isSlow = true;
+  t.is(await tick(), 20 * 10);
+  t.is(await tick(200), 20 * 100);
+});

@@ -1,0 +1,101 @@
+import { anonymousKib, readProportionalKib } from '../processes.ts';
+
+/** So long the processes that are new may count by what they have taken since they were first seen, until they are read. */
+const newMs = 150;
+/** So long a figure stands, with what the process has taken since then; pages that it only wrote to count as shared. */
+const freshMs = 150;
+/** Without a call for so long there was one process, or none. */
+const pauseMs = 100;
+/** A read that the kernel makes wait keeps one of Node's four threads for files. */
+const mostReaders = 2;
+
+interface Figure {
+  readonly kib: number;
+  readonly residentKib: number;
+  readonly at: number;
+}
+
+export interface MemoryReader {
+  readonly exactKib: (pid: number) => Promise<number>;
+  readonly residentKib: (pid: number) => number;
+  readonly now: () => number;
+}
+
+const ofKernel: MemoryReader = {
+  exactKib: readProportionalKib,
+  residentKib: anonymousKib,
+  now: () => performance.now(),
+};
+
+let readers = 0;
+
+/**
+ * What the processes of one runner hold together, pages that they share counted once. User code can make the exact figure
+ * slow to read, so it is read beside the worker's other work; processes that are not read in time count in full, which is
+ * never too little.
+ */
+export class ExactMemory {
+  readonly #read: MemoryReader;
+  readonly #figures = new Map<number, Figure>();
+  #firstSeenKib = new Map<number, number>();
+  #unreadSince: number | null = null;
+  #lastAt = -Infinity;
+  #isReading = false;
+
+  constructor(read: MemoryReader = ofKernel) {
+    this.#read = read;
+  }
+
+  heldKib(pids: readonly number[]): number {
+    const now = this.#read.now();
+    if (now - this.#lastAt > pauseMs) this.#unreadSince = null;
+    this.#lastAt = now;
+    const resident = new Map(pids.map((pid) => [pid, this.#read.residentKib(pid)]));
+    this.#forget(resident);
+    void this.#readAll(pids);
+    const read = [...resident].filter(([pid]) => this.#figures.has(pid));
+    const known = read.reduce((sum, [pid, kib]) => sum + this.#knownKib(pid, kib, now), 0);
+    const unread = [...resident].filter(([pid]) => !this.#figures.has(pid));
+    return known + this.#unreadKib(unread, now);
+  }
+
+  #forget(resident: ReadonlyMap<number, number>): void {
+    for (const pid of this.#figures.keys()) {
+      if (!resident.has(pid)) this.#figures.delete(pid);
+    }
+    this.#firstSeenKib = new Map([...resident].map(([pid, kib]) => [pid, this.#firstSeenKib.get(pid) ?? kib]));
+  }
+
+  #knownKib(pid: number, residentKib: number, now: number): number {
+    const figure = this.#figures.get(pid);
+    if (figure === undefined || now - figure.at > freshMs) return residentKib;
+    return Math.min(residentKib, figure.kib + Math.max(0, residentKib - figure.residentKib));
+  }
+
+  /** A fork begins with nothing of its own: for a moment only the largest counts, and what each has taken since. */
+  #unreadKib(unread: readonly (readonly [number, number])[], now: number): number {
+    if (unread.length === 0) {
+      this.#unreadSince = null;
+      return 0;
+    }
+    this.#unreadSince ??= now;
+    if (now - this.#unreadSince > newMs) return unread.reduce((sum, [, kib]) => sum + kib, 0);
+    const first = (pid: number): number => this.#firstSeenKib.get(pid) ?? 0;
+    const taken = unread.reduce((sum, [pid, kib]) => sum + Math.max(0, kib - first(pid)), 0);
+    return Math.max(...unread.map(([pid]) => first(pid))) + taken;
+  }
+
+  /** One after the other, those that were not read for the longest first. */
+  async #readAll(pids: readonly number[]): Promise<void> {
+    if (this.#isReading || readers >= mostReaders) return;
+    this.#isReading = true;
+    readers += 1;
+    const readAt = (pid: number): number => this.#figures.get(pid)?.at ?? -Infinity;
+    for (const pid of pids.toSorted((one, other) => readAt(one) - readAt(other))) {
+      const [at, residentKib] = [this.#read.now(), this.#read.residentKib(pid)];
+      this.#figures.set(pid, { at, residentKib, kib: await this.#read.exactKib(pid) });
+    }
+    this.#isReading = false;
+    readers -= 1;
+  }
+}
