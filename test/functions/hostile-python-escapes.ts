@@ -59,6 +59,19 @@ export const odd: readonly PythonCase[] = [
 
 export const nosy: readonly PythonCase[] = [
   {
+    name: 'larger buffers of sockets',
+    code: handler(
+      'import socket',
+      'a, b = socket.socketpair()',
+      'size = lambda: a.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)',
+      'before = size()',
+      'a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)',
+      'return size() == before',
+    ),
+    statuses: ['success'],
+    result: true,
+  },
+  {
     name: 'the parent killed',
     code: handler('os.kill(os.getppid(), 9)', 'import time', 'time.sleep(5)'),
     statuses: ['crashed', 'error'],

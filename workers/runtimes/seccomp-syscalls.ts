@@ -134,5 +134,6 @@ export const sifted = {
   clone3: same(435),
   socket: both(41, 198),
   socketpair: both(53, 199),
+  setsockopt: both(54, 208),
   ioctl: both(16, 29),
 } as const satisfies Readonly<Record<string, Numbers>>;

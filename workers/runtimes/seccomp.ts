@@ -39,6 +39,10 @@ const families = [1, 2, 10];
 /** None named, ICMP (or AF_UNIX by its name), TCP, UDP; not SCTP, DCCP, MPTCP and what else a kernel may load. */
 const protocols = [0, 1, 6, 17];
 
+const socketLevel = 1; // SOL_SOCKET
+/** SO_SNDBUF, SO_RCVBUF and their FORCE forms: what lies in sockets is memory that nobody counts. */
+const bufferSizes = [7, 8, 32, 33];
+
 /** One instruction: opcode, how far to jump when true and when false, operand. */
 type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, operand: number];
 
@@ -78,6 +82,15 @@ const siftedRules = (architecture: Architecture): Instruction[] => {
     ...of('clone3', [ret(fail(errors.ENOSYS))]),
     ...of('socket', socketRule),
     ...of('socketpair', socketRule),
+    // A wish, as far as programs know: it is taken and nothing comes of it.
+    ...of('setsockopt', [
+      [load, 0, 0, argumentAt(1)],
+      [jumpEqual, 1, 0, socketLevel],
+      ret(allow),
+      [load, 0, 0, argumentAt(2)],
+      ...bufferSizes.flatMap((option): Instruction[] => [[jumpEqual, 0, 1, option], ret(fail(0))]),
+      ret(allow),
+    ]),
     ...of('ioctl', [
       [load, 0, 0, argumentAt(1)],
       ...terminalCommands.flatMap((command): Instruction[] => [[jumpEqual, 0, 1, command], ret(fail(errors.EPERM))]),
