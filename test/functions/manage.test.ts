@@ -92,11 +92,11 @@ test('a slug is taken within its project and free in another', async (t) => {
   await platform().client.deploy(user, other, code, { name: 'Taken' });
 });
 
-test('of 50 deployments of one name at once exactly one is made', async (t) => {
-  const answers = await Promise.all(Array.from({ length: 50 }, () => create({ name: 'race' })));
+test('of 20 deployments of one name at once exactly one is made', async (t) => {
+  const answers = await Promise.all(Array.from({ length: 20 }, () => create({ name: 'race' })));
   const statuses = answers.map(({ status }) => status);
   t.is(statuses.filter((status) => status === 201).length, 1);
-  t.is(statuses.filter((status) => status === 409).length, 49, statuses.join(' '));
+  t.is(statuses.filter((status) => status === 409).length, 19, statuses.join(' '));
 });
 
 test('functions are listed in order of creation, without their code', async (t) => {
