@@ -1,7 +1,7 @@
 import type { OpenServices } from '../processors/function-invoke.ts';
 import { CallFault } from '../runtimes/runtime.ts';
 import { readArgs } from './call-args.ts';
-import { JsonText } from './json-text.ts';
+import { JsonText } from '#lib/json-text.ts';
 
 /** Answers one kind of call of a run: with a value, or with JSON that is sent as it is. */
 export type Answer = (args: unknown) => Promise<unknown>;

@@ -1,14 +1,10 @@
 import type { ClientBase, Submittable } from 'pg';
-import { type Done, type Wire, doneOf, wireOf } from '../../database/wire.ts';
+import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
+import { type Done, type Wire, doneOf, wireOf } from '#lib/postgres/wire.ts';
 
 // Rows are counted by the server and not kept, but they come through our memory: all of them, and one at a time.
 const mostBytes = 16 * 1024 * 1024;
 const mostMessageBytes = 1024 * 1024;
-
-/** More came back than is taken; the connection is gone. */
-export class AnswerTooLarge extends Error {
-  override readonly name = 'AnswerTooLarge';
-}
 
 const ignore = (): void => undefined;
 

@@ -1,8 +1,9 @@
 import { type ClientBase, DatabaseError } from 'pg';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import type { JobOutcome } from '#queues/define.ts';
-import { endSessionOf, stopQuery } from '../../database/stop-query.ts';
-import { AnswerTooLarge, runCounting } from './counting-query.ts';
+import { endSessionOf, stopQuery } from '#domain/database/stop-query.ts';
+import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
+import { runCounting } from './counting-query.ts';
 import { failed, succeeded } from './outcomes.ts';
 
 export interface SqlTargetDeps {

@@ -1,11 +1,7 @@
 import { DatabaseError } from 'pg';
 import { ServiceError } from '#lib/errors.ts';
+import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { CallFault } from '../../runtimes/runtime.ts';
-
-/** More came back than is taken. */
-export class AnswerTooLarge extends Error {
-  override readonly name = 'AnswerTooLarge';
-}
 
 const longest = 4096;
 const told = ['code', 'detail', 'hint', 'constraint', 'schema', 'table', 'column'] as const;
@@ -17,11 +13,6 @@ export const databaseFault = (code: string, message: string): CallFault =>
   new CallFault('DatabaseError', message, { code });
 
 export const runIsOver = (): CallFault => databaseFault('57P01', 'The run is over.');
-
-export const tooMuch = (what: string): AnswerTooLarge =>
-  new AnswerTooLarge(
-    `The statement answers ${what}. Add LIMIT to it, or ask for fewer columns; changes that it made itself may have been kept.`,
-  );
 
 const faultOfServer = (error: DatabaseError, ownSql: boolean): CallFault => {
   const fields: Record<string, string> = {};
@@ -42,6 +33,7 @@ export const faultOfStatement = (error: unknown, ownSql: boolean): CallFault => 
   if (error instanceof CallFault) return error;
   if (error instanceof DatabaseError) return faultOfServer(error, ownSql);
   if (error instanceof AnswerTooLarge) return databaseFault('54000', error.message);
+  if (error instanceof RangeError) return new CallFault('TypeError', 'The params are nested too deeply.');
   return databaseFault(
     '08006',
     'The connection to the database broke: whether the statement took effect is not known.',

@@ -1,17 +1,16 @@
 import { LRUCache } from 'lru-cache';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import type { Answer as Answering, OpenService } from '../services.ts';
-import { OwnTypes, rowsText } from './answer-text.ts';
+import { OwnTypes, rowsText } from '#lib/postgres/answer-text.ts';
 import { endArgs, insertArgs, parseArgs, queryArgs, removeArgs, selectArgs, updateArgs } from './arguments.ts';
-import { type Answer, runBound } from './bound-query.ts';
+import { type Answer, type Statement, runBound } from '#lib/postgres/bound-query.ts';
 import { faultOfStatement } from './faults.ts';
-import { JsonText } from '../json-text.ts';
+import { JsonText } from '#lib/json-text.ts';
 import { numbered } from './placeholders.ts';
 import { RunSessions } from './sessions.ts';
 import {
   type Condition,
   type Row,
-  type Statement,
   insertStatement,
   removeStatement,
   selectStatement,

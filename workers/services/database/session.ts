@@ -2,9 +2,10 @@ import { type ClientBase, DatabaseError } from 'pg';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import type { TenantLease } from '#lib/tenant-db.ts';
 import { CallFault } from '../../runtimes/runtime.ts';
-import { endSessionOf, stopQuery } from '../../database/stop-query.ts';
-import { wireOf } from '../../database/wire.ts';
-import { AnswerTooLarge, runIsOver } from './faults.ts';
+import { endSessionOf, stopQuery } from '#domain/database/stop-query.ts';
+import { wireOf } from '#lib/postgres/wire.ts';
+import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
+import { runIsOver } from './faults.ts';
 
 export interface SessionOptions {
   readonly tenantDb: Pick<ProjectDb, 'endSession'>;

@@ -1,10 +1,6 @@
+import type { Statement } from '#lib/postgres/bound-query.ts';
 import { CallFault } from '../../runtimes/runtime.ts';
 import { quotedColumn, quotedTable } from './names.ts';
-
-export interface Statement {
-  readonly sql: string;
-  readonly params: readonly unknown[];
-}
 
 export type Row = Readonly<Record<string, unknown>>;
 

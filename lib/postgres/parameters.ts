@@ -1,5 +1,3 @@
-import { CallFault } from '../../runtimes/runtime.ts';
-
 // What PostgreSQL calls json and jsonb.
 const jsonTypes = new Set([114, 3802]);
 
@@ -31,16 +29,10 @@ export interface Parameter {
 /**
  * Objects are JSON, arrays are SQL arrays or JSON, everything else is text that the server reads as the type that it
  * expects.
- * @throws {CallFault} when values are nested deeper than can be written
+ * @throws {RangeError} when values are nested deeper than can be written
  */
-export const parametersOf = (values: readonly unknown[]): Parameter[] => {
-  try {
-    return values.map((value) => ({ text: textOf(value), json: Array.isArray(value) ? JSON.stringify(value) : null }));
-  } catch (error) {
-    if (error instanceof RangeError) throw new CallFault('TypeError', 'The params are nested too deeply.');
-    throw error;
-  }
-};
+export const parametersOf = (values: readonly unknown[]): Parameter[] =>
+  values.map((value) => ({ text: textOf(value), json: Array.isArray(value) ? JSON.stringify(value) : null }));
 
 /** Whether only the statement knows what to send. */
 export const needsTypes = (parameters: readonly Parameter[]): boolean => parameters.some(({ json }) => json !== null);

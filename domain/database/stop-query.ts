@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
-import { cancelQuery } from './cancel-query.ts';
-import { processOf } from './wire.ts';
+import { cancelQuery } from '#lib/postgres/cancel-query.ts';
+import { processOf } from '#lib/postgres/wire.ts';
 
 const catchGraceMs = 2000;
 

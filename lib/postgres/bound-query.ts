@@ -1,8 +1,13 @@
 import { type ClientBase, DatabaseError, type Submittable } from 'pg';
-import { type Wire, doneOf, wireOf } from '../../database/wire.ts';
-import { tooMuch } from './faults.ts';
+import { type Wire, doneOf, wireOf } from './wire.ts';
+import { tooMuch } from './answer-too-large.ts';
 import { type Parameter, needsTypes, parametersOf, textsOf } from './parameters.ts';
-import type { Statement } from './statements.ts';
+
+/** One statement as the server takes it: parameters are `$1`, `$2`, … */
+export interface Statement {
+  readonly sql: string;
+  readonly params: readonly unknown[];
+}
 
 const mostRows = 10_000;
 export const mostBytes = 16 * 1024 * 1024;
@@ -126,6 +131,7 @@ const boundQuery = ({ submit, isSynced }: Exchange, firstOnly: boolean, { resolv
  * be 1 GB, and pg would keep it whole.
  * @param firstOnly only the first row is kept, and the rest not counted
  * @throws {AnswerTooLarge} above 10,000 rows or 16 MB
+ * @throws {RangeError} when parameters are nested deeper than can be written
  * @throws what pg throws
  */
 export const runBound = async (client: ClientBase, statement: Statement, firstOnly = false): Promise<Answer> => {

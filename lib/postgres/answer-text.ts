@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
 import { type Answer, mostBytes, runBound } from './bound-query.ts';
-import { tooMuch } from './faults.ts';
+import { tooMuch } from './answer-too-large.ts';
 import { JsonText } from '../json-text.ts';
 import { type ToJson, isOwnType, toJsonOf } from './values.ts';
 
