@@ -8,7 +8,7 @@ const { scene, platform } = useJobsApi(test);
 const triggersOf = ({ ask, fn }: ProjectScene, count: number) =>
   until(async () => {
     const { body } = await ask('GET', `/functions/${fn.id}/invocations`);
-    return body.total === count && body.invocations.map(({ trigger }: { trigger: string }) => trigger);
+    return body.invocations.length === count && body.invocations.map(({ trigger }: { trigger: string }) => trigger);
   });
 
 test('a run is recorded with what triggered it: dashboard, key, alias, schedule, rerun', async (t) => {
