@@ -1,0 +1,35 @@
+import type { Sql } from './plan.ts';
+
+/** As which role a request works in a project's database (contract, sections 2 and 5). */
+export type DataRole = 'service' | 'anon' | 'authenticated';
+
+/** Who asks a project's database, and what its policies may know of the request. */
+export interface DataCaller {
+  readonly projectId: string;
+  readonly role: DataRole;
+  /** JSON text for `request.jwt.claims`; `{"role":"anon"}` of a publishable key. */
+  readonly claims: string;
+}
+
+export interface DataRun {
+  /** `read`: nothing can be written, whatever functions are called. */
+  readonly mode: 'read' | 'write';
+  /** For `request.method`, `request.path` and `request.headers` (JSON) in SQL; asked only where SQL of the project runs. */
+  readonly request?: { readonly method: string; readonly path: string; readonly headers: string };
+  /** Aborted when nobody waits for the answer any more: what runs is cancelled. */
+  readonly signal: AbortSignal;
+}
+
+/** One row of texts, as the server writes them: the statements of the data API answer exactly one. */
+export type TextRow = readonly (string | null)[];
+
+/** Runs one statement and answers its one row. */
+export type RunOne = (sql: Sql) => Promise<TextRow>;
+
+/** The way of the data API into projects' databases. Every method throws `DatabaseError` as pg does. */
+export interface DataDb {
+  /** One statement, whole or not at all, in one round trip; a named prepared statement after the first time. */
+  readonly one: (caller: DataCaller, run: DataRun, sql: Sql) => Promise<TextRow>;
+  /** Several in one transaction, rolled back when `work` throws. */
+  readonly transaction: <T>(caller: DataCaller, run: DataRun, work: (one: RunOne) => Promise<T>) => Promise<T>;
+}
