@@ -20,9 +20,11 @@ export interface InOrganization {
   readonly kind: 'organization';
   readonly role: Role;
 }
-export interface WithKey {
+/** Who comes by key; `user`: a token of one of the project's own users, beside a key or alone. */
+export type KeyHolder = KeyKind | 'user';
+export interface WithKey<Holder extends KeyHolder = KeyHolder> {
   readonly kind: 'key';
-  readonly keys: readonly KeyKind[];
+  readonly keys: readonly Holder[];
 }
 export interface Operator {
   readonly kind: 'operator';
@@ -38,6 +40,6 @@ export const inProject = (role: Role): InProject => ({ kind: 'project', role });
 /** A member of the organization of `X-Org-Id`, else of the caller's own. */
 export const inOrganization = (role: Role): InOrganization => ({ kind: 'organization', role });
 /** A project's API key; the key names the project. */
-export const withKey = (...keys: KeyKind[]): WithKey => ({ kind: 'key', keys });
+export const withKey = <Holder extends KeyHolder>(...keys: Holder[]): WithKey<Holder> => ({ kind: 'key', keys });
 /** The installation's operators: the ops token. */
 export const operator: Operator = { kind: 'operator' };

@@ -13,6 +13,7 @@ import { migrate, waitForSchema } from '#lib/migrate.ts';
 import { createTurns } from '#lib/turns.ts';
 import { jobs as jobDefinitions } from '#queues/registry.ts';
 import { createApp } from './app.ts';
+import { openDataDeps } from './data-deps.ts';
 import type { Deps, Health } from './deps.ts';
 import { docsPages } from './docs.ts';
 import { endpoints } from './endpoints.ts';
@@ -57,6 +58,8 @@ const rateLimiterFor = (config: Config, redis: Redis) =>
       'sign-in': { limit: config.PLINTH_RATE_LIMIT_SIGN_IN, windowSeconds: 300 },
       // Programs refresh by themselves, many behind one address.
       refresh: { limit: config.PLINTH_RATE_LIMIT_DASHBOARD, windowSeconds: 60 },
+      'data-free': { limit: config.PLINTH_RATE_LIMIT_DATA_FREE, windowSeconds: 60 },
+      'data-pro': { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
     },
   });
 
@@ -96,6 +99,8 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     gate: queues.gate,
     ear: queues.ear,
     projects: platform.projects,
+    servers: platform.servers,
+    ...openDataDeps({ config, log, platform, ...queues }),
     mail: createPlatformMail(platform.sealer, ownAddress(config)),
     rateLimiter,
     turns: createTurns(),

@@ -93,9 +93,9 @@ const partWhileStopping =
 
 // Key-authenticated calls come from browsers of any origin; cookies are never involved there.
 const corsHeaders =
-  'Authorization, Content-Type, apikey, x-api-key, Prefer, Idempotency-Key, X-Request-Id, x-client-info, x-region, x-retry-count, x-supabase-api-version';
+  'Authorization, Content-Type, apikey, x-api-key, Prefer, Range, Range-Unit, Accept-Profile, Content-Profile, Idempotency-Key, X-Request-Id, x-client-info, x-region, x-retry-count, x-supabase-api-version';
 const exposed =
-  'Location, Preference-Applied, Idempotent-Replayed, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range';
+  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range';
 
 const preflight = (ctx: Context): void => {
   ctx.set('Access-Control-Allow-Methods', 'GET, HEAD, POST, PUT, PATCH, DELETE');

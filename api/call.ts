@@ -2,6 +2,7 @@ import type { Deps } from './deps.ts';
 import type { Access, Everyone, InOrganization, InProject, Operator, SignedIn, WithKey } from './access.ts';
 import type { Actor } from '#domain/audit/actor.ts';
 import type { User } from '#domain/accounts/store.ts';
+import type { DataCaller } from '#domain/data/db.ts';
 import type { ApiKey } from '#domain/projects/api-keys.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Organization } from '#domain/teams/store.ts';
@@ -25,6 +26,8 @@ export interface BaseCall {
   /** Scheme and host as clients see them, without a slash at the end. */
   readonly baseUrl: string;
   readonly actor: Actor;
+  /** Aborted when the client goes away before it is answered. */
+  readonly signal: AbortSignal;
   readonly setHeader: (name: string, value: string) => void;
   /** Runs after the transaction is committed, before the answer goes out. */
   readonly afterCommit: (work: () => Promise<void>) => void;
@@ -51,8 +54,19 @@ export interface KeyCall {
   readonly key: ApiKey;
 }
 
+/** By key, by the token of an end user, or both: the token decides as whom the project's database is used. */
+export interface DataCall {
+  readonly project: Project;
+  /** Null: a token came alone. */
+  readonly key: ApiKey | null;
+  readonly caller: DataCaller;
+}
+
 /** Who calls, as far as the endpoint's access asks for it. */
-export type AnyCaller = Partial<SignInCall> & Partial<ProjectCall> & Partial<OrganizationCall> & Partial<KeyCall>;
+export type AnyCaller = Partial<SignInCall> &
+  Partial<ProjectCall> &
+  Partial<OrganizationCall> &
+  Partial<KeyCall | DataCall>;
 
 /** What the access of an endpoint promises its handler. */
 export type Caller<A extends Access> = A extends InProject
@@ -61,8 +75,10 @@ export type Caller<A extends Access> = A extends InProject
     ? OrganizationCall
     : A extends SignedIn
       ? SignInCall
-      : A extends WithKey
-        ? KeyCall
+      : A extends WithKey<infer Holder>
+        ? 'user' extends Holder
+          ? DataCall
+          : KeyCall
         : A extends Everyone | Operator
           ? unknown
           : never;

@@ -1,3 +1,4 @@
+import type { DatabaseServers } from '#domain/database/servers.ts';
 import type { Compiler } from '#domain/functions/compiler.ts';
 import type { PythonChecker } from '#domain/functions/python-compile.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';
@@ -7,6 +8,10 @@ import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { Gate } from '#queues/gate/types.ts';
+import type { DataDb } from '#domain/data/db.ts';
+import type { SchemaCache } from '#domain/data/schema/cache-types.ts';
+import type { TokenVerifier } from '#domain/end-users/tokens.ts';
+import type { KeyHolders } from '#domain/projects/key-holders.ts';
 import type { Ear } from '#queues/signals.ts';
 import type { Turns } from '#lib/turns.ts';
 import type { RateLimiter } from './rate-limit.ts';
@@ -23,6 +28,18 @@ export interface Deps {
   /** For those who follow a job while it lives. */
   readonly ear: Ear;
   readonly projects: Projects;
+  /** For what only the platform's own role may ask of a server of projects. */
+  readonly servers: Pick<DatabaseServers, 'admin' | 'connectTo'>;
+  readonly keys: KeyHolders;
+  /** Tokens of projects' own users. */
+  readonly tokens: TokenVerifier;
+  /** The data API's way into projects' databases. */
+  readonly data: DataDb;
+  readonly schemas: SchemaCache;
+  /** Says that a project's tables were written to, so that their events are fetched soon. */
+  readonly events: { readonly markDirty: (projectId: string) => Promise<void> };
+  /** To be called once a project or one of its keys was changed: what is kept of it is read anew, in all processes. */
+  readonly projectChanged: (projectId: string) => Promise<void>;
   readonly mail: PlatformMail;
   readonly rateLimiter: RateLimiter;
   /** For requests with the same `Idempotency-Key`. */

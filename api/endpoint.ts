@@ -4,6 +4,7 @@ import type { JobRequest } from '#domain/jobs/jobs.ts';
 import type { JobOutcome } from '#queues/define.ts';
 import type { Access } from './access.ts';
 import type { BaseCall, Call } from './call.ts';
+import type { RawWork } from './raw-endpoint.ts';
 import type { RateClass } from './rate-limit.ts';
 
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
@@ -11,11 +12,12 @@ export type BodyLimit = 'json' | 'function';
 
 /** An answer that is not built from the response schema: text that is passed through, a page, or a stream. */
 export class RawReply {
-  readonly body: string | Buffer | Readable;
+  /** Null: none. */
+  readonly body: string | Buffer | Readable | null;
   readonly type: string;
   readonly status: number;
 
-  constructor(body: string | Buffer | Readable, type = 'application/json; charset=utf-8', status = 200) {
+  constructor(body: string | Buffer | Readable | null, type = 'application/json; charset=utf-8', status = 200) {
     this.body = body;
     this.type = type;
     this.status = status;
@@ -118,7 +120,7 @@ export interface Endpoint {
   readonly response: z.ZodType | undefined;
   readonly mediaType: string;
   readonly auditAction: string | undefined;
-  readonly work: DirectWork | JobWork;
+  readonly work: DirectWork | JobWork | RawWork;
 }
 
 type AnyInput = Input<never, never, never>;

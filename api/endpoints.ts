@@ -2,10 +2,15 @@ import type { Endpoint } from './endpoint.ts';
 import { accountEndpoints } from './routes/accounts.ts';
 import { apiKeyEndpoints } from './routes/api-keys.ts';
 import { cronEndpoints } from './routes/cron.ts';
+import { databaseEndpoints } from './routes/database.ts';
+import { databaseToolEndpoints } from './routes/database-tools.ts';
+import { dataEndpoints } from './routes/data.ts';
+import { endUserEndpoints } from './routes/end-users.ts';
 import { functionEndpoints } from './routes/functions.ts';
 import { invocationEndpoints } from './routes/functions/invocations.ts';
 import { invokeEndpoints } from './routes/functions/invoke.ts';
 import { versionEndpoints } from './routes/functions/versions.ts';
+import { graphqlEndpoints } from './routes/graphql.ts';
 import { jobEndpoints } from './routes/jobs.ts';
 import { mailEndpoints } from './routes/mail.ts';
 import { opsCronEndpoints } from './routes/ops/cron.ts';
@@ -25,6 +30,11 @@ export const endpoints: readonly Endpoint[] = [
   ...projectEndpoints,
   ...apiKeyEndpoints,
   ...usageEndpoints,
+  ...endUserEndpoints,
+  ...databaseEndpoints,
+  ...databaseToolEndpoints,
+  ...dataEndpoints,
+  ...graphqlEndpoints,
   ...functionEndpoints,
   ...invokeEndpoints,
   ...invocationEndpoints,

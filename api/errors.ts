@@ -1,4 +1,5 @@
 import type { Context, Middleware } from 'koa';
+import { CallerGone, DataError } from '#domain/data/errors.ts';
 import { type ErrorCode, ServiceError, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 
@@ -18,7 +19,10 @@ const known = (error: unknown): ServiceError => {
 };
 
 /** The one error body: flat, because PostgREST clients read `error.code`. */
-export const errorBody = (error: ServiceError, requestId: string): Record<string, unknown> => ({
+export const errorBody = (
+  error: Pick<ServiceError | DataError, 'code' | 'message' | 'details' | 'hint'>,
+  requestId: string,
+): Record<string, unknown> => ({
   code: error.code,
   message: error.message,
   details: error.details,
@@ -35,6 +39,15 @@ const note = (log: Log, error: ServiceError, thrown: unknown): void => {
   else if (error.status >= 500) log.warn({ err: thrown }, 'a request could not be served');
 };
 
+const sendError = (ctx: Context, error: ServiceError | DataError): void => {
+  ctx.status = error.status;
+  ctx.type = 'application/json; charset=utf-8';
+  ctx.body = JSON.stringify(errorBody(error, String(ctx.state['requestId'])));
+};
+
+/** The status that logs show of a request whose client did not wait; nobody receives it. */
+const clientClosedRequest = 499;
+
 /** Turns whatever is thrown into the answer that the contract names. */
 export const answerErrors =
   (log: Log): Middleware =>
@@ -42,12 +55,18 @@ export const answerErrors =
     try {
       await next();
     } catch (thrown) {
+      if (thrown instanceof CallerGone) {
+        ctx.status = clientClosedRequest;
+        return;
+      }
+      if (thrown instanceof DataError) {
+        if (thrown.status >= 500) log.warn({ err: thrown }, 'a request of the data API could not be served');
+        return sendError(ctx, thrown);
+      }
       const error = known(thrown);
       note(log, error, thrown);
-      ctx.status = error.status;
       if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer realm="plinth"');
       ctx.set(error.headers);
-      ctx.type = 'application/json; charset=utf-8';
-      ctx.body = JSON.stringify(errorBody(error, String(ctx.state['requestId'])));
+      sendError(ctx, error);
     }
   };

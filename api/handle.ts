@@ -6,13 +6,14 @@ import type { Access } from './access.ts';
 import { addressOf, isLocalCaller, networkOf } from './address.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { bearerOf } from './auth/credentials.ts';
-import { type BodyRules, type JsonBody, readJsonBody } from './body.ts';
+import { type BodyRules, type JsonBody, readBody, readJsonBody } from './body.ts';
 import type { AnyCaller, BaseCall } from './call.ts';
 import type { Deps } from './deps.ts';
 import type { BodyLimit, Endpoint, Input } from './endpoint.ts';
 import { idempotencyKeyOf } from './idempotency.ts';
 import { parsePrefer } from './prefer.ts';
-import type { RateClass, RateVerdict } from './rate-limit.ts';
+import type { RateName, RateVerdict } from './rate-limit.ts';
+import type { RawRequest, RawWork } from './raw-endpoint.ts';
 import type { Reply } from './reply.ts';
 import { runDirect, runJob } from './run.ts';
 import { checkBody, checkParams, checkQuery } from './validate.ts';
@@ -24,16 +25,14 @@ const bodyLimits = {
 
 const noBody: JsonBody = { text: '', value: undefined };
 
+const bodyRules = ({ bodyLimit, textBody }: Endpoint, config: Config): BodyRules => {
+  const setting = bodyLimits[bodyLimit];
+  return { limit: config[setting], setting, timeoutMs: config.PLINTH_BODY_TIMEOUT_MS, text: textBody };
+};
+
 const bodyOf = (endpoint: Endpoint, ctx: Context, config: Config): Promise<JsonBody> => {
   if (endpoint.body === undefined || endpoint.method === 'get') return Promise.resolve(noBody);
-  const setting = bodyLimits[endpoint.bodyLimit];
-  const rules: BodyRules = {
-    limit: config[setting],
-    setting,
-    timeoutMs: config.PLINTH_BODY_TIMEOUT_MS,
-    text: endpoint.textBody,
-  };
-  return readJsonBody(ctx, rules);
+  return readJsonBody(ctx, bodyRules(endpoint, config));
 };
 
 /** Scheme and host as the client sees them. */
@@ -54,6 +53,15 @@ const actorOf = (access: Access, caller: AnyCaller, ctx: Context): Actor => ({
 
 type Hooks = (() => Promise<void>)[];
 
+/** Aborted when the client goes away before it has its answer. */
+const goneSignal = ({ res }: Context): AbortSignal => {
+  const gone = new AbortController();
+  res.once('close', () => {
+    if (!res.writableFinished) gone.abort();
+  });
+  return gone.signal;
+};
+
 const callOf = (
   ctx: Context,
   deps: Deps,
@@ -64,6 +72,7 @@ const callOf = (
   deps,
   db: deps.db,
   requestId: String(ctx.state['requestId']),
+  signal: goneSignal(ctx),
   ip: addressOf(ctx),
   userAgent: ctx.get('user-agent').slice(0, 300) || undefined,
   bearer: bearerOf(ctx),
@@ -74,16 +83,29 @@ const callOf = (
   afterCommit: (work) => hooks.push(work),
 });
 
-const noteRate = (ctx: Context, rateClass: RateClass, verdict: RateVerdict): void => {
+const noteRate = (ctx: Context, rateClass: RateName, verdict: RateVerdict): void => {
   ctx.set('RateLimit-Policy', `"${rateClass}";q=${verdict.limit};w=${verdict.windowSeconds}`);
   ctx.set('RateLimit', `"${rateClass}";r=${verdict.remaining};t=${verdict.resetSeconds}`);
 };
 
+/** Null: no limit. */
+const rateOf = (rate: Endpoint['rate'], { project }: AnyCaller): RateName | null => {
+  if (rate === 'none') return null;
+  if (rate !== 'data') return rate;
+  const plan = project?.plan ?? 'free';
+  return plan === 'enterprise' ? null : `data-${plan}`;
+};
+
+/** An end user whose token comes without a key counts with the others of the project who do so. */
+const subjectOf = (ctx: Context, { user, key, project }: AnyCaller): string =>
+  user?.id ?? key?.id ?? project?.id ?? networkOf(addressOf(ctx));
+
 /** @throws {ServiceError} `rate_limited` */
-const takeRate = (endpoint: Endpoint, ctx: Context, deps: Deps, subject: string): void => {
-  if (endpoint.rate === 'none' || deps.config.PLINTH_RATE_LIMITS === 'off') return;
-  const verdict = deps.rateLimiter.take(endpoint.rate, subject);
-  noteRate(ctx, endpoint.rate, verdict);
+const takeRate = ({ rate }: Endpoint, ctx: Context, deps: Deps, caller: AnyCaller): void => {
+  const name = rateOf(rate, caller);
+  if (name === null || deps.config.PLINTH_RATE_LIMITS === 'off') return;
+  const verdict = deps.rateLimiter.take(name, subjectOf(ctx, caller));
+  noteRate(ctx, name, verdict);
   if (verdict.allowed) return;
   throw new ServiceError('rate_limited', 'Too many requests.', {
     hint: `Try again in ${verdict.resetSeconds} s.`,
@@ -99,14 +121,50 @@ const run = (
 ): Promise<Reply> => {
   const key = idempotencyKeyOf(ctx, endpoint.access, call, input.bodyText);
   const { work } = endpoint;
-  return work.kind === 'direct'
-    ? runDirect({ endpoint, work, input, call, key })
-    : runJob({ endpoint, work, input, call, key }, parsePrefer(ctx.get('prefer')));
+  if (work.kind === 'direct') return runDirect({ endpoint, work, input, call, key });
+  if (work.kind === 'job') return runJob({ endpoint, work, input, call, key }, parsePrefer(ctx.get('prefer')));
+  throw new Error(`${endpoint.path} reads its requests itself`);
 };
+
+const credentialHeaders = new Set(['authorization', 'apikey', 'x-api-key', 'cookie']);
+
+const publicHeaders = ({ headers }: Context): string =>
+  JSON.stringify(Object.fromEntries(Object.entries(headers).filter(([name]) => !credentialHeaders.has(name))));
+
+const rawRequestOf = (endpoint: Endpoint, ctx: Context, config: Config, signal: AbortSignal): RawRequest => ({
+  method: ctx.method,
+  path: ctx.path,
+  queryText: ctx.querystring,
+  params: (ctx['params'] ?? {}) as Record<string, string>,
+  header: (name) => ctx.get(name),
+  headersJson: () => publicHeaders(ctx),
+  body: () => readBody(ctx.req, bodyRules(endpoint, config)),
+  signal,
+});
+
+const runRaw = (
+  { endpoint, work }: { endpoint: Endpoint; work: RawWork },
+  ctx: Context,
+  call: BaseCall & AnyCaller,
+): Promise<Reply> => work.handle(rawRequestOf(endpoint, ctx, call.deps.config, call.signal), call);
 
 // The change is committed, so it is answered as done; what was left over is a sweep's to finish.
 const noteHook = ({ log }: Deps, error: unknown): void =>
   log.warn({ err: error }, 'what follows a change could not be done at once');
+
+const answer = async (endpoint: Endpoint, ctx: Context, call: BaseCall & AnyCaller): Promise<Reply> => {
+  const { work } = endpoint;
+  if (work.kind === 'raw') return runRaw({ endpoint, work }, ctx, call);
+  const params = (ctx['params'] ?? {}) as Record<string, string>;
+  const checked = { params: checkParams(endpoint, params), query: checkQuery(endpoint, ctx.query) };
+  const body = await bodyOf(endpoint, ctx, call.deps.config);
+  const input = { ...checked, body: checkBody(endpoint, body.value), bodyText: body.text } as Input<
+    never,
+    never,
+    never
+  >;
+  return run(endpoint, ctx, input, call);
+};
 
 /**
  * One request to one endpoint, in this order: who calls, rate, path, query, body, work. What is cheap and refuses
@@ -117,17 +175,10 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
   ctx.set('Cache-Control', 'no-store');
   const params = (ctx['params'] ?? {}) as Record<string, string>;
   const caller = await authenticate(endpoint.access, ctx, deps, params);
-  takeRate(endpoint, ctx, deps, caller.user?.id ?? caller.key?.id ?? networkOf(addressOf(ctx)));
-  const checked = { params: checkParams(endpoint, params), query: checkQuery(endpoint, ctx.query) };
-  const body = await bodyOf(endpoint, ctx, deps.config);
-  const input = { ...checked, body: checkBody(endpoint, body.value), bodyText: body.text } as Input<
-    never,
-    never,
-    never
-  >;
+  takeRate(endpoint, ctx, deps, caller);
   const hooks: Hooks = [];
   const actor = actorOf(endpoint.access, caller, ctx);
-  const reply = await run(endpoint, ctx, input, callOf(ctx, deps, { ...caller, actor }, hooks));
+  const reply = await answer(endpoint, ctx, callOf(ctx, deps, { ...caller, actor }, hooks));
   for (const hook of hooks) await hook().catch((error: unknown) => noteHook(deps, error));
   ctx.status = reply.status;
   if (reply.type !== undefined) ctx.type = reply.type;

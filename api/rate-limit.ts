@@ -1,7 +1,10 @@
 import type { Redis } from 'ioredis';
 
 /** Which budget a request counts against. `none`: the job limits bind it, or it is public and cheap. */
-export type RateClass = 'none' | 'dashboard' | 'sign-in' | 'refresh';
+export type RateClass = 'none' | 'dashboard' | 'sign-in' | 'refresh' | 'data';
+
+/** A budget; that of the data API is the plan's. */
+export type RateName = Exclude<RateClass, 'none' | 'data'> | 'data-free' | 'data-pro';
 
 export interface RateRule {
   readonly limit: number;
@@ -17,7 +20,7 @@ export interface RateVerdict extends RateRule {
 
 export interface RateLimiter {
   /** Counts one request of `subject`; needs no round trip. */
-  readonly take: (rateClass: Exclude<RateClass, 'none'>, subject: string) => RateVerdict;
+  readonly take: (rateClass: RateName, subject: string) => RateVerdict;
   readonly close: () => void;
 }
 
@@ -37,7 +40,7 @@ export interface RateLimiterOptions {
   /** Null: only this process is counted. */
   readonly redis: Redis | null;
   readonly prefix: string;
-  readonly rules: Readonly<Record<Exclude<RateClass, 'none'>, RateRule>>;
+  readonly rules: Readonly<Record<RateName, RateRule>>;
   readonly now?: () => number;
 }
 
@@ -88,7 +91,7 @@ export const createRateLimiter = ({ redis, prefix, rules, now = Date.now }: Rate
   const sync = async (shared: Redis): Promise<void> => {
     if (shared.status !== 'ready') return;
     for (const [rateClass, window] of windows) {
-      const rule = rules[rateClass as Exclude<RateClass, 'none'>];
+      const rule = rules[rateClass as RateName];
       await tell(shared, rateClass, window, rule.windowSeconds * 2).catch(() => undefined);
     }
   };

@@ -3,7 +3,7 @@ import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { openPlatformSealer } from '#lib/platform-sealer.ts';
 import { type Sealer, openKeyRing } from '#lib/secrets.ts';
-import { createDatabaseServers } from './database/servers.ts';
+import { type DatabaseServers, createDatabaseServers } from './database/servers.ts';
 import { type Projects, createProjects } from './projects/projects.ts';
 
 /** What API and workers both stand on. */
@@ -11,6 +11,8 @@ export interface Platform {
   readonly db: ControlDb;
   readonly sealer: Sealer;
   readonly projects: Projects;
+  /** The servers of projects' databases; closed with `projects`. */
+  readonly servers: DatabaseServers;
   readonly close: () => Promise<void>;
 }
 
@@ -25,6 +27,7 @@ export const openPlatform = async (config: Config, log: Log): Promise<Platform> 
     db,
     sealer,
     projects,
+    servers,
     close: async () => {
       await projects.close();
       await db.close();

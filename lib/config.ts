@@ -181,6 +181,16 @@ export const settings = z.object({
   PLINTH_RATE_LIMITS: note(onOff('on'), 'Turns all rate limits off (tests, benchmarks).'),
   PLINTH_RATE_LIMIT_DASHBOARD: note(integer(300, 1, 1_000_000), 'Management requests per user.', 'per minute'),
   PLINTH_RATE_LIMIT_SIGN_IN: note(integer(30, 1, 1_000_000), 'Sign-ups and logins per IP address.', 'per 5 minutes'),
+  PLINTH_RATE_LIMIT_DATA_FREE: note(
+    integer(600, 1, 10_000_000),
+    'Data API requests per API key of a project on the free plan.',
+    'per minute',
+  ),
+  PLINTH_RATE_LIMIT_DATA_PRO: note(
+    integer(6000, 1, 10_000_000),
+    'Data API requests per API key of a project on the pro plan.',
+    'per minute',
+  ),
   PLINTH_BODY_LIMIT_JSON: note(integer(mib, 1024, 64 * mib), 'The largest JSON request body.', 'bytes'),
   PLINTH_BODY_LIMIT_FUNCTION: note(integer(6 * mib, 1024, 64 * mib), 'The largest payload of a function.', 'bytes'),
   PLINTH_BODY_TIMEOUT_MS: note(integer(15_000, 100, 600_000), 'How long a request body may take to arrive.', 'ms'),

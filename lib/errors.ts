@@ -15,6 +15,7 @@ export const errorStatus = {
   method_not_allowed: 405,
   request_timeout: 408,
   conflict: 409,
+  migration_changed: 409,
   email_taken: 409,
   slug_taken: 409,
   already_member: 409,
@@ -50,8 +51,11 @@ export interface ErrorExtras {
   readonly cause?: unknown;
 }
 
+/** Something was refused, and nothing else is wrong: what the work had in its hands is as it was. */
+export class Refusal extends Error {}
+
 /** An expected failure. Anything else that is thrown is a fault of ours: logged whole and answered as `internal`. */
-export class ServiceError extends Error {
+export class ServiceError extends Refusal {
   override readonly name = 'ServiceError';
   readonly code: ErrorCode;
   readonly details: unknown;

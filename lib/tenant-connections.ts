@@ -24,6 +24,8 @@ export interface TenantConnectionsOptions {
   readonly idleMs: number;
   /** Asked for each new connection, so that what was changed or taken away counts at once. */
   readonly login: (key: string) => Promise<TenantLogin>;
+  /** What each session of a key begins with, and is reset to. */
+  readonly settings: (key: string) => Readonly<Record<string, string>>;
   /** What a caller that waited in vain is told. */
   readonly refusal: () => Error;
   readonly log: Pick<Log, 'debug'>;
@@ -47,6 +49,12 @@ interface Connection extends TenantConnection {
   closing: boolean;
   idleTimer?: NodeJS.Timeout;
 }
+
+/** Settings as a start-up packet carries them: spaces and backslashes are escaped (PostgreSQL, "options" of libpq). */
+const startOptions = (settings: Readonly<Record<string, string>>): string =>
+  Object.entries(settings)
+    .map(([name, value]) => `-c ${name}=${value.replaceAll(/[\\ ]/g, String.raw`\$&`)}`)
+    .join(' ');
 
 interface Waiter {
   readonly key: string;
@@ -179,7 +187,7 @@ export class TenantConnections {
       stream: () => socket,
       connectionTimeoutMillis: this.#options.waitMs,
       keepAlive: true,
-      options: '-c standard_conforming_strings=on',
+      options: startOptions(this.#options.settings(group.key)),
     });
     client.on('error', (error) => this.#options.log.debug({ err: error }, 'a tenant connection broke'));
     const { promise: closed, resolve } = Promise.withResolvers<void>();

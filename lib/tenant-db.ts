@@ -1,11 +1,61 @@
 import { type ClientBase, DatabaseError } from 'pg';
-import { ServiceError } from './errors.ts';
+import { Refusal, ServiceError } from './errors.ts';
 import type { Log } from './log.ts';
 import { TenantConnections, type TenantLogin } from './tenant-connections.ts';
 
 /** As whom a project's database is used (design, section 6). */
 export const tenantRoles = ['owner', 'api', 'service', 'reader'] as const;
 export type TenantRole = (typeof tenantRoles)[number];
+
+/**
+ * How long a statement of a role may take, in seconds: functions run for 300 (owner), what the others do are requests. A
+ * session can lift it; then the watchdog ends what runs.
+ */
+export const statementTimeoutSeconds = {
+  owner: 300,
+  api: 30,
+  service: 30,
+  reader: 30,
+} as const satisfies Record<TenantRole, number>;
+
+/** How long a session may sit in a transaction that it opened, in seconds. */
+export const idleInTransactionSeconds = 60;
+
+/**
+ * What every session begins with. A role can ALTER itself to begin with something else, which would change how our SQL is
+ * read, what it finds and how its values are written: what comes with the start-up wins over that.
+ */
+const sessionSettings = (role: TenantRole): Readonly<Record<string, string>> => ({
+  statement_timeout: `${statementTimeoutSeconds[role]}s`,
+  idle_in_transaction_session_timeout: `${idleInTransactionSeconds}s`,
+  lock_timeout: '0',
+  idle_session_timeout: '0',
+  search_path: 'public',
+  role: 'none',
+  row_security: 'on',
+  default_transaction_read_only: 'off',
+  default_transaction_isolation: 'read committed',
+  default_transaction_deferrable: 'off',
+  standard_conforming_strings: 'on',
+  backslash_quote: 'safe_encoding',
+  array_nulls: 'on',
+  transform_null_equals: 'off',
+  quote_all_identifiers: 'off',
+  DateStyle: 'ISO, MDY',
+  IntervalStyle: 'postgres',
+  TimeZone: 'UTC',
+  bytea_output: 'hex',
+  extra_float_digits: '1',
+  xmlbinary: 'base64',
+  xmloption: 'content',
+  check_function_bodies: 'on',
+  client_min_messages: 'notice',
+  default_tablespace: '',
+  temp_tablespaces: '',
+  default_table_access_method: 'heap',
+  local_preload_libraries: '',
+  plan_cache_mode: 'auto',
+});
 
 export interface TenantDbOptions {
   /** Connections of this process to all project databases together. */
@@ -54,7 +104,7 @@ const busy = (): ServiceError =>
 
 /** What the server refused, and what we refused ourselves, leaves a usable connection; anything else may be half-way. */
 const leavesUsable = (error: unknown): boolean =>
-  error instanceof ServiceError || (error instanceof DatabaseError && error.severity === 'ERROR');
+  error instanceof Refusal || (error instanceof DatabaseError && error.severity === 'ERROR');
 
 const leased = 'leased';
 const keyOf = (projectId: string, role: TenantRole): string => `${projectId}:${role}`;
@@ -74,6 +124,7 @@ export const createTenantDb = ({ budget, login, log }: TenantDbOptions): TenantD
       const [projectId = '', role] = key.split(':');
       return login(projectId, role as TenantRole);
     },
+    settings: (key) => sessionSettings(key.split(':')[1] as TenantRole),
     refusal: busy,
     log,
   });

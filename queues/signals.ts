@@ -19,12 +19,23 @@ export type JobEvent = z.output<typeof eventSchema>;
 
 const jobChannel = (prefix: string, jobId: string): string => `${prefix}:job:${jobId}`;
 const cancelChannel = (prefix: string): string => `${prefix}:cancel`;
+const noticeChannel = (prefix: string): string => `${prefix}:notices`;
+
+/** What processes tell each other, so that none uses what is out of date: of a project, its keys or its tables. */
+export interface Notice {
+  readonly about: 'project' | 'schema';
+  readonly projectId: string;
+}
+
+const noticeSchema = z.object({ about: z.enum(['project', 'schema']), projectId: z.string() });
 
 export interface Signals {
   /** Told to whoever listens; lost when Redis is away. */
   readonly announce: (jobId: string, event: JobEvent) => void;
   /** Asks the worker that runs the job to stop it. The wish stands in the job's row too, and is repeated from there. */
   readonly askToCancel: (jobId: string) => Promise<void>;
+  /** Who does not hear it looks again after a few seconds. */
+  readonly notify: (notice: Notice) => Promise<void>;
 }
 
 /** Those who look on do not mind; a packet for each event of a short job cost its worker as much as recording it. */
@@ -47,6 +58,9 @@ export const signalsOn = (redis: Redis, prefix: string): Signals => {
     askToCancel: async (jobId) => {
       await redis.publish(cancelChannel(prefix), jobId);
     },
+    notify: async (notice) => {
+      await redis.publish(noticeChannel(prefix), JSON.stringify(notice)).catch(() => undefined);
+    },
   };
 };
 
@@ -55,6 +69,9 @@ export interface Ear {
   /** @returns how to stop listening */
   readonly follow: (jobId: string, listener: (event: JobEvent) => void) => Promise<() => void>;
   readonly onCancel: (listener: (jobId: string) => void) => Promise<void>;
+  readonly onNotice: (listener: (notice: Notice) => void) => Promise<void>;
+  /** Whether what is said now is heard. */
+  readonly listens: () => boolean;
   readonly close: () => void;
 }
 
@@ -93,6 +110,13 @@ export const openEar = (redis: Redis, prefix: string): Ear => {
     onCancel: async (listener) => {
       await listen(cancelChannel(prefix), listener);
     },
+    onNotice: async (listener) => {
+      await listen(noticeChannel(prefix), (text) => {
+        const notice = noticeSchema.safeParse(JSON.parse(text));
+        if (notice.success) listener(notice.data);
+      });
+    },
+    listens: () => redis.status === 'ready',
     close: () => redis.disconnect(),
   };
 };

@@ -1,5 +1,7 @@
 import { DatabaseError } from 'pg';
 import { sweepSignIns } from '#domain/accounts/sign-ins.ts';
+import { createLimitsSweep } from '#domain/database/limits-sweep.ts';
+import type { DatabaseServers } from '#domain/database/servers.ts';
 import { sweepScheduleRuns } from '#domain/cron/run-store.ts';
 import { deleteOldEvents, deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
 import { sweepIdempotencyKeys } from '#domain/idempotency/store.ts';
@@ -23,6 +25,7 @@ export interface SweepDeps {
   readonly gate: Gate;
   readonly outcomes: Outcomes;
   readonly projects: Pick<Projects, 'purge' | 'retireLeftOvers'>;
+  readonly servers: Pick<DatabaseServers, 'admin' | 'connectTo'>;
   readonly log: Log;
 }
 
@@ -71,7 +74,7 @@ export const inSteps = (
 
 /** Ends what waited too long; answers how many there were. */
 export const expireJobs = async (
-  { db, gate, outcomes, config, log }: SweepDeps,
+  { db, gate, outcomes, config, log }: Omit<SweepDeps, 'servers'>,
   types: readonly string[] = jobTypes,
   most: number = firstStep,
 ): Promise<number> => {
@@ -109,6 +112,7 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'workers that were seen': () => sweepSeen(deps.db),
   'sign-ins': () => sweepSignIns(deps.db),
   'idempotency keys': () => sweepIdempotencyKeys(deps.db),
+  'limits of projects': createLimitsSweep(deps),
   'half-deleted projects': async () => {
     for (const projectId of await deps.projects.retireLeftOvers()) await deps.gate.rulesChanged({ projectId });
   },

@@ -2,13 +2,18 @@ import { startCronTick } from '#domain/cron/tick.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { monthlyCaps } from '#domain/functions/caps.ts';
 import { createRunnableLoader } from '#domain/functions/functions.ts';
+import type { ChangeListeners } from '#domain/database/changes.ts';
+import { startUpgrades } from '#domain/database/upgrade.ts';
+import { createDirtyMarks } from '#domain/events/dirty.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { type Config, ConfigError } from '#lib/config.ts';
 import { type Egress, createEgress } from '#lib/egress.ts';
 import type { Log } from '#lib/log.ts';
 import { waitForSchema } from '#lib/migrate.ts';
+import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { type PoolName, poolNames } from '#queues/define.ts';
 import { jobs } from '#queues/registry.ts';
+import { signalsOn } from '#queues/signals.ts';
 import { startEngine } from './engine.ts';
 import type { Processors } from './processor.ts';
 import { cronFireProcessor } from './processors/cron-fire.ts';
@@ -18,7 +23,9 @@ import { type Runtimes, openRuntimes } from './runtimes/open.ts';
 import { databaseService } from './services/database/service.ts';
 import { fetchService } from './services/fetch/service.ts';
 import { servicesOf } from './services/services.ts';
+import { startRelay } from './relay/relay.ts';
 import { type SweepDeps, startSweeps } from './sweeps.ts';
+import { startTenantWatch } from './tenant-watch.ts';
 
 const isPoolName = (name: string): name is PoolName => (poolNames as readonly string[]).includes(name);
 
@@ -28,15 +35,37 @@ const poolsOf = (config: Config): PoolName[] => {
   throw new ConfigError(`WORKER_QUEUES may name ${poolNames.join(', ')}.`);
 };
 
+/** Tells the other processes of what jobs change in projects' databases. */
+const openChangeListeners = (config: Config, log: Log): Required<ChangeListeners> & { readonly close: () => void } => {
+  const redis = openRequestRedis(config.REDIS_URL, log);
+  const prefix = config.PLINTH_REDIS_PREFIX;
+  const { notify } = signalsOn(redis, prefix);
+  return {
+    schemas: { changed: (projectId) => void notify({ about: 'schema', projectId }) },
+    events: createDirtyMarks({ redis, prefix, log }),
+    close: () => redis.disconnect(),
+  };
+};
+
+interface ProcessorDeps {
+  readonly platform: Platform;
+  readonly egress: Egress;
+  readonly runtimes: Runtimes | null;
+  readonly listeners: ChangeListeners;
+}
+
 /** The processors for what this worker serves. */
-const processorsFor = (platform: Platform, egress: Egress, runtimes: Runtimes | null): Processors => ({
+const processorsFor = ({ platform, egress, runtimes, listeners }: ProcessorDeps): Processors => ({
   'project.provision': projectProvisionProcessor(platform),
-  'cron.fire': cronFireProcessor({ egress, tenantDb: platform.projects.tenantDb }),
+  'cron.fire': cronFireProcessor({ egress, tenantDb: platform.projects.tenantDb, ...listeners }),
   ...(runtimes && {
     'function.invoke': functionInvokeProcessor({
       load: createRunnableLoader(platform.db, platform.projects.sealer),
       runtimes,
-      services: servicesOf([databaseService({ tenantDb: platform.projects.tenantDb }), fetchService({ egress })]),
+      services: servicesOf([
+        databaseService({ tenantDb: platform.projects.tenantDb, ...listeners }),
+        fetchService({ egress }),
+      ]),
     }),
   }),
 });
@@ -54,12 +83,21 @@ const openEgress = (config: Config, log: Log): Egress => {
 };
 
 /** What is done each second and each minute, beside jobs. */
-const startHousekeeping = (deps: SweepDeps): { readonly stop: () => Promise<void> } => {
+const startHousekeeping = (
+  deps: SweepDeps & Pick<Platform, 'servers' | 'projects'>,
+): { readonly stop: () => Promise<void> } => {
   const sweeps = startSweeps(deps);
   const cron = startCronTick({ ...deps, caps: monthlyCaps(deps.config) });
+  const watch = startTenantWatch(deps);
+  const upgrades = startUpgrades({ ...deps, sealer: deps.projects.sealer });
+  const relay = startRelay({
+    ...deps,
+    redis: openWorkerRedis(deps.config.REDIS_URL, deps.log),
+    prefix: deps.config.PLINTH_REDIS_PREFIX,
+  });
   return {
     stop: async () => {
-      await Promise.all([sweeps.stop(), cron.stop()]);
+      await Promise.all([sweeps.stop(), cron.stop(), relay.stop(), watch.stop(), upgrades.stop()]);
     },
   };
 };
@@ -74,7 +112,8 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const platform = await openPlatform(config, log);
   const egress = openEgress(config, log);
   const runtimes = pools.includes('functions') ? await openRuntimes(config, egress, log) : null;
-  const processors = processorsFor(platform, egress, runtimes);
+  const listeners = openChangeListeners(config, log);
+  const processors = processorsFor({ platform, egress, runtimes, listeners });
   checkProcessors(pools, processors);
   const served = jobs.filter((job) => pools.includes(job.pool));
   const engine = await startEngine({ config, log, db: platform.db, jobs, served, processors });
@@ -89,6 +128,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
     await Promise.all([runtimes?.javascript.close(), runtimes?.python?.close(), housekeeping?.stop()]);
     await engine.close();
     await egress.close();
+    listeners.close();
     await platform.close();
   };
 };

@@ -1,6 +1,5 @@
 import type { Context } from 'koa';
 import type { User } from '#domain/accounts/store.ts';
-import type { ApiKey } from '#domain/projects/api-keys.ts';
 import { type Project, projectColumns } from '#domain/projects/store.ts';
 import { type Role, atLeast } from '#domain/teams/roles.ts';
 import { organizationFor } from '#domain/teams/store.ts';
@@ -8,10 +7,11 @@ import { maybeOne } from '#lib/control-db.ts';
 import { addLogContext } from '#lib/context.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken } from '#lib/ids.ts';
-import type { Access, KeyKind } from '../access.ts';
-import type { AnyCaller, KeyCall, OrganizationCall, ProjectCall, SignInCall } from '../call.ts';
+import type { Access } from '../access.ts';
+import type { AnyCaller, OrganizationCall, ProjectCall, SignInCall } from '../call.ts';
 import type { Deps } from '../deps.ts';
-import { apiKeyOf, bearerOf, unauthenticated } from './credentials.ts';
+import { authenticateByKey } from './by-key.ts';
+import { bearerOf, unauthenticated } from './credentials.ts';
 import { requireOperator } from './operator.ts';
 
 const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
@@ -101,45 +101,6 @@ const authenticateInOrganization = async (ctx: Context, deps: Deps, least: Role)
   return { ...signIn, organization, role };
 };
 
-type KeyRow = Project & { key_id: string; key_name: string; kind: KeyKind; prefix: string; last_four: string } & {
-  key_expires_at: Date | null;
-  key_created_at: Date;
-};
-
-const authenticateKey = async (
-  ctx: Context,
-  { db }: Deps,
-  kinds: readonly KeyKind[],
-  ref: string | undefined,
-): Promise<KeyCall> => {
-  const row = await maybeOne(
-    db.query<KeyRow>(
-      `select k.id as key_id, k.name as key_name, k.kind, k.prefix, k.last_four, k.expires_at as key_expires_at,
-         k.created_at as key_created_at, ${projectColumns}
-       from api_keys k join projects p on p.id = k.project_id
-       where k.hash = $1 and (k.expires_at is null or k.expires_at > now()) and p.deleted_at is null`,
-      [hashToken(apiKeyOf(ctx))],
-      'api-key',
-    ),
-  );
-  if (row === undefined) throw unauthenticated('The API key is not valid or has expired.', true);
-  const { key_id, key_name, kind, prefix, last_four, key_expires_at, key_created_at, ...project } = row;
-  const key: ApiKey = {
-    id: key_id,
-    project_id: project.id,
-    name: key_name,
-    kind,
-    prefix,
-    last_four,
-    expires_at: key_expires_at,
-    created_at: key_created_at,
-  };
-  if (ref !== undefined && ref !== project.ref) throw unauthenticated('The API key is not one of this project.', true);
-  addLogContext({ projectId: project.id });
-  if (!kinds.includes(kind)) throw new ServiceError('forbidden', `A ${kind} key may not do this.`);
-  return { project, key };
-};
-
 /**
  * Finds out who calls and whether they may.
  * @throws {ServiceError} `unauthenticated`, `forbidden` (role, or a change asked by another page), `not_found` (not a member)
@@ -160,7 +121,7 @@ export const authenticate = async (
     case 'organization':
       return authenticateInOrganization(ctx, deps, access.role);
     case 'key':
-      return authenticateKey(ctx, deps, access.keys, params['ref']);
+      return authenticateByKey(ctx, deps, access, params['ref']);
     case 'operator':
       requireOperator(ctx, deps);
       return {};

@@ -60,8 +60,9 @@ export const apiKeyEndpoints: readonly Endpoint[] = [
     summary: 'Delete a key: it stops working at once',
     access: inProject('admin'),
     params: keyPath,
-    handle: async ({ params }, { db, project }) => {
+    handle: async ({ params }, { db, deps, project, afterCommit }) => {
       await deleteApiKey(db, project.id, params.key_id);
+      afterCommit(() => deps.projectChanged(project.id));
     },
   }),
   endpoint({
@@ -75,6 +76,9 @@ export const apiKeyEndpoints: readonly Endpoint[] = [
     body: z.strictObject({ overlap_seconds: z.int().min(0).max(longestOverlapSeconds).default(0) }),
     status: 201,
     response: created,
-    handle: ({ params, body }, { db, project }) => rollApiKey(db, project.id, params.key_id, body.overlap_seconds),
+    handle: ({ params, body }, { db, deps, project, afterCommit }) => {
+      afterCommit(() => deps.projectChanged(project.id));
+      return rollApiKey(db, project.id, params.key_id, body.overlap_seconds);
+    },
   }),
 ];

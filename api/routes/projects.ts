@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { actingAs } from '#domain/audit/actor.ts';
+import { inDatabase, writeLimits } from '#domain/database/limits.ts';
 import { createApiKey } from '#domain/projects/api-keys.ts';
 import { requirePlanChange } from '#domain/projects/plans.ts';
 import {
@@ -173,7 +174,12 @@ export const projectEndpoints: readonly Endpoint[] = [
       if (row === undefined) throw notFound('project');
       // Should it fail, the gate reads its rules anew within half a minute.
       if (row.plan !== call.project.plan) {
+        call.afterCommit(() => call.deps.projectChanged(row.id));
         call.afterCommit(() => call.deps.gate.rulesChanged({ projectId: row.id }));
+        // Should it fail, the next sweep does it.
+        if (row.status === 'active') {
+          call.afterCommit(() => inDatabase(call.deps.servers, row, (client) => writeLimits(client, row.plan)));
+        }
       }
       return shown(row, call);
     },
@@ -189,6 +195,7 @@ export const projectEndpoints: readonly Endpoint[] = [
     handle: async (_input, { db, deps, project: { id: projectId }, afterCommit }) => {
       await markProjectDeleted(db, projectId);
       // Should it fail, it is logged, and what is left over is swept up.
+      afterCommit(() => deps.projectChanged(projectId));
       afterCommit(async () => {
         await deps.projects.retire(projectId);
         await deps.gate.rulesChanged({ projectId });

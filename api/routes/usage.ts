@@ -1,10 +1,15 @@
 import { z } from 'zod';
+import { inDatabase, planLimits } from '#domain/database/limits.ts';
+import { readUsage } from '#domain/database/usage.ts';
 import { monthlyCaps } from '#domain/functions/caps.ts';
 import { usageOf } from '#domain/jobs/usage.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, instant } from '../fields.ts';
+
+const limit = z.int().nullable().describe('Null: none.');
 
 /** What a project uses of what its plan gives it (contract, section 4). */
 export const usageEndpoints: readonly Endpoint[] = [
@@ -18,15 +23,33 @@ export const usageEndpoints: readonly Endpoint[] = [
     response: z.object({
       invocations: z.object({
         used: z.int(),
-        limit: z.int().nullable().describe('Null: none.'),
+        limit,
         resets_at: instant.describe('The first instant of the next month, UTC.'),
       }),
+      tables: z.object({ used: z.int(), limit }).describe('Of all schemas; partitions are part of their table.'),
+      rows: z
+        .object({ used: z.int().describe('Of the table that has most.'), limit })
+        .describe('The limit is for each table.'),
+      database_bytes: z.object({ used: z.int(), limit }),
     }),
-    handle: async (_input, { db, deps, project }) => ({
-      invocations: {
-        ...(await usageOf(db, project.id, functionInvoke.type)),
-        limit: monthlyCaps(deps.config)[project.plan],
-      },
-    }),
+    handle: async (_input, { db, deps, project }) => {
+      if (project.status !== 'active') {
+        throw new ServiceError(
+          'project_not_ready',
+          `The project has no database to look into: it is ${project.status}.`,
+        );
+      }
+      const limits = planLimits[project.plan];
+      const [invocations, database] = await Promise.all([
+        usageOf(db, project.id, functionInvoke.type),
+        inDatabase(deps.servers, project, readUsage),
+      ]);
+      return {
+        invocations: { ...invocations, limit: monthlyCaps(deps.config)[project.plan] },
+        tables: { used: database.tables, limit: limits.tables },
+        rows: { used: database.rows, limit: limits.rows },
+        database_bytes: { used: database.bytes, limit: limits.databaseBytes },
+      };
+    },
   }),
 ];

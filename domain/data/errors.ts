@@ -1,8 +1,10 @@
+import { Refusal } from '#lib/errors.ts';
+
 /**
  * A failure on the data API, in PostgREST's words: `code` is a SQLSTATE or one of its own (`PGRST205`), or one of ours
  * where neither has one (`filter_required`).
  */
-export class DataError extends Error {
+export class DataError extends Refusal {
   override readonly name = 'DataError';
   readonly status: number;
   readonly code: string;
@@ -16,6 +18,11 @@ export class DataError extends Error {
     this.details = more.details ?? null;
     this.hint = more.hint ?? null;
   }
+}
+
+/** Nobody waits for the answer any more. No `Refusal`: the connection may still be cancelled, and is not lent again. */
+export class CallerGone extends Error {
+  override readonly name = 'CallerGone';
 }
 
 /** PostgREST's own table of which SQLSTATE is which status. Source: its documentation, "HTTP status codes". */

@@ -6,12 +6,23 @@ import type { Sealer } from '#lib/secrets.ts';
 import { type TenantRole, tenantRoles } from '#lib/tenant-db.ts';
 import { roleName, unfinishedDatabaseName } from './names.ts';
 import { markerOf, projectOfDatabase, withDatabaseName } from './ownership.ts';
+import { roleSettings } from './guard-roles.ts';
+import { writeLimits } from './limits.ts';
 import { freeDatabaseName } from './retire.ts';
 import { scramVerifier } from './scram.ts';
 import type { DatabaseServers } from './servers.ts';
-import { ensureTemplate, forgetTemplate, migrateProjectDatabase, projectMigrations } from './template.ts';
+import {
+  ensureTemplate,
+  forgetTemplate,
+  migrateProjectDatabase,
+  projectMigrations,
+  versionOf,
+  versionSetting,
+} from './template.ts';
 
 const connectionsPerProject = 60;
+
+const namesOf = (names: readonly string[]): string => `array[${names.map(escapeLiteral).join(', ')}]`;
 
 export interface ProvisionDeps {
   readonly db: ControlDb;
@@ -65,6 +76,7 @@ const createRoles = async (deps: ProvisionDeps, admin: ClientBase, project: Proj
   await admin.query(`
     do $provision$ begin
       ${statements.join('\n')}
+      ${tenantRoles.map((kind) => roleSettings(kind, named(kind))).join('\n')}
       grant anon, authenticated to ${named('api')};
       -- Only who has the attribute can hand it on; elsewhere a secret key works as the owner does.
       if (select rolsuper or rolbypassrls from pg_roles where rolname = current_user) then
@@ -122,14 +134,31 @@ const openSchema = async (client: Client, ref: string): Promise<void> => {
     ${byOwner} grant select on tables to ${named('reader')};
     ${byOwner} grant all on tables to ${named('service')};
     ${byOwner} grant all on sequences to ${named('service')};
-    ${byOwner} grant execute on functions to ${named('service')}`);
+    ${byOwner} grant execute on functions to ${named('service')};
+    select plinth.set_roles(${namesOf(tenantRoles)}, ${namesOf(tenantRoles.map((kind) => roleName(ref, kind)))})`);
+};
+
+/**
+ * Notes at a database's entry on the server which version of what every project database holds it has. With the number of
+ * the database: one that was restored from a dump is looked at again, since a dump holds nothing of the server's catalog.
+ */
+const noteVersion = async (client: Client, version: string): Promise<void> => {
+  await client.query(`
+    do $$ begin
+      execute format('alter database %I set ${versionSetting} = %L', current_database(),
+        '${version}.' || (select oid from pg_database where datname = current_database()));
+    end $$`);
 };
 
 const fillDatabase = async ({ servers }: ProvisionDeps, project: Project): Promise<void> => {
   const client = await servers.connectTo(project.server_id, project.db_name);
   try {
-    await migrateProjectDatabase(client, await projectMigrations());
+    const migrations = await projectMigrations();
+    await migrateProjectDatabase(client, migrations);
+    await client.query('select plinth.guard_catalog()');
     await openSchema(client, project.ref);
+    await writeLimits(client, project.plan);
+    await noteVersion(client, versionOf(migrations));
   } finally {
     await client.end();
   }
@@ -146,6 +175,20 @@ export const provisionDatabase = async (deps: ProvisionDeps, project: Project): 
   await withDatabaseName(admin, project.db_name, async (client) => {
     await createRoles(deps, client, project);
     await createDatabase(deps, client, project);
+    await fillDatabase(deps, project);
+  });
+};
+
+/**
+ * Brings an existing project's roles and database to what a new project's are like. Can be repeated.
+ * @throws {Error} when the database of that name is not the project's
+ */
+export const upgradeDatabase = async (deps: ProvisionDeps, project: Project): Promise<void> => {
+  const admin = await deps.servers.admin(project.server_id);
+  await withDatabaseName(admin, project.db_name, async (client) => {
+    if ((await projectOfDatabase(client, project.db_name)) !== project.id)
+      throw new Error(`the project has no database ${project.db_name}`);
+    await createRoles(deps, client, project);
     await fillDatabase(deps, project);
   });
 };

@@ -43,11 +43,17 @@ export const migrateProjectDatabase = async (
   }
 };
 
-const templateName = (migrations: readonly ProjectMigration[]): string => {
+/** What tells one state of the migrations from another: 12 hexadecimal digits. */
+export const versionOf = (migrations: readonly ProjectMigration[]): string => {
   const hash = createHash('sha256');
   for (const { sql } of migrations) hash.update(sql);
-  return `plinth_template_${hash.digest('hex').slice(0, 12)}`;
+  return hash.digest('hex').slice(0, 12);
 };
+
+/** The setting of a database that says `<version>.<number of the database>`. */
+export const versionSetting = 'plinth.version';
+
+const templateName = (migrations: readonly ProjectMigration[]): string => `plinth_template_${versionOf(migrations)}`;
 
 const exists = async (client: Client, database: string): Promise<boolean> =>
   (await client.query('select from pg_database where datname = $1', [database])).rows.length > 0;

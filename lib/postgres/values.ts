@@ -7,6 +7,8 @@ const asBoolean: ToJson = (text) => (text === 't' ? 'true' : 'false');
 /** `NaN`, `Infinity` and `-Infinity` stay text: JSON has no word for them. */
 const asFloat: ToJson = (text) => (/[NI]/.test(text) ? asText(text) : text);
 const asBigint: ToJson = (text) => (Number.isSafeInteger(Number(text)) ? text : asText(text));
+/** A number of any length; `NaN` and infinities stay text, as `to_json` writes them. */
+const asExact: ToJson = asFloat;
 
 const isoForm = /^(\d{4,}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)(?:([+-]\d\d)(:\d\d(?::\d\d)?)?)?( BC)?$/;
 
@@ -134,6 +136,15 @@ const converters = new Map<number, ToJson>(
   ]),
 );
 
+// bigint and numeric, as the data API writes them: all digits, as numbers.
+const exactConverters = new Map<number, ToJson>([
+  ...converters,
+  [20, asExact],
+  [1016, arrayOf(asExact)],
+  [1700, asExact],
+  [1231, arrayOf(asExact)],
+]);
+
 const firstOwnType = 16_384;
 const asTextArray = arrayOf(asText);
 
@@ -150,3 +161,7 @@ export const isOwnType = (type: number): boolean => type >= firstOwnType;
  */
 export const toJsonOf = (type: number, ownArrays: ReadonlySet<number>): ToJson =>
   converters.get(type) ?? (ownArrays.has(type) ? asOwnArray : asText);
+
+/** As `toJsonOf`, but numeric and bigint are numbers whatever their length: for readers who get the text. */
+export const toExactJsonOf = (type: number, isArray: boolean): ToJson =>
+  exactConverters.get(type) ?? (isArray ? asOwnArray : asText);

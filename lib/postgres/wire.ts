@@ -8,8 +8,10 @@ export interface Wire extends EventEmitter {
   /** The simple protocol: one or several statements. */
   readonly query: (text: string) => void;
   /** The extended protocol: one statement, parameters apart. */
-  readonly parse: (statement: { readonly text: string }) => void;
-  readonly bind: (portal: { readonly values: readonly (string | null)[] }) => void;
+  readonly parse: (statement: { readonly text: string; readonly name?: string }) => void;
+  readonly bind: (portal: { readonly values: readonly (string | null)[]; readonly statement?: string }) => void;
+  /** Of a named statement. */
+  readonly close: (what: { readonly type: 'S'; readonly name: string }) => void;
   /** `S`: the statement's parameters, `P`: the columns of what is bound. */
   readonly describe: (what: { readonly type: 'S' | 'P' }) => void;
   readonly execute: () => void;

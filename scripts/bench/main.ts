@@ -4,6 +4,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { memory, projectRead } from './api.ts';
 import { cronTick } from './cron.ts';
+import { dataBenchmarks } from './data.ts';
 import { functionBenchmarks } from './functions.ts';
 import type { Bench, Benchmark, Row } from './harness.ts';
 import { jobBenchmarks } from './jobs.ts';
@@ -23,6 +24,7 @@ const benchmarksOf = (million: boolean): readonly Benchmark[] => [
   ...functionBenchmarks,
   ...jobBenchmarks(million),
   cronTick,
+  ...dataBenchmarks,
 ];
 
 /**

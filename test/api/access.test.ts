@@ -9,6 +9,7 @@ import { type Role, atLeast } from '#domain/teams/roles.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type Answer, type TestProject, type TestUser, uniqueName } from '#test/support/client.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
+import { openValues } from './open-table.ts';
 
 const platform = usePlatform(test);
 
@@ -137,6 +138,19 @@ const scheduleFor = async (): Promise<string> => {
   return String(mustBe(201, await asOwner('POST', `/projects/${scene.project.id}/cron`, body)).body.id);
 };
 
+const tableFor = async (): Promise<string> => {
+  const name = uniqueName('to_lose');
+  const body = { name, columns: [{ name: 'lost', type: 'int' }] };
+  mustBe(201, await asOwner('POST', `/projects/${scene.project.id}/db/tables`, body));
+  return name;
+};
+
+const runSql = async (sql: string): Promise<void> => {
+  mustBe(200, await asOwner('POST', `/projects/${scene.project.id}/db/query`, { sql }));
+};
+
+const dataValues = openValues(runSql);
+
 /** What stands for a parameter whatever the endpoint. */
 const valuesOf: Readonly<Record<string, () => Promise<string> | string>> = {
   ref: () => scene.project.ref,
@@ -144,6 +158,8 @@ const valuesOf: Readonly<Record<string, () => Promise<string> | string>> = {
   type: () => 'function.invoke',
   key_id: keyFor,
   cid: scheduleFor,
+  table: tableFor,
+  column: () => 'lost',
   v: () => '1',
   token: () => 'plinth_invite_of_nobody',
 };
@@ -151,7 +167,7 @@ const valuesOf: Readonly<Record<string, () => Promise<string> | string>> = {
 /** Something real for each parameter of a path; a new parameter needs a line here or above. */
 const valueOf = (endpoint: Endpoint, parameter: string, fresh: boolean): Promise<string> | string => {
   if (parameter === 'project_id') return projectFor(endpoint, fresh);
-  const known = valuesOf[parameter];
+  const known = (endpoint.area === 'data' ? dataValues[parameter] : undefined) ?? valuesOf[parameter];
   if (known) return known();
   if (parameter === 'slug' && endpoint.area === 'functions') return functionFor('slug');
   if (parameter === 'function_id' || endpoint.area === 'functions') return functionFor('id');

@@ -1,9 +1,8 @@
 import { once } from 'node:events';
-import { type RequestListener, createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import test, { type ExecutionContext } from 'ava';
+import test from 'ava';
 import type { TestProject, TestUser } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
+import { serve } from '#test/support/serve.ts';
 
 const platform = usePlatform(test, { settings: { PLINTH_EGRESS_ALLOW: '127.0.0.1' } });
 
@@ -14,17 +13,6 @@ test.before('a project', async () => {
   user = await platform().client.signUp();
   project = await platform().client.createProject(user);
 });
-
-const serve = async (t: ExecutionContext, listener: RequestListener): Promise<string> => {
-  const server = createServer(listener);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-};
 
 const invoke = async (body: string, payload: unknown, fields: Record<string, unknown> = {}) => {
   const { client } = platform();

@@ -1,29 +1,18 @@
 import { once } from 'node:events';
-import { type IncomingMessage, type RequestListener, createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import test, { type ExecutionContext } from 'ava';
 import { createEgress } from '#lib/egress.ts';
 import { CallFault, type RunServices } from '#workers/runtimes/runtime.ts';
 import { fetchService } from '#workers/services/fetch/service.ts';
 import { servicesOf } from '#workers/services/services.ts';
+import { serve } from '#test/support/serve.ts';
 
 const egress = createEgress({ allow: '127.0.0.1', local: false });
 
 test.after.always(() => egress.close());
 
 const megabyte = 1024 * 1024;
-
-const serve = async (t: ExecutionContext, listener: RequestListener): Promise<string> => {
-  const server = createServer(listener);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-};
 
 const open = (): RunServices =>
   servicesOf([fetchService({ egress })])({ projectId: 'p', timeoutMs: 30_000, signal: new AbortController().signal });

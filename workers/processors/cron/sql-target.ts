@@ -1,13 +1,15 @@
 import { type ClientBase, DatabaseError } from 'pg';
-import type { ProjectDb } from '#domain/projects/project-db.ts';
+import { type Change, type ChangeListeners, noteChange } from '#domain/database/changes.ts';
+import { type FenceDb, inFence } from '#domain/database/fence.ts';
+import { mayWriteRows, mentionsSchemaChange } from '#domain/database/statement-words.ts';
+import { endSessionOf } from '#domain/database/stop-query.ts';
 import type { JobOutcome } from '#queues/define.ts';
-import { endSessionOf, stopQuery } from '#domain/database/stop-query.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { runCounting } from './counting-query.ts';
 import { failed, succeeded } from './outcomes.ts';
 
-export interface SqlTargetDeps {
-  readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession'>;
+export interface SqlTargetDeps extends ChangeListeners {
+  readonly tenantDb: FenceDb;
 }
 
 export interface SqlOrder {
@@ -16,19 +18,6 @@ export interface SqlOrder {
 }
 
 const timeoutMs = 30_000;
-// The SQL can lift its own time-out: then the watchdog ends it.
-const watchdogMs = timeoutMs + 2000;
-
-/** Carries the outcome out of `use`, which closes the connection of work that throws. */
-class SessionSpent extends Error {
-  override readonly name = 'SessionSpent';
-  readonly outcome: JobOutcome;
-
-  constructor(outcome: JobOutcome) {
-    super('a session that ran SQL of the user is not lent again');
-    this.outcome = outcome;
-  }
-}
 
 const failureOf = (error: unknown): JobOutcome => {
   if (error instanceof DatabaseError) return failed(error.code ?? 'sql_error', error.message);
@@ -53,29 +42,20 @@ const outcomeOf = async ({ tenantDb }: SqlTargetDeps, { projectId, sql }: SqlOrd
   }
 };
 
+const changeOf = (sql: string): Change => ({ schema: mentionsSchemaChange(sql), rows: mayWriteRows(sql) });
+
 /**
  * Runs SQL as the project's owner role, one or several statements, which then are one transaction. The session is closed
  * afterwards: its settings, locks and temporary tables outlive no run.
  * @throws what connecting throws: nothing was run yet
  */
 export const runSqlTarget = async (deps: SqlTargetDeps, order: SqlOrder, signal: AbortSignal): Promise<JobOutcome> => {
-  const work = async (client: ClientBase): Promise<never> => {
-    await client.query(`set statement_timeout = ${timeoutMs}`);
-    const over = new AbortController();
-    const stop = (): void => void stopQuery(deps.tenantDb, { projectId: order.projectId, client, ended: over.signal });
-    const watchdog = setTimeout(stop, watchdogMs);
-    signal.addEventListener('abort', stop, { once: true });
-    try {
-      signal.throwIfAborted();
-      throw new SessionSpent(await outcomeOf(deps, order, client));
-    } finally {
-      over.abort();
-      clearTimeout(watchdog);
-      signal.removeEventListener('abort', stop);
-    }
-  };
-  return deps.tenantDb.use(order.projectId, 'owner', work).catch((error: unknown) => {
-    if (error instanceof SessionSpent) return error.outcome;
-    throw error;
-  });
+  const { projectId, sql } = order;
+  try {
+    return await inFence(deps.tenantDb, { projectId, role: 'owner', timeoutMs, signal }, (client) =>
+      outcomeOf(deps, order, client),
+    );
+  } finally {
+    noteChange(deps, projectId, changeOf(sql));
+  }
 };

@@ -1,4 +1,6 @@
 import { LRUCache } from 'lru-cache';
+import { type ChangeListeners, noteChange } from '#domain/database/changes.ts';
+import { mentionsSchemaChange } from '#domain/database/statement-words.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import type { Answer as Answering, OpenService } from '../services.ts';
 import { OwnTypes, rowsText } from '#lib/postgres/answer-text.ts';
@@ -17,7 +19,7 @@ import {
   updateStatement,
 } from './statements.ts';
 
-export interface DatabaseServiceDeps {
+export interface DatabaseServiceDeps extends ChangeListeners {
   readonly tenantDb: Pick<ProjectDb, 'lease' | 'endSession'>;
 }
 
@@ -53,7 +55,11 @@ const firstOf = ({ text }: JsonText): JsonText => new JsonText(text === '[]' ? '
 const isMany = (data: Row | readonly Row[]): data is readonly Row[] => Array.isArray(data);
 
 /** The calls of one run, each a parsed order that `rows` or `count` carries out. */
-const answersOf = (sessions: RunSessions, types: OwnTypes): Record<string, Answering> => {
+const answersOf = (
+  sessions: RunSessions,
+  types: OwnTypes,
+  noteSql: (sql: string) => void,
+): Record<string, Answering> => {
   const run = async <T>(order: Order, read: (answer: Answer, arrays: ReadonlySet<number>) => T): Promise<T> => {
     const session = typeof order.tx === 'number' ? sessions.transaction(order.tx) : await sessions.home();
     try {
@@ -70,6 +76,7 @@ const answersOf = (sessions: RunSessions, types: OwnTypes): Record<string, Answe
 
   const query = (op: string, firstOnly: boolean, args: unknown): Promise<JsonText> => {
     const { tx, sql, ...given } = parseArgs(queryArgs, op, args);
+    noteSql(sql);
     return rows({ tx, statement: statementOf(sql, given), ownSql: true, firstOnly });
   };
 
@@ -118,7 +125,7 @@ const endingsOf = (sessions: RunSessions): Record<string, Answering> => {
  * call and kept for it, so that settings and temporary tables last from call to call; each transaction has its own.
  * After the run nothing of a session is left for the next.
  */
-export const databaseService = ({ tenantDb }: DatabaseServiceDeps): OpenService => {
+export const databaseService = ({ tenantDb, ...listeners }: DatabaseServiceDeps): OpenService => {
   const ownTypes = new LRUCache<string, OwnTypes>({ max: 1000, ttl: ownTypesKeptMs });
   return ({ projectId, timeoutMs }) => {
     let endsAt: number | undefined;
@@ -128,12 +135,20 @@ export const databaseService = ({ tenantDb }: DatabaseServiceDeps): OpenService 
       endsAt ??= now + timeoutMs + slackMs;
       return Math.max(1, Math.ceil(endsAt - now));
     };
+    let changesSchema = false;
+    const noteSql = (sql: string): void => {
+      changesSchema ||= mentionsSchemaChange(sql);
+    };
     const sessions = new RunSessions({ tenantDb, projectId, leftMs });
     const types = ownTypes.get(projectId) ?? new OwnTypes();
     ownTypes.set(projectId, types);
     return {
-      answers: { ...answersOf(sessions, types), ...endingsOf(sessions) },
-      close: async () => sessions.end(),
+      answers: { ...answersOf(sessions, types, noteSql), ...endingsOf(sessions) },
+      close: async () => {
+        sessions.end();
+        // Set at the first call: before that nothing was changed.
+        if (endsAt !== undefined) noteChange(listeners, projectId, { schema: changesSchema, rows: true });
+      },
     };
   };
 };

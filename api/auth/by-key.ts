@@ -1,0 +1,105 @@
+import type { Context } from 'koa';
+import type { DataCaller } from '#domain/data/db.ts';
+import { looksLikeApiKey } from '#domain/projects/api-keys.ts';
+import type { KeyHolder as FoundKey } from '#domain/projects/key-holders.ts';
+import type { Project } from '#domain/projects/store.ts';
+import { addLogContext } from '#lib/context.ts';
+import { ServiceError } from '#lib/errors.ts';
+import type { KeyHolder, WithKey } from '../access.ts';
+import type { DataCall, KeyCall } from '../call.ts';
+import type { Deps } from '../deps.ts';
+import { bearerOf, unauthenticated } from './credentials.ts';
+
+/** What a request carries: at most one API key, and at most one token of an end user. */
+interface Credentials {
+  readonly apiKey: string | undefined;
+  readonly token: string | undefined;
+}
+
+const jwtForm = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+
+/**
+ * API keys come as `apikey`, `x-api-key` or Bearer; a Bearer of the form of a JWT is an end user's token where those are
+ * taken.
+ * @throws {ServiceError} `unauthenticated` when there is none, or two that differ
+ */
+const credentialsOf = (ctx: Context, takesTokens: boolean): Credentials => {
+  const bearer = bearerOf(ctx);
+  const token = takesTokens && bearer !== undefined && jwtForm.test(bearer) ? bearer : undefined;
+  const given = [ctx.get('apikey'), ctx.get('x-api-key'), token === undefined ? (bearer ?? '') : ''].filter(
+    (text) => text !== '',
+  );
+  const [apiKey] = given;
+  if (apiKey === undefined && token === undefined)
+    throw unauthenticated('This call needs an API key (header apikey, x-api-key or Bearer).', false);
+  if (given.some((other) => other !== apiKey)) throw unauthenticated('The request carries two different keys.', true);
+  if (apiKey !== undefined && !looksLikeApiKey(apiKey))
+    throw unauthenticated('This is not an API key of a project.', true);
+  return { apiKey, token };
+};
+
+const findKey = async ({ keys }: Deps, apiKey: string): Promise<FoundKey> => {
+  const found = await keys.find(apiKey);
+  if (found === undefined) throw unauthenticated('The API key is not valid or has expired.', true);
+  return found;
+};
+
+const invalidToken = () => unauthenticated('The access token is not valid or has expired.', true);
+
+/** The project that a token alone means: it says so itself, and its signature must prove it. */
+const projectOfToken = async (deps: Deps, token: string): Promise<Project> => {
+  const id = deps.tokens.projectOf(token);
+  const project = id === null ? undefined : await deps.keys.findProject(id);
+  if (project === undefined) throw invalidToken();
+  return project;
+};
+
+const ofKind = { secret: 'service', publishable: 'anon' } as const;
+
+const claimsOf = { service: '{"role":"service_role"}', anon: '{"role":"anon"}' } as const;
+
+const requireActive = ({ status }: Project): void => {
+  if (status !== 'active') throw new ServiceError('project_not_ready', `The project is ${status}, not active.`);
+};
+
+/** A token of the project's own user decides the role and always wins (contract, section 1). */
+const callerOf = async (
+  { tokens }: Deps,
+  project: Project,
+  { token, found }: { readonly token: string | undefined; readonly found: FoundKey | undefined },
+): Promise<DataCaller> => {
+  requireActive(project);
+  if (token === undefined) {
+    const role = ofKind[found?.key.kind ?? 'publishable'];
+    return { projectId: project.id, role, claims: claimsOf[role] };
+  }
+  const user = await tokens.verify(project.id, token);
+  if (user === null) throw invalidToken();
+  return { projectId: project.id, ...user };
+};
+
+const requireKind = (holders: readonly KeyHolder[], found: FoundKey | undefined): void => {
+  if (found === undefined || holders.includes(found.key.kind)) return;
+  throw new ServiceError('forbidden', `A ${found.key.kind} key may not do this.`);
+};
+
+/**
+ * Who calls by key, by an end user's token, or both.
+ * @param ref the project of the path, if it names one
+ * @throws {ServiceError} `unauthenticated`, `forbidden`
+ */
+export const authenticateByKey = async (
+  ctx: Context,
+  deps: Deps,
+  { keys: holders }: WithKey,
+  ref: string | undefined,
+): Promise<KeyCall | DataCall> => {
+  const { apiKey, token } = credentialsOf(ctx, holders.includes('user'));
+  const found = apiKey === undefined ? undefined : await findKey(deps, apiKey);
+  const project = found?.project ?? (await projectOfToken(deps, token ?? ''));
+  if (ref !== undefined && ref !== project.ref) throw unauthenticated('The API key is not one of this project.', true);
+  addLogContext({ projectId: project.id });
+  requireKind(holders, found);
+  if (found !== undefined && !holders.includes('user')) return found;
+  return { project, key: found?.key ?? null, caller: await callerOf(deps, project, { token, found }) };
+};

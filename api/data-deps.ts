@@ -1,0 +1,54 @@
+import type { Redis } from 'ioredis';
+import { createDataDb } from '#domain/data/postgres-db.ts';
+import { createSchemaCache } from '#domain/data/schema/cache.ts';
+import { createDirtyMarks } from '#domain/events/dirty.ts';
+import { createTokenVerifier } from '#domain/end-users/tokens.ts';
+import type { Platform } from '#domain/platform.ts';
+import { createKeyHolders } from '#domain/projects/key-holders.ts';
+import type { Config } from '#lib/config.ts';
+import type { Log } from '#lib/log.ts';
+import type { Ear, Notice, Signals } from '#queues/signals.ts';
+import type { Deps } from './deps.ts';
+
+export interface DataDepsOptions {
+  readonly config: Config;
+  readonly log: Log;
+  readonly redis: Redis;
+  readonly platform: Platform;
+  readonly ear: Ear;
+  readonly signals: Signals;
+}
+
+/** What the key-authenticated surfaces stand on, kept in step with the other processes. */
+export const openDataDeps = ({
+  config,
+  log,
+  redis,
+  platform,
+  ear,
+  signals,
+}: DataDepsOptions): Pick<Deps, 'keys' | 'tokens' | 'data' | 'schemas' | 'events' | 'projectChanged'> => {
+  const { tenantDb } = platform.projects;
+  const keys = createKeyHolders({ db: platform.db, hearsChanges: ear.listens });
+  const schemas = createSchemaCache({
+    tenantDb,
+    announce: (projectId) => void signals.notify({ about: 'schema', projectId }),
+  });
+  const heard = ({ about, projectId }: Notice): void => {
+    if (about === 'schema') schemas.expire(projectId);
+    else keys.forget(projectId);
+  };
+  // While Redis is away nothing is kept, and the wish to listen waits for it.
+  ear.onNotice(heard).catch(() => undefined);
+  return {
+    keys,
+    tokens: createTokenVerifier(platform.db),
+    data: createDataDb({ tenantDb }),
+    schemas,
+    events: createDirtyMarks({ redis, prefix: config.PLINTH_REDIS_PREFIX, log }),
+    projectChanged: async (projectId) => {
+      keys.forget(projectId);
+      await signals.notify({ about: 'project', projectId });
+    },
+  };
+};

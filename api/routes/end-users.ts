@@ -1,0 +1,69 @@
+import { z } from 'zod';
+import { publicKeysOf } from '#domain/end-users/signing-keys.ts';
+import { signAccessToken } from '#domain/end-users/tokens.ts';
+import { everyone, inProject } from '../access.ts';
+import { type Endpoint, endpoint } from '../endpoint.ts';
+import { id, shownOnce } from '../fields.ts';
+import { restUrl } from '../rest-url.ts';
+
+const area = 'users';
+
+/** RFC 7519 and RFC 9068 give these a meaning; `role` decides as whom the database is used. */
+const registered = ['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'role'];
+
+const claims = z
+  .record(z.string().max(200), z.unknown())
+  .refine((given) => registered.every((name) => !Object.hasOwn(given, name)), {
+    error: `must not hold ${registered.join(', ')}`,
+  })
+  .refine((given) => JSON.stringify(given).length <= 4096, { error: 'must not be longer than 4096 characters' });
+
+const longestSeconds = 3600;
+
+const jwk = z.looseObject({ kty: z.string(), kid: z.string(), alg: z.string(), use: z.string() });
+
+/** A project's own users, as far as their tokens go (contract, sections 5 and 9). */
+export const endUserEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'post',
+    path: '/projects/{project_id}/users/tokens',
+    area,
+    summary: 'Sign an access token for a user of the project: to try policies, or where users sign in elsewhere',
+    access: inProject('developer'),
+    params: z.object({ project_id: id }),
+    body: z.strictObject({
+      sub: z.string().min(1).max(255).describe('Who it is: `auth.uid()` in policies, where it is a UUID.'),
+      claims: claims.default({}).describe('Further claims: `auth.jwt()` in policies.'),
+      expires_in: z.int().min(1).max(longestSeconds).default(longestSeconds).describe('Seconds.'),
+    }),
+    status: 201,
+    transaction: 'none',
+    response: z.object({
+      access_token: shownOnce(z.string()),
+      token_type: z.literal('Bearer'),
+      expires_in: z.int(),
+    }),
+    handle: async ({ body, params }, call) => {
+      const token = await signAccessToken(call.db, call.project, call.deps.projects.sealer(call.project), {
+        issuer: `${call.baseUrl}/oauth/${params.project_id}`,
+        audience: restUrl(call.project.ref, call),
+        subject: body.sub,
+        expiresIn: body.expires_in,
+        claims: body.claims,
+      });
+      return { access_token: token, token_type: 'Bearer' as const, expires_in: body.expires_in };
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/oauth/{project_id}/.well-known/jwks.json',
+    area,
+    summary: 'The public keys that tokens of the project’s users are verified with',
+    access: everyone,
+    params: z.object({ project_id: id }),
+    response: z.object({ keys: z.array(jwk) }),
+    handle: async ({ params }, { db }) => ({
+      keys: (await publicKeysOf(db, params.project_id)) as z.output<typeof jwk>[],
+    }),
+  }),
+];

@@ -1,0 +1,82 @@
+import { DatabaseError } from 'pg';
+import type { DataCaller } from './db.ts';
+import { DataError, statusOfSqlState } from './errors.ts';
+
+/** What a function raised with SQLSTATE `PGRST`: an answer of its own, as JSON in message and detail (PostgREST). */
+const raised = ({ message, detail }: DatabaseError): DataError => {
+  try {
+    const said = JSON.parse(message) as { code?: unknown; message?: unknown; details?: unknown; hint?: unknown };
+    const status = Number((JSON.parse(detail ?? '{}') as { status?: unknown }).status);
+    const hint = typeof said.hint === 'string' ? said.hint : null;
+    if (!Number.isInteger(status) || status < 400 || status > 599) throw new RangeError('no status of a failure');
+    return new DataError(status, String(said.code), String(said.message), { details: said.details ?? null, hint });
+  } catch {
+    return new DataError(500, 'PGRST121', 'Could not parse JSON in the "RAISE SQLSTATE \'PGRST\'" error', {
+      hint: 'MESSAGE holds {"code","message","details","hint"}, DETAIL {"status"} of 400 to 599.',
+    });
+  }
+};
+
+const howToOpen = (table: string): string =>
+  `Only a secret key may use it as it is. To open it: alter table ${table} enable row level security; and create policies ` +
+  'that say who may do what.';
+
+const deniedRelation = /^permission denied for (?:table|view|materialized view|foreign table|sequence) (.+)$/;
+
+/** What to do about a refusal that has no hint of the server's. */
+const hintOf = ({ code, message, hint }: DatabaseError, { role }: DataCaller): string | null => {
+  if (hint !== undefined) return hint;
+  const table = code === '42501' && role !== 'service' ? deniedRelation.exec(message)?.[1] : undefined;
+  if (table !== undefined) return howToOpen(table);
+  return code === '25006' ? 'A function that writes is called with POST.' : null;
+};
+
+/** The platform's own refusals in project databases: what is raised by its triggers (migrations/project). */
+const platformCodes: Readonly<Record<string, readonly [status: number, code: string]>> = {
+  PLL01: [403, 'plan_limit_exceeded'],
+  PLE01: [503, 'event_backlog_full'],
+};
+
+const platformRefusal = ({ message, code = '', detail, hint }: DatabaseError): DataError | undefined => {
+  const refusal = Object.hasOwn(platformCodes, code) ? platformCodes[code] : undefined;
+  if (refusal === undefined) return undefined;
+  const [status, name] = refusal;
+  return new DataError(status, name, message.replace(`${name}: `, ''), { details: detail ?? null, hint: hint ?? null });
+};
+
+/**
+ * What the server refused, in PostgREST's form: SQLSTATE, message, detail, hint. Anything else stays what it is.
+ * @param caller as whom it was asked
+ */
+export const toDataError = (error: unknown, caller: DataCaller): unknown => {
+  if (!(error instanceof DatabaseError) || error.severity !== 'ERROR' || error.code === undefined) return error;
+  if (error.code === 'PGRST') return raised(error);
+  return (
+    platformRefusal(error) ??
+    new DataError(statusOfSqlState(error.code), error.code, error.message, {
+      details: error.detail ?? null,
+      hint: hintOf(error, caller),
+    })
+  );
+};
+
+// Unknown names, and statements that were prepared for tables which have changed since.
+const staleStates = new Set([
+  '42P01',
+  '42703',
+  '42883',
+  '42P10',
+  '42704',
+  '0A000',
+  '26000',
+  'PGRST200',
+  'PGRST201',
+  'PGRST202',
+  'PGRST203',
+  'PGRST204',
+  'PGRST205',
+]);
+
+/** Whether the reason may be that the schema, as it is known here, is not the database's any more. */
+export const mayBeStale = (error: unknown): boolean =>
+  (error instanceof DatabaseError || error instanceof DataError) && staleStates.has(error.code ?? '');

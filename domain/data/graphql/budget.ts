@@ -1,0 +1,55 @@
+import { failure } from './failure.ts';
+
+/** Levels of fields, the root's included (contract, section 5). */
+export const deepest = 10;
+/** Rows that may come back, plus fields (contract, section 5). */
+export const highestCost = 1000;
+/** Rows of a list that says no limit: as many as come, at most. */
+export const defaultLimit = 100;
+/** What a list within rows is thought to hold when it says no limit. */
+const usualRows = 5;
+// Fragments in fragments multiply: 30 lines can ask for a billion fields.
+const mostVisits = 10_000;
+
+/** Keeps count of what an operation asks for. Every method throws once it is too much. */
+export interface Budget {
+  /** One selection, wherever it stands. */
+  readonly visit: () => void;
+  /** Fields of one level. @param level 1 at the root */
+  readonly fields: (count: number, level: number) => void;
+  /**
+   * Rows of a list, for each of `outer` rows.
+   * @param limit null without one
+   * @returns how many rows are to be reckoned with within it
+   */
+  readonly rows: (outer: number, limit: number | null, isRoot: boolean) => number;
+}
+
+export const createBudget = (): Budget => {
+  let visits = 0;
+  let cost = 0;
+  const spend = (amount: number): void => {
+    cost += amount;
+    if (cost > highestCost)
+      throw failure(
+        'query_too_costly',
+        `The operation may bring more than ${highestCost} rows and fields together. Lower its limits: a list without one counts ${defaultLimit} rows, one within rows ${usualRows} for each.`,
+      );
+  };
+  return {
+    visit: () => {
+      visits += 1;
+      if (visits > mostVisits)
+        throw failure('query_too_costly', `The operation selects more than ${mostVisits} times.`);
+    },
+    fields: (count, level) => {
+      if (level > deepest) throw failure('query_too_deep', `The operation is more than ${deepest} levels deep.`);
+      spend(count);
+    },
+    rows: (outer, limit, isRoot) => {
+      const rows = outer * (limit ?? (isRoot ? defaultLimit : usualRows));
+      spend(rows);
+      return rows;
+    },
+  };
+};

@@ -1,0 +1,173 @@
+import { GraphQLError, getVariableValues } from 'graphql';
+import type { DataCaller, DataDb, RunOne, TextRow } from '../db.ts';
+import { DataError } from '../errors.ts';
+import { mayBeStale, toDataError } from '../failure.ts';
+import type { SchemaCache } from '../schema/cache-types.ts';
+import { type Graph, createGraphs } from './cache.ts';
+import { chooseOperation, withCodes } from './document.ts';
+import { failure } from './failure.ts';
+import { bound } from './inputs.ts';
+import type { Fields } from './literals.ts';
+import { normalizeVariables } from './normalize.ts';
+import { type CompiledQuery, type MutationPart, type Operation, mutationParts } from './operation.ts';
+
+export interface GraphqlRequest {
+  readonly caller: DataCaller;
+  readonly query: string;
+  /** Numbers as they were written (`parseExactJson`). */
+  readonly variables: Fields;
+  readonly operationName: string | null;
+  /** GET changes nothing. */
+  readonly readOnly: boolean;
+  readonly signal: AbortSignal;
+  readonly request?: { readonly method: string; readonly path: string; readonly headers: string };
+}
+
+export interface GraphqlAnswer {
+  /** JSON text; null: nothing was executed. */
+  readonly data: string | null;
+  readonly errors: readonly GraphQLError[];
+  /** Something was written and committed. */
+  readonly wrote: boolean;
+}
+
+/** A mutation was asked for where only queries are answered. */
+export class MutationRefused extends Error {}
+
+export interface GraphqlDeps {
+  readonly data: DataDb;
+  readonly schemas: SchemaCache;
+}
+
+const refused = (errors: readonly GraphQLError[]): GraphqlAnswer => ({ data: null, errors, wrote: false });
+
+const failed = (error: DataError, path: readonly string[] | undefined): GraphqlAnswer => {
+  const { code, details, hint } = error;
+  const extensions = { code, ...(details !== null && { details }), ...(hint !== null && { hint }) };
+  return { data: 'null', errors: [new GraphQLError(error.message, { extensions, path })], wrote: false };
+};
+
+const objectOf = (parts: readonly (readonly [key: string, text: string])[]): string =>
+  `{${parts.map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(',')}}`;
+
+type Deps = GraphqlDeps;
+
+const answerQuery = async (
+  graph: Graph,
+  operation: Operation,
+  { variables, request }: { readonly variables: Fields; readonly request: GraphqlRequest },
+  { data }: Deps,
+): Promise<string> => {
+  const { parts, sql, inputs }: CompiledQuery = graph.compile(operation, variables);
+  const asked = parts.flatMap((part) => (part.kind === 'introspection' ? [part.asked] : []));
+  const known = asked.length === 0 ? null : graph.introspect(operation, asked, request.variables);
+  const run = { mode: 'read', signal: request.signal, ...(request.request && { request: request.request }) } as const;
+  const statement = sql && { text: sql.text, params: bound(sql.params, inputs.trace, variables) };
+  const row: TextRow = statement ? await data.one(request.caller, run, statement) : [];
+  const columns = row.values();
+  const texts = parts.map((part): readonly [string, string] => {
+    if (part.kind === 'text') return [part.key, part.text];
+    if (part.kind === 'introspection') return [part.key, known?.get(part.key) ?? 'null'];
+    return [part.key, columns.next().value ?? 'null'];
+  });
+  return objectOf(texts);
+};
+
+/** The place of a failure within a mutation. */
+class PartFailed extends Error {
+  readonly key: string;
+
+  constructor(key: string, cause: unknown) {
+    super('a part of a mutation failed', { cause });
+    this.key = key;
+  }
+}
+
+const runPart = async ({ key, run }: MutationPart, one: RunOne): Promise<readonly [string, string]> => {
+  try {
+    return [key, await run(one)];
+  } catch (error) {
+    throw new PartFailed(key, error);
+  }
+};
+
+const answerMutation = async (
+  graph: Graph,
+  operation: Operation,
+  { variables, request }: { readonly variables: Fields; readonly request: GraphqlRequest },
+  { data }: Deps,
+): Promise<string> => {
+  const parts = mutationParts(graph.model, operation, variables);
+  const run = { mode: 'write', signal: request.signal, ...(request.request && { request: request.request }) } as const;
+  const all = async (one: RunOne): Promise<string> => {
+    const texts: (readonly [string, string])[] = [];
+    for (const part of parts) texts.push(await runPart(part, one));
+    return objectOf(texts);
+  };
+  const [first] = parts;
+  // One round trip in place of three.
+  if (parts.length === 1 && first?.isSingle === true) return all((sql) => data.one(request.caller, run, sql));
+  return data.transaction(request.caller, run, all);
+};
+
+const coerced = (graph: Graph, operation: Operation, variables: Fields): Fields => {
+  const definitions = operation.node.variableDefinitions ?? [];
+  const given = normalizeVariables(graph.schema, operation.node, variables);
+  const { variableValues, errors } = getVariableValues(graph.schema, definitions, given, { maxErrors: 20 });
+  if (errors) throw new AggregateError(withCodes('validation_failed', errors));
+  return variableValues.coerced;
+};
+
+/** What came of one attempt; `stale` says that the schema may be older than the database's. */
+type Attempt = { readonly answer: GraphqlAnswer; readonly stale: boolean };
+
+const answered = (answer: GraphqlAnswer): Attempt => ({ answer, stale: false });
+
+const afterFailure = (error: unknown, { caller }: GraphqlRequest): Attempt => {
+  const cause = error instanceof PartFailed ? error.cause : error;
+  const path = error instanceof PartFailed ? [error.key] : undefined;
+  if (cause instanceof AggregateError) return answered(refused(cause.errors as GraphQLError[]));
+  if (cause instanceof GraphQLError) return answered(refused([cause]));
+  if (cause instanceof RangeError && /call stack/.test(cause.message))
+    return answered(refused([failure('query_too_deep', 'The request is nested too deeply.')]));
+  const said = toDataError(cause, caller);
+  if (!(said instanceof DataError)) throw cause;
+  return { answer: failed(said, path), stale: mayBeStale(cause) };
+};
+
+const attempt = async (graph: Graph, request: GraphqlRequest, deps: Deps): Promise<Attempt> => {
+  try {
+    const { document, errors } = graph.read(request.query);
+    if (errors) return { answer: refused(errors), stale: true };
+    const operation = chooseOperation(document, request.operationName);
+    const isQuery = operation.node.operation === 'query';
+    if (request.readOnly && !isQuery) throw new MutationRefused('GET answers queries only.');
+    const variables = coerced(graph, operation, request.variables);
+    const answer = isQuery ? answerQuery : answerMutation;
+    const data = await answer(graph, operation, { variables, request }, deps);
+    return answered({ data, errors: [], wrote: !isQuery });
+  } catch (error) {
+    return afterFailure(error, request);
+  }
+};
+
+// Tools read the whole of it and keep it: it has to be of now.
+const asksSchema = ({ query }: GraphqlRequest): boolean => /\b__(schema|type)\b/.test(query);
+
+/**
+ * Answers GraphQL over projects' tables: one statement for a query, one transaction for a mutation.
+ * @throws {MutationRefused} with `readOnly`
+ */
+export const createGraphql = (): ((request: GraphqlRequest, deps: GraphqlDeps) => Promise<GraphqlAnswer>) => {
+  const graphOf = createGraphs();
+  return async (request, deps) => {
+    const { projectId } = request.caller;
+    const { schemas } = deps;
+    const known = await schemas.get(projectId);
+    const data = asksSchema(request) ? ((await schemas.newer(projectId, known)) ?? known) : known;
+    const first = await attempt(graphOf(projectId, data), request, deps);
+    const newer = first.stale ? await schemas.newer(projectId, data) : null;
+    if (newer === null) return first.answer;
+    return (await attempt(graphOf(projectId, newer), request, deps)).answer;
+  };
+};

@@ -1,0 +1,106 @@
+import { type ClientBase, DatabaseError } from 'pg';
+import { stopQuery } from '#domain/database/stop-query.ts';
+import type { ProjectDb } from '#domain/projects/project-db.ts';
+import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
+import { type Bound, type PipelineLimits, runPipeline } from '#lib/postgres/pipeline.ts';
+import type { TenantRole } from '#lib/tenant-db.ts';
+import type { DataCaller, DataDb, DataRun, RunOne, TextRow } from './db.ts';
+import { CallerGone, DataError } from './errors.ts';
+
+export interface DataDbDeps {
+  readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession'>;
+}
+
+const limits: PipelineLimits = { mostBytes: 32 * 1024 * 1024, timeoutMs: 40_000 };
+
+const loginOf = (caller: DataCaller): TenantRole => (caller.role === 'service' ? 'service' : 'api');
+
+const settings = `select pg_catalog.set_config('role', $1, true), pg_catalog.set_config('request.jwt.claims', $2, true),
+  pg_catalog.set_config('transaction_read_only', $3, true)`;
+
+const requestSettings = `select pg_catalog.set_config('request.method', $1, true),
+  pg_catalog.set_config('request.path', $2, true), pg_catalog.set_config('request.headers', $3, true)`;
+
+/** What a function of the project may have set for the session ends with its call. */
+const resetSettings: Bound = { text: 'reset all', params: [] };
+
+/** The statements that come before the caller's own: none for a secret key, whose role is the connection's. */
+const preludeOf = (caller: DataCaller, { mode, request }: DataRun): Bound[] => {
+  if (caller.role === 'service' && request === undefined) return [];
+  const role = caller.role === 'service' ? 'none' : caller.role;
+  const first = { text: settings, params: [role, caller.claims, mode === 'read' ? 'on' : 'off'] };
+  if (request === undefined) return [first];
+  return [first, { text: requestSettings, params: [request.method, request.path, request.headers] }];
+};
+
+const onlyRow = (rows: readonly TextRow[] | undefined): TextRow => {
+  const [row] = rows ?? [];
+  if (row === undefined || rows?.length !== 1) throw new Error('a statement of the data API did not answer one row');
+  return row;
+};
+
+const told = (error: unknown): unknown =>
+  error instanceof AnswerTooLarge
+    ? new DataError(400, '54000', error.message, { hint: 'Ask for fewer rows or columns.' })
+    : error;
+
+/** Stops what runs when the caller goes away; what stopped may be hit by a late cancellation, so it is not lent again. */
+const whileCallerWaits = async <T>(
+  { tenantDb }: DataDbDeps,
+  { projectId, client, signal }: { projectId: string; client: ClientBase; signal: AbortSignal },
+  work: () => Promise<T>,
+): Promise<T> => {
+  if (signal.aborted) throw new CallerGone('the caller has gone');
+  const ended = new AbortController();
+  const stop = (): void => void stopQuery(tenantDb, { projectId, client, ended: ended.signal });
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await work();
+  } catch (error) {
+    throw signal.aborted ? new CallerGone('the caller has gone') : told(error);
+  } finally {
+    ended.abort();
+    signal.removeEventListener('abort', stop);
+  }
+};
+
+const rollback = async (client: ClientBase, cause: unknown): Promise<void> => {
+  // A broken connection rolls back by itself.
+  if (cause instanceof CallerGone || (!(cause instanceof DatabaseError) && client.getTransactionStatus() === null))
+    return;
+  await runPipeline(client, [{ text: 'rollback', params: [] }], limits).catch(() => undefined);
+};
+
+/** The data API's statements over the project's connections: pipelined, so that role and claims cost no round trip. */
+export const createDataDb = (deps: DataDbDeps): DataDb => ({
+  one: (caller, run, sql) =>
+    deps.tenantDb.use(caller.projectId, loginOf(caller), (client) =>
+      whileCallerWaits(deps, { projectId: caller.projectId, client, signal: run.signal }, async () => {
+        const prelude = preludeOf(caller, run);
+        const after = run.request === undefined ? [] : [resetSettings];
+        const answers = await runPipeline(client, [...prelude, sql, ...after], limits);
+        return onlyRow(answers[prelude.length]);
+      }),
+    ),
+  transaction: (caller, run, work) =>
+    deps.tenantDb.use(caller.projectId, loginOf(caller), (client) =>
+      whileCallerWaits(deps, { projectId: caller.projectId, client, signal: run.signal }, async () => {
+        const prelude = [{ text: 'begin', params: [] }, ...preludeOf(caller, run)];
+        const runOne: RunOne = async (sql) => {
+          const before = prelude.splice(0);
+          const answers = await runPipeline(client, [...before, sql], limits);
+          return onlyRow(answers[before.length]);
+        };
+        try {
+          const result = await work(runOne);
+          if (client.getTransactionStatus() === 'E') throw new Error('a failure in a transaction was passed over');
+          const after = run.request === undefined ? [] : [resetSettings];
+          if (prelude.length === 0) await runPipeline(client, [{ text: 'commit', params: [] }, ...after], limits);
+          return result;
+        } catch (error) {
+          await rollback(client, error);
+          throw error;
+        }
+      }),
+    ),
+});

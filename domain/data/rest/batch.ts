@@ -1,0 +1,150 @@
+import { parseExactJson } from '#lib/json.ts';
+import type { RunOne } from '../db.ts';
+import { DataError } from '../errors.ts';
+import { toDataError } from '../failure.ts';
+import { type Setting, answerRequest } from './answer.ts';
+import { joinedExecutor } from './executor.ts';
+import { invalidBody, mediaTypeOf, parseJson, textOf } from './payload.ts';
+import type { RestAnswer, RestRequest } from './request.ts';
+import { targetOf } from './target.ts';
+
+const mostEntries = 100;
+const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']);
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const wrong = (index: number, what: string): DataError => invalidBody(`Entry ${index} of the batch: ${what}`);
+
+const headersOf = (headers: unknown, index: number): ReadonlyMap<string, string> => {
+  if (headers === undefined || headers === null) return new Map();
+  if (!isRecord(headers) || Object.values(headers).some((value) => typeof value !== 'string'))
+    throw wrong(index, '"headers" must be an object of texts');
+  return new Map(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)]));
+};
+
+/** The body as it would have come by itself: JSON of any kind, or text of another media type. */
+const bodyOf = (body: unknown, headers: ReadonlyMap<string, string>): Buffer => {
+  if (body === undefined) return Buffer.alloc(0);
+  const isJson = /[/+]json$|^application\/vnd\.pgrst\./.test(mediaTypeOf(headers.get('content-type') ?? ''));
+  return Buffer.from(!isJson && typeof body === 'string' ? body : JSON.stringify(body));
+};
+
+const entryOf = (entry: unknown, index: number, withRows: boolean): RestRequest => {
+  if (!isRecord(entry)) throw wrong(index, 'it must be an object {method, path, headers?, body?}');
+  const { method, path, headers, body, ...rest } = entry;
+  const [unknown] = Object.keys(rest);
+  if (unknown !== undefined) throw wrong(index, `"${unknown}" is not known`);
+  if (typeof method !== 'string' || !methods.has(method.toUpperCase()))
+    throw wrong(index, '"method" must be one of HTTP');
+  if (typeof path !== 'string') throw wrong(index, '"path" must be a text');
+  const cut = path.indexOf('?');
+  const target = targetOf(cut === -1 ? path : path.slice(0, cut), withRows);
+  if (target === null || target.kind === 'root' || (target.kind === 'function' && target.name === '$batch'))
+    throw wrong(index, '"path" must be a table or rpc/{function}, relative to the root of the REST API');
+  const given = headersOf(headers, index);
+  return {
+    method: method.toUpperCase(),
+    path,
+    target,
+    queryText: cut === -1 ? '' : path.slice(cut + 1),
+    header: (name) => given.get(name.toLowerCase()) ?? '',
+    body: bodyOf(body, given),
+  };
+};
+
+/**
+ * The requests of a batch; numbers in their bodies stay as they were written.
+ * @throws {DataError} PGRST102
+ */
+export const readBatch = (body: Buffer, withRows: boolean): readonly RestRequest[] => {
+  const text = textOf(body);
+  parseJson(text);
+  const entries = parseExactJson(text);
+  if (!Array.isArray(entries)) throw invalidBody('A batch is an array of {method, path, headers?, body?}');
+  if (entries.length > mostEntries) throw invalidBody(`A batch holds at most ${mostEntries} requests`);
+  return entries.map((entry, index) => entryOf(entry, index, withRows));
+};
+
+/** Ends the transaction of a batch: one of its requests failed. */
+export class BatchStopped extends Error {
+  override readonly name = 'BatchStopped';
+  readonly index: number;
+  readonly answer: RestAnswer;
+
+  constructor(index: number, answer: RestAnswer, cause: unknown) {
+    super(`request ${index} of a batch failed`, { cause });
+    this.index = index;
+    this.answer = answer;
+  }
+}
+
+const json = 'application/json; charset=utf-8';
+
+const errorAnswer = ({ status, code, message, details, hint }: DataError): RestAnswer => ({
+  status,
+  headers: {},
+  type: json,
+  body: JSON.stringify({ code, message, details, hint }),
+});
+
+// Of a function that was called before in the same transaction.
+const forgetOwnAnswer = {
+  text: `select set_config('response.status', '', true), set_config('response.headers', '', true)`,
+  params: [],
+};
+
+const answerEntry = async (request: RestRequest, setting: Setting, one: RunOne): Promise<RestAnswer> => {
+  if (request.target.kind === 'function') await one(forgetOwnAnswer);
+  return answerRequest(request, setting);
+};
+
+/**
+ * Answers the requests of a batch one after the other, within a transaction.
+ * @throws {BatchStopped} at the first that fails: nothing of the batch may stay
+ */
+export const answerBatch = async (
+  requests: readonly RestRequest[],
+  setting: Omit<Setting, 'executor'>,
+  one: RunOne,
+): Promise<readonly RestAnswer[]> => {
+  const answers: RestAnswer[] = [];
+  const whole = { ...setting, executor: joinedExecutor(one) };
+  for (const [index, request] of requests.entries()) {
+    try {
+      answers.push(await answerEntry(request, whole, one));
+    } catch (error) {
+      const known = toDataError(error, setting.caller);
+      if (!(known instanceof DataError)) throw error;
+      throw new BatchStopped(index, errorAnswer(known), error);
+    }
+    const last = answers.at(-1);
+    if (last !== undefined && last.status >= 400) throw new BatchStopped(index, last, null);
+  }
+  return answers;
+};
+
+const undone = (index: number): RestAnswer =>
+  errorAnswer(
+    new DataError(424, 'rolled_back', `Nothing of the batch was done, because its request ${index} failed.`, {
+      hint: 'Requests are numbered from 0.',
+    }),
+  );
+
+/** What a batch that was undone is answered with: the failure, and that the others did not happen. */
+export const stoppedAnswers = ({ index, answer }: BatchStopped, length: number): readonly RestAnswer[] =>
+  Array.from({ length }, (_, at) => (at === index ? answer : undone(index)));
+
+const bodyText = ({ type, body }: RestAnswer): string => {
+  if (body === '') return 'null';
+  return type.includes('json') ? body : JSON.stringify(body);
+};
+
+/** The answers as one: bodies are passed through, not read. */
+export const batchAnswer = (answers: readonly RestAnswer[]): RestAnswer => {
+  const texts = answers.map((answer) => {
+    const headers = { ...(answer.type !== '' && { 'Content-Type': answer.type }), ...answer.headers };
+    return `{"status":${answer.status},"headers":${JSON.stringify(headers)},"body":${bodyText(answer)}}`;
+  });
+  return { status: 200, headers: {}, type: json, body: `[${texts.join(',')}]` };
+};

@@ -1,0 +1,105 @@
+import { DataError } from '../errors.ts';
+import type { RunOne } from '../db.ts';
+import type { ReadPlan, Sql } from '../plan.ts';
+import { type SqlBuilder, createSqlBuilder } from '../sql/builder.ts';
+import { quoteName } from '../sql/names.ts';
+import { written } from '../sql/write.ts';
+import { notSingular } from './media.ts';
+import { pageSql } from './read-rows.ts';
+import type { Work } from './request.ts';
+
+/** What of the changed rows comes back. */
+export type Wanted = 'rows' | 'keys' | 'nothing';
+
+/** A change of rows, before it is SQL. */
+export interface Change {
+  readonly plan: ReadPlan;
+  /** INSERT, UPDATE or DELETE with that behind RETURNING. */
+  readonly dml: (builder: SqlBuilder, returning: string) => string;
+  /** Tells rows that are new from those that were there. */
+  readonly merges: boolean;
+}
+
+export interface Changed {
+  readonly body: string;
+  /** Rows that were written or deleted. */
+  readonly rows: number;
+  /** Of them, those that were not there before. */
+  readonly inserted: number;
+  /** Text of the first row's primary key, when keys were wanted. */
+  readonly keys: readonly string[];
+}
+
+// A row that ON CONFLICT updated carries the lock that it was updated under; only plain tables show it.
+const isNew = ({ table }: ReadPlan): string => (table.kind === 'table' ? `(${written}.xmax = 0)` : 'true');
+
+const returningOf = ({ plan, merges }: Change, wanted: Wanted): string => {
+  const flag = merges ? `${isNew(plan)} as plinth_new` : '1';
+  if (wanted === 'rows') return merges ? `${written}.*, ${flag}` : `${written}.*`;
+  const keys = wanted === 'keys' ? plan.table.primaryKey.map((key) => `${written}.${quoteName(key)}`) : [];
+  return [...keys, flag].join(', ');
+};
+
+const keysSql = ({ plan }: Change, wanted: Wanted): string => {
+  const keys = wanted === 'keys' ? plan.table.primaryKey : [];
+  if (keys.length === 0) return 'null';
+  return `(select json_build_array(${keys.map((key) => `c.${quoteName(key)}::text`).join(', ')})::text from changed c limit 1)`;
+};
+
+/** The changed rows without the mark of new ones. */
+const rowsOf = ({ plan, merges }: Change): string => {
+  if (!merges) return '';
+  const columns = [...plan.table.columns.keys()].map((name) => `c.${quoteName(name)}`);
+  return `, changed_rows as (select ${columns.join(', ')} from changed c)`;
+};
+
+const statementOf = (change: Change, wanted: Wanted, { form }: Work): Sql => {
+  const builder = createSqlBuilder();
+  const changed = `with changed as (${change.dml(builder, returningOf(change, wanted))})`;
+  const inserted = change.merges ? 'count(*) filter (where c.plinth_new)' : 'count(*)';
+  const counts = `(select count(*) from changed), (select ${inserted} from changed c), ${keysSql(change, wanted)}`;
+  if (wanted !== 'rows') return builder.finish(`${changed} select '', ${counts}`);
+  const from = change.merges ? 'changed_rows' : 'changed';
+  const page = pageSql(change.plan, form, builder, { exactCount: false, from });
+  return builder.finish(`${changed}${rowsOf(change)} select p."body", ${counts} from (${page}) p`);
+};
+
+const changedOf = ([body, rows, inserted, keys]: readonly (string | null)[]): Changed => ({
+  body: body ?? 'null',
+  rows: Number(rows),
+  inserted: Number(inserted),
+  keys: typeof keys === 'string' ? (JSON.parse(keys) as string[]) : [],
+});
+
+/** @throws {DataError} PGRST124 when more is changed than the caller expects, and said to be strict about */
+export const requireAffordable = ({ preferences }: Pick<Work, 'preferences'>, rows: number): void => {
+  const { maxAffected, handling } = preferences;
+  if (maxAffected === undefined || handling !== 'strict' || rows <= maxAffected) return;
+  throw new DataError(400, 'PGRST124', 'Query result exceeds max-affected preference constraint', {
+    details: `The query affects ${rows} rows`,
+  });
+};
+
+export interface ChangeOptions {
+  readonly wanted: Wanted;
+  /** The request asked for a single object: anything but one row is undone. */
+  readonly single: boolean;
+  /** Throws when what was done must not stay. */
+  readonly check?: (changed: Changed) => void;
+}
+
+/** Makes the change; what a check refuses is rolled back. */
+export const makeChange = (work: Work, change: Change, options: ChangeOptions): Promise<Changed> => {
+  const { wanted, single, check } = options;
+  const sql = statementOf(change, wanted, work);
+  const isStrict = work.preferences.maxAffected !== undefined && work.preferences.handling === 'strict';
+  const run = async (one: RunOne): Promise<Changed> => {
+    const changed = changedOf(await one(sql));
+    if (single && changed.rows !== 1) throw notSingular(changed.rows);
+    requireAffordable(work, changed.rows);
+    check?.(changed);
+    return changed;
+  };
+  if (!single && !isStrict && check === undefined) return run((one) => work.executor.one('write', one));
+  return work.executor.atomically('write', run);
+};

@@ -1,0 +1,75 @@
+import type { ReadPlan, Sql } from '../plan.ts';
+import { type SqlBuilder, createSqlBuilder } from './builder.ts';
+import { csvSql } from './csv.ts';
+import { type SelectOptions, matchingRows, selectRows } from './select.ts';
+
+/** The body of an answer: a list, one object, or lines of text. */
+export type Shape = 'array' | 'object' | 'csv';
+
+/** Of the rows of a source: `.*` and not its bare name, which could be a column's. */
+const bodySql: Readonly<Record<'array' | 'object', (row: string) => string>> = {
+  array: (row) => `coalesce(json_agg(${row}.*), '[]')::text`,
+  object: (row) => `coalesce(json_agg(${row}.*)->0, 'null')::text`,
+};
+
+/** The columns `body text, n int` over rows that are written as a SELECT. */
+const bodyOf = (plan: ReadPlan, shape: Shape, options: SelectOptions): string => {
+  const rows = selectRows(plan, { ...options, named: shape === 'csv' });
+  if (shape === 'csv') return csvSql(plan, rows, options.builder);
+  const row = options.builder.alias();
+  return `select ${bodySql[shape](row)} as "body", count(*)::int as "n" from (${rows}) ${row}`;
+};
+
+/**
+ * The plan's rows as one JSON value, a list (`[]` when there are none) or an object (null when there is none).
+ * @returns a subquery in parentheses
+ */
+export const jsonRows = (plan: ReadPlan, builder: SqlBuilder, shape: 'array' | 'object'): string => {
+  const rows = selectRows(shape === 'object' ? { ...plan, limit: 1 } : plan, { builder });
+  const row = builder.alias();
+  const json = shape === 'object' ? `row_to_json(${row}.*)` : `coalesce(json_agg(${row}.*), '[]'::json)`;
+  return `(select ${json} from (${rows}) ${row})`;
+};
+
+/** How many rows fit the plan, whatever page it asks for; a subquery in parentheses. */
+export const countSql = (plan: ReadPlan, options: SelectOptions): string =>
+  `(select count(*) from (${matchingRows(plan, options)}) ${options.builder.alias()})`;
+
+export interface ReadOptions {
+  readonly shape: Shape;
+  /** Counts all rows that fit, not only those of the page. */
+  readonly exactCount: boolean;
+  /** See {@link SelectOptions}. */
+  readonly from?: string;
+}
+
+/**
+ * The end of a read: what it answers is one row `body text, n int, total bigint`. `n` is how many rows the body has, `total`
+ * how many fit, null when nobody asked. It may stand behind a WITH of the same builder.
+ */
+export const answerSql = (plan: ReadPlan, { shape, exactCount, from }: ReadOptions, builder: SqlBuilder): string => {
+  const options: SelectOptions = { builder, ...(from !== undefined && { from }) };
+  const body = bodyOf(plan, shape, options);
+  const answer = builder.alias();
+  const total = exactCount ? countSql(plan, options) : 'null::bigint';
+  return `select ${answer}."body", ${answer}."n", ${total} as "total" from (${body}) ${answer}`;
+};
+
+/** The statement of a read; see {@link answerSql}. */
+export const readSql = (plan: ReadPlan, options: ReadOptions): Sql => {
+  const builder = createSqlBuilder();
+  return builder.finish(answerSql(plan, options, builder));
+};
+
+/** Answers one row: the server's plan as JSON text, for {@link plannedRows}. Nothing is read. */
+export const plannedCountSql = (plan: ReadPlan): Sql => {
+  const builder = createSqlBuilder();
+  return builder.finish(`explain (format json) ${matchingRows(plan, { builder })}`);
+};
+
+/** How many rows the server expects. */
+export const plannedRows = (explained: string): number => {
+  const parsed: unknown = JSON.parse(explained);
+  const top: unknown = Array.isArray(parsed) ? Reflect.get(parsed[0] as object, 'Plan') : undefined;
+  return typeof top === 'object' && top !== null ? Number(Reflect.get(top, 'Plan Rows')) : 0;
+};

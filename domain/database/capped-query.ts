@@ -1,0 +1,219 @@
+import { type ClientBase, DatabaseError, type Submittable } from 'pg';
+import { type Wire, wireOf } from '#lib/postgres/wire.ts';
+
+export const mostRows = 10_000;
+const keptBytes = 16 * 1024 * 1024;
+// A single value can be 1 GB, and pg would keep it whole.
+const mostBytes = 32 * 1024 * 1024;
+// After so many the bytes are looked at, before the server sends more.
+const rowsAtATime = 1000;
+
+const statementName = 'plinth_console';
+
+interface CappedWire extends Wire {
+  readonly describe: (what: { readonly type: 'S' | 'P'; readonly name?: string }) => void;
+  /** At most so many rows; the next call goes on. */
+  readonly execute: (how?: { readonly rows: number }) => void;
+}
+
+export interface CappedColumn {
+  readonly name: string;
+  readonly type: number;
+  readonly modifier: number;
+}
+
+export interface Described {
+  readonly parameterTypes: readonly number[];
+  readonly columns: readonly CappedColumn[];
+}
+
+export interface CappedRows {
+  /** As the server writes the values. */
+  readonly rows: readonly (readonly (string | null)[])[];
+  /** There were more. */
+  readonly truncated: boolean;
+  /** The command tag, e.g. `INSERT 0 3`; null when the rest was not asked for. */
+  readonly tag: string | null;
+}
+
+/** More came than is taken at once, and the connection was cut before the statement was committed. */
+export class Overflow extends Error {
+  override readonly name = 'Overflow';
+}
+
+type Parts = Submittable & Record<string, unknown>;
+
+const ignore = (): void => undefined;
+
+const corked = ({ stream }: Wire, write: () => void): void => {
+  stream.cork();
+  write();
+  stream.uncork();
+};
+
+/** Waits until the client knows in what state the session is. */
+const afterReady = (wire: Wire, settle: () => void): void => {
+  const end = (): void => {
+    wire.off('readyForQuery', end).off('end', end);
+    settle();
+  };
+  wire.once('readyForQuery', end).once('end', end);
+};
+
+const isRefusal = (error: unknown): boolean => error instanceof DatabaseError && error.severity === 'ERROR';
+
+interface Fields {
+  readonly fields: readonly {
+    readonly name: string;
+    readonly dataTypeID: number;
+    readonly dataTypeModifier: number;
+  }[];
+}
+
+/**
+ * Has the server parse one statement and tell what goes in and what comes out; nothing runs.
+ * @throws what pg throws
+ */
+export const describeStatement = (client: ClientBase, sql: string): Promise<Described> =>
+  new Promise((resolve, reject) => {
+    let parameterTypes: readonly number[] = [];
+    let columns: readonly CappedColumn[] = [];
+    const wire: CappedWire = wireOf(client);
+    const noteTypes = ({ dataTypeIDs }: { readonly dataTypeIDs: readonly number[] }): void => {
+      parameterTypes = dataTypeIDs;
+    };
+    wire.once('parameterDescription', noteTypes);
+    const settle = (end: () => void): void => {
+      wire.off('parameterDescription', noteTypes);
+      end();
+    };
+    const parts: Parts = {
+      submit: () =>
+        corked(wire, () => {
+          wire.parse({ text: sql, name: statementName });
+          wire.describe({ type: 'S', name: statementName });
+          wire.sync();
+        }),
+      handleRowDescription: ({ fields }: Fields) => {
+        columns = fields.map(({ name, dataTypeID, dataTypeModifier }) => ({
+          name,
+          type: dataTypeID,
+          modifier: dataTypeModifier,
+        }));
+      },
+      handleError: (error: unknown) => {
+        const end = (): void => settle(() => reject(error));
+        if (isRefusal(error)) afterReady(wire, end);
+        else end();
+      },
+      handleReadyForQuery: () => settle(() => resolve({ parameterTypes, columns })),
+    };
+    client.query(parts);
+  });
+
+/** What has come so far. */
+class Kept {
+  readonly rows: (string | null)[][] = [];
+  bytes = 0;
+  tag: string | null = null;
+  #count = 0;
+
+  add(row: (string | null)[]): void {
+    this.#count += 1;
+    if (this.#count <= mostRows && this.bytes <= keptBytes) this.rows.push(row);
+  }
+
+  isFull(): boolean {
+    return this.#count > mostRows || this.bytes > keptBytes;
+  }
+
+  /** One beyond the limit shows that there is more. */
+  wanted(): number {
+    return Math.min(rowsAtATime, mostRows + 1 - this.#count);
+  }
+
+  end(): CappedRows {
+    return { rows: this.rows, truncated: this.#count > this.rows.length || this.tag === null, tag: this.tag };
+  }
+}
+
+interface Outcome {
+  readonly resolve: (rows: CappedRows) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Rows are asked for in portions and nothing is synced before the last: what a statement changed is committed with the
+ * rows that are kept (RETURNING runs to its end before the first row), or undone when the connection is cut.
+ */
+const portions = (wire: CappedWire, values: readonly (string | null)[], kept: Kept, outcome: Outcome): Parts => {
+  let synced = false;
+  const sync = (): void => {
+    if (!synced) wire.sync();
+    synced = true;
+  };
+  const next = (): void =>
+    corked(wire, () => {
+      wire.execute({ rows: kept.wanted() });
+      wire.flush();
+    });
+  return {
+    submit: () => {
+      wire.stream.cork();
+      wire.bind({ values, statement: statementName });
+      next();
+      wire.stream.uncork();
+    },
+    handleRowDescription: ignore,
+    handleDataRow: ({ fields }: { readonly fields: (string | null)[] }) => kept.add(fields),
+    handlePortalSuspended: () => (kept.isFull() ? sync() : next()),
+    handleEmptyQuery: () => {
+      kept.tag = '';
+      sync();
+    },
+    handleCopyData: ignore,
+    handleCopyInResponse: () => wire.sendCopyFail('there is nothing to copy from'),
+    handleCommandComplete: ({ text }: { readonly text: string }) => {
+      kept.tag = text;
+      sync();
+    },
+    handleError: (error: unknown) => {
+      if (!isRefusal(error)) return outcome.reject(error);
+      sync();
+      afterReady(wire, () => outcome.reject(error));
+    },
+    handleReadyForQuery: () => outcome.resolve(kept.end()),
+  };
+};
+
+/**
+ * Runs the statement that was described last and keeps at most 10,000 rows and about 16 MB. Of a SELECT the rows beyond are not
+ * computed; what INSERT, UPDATE, DELETE or MERGE change is changed whole. A connection over which more than 32 MB came
+ * at a stretch is cut, which undoes the statement.
+ * @param mayCut answers what was kept when the connection was cut: for statements that change nothing
+ * @throws {Overflow} when the connection was cut
+ * @throws what pg throws
+ */
+export const runCapped = async (
+  client: ClientBase,
+  values: readonly (string | null)[],
+  mayCut: boolean,
+): Promise<CappedRows> => {
+  const wire: CappedWire = wireOf(client);
+  const kept = new Kept();
+  const { promise, resolve, reject } = Promise.withResolvers<CappedRows>();
+  const count = ({ length }: Buffer): void => {
+    kept.bytes += length;
+    if (kept.bytes <= mostBytes) return;
+    if (mayCut) resolve({ ...kept.end(), truncated: true });
+    else reject(new Overflow('more came back than is taken'));
+    wire.stream.destroy();
+  };
+  wire.stream.on('data', count);
+  try {
+    client.query(portions(wire, values, kept, { resolve, reject }));
+    return await promise;
+  } finally {
+    wire.stream.off('data', count);
+  }
+};

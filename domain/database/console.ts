@@ -1,0 +1,123 @@
+import { type ClientBase, DatabaseError } from 'pg';
+import { DataError } from '#domain/data/errors.ts';
+import { CallerGone } from '#domain/data/errors.ts';
+import { Refusal, ServiceError } from '#lib/errors.ts';
+import { type Parameter, parametersOf, textsOf } from '#lib/postgres/parameters.ts';
+import { doneOf } from '#lib/postgres/wire.ts';
+import { type CappedRows, type Described, Overflow, describeStatement, runCapped } from './capped-query.ts';
+import { type ReadColumn, consoleRowsText, readColumns } from './console-rows.ts';
+import { type FenceDb, type StoppedBy, inCallersFence } from './fence.ts';
+import { connectionLost, sqlError } from './sql-error.ts';
+import { firstWord, isReading, isTransactionCommand } from './statement-words.ts';
+import { endSessionOf } from './stop-query.ts';
+
+export interface ConsoleQuery {
+  readonly projectId: string;
+  readonly sql: string;
+  /** JSON values for `$1`, `$2`, …; numbers that JavaScript cannot hold as `JSON.rawJSON`. */
+  readonly params: readonly unknown[];
+  /** Nothing can be written: a transaction READ ONLY, under the role that may only SELECT. */
+  readonly readOnly: boolean;
+}
+
+const timeoutMs = 30_000;
+
+const notPossible = (message: string, hint: string): DataError => new DataError(400, '0A000', message, { hint });
+
+/** What the server would take and what has no sense, or no way to be answered, in a session of one statement. */
+const refuse = (sql: string): void => {
+  const word = firstWord(sql);
+  if (word === 'copy') throw notPossible('COPY is not possible here.', 'Use INSERT, or SELECT to read.');
+  if (isTransactionCommand(sql)) {
+    throw notPossible(
+      `${word.toUpperCase()} is not possible here: each query is a transaction of its own.`,
+      'Several statements in one transaction: WITH, a function, or DO.',
+    );
+  }
+};
+
+/** @throws {ServiceError} `validation_failed` when values are nested deeper than can be written */
+const readParameters = (values: readonly unknown[]): Parameter[] => {
+  try {
+    return parametersOf(values);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    const details = [{ path: 'params', message: 'is nested too deeply' }];
+    throw new ServiceError('validation_failed', 'The body is not valid.', { details });
+  }
+};
+
+const checkCount = ({ parameterTypes: { length } }: Described, params: readonly Parameter[]): void => {
+  if (length === params.length) return;
+  throw new DataError(400, '08P01', `The statement takes ${length} parameters, and params has ${params.length}.`, {
+    hint: 'Write them as $1, $2, … in the statement.',
+  });
+};
+
+const timedOut = (): DataError =>
+  new DataError(504, '57014', `The statement took longer than ${timeoutMs / 1000} s and was stopped.`);
+
+const failureOf = (error: unknown, sql: string, stoppedBy: StoppedBy): unknown => {
+  if (error instanceof Overflow) {
+    return new DataError(400, '54000', 'The statement answers more than 32 MB at a stretch. It was undone.', {
+      hint: 'Leave RETURNING out, or ask for fewer columns.',
+    });
+  }
+  if (stoppedBy === 'caller') return new CallerGone('the caller has gone');
+  if (stoppedBy === 'watchdog') return timedOut();
+  if (error instanceof DatabaseError) return sqlError(error, sql);
+  return error instanceof Refusal ? error : connectionLost(error);
+};
+
+interface Ran extends CappedRows {
+  readonly columns: readonly ReadColumn[];
+}
+
+const runIn = async (client: ClientBase, { sql, params, readOnly }: ConsoleQuery): Promise<Ran> => {
+  const values = readParameters(params);
+  // Nothing runs after the one statement: it cannot leave this transaction and go on outside of it.
+  if (readOnly) await client.query('begin transaction read only');
+  const described = await describeStatement(client, sql);
+  checkCount(described, values);
+  const columns = await readColumns(client, described.columns);
+  const texts = textsOf(values, described.parameterTypes);
+  return { columns, ...(await runCapped(client, texts, readOnly || isReading(sql))) };
+};
+
+const answerOf = async (ran: Ran): Promise<string> => {
+  const { columns, tag } = ran;
+  const { text, count } = await consoleRowsText(columns, ran);
+  const truncated = ran.truncated || count < ran.rows.length;
+  // Of rows that came in portions the tag counts the last portion.
+  const isRows = columns.length > 0 || count > 0 || tag === null;
+  const rest = {
+    row_count: isRows ? count : doneOf(tag).rowCount,
+    ...(truncated && { truncated }),
+    columns: columns.map(({ name, type }) => ({ name, type })),
+    command: tag?.replace(/( \d+)+$/, '') ?? null,
+  };
+  return `{"rows":${text},${JSON.stringify(rest).slice(1)}`;
+};
+
+/**
+ * Runs one statement in a fresh session (contract, section 5): as the owner, or so that nothing can be written. At most
+ * 30 s; at most 10,000 rows or 16 MB, then `truncated: true` and `row_count` is what came back.
+ * @returns JSON text: `{rows, row_count, truncated?, columns: [{name, type}], command}`
+ * @throws {DataError} 400 with the SQLSTATE as code, 504 `57014`
+ * @throws {ServiceError} `dependency_unavailable`, `validation_failed`
+ */
+export const runConsoleQuery = async (db: FenceDb, query: ConsoleQuery, signal: AbortSignal): Promise<string> => {
+  const { projectId, sql, readOnly } = query;
+  refuse(sql);
+  const role = readOnly ? 'reader' : 'owner';
+  const ran = await inCallersFence(db, { projectId, role, timeoutMs, signal }, async (client, stoppedBy) => {
+    try {
+      return await runIn(client, query);
+    } catch (error) {
+      if (!(error instanceof DatabaseError)) await endSessionOf(db, { projectId, client });
+      throw failureOf(error, sql, stoppedBy());
+    }
+  });
+  if (ran.tag === '' && ran.columns.length === 0) throw new DataError(400, '42601', 'There is no statement.');
+  return answerOf(ran);
+};

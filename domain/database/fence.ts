@@ -1,0 +1,91 @@
+import type { ClientBase } from 'pg';
+import { CallerGone } from '#domain/data/errors.ts';
+import type { ProjectDb } from '#domain/projects/project-db.ts';
+import type { TenantRole } from '#lib/tenant-db.ts';
+import { stopQuery } from './stop-query.ts';
+
+export type FenceDb = Pick<ProjectDb, 'use' | 'endSession'>;
+
+export interface Fence {
+  readonly projectId: string;
+  readonly role: TenantRole;
+  /** What the server is told; a watchdog outside of it ends what lifts its own time-out. */
+  readonly timeoutMs: number;
+  /** Aborted when nobody waits any more. */
+  readonly signal: AbortSignal;
+}
+
+/** Who stopped what ran, when it was not the server. */
+export type StoppedBy = 'watchdog' | 'caller' | null;
+
+const watchdogGraceMs = 2000;
+
+/** Carries the end out of `use`, which closes the connection of work that throws. */
+class SessionSpent extends Error {
+  override readonly name = 'SessionSpent';
+  readonly end: PromiseSettledResult<unknown>;
+
+  constructor(end: PromiseSettledResult<unknown>) {
+    super('a session that ran SQL of the user is not lent again');
+    this.end = end;
+  }
+}
+
+/** What was lent may have been used before. Warnings have no reader, and can be without end. */
+const freshen = async (client: ClientBase, timeoutMs: number): Promise<void> => {
+  await client.query('discard all');
+  await client.query(`set statement_timeout = ${timeoutMs}; set client_min_messages = error`);
+};
+
+type Work<T> = (client: ClientBase, stoppedBy: () => StoppedBy) => Promise<T>;
+
+const guarded = async <T>(db: FenceDb, fence: Fence, client: ClientBase, work: Work<T>): Promise<T> => {
+  const over = new AbortController();
+  let stopped: StoppedBy = null;
+  const stop = (by: StoppedBy): void => {
+    stopped ??= by;
+    void stopQuery(db, { projectId: fence.projectId, client, ended: over.signal });
+  };
+  const leave = (): void => stop('caller');
+  const watchdog = setTimeout(() => stop('watchdog'), fence.timeoutMs + watchdogGraceMs);
+  fence.signal.addEventListener('abort', leave, { once: true });
+  try {
+    fence.signal.throwIfAborted();
+    return await work(client, () => stopped);
+  } finally {
+    over.abort();
+    clearTimeout(watchdog);
+    fence.signal.removeEventListener('abort', leave);
+  }
+};
+
+/**
+ * Runs SQL of a user in a session of its own: nothing of another session is in it, and it is closed afterwards, so that
+ * no setting, lock or temporary table outlives it. What lasts too long is stopped, whatever it does about it.
+ * @throws what connecting throws, before `work` began; then what `work` throws
+ */
+export const inFence = async <T>(db: FenceDb, fence: Fence, work: Work<T>): Promise<T> => {
+  const spend = async (client: ClientBase): Promise<never> => {
+    await freshen(client, fence.timeoutMs);
+    const [end] = await Promise.allSettled([guarded(db, fence, client, work)]);
+    throw new SessionSpent(end);
+  };
+  const end = await db.use(fence.projectId, fence.role, spend).catch((error: unknown) => {
+    if (error instanceof SessionSpent) return error.end as PromiseSettledResult<T>;
+    throw error;
+  });
+  if (end.status === 'rejected') throw end.reason;
+  return end.value;
+};
+
+/**
+ * As `inFence`, for work that a client of the API waits for.
+ * @throws {CallerGone} when it went away before the work began
+ */
+export const inCallersFence = async <T>(db: FenceDb, fence: Fence, work: Work<T>): Promise<T> => {
+  try {
+    return await inFence(db, fence, work);
+  } catch (error) {
+    throw fence.signal.aborted && error === fence.signal.reason ? new CallerGone('the caller has gone') : error;
+  }
+};

@@ -1,0 +1,74 @@
+import type { Client, DatabaseError } from 'pg';
+import type { Plan } from '#domain/projects/store.ts';
+import type { DatabaseServers } from './servers.ts';
+
+/** What a plan gives to a project's database (interface, "Limits"); null: any number. */
+export interface PlanLimits {
+  readonly tables: number | null;
+  /** Of each table. */
+  readonly rows: number | null;
+  readonly databaseBytes: number;
+}
+
+const mib = 1024 * 1024;
+
+export const planLimits: Readonly<Record<Plan, PlanLimits>> = {
+  free: { tables: 10, rows: 10_000, databaseBytes: 500 * mib },
+  pro: { tables: 100, rows: 1_000_000, databaseBytes: 10 * 1024 * mib },
+  enterprise: { tables: null, rows: null, databaseBytes: 100 * 1024 * mib },
+};
+
+/** What the triggers of migrations/project/0004_limits.sql raise. */
+const planLimitState = 'PLL01';
+/** What those of 0003_events.sql raise while too many events wait. */
+const backlogState = 'PLE01';
+
+/** Whether the server refused something because of the project's plan: 403 `plan_limit_exceeded`. */
+export const isPlanLimit = (sqlState: string | undefined): boolean => sqlState === planLimitState;
+
+/** Whether the server refused a write because too many events wait to be taken: 503 `event_backlog_full`. */
+export const isBacklogFull = (sqlState: string | undefined): boolean => sqlState === backlogState;
+
+/** The message of such a refusal, without the code that it begins with in SQL. */
+export const limitMessage = (message: string): string =>
+  message.replace(/^(plan_limit_exceeded|event_backlog_full): /, '');
+
+/** The limit that a refusal names, from its `detail`: `limit=rows value=10000`. */
+export const limitDetails = (
+  error: DatabaseError,
+): { readonly limit: 'tables' | 'rows' | 'database_bytes'; readonly value: number } | null => {
+  const [, limit, value] = /^limit=(tables|rows|database_bytes) value=(\d+)$/.exec(error.detail ?? '') ?? [];
+  if (limit === undefined) return null;
+  return { limit: limit as 'tables' | 'rows' | 'database_bytes', value: Number(value) };
+};
+
+/** Tells a project's database what its plan gives. Nothing is written when it knows already. */
+export const writeLimits = async (client: Client, plan: Plan): Promise<void> => {
+  const { tables, rows, databaseBytes } = planLimits[plan];
+  await client.query(
+    `update plinth.limits set max_tables = $1, max_rows = $2, max_bytes = $3,
+       size_exceeded = coalesce(bytes > $3, false)
+     where (max_tables, max_rows, max_bytes) is distinct from ($1::bigint, $2::bigint, $3::bigint)`,
+    [tables, rows, databaseBytes],
+  );
+};
+
+/** The place of a project's database. */
+export interface DatabasePlace {
+  readonly server_id: string;
+  readonly db_name: string;
+}
+
+/** A connection as the platform to a project's database, for the time of `work`. */
+export const inDatabase = async <T>(
+  servers: Pick<DatabaseServers, 'connectTo'>,
+  { server_id, db_name }: DatabasePlace,
+  work: (client: Client) => Promise<T>,
+): Promise<T> => {
+  const client = await servers.connectTo(server_id, db_name);
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+};

@@ -1,0 +1,140 @@
+import { createHash } from 'node:crypto';
+import { type ClientBase, DatabaseError, escapeLiteral } from 'pg';
+import { ServiceError } from '#lib/errors.ts';
+import { type FenceDb, inFence } from './fence.ts';
+import { toStepError, tookTooLong } from './migrations/failure.ts';
+import { appliedAmong, lockPushes, recordApplied } from './migrations/store.ts';
+
+/** One step of the project's own: SQL, of one or several statements. */
+export interface MigrationStep {
+  readonly name: string;
+  readonly sql: string;
+}
+
+export interface Pushed {
+  readonly applied: readonly string[];
+  /** Had been applied before, with the same SQL. */
+  readonly skipped: readonly string[];
+}
+
+const stepTimeoutMs = 60_000;
+const lockWaitMs = 30_000;
+
+export const checksumOf = (sql: string): string => createHash('sha256').update(sql).digest('hex');
+
+const changed = (name: string): ServiceError =>
+  new ServiceError('migration_changed', `The migration ${name} was applied with other SQL.`, {
+    details: { migration: name },
+    hint: 'Leave applied migrations as they are, and put the change into a new one.',
+  });
+
+const wasApplied = (known: ReadonlyMap<string, string>, { name, sql }: MigrationStep): boolean => {
+  const checksum = known.get(name);
+  if (checksum !== undefined && checksum !== checksumOf(sql)) throw changed(name);
+  return checksum !== undefined;
+};
+
+/**
+ * As text that a function executes: there several statements may stand, COPY has nobody to talk to, and none of them can
+ * end the transaction. The simple protocol would let a COMMIT through.
+ */
+const runSql = async (client: ClientBase, sql: string): Promise<void> => {
+  await client.query(`do ${escapeLiteral(`begin execute ${escapeLiteral(sql)}; end`)}`);
+};
+
+const takeLock = async (client: ClientBase): Promise<void> => {
+  await lockPushes(client, lockWaitMs).catch((error: unknown) => {
+    if (!(error instanceof DatabaseError) || error.code !== '55P03') throw error;
+    throw new ServiceError('conflict', 'Other migrations of the project are being applied.', {
+      hint: 'Try again when they are done.',
+    });
+  });
+};
+
+/** Under the lock, within a transaction. @returns whether it was applied now */
+const applyStep = async (client: ClientBase, step: MigrationStep): Promise<boolean> => {
+  if (wasApplied(await appliedAmong(client, [step.name]), step)) return false;
+  const began = performance.now();
+  await runSql(client, step.sql);
+  // Deferred constraints are checked while the step can still be named; a role or a path that it set ends here.
+  await client.query('set constraints all immediate; reset role; reset search_path');
+  const duration_ms = Math.round(performance.now() - began);
+  await recordApplied(client, { name: step.name, checksum: checksumOf(step.sql), duration_ms });
+  return true;
+};
+
+export interface PushOptions {
+  readonly tenantDb: FenceDb;
+  readonly projectId: string;
+  /** Runs all steps and keeps nothing. */
+  readonly dryRun: boolean;
+}
+
+/** A transaction of a session of its own, in which what lasts too long is stopped. */
+const inTransaction = <T>(
+  { tenantDb, projectId, dryRun }: PushOptions,
+  work: (client: ClientBase) => Promise<T>,
+): Promise<T> =>
+  inFence(
+    tenantDb,
+    {
+      projectId,
+      role: 'owner',
+      timeoutMs: stepTimeoutMs + lockWaitMs,
+      // Who pushed and left finds out by asking again: a step is never cut off half-way through the list for that.
+      signal: new AbortController().signal,
+    },
+    async (client, stoppedBy) => {
+      try {
+        await client.query('begin');
+        await takeLock(client);
+        await client.query(`set local statement_timeout = ${stepTimeoutMs}`);
+        const result = await work(client);
+        await client.query(dryRun ? 'rollback' : 'commit');
+        return result;
+      } catch (error) {
+        throw stoppedBy() === null ? error : tookTooLong(stepTimeoutMs);
+      }
+    },
+  );
+
+/** Runs the steps one by one; `each` says in what. */
+const applyAll = async (
+  steps: readonly MigrationStep[],
+  { dryRun }: PushOptions,
+  each: (step: MigrationStep) => Promise<boolean>,
+): Promise<Pushed> => {
+  const [applied, skipped]: [string[], string[]] = [[], []];
+  for (const [index, step] of steps.entries()) {
+    const isNew = await each(step).catch((error: unknown) => {
+      throw toStepError(error, { ...step, step: index + 1, applied: dryRun ? [] : applied });
+    });
+    (isNew ? applied : skipped).push(step.name);
+  }
+  return { applied, skipped };
+};
+
+/** @throws {ServiceError} `migration_changed`, before anything runs */
+const refuseChanged = ({ tenantDb, projectId }: PushOptions, steps: readonly MigrationStep[]): Promise<void> =>
+  tenantDb.use(projectId, 'reader', async (client) => {
+    const known = await appliedAmong(
+      client,
+      steps.map(({ name }) => name),
+    );
+    for (const step of steps) wasApplied(known, step);
+  });
+
+/**
+ * Applies a project's migrations in their order, as its owner role: each in a transaction and a session of its own, which
+ * records it, too. What was applied before is skipped; of several who push at once, one applies a step. When one fails,
+ * those before it stay, and those after it do not run. A dry run is one transaction that is rolled back.
+ * @throws {ServiceError} `migration_changed`; `conflict` when others pushed for 30 s
+ * @throws {DataError} with the SQLSTATE of the step that failed, and in `details` which and where
+ */
+export const pushMigrations = async (options: PushOptions, steps: readonly MigrationStep[]): Promise<Pushed> => {
+  await refuseChanged(options, steps);
+  if (!options.dryRun) {
+    return applyAll(steps, options, (step) => inTransaction(options, (client) => applyStep(client, step)));
+  }
+  return inTransaction(options, (client) => applyAll(steps, options, (step) => applyStep(client, step)));
+};

@@ -1,0 +1,55 @@
+import type { ClientBase } from 'pg';
+import { DataError } from '#domain/data/errors.ts';
+import type { ProjectDb } from '#domain/projects/project-db.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { generateSchema, inSnapshot, preamble } from './schema-sql/generate.ts';
+import { stopQuery } from './stop-query.ts';
+
+export interface SchemaSqlOptions {
+  readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession'>;
+}
+
+const timeoutMs = 30_000;
+const mostBytes = 32 * 1024 * 1024;
+
+const failed = (error: unknown): unknown =>
+  error instanceof Error && Reflect.get(error, 'code') === '57014'
+    ? new DataError(504, '57014', `Reading the schema took more than ${timeoutMs / 1000} s.`)
+    : error;
+
+/** Ends what a lock holds up longer than its own time-out, too. */
+const watched = async <T>(
+  { tenantDb }: SchemaSqlOptions,
+  running: { readonly projectId: string; readonly client: ClientBase },
+  work: () => Promise<T>,
+): Promise<T> => {
+  const ended = new AbortController();
+  const overdue = setTimeout(() => void stopQuery(tenantDb, { ...running, ended: ended.signal }), 2 * timeoutMs);
+  try {
+    return await work();
+  } finally {
+    clearTimeout(overdue);
+    ended.abort();
+  }
+};
+
+/**
+ * The schema of a project's database as SQL that makes it anew in an empty project: all but rows, owners and what the
+ * platform itself puts there. Written by our own code: `pg_dump` asks for the names of all roles of the server, which a
+ * project may not read.
+ * @throws {DataError} 57014 after 30 s
+ * @throws {ServiceError} `payload_too_large` over 32 MB
+ */
+export const dumpSchema = (options: SchemaSqlOptions, projectId: string): Promise<string> =>
+  options.tenantDb.use(projectId, 'owner', async (client) => {
+    const work = (): Promise<string> =>
+      inSnapshot(client, timeoutMs, async (catalog) => {
+        return `${preamble}\n\n${await generateSchema(catalog)}`;
+      });
+    const sql = await watched(options, { projectId, client }, work).catch((error: unknown) => {
+      throw failed(error);
+    });
+    if (Buffer.byteLength(sql) > mostBytes)
+      throw new ServiceError('payload_too_large', 'The schema is larger than 32 MB as SQL.');
+    return sql;
+  });

@@ -1,0 +1,89 @@
+import type { ClientBase } from 'pg';
+import { closingItems, foreignPolicies } from './closing.ts';
+import { type Alias, type Catalog, type Item, ranks, read } from './item.ts';
+import { type Dependency, inOrder } from './order.ts';
+import { relationItems } from './relations.ts';
+import { tableItems } from './tables.ts';
+import { typeItems } from './types.ts';
+
+// Those that the platform made belong to it, as does its schema `plinth`.
+const userSchemas = `
+  select n.oid from pg_namespace n
+  where n.nspname = 'public' or n.nspname !~ '^(pg_|plinth)' and n.nspname <> 'information_schema'
+    and n.nspowner <> (select nspowner from pg_namespace where nspname = 'plinth')
+    and not exists (select from pg_depend e where e.classid = 'pg_namespace'::regclass and e.objid = n.oid and e.deptype = 'e')`;
+
+// A column's own sequence is made before the table that draws from it. Below 16384 is what every database holds.
+const dependenciesSql = `
+  select concat(d.classid::regclass, ':', d.objid) as key, concat(d.refclassid::regclass, ':', d.refobjid) as on
+  from pg_depend d left join pg_class s on d.classid = 'pg_class'::regclass and s.oid = d.objid and s.relkind = 'S'
+  where d.objid >= 16384 and d.refobjid >= 16384 and not (s.oid is not null and d.deptype = 'a')`;
+
+const aliasesSql = `
+  select 'pg_type:' || t.oid as key, 'pg_class:' || t.typrelid as of from pg_type t where t.typrelid <> 0 and t.oid >= 16384
+  union all select 'pg_type:' || t.oid, 'pg_type:' || t.typelem from pg_type t
+    where t.oid >= 16384 and t.typelem <> 0 and t.typcategory = 'A'
+  union all select 'pg_type:' || r.rngmultitypid, 'pg_type:' || r.rngtypid from pg_range r where r.rngtypid >= 16384
+  union all select 'pg_constraint:' || k.oid, 'pg_type:' || k.contypid from pg_constraint k where k.contypid <> 0 and k.oid >= 16384
+  union all select 'pg_rewrite:' || r.oid, 'pg_class:' || r.ev_class from pg_rewrite r where r.rulename = '_RETURN' and r.oid >= 16384`;
+
+/** Kinds of objects that need more rights than a project has to restore, or that hardly anybody has. */
+const leftOutSql = `
+  select 'collation ' || format('%I.%I', collnamespace::regnamespace, collname) as name from pg_collation where collnamespace = any ($1::oid[])
+  union all select 'operator ' || oid::regoperator from pg_operator o where oprnamespace = any ($1::oid[])
+    and not exists (select from pg_depend e where e.classid = 'pg_operator'::regclass and e.objid = o.oid and e.deptype = 'e')
+  union all select 'text search configuration ' || oid::regconfig from pg_ts_config where cfgnamespace = any ($1::oid[])
+  union all select 'foreign table ' || oid::regclass from pg_class where relkind = 'f' and relnamespace = any ($1::oid[])
+  union all select 'aggregate ' || aggfnoid::oid::regprocedure from pg_aggregate a join pg_proc p on p.oid = a.aggfnoid
+    where a.aggkind <> 'n' and p.pronamespace = any ($1::oid[])
+  union all ${foreignPolicies}
+  order by 1`;
+
+/** What a dump begins with: names are qualified, and what functions name may come after them. */
+export const preamble = [
+  `set check_function_bodies = off;`,
+  `select pg_catalog.set_config('search_path', '', false);`,
+].join('\n');
+
+/** Reads in one snapshot, with every name qualified. */
+export const inSnapshot = async <T>(
+  client: ClientBase,
+  timeoutMs: number,
+  work: (catalog: Catalog) => Promise<T>,
+): Promise<T> => {
+  await client.query(
+    `begin isolation level repeatable read read only; set local search_path = ''; set local statement_timeout = ${timeoutMs}`,
+  );
+  try {
+    const { rows } = await client.query<{ oid: number }>(userSchemas);
+    return await work({ client, schemas: rows.map(({ oid }) => oid) });
+  } finally {
+    await client.query('rollback');
+  }
+};
+
+export const statementsOf = (items: readonly Item[]): string => items.map(({ sql }) => `${sql};`).join('\n\n');
+
+/** The statements that make a project's schema anew, each after what it needs. */
+export const generateSchema = async (catalog: Catalog): Promise<string> => {
+  const tables = await tableItems(catalog);
+  const items = [
+    ...(await relationItems(catalog)),
+    ...(await typeItems(catalog)),
+    ...tables.items,
+    ...(await closingItems(catalog)),
+  ];
+  const aliases = [...tables.aliases, ...(await read<Alias>(catalog, aliasesSql))];
+  const dependencies = await read<Dependency>(catalog, dependenciesSql);
+  const leftOut = await read<{ name: string }>(catalog, leftOutSql);
+  const closing = items
+    .filter(({ rank }) => rank >= ranks.ownedBy)
+    .toSorted((a, b) => a.rank - b.rank || (a.name < b.name ? -1 : 1));
+  const making = inOrder(
+    items.filter(({ rank }) => rank < ranks.ownedBy),
+    dependencies,
+    aliases,
+  );
+  const missing = leftOut.map(({ name }) => `-- Not included: ${name.replaceAll(/[\r\n]/g, ' ')}\n`).join('');
+  return `${missing}${statementsOf([...making, ...closing])}\n`;
+};

@@ -1,0 +1,73 @@
+import type { DatabaseError } from 'pg';
+import { DataError } from '#domain/data/errors.ts';
+import { ServiceError } from '#lib/errors.ts';
+
+const longestText = 8192;
+
+const cut = (text: string): string => (text.length > longestText ? `${text.slice(0, longestText)}…` : text);
+
+/** Line and column of a position, all of them in characters from 1 on, as the server counts. */
+const placeOf = (sql: string, position: number): { position: number; line: number; column: number } => {
+  const before = Array.from(sql).slice(0, position - 1);
+  const lineStart = before.lastIndexOf('\n') + 1;
+  return { position, line: before.filter((char) => char === '\n').length + 1, column: before.length - lineStart + 1 };
+};
+
+const named = {
+  detail: 'detail',
+  schema: 'schema',
+  table: 'table',
+  column: 'column_name',
+  dataType: 'data_type',
+  constraint: 'constraint',
+  where: 'context',
+} as const satisfies Partial<Record<keyof DatabaseError, string>>;
+
+/** What the server says beyond the message; what its own triggers and functions of the platform did stays inside. */
+const particularsOf = (error: DatabaseError): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(named).flatMap(([field, name]) => {
+      const value = error[field as keyof typeof named];
+      return value === undefined || value.includes('plinth') ? [] : [[name, cut(value)]];
+    }),
+  );
+
+/** The platform's own refusals in project databases: the class says whose, the first word of the message which. */
+const platformRefusal = (error: DatabaseError): DataError => {
+  const backlog = error.message.startsWith('event_backlog_full');
+  const [status, code] = backlog ? ([503, 'event_backlog_full'] as const) : ([403, 'plan_limit_exceeded'] as const);
+  return new DataError(status, code, error.message.replace(`${code}: `, ''), {
+    details: error.detail ?? null,
+    hint: error.hint ?? null,
+  });
+};
+
+const statusOf = (code: string): number => {
+  if (code === '57014') return 504;
+  return code.startsWith('57P') ? 503 : 400;
+};
+
+/**
+ * An error of the server as the contract shows it: the SQLSTATE as code, 400 (504 for a time-out); a limit of the plan
+ * as `plan_limit_exceeded`.
+ * @param sql the text that the position counts in; left out when it is not the caller's own
+ */
+export const sqlError = (error: DatabaseError, sql?: string): DataError => {
+  const code = error.code ?? 'XX000';
+  if (code.startsWith('PL')) return platformRefusal(error);
+  const position = Number(error.position);
+  const details = {
+    ...(sql !== undefined && position > 0 && placeOf(sql, position)),
+    ...particularsOf(error),
+  };
+  return new DataError(statusOf(code), code, cut(error.message), {
+    details: Object.keys(details).length > 0 ? details : null,
+    hint: error.hint === undefined ? null : cut(error.hint),
+  });
+};
+
+export const connectionLost = (cause: unknown): ServiceError =>
+  new ServiceError('dependency_unavailable', 'The connection to the database broke while the statement ran.', {
+    hint: 'It is not known whether the statement took effect.',
+    cause,
+  });

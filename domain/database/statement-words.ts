@@ -1,0 +1,86 @@
+/**
+ * What a statement is, as far as its first word tells; the server decides everything else. What may stand before that
+ * word: white space, semicolons, comments (`--` and nested `/*`) and parentheses.
+ */
+
+/** Where a comment that begins at `at` ends; `at` itself when there is none. */
+const endOfComment = (sql: string, at: number): number => {
+  if (sql.startsWith('--', at)) {
+    const end = sql.indexOf('\n', at);
+    return end === -1 ? sql.length : end + 1;
+  }
+  if (!sql.startsWith('/*', at)) return at;
+  const marks = /\/\*|\*\//g;
+  marks.lastIndex = at;
+  let depth = 0;
+  for (let mark = marks.exec(sql); mark !== null; mark = marks.exec(sql)) {
+    depth += mark[0] === '/*' ? 1 : -1;
+    if (depth === 0) return mark.index + 2;
+  }
+  return sql.length;
+};
+
+const startOf = (sql: string): number => {
+  let at = 0;
+  while (at < sql.length) {
+    const next = /[\s;(]/.test(sql[at] ?? '') ? at + 1 : endOfComment(sql, at);
+    if (next === at) break;
+    at = next;
+  }
+  return at;
+};
+
+/** The first word in small letters; empty without one. */
+export const firstWord = (sql: string): string => /^[a-z]+/i.exec(sql.slice(startOf(sql)))?.[0].toLowerCase() ?? '';
+
+const transactionWords = new Set([
+  'begin',
+  'start',
+  'commit',
+  'end',
+  'rollback',
+  'abort',
+  'savepoint',
+  'release',
+  'prepare transaction',
+]);
+
+/** Begins, ends or divides a transaction. */
+export const isTransactionCommand = (sql: string): boolean => {
+  const word = firstWord(sql);
+  return (
+    transactionWords.has(word) || (word === 'prepare' && /^prepare\s+transaction\b/i.test(sql.slice(startOf(sql))))
+  );
+};
+
+const readingWords = new Set(['select', 'values', 'table', 'show', 'explain', 'fetch']);
+const writingWords = /\b(insert|update|delete|merge|into|create|execute)\b/i;
+
+/**
+ * Writes nothing by itself; the functions that it calls may. Judged on words, and on the safe side: a text that mentions
+ * one of the writing words is not said to be a reading one.
+ */
+export const isReading = (sql: string): boolean => {
+  const word = firstWord(sql);
+  return (readingWords.has(word) || word === 'with') && !writingWords.test(sql);
+};
+
+const schemaKeepingWords = new Set(
+  'insert update delete merge truncate set reset lock listen unlisten notify vacuum analyze checkpoint discard deallocate prepare declare close move'.split(
+    ' ',
+  ),
+);
+
+/** May change the schema by itself. A function that a SELECT calls can, too: that is not seen here. */
+export const mayChangeSchema = (sql: string): boolean => {
+  const word = firstWord(sql);
+  if (readingWords.has(word) || word === 'with') return /\b(into|create)\b/i.test(sql);
+  return !schemaKeepingWords.has(word);
+};
+
+/** The same of several statements, where any word may be the first of one. */
+export const mentionsSchemaChange = (sql: string): boolean =>
+  /\b(create|alter|drop|into|comment|grant|revoke|security|import|do|call)\b/i.test(sql);
+
+/** May change rows, be it by a function that it calls. */
+export const mayWriteRows = (sql: string): boolean => !isReading(sql) || sql.includes('(');

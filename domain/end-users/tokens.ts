@@ -1,0 +1,137 @@
+import {
+  type JWTPayload,
+  type JWTVerifyGetKey,
+  SignJWT,
+  createLocalJWKSet,
+  errors,
+  importPKCS8,
+  jwtVerify,
+} from 'jose';
+import { LRUCache } from 'lru-cache';
+import type { DataRole } from '#domain/data/db.ts';
+import type { Project } from '#domain/projects/store.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import { hashToken, newId } from '#lib/ids.ts';
+import type { Sealer } from '#lib/secrets.ts';
+import { publicKeysOf, signingAlgorithm, signingKeyOf } from './signing-keys.ts';
+
+/** RFC 9068, section 2.1: what tells an access token from an id token, which the same key signs. */
+const accessTokenType = 'at+jwt';
+
+/** Whom a valid token stands for in the project's database. */
+export interface EndUser {
+  readonly role: Exclude<DataRole, 'service'>;
+  /** The claims as they were signed, JSON text. */
+  readonly claims: string;
+}
+
+export interface TokenOrder {
+  /** As tokens name it: `{base_url}/oauth/{project_id}`. */
+  readonly issuer: string;
+  /** The project's `rest_url`. */
+  readonly audience: string;
+  readonly subject: string;
+  readonly expiresIn: number;
+  /** Further claims, for policies. Those that are registered cannot be set. */
+  readonly claims: Readonly<Record<string, unknown>>;
+}
+
+/** An access token for a user of the project (contract, section 9). */
+export const signAccessToken = async (
+  db: Queryable,
+  project: Pick<Project, 'id'>,
+  sealer: Sealer,
+  order: TokenOrder,
+): Promise<string> => {
+  const key = await signingKeyOf(db, project, sealer);
+  return new SignJWT({ ...order.claims, role: 'authenticated' })
+    .setProtectedHeader({ alg: signingAlgorithm, typ: accessTokenType, kid: key.id })
+    .setIssuer(order.issuer)
+    .setAudience(order.audience)
+    .setSubject(order.subject)
+    .setJti(newId())
+    .setIssuedAt()
+    .setExpirationTime(Math.floor(Date.now() / 1000) + order.expiresIn)
+    .sign(await importPKCS8(key.privateKey, signingAlgorithm));
+};
+
+/** Verifies tokens of projects' own users: the one place that says whom a token stands for. */
+export interface TokenVerifier {
+  /**
+   * @param token of the JWT form
+   * @returns null when it is not valid (any more), or another project's
+   */
+  readonly verify: (projectId: string, token: string) => Promise<EndUser | null>;
+  /** The project that a token says it is of, unverified; null when it says none. */
+  readonly projectOf: (token: string) => string | null;
+}
+
+const keysKeptMs = 60_000;
+const tokensKeptMs = 30_000;
+
+const issuerForm = /\/oauth\/([0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})$/;
+
+const payloadText = (token: string): string => Buffer.from(token.split('.')[1] ?? '', 'base64url').toString();
+
+const issuerOf = (token: string): string => {
+  try {
+    const { iss } = JSON.parse(payloadText(token)) as { iss?: unknown };
+    return typeof iss === 'string' ? iss : '';
+  } catch {
+    return '';
+  }
+};
+
+const projectOf = (token: string): string | null => issuerForm.exec(issuerOf(token))?.[1] ?? null;
+
+const roleOf = (payload: JWTPayload): EndUser['role'] => (payload['role'] === 'anon' ? 'anon' : 'authenticated');
+
+export const createTokenVerifier = (db: Queryable): TokenVerifier => {
+  const keySets = new LRUCache<string, JWTVerifyGetKey>({ max: 2000, ttl: keysKeptMs });
+  /** A signature costs 60 µs to check; a token comes with each of its user's requests. */
+  const known = new LRUCache<string, { readonly user: EndUser; readonly expires: number }>({
+    max: 10_000,
+    ttl: tokensKeptMs,
+  });
+
+  const keySetOf = async (projectId: string, again: boolean): Promise<JWTVerifyGetKey> => {
+    const present = again ? undefined : keySets.get(projectId);
+    if (present) return present;
+    const made = createLocalJWKSet({ keys: await publicKeysOf(db, projectId) });
+    keySets.set(projectId, made);
+    return made;
+  };
+
+  const check = async (projectId: string, token: string, again = false): Promise<JWTPayload | null> => {
+    const keySet = await keySetOf(projectId, again);
+    try {
+      const { payload } = await jwtVerify(token, keySet, {
+        algorithms: [signingAlgorithm],
+        typ: accessTokenType,
+        requiredClaims: ['exp', 'sub'],
+        clockTolerance: 5,
+      });
+      return payload;
+    } catch (error) {
+      // Signed with a key that is newer than what is kept here.
+      if (error instanceof errors.JWKSNoMatchingKey && !again) return check(projectId, token, true);
+      if (error instanceof errors.JOSEError) return null;
+      throw error;
+    }
+  };
+
+  return {
+    projectOf,
+    verify: async (projectId, token) => {
+      const id = `${projectId} ${hashToken(token).toString('base64')}`;
+      const present = known.get(id);
+      if (present && present.expires > Date.now()) return present.user;
+      if (projectOf(token) !== projectId) return null;
+      const payload = await check(projectId, token);
+      if (payload === null) return null;
+      const user: EndUser = { role: roleOf(payload), claims: payloadText(token) };
+      known.set(id, { user, expires: (payload.exp ?? 0) * 1000 });
+      return user;
+    },
+  };
+};

@@ -1,0 +1,50 @@
+import type { Redis } from 'ioredis';
+import type { Log } from '#lib/log.ts';
+
+/** Projects whose tables were written to, so that their events are taken at once and not at the next look. */
+export interface DirtyMarks {
+  /**
+   * Tells the relay; never fails, since what is not told is found later. Many in a row are one.
+   * Write paths call it after the commit, and do not wait for it: the mark is made some ms later.
+   */
+  readonly markDirty: (projectId: string) => Promise<void>;
+}
+
+export interface DirtyMarksOptions {
+  readonly redis: Redis;
+  /** Of all keys (`PLINTH_REDIS_PREFIX`). */
+  readonly prefix: string;
+  readonly log: Log;
+}
+
+/** The set of marked projects, by the time of the mark. */
+export const dirtyKey = (prefix: string): string => `${prefix}:events:dirty`;
+
+/** A project that is written to all the time is marked that often by each process. */
+const everyMs = 20;
+
+export const createDirtyMarks = ({ redis, prefix, log }: DirtyMarksOptions): DirtyMarks => {
+  const waiting = new Map<string, Promise<void>>();
+  const mark = async (projectId: string): Promise<void> => {
+    try {
+      await redis.zadd(dirtyKey(prefix), 'NX', Date.now(), projectId);
+    } catch (error) {
+      log.debug({ err: error, project_id: projectId }, 'the events of a project are found later');
+    }
+  };
+  return {
+    markDirty: (projectId) => {
+      const present = waiting.get(projectId);
+      if (present) return present;
+      // The mark comes last: what is committed until then is covered by it.
+      const marked = new Promise<void>((resolve) => {
+        setTimeout(() => {
+          waiting.delete(projectId);
+          resolve(mark(projectId));
+        }, everyMs).unref();
+      });
+      waiting.set(projectId, marked);
+      return marked;
+    },
+  };
+};

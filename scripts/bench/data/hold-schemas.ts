@@ -1,0 +1,40 @@
+import { schemaOf } from '#domain/data/schema/introspect.ts';
+import type { DataSchema } from '#domain/data/schema/types.ts';
+
+/** A process that does nothing but hold so many schemas, each made from a text of its own. */
+const tables = 20;
+const columns = 10;
+
+const columnRow = (index: number): unknown[] => [
+  `column_${index}`,
+  'character varying(40)',
+  'varchar',
+  true,
+  `'none'::text`,
+  false,
+  null,
+  null,
+];
+
+const tableRow = (index: number): unknown[] => {
+  const list = [['id', 'bigint', 'int8', true, 'generated as identity', true, null, null]];
+  const parent = ['parent', 'bigint', 'int8', false, null, false, null, null];
+  const others = Array.from({ length: columns - 2 }, (_, column) => columnRow(column));
+  const key = [`table_${index}_parent_fkey`, `table_${Math.max(index - 1, 0)}`, ['parent'], ['id']];
+  return [`table_${index}`, 'r', null, true, 28, [...list, parent, ...others], [[true, ['id']]], [key]];
+};
+
+const tableText = JSON.stringify(Array.from({ length: tables }, (_, index) => tableRow(index)));
+const held: DataSchema[] = [];
+for (let made = 0; made < Number(process.env['BENCH_SCHEMAS']); made += 1) {
+  held.push(schemaOf([String(made), tableText, '[]']));
+}
+globalThis.gc?.();
+process.send?.({ type: 'ready', port: held.length });
+const alive = setInterval(() => void held.length, 60_000);
+const leave = (): void => {
+  clearInterval(alive);
+  process.exit(0);
+};
+process.once('SIGTERM', leave);
+process.once('disconnect', leave);

@@ -1,0 +1,133 @@
+import test from 'ava';
+import { createProjects } from '#domain/projects/projects.ts';
+import { projectMigrations } from '#domain/database/template.ts';
+import { upgradeDatabases } from '#domain/database/upgrade.ts';
+import { openKeyRing } from '#lib/secrets.ts';
+import { asAdmin } from '#test/support/databases.ts';
+import { memoryLog, usePlatform } from '#test/support/platform.ts';
+import { type ProjectDatabase, denied, makeDatabase } from './guard-scene.ts';
+import { openServers } from './guard-servers.ts';
+
+const platform = usePlatform(test);
+
+/** As the first version made it. */
+const makeOld = async ({ id, name, ref }: ProjectDatabase): Promise<void> => {
+  const [first] = await projectMigrations();
+  const named = (kind: string): string => `"${ref}_${kind}"`;
+  const all = ['owner', 'api', 'service', 'reader'].map(named).join(', ');
+  await asAdmin('postgres', async (admin) => {
+    await admin.query(`drop database "${name}" with (force)`);
+    await admin.query(`create database "${name}" template template0`);
+    await admin.query(`
+      revoke connect, temporary on database "${name}" from public;
+      grant connect on database "${name}" to ${all};
+      grant create, temporary on database "${name}" to ${named('owner')};
+      comment on database "${name}" is 'plinth project ${id}'`);
+  });
+  await asAdmin(name, (db) =>
+    db.query(`
+      ${first?.sql};
+      insert into plinth.migrations values (1);
+      grant usage, create on schema public to ${named('owner')};
+      grant usage on schema public to anon, authenticated, ${named('service')}, ${named('reader')};
+      alter default privileges for role ${named('owner')} grant select on tables to ${named('reader')};
+      alter default privileges for role ${named('owner')} grant all on tables to ${named('service')}`),
+  );
+};
+
+const upgrade = async (): Promise<{ done: number; logged: string }> => {
+  const { db, config } = platform();
+  const servers = await openServers(platform());
+  const { log, text } = memoryLog();
+  const keyRing = openKeyRing(config.PLINTH_SECRET_KEYS);
+  const { sealer } = createProjects({ db, servers, keyRing, tenantConnections: 1, log });
+  const done = await upgradeDatabases({ db, servers, sealer, log });
+  await servers.close();
+  return { done, logged: text() };
+};
+
+const versionsIn = (name: string) =>
+  asAdmin(name, async (db) => (await db.query('select version from plinth.migrations order by 1')).rows);
+
+test.serial('the database of an earlier version becomes as a new one is, and keeps what it holds', async (t) => {
+  const [old, fresh] = [await makeDatabase(platform()), await makeDatabase(platform())];
+  await makeOld(old);
+  await old.query(
+    'owner',
+    'create table kept (x int)',
+    'insert into kept values (1)',
+    'create table guarded (x int)',
+    'alter table guarded enable row level security',
+    'create schema more create table t (x int)',
+    'grant select on kept to anon',
+  );
+  t.is((await upgrade()).done, 1);
+  t.deepEqual(await versionsIn(old.name), await versionsIn(fresh.name));
+  t.deepEqual(await old.query('service', 'select x from kept'), [{ x: 1 }]);
+  t.is(await old.stateAs('anon', 'select * from kept'), denied, 'what was open without policies is closed');
+  t.is(await old.stateAs('anon', 'select * from guarded'), null);
+  t.is(await old.stateOf('reader', 'select * from more.t'), null);
+  await old.query('owner', 'create table later (x int)', 'grant all on later to anon');
+  t.is(await old.stateAs('anon', 'select * from later'), denied);
+  t.is(await old.stateOf('owner', 'select pg_advisory_lock(n) from generate_series(1, 100) n'), '53400');
+  t.deepEqual(await old.query('owner', 'show temp_file_limit'), [{ temp_file_limit: '1GB' }]);
+  t.is((await upgrade()).done, 0, 'once');
+});
+
+test.serial('a schema auth of the project’s own is left as it is', async (t) => {
+  const old = await makeDatabase(platform());
+  await makeOld(old);
+  await old.query(
+    'owner',
+    'create schema auth',
+    `create function auth.uid() returns text language sql as $$ select 'own' $$`,
+  );
+  t.is((await upgrade()).done, 1);
+  t.deepEqual(await old.query('owner', 'select auth.uid()'), [{ uid: 'own' }]);
+  t.is(await old.stateOf('owner', 'create table later (x int)'), null);
+});
+
+test.serial('a database that cannot be upgraded holds up no other and is tried again', async (t) => {
+  const [broken, old] = [await makeDatabase(platform()), await makeDatabase(platform())];
+  await makeOld(broken);
+  await makeOld(old);
+  await asAdmin(broken.name, (db) => db.query('create table plinth.ddl_hooks (in_the_way int)'));
+  const first = await upgrade();
+  t.is(first.done, 1);
+  t.regex(first.logged, new RegExp(broken.id));
+  t.deepEqual(await versionsIn(broken.name), [{ version: 1 }]);
+  await asAdmin(broken.name, (db) => db.query('drop table plinth.ddl_hooks'));
+  t.is((await upgrade()).done, 1);
+});
+
+test.serial('several workers that upgrade at once do each database once', async (t) => {
+  const old = await Promise.all([1, 2, 3].map(() => makeDatabase(platform())));
+  for (const database of old) await makeOld(database);
+  await Promise.all([upgrade(), upgrade(), upgrade()]);
+  for (const { name } of old) {
+    const versions = await versionsIn(name);
+    t.is(versions.length, (await projectMigrations()).length);
+  }
+  t.is((await upgrade()).done, 0);
+});
+
+test.serial('a database that lost what a dump does not hold gets it again', async (t) => {
+  const database = await makeDatabase(platform());
+  // As a restore leaves it: another number, the platform's functions, and a catalog as the server makes it.
+  await asAdmin('postgres', async (admin) => {
+    await admin.query(`alter database "${database.name}" set plinth.version = 'of a dump'`);
+  });
+  await asAdmin(database.name, (db) =>
+    db.query(`
+      begin;
+      set local allow_system_table_mods = on;
+      delete from pg_proc where pronamespace = 'pg_catalog'::regnamespace and oid >= 16384;
+      update pg_proc set pronamespace = 'pg_catalog'::regnamespace where pronamespace = 'plinth'::regnamespace and oid < 16384;
+      update pg_type set typoutput = 'regroleout'::regproc where oid = 'regrole'::regtype;
+      create function plinth.pg_get_userbyid(oid) returns name language internal as 'pg_get_userbyid';
+      commit`),
+  );
+  t.is((await upgrade()).done, 1);
+  t.is(await database.stateOf('owner', 'select pg_advisory_lock(n) from generate_series(1, 100) n'), '53400');
+  t.is((await upgrade()).done, 0);
+});

@@ -1,0 +1,52 @@
+import test from 'ava';
+import { isError } from '#test/support/is-error.ts';
+import { usePlatform } from '#test/support/platform.ts';
+import { type DatabaseScene, openScene } from './scene.ts';
+
+const platform = usePlatform(test);
+
+let scene: DatabaseScene;
+let neighbour: DatabaseScene;
+
+test.before('there are two projects', async () => {
+  scene = await openScene(platform());
+  neighbour = await openScene(platform());
+});
+
+interface Slow {
+  readonly query: string;
+  readonly calls: number;
+}
+
+const slowOf = async ({ call, viewer }: DatabaseScene, page = '?limit=200') => {
+  const answer = await call('GET', `/slow-queries${page}`, undefined, viewer);
+  if (answer.status !== 200) throw new Error(answer.text);
+  return answer.body as { readonly queries: readonly Slow[]; readonly total: number };
+};
+
+test.serial('slow queries are the project’s own, counted and without their values', async (t) => {
+  await scene.run('create table spoken (word text)');
+  for (const word of ['hunter2', 'hunter3']) await scene.run(`select word from spoken where word = '${word}'`);
+  await scene.run(`comment on table spoken is 'unheard'`);
+  await neighbour.run('create table overheard (n int)');
+  await neighbour.run('select n from overheard');
+  const { queries, total } = await slowOf(scene);
+  t.is(total, queries.length);
+  const found = queries.find(({ query }) => query.includes('from spoken'));
+  t.is(found?.query, 'select word from spoken where word = $1');
+  t.is(found?.calls, 2);
+  const numbers = ['calls', 'total_ms', 'mean_ms', 'max_ms', 'rows'];
+  for (const name of numbers) t.is(typeof Reflect.get(found ?? {}, name), 'number');
+  const text = JSON.stringify(queries);
+  for (const secret of ['hunter', 'overheard', 'unheard', 'plinth', neighbour.project.ref])
+    t.false(text.includes(secret));
+  t.true((await slowOf(neighbour)).queries.some(({ query }) => query === 'select n from overheard'));
+});
+
+test.serial('slow queries come in pages', async (t) => {
+  await scene.run('select 1 as one, 2 as two');
+  const { queries, total } = await slowOf(scene, '?limit=1');
+  t.is(queries.length, 1);
+  t.true(total >= 1);
+  isError(t, await scene.call('GET', '/slow-queries?limit=201'), 400, 'validation_failed');
+});

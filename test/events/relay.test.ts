@@ -1,0 +1,196 @@
+import test from 'ava';
+import { Redis } from 'ioredis';
+import { createDirtyMarks } from '#domain/events/dirty.ts';
+import { eventId } from '#domain/events/outbox.ts';
+import { findSource } from '#domain/events/sources.ts';
+import { setTableSubscriptions } from '#domain/events/subscriptions.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import type { TestProject } from '#test/support/client.ts';
+import { asAdmin } from '#test/support/databases.ts';
+import { memoryLog, usePlatform } from '#test/support/platform.ts';
+import { until } from '#test/support/until.ts';
+import { drainSource } from '#workers/relay/relay.ts';
+import { asOwner, projectWith, withServers } from '../database/limits-scene.ts';
+
+const platform = usePlatform(test);
+
+let project: TestProject;
+let redis: Redis;
+
+test.before('a project with a table that somebody subscribes to', async () => {
+  redis = new Redis(platform().config.REDIS_URL);
+  project = await projectWith(platform(), { rows: null });
+  await asOwner(platform(), project, (owner) => owner.query('create table t (x bigint)'));
+  await subscribe();
+});
+
+test.after.always('it hangs up', () => redis?.disconnect());
+
+const subscribe = (subscriptions = [{ table: 't', op: null }]): Promise<void> =>
+  withServers(platform(), (servers) =>
+    setTableSubscriptions({ db: platform().db, servers }, project.id, subscriptions),
+  );
+
+const insert = (sql: string) => asOwner(platform(), project, (owner) => owner.query(sql));
+
+const left = () =>
+  asAdmin(project.dbName, async (admin) => {
+    const { rows } = await admin.query<{ id: string; at: number }>(
+      'select id::text as id, extract(epoch from ts)::float8 * 1000 as at from plinth.outbox order by plinth.outbox.id',
+    );
+    return rows;
+  });
+
+const kept = () =>
+  platform().db.query<{ id: string; event: string; data: string }>(
+    'select id, event, data::text as data from outbox_events where project_id = $1 order by id',
+    [project.id],
+  );
+
+const clear = () => platform().db.query('delete from outbox_events where project_id = $1', [project.id]);
+
+/** The relay of the worker is kept away: a test takes the events itself. */
+const hidden = async <T>(work: () => Promise<T>): Promise<T> => {
+  const { db } = platform();
+  const later = `update event_sources set looked_at = now() + $2::interval where project_id = $1`;
+  await db.query(later, [project.id, '1 hour']);
+  await clear();
+  try {
+    return await work();
+  } finally {
+    await db.query(later, [project.id, '0']);
+  }
+};
+
+const drain = async (db: Queryable = platform().db): Promise<boolean> => {
+  const source = await findSource(platform().db, project.id);
+  if (source === undefined) throw new Error('there is no source');
+  return withServers(platform(), (servers) => drainSource({ db, servers, log: memoryLog().log }, source));
+};
+
+test.serial('a marked project’s events arrive with exact rows; many marks are one', async (t) => {
+  const { config } = platform();
+  const { markDirty } = createDirtyMarks({ redis, prefix: config.PLINTH_REDIS_PREFIX, log: memoryLog().log });
+  await insert(`insert into t values (9007199254740995)`);
+  await insert(`update t set x = x + 1`);
+  const marks = Array.from({ length: 100 }, () => markDirty(project.id));
+  t.is(new Set(marks).size, 1);
+  await Promise.all(marks);
+  const events = await until(async () => {
+    const rows = await kept();
+    return rows.length === 2 && rows;
+  });
+  t.deepEqual(events.map(({ event, data }) => `${event} ${data}`).toSorted(), [
+    'table.t.INSERT {"row":{"x":9007199254740995}}',
+    'table.t.UPDATE {"row":{"x":9007199254740996},"old":{"x":9007199254740995}}',
+  ]);
+  await until(async () => (await left()).length === 0);
+});
+
+test.serial('events that nobody said anything of are found', async (t) => {
+  await clear();
+  await insert('insert into t select generate_series(1, 1200)');
+  await platform().db.query(`update event_sources set looked_at = now() - interval '1 hour'`);
+  const events = await until(async () => {
+    const rows = await kept();
+    return rows.length === 1200 && rows;
+  });
+  t.is(new Set(events.map(({ data }) => data)).size, 1200);
+});
+
+test.serial('what was kept but not yet removed when its taker died is kept once', async (t) => {
+  await hidden(async () => {
+    await insert('insert into t select generate_series(1, 700)');
+    const ids = (await left()).map((row) => eventId(project.id, row));
+    const real = platform().db;
+    let inserts = 0;
+    const dying: Queryable = {
+      query: async (sql, values, name) => {
+        const rows = await real.query(sql, values, name);
+        if (name === 'keep-table-events') inserts += 1;
+        if (inserts === 2) throw new Error('died');
+        return rows as never;
+      },
+    };
+    await t.throwsAsync(drain(dying), { message: 'died' });
+    t.is((await left()).length, 200, 'the first batch is gone for good');
+    t.is((await kept()).length, 700);
+    t.false(await drain());
+    t.deepEqual((await kept()).map(({ id }) => id).toSorted(), ids.toSorted());
+    t.deepEqual(await left(), []);
+  });
+});
+
+test.serial('several that drain at once take each event once, and wait for nobody', async (t) => {
+  await hidden(async () => {
+    await insert('insert into t select generate_series(1, 3000)');
+    await asAdmin(project.dbName, async (holder) => {
+      await holder.query('begin; select from plinth.outbox order by plinth.outbox.id limit 100 for update');
+      await Promise.all([drain(), drain(), drain()]);
+      t.is((await kept()).length, 2900);
+      await holder.query('rollback');
+    });
+    await drain();
+    t.is((await kept()).length, 3000);
+  });
+});
+
+test.serial('events that a transaction commits late are taken although later ones have been', async (t) => {
+  await hidden(async () => {
+    await asOwner(platform(), project, async (late) => {
+      await late.query('begin; insert into t values (1)');
+      await insert('insert into t values (2)');
+      await drain();
+      t.deepEqual(
+        (await kept()).map(({ data }) => data),
+        ['{"row":{"x":2}}'],
+      );
+      await late.query('commit');
+    });
+    await drain();
+    t.is((await kept()).length, 2);
+  });
+});
+
+test.serial('a project’s outbox that fills up is warned of', async (t) => {
+  await hidden(async () => {
+    await insert('insert into t select generate_series(1, 60)');
+    await asAdmin(project.dbName, (admin) => admin.query('update plinth.outbox_limits set max_rows = 100'));
+    const { log, text } = memoryLog();
+    const source = await findSource(platform().db, project.id);
+    const stuck: Queryable = { query: () => Promise.resolve([]) };
+    await asAdmin(project.dbName, async (holder) => {
+      await holder.query('begin; select from plinth.outbox for update');
+      await withServers(platform(), (servers) => drainSource({ db: stuck, servers, log }, source as never));
+      await holder.query('rollback');
+    });
+    t.regex(text(), /the outbox of a project fills up/);
+    t.regex(text(), new RegExp(project.id));
+    await asAdmin(project.dbName, (admin) => admin.query('update plinth.outbox_limits set max_rows = 1000000'));
+    await drain();
+  });
+});
+
+test.serial('without subscriptions and events a project is no longer looked into; with them it is again', async (t) => {
+  await hidden(async () => {
+    await insert('insert into t values (5)');
+    await subscribe([]);
+    await insert('insert into t values (6)');
+    await drain();
+    t.deepEqual(
+      (await kept()).map(({ data }) => data),
+      ['{"row":{"x":5}}'],
+    );
+    t.is(await findSource(platform().db, project.id), undefined);
+    await subscribe();
+    t.not(await findSource(platform().db, project.id), undefined);
+  });
+});
+
+test('ids of events are UUIDs of version 7: the same for the same event, in order of time', (t) => {
+  const first = eventId('p', { id: '1', at: 1_700_000_000_000.5 });
+  t.is(first, eventId('p', { id: '1', at: 1_700_000_000_000.5 }));
+  t.regex(first, /^018bcfe5-6800-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  t.not(first, eventId('q', { id: '1', at: 1_700_000_000_000.5 }));
+  t.true(first < eventId('p', { id: '1', at: 1_700_000_000_002 }));
+});

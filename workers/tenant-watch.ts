@@ -1,0 +1,52 @@
+import { serverIds } from '#domain/database/upgrade.ts';
+import { type WatchdogDeps, watchServer } from '#domain/database/watchdog.ts';
+
+const everyMs = 1000;
+const listEveryRounds = 30;
+
+export interface TenantWatchDeps extends WatchdogDeps {
+  /** For tests: how often. */
+  readonly everyMs?: number;
+}
+
+/**
+ * Looks at each server once a second. A server that takes longer is not asked again meanwhile, and holds up no other.
+ * Every system worker does this: to stop a session twice is no matter.
+ */
+export const startTenantWatch = (deps: TenantWatchDeps): { readonly stop: () => Promise<void> } => {
+  const looking = new Map<string, Promise<void>>();
+  let servers: readonly string[] = [];
+  let rounds = 0;
+
+  const lookAt = (serverId: string): void => {
+    if (looking.has(serverId)) return;
+    const look = watchServer(deps, serverId)
+      .catch((error: unknown) => deps.log.warn({ err: error, server_id: serverId }, 'sessions could not be looked at'))
+      .then(() => void looking.delete(serverId));
+    looking.set(serverId, look);
+  };
+
+  const round = async (): Promise<void> => {
+    if (rounds % listEveryRounds === 0 || servers.length === 0) servers = await serverIds(deps.db);
+    rounds += 1;
+    for (const serverId of servers) lookAt(serverId);
+  };
+
+  let running = Promise.resolve();
+  let busy = false;
+  const timer = setInterval(() => {
+    if (busy) return;
+    busy = true;
+    running = round()
+      .catch((error: unknown) => deps.log.debug({ err: error }, 'the servers could not be listed'))
+      .then(() => void (busy = false));
+  }, deps.everyMs ?? everyMs).unref();
+
+  return {
+    stop: async () => {
+      clearInterval(timer);
+      await running;
+      await Promise.all(looking.values());
+    },
+  };
+};
