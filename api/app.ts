@@ -125,13 +125,38 @@ const routerOf = (endpoints: readonly Endpoint[], deps: Deps): Router => {
   return router;
 };
 
+const firstPart = (path: string): string => path.split('/', 2)[1] ?? '';
+
+type RouterFor = (path: string) => Router;
+
+/** The routers by the first part of their paths: one tries all its routes on each request, some 0.3 µs for each. */
+const routersOf = (endpoints: readonly Endpoint[], deps: Deps): RouterFor => {
+  const nothing = new Router();
+  const groups = Map.groupBy(endpoints, ({ path }) => firstPart(path));
+  const routers = new Map([...groups].map(([part, group]) => [part, routerOf(group, deps)]));
+  return (path) => routers.get(firstPart(path)) ?? nothing;
+};
+
+const route = (routerFor: RouterFor): Middleware => {
+  const middlewares = new Map<Router, Middleware>();
+  return (ctx, next) => {
+    const router = routerFor(ctx.path);
+    const known = middlewares.get(router);
+    const middleware = known ?? (router.routes() as unknown as Middleware);
+    if (known === undefined) middlewares.set(router, middleware);
+    return middleware(ctx, next);
+  };
+};
+
 /** What no route took: an unknown path, or a known one with another method. */
 const unrouted =
-  (router: Router): Middleware =>
+  (routerFor: RouterFor): Middleware =>
   async (ctx, next) => {
     await next();
     if (ctx['_matchedRoute'] !== undefined || ctx.status !== 404 || ctx.body) return;
-    const allowed = router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods);
+    const allowed = routerFor(ctx.path)
+      .match(ctx.path, ctx.method)
+      .path.flatMap((layer) => layer.methods);
     if (allowed.length === 0)
       throw new ServiceError('not_found', 'There is nothing at this path.', { hint: 'See /docs.' });
     const allow = [...new Set(allowed), 'OPTIONS'].join(', ');
@@ -165,12 +190,12 @@ export interface AppOptions {
 export const createApp = ({ endpoints, deps, pages = [] }: AppOptions): Koa => {
   checkEndpoints(endpoints);
   const app = new Koa({ proxy: deps.config.PLINTH_TRUST_PROXY === 'on', maxIpsCount: 1 });
-  const router = routerOf(endpoints, deps);
-  const withKeys = routerOf(
+  const routerFor = routersOf(endpoints, deps);
+  const withKeys = routersOf(
     endpoints.filter((endpoint) => endpoint.access.kind === 'key'),
     deps,
   );
-  const takesKeys = (path: string): boolean => withKeys.match(path, 'GET').path.length > 0;
+  const takesKeys = (path: string): boolean => withKeys(path).match(path, 'GET').path.length > 0;
   app
     .use(requestId)
     .use(traceRequests(deps))
@@ -180,7 +205,7 @@ export const createApp = ({ endpoints, deps, pages = [] }: AppOptions): Koa => {
     .use(checkTarget);
   app.use(projectHosts(deps.config.PUBLIC_DOMAIN)).use(cors(takesKeys));
   for (const page of pages) app.use(page);
-  app.use(unrouted(router)).use(router.routes());
+  app.use(unrouted(routerFor)).use(route(routerFor));
   app.on('error', (error: unknown) => deps.log.debug({ err: error }, 'a connection failed'));
   return app;
 };

@@ -65,7 +65,7 @@ header a { color: #1d4ed8; }
 `;
 
 const pageScript = `SwaggerUIBundle({
-  url: '/openapi.json', dom_id: '#api', deepLinking: true, docExpansion: 'list', persistAuthorization: false,
+  url: '/openapi.json', dom_id: '#api', deepLinking: true, docExpansion: 'none', persistAuthorization: false,
   defaultModelsExpandDepth: -1, validatorUrl: null,
 });
 `;

@@ -162,7 +162,7 @@ const at = (path: string, method: 'get' | 'post'): Endpoint =>
   rawEndpoint({
     method,
     path,
-    area: 'Data API',
+    area: 'data',
     summary:
       method === 'post'
         ? 'GraphQL over the tables of the project'

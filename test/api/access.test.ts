@@ -1,12 +1,7 @@
 import test from 'ava';
-import type { Context } from 'koa';
-import { withKey } from '#api/access.ts';
-import { authenticate } from '#api/auth/authenticate.ts';
-import type { Deps } from '#api/deps.ts';
 import type { Endpoint } from '#api/endpoint.ts';
 import { endpoints } from '#api/endpoints.ts';
 import { type Role, atLeast } from '#domain/teams/roles.ts';
-import { ServiceError } from '#lib/errors.ts';
 import { type Answer, type TestProject, type TestUser, uniqueName } from '#test/support/client.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 import { openValues } from './open-table.ts';
@@ -287,14 +282,4 @@ test('an organization that does not exist and one of somebody else look alike', 
   const [foreign, nowhere] = await Promise.all([ask(scene.orgId), ask('abcdefghij012345')]);
   t.is(foreign.status, 404);
   t.deepEqual({ ...nowhere.body, request_id: '' }, { ...foreign.body, request_id: '' });
-});
-
-test('a publishable key is refused where only secret keys may', async (t) => {
-  const { db, config } = platform();
-  const by = (key: string) => {
-    const ctx = { get: (name: string) => (name === 'apikey' ? key : '') } as Context;
-    return authenticate(withKey('secret'), ctx, { db, config } as Deps, {});
-  };
-  await t.throwsAsync(by(scene.project.publishableKey), { instanceOf: ServiceError, message: /publishable/ });
-  t.is((await by(scene.project.key)).project?.id, scene.project.id);
 });

@@ -185,7 +185,8 @@ test('a query that returns 1 GB is refused, and the function and the worker go o
     return ['failed', 'succeeded'].includes(got.body.status) && got.body;
   });
   t.is(job.status, 'succeeded');
-  t.regex(job.result.result.told, /^DatabaseError: .*16 MB\. Add LIMIT/);
+  // The server makes such a value first: the watchdog may find that it takes too much memory.
+  t.regex(job.result.result.told, /^DatabaseError: .*(16 MB\. Add LIMIT|too much memory)/);
   t.deepEqual(job.result.result.after, [{ one: 1 }]);
 });
 

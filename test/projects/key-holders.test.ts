@@ -1,5 +1,10 @@
 import test from 'ava';
+import type { Context } from 'koa';
+import { withKey } from '#api/access.ts';
+import { authenticate } from '#api/auth/authenticate.ts';
+import type { Deps } from '#api/deps.ts';
 import { createKeyHolders } from '#domain/projects/key-holders.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { createClient } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
@@ -99,4 +104,15 @@ test('guesses are not kept, and a project is found by its id and its ref', async
   t.is((await holders.findProject(project.ref))?.id, project.id);
   t.is((await holders.findProject(project.id))?.ref, project.ref);
   t.is(await holders.findProject('nobody'), undefined);
+});
+
+test('a publishable key is refused where only secret keys may', async (t) => {
+  const { project } = await scene();
+  const deps = { config: platform().config, keys: holdersOf().holders } as unknown as Deps;
+  const by = (key: string) => {
+    const ctx = { get: (name: string) => (name === 'apikey' ? key : '') } as Context;
+    return authenticate(withKey('secret'), ctx, deps, {});
+  };
+  await t.throwsAsync(by(project.publishableKey), { instanceOf: ServiceError, message: /publishable/ });
+  t.is((await by(project.key)).project?.id, project.id);
 });

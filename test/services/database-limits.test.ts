@@ -37,8 +37,9 @@ for (const [what, sql] of [
     const watch = setInterval(() => (most = Math.max(most, process.memoryUsage().rss)), 5);
     const fault = await faultOf(t, run.query(sql));
     clearInterval(watch);
-    t.regex(fault.message, /more than 16 MB\. Add LIMIT/);
-    t.is(fault.fields['code'], '54000');
+    // The server makes such a value first: the watchdog may find that it takes too much memory.
+    if (fault.fields['code'] === '57P01') t.regex(fault.message, /too much memory/);
+    else t.regex(`${fault.fields['code']} ${fault.message}`, /^54000 .*more than 16 MB\. Add LIMIT/);
     t.true(most - before < 150 * 1024 * 1024, `${(most - before) / 1024 / 1024} MB`);
     t.deepEqual(await run.query('select 1 as one'), [{ one: 1 }]);
     await run.close();

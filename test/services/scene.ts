@@ -47,7 +47,7 @@ export const useDatabaseService = (test: TestFn): (() => DatabaseScene) => {
   let close: (() => Promise<void>) | undefined;
   test.serial.before('a project', async () => {
     const user = await platform().client.signUp();
-    const project = await platform().client.createProject(user);
+    const project = await platform().client.createProject(user, { plan: 'enterprise' });
     const { tenantDb, services } = opened(platform());
     close = tenantDb.close;
     scene = {
