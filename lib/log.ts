@@ -75,7 +75,10 @@ export const createLog = (options: LogOptions): Log => {
     ...logBasics,
     timestamp: pino.stdTimeFunctions.isoTime,
   };
-  if (options.format === 'json') return pino(settings, destination({ fd: 1, sync: false }));
+  if (options.format === 'json') {
+    // Many lines in one write; what is left goes out at the end of the process, too.
+    return pino(settings, destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 100 }));
+  }
   const pretty = {
     target: 'pino-pretty',
     options: { translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname,process', messageFormat: '{process}: {msg}' },

@@ -51,15 +51,18 @@ const whileCallerWaits = async <T>(
   work: () => Promise<T>,
 ): Promise<T> => {
   if (signal.aborted) throw new CallerGone('the caller has gone');
-  const ended = new AbortController();
-  const stop = (): void => void stopQuery(tenantDb, { projectId, client, ended: ended.signal });
+  let ended: AbortController | undefined;
+  const stop = (): void => {
+    ended = new AbortController();
+    void stopQuery(tenantDb, { projectId, client, ended: ended.signal });
+  };
   signal.addEventListener('abort', stop, { once: true });
   try {
     return await work();
   } catch (error) {
     throw signal.aborted ? new CallerGone('the caller has gone') : told(error);
   } finally {
-    ended.abort();
+    ended?.abort();
     signal.removeEventListener('abort', stop);
   }
 };

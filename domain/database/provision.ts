@@ -81,6 +81,8 @@ const createRoles = async (deps: ProvisionDeps, admin: ClientBase, project: Proj
       -- Only who has the attribute can hand it on; elsewhere a secret key works as the owner does.
       if (select rolsuper or rolbypassrls from pg_roles where rolname = current_user) then
         alter role ${named('service')} bypassrls;
+        -- Policies are for end users; who reads here is a member of the organization.
+        alter role ${named('reader')} bypassrls;
       else
         grant ${named('owner')} to ${named('service')};
         grant ${tenantRoles.map(named).join(', ')} to current_user;

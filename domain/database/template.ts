@@ -81,12 +81,13 @@ const build = async ({ servers, serverId, admin, migrations }: TemplateMaker, na
   await admin.query(`alter database ${draft} rename to ${escapeIdentifier(name)}`);
 };
 
-// Cluster-wide: what end users of every project act as, and that no project gets into the platform's own databases.
+// Cluster-wide: what end users of every project act as, what events are written as, and that no project gets into the platform's own databases.
 const prepareServer = async (admin: Client, ownDatabases: readonly string[]): Promise<void> => {
   await admin.query(`
     do $$ begin
       if not exists (select from pg_roles where rolname = 'anon') then create role anon nologin noinherit; end if;
       if not exists (select from pg_roles where rolname = 'authenticated') then create role authenticated nologin noinherit; end if;
+      if not exists (select from pg_roles where rolname = 'plinth_events') then create role plinth_events nologin noinherit; end if;
     end $$`);
   for (const name of ownDatabases)
     await admin.query(`revoke connect, temporary on database ${escapeIdentifier(name)} from public`);

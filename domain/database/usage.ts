@@ -51,28 +51,16 @@ const countersOf = async (client: Client): Promise<Counter[]> => {
   return rows;
 };
 
-// The class of the gates among advisory locks; the same number in migrations/project/0004_limits.sql.
-const gates = 1_347_176_530;
+const fewDeltas = 8;
 
 /**
- * Brings the upper bound of a table's rows down to what is there, when nobody is just adding any. The bound is lowered after
- * the deltas that it stands for are gone for good: should this process end between the two, it stays too high, never too low.
+ * Brings the upper bound of a table's rows down to what is there, when nobody is just adding any. In two transactions: the
+ * bound is lowered after the deltas that it stands for are gone for good.
  */
 const lowerBound = async (client: Client, { id }: Counter): Promise<void> => {
-  const { rows } = await client.query<{ held: boolean }>('select plinth.hold_gate($1, $2) as held', [gates, id]);
-  if (rows[0]?.held !== true) return;
-  try {
-    const folded = await client.query<{ sum: string }>('select plinth.fold_deltas($1)::text as sum', [id]);
-    await client.query(`select setval(('plinth.rows_' || $1::int)::regclass, greatest($2::bigint, 0))`, [
-      id,
-      folded.rows[0]?.sum ?? '0',
-    ]);
-  } finally {
-    await client.query('select plinth.release_gate($1, $2)', [gates, id]);
-  }
+  await client.query('select plinth.fold_deltas($1)', [id]);
+  await client.query('select plinth.lower_bound($1)', [id]);
 };
-
-const fewDeltas = 8;
 
 /** Puts the deltas of each table together, and lowers bounds that have come near the limit. Nobody waits for it. */
 export const foldCounters = async (client: Client): Promise<void> => {

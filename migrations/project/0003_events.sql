@@ -37,18 +37,10 @@ create table plinth.outbox_limits (
 );
 insert into plinth.outbox_limits default values;
 
--- Up to there nothing has to be counted: no event takes less than 64 bytes. A constant in the plans that ask for it, written
--- anew with each change.
-create function plinth.outbox_safe_bytes() returns bigint language sql immutable parallel safe as 'select 64000000::bigint';
-create function plinth.write_outbox_limits() returns trigger language plpgsql as $$
-begin
-  execute format(
-    'create or replace function plinth.outbox_safe_bytes() returns bigint language sql immutable parallel safe as %L',
-    format('select %s::bigint', least(new.max_rows * 64, new.max_bytes)));
-  return null;
-end $$;
-create trigger plinth_write_outbox_limits after update on plinth.outbox_limits
-  for each row execute function plinth.write_outbox_limits();
+-- The id up to which nobody has to look how full the outbox is. A sequence, since what a refused statement writes elsewhere
+-- is lost, and since it is read in 1 µs: the sizes of the files, asked with each write, took 17.
+create sequence plinth.outbox_checked minvalue 0;
+select setval('plinth.outbox_checked', 0);
 
 -- Whether anybody subscribes to an operation on a table. Written anew with each change of the subscriptions, so that the
 -- question is answered by constants in the caller's plan: 1 µs, where a look into the table takes 8.
@@ -72,22 +64,28 @@ end $$;
 create trigger plinth_write_subscriptions after insert or update or delete on plinth.subscriptions
   for each statement execute function plinth.write_subscriptions();
 
--- Ids have no gaps but those of rolled-back writes, so that the distance of the ends bounds the number from above.
-create function plinth.check_backlog() returns void language plpgsql as $$
-declare most plinth.outbox_limits; held bigint; size bigint;
+-- Ids have no gaps but those of rolled-back writes, so that the distance of the ends bounds the number from above. No event
+-- takes less than 64 bytes. Where there is room, the next look is due some events later, 64 at most: by as much can the bytes
+-- be exceeded, not the rows.
+create function plinth.check_backlog() returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  most plinth.outbox_limits;
+  held bigint := 0;
+  size bigint := pg_table_size('plinth.outbox');
 begin
   select * into most from plinth.outbox_limits;
-  size := pg_table_size('plinth.outbox');
-  select coalesce(max(id) - min(id) + 1, 0) into held from plinth.outbox;
-  if size <= most.max_bytes and held <= most.max_rows then return; end if;
-  -- Gaps, or space that is free again: counted, but no further than needed.
-  if held > most.max_rows then
+  if size > most.max_rows * 64 then select coalesce(max(id) - min(id) + 1, 0) into held from plinth.outbox; end if;
+  if held > most.max_rows or (size > most.max_bytes and held = 0) then
+    -- Gaps, or space that is free again: counted, but no further than needed.
     select count(*) into held from (select from plinth.outbox limit most.max_rows + 1) as those;
   end if;
-  if size <= most.max_bytes and held <= most.max_rows then return; end if;
-  raise exception 'event_backlog_full: % events of this project (% bytes) wait to be taken; at most % (% bytes) may',
-    held, size, most.max_rows, most.max_bytes
-    using errcode = 'PLE01', hint = 'Writes to tables that something subscribes to go on as soon as the events are taken.';
+  if size > most.max_bytes or held > most.max_rows then
+    raise exception 'event_backlog_full: % events of this project (% bytes) wait to be taken; at most % (% bytes) may',
+      held, size, most.max_rows, most.max_bytes
+      using errcode = 'PLE01', hint = 'Writes to tables that something subscribes to go on as soon as the events are taken.';
+  end if;
+  perform setval('plinth.outbox_checked', currval('plinth.outbox_id_seq')
+    + least(64, most.max_rows - greatest(held, size / 64), (most.max_bytes - size) / 65536));
 end $$;
 
 -- The table that a row's event is told of: a partition's rows, and those of a table that inherits, are the root's.
@@ -97,29 +95,26 @@ create function plinth.told_name(relation oid) returns text language sql stable 
   select c.relname::text from up join pg_class c on c.oid = up.id order by up.depth desc limit 1
 $$;
 
--- The first argument of each trigger is the counter of its table (0004), the third says whether it stands for itself.
-create function plinth.tell_insert() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare name text := tg_table_name;
-begin
-  if tg_argv[2] = 'part' then name := plinth.told_name(tg_relid); end if;
-  if tg_table_schema <> 'public' or not plinth.is_subscribed(name, 'INSERT') then return null; end if;
-  insert into plinth.outbox (table_name, op, row) select name, 'INSERT', row_to_json(n.*)::text from new_rows n;
-  if pg_table_size('plinth.outbox') > plinth.outbox_safe_bytes() then perform plinth.check_backlog(); end if;
-  return null;
-end $$;
-
+-- The third argument of each trigger says whether its table stands for itself. What tells of inserts counts them, too (0004).
 create function plinth.tell_delete() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare name text := tg_table_name;
+declare
+  name text := tg_table_name;
+  told bigint;
 begin
   if tg_argv[2] = 'part' then name := plinth.told_name(tg_relid); end if;
   if tg_table_schema <> 'public' or not plinth.is_subscribed(name, 'DELETE') then return null; end if;
   insert into plinth.outbox (table_name, op, row) select name, 'DELETE', row_to_json(o.*)::text from old_rows o;
-  if pg_table_size('plinth.outbox') > plinth.outbox_safe_bytes() then perform plinth.check_backlog(); end if;
+  get diagnostics told = row_count;
+  if told > 0 and currval('plinth.outbox_id_seq') > pg_sequence_last_value('plinth.outbox_checked') then
+    perform plinth.check_backlog();
+  end if;
   return null;
 end $$;
 
 create function plinth.tell_update() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare name text := tg_table_name;
+declare
+  name text := tg_table_name;
+  told bigint;
 begin
   if plinth.is_size_exceeded() then perform plinth.refuse_size(); end if;
   if tg_argv[2] = 'part' then name := plinth.told_name(tg_relid); end if;
@@ -130,14 +125,17 @@ begin
     select name, 'UPDATE', n.row, case when n.of = o.of then o.row end
     from (select row_number() over () as k, count(*) over () as of, row_to_json(r.*)::text as row from new_rows r) n
     left join (select row_number() over () as k, count(*) over () as of, row_to_json(r.*)::text as row from old_rows r) o using (k);
-  if pg_table_size('plinth.outbox') > plinth.outbox_safe_bytes() then perform plinth.check_backlog(); end if;
+  get diagnostics told = row_count;
+  if told > 0 and currval('plinth.outbox_id_seq') > pg_sequence_last_value('plinth.outbox_checked') then
+    perform plinth.check_backlog();
+  end if;
   return null;
 end $$;
 
 grant usage on schema plinth to plinth_events;
 grant insert, select on plinth.outbox to plinth_events;
-grant select on plinth.outbox_limits to plinth_events;
-grant execute on function plinth.is_subscribed(text, text), plinth.outbox_safe_bytes(), plinth.check_backlog(), plinth.told_name(oid) to plinth_events;
+grant select on sequence plinth.outbox_id_seq, plinth.outbox_checked to plinth_events;
+grant execute on function plinth.is_subscribed(text, text), plinth.check_backlog(), plinth.told_name(oid) to plinth_events;
 -- Who hands a function over must be a member, unless it is a superuser.
 do $$ begin
   if not (select rolsuper from pg_roles where rolname = current_user) then
@@ -145,6 +143,5 @@ do $$ begin
     grant create on schema plinth to plinth_events;
   end if;
 end $$;
-alter function plinth.tell_insert() owner to plinth_events;
 alter function plinth.tell_update() owner to plinth_events;
 alter function plinth.tell_delete() owner to plinth_events;

@@ -152,12 +152,12 @@ test('the owner can neither see nor change what limits the project', async (t) =
       `select setval('plinth.rows_1', 0)`,
       `select nextval('plinth.rows_1')`,
       'create or replace function plinth.max_rows() returns bigint language sql as $$ select 1::bigint $$',
-      'alter table t disable trigger plinth_count_insert',
-      'drop trigger plinth_count_insert on t',
+      'alter table t disable trigger plinth_insert',
+      'drop trigger plinth_insert on t',
       'alter table t disable trigger user',
       'set session_replication_role = replica',
       'select plinth.attach_tables()',
-      'select plinth.try_enter_gate(1, 1)',
+      'select plinth.try_check(1, 1)',
     ];
     for (const sql of attempts) t.is(await sqlStateOf(owner.query(sql)), '42501', sql);
     t.is(await sqlStateOf(owner.query('insert into t select generate_series(1, 101)')), refused);

@@ -152,14 +152,15 @@ test('twelve writers at once do not go beyond the limit by more than a hundredth
   const write = (rows: number) =>
     asOwner(platform(), project, async (client) => {
       for (;;) {
-        // At the limit two may wait for each other, and one is told to try again.
+        // Two that would wait for each other: one is told to try again.
         const state = await sqlStateOf(client.query(`insert into t ${numbers(rows)}`));
         if (state === refused) return;
-        if (state !== null && state !== '40P01') throw new Error(state);
+        if (state !== null && state !== '40001') throw new Error(state);
       }
     });
   await Promise.all(Array.from({ length: 12 }, (_, writer) => write(writer % 3 === 0 ? 7 : 1)));
-  t.is(await asOwner(platform(), project, (client) => countOf(client, 't')), 400);
+  const held = await asOwner(platform(), project, (client) => countOf(client, 't'));
+  t.true(held >= 400 && held <= 404, `${held} rows`);
 });
 
 test('transactions that are open at once count each other’s rows', async (t) => {
