@@ -43,7 +43,7 @@ export const openDataDeps = ({
   return {
     keys,
     tokens: createTokenVerifier(platform.db),
-    data: createDataDb({ tenantDb }),
+    data: createDataDb({ tenantDb, schemaVersion: schemas.version }),
     schemas,
     events: createDirtyMarks({ redis, prefix: config.PLINTH_REDIS_PREFIX, log }),
     projectChanged: async (projectId) => {

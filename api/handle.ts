@@ -56,6 +56,8 @@ type Hooks = (() => Promise<void>)[];
 /** Aborted when the client goes away before it has its answer. */
 const goneSignal = ({ res }: Context): AbortSignal => {
   const gone = new AbortController();
+  // It may have gone while it was found out who it is.
+  if (res.destroyed) gone.abort();
   res.once('close', () => {
     // Making the error that says so costs more than all of this: only where somebody went.
     if (!res.writableEnded) gone.abort();

@@ -5,13 +5,25 @@ import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { type Bound, type PipelineLimits, runPipeline } from '#lib/postgres/pipeline.ts';
 import type { TenantRole } from '#lib/tenant-db.ts';
 import type { DataCaller, DataDb, DataRun, RunOne, TextRow } from './db.ts';
+import type { Sql } from './plan.ts';
 import { CallerGone, DataError } from './errors.ts';
 
 export interface DataDbDeps {
   readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession'>;
+  /** The version of a project's schema that requests are read by just now. */
+  readonly schemaVersion: (projectId: string) => string;
 }
 
-const limits: PipelineLimits = { mostBytes: 32 * 1024 * 1024, timeoutMs: 40_000 };
+const bounds = { mostBytes: 32 * 1024 * 1024, timeoutMs: 40_000 };
+
+/** No `Refusal` and no error of the server: the connection is closed. */
+class SessionSpoilt extends Error {
+  override readonly name = 'SessionSpoilt';
+
+  constructor(cause: Error) {
+    super('a session was left in a state that it cannot be used in', { cause });
+  }
+}
 
 const loginOf = (caller: DataCaller): TenantRole => (caller.role === 'service' ? 'service' : 'api');
 
@@ -22,8 +34,6 @@ const requestSettings = `select pg_catalog.set_config('request.method', $1, true
   pg_catalog.set_config('request.path', $2, true), pg_catalog.set_config('request.headers', $3, true)`;
 
 /** What a function of the project may have set for the session ends with its call. */
-const resetSettings: Bound = { text: 'reset all', params: [] };
-
 /** The statements that come before the caller's own: none for a secret key, whose role is the connection's. */
 const preludeOf = (caller: DataCaller, { mode, request }: DataRun): Bound[] => {
   if (caller.role === 'service' && request === undefined) return [];
@@ -67,43 +77,87 @@ const whileCallerWaits = async <T>(
   }
 };
 
-const rollback = async (client: ClientBase, cause: unknown): Promise<void> => {
+interface Turn {
+  readonly caller: DataCaller;
+  readonly run: DataRun;
+  readonly client: ClientBase;
+  readonly limits: PipelineLimits;
+}
+
+const rollback = async ({ client, limits }: Turn, cause: unknown): Promise<void> => {
   // A broken connection rolls back by itself.
   if (cause instanceof CallerGone || (!(cause instanceof DatabaseError) && client.getTransactionStatus() === null))
     return;
   await runPipeline(client, [{ text: 'rollback', params: [] }], limits).catch(() => undefined);
 };
 
+const oneStatement = async ({ caller, run, client, limits }: Turn, sql: Sql): Promise<TextRow> => {
+  const prelude = preludeOf(caller, run);
+  const answers = await runPipeline(client, [...prelude, sql], limits);
+  return onlyRow(answers[prelude.length]);
+};
+
+const inTransaction = async <T>(turn: Turn, work: (one: RunOne) => Promise<T>): Promise<T> => {
+  const { caller, run, client, limits } = turn;
+  const prelude = [{ text: 'begin', params: [] }, ...preludeOf(caller, run)];
+  const runOne: RunOne = async (sql) => {
+    const before = prelude.splice(0);
+    const answers = await runPipeline(client, [...before, sql], limits);
+    return onlyRow(answers[before.length]);
+  };
+  try {
+    const result = await work(runOne);
+    if (client.getTransactionStatus() === 'E') throw new Error('a failure in a transaction was passed over');
+    if (prelude.length === 0) await runPipeline(client, [{ text: 'commit', params: [] }], limits);
+    return result;
+  } catch (error) {
+    await rollback(turn, error);
+    throw error;
+  }
+};
+
+// A session that cannot begin as it should: SQL of the project has made it read-only, or holds it in a transaction.
+const spoilt = new Set(['25001', '25006']);
+
+const rethrow = (error: unknown): never => {
+  throw error instanceof SessionSpoilt ? error.cause : error;
+};
+
+const doTurn = async <T>(deps: DataDbDeps, turn: Turn, work: (turn: Turn) => Promise<T>): Promise<T> => {
+  const { caller, run, client } = turn;
+  try {
+    const waiting = { projectId: caller.projectId, client, signal: run.signal };
+    return await whileCallerWaits(deps, waiting, () => work(turn));
+  } catch (error) {
+    const isSpoilt = run.mode === 'write' && error instanceof DatabaseError && spoilt.has(error.code ?? '');
+    throw isSpoilt ? new SessionSpoilt(error) : error;
+  }
+};
+
+/**
+ * Lends a connection. What SQL of the project may have set for the session is undone before anybody else has it: after the
+ * commit, because deferred triggers ask for the claims, too, and behind the caller's back, who does not wait for it.
+ */
+const lent = async <T>(
+  deps: DataDbDeps,
+  { caller, run }: Pick<Turn, 'caller' | 'run'>,
+  work: (turn: Turn) => Promise<T>,
+): Promise<T> => {
+  const limits = { ...bounds, schemaVersion: deps.schemaVersion(caller.projectId) };
+  const turn = (client: ClientBase): Promise<T> => doTurn(deps, { caller, run, client, limits }, work);
+  if (run.request === undefined) return deps.tenantDb.use(caller.projectId, loginOf(caller), turn).catch(rethrow);
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const use = async (client: ClientBase): Promise<void> => {
+    resolve(await turn(client));
+    await runPipeline(client, [{ text: 'reset all', params: [] }], limits);
+  };
+  // After the answer nobody hears of a failure; the connection is not lent again.
+  deps.tenantDb.use(caller.projectId, loginOf(caller), use).catch(rethrow).catch(reject);
+  return promise;
+};
+
 /** The data API's statements over the project's connections: pipelined, so that role and claims cost no round trip. */
 export const createDataDb = (deps: DataDbDeps): DataDb => ({
-  one: (caller, run, sql) =>
-    deps.tenantDb.use(caller.projectId, loginOf(caller), (client) =>
-      whileCallerWaits(deps, { projectId: caller.projectId, client, signal: run.signal }, async () => {
-        const prelude = preludeOf(caller, run);
-        const after = run.request === undefined ? [] : [resetSettings];
-        const answers = await runPipeline(client, [...prelude, sql, ...after], limits);
-        return onlyRow(answers[prelude.length]);
-      }),
-    ),
-  transaction: (caller, run, work) =>
-    deps.tenantDb.use(caller.projectId, loginOf(caller), (client) =>
-      whileCallerWaits(deps, { projectId: caller.projectId, client, signal: run.signal }, async () => {
-        const prelude = [{ text: 'begin', params: [] }, ...preludeOf(caller, run)];
-        const runOne: RunOne = async (sql) => {
-          const before = prelude.splice(0);
-          const answers = await runPipeline(client, [...before, sql], limits);
-          return onlyRow(answers[before.length]);
-        };
-        try {
-          const result = await work(runOne);
-          if (client.getTransactionStatus() === 'E') throw new Error('a failure in a transaction was passed over');
-          const after = run.request === undefined ? [] : [resetSettings];
-          if (prelude.length === 0) await runPipeline(client, [{ text: 'commit', params: [] }, ...after], limits);
-          return result;
-        } catch (error) {
-          await rollback(client, error);
-          throw error;
-        }
-      }),
-    ),
+  one: (caller, run, sql) => lent(deps, { caller, run }, (turn) => oneStatement(turn, sql)),
+  transaction: (caller, run, work) => lent(deps, { caller, run }, (turn) => inTransaction(turn, work)),
 });

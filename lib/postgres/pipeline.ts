@@ -15,6 +15,8 @@ export interface PipelineLimits {
   readonly mostBytes: number;
   /** The server has a time-out of its own; this one is for a server that says nothing any more. */
   readonly timeoutMs: number;
+  /** Of the schema that the statements were written for; empty where they do not depend on it. */
+  readonly schemaVersion?: string;
 }
 
 // A prepared statement costs the server some 17 KB: 1,000 of them took a backend 17 MB.
@@ -26,6 +28,7 @@ const longestPrepared = 16_384;
 class Prepared {
   readonly #names = new Map<string, string>();
   #made = 0;
+  #version = '';
 
   /** Its name, when the server has it. */
   use(text: string): string | undefined {
@@ -43,6 +46,18 @@ class Prepared {
 
   keep(text: string, name: string): void {
     this.#names.set(text, name);
+  }
+
+  /**
+   * The names that are of another version of the schema: a prepared statement keeps the types that its parameters had.
+   * They are forgotten here.
+   */
+  takeOutdated(version: string): string[] {
+    if (version === this.#version) return [];
+    this.#version = version;
+    const names = [...this.#names.values()];
+    this.#names.clear();
+    return names;
   }
 
   /** Takes the name of the one that was used longest ago, when there are too many. */
@@ -98,7 +113,7 @@ const ignore = (): void => undefined;
 
 const pipelineOf = (
   statements: readonly Bound[],
-  prepared: Prepared,
+  { prepared, schemaVersion = '' }: { readonly prepared: Prepared; readonly schemaVersion: string | undefined },
   { resolve, reject }: Outcome,
 ): Submittable & Record<string, unknown> => {
   const rows: TextRow[][] = [[]];
@@ -112,6 +127,7 @@ const pipelineOf = (
       const wire = connection as unknown as Wire;
       wire.on('parseComplete', onParsed);
       wire.stream.cork();
+      for (const name of prepared.takeOutdated(schemaVersion)) wire.close({ type: 'S', name });
       for (const statement of statements) {
         const fresh = sendOne(wire, prepared, statement);
         if (fresh) parsing.push(fresh);
@@ -152,7 +168,7 @@ const pipelineOf = (
 const attempt = async (
   client: ClientBase,
   statements: readonly Bound[],
-  { mostBytes, timeoutMs }: PipelineLimits,
+  { mostBytes, timeoutMs, schemaVersion }: PipelineLimits,
 ): Promise<readonly (readonly TextRow[])[]> => {
   const { stream } = wireOf(client);
   const { promise, resolve, reject } = Promise.withResolvers<readonly (readonly TextRow[])[]>();
@@ -168,7 +184,7 @@ const attempt = async (
   const silent = setTimeout(() => cut(new Error('Connection terminated: no answer came in time')), timeoutMs);
   stream.on('data', count);
   try {
-    client.query(pipelineOf(statements, statementsOn(client), { resolve, reject }));
+    client.query(pipelineOf(statements, { prepared: statementsOn(client), schemaVersion }, { resolve, reject }));
     return await promise;
   } finally {
     clearTimeout(silent);

@@ -36,15 +36,15 @@ const runOf = ({ caller, request, signal, headersJson }: RestCall): Omit<DataRun
 /** Once more with the schema as it is now, when that may be why it failed. */
 const withFreshSchema = async <T>(
   { schemas }: RestDeps,
-  { projectId }: DataCaller,
+  { projectId, role }: DataCaller,
   attempt: (schema: DataSchema) => Promise<T>,
 ): Promise<T> => {
-  const known = await schemas.get(projectId);
+  const known = await schemas.get(projectId, role);
   try {
     return await attempt(known);
   } catch (error) {
     const isStale = mayBeStale(error instanceof BatchStopped ? error.cause : error);
-    const newer = isStale ? await schemas.newer(projectId, known) : null;
+    const newer = isStale ? await schemas.newer(projectId, known, role) : null;
     if (newer === null) throw error;
     return attempt(newer);
   }

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { runPipeline } from '#lib/postgres/pipeline.ts';
+import type { DataRole } from '../db.ts';
 import type { SchemaCache } from './cache-types.ts';
 import { introspection, schemaOf } from './introspect.ts';
 import type { DataSchema } from './types.ts';
@@ -24,11 +25,49 @@ interface Entry {
   checkedAt: number;
 }
 
+interface Asker {
+  readonly projectId: string;
+  readonly role: DataRole;
+}
+
+const nameOf = ({ projectId, role }: Asker): string => `${projectId} ${role === 'service' ? 'service' : 'api'}`;
+
 const sizeOf = ({ schema }: Entry): number =>
   1 + [...schema.tables.values()].reduce((sum, { columns }) => sum + columns.size + 1, schema.routines.size);
 
 const versionQuery = { text: 'select plinth_api.schema_version()', params: [] };
 const schemaQuery = { text: introspection, params: [] };
+
+type Entries = LRUCache<string, Entry>;
+
+/** Asks the database whether what is kept is still so, and reads the schema where it is not. */
+const checkWith = (
+  tenantDb: SchemaCacheDeps['tenantDb'],
+  entries: Entries,
+  now: () => number,
+): ((asker: Asker) => Promise<DataSchema>) => {
+  const ask = ({ projectId, role }: Asker, query: typeof versionQuery): Promise<readonly (string | null)[]> =>
+    tenantDb.use(projectId, role === 'service' ? 'service' : 'api', async (client) => {
+      const [rows] = await runPipeline(client, [query], limits);
+      return rows?.[0] ?? [];
+    });
+
+  return async (asker) => {
+    const { projectId } = asker;
+    const present = entries.get(projectId);
+    const began = now();
+    if (present) {
+      const [version] = await ask(asker, versionQuery);
+      if (version === present.schema.version) {
+        present.checkedAt = began;
+        return present.schema;
+      }
+    }
+    const schema = schemaOf(await ask(asker, schemaQuery));
+    entries.set(projectId, { schema, checkedAt: began });
+    return schema;
+  };
+};
 
 /**
  * Schemas by project, read as the role that end users' requests come in with. Requests that come at the same time share
@@ -41,39 +80,23 @@ export const createSchemaCache = ({
 }: SchemaCacheDeps): SchemaCache & {
   /** The schema of a project may have changed: it is checked before it is used again. */
   readonly expire: (projectId: string) => void;
+  /** The version that is known just now; empty when none is. */
+  readonly version: (projectId: string) => string;
 } => {
   const entries = new LRUCache<string, Entry>({ maxSize: mostColumns, sizeCalculation: sizeOf });
   const checking = new Map<string, Promise<DataSchema>>();
 
-  const ask = (projectId: string, query: typeof versionQuery): Promise<readonly (string | null)[]> =>
-    tenantDb.use(projectId, 'api', async (client) => {
-      const [rows] = await runPipeline(client, [query], limits);
-      return rows?.[0] ?? [];
-    });
+  const check = checkWith(tenantDb, entries, now);
 
-  const check = async (projectId: string): Promise<DataSchema> => {
-    const present = entries.get(projectId);
-    const began = now();
-    if (present) {
-      const [version] = await ask(projectId, versionQuery);
-      if (version === present.schema.version) {
-        present.checkedAt = began;
-        return present.schema;
-      }
-    }
-    const schema = schemaOf(await ask(projectId, schemaQuery));
-    entries.set(projectId, { schema, checkedAt: began });
-    return schema;
-  };
-
-  /** One at a time for each project. */
-  const checked = (projectId: string): Promise<DataSchema> => {
-    const present = checking.get(projectId);
+  /** One at a time for each project and kind of connection. */
+  const checked = (asker: Asker): Promise<DataSchema> => {
+    const name = nameOf(asker);
+    const present = checking.get(name);
     if (present) return present;
-    const made = check(projectId).finally(() => {
-      if (checking.get(projectId) === made) checking.delete(projectId);
+    const made = check(asker).finally(() => {
+      if (checking.get(name) === made) checking.delete(name);
     });
-    checking.set(projectId, made);
+    checking.set(name, made);
     return made;
   };
 
@@ -81,18 +104,19 @@ export const createSchemaCache = ({
     const entry = entries.get(projectId);
     if (entry) entry.checkedAt = Number.NEGATIVE_INFINITY;
     // What is being read may have begun before the change.
-    checking.delete(projectId);
+    for (const role of ['service', 'anon'] as const) checking.delete(nameOf({ projectId, role }));
   };
 
   return {
-    get: (projectId) => {
+    get: (projectId, role = 'service') => {
       const entry = entries.get(projectId);
       if (entry && now() - entry.checkedAt < freshMs) return Promise.resolve(entry.schema);
-      return checked(projectId);
+      return checked({ projectId, role });
     },
-    newer: async (projectId, known) => {
+    version: (projectId) => entries.get(projectId)?.schema.version ?? '',
+    newer: async (projectId, known, role = 'service') => {
       expire(projectId);
-      const schema = await checked(projectId);
+      const schema = await checked({ projectId, role });
       return schema.version === known.version ? null : schema;
     },
     changed: (projectId) => {

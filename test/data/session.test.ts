@@ -1,0 +1,101 @@
+import test from 'ava';
+import { createDataDb } from '#domain/data/postgres-db.ts';
+import type { DataCaller, DataRun } from '#domain/data/db.ts';
+import { sqlStateOf } from '#test/support/tenant.ts';
+import { tenantDbOf, useDataScene } from './scene.ts';
+
+const scene = useDataScene(test);
+
+const request = { method: 'POST', path: '/x', headers: '{}' };
+
+const run = (more: Partial<DataRun> = {}): DataRun => ({
+  mode: 'write',
+  signal: new AbortController().signal,
+  ...more,
+});
+
+/** The data API's own way in, beside a version of the schema that the test turns. */
+const opened = () => {
+  const tenantDb = tenantDbOf(scene().platform);
+  let version = '1';
+  const data = createDataDb({
+    tenantDb: { use: tenantDb.use, endSession: () => Promise.resolve() },
+    schemaVersion: () => version,
+  });
+  const caller = (role: DataCaller['role'], claims = '{}'): DataCaller => ({
+    projectId: scene().project.id,
+    role,
+    claims,
+  });
+  return {
+    one: (role: DataCaller['role'], text: string, params: readonly string[] = [], more: Partial<DataRun> = {}) =>
+      data.one(caller(role, `{"sub":"somebody","role":"${role}"}`), run(more), { text, params }),
+    changeSchema: () => {
+      version += '1';
+    },
+    close: tenantDb.close,
+  };
+};
+
+test('a deferred trigger still knows who it is', async (t) => {
+  await scene().asOwner(
+    'create table deferred_to (who text)',
+    `create table watched (id int)`,
+    `create function watch() returns trigger language plpgsql security definer as $$
+      begin insert into deferred_to values (auth.jwt() ->> 'sub'); return null; end $$`,
+    'create constraint trigger late after insert on watched deferrable initially deferred for each row execute function watch()',
+    'alter table watched enable row level security',
+    'create policy everybody on watched using (true)',
+  );
+  const db = opened();
+  await db.one('anon', `with made as (insert into watched values (1) returning *) select '', 1`, [], { request });
+  t.deepEqual(await scene().rows('select who from deferred_to'), [{ who: 'somebody' }]);
+  await db.close();
+});
+
+test('a statement takes the types of the schema as it is now', async (t) => {
+  await scene().asOwner('create table retyped (id int)', 'insert into retyped values (1)');
+  const db = opened();
+  const sql = 'select count(*), 1 from public.retyped where id = $1';
+  for (let n = 0; n < 3; n += 1) t.deepEqual(await db.one('service', sql, ['1']), ['1', '1']);
+  await scene().asOwner('alter table retyped alter id type bigint');
+  db.changeSchema();
+  t.deepEqual(await db.one('service', sql, ['3000000000']), ['0', '1']);
+  await scene().asOwner('alter table retyped alter id type text');
+  db.changeSchema();
+  t.deepEqual(await db.one('service', sql, ['not a number']), ['0', '1']);
+  await db.close();
+});
+
+test('what a function sets for the session is gone for the next request', async (t) => {
+  await scene().asOwner(
+    `create function unsettle() returns int language plpgsql as $$
+      begin perform set_config('my.own', 'left', false), set_config('TimeZone', 'Asia/Tokyo', false); return 1; end $$`,
+  );
+  const db = opened();
+  const seen = `select coalesce(current_setting('my.own', true), ''), current_setting('TimeZone')`;
+  const [, zone] = await db.one('service', seen);
+  for (let n = 0; n < 5; n += 1) {
+    await db.one('service', 'select public.unsettle()', [], { request });
+    t.deepEqual(await db.one('service', seen), ['', zone ?? '']);
+  }
+  await db.close();
+});
+
+test('a session that was made read-only is not lent again', async (t) => {
+  await scene().asOwner(
+    'create table to_write (id int)',
+    `create function make_read_only() returns trigger language plpgsql as $$
+      begin perform set_config('default_transaction_read_only', 'on', false); return new; end $$`,
+    'create trigger make_read_only before insert on to_write for each row execute function make_read_only()',
+  );
+  const db = opened();
+  const insert = `with made as (insert into public.to_write values (1) returning *) select '', 1 from made`;
+  const outcomes: (string | null)[] = [];
+  for (let n = 0; n < 10; n += 1) outcomes.push(await sqlStateOf(db.one('service', insert)));
+  // Each that succeeds spoils its session, which refuses one more and is closed then.
+  const [made, refused] = [null, '25006'].map((state) => outcomes.filter((one) => one === state).length);
+  t.is((made ?? 0) + (refused ?? 0), 10);
+  t.true((refused ?? 0) <= (made ?? 0) + 1, outcomes.join(' '));
+  await db.close();
+});
