@@ -24,8 +24,10 @@ const requestId: Middleware = (ctx, next) => {
 };
 
 /** The path for the log: the token of an invite stands in it, and strangers choose its length. */
-const loggedPath = (ctx: Context): string =>
-  (ctx.url.split('?', 1)[0] ?? '').slice(0, longestLogged).replaceAll(/(plinth_[a-z]+_)[\w-]+/g, '$1[redacted]');
+const loggedPath = (ctx: Context): string => {
+  const path = ctx.path.slice(0, longestLogged);
+  return path.includes('plinth_') ? path.replaceAll(/(plinth_[a-z]+_)[\w-]+/g, '$1[redacted]') : path;
+};
 
 const logRequests =
   ({ log }: Deps): Middleware =>

@@ -65,26 +65,47 @@ const goneSignal = ({ res }: Context): AbortSignal => {
   return gone.signal;
 };
 
+/** What few handlers ask for is found out when they do. */
 const callOf = (
+  { access }: Endpoint,
   ctx: Context,
-  deps: Deps,
-  caller: AnyCaller & { readonly actor: Actor },
+  { deps, caller }: { readonly deps: Deps; readonly caller: AnyCaller },
   hooks: Hooks,
-): BaseCall & AnyCaller => ({
-  ...caller,
-  deps,
-  db: deps.db,
-  requestId: String(ctx.state['requestId']),
-  signal: goneSignal(ctx),
-  ip: addressOf(ctx),
-  userAgent: ctx.get('user-agent').slice(0, 300) || undefined,
-  bearer: bearerOf(ctx),
-  isLocal: isLocalCaller(ctx),
-  wantsEvents: ctx.get('accept').toLowerCase().includes('text/event-stream'),
-  baseUrl: baseUrlOf(ctx, deps.config),
-  setHeader: (name, value) => ctx.set(name, value),
-  afterCommit: (work) => hooks.push(work),
-});
+): BaseCall & AnyCaller => {
+  const signal = goneSignal(ctx);
+  return {
+    ...caller,
+    deps,
+    db: deps.db,
+    signal,
+    get actor() {
+      return actorOf(access, caller, ctx);
+    },
+    get requestId() {
+      return String(ctx.state['requestId']);
+    },
+    get ip() {
+      return addressOf(ctx);
+    },
+    get userAgent() {
+      return ctx.get('user-agent').slice(0, 300) || undefined;
+    },
+    get bearer() {
+      return bearerOf(ctx);
+    },
+    get isLocal() {
+      return isLocalCaller(ctx);
+    },
+    get wantsEvents() {
+      return ctx.get('accept').toLowerCase().includes('text/event-stream');
+    },
+    get baseUrl() {
+      return baseUrlOf(ctx, deps.config);
+    },
+    setHeader: (name, value) => ctx.set(name, value),
+    afterCommit: (work) => hooks.push(work),
+  };
+};
 
 const noteRate = (ctx: Context, rateClass: RateName, verdict: RateVerdict): void => {
   ctx.set('RateLimit-Policy', `"${rateClass}";q=${verdict.limit};w=${verdict.windowSeconds}`);
@@ -180,8 +201,7 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
   const caller = await authenticate(endpoint.access, ctx, deps, params);
   takeRate(endpoint, ctx, deps, caller);
   const hooks: Hooks = [];
-  const actor = actorOf(endpoint.access, caller, ctx);
-  const reply = await answer(endpoint, ctx, callOf(ctx, deps, { ...caller, actor }, hooks));
+  const reply = await answer(endpoint, ctx, callOf(endpoint, ctx, { deps, caller }, hooks));
   for (const hook of hooks) await hook().catch((error: unknown) => noteHook(deps, error));
   ctx.status = reply.status;
   if (reply.type !== undefined) ctx.type = reply.type;

@@ -3,7 +3,7 @@ import { publicKeysOf } from '#domain/end-users/signing-keys.ts';
 import { signAccessToken } from '#domain/end-users/tokens.ts';
 import { everyone, inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { id, shownOnce } from '../fields.ts';
+import { id, shownOnce, text } from '../fields.ts';
 import { restUrl } from '../rest-url.ts';
 
 const area = 'users';
@@ -11,12 +11,26 @@ const area = 'users';
 /** RFC 7519 and RFC 9068 give these a meaning; `role` decides as whom the database is used. */
 const registered = ['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'role'];
 
+const isStorable = (value: unknown): boolean =>
+  typeof value !== 'string' || (value.isWellFormed() && !value.includes('\0'));
+
+/** Whether PostgreSQL can hold it as `jsonb`, which policies read: names and texts, however deep. */
+const isStorableJson = (given: unknown): boolean => {
+  let storable = true;
+  JSON.stringify(given, (name, value: unknown) => {
+    storable &&= isStorable(name) && isStorable(value);
+    return value;
+  });
+  return storable;
+};
+
 const claims = z
   .record(z.string().max(200), z.unknown())
   .refine((given) => registered.every((name) => !Object.hasOwn(given, name)), {
     error: `must not hold ${registered.join(', ')}`,
   })
-  .refine((given) => JSON.stringify(given).length <= 4096, { error: 'must not be longer than 4096 characters' });
+  .refine((given) => JSON.stringify(given).length <= 4096, { error: 'must not be longer than 4096 characters' })
+  .refine(isStorableJson, { error: 'must be well-formed Unicode without NUL' });
 
 const longestSeconds = 3600;
 
@@ -32,7 +46,7 @@ export const endUserEndpoints: readonly Endpoint[] = [
     access: inProject('developer'),
     params: z.object({ project_id: id }),
     body: z.strictObject({
-      sub: z.string().min(1).max(255).describe('Who it is: `auth.uid()` in policies, where it is a UUID.'),
+      sub: text(255, 1).describe('Who it is: `auth.uid()` in policies, where it is a UUID.'),
       claims: claims.default({}).describe('Further claims: `auth.jwt()` in policies.'),
       expires_in: z.int().min(1).max(longestSeconds).default(longestSeconds).describe('Seconds.'),
     }),

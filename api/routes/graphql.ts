@@ -140,7 +140,8 @@ const answer = async (request: RawRequest, call: Call, type: string): Promise<Ra
   const more = { caller: call.caller, readOnly, signal: request.signal, ...about(request, call) };
   const deps: GraphqlDeps = call.deps;
   const answered = await graphql({ ...parameters, ...more }, deps);
-  if (answered.wrote) await call.deps.events.markDirty(call.caller.projectId);
+  // The change is made; what is not fetched soon is swept later.
+  if (answered.wrote) call.deps.events.markDirty(call.caller.projectId).catch(() => undefined);
   return replyOf(answered, type);
 };
 
