@@ -1,4 +1,4 @@
-import type { Answer, CallOptions, TestProject } from '#test/support/client.ts';
+import type { Answer, CallOptions, TestProject, TestUser } from '#test/support/client.ts';
 import type { TestPlatform } from '#test/support/platform.ts';
 import { asTenant, tenantLogin } from '#test/support/tenant.ts';
 
@@ -6,6 +6,7 @@ type Ask = (method: string, path: string, options?: CallOptions) => Promise<Answ
 
 /** A project with tables, and the ways to ask for them. */
 export interface RestProject {
+  readonly user: TestUser;
   readonly project: TestProject;
   /** With the secret key, below `{rest_url}/v1/rest`. */
   readonly rest: Ask;
@@ -21,7 +22,8 @@ export interface RestProject {
 
 export const createRestProject = async (platform: TestPlatform, schema: string): Promise<RestProject> => {
   const { client } = platform;
-  const project = await client.createProject(await client.signUp());
+  const user = await client.signUp();
+  const project = await client.createProject(user);
   const login = await tenantLogin(platform, project.id, 'owner');
   const sql: RestProject['sql'] = (text) =>
     asTenant(login, async (owner) => (await owner.query<Record<string, unknown>>(text)).rows);
@@ -31,6 +33,7 @@ export const createRestProject = async (platform: TestPlatform, schema: string):
     (method, path, options = {}) =>
       client.call(method, `${root}${path}`, { key, ...options });
   return {
+    user,
     project,
     sql,
     rest: below(`/p/${project.ref}/v1/rest`, project.key),
