@@ -25,7 +25,8 @@ const requestId: Middleware = (ctx, next) => {
 
 /** The path for the log: the token of an invite stands in it, and strangers choose its length. */
 const loggedPath = (ctx: Context): string => {
-  const path = ctx.path.slice(0, longestLogged);
+  const end = ctx.url.indexOf('?');
+  const path = ctx.url.slice(0, Math.min(end === -1 ? longestLogged : end, longestLogged));
   return path.includes('plinth_') ? path.replaceAll(/(plinth_[a-z]+_)[\w-]+/g, '$1[redacted]') : path;
 };
 

@@ -1,8 +1,17 @@
 import { serverIds } from '#domain/database/upgrade.ts';
+import { createUnending } from '#domain/database/unending.ts';
 import { type WatchdogDeps, watchServer } from '#domain/database/watchdog.ts';
+import { registry } from '#lib/metrics.ts';
+import { Gauge } from 'prom-client';
 
 const everyMs = 1000;
 const listEveryRounds = 30;
+
+const unendingSessions = new Gauge({
+  name: 'plinth_unending_sessions',
+  help: 'Sessions in projects’ databases that were ended and go on: the server cannot interrupt what they do.',
+  registers: [registry],
+});
 
 export interface TenantWatchDeps extends WatchdogDeps {
   /** For tests: how often. */
@@ -15,14 +24,20 @@ export interface TenantWatchDeps extends WatchdogDeps {
  */
 export const startTenantWatch = (deps: TenantWatchDeps): { readonly stop: () => Promise<void> } => {
   const looking = new Map<string, Promise<void>>();
+  const unending = createUnending();
   let servers: readonly string[] = [];
   let rounds = 0;
 
+  const looked = (serverId: string): void => {
+    looking.delete(serverId);
+    unendingSessions.set(unending.count());
+  };
+
   const lookAt = (serverId: string): void => {
     if (looking.has(serverId)) return;
-    const look = watchServer(deps, serverId)
+    const look = watchServer({ ...deps, unending }, serverId)
       .catch((error: unknown) => deps.log.warn({ err: error, server_id: serverId }, 'sessions could not be looked at'))
-      .then(() => void looking.delete(serverId));
+      .then(() => looked(serverId));
     looking.set(serverId, look);
   };
 

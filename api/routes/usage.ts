@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { inDatabase, planLimits } from '#domain/database/limits.ts';
-import { readUsage } from '#domain/database/usage.ts';
+import { readUsage, readUsageInTurn } from '#domain/database/usage.ts';
 import { monthlyCaps } from '#domain/functions/caps.ts';
 import { usageOf } from '#domain/jobs/usage.ts';
 import { ServiceError } from '#lib/errors.ts';
@@ -42,7 +42,7 @@ export const usageEndpoints: readonly Endpoint[] = [
       const limits = planLimits[project.plan];
       const [invocations, database] = await Promise.all([
         usageOf(db, project.id, functionInvoke.type),
-        inDatabase(deps.servers, project, readUsage),
+        readUsageInTurn(project.id, () => inDatabase(deps.servers, project, readUsage)),
       ]);
       return {
         invocations: { ...invocations, limit: monthlyCaps(deps.config)[project.plan] },

@@ -35,6 +35,9 @@ const hintOf = ({ code, message, hint }: DatabaseError, { role }: DataCaller): s
 const platformCodes: Readonly<Record<string, readonly [status: number, code: string]>> = {
   PLL01: [403, 'plan_limit_exceeded'],
   PLE01: [503, 'event_backlog_full'],
+  PLE02: [400, 'event_too_large'],
+  PLA01: [400, '54000'],
+  PLA02: [429, 'idempotency_keys_full'],
 };
 
 const platformRefusal = ({ message, code = '', detail, hint }: DatabaseError): DataError | undefined => {
@@ -44,12 +47,25 @@ const platformRefusal = ({ message, code = '', detail, hint }: DatabaseError): D
   return new DataError(status, name, message.replace(`${name}: `, ''), { details: detail ?? null, hint: hint ?? null });
 };
 
+/** The watchdog ends a session from outside; the server's words would be those of its own shutdown. */
+const sessionEnded = (): DataError =>
+  new DataError(
+    statusOfSqlState('57P01'),
+    '57P01',
+    'The session was ended: its statement took too much memory or time.',
+    {
+      hint: 'Ask for less at once. If it asked for little, try again: the database may have been restarted.',
+    },
+  );
+
 /**
  * What the server refused, in PostgREST's form: SQLSTATE, message, detail, hint. Anything else stays what it is.
  * @param caller as whom it was asked
  */
 export const toDataError = (error: unknown, caller: DataCaller): unknown => {
-  if (!(error instanceof DatabaseError) || error.severity !== 'ERROR' || error.code === undefined) return error;
+  if (!(error instanceof DatabaseError) || error.code === undefined) return error;
+  if (error.code === '57P01' && error.severity === 'FATAL') return sessionEnded();
+  if (error.severity !== 'ERROR') return error;
   if (error.code === 'PGRST') return raised(error);
   return (
     platformRefusal(error) ??

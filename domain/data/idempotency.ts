@@ -9,6 +9,8 @@ export interface DataKey {
   readonly key: string;
   /** Hex of SHA-256 over what is asked. */
   readonly fingerprint: string;
+  /** In whose space the answer is kept: nobody's keys make others give up theirs. */
+  readonly share: string;
 }
 
 const sha256 = (...parts: readonly (string | Buffer)[]): string => {
@@ -33,23 +35,42 @@ export const dataKeyOf = (header: string, caller: DataCaller, asked: readonly (s
       details: 'It must be 1 to 255 printable ASCII characters.',
     });
   }
-  return { key: sha256(caller.role, subjectOf(caller), header), fingerprint: sha256(...asked) };
+  const subject = subjectOf(caller);
+  const share = caller.role === 'authenticated' ? `${caller.role}:${sha256(subject)}` : caller.role;
+  return { key: sha256(caller.role, subject, header), fingerprint: sha256(...asked), share };
 };
 
-const taken = 'select t.is_same, t.status, t.headers, t.body from plinth_api.take_key($1, $2) t';
+const taken = 'select t.is_same, t.status, t.headers, t.body from plinth_api.take_key($1, $2, $3) t';
 const kept = 'select plinth_api.keep_answer($1, $2, $3, $4)';
+
+/** Bytes of an answer that can be kept. */
+const longestKept = 1024 * 1024;
+
+const requireKeepable = ({ body }: RestAnswer): void => {
+  if (Buffer.byteLength(body) <= longestKept) return;
+  throw new DataError(
+    400,
+    '54000',
+    'The answer is too large to be kept for its Idempotency-Key; nothing was changed.',
+    {
+      details: `At most ${longestKept} bytes can be kept.`,
+      hint: 'Ask for fewer rows or columns, or for none: Prefer: return=minimal.',
+    },
+  );
+};
 
 /**
  * Does the work once for a key, in the transaction that records its answer; whoever comes with the same key gets that
  * answer, and waits for it while the work goes on.
- * @throws {DataError} `idempotency_mismatch` when the key was used for another request
+ * @throws {DataError} `idempotency_mismatch` when the key was used for another request; 54000 when the answer is larger
+ *   than 1 MB
  */
 export const once = async (
   one: RunOne,
-  { key, fingerprint }: DataKey,
+  { key, fingerprint, share }: DataKey,
   work: () => Promise<RestAnswer>,
 ): Promise<RestAnswer> => {
-  const [isSame, status, headers, body] = await one({ text: taken, params: [key, fingerprint] });
+  const [isSame, status, headers, body] = await one({ text: taken, params: [key, fingerprint, share] });
   if (isSame === 'false') {
     throw new DataError(422, 'idempotency_mismatch', 'The Idempotency-Key was used for another request.', {
       hint: 'A key stands for one request and what it holds; take a new one.',
@@ -61,6 +82,7 @@ export const once = async (
     return { status: Number(status), headers: replayed, type: said.type, body: body ?? '' };
   }
   const answer = await work();
+  requireKeepable(answer);
   const said = JSON.stringify({ headers: answer.headers, type: answer.type });
   await one({ text: kept, params: [key, String(answer.status), said, answer.body] });
   return answer;

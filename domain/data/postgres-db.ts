@@ -49,11 +49,6 @@ const onlyRow = (rows: readonly TextRow[] | undefined): TextRow => {
   return row;
 };
 
-const told = (error: unknown): unknown =>
-  error instanceof AnswerTooLarge
-    ? new DataError(400, '54000', error.message, { hint: 'Ask for fewer rows or columns.' })
-    : error;
-
 /** Stops what runs when the caller goes away; what stopped may be hit by a late cancellation, so it is not lent again. */
 const whileCallerWaits = async <T>(
   { tenantDb }: DataDbDeps,
@@ -70,7 +65,7 @@ const whileCallerWaits = async <T>(
   try {
     return await work();
   } catch (error) {
-    throw signal.aborted ? new CallerGone('the caller has gone') : told(error);
+    throw signal.aborted ? new CallerGone('the caller has gone') : error;
   } finally {
     ended?.abort();
     signal.removeEventListener('abort', stop);
@@ -119,7 +114,10 @@ const inTransaction = async <T>(turn: Turn, work: (one: RunOne) => Promise<T>): 
 // A session that cannot begin as it should: SQL of the project has made it read-only, or holds it in a transaction.
 const spoilt = new Set(['25001', '25006']);
 
+/** What the caller is told, once the connection is given back or closed. */
 const rethrow = (error: unknown): never => {
+  if (error instanceof AnswerTooLarge)
+    throw new DataError(400, '54000', error.message, { hint: 'Ask for fewer rows or columns.' });
   throw error instanceof SessionSpoilt ? error.cause : error;
 };
 

@@ -7,7 +7,7 @@ import { doneOf } from '#lib/postgres/wire.ts';
 import { type CappedRows, type Described, Overflow, describeStatement, runCapped } from './capped-query.ts';
 import { type ReadColumn, consoleRowsText, readColumns } from './console-rows.ts';
 import { type FenceDb, type StoppedBy, inCallersFence } from './fence.ts';
-import { connectionLost, sqlError } from './sql-error.ts';
+import { connectionLost, sessionEnded, sqlError } from './sql-error.ts';
 import { firstWord, isReading, isTransactionCommand } from './statement-words.ts';
 import { endSessionOf } from './stop-query.ts';
 
@@ -57,6 +57,15 @@ const checkCount = ({ parameterTypes: { length } }: Described, params: readonly 
 const timedOut = (): DataError =>
   new DataError(504, '57014', `The statement took longer than ${timeoutMs / 1000} s and was stopped.`);
 
+/** SQL can raise the same code, as an error of its own. */
+const isSessionEnd = ({ code, severity }: DatabaseError): boolean => code === '57P01' && severity === 'FATAL';
+
+/** The fence ends what takes too long; before that the watchdog of the servers ends what takes too much memory or locks. */
+const endedEarly = (): DataError =>
+  new DataError(400, '53200', sessionEnded, {
+    hint: 'It was undone. Work on fewer rows at once. If it did little, run it again: the database may have been restarted.',
+  });
+
 const failureOf = (error: unknown, sql: string, stoppedBy: StoppedBy): unknown => {
   if (error instanceof Overflow) {
     return new DataError(400, '54000', 'The statement answers more than 32 MB at a stretch. It was undone.', {
@@ -65,7 +74,7 @@ const failureOf = (error: unknown, sql: string, stoppedBy: StoppedBy): unknown =
   }
   if (stoppedBy === 'caller') return new CallerGone('the caller has gone');
   if (stoppedBy === 'watchdog') return timedOut();
-  if (error instanceof DatabaseError) return sqlError(error, sql);
+  if (error instanceof DatabaseError) return isSessionEnd(error) ? endedEarly() : sqlError(error, sql);
   return error instanceof Refusal ? error : connectionLost(error);
 };
 

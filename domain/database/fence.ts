@@ -1,7 +1,9 @@
-import type { ClientBase } from 'pg';
+import { type ClientBase, DatabaseError } from 'pg';
 import { CallerGone } from '#domain/data/errors.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
+import { processOf, wireOf } from '#lib/postgres/wire.ts';
 import type { TenantRole } from '#lib/tenant-db.ts';
+import { noteAbandoned, refuseWhileAbandoned } from './abandoned.ts';
 import { stopQuery } from './stop-query.ts';
 
 export type FenceDb = Pick<ProjectDb, 'use' | 'endSession'>;
@@ -19,6 +21,8 @@ export interface Fence {
 export type StoppedBy = 'watchdog' | 'caller' | null;
 
 const watchdogGraceMs = 2000;
+/** What was stopped and goes on is left behind; it was cancelled at once, and its session ended after 2 s. */
+const letGoMs = 3000;
 
 /** Carries the end out of `use`, which closes the connection of work that throws. */
 class SessionSpent extends Error {
@@ -31,10 +35,29 @@ class SessionSpent extends Error {
   }
 }
 
+/** The name of a session whose statements may take so long, for `fencedSeconds` of the watchdog. */
+const fencedName = (seconds: number): string => `plinth fence ${seconds} s`;
+
 /** What was lent may have been used before. Warnings have no reader, and can be without end. */
 const freshen = async (client: ClientBase, timeoutMs: number): Promise<void> => {
   await client.query('discard all');
-  await client.query(`set statement_timeout = ${timeoutMs}; set client_min_messages = error`);
+  // The name tells the watchdog of the servers how long a statement may take here; without it that one is more patient.
+  const seconds = Math.ceil((timeoutMs + watchdogGraceMs) / 1000);
+  await client.query(
+    `set statement_timeout = ${timeoutMs}; set client_min_messages = error; set application_name = '${fencedName(seconds)}'`,
+  );
+};
+
+/**
+ * Closes the connection under a statement that nothing ends, so that the project has it again and whoever waits is
+ * answered, as if the server had said so: it has ended the session for us, and goes on without.
+ */
+const letGo = ({ projectId }: Fence, client: ClientBase): void => {
+  noteAbandoned(projectId, processOf(client));
+  const ended = new DatabaseError('the statement took too long and was stopped', 0, 'error');
+  ended.code = '57014';
+  ended.severity = 'FATAL';
+  wireOf(client).stream.destroy(ended);
 };
 
 type Work<T> = (client: ClientBase, stoppedBy: () => StoppedBy) => Promise<T>;
@@ -42,8 +65,11 @@ type Work<T> = (client: ClientBase, stoppedBy: () => StoppedBy) => Promise<T>;
 const guarded = async <T>(db: FenceDb, fence: Fence, client: ClientBase, work: Work<T>): Promise<T> => {
   const over = new AbortController();
   let stopped: StoppedBy = null;
+  let patience: NodeJS.Timeout | undefined;
   const stop = (by: StoppedBy): void => {
-    stopped ??= by;
+    if (stopped !== null) return;
+    stopped = by;
+    patience = setTimeout(() => letGo(fence, client), letGoMs);
     void stopQuery(db, { projectId: fence.projectId, client, ended: over.signal });
   };
   const leave = (): void => stop('caller');
@@ -55,16 +81,20 @@ const guarded = async <T>(db: FenceDb, fence: Fence, client: ClientBase, work: W
   } finally {
     over.abort();
     clearTimeout(watchdog);
+    clearTimeout(patience);
     fence.signal.removeEventListener('abort', leave);
   }
 };
 
 /**
  * Runs SQL of a user in a session of its own: nothing of another session is in it, and it is closed afterwards, so that
- * no setting, lock or temporary table outlives it. What lasts too long is stopped, whatever it does about it.
+ * no setting, lock or temporary table outlives it. What lasts too long is stopped, whatever it does about it; what cannot
+ * be stopped is left behind, and fails as a `DatabaseError` with 57014.
+ * @throws {ServiceError} `dependency_unavailable` while two such statements of the project go on
  * @throws what connecting throws, before `work` began; then what `work` throws
  */
 export const inFence = async <T>(db: FenceDb, fence: Fence, work: Work<T>): Promise<T> => {
+  await refuseWhileAbandoned(db, fence.projectId);
   const spend = async (client: ClientBase): Promise<never> => {
     await freshen(client, fence.timeoutMs);
     const [end] = await Promise.allSettled([guarded(db, fence, client, work)]);

@@ -31,7 +31,7 @@ export const isBacklogFull = (sqlState: string | undefined): boolean => sqlState
 
 /** The message of such a refusal, without the code that it begins with in SQL. */
 export const limitMessage = (message: string): string =>
-  message.replace(/^(plan_limit_exceeded|event_backlog_full): /, '');
+  message.replace(/^(plan_limit_exceeded|event_backlog_full|event_too_large): /, '');
 
 /** The limit that a refusal names, from its `detail`: `limit=rows value=10000`. */
 export const limitDetails = (

@@ -156,6 +156,8 @@ const fillDatabase = async ({ servers }: ProvisionDeps, project: Project): Promi
   const client = await servers.connectTo(project.server_id, project.db_name);
   try {
     const migrations = await projectMigrations();
+    // Nobody in the database waits longer for what this waits for; what fails is tried again.
+    await client.query(`set lock_timeout = '2s'; set statement_timeout = '55s'`);
     await migrateProjectDatabase(client, migrations);
     await client.query('select plinth.guard_catalog()');
     await openSchema(client, project.ref);

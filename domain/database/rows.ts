@@ -3,11 +3,9 @@ import { ServiceError } from '#lib/errors.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
 import { type TableDescription, describeTable } from './describe.ts';
-import { type FenceDb, inCallersFence } from './fence.ts';
+import type { FenceDb } from './fence.ts';
 import { nearestHint } from './nearest.ts';
-import { reading } from './reading.ts';
-import { requireRelation } from './relations.ts';
-import { sqlError } from './sql-error.ts';
+import { readingTables } from './reading.ts';
 
 export interface RowsPage {
   readonly limit: number;
@@ -31,7 +29,6 @@ export interface TableRows {
 }
 
 const countTimeoutMs = 2000;
-const readTimeoutMs = 10_000;
 
 const invalidOrder = (message: string, hint?: string): ServiceError =>
   new ServiceError('validation_failed', 'The query is not valid.', {
@@ -103,17 +100,6 @@ const tooLarge = (error: unknown): unknown =>
     ? new ServiceError('payload_too_large', 'These rows are more than 16 MB.', { hint: 'Ask for fewer by limit.' })
     : error;
 
-/** A view calls functions of the project: in a session that is closed afterwards. */
-const readView = (db: FenceDb, { projectId, table, signal }: RowsOf, page: RowsPage): Promise<TableRows> =>
-  inCallersFence(db, { projectId, role: 'service', timeoutMs: readTimeoutMs, signal }, async (client) => {
-    try {
-      await client.query('begin transaction read only');
-      return await readIn(client, table, page);
-    } catch (error) {
-      throw error instanceof DatabaseError ? sqlError(error) : error;
-    }
-  });
-
 /**
  * A page of the rows of a table or view, those included that row-level security hides from the project's users.
  * @throws {ServiceError} `not_found`, `validation_failed`, `payload_too_large`
@@ -121,11 +107,7 @@ const readView = (db: FenceDb, { projectId, table, signal }: RowsOf, page: RowsP
  */
 export const listRows = async (db: FenceDb, of: RowsOf, page: RowsPage): Promise<TableRows> => {
   try {
-    const rows = await reading(db, of.projectId, async (client) => {
-      const { kind } = await requireRelation(client, of.table);
-      return kind === 'table' || kind === 'partitioned' ? readIn(client, of.table, page) : null;
-    });
-    return rows ?? (await readView(db, of, page));
+    return await readingTables(db, of, (client) => readIn(client, of.table, page));
   } catch (error) {
     throw tooLarge(error);
   }

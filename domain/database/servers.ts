@@ -28,9 +28,15 @@ const adminConnections = 4;
 // CREATE DATABASE on a busy disk takes longer than an ordinary statement may.
 const adminTimeoutMs = 60_000;
 
+/**
+ * A session there finds nothing but the server's own functions unless it names the schema: in a project's database
+ * `public` is the project's, and a function in it that fits better than the server's would run as the platform.
+ */
 const urlTo = (serverUrl: string, database: string): string => {
   const url = new URL(serverUrl);
   url.pathname = `/${database}`;
+  const options = [url.searchParams.get('options'), '-c search_path=pg_catalog,pg_temp'];
+  url.searchParams.set('options', options.filter((option) => option !== null).join(' '));
   return url.toString();
 };
 

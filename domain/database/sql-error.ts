@@ -32,10 +32,15 @@ const particularsOf = (error: DatabaseError): Record<string, string> =>
     }),
   );
 
+const refusals: Readonly<Record<string, readonly [status: number, code: string]>> = {
+  event_backlog_full: [503, 'event_backlog_full'],
+  event_too_large: [400, 'event_too_large'],
+};
+
 /** The platform's own refusals in project databases: the class says whose, the first word of the message which. */
 const platformRefusal = (error: DatabaseError): DataError => {
-  const backlog = error.message.startsWith('event_backlog_full');
-  const [status, code] = backlog ? ([503, 'event_backlog_full'] as const) : ([403, 'plan_limit_exceeded'] as const);
+  const [name = ''] = error.message.split(':', 1);
+  const [status, code] = refusals[name] ?? [403, 'plan_limit_exceeded'];
   return new DataError(status, code, error.message.replace(`${code}: `, ''), {
     details: error.detail ?? null,
     hint: error.hint ?? null,
@@ -65,6 +70,9 @@ export const sqlError = (error: DatabaseError, sql?: string): DataError => {
     hint: error.hint === undefined ? null : cut(error.hint),
   });
 };
+
+/** What is said of a session that our watchdog ended; the server's words would be those of its own shutdown. */
+export const sessionEnded = 'The server ended the session: the statement took too much memory or time.';
 
 export const connectionLost = (cause: unknown): ServiceError =>
   new ServiceError('dependency_unavailable', 'The connection to the database broke while the statement ran.', {

@@ -1,5 +1,6 @@
 import { type ClientBase, DatabaseError, escapeIdentifier } from 'pg';
-import { type ReadDb, reading } from './reading.ts';
+import type { FenceDb } from './fence.ts';
+import { readingTables } from './reading.ts';
 import { type Relation, listRelations } from './relations.ts';
 
 /** Interface, "table list entry". */
@@ -71,9 +72,12 @@ const exactCounts = async (client: ClientBase, tables: readonly Relation[]): Pro
   return known;
 };
 
+/** A list is soon there: nobody's leaving is waited for. */
+const never = new AbortController().signal;
+
 /** The tables of schema `public`, by name; partitions count with theirs. */
-export const listTables = (db: ReadDb, projectId: string): Promise<TableEntry[]> =>
-  reading(db, projectId, async (client) => {
+export const listTables = (db: FenceDb, projectId: string): Promise<TableEntry[]> =>
+  readingTables(db, { projectId, signal: never }, async (client) => {
     const relations = await listRelations(client);
     const tables = relations.filter(({ kind }) => kind !== 'view' && kind !== 'materialized');
     const exact = await exactCounts(client, cheapOnes(tables));

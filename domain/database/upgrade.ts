@@ -39,16 +39,31 @@ const projectsOn = (db: ControlDb, serverId: string): Promise<Project[]> =>
     [serverId],
   );
 
+/** How often in a row a project's upgrade failed in this process. */
+const failures = new Map<string, number>();
+const failuresToAlarm = 5;
+
+const noteFailure = (log: Log, projectId: string, error: unknown): void => {
+  const times = (failures.get(projectId) ?? 0) + 1;
+  failures.set(projectId, times);
+  const about = { err: error, project_id: projectId, times };
+  if (times < failuresToAlarm) log.warn(about, 'a project database could not be upgraded');
+  else log.error(about, 'a project database cannot be upgraded: it stays without what this version guards');
+};
+
 /** Upgrades one after the other; one that fails holds up nobody and is tried again the next time. */
 const upgradeEach = async (deps: UpgradeDeps, projects: Iterator<Project>): Promise<number> => {
   let done = 0;
   for (let next = projects.next(); next.done !== true; next = projects.next()) {
     const project = next.value;
     const { db, servers, sealer, log } = deps;
-    await upgradeDatabase({ db, servers, sealer: sealer(project) }, project).then(
-      () => (done += 1),
-      (error: unknown) => log.warn({ err: error, project_id: project.id }, 'a project database could not be upgraded'),
-    );
+    try {
+      await upgradeDatabase({ db, servers, sealer: sealer(project) }, project);
+      failures.delete(project.id);
+      done += 1;
+    } catch (error) {
+      noteFailure(log, project.id, error);
+    }
   }
   return done;
 };

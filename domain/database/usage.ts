@@ -1,4 +1,6 @@
 import type { Client } from 'pg';
+import { ServiceError } from '#lib/errors.ts';
+import { createPermits } from '#lib/permits.ts';
 
 /** How much of a project's database is used. */
 export interface DatabaseUsage {
@@ -8,10 +10,10 @@ export interface DatabaseUsage {
   readonly bytes: number;
 }
 
-/** The platform's own part of the database is not the project's. */
+/** The platform's own part of the database is not the project's; the record of its migrations is. */
 const bytes = `pg_database_size(current_database()) - coalesce((
   select sum(pg_total_relation_size(c.oid)) from pg_class c join pg_namespace n on n.oid = c.relnamespace
-  where c.relkind in ('r', 'S', 'm') and (n.nspname = 'plinth' or starts_with(n.nspname::text, 'plinth_'))), 0)`;
+  where c.relkind in ('r', 'S', 'm') and n.nspname = 'plinth'), 0)`;
 
 /** Counts what is there now. */
 export const readUsage = async (client: Client): Promise<DatabaseUsage> => {
@@ -21,6 +23,59 @@ export const readUsage = async (client: Client): Promise<DatabaseUsage> => {
          select sum(delta) as held from plinth.row_deltas group by counter) as counts), 0)::float8 as rows`,
   );
   return rows[0] ?? { tables: 0, rows: 0, bytes: 0 };
+};
+
+const connectionsAtOnce = 4;
+const waitMs = 3000;
+
+const readers = createPermits(
+  connectionsAtOnce,
+  waitMs,
+  () =>
+    new ServiceError('dependency_unavailable', 'Too many ask for the usage of projects just now. Try again shortly.', {
+      headers: { 'Retry-After': '1' },
+    }),
+);
+
+const inTurn = async (read: () => Promise<DatabaseUsage>): Promise<DatabaseUsage> => {
+  await readers.acquire();
+  try {
+    return await read();
+  } finally {
+    readers.release();
+  }
+};
+
+interface Flight {
+  readonly running: Promise<DatabaseUsage>;
+  next?: Promise<DatabaseUsage>;
+}
+
+/** By project. */
+const flights = new Map<string, Flight>();
+
+const takeOff = (projectId: string, read: () => Promise<DatabaseUsage>): Promise<DatabaseUsage> => {
+  const running = inTurn(read);
+  const flight: Flight = { running };
+  flights.set(projectId, flight);
+  const land = (): void => {
+    if (flights.get(projectId) === flight && flight.next === undefined) flights.delete(projectId);
+  };
+  running.then(land, land);
+  return running;
+};
+
+/**
+ * Reads a project's usage over a connection as the platform, of which a process opens no more than 4 at a time for this.
+ * Who asks while a project's is being read shares the next read with all others that do: never older than the question.
+ * @throws {ServiceError} `dependency_unavailable` after 3 s without a turn
+ */
+export const readUsageInTurn = (projectId: string, read: () => Promise<DatabaseUsage>): Promise<DatabaseUsage> => {
+  const flight = flights.get(projectId);
+  if (flight === undefined) return takeOff(projectId, read);
+  const begin = (): Promise<DatabaseUsage> => takeOff(projectId, read);
+  flight.next ??= flight.running.then(begin, begin);
+  return flight.next;
 };
 
 /** Measures the size and says so to the triggers, which refuse writes above the limit. */
@@ -42,11 +97,10 @@ interface Counter {
 
 const countersOf = async (client: Client): Promise<Counter[]> => {
   const { rows } = await client.query<Counter>(
-    `select c.id, d.deltas::int as deltas, d.held::float8 as held, s.last_value::float8 as top,
+    `select c.id, d.deltas::int as deltas, d.held::float8 as held, plinth.top_of(c.id)::float8 as top,
        plinth.max_rows()::float8 as most
      from plinth.counters c
-     join lateral (select count(*) as deltas, coalesce(sum(delta), 0) as held from plinth.row_deltas where counter = c.id) d on true
-     join pg_sequences s on s.schemaname = 'plinth' and s.sequencename = 'rows_' || c.id`,
+     join lateral (select count(*) as deltas, coalesce(sum(delta), 0) as held from plinth.row_deltas where counter = c.id) d on true`,
   );
   return rows;
 };

@@ -1,9 +1,11 @@
 import { readFile } from 'node:fs/promises';
+import { constants, setPriority } from 'node:os';
 import type { Pool } from 'pg';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { type TenantRole, idleInTransactionSeconds, statementTimeoutSeconds } from '#lib/tenant-db.ts';
 import type { DatabaseServers } from './servers.ts';
+import type { Unending } from './unending.ts';
 
 /** A session of a project's role that is doing something or keeps a transaction open; or one of its parallel workers. */
 export interface Session {
@@ -17,6 +19,8 @@ export interface Session {
   /** How long its statement runs or, idle in a transaction, since when it waits. */
   readonly seconds: number;
   readonly locks: number;
+  /** Of a session for SQL of a user (`fence.ts`): how long a statement may take there. Null: as its role may. */
+  readonly fencedSeconds?: number | null;
 }
 
 export type Reason = 'statement' | 'idle_in_transaction' | 'locks' | 'memory';
@@ -32,6 +36,8 @@ export interface WatchdogDeps {
   readonly servers: Pick<DatabaseServers, 'admin' | 'address'>;
   readonly log: Log;
   readonly limits?: Limits;
+  /** Told of each look; without it nobody notices what does not end. */
+  readonly unending?: Unending;
 }
 
 export interface Limits {
@@ -70,22 +76,34 @@ export const judge = (session: Session, limits: Limits = defaultLimits): Verdict
     const isOver = session.seconds > limits.idleInTransaction;
     return isOver ? { session, act: 'terminate', reason: 'idle_in_transaction' } : null;
   }
-  const over = session.seconds - limits.statement(kindOf(session.role));
+  const patience = limits.statement(kindOf(session.role));
+  // The fence itself comes first, where its process lives.
+  const fenced = (session.fencedSeconds ?? Infinity) + requestGraceSeconds;
+  const over = session.seconds - Math.min(patience, fenced);
   if (over <= 0) return null;
   return { session, act: over > limits.untilTerminated ? 'terminate' : 'cancel', reason: 'statement' };
 };
 
-/**
- * The memory of a server's process on this machine that is its alone, in KiB; null when it cannot be said. A number alone
- * is no proof that the process is that session: a server writes the role into its processes' titles.
- */
-export const residentKib = async (session: Session): Promise<number | null> => {
-  const folder = `/proc/${session.processId}`;
+/** A number alone is no proof that a process is that session: a server writes the role into its processes' titles. */
+const isProcessOf = async ({ processId, pid, role }: Session): Promise<boolean> => {
+  const title = await readFile(`/proc/${processId}/cmdline`, 'utf8');
+  return title.includes(processId === pid ? ` ${role} ` : `parallel worker for PID ${pid}`);
+};
+
+/** Lets everything else on this machine come before a session's process, where that is allowed. */
+const slowDown = async (session: Session): Promise<void> => {
   try {
-    const title = await readFile(`${folder}/cmdline`, 'utf8');
-    const isWorker = session.processId !== session.pid;
-    if (!title.includes(isWorker ? `parallel worker for PID ${session.pid}` : ` ${session.role} `)) return null;
-    const found = /^RssAnon:\s+(\d+) kB/m.exec(await readFile(`${folder}/status`, 'utf8'));
+    if (await isProcessOf(session)) setPriority(session.processId, constants.priority.PRIORITY_LOW);
+  } catch {
+    // Another user's process, or none any more.
+  }
+};
+
+/** The memory of a server's process on this machine that is its alone, in KiB; null when it cannot be said. */
+export const residentKib = async (session: Session): Promise<number | null> => {
+  try {
+    if (!(await isProcessOf(session))) return null;
+    const found = /^RssAnon:\s+(\d+) kB/m.exec(await readFile(`/proc/${session.processId}/status`, 'utf8'));
     return found ? Number(found[1]) : null;
   } catch {
     return null;
@@ -98,7 +116,8 @@ const sessionsOn = async (admin: Pool): Promise<Session[]> => {
        a.backend_start::text as "startedAt", a.state like 'idle%' as "isIdle",
        coalesce(extract(epoch from clock_timestamp() -
          case when a.state like 'idle%' then a.state_change else a.query_start end), 0)::float8 as seconds,
-       coalesce(l.locks, 0)::int as locks
+       coalesce(l.locks, 0)::int as locks,
+       substring(a.application_name from '^plinth fence (\\d{1,6}) s$')::int as "fencedSeconds"
      from pg_stat_activity a
      left join (select pid, count(*) as locks from pg_locks group by pid having count(*) > 1000) l on l.pid = a.pid
      where a.usename ~ '^[a-z0-9]{20}_(owner|api|service|reader)$' and a.state <> 'idle'
@@ -142,7 +161,7 @@ const execute = async (admin: Pool, { session, act }: Verdict): Promise<void> =>
  * @returns what was ended
  */
 export const watchServer = async (
-  { db, servers, log, limits = defaultLimits }: WatchdogDeps,
+  { db, servers, log, limits = defaultLimits, unending }: WatchdogDeps,
   serverId: string,
 ): Promise<readonly Verdict[]> => {
   const admin = await servers.admin(serverId);
@@ -152,7 +171,10 @@ export const watchServer = async (
   const verdicts = sessions
     .map((session, nth) => large[nth] ?? judge(session, limits))
     .filter((verdict): verdict is Verdict => verdict !== null);
-  if (verdicts.length === 0) return [];
+  if (verdicts.length === 0) {
+    unending?.look(serverId, []);
+    return [];
+  }
   const projects = await projectsOfRoles(
     db,
     verdicts.map(({ session }) => session.role),
@@ -161,11 +183,20 @@ export const watchServer = async (
   for (const verdict of ours) {
     const { session, act, reason } = verdict;
     const project_id = projects.get(session.role);
-    log.warn(
+    // Once is enough for what is ended again each second.
+    log[unending?.wasEnded(serverId, session) === true ? 'debug' : 'warn'](
       { project_id, role: kindOf(session.role), act, reason, seconds: session.seconds },
       'a session was stopped',
     );
     await execute(admin, verdict);
+  }
+  const ended = ours.filter(({ act }) => act === 'terminate').map(({ session }) => session);
+  for (const session of unending?.look(serverId, ended) ?? []) {
+    log.warn(
+      { project_id: projects.get(session.role), process_id: session.processId },
+      'a session that was ended goes on',
+    );
+    if (isHere(host)) await slowDown(session);
   }
   return ours;
 };

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Client } from 'pg';
+import { type Client, DatabaseError } from 'pg';
 import type { Queryable } from '#lib/control-db.ts';
 
 interface OutboxRow {
@@ -13,8 +13,8 @@ interface OutboxRow {
 }
 
 const mostRows = 500;
-/** One row may be larger; it goes alone. */
-const mostBytes = 8 * 1024 * 1024;
+/** One event may be larger, up to 8 MB (migrations/project/0003_events.sql); it goes alone. */
+const mostBytes = 4 * 1024 * 1024;
 
 /**
  * The id of an event in the control database: the same each time that the event is taken, so that it is kept once, and
@@ -33,29 +33,38 @@ export const eventId = (projectId: string, { id, at }: Pick<OutboxRow, 'id' | 'a
 /** JSON text: put together as text, since parsing would change numbers. */
 const dataOf = ({ row, old }: OutboxRow): string => (old === null ? `{"row":${row}}` : `{"row":${row},"old":${old}}`);
 
+/**
+ * The data goes as bytes, one behind the other: in an array of texts each quote of them would be escaped here, which held
+ * up the whole process for a minute, and took 2 GB, where a row of 20 MB was nothing but quotes.
+ */
 const keep = async (db: Queryable, projectId: string, rows: readonly OutboxRow[]): Promise<void> => {
+  const data = rows.map((row) => Buffer.from(dataOf(row)));
+  let end = 1;
+  const starts = data.map(({ length }) => (end += length) - length);
   await db.query(
     `insert into outbox_events (id, project_id, event, data, created_at)
-     select id, $2, event, data, to_timestamp(at / 1000)
-     from unnest($1::uuid[], $3::text[], $4::json[], $5::float8[]) as new (id, event, data, at)
+     select id, $2, event, convert_from(substring($4::bytea from start for length), 'UTF8')::json, to_timestamp(at / 1000)
+     from unnest($1::uuid[], $3::text[], $5::float8[], $6::int[], $7::int[]) as new (id, event, at, start, length)
      on conflict (id) do nothing`,
     [
       rows.map((row) => eventId(projectId, row)),
       projectId,
       rows.map(({ table_name, op }) => `table.${table_name}.${op}`),
-      rows.map(dataOf),
+      Buffer.concat(data),
       rows.map(({ at }) => at),
+      starts,
+      data.map(({ length }) => length),
     ],
     'keep-table-events',
   );
 };
 
 /** Ids of the rows that go together; others take what this one holds no more than this one takes theirs. */
-const lockSome = async (client: Client): Promise<string[]> => {
+const lockSome = async (client: Client, most: number): Promise<string[]> => {
   const { rows } = await client.query<{ id: string; size: number }>(
     `select id::text as id, octet_length(row) + coalesce(octet_length(old), 0) as size
      from plinth.outbox order by plinth.outbox.id limit $1 for update skip locked`,
-    [mostRows],
+    [most],
   );
   const ids: string[] = [];
   let size = 0;
@@ -67,29 +76,101 @@ const lockSome = async (client: Client): Promise<string[]> => {
   return ids;
 };
 
-/**
- * Takes some events out of a project's outbox into the control database. They are kept there before they are gone here:
- * what breaks off in between is taken again, under the same ids.
- * @returns how many there were
- */
-export const takeEvents = async (client: Client, db: Queryable, projectId: string): Promise<number> => {
+/** An event that the control database does not take. */
+export interface SetAside {
+  readonly id: string;
+  readonly table: string;
+  /** Of the server. */
+  readonly reason: string;
+}
+
+export interface Taking {
+  readonly client: Client;
+  readonly db: Queryable;
+  readonly projectId: string;
+  readonly onSetAside: (event: SetAside) => void;
+}
+
+/** What the values are to blame for, which they will be next time, too. */
+const isOfValues = (error: unknown): error is DatabaseError =>
+  error instanceof DatabaseError && error.severity === 'ERROR' && /^(22|23|54)/.test(error.code ?? '');
+
+/** Keeps a single event among those that failed, where a person can look at it. */
+const setAside = async ({ client, onSetAside }: Taking, row: OutboxRow, { message }: Error): Promise<void> => {
+  await client.query(
+    `insert into plinth.outbox_failed (id, ts, table_name, op, row, old, reason)
+     values ($1, to_timestamp($2::float8 / 1000), $3, $4, $5, $6, $7)`,
+    [row.id, row.at, row.table_name, row.op, row.row, row.old, message],
+  );
+  onSetAside({ id: row.id, table: row.table_name, reason: message });
+};
+
+const moveSome = async (taking: Taking, most: number): Promise<number> => {
+  const { client, db, projectId } = taking;
+  const ids = await lockSome(client, most);
+  if (ids.length === 0) return 0;
+  const { rows } = await client.query<OutboxRow>(
+    `delete from plinth.outbox where id = any ($1::bigint[])
+     returning id::text as id, extract(epoch from ts)::float8 * 1000 as at, table_name, op, row, old`,
+    [ids],
+  );
+  try {
+    await keep(db, projectId, rows);
+  } catch (error) {
+    const [only] = rows;
+    // Several are tried one by one first.
+    if (most > 1 || only === undefined || !isOfValues(error)) throw error;
+    await setAside(taking, only, error);
+  }
+  return ids.length;
+};
+
+const inTransaction = async <T>(client: Client, work: () => Promise<T>): Promise<T> => {
   await client.query('begin');
   try {
-    const ids = await lockSome(client);
-    if (ids.length > 0) {
-      const { rows } = await client.query<OutboxRow>(
-        `delete from plinth.outbox where id = any ($1::bigint[])
-         returning id::text as id, extract(epoch from ts)::float8 * 1000 as at, table_name, op, row, old`,
-        [ids],
-      );
-      await keep(db, projectId, rows);
-    }
+    const result = await work();
     await client.query('commit');
-    return ids.length;
+    return result;
   } catch (error) {
     await client.query('rollback').catch(() => undefined);
     throw error;
   }
+};
+
+/**
+ * Takes some events out of a project's outbox into the control database. They are kept there before they are gone here:
+ * what breaks off in between is taken again, under the same ids. One that cannot be kept is set aside, and holds up no
+ * other.
+ * @returns how many there were
+ */
+export const takeEvents = async (taking: Taking): Promise<number> => {
+  const { client } = taking;
+  try {
+    return await inTransaction(client, () => moveSome(taking, mostRows));
+  } catch (error) {
+    if (!isOfValues(error)) throw error;
+  }
+  let taken = 0;
+  let last = 1;
+  while (last > 0 && taken < mostRows) {
+    last = await inTransaction(client, () => moveSome(taking, 1));
+    taken += last;
+  }
+  return taken;
+};
+
+/**
+ * Whether a transaction that wrote events is not over yet: they cannot be seen before. To be asked before what waits is
+ * counted, since it may end in between.
+ */
+export const isOutboxInUse = async (client: Client): Promise<boolean> => {
+  const { rows } = await client.query<{ used: boolean }>(
+    `select exists (
+       select from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
+       where l.relation = 'plinth.outbox'::regclass and l.mode = 'RowExclusiveLock'
+         and l.pid is distinct from pg_backend_pid()) as used`,
+  );
+  return rows[0]?.used !== false;
 };
 
 export interface Backlog {

@@ -20,12 +20,24 @@ export const addSource = async (db: Queryable, projectId: string): Promise<void>
   );
 };
 
-/** Nothing is left there and nobody subscribes; not when the subscriptions were set meanwhile. */
+/** From now on a source may go, but not before statements that began while somebody subscribed have ended. */
+export const noteUnsubscribed = async (db: Queryable, projectId: string): Promise<void> => {
+  await db.query('update event_sources set changed_at = clock_timestamp() where project_id = $1', [projectId]);
+};
+
+/** Longer than a statement may take (300 s), and what ends it, together. */
+const keptMinutes = 10;
+
+/**
+ * Nothing is left there and nobody subscribes; not when the subscriptions were set meanwhile, or in the last 10 minutes:
+ * a statement that runs for long decides late whether it leaves events.
+ */
 export const removeSource = async (db: Queryable, source: EventSource): Promise<void> => {
-  await db.query('delete from event_sources where project_id = $1 and changed_at = $2::timestamptz', [
-    source.project_id,
-    source.changed_at,
-  ]);
+  await db.query(
+    `delete from event_sources where project_id = $1 and changed_at = $2::timestamptz
+       and changed_at < now() - make_interval(mins => $3)`,
+    [source.project_id, source.changed_at, keptMinutes],
+  );
 };
 
 export const findSource = (db: Queryable, projectId: string): Promise<EventSource | undefined> =>

@@ -4,7 +4,7 @@ import type { DatabaseServers } from '#domain/database/servers.ts';
 import { findProject } from '#domain/projects/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { notFound } from '#lib/errors.ts';
-import { addSource } from './sources.ts';
+import { addSource, noteUnsubscribed } from './sources.ts';
 
 export const tableOperations = ['INSERT', 'UPDATE', 'DELETE'] as const;
 export type TableOperation = (typeof tableOperations)[number];
@@ -56,4 +56,5 @@ export const setTableSubscriptions = async (
   // Before, so that nothing is left where nobody looks.
   if (subscriptions.length > 0) await addSource(db, projectId);
   await inDatabase(servers, project, (client) => write(client, subscriptions));
+  if (subscriptions.length === 0) await noteUnsubscribed(db, projectId);
 };

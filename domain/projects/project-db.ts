@@ -22,21 +22,23 @@ export interface ProjectDb extends TenantDb {
   /**
    * Ends a session of one of the project's roles, whatever it does, over the platform's own connection. Nothing happens
    * when there is no such session any more.
+   * @returns whether there was one; some do not end at once
    */
-  readonly endSession: (projectId: string, processId: number) => Promise<void>;
+  readonly endSession: (projectId: string, processId: number) => Promise<boolean | void>;
 }
 
 const endSessionWith =
   ({ db, servers }: ProjectDbOptions): ProjectDb['endSession'] =>
   async (projectId, processId) => {
     const project = await findProject(db, projectId);
-    if (project === undefined) return;
+    if (project === undefined) return false;
     const admin = await servers.admin(project.server_id);
     // By the role, too: the number may be another session's by now.
-    await admin.query(
+    const { rows } = await admin.query(
       'select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and usename = any ($2::text[])',
       [processId, tenantRoles.map((kind) => roleName(project.ref, kind))],
     );
+    return rows.length > 0;
   };
 
 const isPasswordRefused = (error: unknown): boolean => error instanceof DatabaseError && error.code === '28P01';

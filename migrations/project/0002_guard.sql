@@ -1,5 +1,5 @@
 -- Sees every change of a project's schema: what changes, what the platform's own objects must not suffer, and what else has
--- to follow. Rights of end users are in 0007, the server's catalog and the event triggers themselves in 0008.
+-- to follow. Rights of end users are in 0007, the server's catalog and the event triggers themselves in 0009.
 
 -- One row for each command that changed the schema. No row is changed by all: changes do not wait for each other.
 create table plinth.schema_changes (
@@ -26,6 +26,30 @@ create table plinth.opened (
   relation oid primary key
 );
 
+-- Names of the platform's that a project took when they were still free: it keeps what it has, under another name. Again
+-- wherever a later migration takes names, since until the event triggers are there (0008) the project can do so again.
+create function plinth.make_room() returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare taken record;
+begin
+  for taken in
+    select oid, nspname as name from pg_namespace where starts_with(nspname::text, 'plinth')
+      and nspowner <> (select own.nspowner from pg_namespace own where own.nspname = 'plinth')
+  loop
+    execute format('alter schema %I rename to %I', taken.name, format('before_%s_%s', left(taken.name::text, 40), taken.oid));
+  end loop;
+  -- Those of partitions are renamed with the partitioned table's.
+  for taken in
+    select t.oid, t.tgname as name, t.tgrelid::regclass as relation
+    from pg_trigger t join pg_proc p on p.oid = t.tgfoid
+    where not t.tgisinternal and t.tgparentid = 0 and starts_with(t.tgname::text, 'plinth_')
+      and p.pronamespace <> 'plinth'::regnamespace
+  loop
+    execute format('alter trigger %I on %s rename to %I', taken.name, taken.relation,
+      format('before_%s_%s', left(taken.name::text, 40), taken.oid));
+  end loop;
+end $$;
+select plinth.make_room();
+
 -- What may be called from outside.
 create schema plinth_api;
 grant usage on schema plinth_api to public;
@@ -49,17 +73,15 @@ begin
   end if;
 end $$;
 
-create function plinth.is_user_schema(schema_name text) returns boolean language sql immutable as $$
-  select schema_name is not null and schema_name <> 'information_schema' and schema_name <> 'auth'
-    and not starts_with(schema_name, 'pg_') and schema_name <> 'plinth' and not starts_with(schema_name, 'plinth_')
-$$;
+create function plinth.is_user_schema(schema_name text) returns boolean language sql immutable
+  return schema_name is not null and schema_name <> 'information_schema' and schema_name <> 'auth'
+    and not starts_with(schema_name, 'pg_') and schema_name <> 'plinth' and not starts_with(schema_name, 'plinth_');
 
 -- Extensions that only compute. Others run code outside of the database's rules, or reach files, memory or other servers.
-create function plinth.allowed_extensions() returns text[] language sql immutable as $$
-  select array['btree_gin', 'btree_gist', 'citext', 'cube', 'dict_int', 'earthdistance', 'fuzzystrmatch', 'hstore',
+create function plinth.allowed_extensions() returns text[] language sql immutable
+  return array['btree_gin', 'btree_gist', 'citext', 'cube', 'dict_int', 'earthdistance', 'fuzzystrmatch', 'hstore',
     'intarray', 'isn', 'ltree', 'pg_trgm', 'pgcrypto', 'plpgsql', 'seg', 'tablefunc', 'tsm_system_rows',
-    'tsm_system_time', 'unaccent', 'uuid-ossp', 'vector']
-$$;
+    'tsm_system_time', 'unaccent', 'uuid-ossp', 'vector'];
 
 -- What one transaction may hold of the lock table that all projects share, and what one session of temporary relations.
 create function plinth.check_session(temporary boolean) returns void language plpgsql as $$
@@ -98,6 +120,8 @@ begin
   for command in select * from pg_event_trigger_ddl_commands() loop
     relations := relations or command.classid = 'pg_class'::regclass;
     temporary := temporary or command.schema_name is not distinct from 'pg_temp';
+    -- Its rows are not counted.
+    if command.command_tag = 'CREATE TABLE' and temporary then perform plinth.refuse_growth(); end if;
     if command.classid = 'pg_class'::regclass and command.command_tag like 'ALTER %' then
       perform plinth.check_triggers(array(
         select command.objid union select inhrelid from pg_inherits where inhparent = command.objid));

@@ -11,6 +11,14 @@ exception when duplicate_object or unique_violation then
   null; -- Another database of this server was brought up to date at the same time.
 end $$;
 
+-- One event must fit into the relay's memory, several times over. Called for those alone that are too large.
+create function plinth.refuse_event(size bigint) returns boolean
+  language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  raise exception 'event_too_large: a row is % bytes as JSON, and something subscribes to its table: 8388608 bytes at most, with the old row when it is updated, can be told',
+    size using errcode = 'PLE02', hint = 'Keep large values in a table of their own, or in storage.';
+end $$;
+
 create table plinth.outbox (
   id bigint generated always as identity primary key,
   ts timestamptz not null default clock_timestamp(),
@@ -19,8 +27,23 @@ create table plinth.outbox (
   -- JSON, exact: text, since jsonb refuses \u0000 and knows no other numbers than its own.
   row text not null,
   -- Before an update.
-  old text
+  old text,
+  constraint outbox_fits check (
+    case when octet_length(row)::bigint + coalesce(octet_length(old), 0) <= 8388608 then true
+      else plinth.refuse_event(octet_length(row)::bigint + coalesce(octet_length(old), 0)) end)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+
+-- What the control database did not take. Nobody but a person looks here.
+create table plinth.outbox_failed (
+  id bigint primary key,
+  ts timestamptz not null,
+  table_name text not null,
+  op text not null,
+  row text not null,
+  old text,
+  reason text not null,
+  failed_at timestamptz not null default clock_timestamp()
+);
 
 -- Null: all of them.
 create table plinth.subscriptions (
@@ -45,15 +68,16 @@ select setval('plinth.outbox_checked', 0);
 -- Whether anybody subscribes to an operation on a table. Written anew with each change of the subscriptions, so that the
 -- question is answered by constants in the caller's plan: 1 µs, where a look into the table takes 8.
 create function plinth.is_subscribed(table_name text, op text) returns boolean
-  language sql immutable parallel safe as 'select false';
+  language sql immutable parallel safe return false;
 
-create function plinth.write_subscriptions() returns trigger language plpgsql as $$
+-- Its operators are looked up when it is written, and not in the search path of whoever asks.
+create function plinth.write_subscriptions() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   execute format(
     'create or replace function plinth.is_subscribed(table_name text, op text) returns boolean
-       language sql immutable parallel safe as %L',
+       language sql immutable parallel safe return %s',
     format(
-      'select $2 = any (%L::text[]) or $1 = any (%L::text[]) or ($2 || %L || $1) = any (%L::text[])',
+      '$2 = any (%L::text[]) or $1 = any (%L::text[]) or ($2 || %L || $1) = any (%L::text[])',
       (select coalesce(array_agg(o), '{}') from unnest(array['INSERT', 'UPDATE', 'DELETE']) o
         where exists (select from plinth.subscriptions s where s.table_name is null and coalesce(s.op, o) = o)),
       (select coalesce(array_agg(s.table_name), '{}') from plinth.subscriptions s where s.op is null and s.table_name is not null),
@@ -70,12 +94,12 @@ create trigger plinth_write_subscriptions after insert or update or delete on pl
 create function plinth.check_backlog() returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   most plinth.outbox_limits;
-  held bigint := 0;
   size bigint := pg_table_size('plinth.outbox');
+  held bigint := size / 64;
 begin
   select * into most from plinth.outbox_limits;
-  if size > most.max_rows * 64 then select coalesce(max(id) - min(id) + 1, 0) into held from plinth.outbox; end if;
-  if held > most.max_rows or (size > most.max_bytes and held = 0) then
+  if held > most.max_rows then select coalesce(max(id) - min(id) + 1, 0) into held from plinth.outbox; end if;
+  if held > most.max_rows or size > most.max_bytes then
     -- Gaps, or space that is free again: counted, but no further than needed.
     select count(*) into held from (select from plinth.outbox limit most.max_rows + 1) as those;
   end if;
@@ -85,11 +109,11 @@ begin
       using errcode = 'PLE01', hint = 'Writes to tables that something subscribes to go on as soon as the events are taken.';
   end if;
   perform setval('plinth.outbox_checked', currval('plinth.outbox_id_seq')
-    + least(64, most.max_rows - greatest(held, size / 64), (most.max_bytes - size) / 65536));
+    + least(64, most.max_rows - held, (most.max_bytes - size) / 65536));
 end $$;
 
 -- The table that a row's event is told of: a partition's rows, and those of a table that inherits, are the root's.
-create function plinth.told_name(relation oid) returns text language sql stable as $$
+create function plinth.told_name(relation oid) returns text language sql stable set search_path = pg_catalog, pg_temp as $$
   with recursive up (id, depth) as (
     select relation, 0 union all select i.inhparent, up.depth + 1 from up join pg_inherits i on i.inhrelid = up.id and i.inhseqno = 1)
   select c.relname::text from up join pg_class c on c.oid = up.id order by up.depth desc limit 1
@@ -135,7 +159,7 @@ end $$;
 grant usage on schema plinth to plinth_events;
 grant insert, select on plinth.outbox to plinth_events;
 grant select on sequence plinth.outbox_id_seq, plinth.outbox_checked to plinth_events;
-grant execute on function plinth.is_subscribed(text, text), plinth.check_backlog(), plinth.told_name(oid) to plinth_events;
+grant execute on function plinth.is_subscribed(text, text), plinth.check_backlog(), plinth.refuse_event(bigint), plinth.told_name(oid) to plinth_events;
 -- Who hands a function over must be a member, unless it is a superuser.
 do $$ begin
   if not (select rolsuper from pg_roles where rolname = current_user) then

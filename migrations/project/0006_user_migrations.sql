@@ -1,13 +1,14 @@
 -- The project's own migrations: which steps were applied, so that none runs twice.
 
+select plinth.make_room();
 create schema plinth_migrations;
 grant usage on schema plinth_migrations to public;
 
 create table plinth_migrations.applied (
   position bigint generated always as identity unique,
-  name text primary key,
+  name text primary key check (octet_length(name) <= 255),
   -- SHA-256 over the step's SQL, in hexadecimal digits.
-  checksum text not null,
+  checksum text not null check (length(checksum) = 64),
   duration_ms integer not null,
   applied_at timestamptz not null default clock_timestamp()
 );

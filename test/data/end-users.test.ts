@@ -27,6 +27,8 @@ const tokenOf = async (sub: string, claims: Readonly<Record<string, unknown>> = 
   return String(body.access_token);
 };
 
+const bearer = (text: string) => ({ authorization: `Bearer ${text}` });
+
 const get = (path: string, headers: Readonly<Record<string, string>>) =>
   platform().client.call('GET', path, { headers });
 
@@ -69,7 +71,6 @@ test('a subject that is no UUID is nobody’s row, and no error', async (t) => {
 test('a token of another project, a broken one and one below another address are refused', async (t) => {
   const other = await platform().client.createProject(p.user);
   const token = await tokenOf(crypto.randomUUID());
-  const bearer = (text: string) => ({ authorization: `Bearer ${text}` });
   t.is((await get('/v1/rest/notes', { ...bearer(token), apikey: other.publishableKey })).status, 401);
   t.is((await get(`/p/${other.ref}/v1/rest/notes`, bearer(token))).status, 401);
   t.is((await get('/v1/rest/notes', bearer(`${token.slice(0, -4)}AAAA`))).status, 401);

@@ -1,6 +1,7 @@
 import test from 'ava';
 import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';
+import { sqlStateOf } from '#test/support/tenant.ts';
 import { type RestProject, createRestProject } from './rest-project.ts';
 
 const platform = usePlatform(test);
@@ -18,18 +19,19 @@ test.before('a project with a table that everybody can write', async () => {
   );
 });
 
-const admin = async (sql: string): Promise<Record<string, unknown>[]> =>
-  asAdmin(p.project.dbName, async (client) => (await client.query<Record<string, unknown>>(sql)).rows);
+const admin = async (sql: string, database = p.project.dbName): Promise<Record<string, unknown>[]> =>
+  asAdmin(database, async (client) => (await client.query<Record<string, unknown>>(sql)).rows);
 
-/** Keys of a share with answers of 1 MB, as if they had been kept some time ago. */
-const fill = (share: string, megabytes: number, age: string) =>
-  admin(`
-    with kept as (
-      insert into plinth.idempotency_keys (key, fingerprint, share, status, headers, body, bytes, created_at)
-      select sha256(('${share} ${age} ' || i)::bytea), '', '${share}', 200, '{}', '', 1048576, now() - interval '${age}'
-      from generate_series(1, ${megabytes}) i returning share, bytes)
-    insert into plinth.idempotency_use as u (share, part, bytes) select share, 0, sum(bytes) from kept group by share
-    on conflict (share, part) do update set bytes = u.bytes + excluded.bytes`);
+/** Keys of a share with answers that count 1 MB each, as if they had been kept some time ago. */
+const fill = (share: string, megabytes: number, age: string, database?: string) =>
+  admin(
+    `with kept as (
+       insert into plinth.idempotency_keys (key, fingerprint, share, status, headers, body, bytes, created_at)
+       select sha256(('${share} ${age} ' || i)::bytea), '', '${share}', 200, '{}', '', 1048576, now() - interval '${age}'
+       from generate_series(1, ${megabytes}) i returning bytes)
+     select plinth.count_idempotency('${share}', sum(bytes)::bigint) from kept`,
+    database,
+  );
 
 const held = async (share: string): Promise<{ keys: number; counted: number; summed: number }> => {
   const [row] = await admin(`select count(*)::int as keys, coalesce(sum(bytes), 0)::int as summed,
@@ -105,6 +107,24 @@ test.serial('a day later keys are swept, of whoever they are, and can be used ag
   t.is((await write(p.rest, 'tomorrow')).headers.get('idempotent-replayed'), 'true');
 });
 
+test.serial('users together have a bound, too, and make room for each other when keys are old', async (t) => {
+  await fill('authenticated:many', 129, '11 minutes');
+  t.is((await write(p.rest, 'sweeps')).status, 201);
+  t.deepEqual(await held('authenticated:many'), { keys: 0, counted: 0, summed: 0 });
+  t.is((await write(p.rest, 'sweeps')).headers.get('idempotent-replayed'), 'true');
+});
+
+test.serial('SQL of the project cannot keep what is no answer', async (t) => {
+  const key = `repeat('ab', 32)`;
+  for (const [call, state] of [
+    [`take_key(${key}, ${key}, 'mine')`, '22023'],
+    [`take_key(${key}, repeat('ab', 1000000), 'anon')`, '22023'],
+    [`keep_answer(${key}, '200', '{}', repeat('x', 2000000))`, '22023'],
+  ] as const) {
+    t.is(await sqlStateOf(p.sql(`select * from plinth_api.${call}`)), state, call);
+  }
+});
+
 test.serial('every user has a share of their own', async (t) => {
   const user = await platform().client.signUp();
   const project = await platform().client.createProject(user);
@@ -113,23 +133,21 @@ test.serial('every user has a share of their own', async (t) => {
     token: user.token,
     body: { sub },
   });
-  await platform().client.call('POST', `/projects/${project.id}/db/query`, {
-    token: user.token,
-    body: { sql: 'create function one() returns int language sql volatile as $$select 1$$' },
-  });
-  await platform().client.call('POST', `/projects/${project.id}/db/query`, {
-    token: user.token,
-    body: { sql: 'grant execute on function one() to authenticated' },
-  });
-  const answer = await platform().client.call('POST', `/p/${project.ref}/v1/rest/rpc/one`, {
-    token: signed.body.access_token,
-    body: {},
-    headers: { 'idempotency-key': 'k' },
-  });
-  t.is(answer.status, 200, answer.text);
-  const shares = await asAdmin(project.dbName, async (client) =>
-    (await client.query<{ share: string }>('select share from plinth.idempotency_keys')).rows.map(({ share }) => share),
-  );
-  t.is(shares.length, 1);
-  t.regex(String(shares[0]), /^authenticated:[0-9a-f]{64}$/);
+  const query = (sql: string) =>
+    platform().client.call('POST', `/projects/${project.id}/db/query`, { token: user.token, body: { sql } });
+  await query('create function one() returns int language sql volatile as $$select 1$$');
+  await query('grant execute on function one() to authenticated');
+  const ask = (key: string) =>
+    platform().client.call('POST', `/p/${project.ref}/v1/rest/rpc/one`, {
+      token: signed.body.access_token,
+      body: {},
+      headers: { 'idempotency-key': key },
+    });
+  t.is((await ask('k')).status, 200);
+  const [kept] = await admin('select share from plinth.idempotency_keys', project.dbName);
+  t.regex(String(kept?.['share']), /^authenticated:[0-9a-f]{64}$/);
+  await fill('authenticated:another', 5, '5 minutes', project.dbName);
+  t.is((await ask('k2')).status, 200);
+  await fill(String(kept?.['share']), 5, '5 minutes', project.dbName);
+  t.is((await ask('k3')).status, 429);
 });

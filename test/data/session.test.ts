@@ -99,3 +99,15 @@ test('a session that was made read-only is not lent again', async (t) => {
   t.true((refused ?? 0) <= (made ?? 0) + 1, outcomes.join(' '));
   await db.close();
 });
+
+test('triggers know a secret key when they see one', async (t) => {
+  await scene().asOwner(
+    'create table asked (who text)',
+    'create function note_who() returns trigger language plpgsql as $$ begin new.who := auth.role(); return new; end $$',
+    'create trigger note_who before insert on asked for each row execute function note_who()',
+  );
+  const db = opened();
+  const insert = `with made as (insert into public.asked default values returning *) select who, 1 from made`;
+  t.deepEqual(await db.one('service', insert), ['service_role', '1']);
+  await db.close();
+});

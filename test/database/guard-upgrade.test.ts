@@ -5,6 +5,7 @@ import { upgradeDatabases } from '#domain/database/upgrade.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
+import { asTenant, tenantLogin } from '#test/support/tenant.ts';
 import { type ProjectDatabase, denied, makeDatabase } from './guard-scene.ts';
 import { openServers } from './guard-servers.ts';
 
@@ -130,4 +131,58 @@ test.serial('a database that lost what a dump does not hold gets it again', asyn
   t.is((await upgrade()).done, 1);
   t.is(await database.stateOf('owner', 'select pg_advisory_lock(n) from generate_series(1, 100) n'), '53400');
   t.is((await upgrade()).done, 0);
+});
+
+test.serial('a project that took names of the platform’s keeps what it has, under other names', async (t) => {
+  const old = await makeDatabase(platform());
+  await makeOld(old);
+  await old.query(
+    'owner',
+    'create schema plinth_api create table kept (x int)',
+    'create schema plinth_migrations',
+    `create function plinth_migrations.record(text, text, integer) returns void language sql as 'select'`,
+    'insert into plinth_api.kept values (1)',
+    'create table t (x int) partition by list (x)',
+    'create table part partition of t default',
+    `create function fires() returns trigger language plpgsql as 'begin return null; end'`,
+    'create trigger plinth_insert after insert on t for each row execute function fires()',
+    'create constraint trigger plinth_count_delete after delete on part for each row execute function fires()',
+    'create trigger plinth_own after insert on t for each statement execute function fires()',
+  );
+  t.is((await upgrade()).done, 1);
+  const names = await old.query(
+    'owner',
+    `select nspname from pg_namespace where nspname like '%plinth\\_%' order by 1`,
+  );
+  t.deepEqual(
+    names.map(({ nspname }) => String(nspname).replace(/_\d+$/, '_n')),
+    ['before_plinth_api_n', 'before_plinth_migrations_n', 'plinth_api', 'plinth_migrations'],
+  );
+  const [{ nspname } = {}] = names;
+  t.deepEqual(await old.query('service', `select x from ${String(nspname)}.kept`), [{ x: 1 }]);
+  await old.query(
+    'owner',
+    'insert into t values (1)',
+    'alter table t add column y int',
+    'alter table part add check (x > 0)',
+  );
+  const { rows } = await asAdmin(old.name, (admin) =>
+    admin.query('select sum(delta)::int as held from plinth.row_deltas group by counter order by 1'),
+  );
+  t.deepEqual(rows, [{ held: 1 }, { held: 1 }]);
+});
+
+test.serial('an upgrade that would wait for a lock gives up, and makes nobody else wait', async (t) => {
+  const old = await makeDatabase(platform());
+  await makeOld(old);
+  await old.query('owner', 'create table t (x int)', 'insert into t values (1)');
+  await asTenant(await tenantLogin(platform(), old.id, 'owner'), async (holder) => {
+    await holder.query('begin; lock table t in access share mode; insert into t values (2)');
+    const first = await upgrade();
+    t.is(first.done, 0);
+    t.regex(first.logged, /lock timeout/);
+    t.deepEqual(await old.query('owner', 'insert into t values (3) returning x'), [{ x: 3 }]);
+    await holder.query('commit');
+  });
+  t.is((await upgrade()).done, 1);
 });

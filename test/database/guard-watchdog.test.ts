@@ -1,6 +1,7 @@
 import test from 'ava';
 import { type Limits, type Session, defaultLimits, judge, watchServer } from '#domain/database/watchdog.ts';
 import type { DatabaseServers } from '#domain/database/servers.ts';
+import { type Unending, createUnending } from '#domain/database/unending.ts';
 import { serverIds } from '#domain/database/upgrade.ts';
 import type { TenantRole } from '#lib/tenant-db.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
@@ -43,6 +44,30 @@ test('a statement is cancelled after its time and ended when it goes on', (t) =>
     );
 });
 
+test('a statement in a fence is stopped soon after its own time, whoever was to do so', (t) => {
+  const fenced = (seconds: number) => judge(sessionOf('owner', { seconds, fencedSeconds: 32 }))?.act ?? null;
+  t.deepEqual([37, 37.1, 42.1].map(fenced), [null, 'cancel', 'terminate']);
+  t.is(judge(sessionOf('api', { seconds: 36, fencedSeconds: 600 }))?.act, 'cancel', 'nobody gives himself more');
+});
+
+test('what was ended and goes on for 5 s is told of once, and counted until it has ended', (t) => {
+  const unending = createUnending();
+  const process = { processId: 7, startedAt: 'a' };
+  t.false(unending.wasEnded('s', process));
+  t.deepEqual(unending.look('s', [process], 0), []);
+  t.true(unending.wasEnded('s', process));
+  t.false(unending.wasEnded('other', process));
+  t.deepEqual(unending.look('s', [process], 5000), []);
+  t.deepEqual(unending.look('other', [], 5000), []);
+  t.deepEqual(unending.look('s', [process, { ...process, startedAt: 'b' }], 5001), [process]);
+  t.is(unending.count(), 1);
+  t.deepEqual(unending.look('s', [process], 9000), []);
+  t.is(unending.count(), 1);
+  t.deepEqual(unending.look('s', [], 10_000), []);
+  t.is(unending.count(), 0);
+  t.deepEqual(unending.look('s', [process], 11_000), []);
+});
+
 test('a transaction that nobody ends is ended, and who holds too many locks', (t) => {
   t.is(judge(sessionOf('owner', { isIdle: true, seconds: 70 })), null);
   t.is(judge(sessionOf('owner', { isIdle: true, seconds: 70.1 }))?.reason, 'idle_in_transaction');
@@ -53,13 +78,16 @@ test('a transaction that nobody ends is ended, and who holds too many locks', (t
 const patient: Limits = { ...defaultLimits, statement: () => 3600, idleInTransaction: 3600 };
 
 /** Looks until something was ended. */
-const watchUntil = async (limits: Limits): Promise<{ reasons: string[]; logged: string }> => {
+const watchUntil = async (
+  limits: Limits,
+  unending = createUnending(),
+): Promise<{ reasons: string[]; logged: string }> => {
   const { log, text } = memoryLog();
   const { db } = platform();
   const [server = ''] = await serverIds(db);
   // Ends with the test's time.
   for (;;) {
-    const verdicts = await watchServer({ db, servers, log, limits }, server);
+    const verdicts = await watchServer({ db, servers, log, limits, unending }, server);
     if (verdicts.length > 0) return { reasons: verdicts.map(({ reason }) => reason), logged: text() };
   }
 };
@@ -90,6 +118,31 @@ test.serial('what catches its cancellation is ended', async (t) => {
   const stubborn = `do $$ begin loop begin perform pg_sleep(600); exception when query_canceled then null; end; end loop; end $$`;
   const { state } = await endOf(database, 'owner', stubborn, { ...patient, statement: () => 0, untilTerminated: 0 });
   t.is(state, '57P01');
+});
+
+test.serial('a session that goes on after its end is told of, with its project', async (t) => {
+  const database = await makeDatabase(platform());
+  const impatient: Unending = { look: (_server, ended) => [...ended], wasEnded: () => false, count: () => 0 };
+  const state = sqlStateOf(database.query('owner', 'set statement_timeout = 0', 'select pg_sleep(600)'));
+  const limits = { ...patient, statement: () => 0, untilTerminated: 0 };
+  const { logged } = await watchUntil(limits, impatient);
+  t.is(await state, '57P01');
+  t.regex(logged, new RegExp(`"project_id":"${database.id}".*a session that was ended goes on`));
+});
+
+test.serial('what a fence began is stopped in its time although its role would have more', async (t) => {
+  const database = await makeDatabase(platform());
+  const limits = { ...patient, statement: () => 3600 };
+  const state = sqlStateOf(
+    database.query(
+      'owner',
+      `set statement_timeout = 0; set application_name = 'plinth fence 0 s'`,
+      'select pg_sleep(600)',
+    ),
+  );
+  const { reasons } = await watchUntil(limits);
+  t.deepEqual(reasons, ['statement']);
+  t.is(await state, '57014');
 });
 
 test.serial('a session that sits in its transaction is ended, one that is idle outside of any is not', async (t) => {

@@ -163,6 +163,52 @@ test('twelve writers at once do not go beyond the limit by more than a hundredth
   t.true(held >= 400 && held <= 404, `${held} rows`);
 });
 
+test('eight writers of batches go beyond the limit by at most a hundredth, rolled-back batches among them', async (t) => {
+  const project = await projectWith(platform(), { rows: 2000 });
+  await asOwner(platform(), project, (client) => client.query('create table t (x int)'));
+  const write = (rows: number) =>
+    asOwner(platform(), project, async (client) => {
+      for (let round = 0; ; round += 1) {
+        const [before, after] = round % 5 === 4 ? ['begin', 'rollback'] : ['begin', 'commit'];
+        await client.query(before);
+        const state = await sqlStateOf(client.query(`insert into t ${numbers(rows)}`));
+        await client.query(after);
+        if (state === refused) return;
+        if (state !== null && state !== '40001') throw new Error(state);
+      }
+    });
+  await Promise.all(Array.from({ length: 8 }, (_, writer) => write(10 + writer)));
+  const held = await asOwner(platform(), project, (client) => countOf(client, 't'));
+  // The smallest batch no longer fits.
+  t.true(held > 1990 && held <= 2020, `${held} rows`);
+});
+
+test('COPY is bound as well', async (t) => {
+  const project = await projectWith(platform());
+  await asOwner(platform(), project, (client) => client.query('create table t (x int)'));
+  await asAdmin(project.dbName, async (admin) => {
+    t.is(await sqlStateOf(admin.query(`copy t from program 'seq 101'`)), refused);
+    t.is(await sqlStateOf(admin.query(`copy t from program 'seq 100'`)), null);
+    t.is(await sqlStateOf(admin.query(`copy t from program 'seq 1'`)), refused);
+    t.is(await countOf(admin, 't'), 100);
+  });
+});
+
+test('operators of the project’s own, first in its search path, do not decide about its limit', (t) =>
+  inTable(async (client) => {
+    await client.query(`create schema own; grant usage on schema own to public`);
+    for (const operator of ['>', '=', '>=']) {
+      const name = `own.f${operator.length}${operator.charCodeAt(0)}`;
+      await client.query(`create function ${name}(bigint, bigint) returns boolean language sql as 'select false';
+        grant execute on function ${name}(bigint, bigint) to public;
+        create operator own.${operator} (leftarg = bigint, rightarg = bigint, function = ${name})`);
+    }
+    await client.query('set search_path = own, pg_catalog, public');
+    await client.query(`insert into t ${numbers(100)}`);
+    t.is(await sqlStateOf(client.query('insert into t values (1)')), refused);
+    t.is(await sqlStateOf(client.query(`insert into t ${numbers(2)}`)), refused);
+  }));
+
 test('transactions that are open at once count each other’s rows', async (t) => {
   const project = await projectWith(platform());
   await asOwner(platform(), project, async (first) => {

@@ -208,6 +208,13 @@ test('code of the project’s that runs while a row becomes JSON runs without th
     await owner.query(`create or replace function told(mood) returns json language plpgsql as $$ begin
       update plinth.limits set max_rows = null; return '1'; end $$`);
     t.is(await sqlStateOf(owner.query(`insert into t values ('fine')`)), '42501');
+    // It can count rows that are not there, which only takes room away.
+    await owner.query(`create or replace function told(mood) returns json language plpgsql as $$ begin
+      insert into plinth.row_deltas values (1, -50); return '1'; end $$`);
+    t.is(await sqlStateOf(owner.query(`insert into t values ('fine')`)), '23514');
+    await owner.query(`create or replace function told(mood) returns json language plpgsql as $$ begin
+      perform setval('plinth.rows_1', 0); return '1'; end $$`);
+    t.is(await sqlStateOf(owner.query(`insert into t values ('fine')`)), '42501');
   });
   t.deepEqual(
     (await toldOf(project)).map(({ row }) => JSON.parse(row)),
@@ -233,13 +240,26 @@ test('a full outbox refuses writes to subscribed tables, says so, and takes them
   t.is((await toldOf(project)).length, 1);
 });
 
+test('a full outbox refuses each write, however many were let in without a look before', async (t) => {
+  const project = await projectWith(platform(), { rows: null });
+  await subscribe(project, [{ table: 't', op: null }]);
+  await asOwner(platform(), project, (owner) => owner.query('create table t (x int)'));
+  await asAdmin(project.dbName, (admin) => admin.query('update plinth.outbox_limits set max_rows = 300'));
+  await asOwner(platform(), project, async (owner) => {
+    await owner.query(`do $$ begin for i in 1..300 loop insert into t values (i); end loop; end $$`);
+    for (const sql of ['insert into t values (1)', 'update t set x = 0 where x = 5', 'delete from t where x = 5'])
+      for (let again = 0; again < 3; again += 1) t.is(await sqlStateOf(owner.query(sql)), 'PLE01', sql);
+  });
+  t.is((await toldOf(project)).length, 300);
+});
+
 test('subscriptions are replaced as a whole, and setting the same again changes nothing', async (t) => {
   const source = () =>
     asAdmin(shared.dbName, async (admin) => {
       const { rows } = await admin.query(
-        `select p.xmin::text as version, prosrc from pg_proc p where pronamespace = 'plinth'::regnamespace and proname = 'is_subscribed'`,
+        `select p.xmin::text as version, pg_get_function_sqlbody(p.oid) as body from pg_proc p where pronamespace = 'plinth'::regnamespace and proname = 'is_subscribed'`,
       );
-      return rows[0] as { version: string; prosrc: string };
+      return rows[0] as { version: string; body: string };
     });
   await subscribe(shared, [
     { table: 'a', op: 'INSERT' },
@@ -249,8 +269,8 @@ test('subscriptions are replaced as a whole, and setting the same again changes 
   await subscribe(shared, [{ table: 'a', op: 'INSERT' }]);
   t.deepEqual(await source(), first);
   await Promise.all([subscribe(shared, [{ table: 'b', op: null }]), subscribe(shared, [{ table: 'b', op: null }])]);
-  t.regex((await source()).prosrc, /\{b\}/);
-  t.notRegex((await source()).prosrc, /INSERT a/);
+  t.regex((await source()).body, /\{b\}/);
+  t.notRegex((await source()).body, /INSERT a/);
   await subscribe(shared, []);
   await t.throwsAsync(subscribe({ ...shared, id: '00000000-0000-7000-8000-00000000dead' }, []), {
     message: /No such project/,

@@ -62,10 +62,15 @@ const hidden = async <T>(work: () => Promise<T>): Promise<T> => {
   }
 };
 
-const drain = async (db: Queryable = platform().db): Promise<boolean> => {
+const unsubscribedLongAgo = () =>
+  platform().db.query(`update event_sources set changed_at = now() - interval '11 minutes' where project_id = $1`, [
+    project.id,
+  ]);
+
+const drain = async (db: Queryable = platform().db, log = memoryLog().log): Promise<boolean> => {
   const source = await findSource(platform().db, project.id);
   if (source === undefined) throw new Error('there is no source');
-  return withServers(platform(), (servers) => drainSource({ db, servers, log: memoryLog().log }, source));
+  return withServers(platform(), (servers) => drainSource({ db, servers, log }, source));
 };
 
 test.serial('a marked project’s events arrive with exact rows; many marks are one', async (t) => {
@@ -181,9 +186,98 @@ test.serial('without subscriptions and events a project is no longer looked into
       (await kept()).map(({ data }) => data),
       ['{"row":{"x":5}}'],
     );
+    t.not(await findSource(platform().db, project.id), undefined, 'a statement may still be at work');
+    await unsubscribedLongAgo();
+    await drain();
     t.is(await findSource(platform().db, project.id), undefined);
     await subscribe();
     t.not(await findSource(platform().db, project.id), undefined);
+  });
+});
+
+test.serial(
+  'a project is looked into while a transaction that wrote events is not over, however long ago they were',
+  async (t) => {
+    await hidden(async () => {
+      await asOwner(platform(), project, async (late) => {
+        await late.query('begin; insert into t values (7)');
+        await subscribe([]);
+        await unsubscribedLongAgo();
+        await drain();
+        t.not(await findSource(platform().db, project.id), undefined);
+        await late.query('commit');
+      });
+      await drain();
+      t.is((await kept()).length, 1);
+      t.is(await findSource(platform().db, project.id), undefined);
+      await subscribe();
+    });
+  },
+);
+
+test.serial('an event that cannot be kept is set aside with a warning, and the others are taken', async (t) => {
+  await hidden(async () => {
+    await insert('insert into t values (1)');
+    await asAdmin(project.dbName, (admin) =>
+      admin.query(`insert into plinth.outbox (table_name, op, row) values ('t', 'INSERT', '{not json')`),
+    );
+    await insert('insert into t values (2)');
+    const { log, text } = memoryLog();
+    t.false(await drain(platform().db, log));
+    t.deepEqual((await kept()).map(({ data }) => data).toSorted(), ['{"row":{"x":1}}', '{"row":{"x":2}}']);
+    t.deepEqual(await left(), []);
+    t.regex(text(), /could not be kept and was set aside/);
+    const failed = await asAdmin(project.dbName, async (admin) => {
+      const { rows } = await admin.query('select table_name, op, row, reason from plinth.outbox_failed');
+      return rows;
+    });
+    t.deepEqual(failed, [
+      { table_name: 't', op: 'INSERT', row: '{not json', reason: 'invalid input syntax for type json' },
+    ]);
+  });
+});
+
+test.serial('an event is not set aside because the control database fails', async (t) => {
+  await hidden(async () => {
+    await insert('insert into t values (1)');
+    const down: Queryable = { query: () => Promise.reject(new Error('it is down')) };
+    await t.throwsAsync(drain(down), { message: 'it is down' });
+    t.is((await left()).length, 1);
+    await drain();
+    t.is((await kept()).length, 1);
+  });
+});
+
+test.serial('large rows are taken a few at a time, quotes and all, and too large ones are refused', async (t) => {
+  await hidden(async () => {
+    await insert('create table big (s text)');
+    await subscribe([{ table: 'big', op: null }]);
+    await insert(`insert into big select repeat('"ä', 500000) from generate_series(1, 5)`);
+    await insert(`insert into big values (repeat('"', 4100000))`);
+    for (const sql of [`insert into big values (repeat('"', 20000000))`, `update big set s = repeat('x', 3000000)`]) {
+      const refused = await t.throwsAsync(insert(sql), { message: /^event_too_large: .*8388608 bytes at most/ });
+      t.like(refused, { code: 'PLE02' });
+    }
+    const sizes: number[] = [];
+    const watched: Queryable = {
+      query: (sql, values = [], name) => {
+        if (name === 'keep-table-events') sizes.push((values[3] as Buffer).length);
+        return platform().db.query(sql, values, name);
+      },
+    };
+    await drain(watched);
+    t.true(sizes.length >= 3);
+    t.deepEqual(
+      sizes.filter((size) => size > 4.2 * 1024 * 1024).map((size) => Math.round(size / 100_000)),
+      [82],
+      'a larger one goes alone',
+    );
+    const events = await kept();
+    t.deepEqual(
+      events.map(({ data }) => (JSON.parse(data) as { row: { s: string } }).row.s.length).toSorted((a, b) => a - b),
+      [1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000, 4_100_000],
+    );
+    await subscribe();
   });
 });
 

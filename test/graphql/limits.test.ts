@@ -68,6 +68,48 @@ test('a long alias, a negative limit and NUL are refused', async (t) => {
   t.is(await codeOf('query ($l: [String!]) { log(where: {line: {_in: $l}}) { line } }', { l: ['a', '\0'] }), '22021');
 });
 
+const times = (count: number, write: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => write(index)).join(' ');
+
+// Each of `count` aliases asks for all fields, each of those for all types behind them, and so on.
+const multiplying = (
+  count: number,
+): string => `{ __schema { types { ${times(count, (n) => `a${n}: fields { ...F }`)} } } }
+  fragment F on __Field { ${times(count, (n) => `b${n}: type { ...T }`)} }
+  fragment T on __Type { ${times(count, (n) => `c${n}: kind`)} }`;
+
+test('what multiplies is refused of the schema, too', async (t) => {
+  t.is(await codeOf(multiplying(2)), null);
+  for (const count of [30, 150]) t.is(await codeOf(multiplying(count)), 'query_too_costly');
+  t.is(
+    await codeOf(`{ ${times(900, (n) => `a${n}: __schema { types { name fields { name args { name } } } }`)} }`),
+    'query_too_costly',
+  );
+});
+
+const lines = (count: number) => Array.from({ length: count }, (_, n) => ({ line: `l${n}` }));
+
+test('a thousand conditions are the most, in the document and in variables', async (t) => {
+  const query = 'query ($w: log_bool_exp!) { log(where: $w) { line } }';
+  t.is(await codeOf(query, { w: { _or: lines(999) } }), null);
+  t.is(await codeOf(query, { w: { _or: lines(1000) } }), 'query_too_costly');
+  t.is(await codeOf(query, { w: { _and: Array.from({ length: 5000 }, () => ({})) } }), 'query_too_costly');
+  t.is(await codeOf(query, { w: { line: { _in: lines(5000).map(({ line }) => line) } } }), null);
+  t.is(await codeOf(`{ log(where: {_or: [${times(1001, () => '{line: "x"}')}]}) { line } }`), 'query_too_costly');
+  t.is(await codeOf(`{ log(order_by: [${times(1001, () => '{line: asc}')}]) { line } }`), 'query_too_costly');
+});
+
+const authors = (count: number) => `_and: [${times(count, (n) => `{author: {name: {_neq: "n${n}"}}}`)}]`;
+
+test('sixteen conditions on related rows are too many', async (t) => {
+  const deep = (count: number): string => (count === 0 ? 'id: 1' : `mentor: {${deep(count - 1)}}`);
+  t.is(await codeOf(`{ posts(where: {${authors(15)}}) { id } }`), null);
+  t.is(await codeOf(`{ posts(where: {${authors(16)}}) { id } }`), '54001');
+  t.is(await codeOf(`{ authors(where: {${deep(16)}}) { id } }`), '54001');
+  t.is(await codeOf(`mutation { delete_posts(where: {id: -1, ${authors(16)}}) { affected_rows } }`), '54001');
+  t.is(await codeOf(`{ posts_aggregate(where: {${authors(16)}}) { aggregate { count } } }`), '54001');
+});
+
 const wrong: readonly (readonly [query: string, variables?: unknown])[] = [
   ['{ nothing { id } }'],
   ['{ log }'],
@@ -78,6 +120,10 @@ const wrong: readonly (readonly [query: string, variables?: unknown])[] = [
   ['{ log(where: {line: {_nothing: 1}}) { line } }'],
   ['{ log(where: {line: 1}) { line } }'],
   ['{ log(where: "line") { line } }'],
+  ['{ log(where: {line: {}}) { line } }'],
+  ['{ posts(where: {comments: {text: {}}}) { id } }'],
+  ['query ($w: log_bool_exp) { log(where: $w) { line } }', { w: { line: {} } }],
+  ['mutation { update_posts(where: {id: {}}, _set: {body: "x"}) { affected_rows } }'],
   ['{ log(where: {line: {_is_null: "yes"}}) { line } }'],
   ['{ log(order_by: {line: up}) { line } }'],
   ['{ log(order_by: {line: "asc"}) { line } }'],

@@ -128,6 +128,60 @@ test('a condition whose value is missing touches nothing', async (t) => {
   t.deepEqual(await blog.sql('select count(*)::int as n from posts where id <= 3'), before);
 });
 
+const everything = [
+  '{}',
+  '{_and: []}',
+  '{_and: [{}, {_and: {}}]}',
+  '{_or: [{id: 1}, {}]}',
+  '{_not: {_or: []}}',
+  '{_not: {_not: {}}}',
+  '{id: {_nin: []}}',
+  '{_not: {id: {_in: []}}}',
+];
+
+test('a condition that every row meets is refused, with how to say that all are meant', async (t) => {
+  await blog.sql('insert into pairs values (7, 7, 7, null), (7, 8, 7, null)');
+  const before = await blog.sql('select * from pairs order by a, b');
+  for (const where of everything.map((one) => one.replaceAll('id', 'a')))
+    for (const mutation of [`delete_pairs(where: ${where})`, `update_pairs(where: ${where}, _set: {v: "all"})`]) {
+      const { body } = await blog.ask(`mutation { ${mutation} { affected_rows } }`);
+      t.is(body.data, undefined, mutation);
+      t.is(body.errors[0].extensions.code, 'validation_failed', mutation);
+      t.regex(body.errors[0].extensions.hint, /where: \{a: \{_is_null: false\}\}/);
+    }
+  const given = await blog.ask(
+    'mutation ($w: pairs_bool_exp!, $l: [Int!]!) { a: delete_pairs(where: $w) { affected_rows } b: delete_pairs(where: {a: {_nin: $l}}) { affected_rows } }',
+    { w: { _or: [{ _and: [] }, { a: 1 }] }, l: [] },
+  );
+  t.is(given.body.errors[0].extensions.code, 'validation_failed');
+  t.deepEqual(await blog.sql('select * from pairs order by a, b'), before);
+  const all = await blog.ask(
+    'mutation { update_pairs(where: {a: {_is_null: false}}, _set: {v: "all"}) { affected_rows } none: delete_pairs(where: {_or: []}) { affected_rows } }',
+  );
+  t.deepEqual(data(all), { update_pairs: { affected_rows: before.length }, none: { affected_rows: 0 } });
+});
+
+test('all rows of a table without a key can be meant, too', async (t) => {
+  const { body } = await blog.ask('mutation { delete_log(where: {}) { affected_rows } }');
+  t.regex(
+    body.errors[0].extensions.hint,
+    /where: \{_or: \[\{line: \{_is_null: true\}\}, \{line: \{_is_null: false\}\}\]\}/,
+  );
+});
+
+test('a change whose answer is too large to be fetched is not made', async (t) => {
+  await blog.sql("insert into posts (title, body) select 'large', repeat('x', 1000000) from generate_series(1, 33)");
+  const change = (answer: string) =>
+    blog.ask(`mutation { update_posts(where: {title: "large"}, _inc: {views: 1}) { ${answer} } }`);
+  const { body } = await change('returning { body }');
+  t.is(body.data, null);
+  t.is(body.errors.length, 1);
+  const views = "select distinct views::int as views from posts where title = 'large'";
+  t.deepEqual(await blog.sql(views), [{ views: 0 }]);
+  t.deepEqual(data(await change('affected_rows')), { update_posts: { affected_rows: 33 } });
+  t.deepEqual(await blog.sql(views), [{ views: 1 }]);
+});
+
 test('delete answers what it deleted', async (t) => {
   await blog.ask(
     'mutation { insert_posts(objects: [{title: "del", body: "1"}, {title: "del", body: "2"}]) { affected_rows } }',

@@ -34,6 +34,22 @@ test('a relation into a closed table is refused, too', async (t) => {
 test('what no policy lets in is refused, and what none shows is not touched', async (t) => {
   const inserted = await publicly('mutation { insert_members_one(object: {id: 9, word: "x"}) { id } }');
   t.is(inserted.errors[0].extensions.code, '42501');
-  const changed = await publicly('mutation { update_members(where: {}, _set: {word: "x"}) { affected_rows } }');
+  const changed = await publicly(
+    'mutation { update_members(where: {id: {_is_null: false}}, _set: {word: "x"}) { affected_rows } }',
+  );
   t.deepEqual(changed, { data: { update_members: { affected_rows: 0 } } });
+});
+
+const named = '{ __schema { types { name } queryType { fields { name } } } posts: __type(name: "posts") { name } }';
+
+test('a publishable key is told of the tables that it may use, a secret key of all', async (t) => {
+  const text = JSON.stringify(await publicly(named));
+  t.regex(text, /"members_bool_exp"/);
+  for (const hidden of ['authors', 'posts_by_pk', 'settings', 'log', 'authors_set_input'])
+    t.false(text.includes(`"${hidden}"`), hidden);
+  t.regex(text, /"posts":null/);
+  const all = JSON.stringify((await blog().ask(named)).body);
+  for (const shown of ['members', 'authors', 'posts_by_pk', 'log']) t.true(all.includes(`"${shown}"`), shown);
+  // One role's answer is not kept for the other.
+  t.is(JSON.stringify(await publicly(named)), text);
 });

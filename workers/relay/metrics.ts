@@ -7,6 +7,12 @@ export const relayed = new Counter({
   registers: [registry],
 });
 
+export const setAside = new Counter({
+  name: 'plinth_table_events_set_aside_total',
+  help: 'Events of writes to tables that could not be kept, and wait in their project’s plinth.outbox_failed.',
+  registers: [registry],
+});
+
 export const fullest = new Gauge({
   name: 'plinth_event_backlog_share',
   help: 'How full the fullest outbox of a project is that this process looked into, 0 to 1: at 1 writes are refused.',

@@ -2,11 +2,18 @@ import type { Redis } from 'ioredis';
 import { inDatabase } from '#domain/database/limits.ts';
 import type { DatabaseServers } from '#domain/database/servers.ts';
 import { dirtyKey } from '#domain/events/dirty.ts';
-import { type Backlog, backlogOf, shrinkOutbox, takeEvents } from '#domain/events/outbox.ts';
+import {
+  type Backlog,
+  type SetAside,
+  backlogOf,
+  isOutboxInUse,
+  shrinkOutbox,
+  takeEvents,
+} from '#domain/events/outbox.ts';
 import { type EventSource, findSource, removeSource, sourcesToLookInto } from '#domain/events/sources.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
-import { fullest, relayed } from './metrics.ts';
+import { fullest, relayed, setAside } from './metrics.ts';
 
 export interface RelayDeps {
   readonly db: Queryable;
@@ -39,17 +46,24 @@ const note = (log: Log, projectId: string, { share, events, bytes }: Backlog): v
  */
 export const drainSource = async ({ db, servers, log }: RelayDeps, source: EventSource): Promise<boolean> =>
   inDatabase(servers, source, async (client) => {
+    const projectId = source.project_id;
+    const onSetAside = (event: SetAside): void => {
+      setAside.inc();
+      log.warn({ project_id: projectId, event }, 'an event of a project could not be kept and was set aside');
+    };
     let taken = 0;
     let last = -1;
     while (last !== 0 && taken < mostInTurn) {
-      last = await takeEvents(client, db, source.project_id);
+      last = await takeEvents({ client, db, projectId, onSetAside });
       taken += last;
       relayed.inc(last);
     }
+    const isInUse = await isOutboxInUse(client);
     const backlog = await backlogOf(client);
-    note(log, source.project_id, backlog);
+    note(log, projectId, backlog);
     if (last === 0 && backlog.bytes > shrinkAboveBytes) await shrinkOutbox(client);
-    if (last === 0 && backlog.events === 0 && !backlog.subscribed) await removeSource(db, source);
+    const isDone = last === 0 && backlog.events === 0 && !isInUse && !backlog.subscribed;
+    if (isDone) await removeSource(db, source);
     return last !== 0;
   });
 

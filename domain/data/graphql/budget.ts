@@ -10,6 +10,26 @@ export const defaultLimit = 100;
 const usualRows = 5;
 // Fragments in fragments multiply: 30 lines can ask for a billion fields.
 const mostVisits = 10_000;
+/** Comparisons, the words that join them, and terms of an order, of one statement. */
+const mostConditions = 1000;
+
+/** Keeps count of what one statement's conditions ask for, and throws once it is too much. */
+export interface ConditionBudget {
+  readonly condition: () => void;
+}
+
+export const createConditionBudget = (): ConditionBudget => {
+  let conditions = 0;
+  return {
+    condition: () => {
+      conditions += 1;
+      if (conditions > mostConditions)
+        throw failure('query_too_costly', `There are more than ${mostConditions} conditions.`, undefined, manyValues);
+    },
+  };
+};
+
+const manyValues = 'Many values of one column are one condition: {id: {_in: [1, 2, 3]}}.';
 
 /** Keeps count of what an operation asks for. Every method throws once it is too much. */
 export interface Budget {

@@ -1,16 +1,17 @@
 import type { GraphQLSchema } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import type { DataSchema } from '../schema/types.ts';
-import { type Document, type Reading, readDocument } from './document.ts';
+import { type Reading, readDocument } from './document.ts';
 import type { Asked } from './collect.ts';
-import { fits } from './inputs.ts';
 import { introspect } from './introspection.ts';
+import { type Kept, createKept } from './kept.ts';
 import type { Fields } from './literals.ts';
 import { type GraphModel, graphModel } from './model.ts';
 import { type CompiledQuery, type Operation, compileQuery } from './operation.ts';
 import { graphqlSchema } from './schema.ts';
+import { reducedModel } from './visible.ts';
 
-/** A project's GraphQL: made of one version of its schema, with the documents that were asked of it. */
+/** A project's GraphQL: made of one version of its schema. */
 export interface Graph {
   readonly data: DataSchema;
   readonly model: GraphModel;
@@ -18,70 +19,90 @@ export interface Graph {
   readonly read: (text: string) => Reading;
   /** @throws {GraphQLError} */
   readonly compile: (operation: Operation, variables: Fields) => CompiledQuery;
-  /** `__schema` and `__type`, as JSON text by key. @throws {GraphQLError} */
+  /**
+   * `__schema` and `__type`, as JSON text by key.
+   * @param visible names of tables, of which alone it tells; null: of all
+   * @throws {GraphQLError}
+   */
   readonly introspect: (
     operation: Operation,
-    asked: readonly Asked[],
-    variables: Fields,
+    asked: Introspected,
+    visible: ReadonlySet<string> | null,
   ) => ReadonlyMap<string, string>;
 }
 
-// A document and its statements are some 20 to 50 kB.
-const mostDocuments = 100;
-const longestKept = 20_000;
-/** Statements of one operation: what variables decide about makes several. */
-const mostStatements = 8;
+interface Introspected {
+  readonly asked: readonly Asked[];
+  readonly variables: Fields;
+}
 
-// Tools ask for all of it in the same words, again and again: of 100 tables that is 3 MB and 150 ms of the process.
-const keepingLast = (schema: GraphQLSchema): Graph['introspect'] => {
-  let last: { readonly operation: Operation; readonly texts: ReadonlyMap<string, string> } | undefined;
-  return (operation, asked, variables) => {
-    if (last?.operation === operation) return last.texts;
-    const texts = introspect(schema, operation, asked, variables);
-    if ((operation.node.variableDefinitions ?? []).length === 0) last = { operation, texts };
-    return texts;
+/** The schema for those who may see a part of it; the last one is kept: end users of all kinds see the same, mostly. */
+const reducing = (model: GraphModel, whole: GraphQLSchema): ((about: string) => GraphQLSchema) => {
+  let last: { readonly about: string; readonly schema: GraphQLSchema } | undefined;
+  return (about) => {
+    if (about === everything) return whole;
+    if (last?.about !== about)
+      last = { about, schema: graphqlSchema(reducedModel(model, new Set(about.split(separator)))) };
+    return last.schema;
   };
 };
 
-const graphOf = (data: DataSchema): Graph => {
+const everything = '*';
+// Names of GraphQL have none.
+const separator = ' ';
+
+const aboutOf = (model: GraphModel, visible: ReadonlySet<string> | null): string => {
+  const names = [...model.tables.keys()];
+  const shown = visible === null ? names : names.filter((name) => visible.has(name));
+  return shown.length === names.length ? everything : shown.join(separator);
+};
+
+const graphOf = (id: number, data: DataSchema, kept: Kept): Graph => {
   const model = graphModel(data);
   const schema = graphqlSchema(model);
-  const documents = new LRUCache<string, Document>({ max: mostDocuments });
-  const compiled = new WeakMap<Operation, CompiledQuery[]>();
+  const schemaAbout = reducing(model, schema);
   return {
     data,
     model,
     schema,
-    introspect: keepingLast(schema),
+    introspect: (operation, { asked, variables }, visible) => {
+      const about = aboutOf(model, visible);
+      return kept.answer(operation, about, () => introspect(schemaAbout(about), operation, asked, variables));
+    },
     read: (text) => {
-      const known = documents.get(text);
+      const key = `${id} ${text}`;
+      const known = kept.document(key);
       if (known) return { document: known };
       const reading = readDocument(schema, text);
-      if (reading.document && text.length <= longestKept) documents.set(text, reading.document);
+      if (reading.document) kept.keep(key, reading.document);
       return reading;
     },
-    compile: (operation, variables) => {
-      const known = compiled.get(operation) ?? [];
-      const found = known.find(({ inputs }) => fits(inputs.trace, variables));
-      if (found) return found;
-      const made = compileQuery(model, operation, variables);
-      compiled.set(operation, [made, ...known].slice(0, mostStatements));
-      return made;
-    },
+    compile: (operation, variables) =>
+      kept.statement(operation, variables, () => compileQuery(model, operation, variables)),
   };
 };
 
-// One of 100 tables is some 10 MB.
 const mostGraphs = 50;
+/** One is some 7 kB of a graph. */
+const mostColumns = 50_000;
+
+// One that is larger than all may be is kept nevertheless, alone: making it takes as long as it is large.
+const sizeOf = ({ data }: Graph): number =>
+  Math.min(
+    [...data.tables.values()].reduce((sum, { columns }) => sum + columns.size + 1, 1),
+    mostColumns,
+  );
 
 /** GraphQL of the projects that asked lately. */
 export const createGraphs = (): ((projectId: string, data: DataSchema) => Graph) => {
-  const graphs = new LRUCache<string, Graph>({ max: mostGraphs });
+  const graphs = new LRUCache<string, Graph>({ max: mostGraphs, maxSize: mostColumns, sizeCalculation: sizeOf });
+  const kept = createKept();
+  let made = 0;
   return (projectId, data) => {
     const known = graphs.get(projectId);
     if (known?.data === data) return known;
-    const made = graphOf(data);
-    graphs.set(projectId, made);
-    return made;
+    const graph = graphOf((made += 1), data, kept);
+    graphs.set(projectId, graph);
+    return graph;
   };
 };

@@ -1,3 +1,4 @@
+import type { Condition } from '../plan.ts';
 import type { Column } from '../schema/types.ts';
 import { conditionSql } from '../sql/conditions.ts';
 import { quoteName } from '../sql/names.ts';
@@ -8,7 +9,7 @@ import { type Fields, isFields } from './literals.ts';
 import type { GraphTable } from './model.ts';
 import { columnSql } from './rows.ts';
 import { isJson } from './scalars.ts';
-import { conditionOf } from './where.ts';
+import { conditionOf, constantOf } from './where.ts';
 
 /** What is written to one row: columns and, of nested inserts, relations. */
 export type Row = Fields;
@@ -62,8 +63,7 @@ const conflictSql = (table: GraphTable, alias: string, value: unknown, making: M
   );
   if (sets.length === 0) return `${on}nothing`;
   const where = making.inputs.look(conflict['where']) ?? null;
-  const only =
-    where === null ? '' : ` where ${conditionSql(conditionOf(table, where, making.inputs), alias, making.builder)}`;
+  const only = where === null ? '' : ` where ${conditionSql(conditionOf(table, where, making), alias, making.builder)}`;
   return `${on}update set ${sets.join(', ')}${only}`;
 };
 
@@ -108,9 +108,27 @@ const setsSql = (table: GraphTable, args: { set: unknown; inc: unknown }, alias:
 /** Which rows a change is about: a condition, or the values of their key. */
 export type Which = { readonly where: unknown } | { readonly key: Fields };
 
-const whichSql = (table: GraphTable, which: Which, alias: string, { inputs, builder }: Making): string => {
-  if ('where' in which) return conditionSql(conditionOf(table, which.where, inputs), alias, builder);
-  return keySql(table, which.key, alias, { inputs, builder });
+// A condition that was left empty by mistake would change everything.
+const chosen = (table: GraphTable, where: unknown, making: Making): Condition => {
+  const condition = conditionOf(table, where, making);
+  if (constantOf(condition) === true)
+    throw failure('validation_failed', `where holds for every row of ${table.name}.`, undefined, howToSayAll(table));
+  return condition;
+};
+
+const howToSayAll = (table: GraphTable): string => {
+  const columns = [...table.columns.values()];
+  const never = table.key[0] ?? columns.find(({ nullable }) => !nullable);
+  const name = (never ?? columns[0])?.name ?? '';
+  const all = never
+    ? `{${name}: {_is_null: false}}`
+    : `{_or: [{${name}: {_is_null: true}}, {${name}: {_is_null: false}}]}`;
+  return `If all of them are meant: where: ${all}.`;
+};
+
+const whichSql = (table: GraphTable, which: Which, alias: string, making: Making): string => {
+  if ('where' in which) return conditionSql(chosen(table, which.where, making), alias, making.builder);
+  return keySql(table, which.key, alias, making);
 };
 
 /** One row by its key. */

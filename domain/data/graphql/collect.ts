@@ -1,6 +1,6 @@
 import type { FieldNode, FragmentDefinitionNode, SelectionNode, SelectionSetNode } from 'graphql';
 import type { SqlBuilder } from '../sql/builder.ts';
-import type { Budget } from './budget.ts';
+import type { Budget, ConditionBudget } from './budget.ts';
 import { failure } from './failure.ts';
 import type { Inputs } from './inputs.ts';
 import { valueOf } from './literals.ts';
@@ -13,6 +13,7 @@ export interface Making {
   readonly builder: SqlBuilder;
   readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>;
   readonly budget: Budget;
+  readonly conditions: ConditionBudget;
 }
 
 /** One key of an answer. Several nodes: the document asks for it more than once, and for the union. */

@@ -10,6 +10,7 @@ import { bound } from './inputs.ts';
 import type { Fields } from './literals.ts';
 import { normalizeVariables } from './normalize.ts';
 import { type CompiledQuery, type MutationPart, type Operation, mutationParts } from './operation.ts';
+import { visibleTables } from './visible.ts';
 
 export interface GraphqlRequest {
   readonly caller: DataCaller;
@@ -58,11 +59,12 @@ const answerQuery = async (
   { variables, request }: { readonly variables: Fields; readonly request: GraphqlRequest },
   { data }: Deps,
 ): Promise<string> => {
-  const { parts, sql, inputs }: CompiledQuery = graph.compile(operation, variables);
+  const { parts, sql, trace }: CompiledQuery = graph.compile(operation, variables);
   const asked = parts.flatMap((part) => (part.kind === 'introspection' ? [part.asked] : []));
-  const known = asked.length === 0 ? null : graph.introspect(operation, asked, request.variables);
   const run = { mode: 'read', signal: request.signal, ...(request.request && { request: request.request }) } as const;
-  const statement = sql && { text: sql.text, params: bound(sql.params, inputs.trace, variables) };
+  const visible = asked.length === 0 ? null : await visibleTables(request.caller, run, data);
+  const known = asked.length === 0 ? null : graph.introspect(operation, { asked, variables }, visible);
+  const statement = sql && { text: sql.text, params: bound(sql.params, trace, variables) };
   const row: TextRow = statement ? await data.one(request.caller, run, statement) : [];
   const columns = row.values();
   const texts = parts.map((part): readonly [string, string] => {
@@ -161,12 +163,12 @@ const asksSchema = ({ query }: GraphqlRequest): boolean => /\b__(schema|type)\b/
 export const createGraphql = (): ((request: GraphqlRequest, deps: GraphqlDeps) => Promise<GraphqlAnswer>) => {
   const graphOf = createGraphs();
   return async (request, deps) => {
-    const { projectId } = request.caller;
+    const { projectId, role } = request.caller;
     const { schemas } = deps;
-    const known = await schemas.get(projectId);
-    const data = asksSchema(request) ? ((await schemas.newer(projectId, known)) ?? known) : known;
+    const known = await schemas.get(projectId, role);
+    const data = asksSchema(request) ? ((await schemas.newer(projectId, known, role)) ?? known) : known;
     const first = await attempt(graphOf(projectId, data), request, deps);
-    const newer = first.stale ? await schemas.newer(projectId, data) : null;
+    const newer = first.stale ? await schemas.newer(projectId, data, role) : null;
     if (newer === null) return first.answer;
     return (await attempt(graphOf(projectId, newer), request, deps)).answer;
   };

@@ -56,8 +56,8 @@ interface Late {
 export interface Trace {
   /** Variables that stand in for values only, and were not null. */
   readonly late: readonly Late[];
-  /** All others that were looked at, as JSON. */
-  readonly seen: ReadonlyMap<string, string>;
+  /** The names of all others that were looked at. */
+  readonly seen: ReadonlySet<string>;
 }
 
 /** The values of a request, and a record of which were looked at. */
@@ -68,8 +68,6 @@ export interface Inputs {
   /** Text for the server, or what will be replaced by it (`bound`). */
   readonly text: (value: unknown, encode: Encode) => string | null;
 }
-
-const jsonOf = (value: unknown): string => JSON.stringify(value) ?? 'undefined';
 
 /** Everything replaced in depth, for values that are passed on as a whole. */
 const deep = (value: unknown, look: (value: unknown) => unknown): unknown => {
@@ -82,12 +80,11 @@ const deep = (value: unknown, look: (value: unknown) => unknown): unknown => {
 /** @param how `now`: nothing is left for later, because what is written of a variable depends on its value */
 export const inputsOf = (variables: Fields, how: 'late' | 'now'): Inputs => {
   const late: Late[] = [];
-  const seen = new Map<string, string>();
+  const seen = new Set<string>();
   const look = (value: unknown): unknown => {
     if (!(value instanceof VariableUse)) return value;
-    const found = variables[value.name];
-    seen.set(value.name, jsonOf(found));
-    return found;
+    seen.add(value.name);
+    return variables[value.name];
   };
   return {
     trace: { late, seen },
@@ -101,12 +98,13 @@ export const inputsOf = (variables: Fields, how: 'late' | 'now'): Inputs => {
   };
 };
 
-/** Whether what was compiled with that trace is right for these variables. */
-export const fits = ({ late, seen }: Trace, variables: Fields): boolean => {
-  for (const { name } of late) if ((variables[name] ?? null) === null) return false;
-  for (const [name, json] of seen) if (jsonOf(variables[name]) !== json) return false;
-  return true;
-};
+/** The variables that a compilation looked at, as JSON: what it made is right for those that are the same. */
+export const seenOf = ({ seen }: Trace, variables: Fields): string =>
+  JSON.stringify([...seen].map((name) => [variables[name]]));
+
+/** Whether what stands in for values only has values, as it had when the statement was made. */
+export const hasValues = ({ late }: Trace, variables: Fields): boolean =>
+  late.every(({ name }) => (variables[name] ?? null) !== null);
 
 /** The parameters of a statement with the variables' values in their places. */
 export const bound = (

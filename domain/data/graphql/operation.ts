@@ -3,10 +3,10 @@ import type { RunOne } from '../db.ts';
 import type { Sql } from '../plan.ts';
 import { createSqlBuilder } from '../sql/builder.ts';
 import { aggregateSql } from './aggregate.ts';
-import { type Budget, createBudget } from './budget.ts';
+import { type Budget, createBudget, createConditionBudget } from './budget.ts';
 import { type Which, deleteSql, insertSql, keySql, updateSql } from './changes.ts';
 import { type Asked, type Making, argument, collect } from './collect.ts';
-import { type Inputs, bound, inputsOf } from './inputs.ts';
+import { type Inputs, type Trace, bound, inputsOf } from './inputs.ts';
 import { type Fields, isFields } from './literals.ts';
 import type { GraphModel, GraphTable, RootField } from './model.ts';
 import { type Running, insertNested, insertOneNested, isNested } from './nested-insert.ts';
@@ -34,7 +34,8 @@ export interface CompiledQuery {
   readonly parts: readonly RootPart[];
   /** Null when nothing of the database is asked for. */
   readonly sql: Sql | null;
-  readonly inputs: Inputs;
+  /** Not the inputs themselves: what is kept of a query must not keep the values of who asked first. */
+  readonly trace: Trace;
 }
 
 const outermost = { level: 1, rows: 1 };
@@ -64,6 +65,7 @@ const makingOf = (model: GraphModel, { fragments }: Operation, inputs: Inputs, b
   builder: createSqlBuilder(),
   fragments,
   budget,
+  conditions: createConditionBudget(),
 });
 
 /** @throws {GraphQLError} when it asks for too much, or for what is not there */
@@ -83,7 +85,7 @@ export const compileQuery = (model: GraphModel, operation: Operation, variables:
     return { kind: 'column', key };
   });
   const sql = columns.length === 0 ? null : making.builder.finish(`select ${columns.join(', ')}`);
-  return { parts, sql, inputs };
+  return { parts, sql, trace: inputs.trace };
 };
 
 type Step = (running: Running) => Promise<string | null>;

@@ -1,5 +1,6 @@
 import type { SelectionSetNode } from 'graphql';
 import { quoteName, quoteText } from '../sql/names.ts';
+import { fetchable } from '../sql/within.ts';
 import { type Asked, type Making, collect } from './collect.ts';
 import type { GraphTable } from './model.ts';
 import { fieldsSql } from './select.ts';
@@ -43,11 +44,12 @@ export const responseSql = (asked: Asked, change: Change, making: Making): strin
   const list = parts.map((one) => `${partSql(one, change, making)} as ${quoteName(one.key)}`).join(', ');
   const row = making.builder.alias();
   const shows = parts.some(({ name }) => name === 'returning');
-  return `${withChanged(change, shows)} select row_to_json(${row}.*)::text from (select ${list}) ${row}`;
+  return `${withChanged(change, shows)} select ${fetchable(`row_to_json(${row}.*)::text`)} from (select ${list}) ${row}`;
 };
 
 /** A statement that changes one row at most and answers it as JSON text, or null. */
 export const rowSql = (asked: Asked, change: Change, making: Making): string => {
   const rows = rowsSql(change, asked.sets, 1, making);
-  return `${withChanged(change, true)} select (select row_to_json(${aliasOf(rows)}.*)::text from ${rows})`;
+  const body = fetchable(`row_to_json(${aliasOf(rows)}.*)::text`);
+  return `${withChanged(change, true)} select (select ${body} from ${rows})`;
 };

@@ -51,6 +51,7 @@ const termsOf = (table: GraphTable, value: unknown, alias: string, making: Makin
   if (Array.isArray(found)) return found.flatMap((one) => termsOf(table, one, alias, making));
   if (!isFields(found)) return [];
   return Object.entries(found).flatMap(([name, inner]) => {
+    making.conditions.condition();
     const column = table.columns.get(name);
     if (column) return columnTerm(columnSql(alias, column), making.inputs.look(inner));
     const relation = table.relations.get(name);
@@ -84,9 +85,10 @@ const pageSql = (asked: Asked, limit: number | null, { inputs, builder }: Making
   return most + (offset === null ? '' : ` offset ${builder.bind(offset)}`);
 };
 
-export const whereSql = (table: GraphTable, where: unknown, source: Source, { inputs, builder }: Making): string => {
-  const given = inputs.look(where) ?? null;
-  const condition = given === null ? null : conditionSql(conditionOf(table, given, inputs), source.alias, builder);
+export const whereSql = (table: GraphTable, where: unknown, source: Source, making: Making): string => {
+  const given = making.inputs.look(where) ?? null;
+  const condition =
+    given === null ? null : conditionSql(conditionOf(table, given, making), source.alias, making.builder);
   const parts = [source.joined, condition].filter((part) => part !== null);
   return parts.length === 0 ? '' : ` where ${parts.join(' and ')}`;
 };

@@ -1,6 +1,7 @@
 import type { ComparisonOperator, Condition, Value } from '../plan.ts';
 import type { Column } from '../schema/types.ts';
 import { failure } from './failure.ts';
+import type { Making } from './collect.ts';
 import { type Inputs, encoderOf, listEncoderOf } from './inputs.ts';
 import { isFields } from './literals.ts';
 import type { GraphTable } from './model.ts';
@@ -77,34 +78,70 @@ const all = (parts: readonly Condition[]): Condition => {
   return first !== undefined && parts.length === 1 ? first : { kind: 'and', parts };
 };
 
-const comparisons = (column: Column, value: unknown, inputs: Inputs): Condition => {
+/** What conditions are read with. */
+export type Reading = Pick<Making, 'inputs' | 'conditions'>;
+
+const comparisons = (column: Column, value: unknown, { inputs, conditions }: Reading): Condition => {
   const found = inputs.look(value);
   if (!isFields(found)) throw missing(column, 'a comparison');
-  return all(Object.entries(found).map((entry) => comparison(column, entry, inputs)));
+  const given = Object.entries(found);
+  if (given.length === 0)
+    throw failure('validation_failed', `${column.name} is compared with nothing: {} has no operator.`);
+  return all(
+    given.map((entry) => {
+      conditions.condition();
+      return comparison(column, entry, inputs);
+    }),
+  );
 };
 
-const list = (value: unknown, inputs: Inputs): readonly unknown[] => {
+const list = (value: unknown, { inputs }: Reading): readonly unknown[] => {
   const found = inputs.look(value);
   return Array.isArray(found) ? found : [found];
 };
 
-const partOf = (table: GraphTable, name: string, value: unknown, inputs: Inputs): Condition => {
-  const nested = (one: unknown): Condition => conditionOf(table, one, inputs);
-  if (name === '_and' || name === '_or')
-    return { kind: name === '_and' ? 'and' : 'or', parts: list(value, inputs).map(nested) };
-  if (name === '_not') return { kind: 'not', part: nested(value) };
+const partOf = (table: GraphTable, name: string, value: unknown, reading: Reading): Condition => {
   const column = table.columns.get(name);
-  if (column) return comparisons(column, value, inputs);
+  if (column) return comparisons(column, value, reading);
+  reading.conditions.condition();
+  const nested = (one: unknown): Condition => conditionOf(table, one, reading);
+  if (name === '_and' || name === '_or')
+    return { kind: name === '_and' ? 'and' : 'or', parts: list(value, reading).map(nested) };
+  if (name === '_not') return { kind: 'not', part: nested(value) };
   const relation = table.relations.get(name);
   if (!relation) throw failure('validation_failed', `${table.name} has no ${name}.`);
   const { relationship, target } = relation;
-  return { kind: 'related', relationship, table: target.table, where: conditionOf(target, value, inputs) };
+  return { kind: 'related', relationship, table: target.table, where: conditionOf(target, value, reading) };
 };
 
-/** What a `t_bool_exp` asks of the rows of its table. `{}`: nothing. @throws {GraphQLError} */
-export const conditionOf = (table: GraphTable, value: unknown, inputs: Inputs): Condition => {
-  const found = inputs.look(value);
+/**
+ * What a `t_bool_exp` asks of the rows of its table. `{}`: nothing.
+ * @throws {GraphQLError} also when there are more conditions than one statement may have
+ */
+export const conditionOf = (table: GraphTable, value: unknown, reading: Reading): Condition => {
+  const found = reading.inputs.look(value);
   if (!isFields(found)) throw failure('validation_failed', `A condition on ${table.name} is null.`);
   const given = Object.entries(found).filter(([, part]) => part !== undefined);
-  return all(given.map(([name, part]) => partOf(table, name, part, inputs)));
+  if (given.length === 0) reading.conditions.condition();
+  return all(given.map(([name, part]) => partOf(table, name, part, reading)));
+};
+
+/** What `and` and `or` come to: `decisive` is what one part alone decides. */
+const joined = (parts: readonly Condition[], decisive: boolean): boolean | null => {
+  const known = new Set(parts.map(constantOf));
+  if (known.has(decisive)) return decisive;
+  return known.has(null) ? null : !decisive;
+};
+
+/** What a condition is of every row, whatever is in it: `{}`, `{_and: []}`, `{_not: {_or: []}}`. Null: it depends. */
+export const constantOf = (condition: Condition): boolean | null => {
+  if (condition.kind === 'and' || condition.kind === 'or') return joined(condition.parts, condition.kind === 'or');
+  if (condition.kind === 'not') {
+    const inner = constantOf(condition.part);
+    return inner === null ? null : !inner;
+  }
+  // Not in an empty list: all are.
+  if (condition.kind === 'compare' && condition.quantifier !== undefined && condition.operand === '{}')
+    return condition.quantifier === 'all';
+  return null;
 };

@@ -94,6 +94,14 @@ const forgetOwnAnswer = {
   params: [],
 };
 
+/** Characters of all answers together: they are held until the last is there. */
+const longestBatch = 30 * 1024 * 1024;
+
+const tooLong = (): DataError =>
+  new DataError(400, '54000', 'The answers of the batch are too large together.', {
+    hint: 'Ask for fewer rows or columns, or for none: Prefer: return=minimal.',
+  });
+
 const answerEntry = async (request: RestRequest, setting: Setting, one: RunOne): Promise<RestAnswer> => {
   if (request.target.kind === 'function') await one(forgetOwnAnswer);
   return answerRequest(request, setting);
@@ -110,6 +118,7 @@ export const answerBatch = async (
 ): Promise<readonly RestAnswer[]> => {
   const answers: RestAnswer[] = [];
   const whole = { ...setting, executor: joinedExecutor(one) };
+  let length = 0;
   for (const [index, request] of requests.entries()) {
     try {
       answers.push(await answerEntry(request, whole, one));
@@ -120,6 +129,8 @@ export const answerBatch = async (
     }
     const last = answers.at(-1);
     if (last !== undefined && last.status >= 400) throw new BatchStopped(index, last, null);
+    length += last?.body.length ?? 0;
+    if (length > longestBatch) throw new BatchStopped(index, errorAnswer(tooLong()), null);
   }
   return answers;
 };

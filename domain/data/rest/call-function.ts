@@ -4,8 +4,9 @@ import type { ReadPlan, Sql } from '../plan.ts';
 import type { Column, DataSchema, Routine, Table } from '../schema/types.ts';
 import { type SqlBuilder, createSqlBuilder } from '../sql/builder.ts';
 import { calledSql } from '../sql/rpc.ts';
+import { fetchable } from '../sql/within.ts';
 import { requireAffordable } from './change.ts';
-import { ownAnswerOf } from './function-answer.ts';
+import { longestOwnAnswer, ownAnswerOf } from './function-answer.ts';
 import { type FunctionCall, functionCallOf } from './function-input.ts';
 import type { Form } from './media.ts';
 import { preferenceApplied } from './prefer.ts';
@@ -59,7 +60,9 @@ const resultTable = ({ tables }: DataSchema, { name, comment, sql, returns }: Ro
 };
 
 // Set by the function for its own answer; asked after it has run.
-const ownAnswer = `current_setting('response.status', true), current_setting('response.headers', true)`;
+const ownAnswer = ['response.status', 'response.headers']
+  .map((name) => `left(current_setting('${name}', true), ${longestOwnAnswer + 1})`)
+  .join(', ');
 
 interface Calling {
   readonly work: Work;
@@ -95,7 +98,7 @@ const statementOf = (calling: Calling): Sql => {
   const asRows = call.routine.returns.composite || work.form.kind === 'csv';
   const page = asRows && !call.routine.returns.void ? rowsSql(calling, builder) : valuesSql(calling, builder);
   return builder.finish(
-    `with called as materialized (${called}) select p."body", p."n", p."total", ${ownAnswer} from (${page}) p`,
+    `with called as materialized (${called}) select ${fetchable('p."body"')}, p."n", p."total", ${ownAnswer} from (${page}) p`,
   );
 };
 
@@ -118,6 +121,14 @@ const requireSet = (work: Work, { returns }: Routine): void => {
   throw new DataError(400, 'PGRST128', message);
 };
 
+/** @throws {DataError} 25006: in a transaction that writes, nothing keeps such a function from writing, too */
+const requireHarmless = ({ request, executor }: Work, { name, volatility }: Routine): void => {
+  if (!executor.isShared || request.method === 'POST' || volatility !== 'volatile') return;
+  throw new DataError(405, '25006', `${request.method} in a batch cannot call ${name}, which may write.`, {
+    hint: 'Call it with POST, or declare it STABLE if it only reads.',
+  });
+};
+
 const answerOf = (work: Work, { returns }: Routine, plan: ReadPlan, row: readonly (string | null)[]): RestAnswer => {
   const page = pageOfRow(row);
   const own = ownAnswerOf(row[3] ?? null, row[4] ?? null);
@@ -135,6 +146,7 @@ export const callFunction = (work: Work, name: string): Promise<RestAnswer> => {
   const call = functionCallOf(work, name);
   const { routine } = call;
   requireSet(work, routine);
+  requireHarmless(work, routine);
   const asked = planOf(work, resultTable(work.schema, routine));
   const plan = { ...asked, ...pageOf(work, asked) };
   const calling = { work, call, plan };
@@ -146,6 +158,6 @@ export const callFunction = (work: Work, name: string): Promise<RestAnswer> => {
     return answerOf(work, routine, plan, row);
   };
   const mode = work.request.method === 'POST' && routine.volatility === 'volatile' ? 'write' : 'read';
-  const undoable = mode === 'write' && (isStrict(work) || work.form.kind === 'object');
-  return undoable ? work.executor.atomically(mode, run) : run((one) => work.executor.one(mode, one));
+  // What is refused once the function has run is undone: too many rows, no such page, headers that are none.
+  return mode === 'write' ? work.executor.atomically(mode, run) : run((one) => work.executor.one(mode, one));
 };

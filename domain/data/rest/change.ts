@@ -3,6 +3,7 @@ import type { RunOne } from '../db.ts';
 import type { ReadPlan, Sql } from '../plan.ts';
 import { type SqlBuilder, createSqlBuilder } from '../sql/builder.ts';
 import { quoteName } from '../sql/names.ts';
+import { fetchable } from '../sql/within.ts';
 import { written } from '../sql/write.ts';
 import { notSingular } from './media.ts';
 import { pageSql } from './read-rows.ts';
@@ -61,7 +62,7 @@ const statementOf = (change: Change, wanted: Wanted, { form }: Work): Sql => {
   if (wanted !== 'rows') return builder.finish(`${changed} select '', ${counts}`);
   const from = change.merges ? 'changed_rows' : 'changed';
   const page = pageSql(change.plan, form, builder, { exactCount: false, from });
-  return builder.finish(`${changed}${rowsOf(change)} select p."body", ${counts} from (${page}) p`);
+  return builder.finish(`${changed}${rowsOf(change)} select ${fetchable('p."body"')}, ${counts} from (${page}) p`);
 };
 
 const changedOf = ([body, rows, inserted, keys]: readonly (string | null)[]): Changed => ({

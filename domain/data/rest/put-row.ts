@@ -5,13 +5,9 @@ import type { SqlBuilder } from '../sql/builder.ts';
 import { insertSql } from '../sql/write.ts';
 import { type Changed, makeChange } from './change.ts';
 import { readPayload } from './payload.ts';
-import type { ParsedQuery } from './grammar/ast.ts';
 import type { RestAnswer, Work } from './request.ts';
-import { planOf, returnedPlan, tableOf } from './tables.ts';
+import { hasPage, planOf, returnedPlan, tableOf } from './tables.ts';
 import { answerOf, oneObject, wantedOf, writtenColumns } from './write-rows.ts';
-
-/** Whether a page is asked for of the rows themselves, and not of related ones. */
-export const hasPage = (said: ParsedQuery['limit']): boolean => said.some(({ path }) => path.length === 0);
 
 /** The columns that a condition compares by `eq`, and with what; null when it says anything else. */
 const equalities = (where: Condition | null): ReadonlyMap<string, string> | null => {

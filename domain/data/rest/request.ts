@@ -44,6 +44,8 @@ export interface RestAnswer {
 
 /** Where the statements of one request run. */
 export interface Executor {
+  /** Within a transaction that has begun, and that can write. */
+  readonly isShared: boolean;
   /** Nothing is written in mode `read`, but for within a batch, which is one transaction. */
   readonly one: (mode: 'read' | 'write', sql: Parameters<RunOne>[0]) => ReturnType<RunOne>;
   /** Several, whole or not at all. */

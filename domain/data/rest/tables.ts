@@ -1,6 +1,7 @@
 import { DataError } from '../errors.ts';
 import type { Condition, ReadPlan } from '../plan.ts';
 import type { Column, DataSchema, Table } from '../schema/types.ts';
+import type { ParsedQuery } from './grammar/ast.ts';
 import { nearest } from './nearest.ts';
 import { readPlan, returningPlan } from './read-plan.ts';
 import { type Window, parseRange, within } from './ranges.ts';
@@ -31,12 +32,14 @@ export const columnsOf = (table: Table, names: Iterable<string>): Column[] =>
 export const planOf = ({ schema, query }: Work, table: Table): ReadPlan =>
   readPlan(schema, table, query, { maxLimit: mostRows });
 
+/** Whether a page is asked for of the rows themselves, and not of related ones. */
+export const hasPage = (said: ParsedQuery['limit']): boolean => said.some(({ path }) => path.length === 0);
+
 /** What comes back of rows that are written. */
 export const returnedPlan = ({ schema, query }: Work, table: Table): ReadPlan => {
   const plan = returningPlan(schema, table, query, { maxLimit: mostRows });
   const page = readPlan(schema, table, query, { maxLimit: mostRows });
-  const isPaged = query.limit.some(({ path }) => path.length === 0);
-  return isPaged ? { ...plan, limit: page.limit, offset: page.offset } : plan;
+  return hasPage(query.limit) ? { ...plan, limit: page.limit, offset: page.offset } : plan;
 };
 
 /** The plan's page, narrowed to that of the `Range` header where there is one; the header is for reads only. */

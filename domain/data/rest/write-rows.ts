@@ -10,7 +10,7 @@ import { type Payload, invalidBody, readPayload } from './payload.ts';
 import { type PreferenceName, preferenceApplied } from './prefer.ts';
 import { noSuchRow } from './read-rows.ts';
 import { type RestAnswer, type Work, headersOf } from './request.ts';
-import { bothConditions, columnsOf, planOf, returnedPlan, rowCondition, tableOf } from './tables.ts';
+import { bothConditions, columnsOf, hasPage, planOf, returnedPlan, rowCondition, tableOf } from './tables.ts';
 
 /** `headers-only` is for POST alone; elsewhere there is nothing that a header could tell. */
 export const wantedOf = ({ preferences }: Work, byDefault: Wanted): Wanted => {
@@ -123,6 +123,14 @@ export const oneObject = (payload: Payload): Source => {
   return payload;
 };
 
+/** @throws {DataError} PGRST114: PostgREST once bounded the change by it, and does so no more; the rows must be named */
+const refusePage = ({ request, query }: Work): void => {
+  if (!hasPage(query.limit) && !hasPage(query.offset)) return;
+  throw new DataError(400, 'PGRST114', `limit/offset querystring parameters are not allowed for ${request.method}`, {
+    hint: 'Name the rows by filters, e.g. ?id=in.(1,2,3); max-affected with handling=strict refuses to change more than that.',
+  });
+};
+
 /** How rows are meant: by filters, or one by its address. */
 interface Chosen {
   readonly table: Table;
@@ -135,7 +143,9 @@ const chosenOf = (work: Work, name: string, id: string | null): Chosen => {
   const table = tableOf(work.schema, name);
   const plan = planOf(work, table);
   const where = id === null ? requireFilter(work, plan.where) : bothConditions(plan.where, rowCondition(table, id));
-  return { table, plan: returnedPlan(work, table), where: requireFilter(work, where), id };
+  const chosen = requireFilter(work, where);
+  refusePage(work);
+  return { table, plan: returnedPlan(work, table), where: chosen, id };
 };
 
 type Dml = (builder: SqlBuilder, where: string, returning: string) => string;

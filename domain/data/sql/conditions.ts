@@ -58,7 +58,7 @@ const searchedSql = ({ value, how, language, operand }: Search, alias: string, b
 
 const relatedSql = ({ relationship, table, where }: Related, alias: string, builder: SqlBuilder): string => {
   const related = relatedSource(relationship, table, alias, builder);
-  const fits = where === null ? '' : ` and ${conditionSql(where, related.alias, builder)}`;
+  const fits = where === null ? '' : ` and ${partSql(where, related.alias, builder)}`;
   return `exists (select 1 from ${related.from} where ${related.joined}${fits})`;
 };
 
@@ -69,12 +69,8 @@ const joinedSql = ({ kind, parts }: { kind: 'and' | 'or'; parts: readonly Condit
 
 type Write = (condition: Condition) => string;
 
-/**
- * A condition on the row source `alias`.
- * @returns an expression that may stand beside `and`
- */
-export const conditionSql = (condition: Condition, alias: string, builder: SqlBuilder): string => {
-  const write: Write = (part) => conditionSql(part, alias, builder);
+const partSql = (condition: Condition, alias: string, builder: SqlBuilder): string => {
+  const write: Write = (part) => partSql(part, alias, builder);
   switch (condition.kind) {
     case 'and':
     case 'or':
@@ -92,6 +88,25 @@ export const conditionSql = (condition: Condition, alias: string, builder: SqlBu
     case 'related':
       return relatedSql(condition, alias, builder);
   }
+};
+
+/** How many related rows it asks for, those within such conditions included. */
+const countRelated = (condition: Condition | null): number => {
+  if (condition === null) return 0;
+  if (condition.kind === 'related') return 1 + countRelated(condition.where);
+  if (condition.kind === 'not') return countRelated(condition.part);
+  if (condition.kind !== 'and' && condition.kind !== 'or') return 0;
+  return condition.parts.reduce((sum, part) => sum + countRelated(part), 0);
+};
+
+/**
+ * A condition on the row source `alias`.
+ * @returns an expression that may stand beside `and`
+ * @throws {DataError} 54001 when it asks too much of related rows
+ */
+export const conditionSql = (condition: Condition, alias: string, builder: SqlBuilder): string => {
+  builder.relate(countRelated(condition));
+  return partSql(condition, alias, builder);
 };
 
 const isInner = (field: ReadPlan['fields'][number]): field is RelationField => field.kind === 'relation' && field.inner;

@@ -1,4 +1,5 @@
 import { DatabaseError } from 'pg';
+import { sessionEnded } from '#domain/database/sql-error.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { CallFault } from '../../runtimes/runtime.ts';
@@ -14,11 +15,8 @@ export const databaseFault = (code: string, message: string): CallFault =>
 
 export const runIsOver = (): CallFault => databaseFault('57P01', 'The run is over.');
 
-/** Our watchdog ends sessions: what took too long and caught its cancellation, or too much memory. */
-const ended = 'The server ended the session: the statement took too much memory or time.';
-
 const faultOfServer = (error: DatabaseError, ownSql: boolean): CallFault => {
-  if (error.code === '57P01') return databaseFault('57P01', ended);
+  if (error.code === '57P01') return databaseFault('57P01', sessionEnded);
   const fields: Record<string, string> = {};
   for (const name of told) {
     const value = error[name];

@@ -1,6 +1,6 @@
 import type { PathStep } from '../../plan.ts';
 import type { FieldAst } from './ast.ts';
-import { type Cursor, fail, isAtEnd, sees, take, takeForm, takeQuoted } from './cursor.ts';
+import { type Cursor, fail, isAtEnd, refuse, sees, take, takeForm, takeQuoted } from './cursor.ts';
 
 const plainName = /[\p{L}\p{M}\p{N}_$ ]+(?:-(?!>)[\p{L}\p{M}\p{N}_$ ]+)*/uy;
 const indexForm = /-?\d+/y;
@@ -35,11 +35,15 @@ const readKey = (cursor: Cursor): string | number => {
   return readName(cursor);
 };
 
+// Each is a call within a call; the server's stack ends at some thousands.
+const mostSteps = 64;
+
 const readPath = (cursor: Cursor): PathStep[] => {
   const path: PathStep[] = [];
   for (;;) {
     const text = take(cursor, '->>');
     if (!text && !take(cursor, '->')) return path;
+    if (path.length === mostSteps) refuse(cursor, `a path into JSON can have at most ${mostSteps} steps`);
     path.push({ text, key: readKey(cursor) });
   }
 };

@@ -72,6 +72,33 @@ begin
   end loop;
 end $body$;
 
+-- Large objects have no triggers. Bound when they are made, since nobody may name what is behind them, and not as the
+-- platform: whose an object is and who may write to it stays as it was.
+create function plinth.limit_large_objects() returns void language plpgsql as $body$
+declare original record;
+begin
+  perform plinth.take_away(name) from unnest(array['lo_creat', 'lo_create', 'lo_from_bytea', 'lo_put', 'lowrite']) name;
+  for original in
+    select p.oid::regprocedure as signature, p.proname, pg_get_function_identity_arguments(p.oid) as types,
+      p.prorettype::regtype as result,
+      (select string_agg('$' || n, ', ') from generate_series(1, p.pronargs) n) as arguments
+    from pg_proc p where pronamespace = 'plinth'::regnamespace and oid < 16384
+      and proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'lo_put', 'lowrite')
+  loop
+    execute format($wrapper$
+      create function pg_catalog.%1$I(%2$s) returns %3$s language sql volatile strict
+      begin atomic
+        select plinth.refuse_growth();
+        select plinth.%1$I(%4$s);
+      end;
+      grant execute on function %5$s to public$wrapper$,
+      original.proname, original.types, original.result, original.arguments, original.signature);
+  end loop;
+  -- The others make objects: 0001 took them from everybody.
+  grant execute on function pg_catalog.lo_put(oid, bigint, bytea), pg_catalog.lowrite(integer, bytea) to public;
+  grant execute on function plinth.refuse_growth() to public;
+end $body$;
+
 -- Names of roles and databases contain what identifies other projects.
 create function plinth.hide_neighbours() returns void language plpgsql as $body$
 declare hidden regclass;
@@ -123,6 +150,7 @@ begin
     or exists (select from pg_proc where oid < 16384 and pronamespace = 'plinth'::regnamespace) then return; end if;
   perform set_config('allow_system_table_mods', 'on', true);
   perform plinth.limit_advisory_locks();
+  perform plinth.limit_large_objects();
   perform plinth.hide_neighbours();
   perform set_config('allow_system_table_mods', 'off', true);
   -- The numbers of relations are others there.
@@ -131,18 +159,60 @@ begin
     where c.relnamespace = 'public'::regnamespace and plinth.may_open(c) and plinth.has_end_user_rights(c);
 end $$;
 
--- Tells the database which roles are its project's, and gives them what they need of schemas that were made before.
-create function plinth.set_roles(kinds text[], names name[]) returns void language plpgsql as $$
+-- Before commands that write what no trigger of a table sees; an ALTER TABLE that does is a rewrite. Not at the end of the
+-- command: CREATE INDEX CONCURRENTLY has committed by then.
+create function plinth.on_growth() returns event_trigger language plpgsql security definer as $$
 begin
+  if not has_schema_privilege(session_user, 'plinth', 'create') then perform plinth.refuse_growth(); end if;
+end $$;
+grant execute on function plinth.on_growth() to public;
+
+-- Hands the function that counts to the role that may: as the platform it would run the project's code.
+create function plinth.set_counting(service name) returns void language plpgsql as $$
+declare is_super boolean := (select rolsuper from pg_roles where rolname = current_user);
+begin
+  -- Who is given a function must be able to make one there, unless a superuser gives it.
+  if not is_super then execute format('grant create on schema plinth to %I', service); end if;
+  execute format('alter function plinth.count_rows(regclass[]) owner to %I', service);
+  if not is_super then execute format('revoke create on schema plinth from %I', service); end if;
+end $$;
+
+-- Tells the database which roles are its project's, and gives them what they need of what was made before.
+create function plinth.set_roles(kinds text[], names name[]) returns void language plpgsql set plinth.in_ddl = 'on' as $$
+begin
+  perform plinth.make_room();
   insert into plinth.roles select kind, name from unnest(kinds, names) as given (kind, name)
     on conflict (kind) do update set name = excluded.name;
   perform plinth.grant_schema(oid) from pg_namespace;
+  perform plinth.set_counting(name) from plinth.roles where kind = 'service';
+  perform plinth.attach_tables();
+end $$;
+
+-- None of the platform's functions finds what a project puts before it, whoever calls it. Not those that are bound when they
+-- are made, nor the constants that become part of their callers' plans.
+do $$
+declare routine regprocedure;
+begin
+  for routine in
+    select p.oid from pg_proc p join pg_language l on l.oid = p.prolang
+    where p.pronamespace in ('plinth'::regnamespace, 'plinth_api'::regnamespace, 'plinth_migrations'::regnamespace)
+      and l.lanname in ('sql', 'plpgsql') and p.prosqlbody is null
+      and p.proname not in ('is_subscribed', 'max_rows', 'is_size_exceeded')
+      and not exists (select from unnest(p.proconfig) setting where starts_with(setting, 'search_path='))
+      and pg_has_role(p.proowner, 'usage')
+  loop
+    execute format('alter routine %s set search_path = pg_catalog, pg_temp', routine);
+  end loop;
 end $$;
 
 do $$
 begin
   if (select rolsuper from pg_roles where rolname = current_user) then
     perform plinth.guard_catalog();
+    create event trigger plinth_on_rewrite on table_rewrite execute function plinth.on_growth();
+    create event trigger plinth_on_growth on ddl_command_start
+      when tag in ('CREATE INDEX', 'CREATE MATERIALIZED VIEW', 'REFRESH MATERIALIZED VIEW', 'CREATE TABLE AS', 'SELECT INTO')
+      execute function plinth.on_growth();
     create event trigger plinth_on_ddl on ddl_command_end execute function plinth.on_ddl();
     create event trigger plinth_on_drop on sql_drop execute function plinth.on_drop();
   else

@@ -1,0 +1,48 @@
+import test from 'ava';
+import { type DatabaseUsage, readUsageInTurn } from '#domain/database/usage.ts';
+
+const usage = (tables: number): DatabaseUsage => ({ tables, rows: 0, bytes: 0 });
+
+/** Reads that end when they are told to. */
+const held = () => {
+  const begun: ((value: DatabaseUsage) => void)[] = [];
+  return {
+    begun,
+    read: (): Promise<DatabaseUsage> => new Promise((resolve) => begun.push(resolve)),
+    endAll: (): void => begun.splice(0).forEach((end) => end(usage(0))),
+  };
+};
+
+test.serial('who asks while a project is read shares one later read, never an earlier one', async (t) => {
+  let reads = 0;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const read = async (): Promise<DatabaseUsage> => {
+    reads += 1;
+    const nth = reads;
+    await promise;
+    return usage(nth);
+  };
+  const asked = Array.from({ length: 50 }, () => readUsageInTurn('a', read));
+  resolve();
+  const seen = (await Promise.all(asked)).map(({ tables }) => tables);
+  t.deepEqual(seen, [1, ...Array.from({ length: 49 }, () => 2)]);
+  t.is(reads, 2);
+  t.is((await readUsageInTurn('a', read)).tables, 3);
+});
+
+test.serial('a read that fails is not the answer of those who come later', async (t) => {
+  const first = readUsageInTurn('a', () => Promise.reject(new Error('no')));
+  const second = readUsageInTurn('a', () => Promise.resolve(usage(7)));
+  await t.throwsAsync(first, { message: 'no' });
+  t.is((await second).tables, 7);
+});
+
+test.serial('four are read at a time, and who gets no turn in 3 s is refused', async (t) => {
+  const { begun, read, endAll } = held();
+  const asked = Array.from({ length: 4 }, (_, nth) => readUsageInTurn(`p${nth}`, read));
+  await t.throwsAsync(readUsageInTurn('late', read), { message: /Too many ask for the usage/ });
+  t.is(begun.length, 4);
+  endAll();
+  await Promise.all(asked);
+  t.is((await readUsageInTurn('late', () => Promise.resolve(usage(1)))).tables, 1);
+});
