@@ -32,15 +32,17 @@ const bearer = (text: string) => ({ authorization: `Bearer ${text}` });
 const get = (path: string, headers: Readonly<Record<string, string>>) =>
   platform().client.call('GET', path, { headers });
 
+/** A client of a user of the project. */
+const clientOf = async (sub: string) => {
+  const token = await tokenOf(sub);
+  return createClient(`${platform().base}/p/${p.project.ref}`, p.project.publishableKey, {
+    accessToken: () => Promise.resolve(token),
+  });
+};
+
 test('a user sees and makes own rows, with supabase-js as it is', async (t) => {
   const [ada, bob] = [crypto.randomUUID(), crypto.randomUUID()];
-  const as = async (sub: string) => {
-    const token = await tokenOf(sub);
-    return createClient(`${platform().base}/p/${p.project.ref}`, p.project.publishableKey, {
-      accessToken: () => Promise.resolve(token),
-    });
-  };
-  const [adas, bobs] = [await as(ada), await as(bob)];
+  const [adas, bobs] = [await clientOf(ada), await clientOf(bob)];
   t.is((await adas.from('notes').insert({ text: 'hers' })).error, null);
   t.is((await bobs.from('notes').insert({ text: 'his', owner: ada })).error?.code, '42501');
   t.deepEqual((await adas.from('notes').select('text').eq('owner', ada)).data, [{ text: 'hers' }]);

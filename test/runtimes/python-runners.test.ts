@@ -21,6 +21,7 @@ test('a runner that was tampered with is not used again', async (t) => {
 
 test('closing cancels what runs and leaves no process', async (t) => {
   const own = await openPython();
+  t.teardown(() => own.close());
   const running = Promise.withResolvers<void>();
   const marker = String(600_000 + process.pid);
   const code = handler(
@@ -30,7 +31,7 @@ test('closing cancels what runs and leaves no process', async (t) => {
   );
   const outcome = own.run(request(code), { onLog: () => running.resolve() });
   await running.promise;
-  t.true(isRunning(marker));
+  await until(() => isRunning(marker));
   await own.close();
   t.is((await outcome).status, 'cancelled');
   t.deepEqual(pythonGuests(), []);
