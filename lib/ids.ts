@@ -1,4 +1,4 @@
-import { createHash, randomBytes, randomInt, randomUUID } from 'node:crypto';
+import { hash, randomBytes, randomInt, randomUUID } from 'node:crypto';
 
 const letters = 'abcdefghijklmnopqrstuvwxyz';
 const lettersAndDigits = `${letters}0123456789`;
@@ -47,4 +47,4 @@ export const newProjectRef = (): string => randomText(letters, 1) + randomText(l
 export const newToken = (prefix: string): string => `${prefix}_${randomBytes(32).toString('base64url')}`;
 
 /** How tokens and keys are stored. They hold 256 random bits, so that a plain hash is enough. */
-export const hashToken = (token: string): Buffer => createHash('sha256').update(token).digest();
+export const hashToken = (token: string): Buffer => hash('sha256', token, 'buffer');

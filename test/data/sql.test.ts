@@ -16,9 +16,9 @@ test('values are as exact as the server holds them', async (t) => {
   t.is(text, '[{"id":9007199254740995,"price":12345678901.10,"plain":{"z":1, "a":2},"data":{"k": {"x": 1}}}]');
 });
 
-test('one shape is one text, whatever the values and the page', (t) => {
+test('one shape is one text, whatever the values and the place of the page', (t) => {
   const texts = [
-    'select=id,author_id(name)&title=eq.a&id=in.(1,2)&limit=5&offset=5',
+    'select=id,author_id(name)&title=eq.a&id=in.(1,2)&limit=25&offset=5',
     "select=id,author_id(name)&title=eq.b'&id=in.(1)&limit=25&offset=50",
   ].map((query) => readOf('books', query).text);
   t.is(texts[0], texts[1]);

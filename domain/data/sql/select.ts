@@ -165,7 +165,8 @@ const groupSql = (outputs: readonly Output[]): string => {
 const pageSql = ({ order, limit, offset }: ReadPlan, select: Select): string => {
   const terms = order.map((term) => orderSql(term, select));
   const sorted = terms.length === 0 ? '' : ` order by ${terms.join(', ')}`;
-  const most = limit === null ? '' : ` limit ${select.builder.bind(String(limit))}`;
+  // Not a parameter: without the number the server would plan each page anew, since no plan for any number is as good.
+  const most = limit === null ? '' : ` limit ${limit}`;
   return sorted + most + (offset === 0 ? '' : ` offset ${select.builder.bind(String(offset))}`);
 };
 
