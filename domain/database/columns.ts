@@ -1,7 +1,7 @@
 import { type ClientBase, DatabaseError, escapeIdentifier } from 'pg';
 import { ServiceError } from '#lib/errors.ts';
 import { faultOfExpression } from './expressions.ts';
-import { nearestHint } from './nearest.ts';
+import { nearestHint } from './nearest-hint.ts';
 
 /** Interface, "create table request". */
 export interface NewColumn {

@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
 import { ServiceError } from '#lib/errors.ts';
-import { nearestHint } from './nearest.ts';
+import { nearestHint } from './nearest-hint.ts';
 
 export type RelationKind = 'table' | 'partitioned' | 'view' | 'materialized' | 'foreign';
 

@@ -4,7 +4,7 @@ import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
 import { type TableDescription, describeTable } from './describe.ts';
 import type { FenceDb } from './fence.ts';
-import { nearestHint } from './nearest.ts';
+import { nearestHint } from './nearest-hint.ts';
 import { readingTables } from './reading.ts';
 
 export interface RowsPage {

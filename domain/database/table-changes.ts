@@ -7,7 +7,7 @@ import { type ChangeListeners, noteChange } from './changes.ts';
 import { type NewColumn, checkName, columnSql, invalidField } from './columns.ts';
 import { type ColumnDescription, describeTable } from './describe.ts';
 import { type FenceDb, type StoppedBy, inCallersFence } from './fence.ts';
-import { nearestHint } from './nearest.ts';
+import { nearestHint } from './nearest-hint.ts';
 import { requireTable } from './relations.ts';
 import { connectionLost, sqlError } from './sql-error.ts';
 

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { DataError } from '#domain/data/errors.ts';
 import { parseQuery } from '#domain/data/rest/grammar/query.ts';
-import { nearest } from '#domain/data/rest/nearest.ts';
+import { nearest } from '#lib/nearest.ts';
 import { readPlan } from '#domain/data/rest/read-plan.ts';
 import { findRelationship } from '#domain/data/rest/relations.ts';
 import type { Relationship } from '#domain/data/schema/types.ts';

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { faultOfExpression } from '#domain/database/expressions.ts';
-import { nearestName } from '#domain/database/nearest.ts';
+import { nearest } from '#lib/nearest.ts';
 
 for (const expression of [
   '1',
@@ -51,8 +51,8 @@ test('a long text is judged quickly', (t) => {
 });
 
 test('the nearest name is near', (t) => {
-  t.is(nearestName('custmers', ['orders', 'customers']), 'customers');
-  t.is(nearestName('Customers', ['customers']), 'customers');
-  t.is(nearestName('x', ['customers']), null);
-  t.is(nearestName('customers', []), null);
+  t.is(nearest('custmers', ['orders', 'customers']), 'customers');
+  t.is(nearest('Customers', ['customers']), 'customers');
+  t.is(nearest('x', ['customers']), null);
+  t.is(nearest('customers', []), null);
 });

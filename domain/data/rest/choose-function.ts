@@ -1,6 +1,6 @@
 import { DataError } from '../errors.ts';
 import type { DataSchema, Routine } from '../schema/types.ts';
-import { nearest } from './nearest.ts';
+import { nearest } from '#lib/nearest.ts';
 
 /** What a call gives: names of arguments, or a body for a parameter without a name. */
 export interface Given {

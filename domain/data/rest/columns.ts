@@ -2,7 +2,7 @@ import { DataError } from '../errors.ts';
 import type { Value } from '../plan.ts';
 import type { Column, Table } from '../schema/types.ts';
 import type { FieldAst } from './grammar/ast.ts';
-import { nearest } from './nearest.ts';
+import { nearest } from '#lib/nearest.ts';
 
 /**
  * A column by its name.

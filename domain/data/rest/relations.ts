@@ -1,7 +1,7 @@
 import { DataError } from '../errors.ts';
 import type { DataSchema, Junction, Relationship, Table } from '../schema/types.ts';
 import type { RelationAst } from './grammar/ast.ts';
-import { nearest } from './nearest.ts';
+import { nearest } from '#lib/nearest.ts';
 
 type Wanted = Pick<RelationAst, 'name' | 'hint'>;
 

@@ -2,7 +2,7 @@ import { DataError } from '../errors.ts';
 import type { Condition, ReadPlan } from '../plan.ts';
 import type { Column, DataSchema, Table } from '../schema/types.ts';
 import type { ParsedQuery } from './grammar/ast.ts';
-import { nearest } from './nearest.ts';
+import { nearest } from '#lib/nearest.ts';
 import { readPlan, returningPlan } from './read-plan.ts';
 import { type Window, parseRange, within } from './ranges.ts';
 import { type Work, mostRows } from './request.ts';

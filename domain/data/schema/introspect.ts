@@ -1,3 +1,4 @@
+import { quoteName } from '../sql/names.ts';
 import type { Column, DataSchema, Routine, Table, TableKind } from './types.ts';
 import { relationshipsOf, type ForeignKey } from './relationships.ts';
 
@@ -143,8 +144,6 @@ const volatilities = { i: 'immutable', s: 'stable', v: 'volatile' } as const;
 // Bits of pg_relation_is_updatable: what INSERT and UPDATE would do.
 const [insertBit, updateBit] = [8, 4];
 
-export const quotedName = (name: string): string => `"${name.replaceAll('"', '""')}"`;
-
 /** Its relationships are known once all tables are. */
 type Draft = Omit<Table, 'relationships'> & { relationships: Table['relationships'] };
 
@@ -166,7 +165,7 @@ const tableOf = (row: TableRow): Draft => {
   const [name, kind, comment, rowSecurity, updates, columns, keys] = row;
   return {
     name,
-    sql: `public.${quotedName(name)}`,
+    sql: `public.${quoteName(name)}`,
     kind: kinds[kind] ?? 'table',
     comment,
     rowSecurity,
@@ -183,7 +182,7 @@ const routineOf = (row: RoutineRow): Routine => {
   const [name, comment, variadic, volatility, set, isVoid, returns, composite, table, parameters] = row;
   return {
     name,
-    sql: `public.${quotedName(name)}`,
+    sql: `public.${quoteName(name)}`,
     comment,
     parameters: parameters.map(([of, type, optional]) => ({ name: of, type: typeName(type), optional })),
     variadic,

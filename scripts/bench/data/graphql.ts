@@ -5,31 +5,11 @@ import { createGraphql } from '#domain/data/graphql/execute.ts';
 import type { Sql } from '#domain/data/plan.ts';
 import { introspection, schemaOf } from '#domain/data/schema/introspect.ts';
 import { answerByGraphqlJs } from '../floors/graphql-js.ts';
-import {
-  allRight,
-  type Bench,
-  type Benchmark,
-  byTurns,
-  digits,
-  median,
-  percentile,
-  perSecond,
-  range,
-} from '../harness.ts';
+import { allRight, type Bench, type Benchmark, byTurns, digits, median, perSecond } from '../harness.ts';
 import type { LoadPlan, LoadRequest, LoadResult } from '../load.ts';
 import type { Server } from '../servers.ts';
+import { cpuMicros, rate, side } from './sides.ts';
 import { categories, databaseUrlOf, startScene } from './scene.ts';
-
-const rate = ({ latencies, seconds }: LoadResult): number => latencies.length / seconds;
-const cpuMicros = ({ latencies, cpuSeconds }: LoadResult): number => (cpuSeconds / latencies.length) * 1e6;
-
-const side = (name: string, results: readonly LoadResult[]): string => {
-  const all = results.flatMap((result) => result.latencies);
-  return (
-    `${name}: ${range(results.map(rate))} requests/s, ${digits(median(results.map(cpuMicros)))} µs of CPU a request; ` +
-    `p50 ${digits(median(all))} ms, p99 ${digits(percentile(all, 0.99))} ms`
-  );
-};
 
 const columns = '{ id category name price tags created_at }';
 

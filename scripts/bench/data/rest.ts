@@ -1,33 +1,11 @@
-import {
-  allRight,
-  type Bench,
-  type Benchmark,
-  byTurns,
-  digits,
-  median,
-  type Pair,
-  percentile,
-  perSecond,
-  range,
-  type Row,
-} from '../harness.ts';
+import { allRight, type Bench, type Benchmark, byTurns, median, type Pair, perSecond, type Row } from '../harness.ts';
 import type { LoadPlan, LoadRequest, LoadResult } from '../load.ts';
 import type { Server } from '../servers.ts';
+import { cpuMicros, rate, side } from './sides.ts';
 import { categories, databaseUrlOf, rowCount, type Scene, startScene } from './scene.ts';
 
 const rounds = 5;
 const callers = 32;
-
-const rate = ({ latencies, seconds }: LoadResult): number => latencies.length / seconds;
-const cpuMicros = ({ latencies, cpuSeconds }: LoadResult): number => (cpuSeconds / latencies.length) * 1e6;
-
-const side = (name: string, results: readonly LoadResult[]): string => {
-  const all = results.flatMap((result) => result.latencies);
-  return (
-    `${name}: ${range(results.map(rate))} requests/s, ${digits(median(results.map(cpuMicros)))} µs of CPU a request; ` +
-    `p50 ${digits(median(all))} ms, p99 ${digits(percentile(all, 0.99))} ms`
-  );
-};
 
 /** What is sent to one of the two sides. */
 interface Side {
