@@ -1,4 +1,4 @@
-import type { DatabaseServers } from '#domain/database/servers.ts';
+import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import type { Compiler } from '#domain/functions/compiler.ts';
 import type { PythonChecker } from '#domain/functions/python-compile.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';

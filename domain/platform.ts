@@ -3,7 +3,7 @@ import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { openPlatformSealer } from '#lib/platform-sealer.ts';
 import { type Sealer, openKeyRing } from '#lib/secrets.ts';
-import { type DatabaseServers, createDatabaseServers } from './database/servers.ts';
+import { type DatabaseServers, createDatabaseServers } from './database/servers/servers.ts';
 import { type Projects, createProjects } from './projects/projects.ts';
 
 /** What API and workers both stand on. */

@@ -1,7 +1,7 @@
 import { DatabaseError } from 'pg';
 import { sweepSignIns } from '#domain/accounts/sign-ins.ts';
-import { createLimitsSweep } from '#domain/database/limits-sweep.ts';
-import type { DatabaseServers } from '#domain/database/servers.ts';
+import { createLimitsSweep } from '#domain/database/limits/limits-sweep.ts';
+import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import { sweepScheduleRuns } from '#domain/cron/run-store.ts';
 import { deleteOldEvents, deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
 import { sweepIdempotencyKeys } from '#domain/idempotency/store.ts';

@@ -1,6 +1,6 @@
-import { serverIds } from '#domain/database/upgrade.ts';
-import { createUnending } from '#domain/database/unending.ts';
-import { type WatchdogDeps, watchServer } from '#domain/database/watchdog.ts';
+import { serverIds } from '#domain/database/servers/upgrade.ts';
+import { createUnending } from '#domain/database/console/unending.ts';
+import { type WatchdogDeps, watchServer } from '#domain/database/guard/watchdog.ts';
 import { registry } from '#lib/metrics.ts';
 import { Gauge } from 'prom-client';
 

@@ -3,7 +3,7 @@ import { controlMigrations } from '#domain/control-schema.ts';
 import { monthlyCaps } from '#domain/functions/caps.ts';
 import { createRunnableLoader } from '#domain/functions/functions.ts';
 import type { ChangeListeners } from '#domain/database/changes.ts';
-import { startUpgrades } from '#domain/database/upgrade.ts';
+import { startUpgrades } from '#domain/database/servers/upgrade.ts';
 import { createDirtyMarks } from '#domain/events/dirty.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { type Config, ConfigError } from '#lib/config.ts';

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { noteChange } from '#domain/database/changes.ts';
-import { runConsoleQuery } from '#domain/database/console.ts';
-import { listRows } from '#domain/database/rows.ts';
+import { runConsoleQuery } from '#domain/database/console/console.ts';
+import { listRows } from '#domain/database/tables/rows.ts';
 import { slowQueries } from '#domain/database/slow-queries.ts';
-import { mayChangeSchema, mayWriteRows } from '#domain/database/statement-words.ts';
+import { mayChangeSchema, mayWriteRows } from '#domain/database/console/statement-words.ts';
 import { atLeast } from '#domain/teams/roles.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { inProject } from '../access.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { actingAs } from '#domain/audit/actor.ts';
-import { inDatabase, writeLimits } from '#domain/database/limits.ts';
+import { inDatabase, writeLimits } from '#domain/database/limits/limits.ts';
 import { createApiKey } from '#domain/projects/api-keys.ts';
 import { requirePlanChange } from '#domain/projects/plans.ts';
 import {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { inDatabase, planLimits } from '#domain/database/limits.ts';
-import { readUsage, readUsageInTurn } from '#domain/database/usage.ts';
+import { inDatabase, planLimits } from '#domain/database/limits/limits.ts';
+import { readUsage, readUsageInTurn } from '#domain/database/limits/usage.ts';
 import { monthlyCaps } from '#domain/functions/caps.ts';
 import { usageOf } from '#domain/jobs/usage.ts';
 import { ServiceError } from '#lib/errors.ts';

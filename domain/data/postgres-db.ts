@@ -1,5 +1,5 @@
 import { type ClientBase, DatabaseError } from 'pg';
-import { stopQuery } from '#domain/database/stop-query.ts';
+import { stopQuery } from '#domain/database/console/stop-query.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { type Bound, type PipelineLimits, runPipeline } from '#lib/postgres/pipeline.ts';

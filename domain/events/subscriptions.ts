@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
-import { inDatabase } from '#domain/database/limits.ts';
-import type { DatabaseServers } from '#domain/database/servers.ts';
+import { inDatabase } from '#domain/database/limits/limits.ts';
+import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import { findProject } from '#domain/projects/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { notFound } from '#lib/errors.ts';

@@ -1,8 +1,8 @@
 import { DatabaseError, escapeIdentifier, escapeLiteral } from 'pg';
-import { roleName } from '#domain/database/names.ts';
-import { withDatabaseName } from '#domain/database/ownership.ts';
-import { scramVerifier } from '#domain/database/scram.ts';
-import type { DatabaseServers } from '#domain/database/servers.ts';
+import { roleName } from '#domain/database/tables/names.ts';
+import { withDatabaseName } from '#domain/database/guard/ownership.ts';
+import { scramVerifier } from '#domain/database/servers/scram.ts';
+import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { TenantLogin } from '#lib/tenant-connections.ts';

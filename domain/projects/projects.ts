@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
-import { provisionDatabase, openPassword } from '#domain/database/provision.ts';
-import { dropDatabase, retireDatabase } from '#domain/database/retire.ts';
-import type { DatabaseServers } from '#domain/database/servers.ts';
-import { databaseName } from '#domain/database/names.ts';
+import { provisionDatabase, openPassword } from '#domain/database/servers/provision.ts';
+import { dropDatabase, retireDatabase } from '#domain/database/servers/retire.ts';
+import type { DatabaseServers } from '#domain/database/servers/servers.ts';
+import { databaseName } from '#domain/database/tables/names.ts';
 import { actingAs, systemActor } from '#domain/audit/actor.ts';
 import { cancelAllOf } from '#domain/jobs/changes.ts';
 import { deleteJobsOf } from '#domain/jobs/store.ts';

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { createProjects } from '#domain/projects/projects.ts';
-import { createDatabaseServers } from '#domain/database/servers.ts';
+import { createDatabaseServers } from '#domain/database/servers/servers.ts';
 import { openPlatformSealer } from '#lib/platform-sealer.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { uniqueName } from '#test/support/client.ts';

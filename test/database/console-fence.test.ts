@@ -1,5 +1,5 @@
 import test from 'ava';
-import { inFence } from '#domain/database/fence.ts';
+import { inFence } from '#domain/database/console/fence.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { asAdmin } from '#test/support/databases.ts';

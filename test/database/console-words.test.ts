@@ -6,7 +6,7 @@ import {
   mayChangeSchema,
   mayWriteRows,
   mentionsSchemaChange,
-} from '#domain/database/statement-words.ts';
+} from '#domain/database/console/statement-words.ts';
 
 for (const [sql, word] of [
   ['select 1', 'select'],

@@ -1,6 +1,6 @@
 import test from 'ava';
-import { sweepDatabase } from '#domain/database/limits-sweep.ts';
-import { upgradeDatabase } from '#domain/database/provision.ts';
+import { sweepDatabase } from '#domain/database/limits/limits-sweep.ts';
+import { upgradeDatabase } from '#domain/database/servers/provision.ts';
 import { setTableSubscriptions } from '#domain/events/subscriptions.ts';
 import { createProjects } from '#domain/projects/projects.ts';
 import { findProject } from '#domain/projects/store.ts';

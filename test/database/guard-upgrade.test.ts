@@ -1,7 +1,7 @@
 import test from 'ava';
 import { createProjects } from '#domain/projects/projects.ts';
-import { projectMigrations } from '#domain/database/template.ts';
-import { upgradeDatabases } from '#domain/database/upgrade.ts';
+import { projectMigrations } from '#domain/database/servers/template.ts';
+import { upgradeDatabases } from '#domain/database/servers/upgrade.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';

@@ -1,8 +1,8 @@
 import test from 'ava';
-import { type Limits, type Session, defaultLimits, judge, watchServer } from '#domain/database/watchdog.ts';
-import type { DatabaseServers } from '#domain/database/servers.ts';
-import { type Unending, createUnending } from '#domain/database/unending.ts';
-import { serverIds } from '#domain/database/upgrade.ts';
+import { type Limits, type Session, defaultLimits, judge, watchServer } from '#domain/database/guard/watchdog.ts';
+import type { DatabaseServers } from '#domain/database/servers/servers.ts';
+import { type Unending, createUnending } from '#domain/database/console/unending.ts';
+import { serverIds } from '#domain/database/servers/upgrade.ts';
 import type { TenantRole } from '#lib/tenant-db.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { asTenant, sqlStateOf, tenantLogin } from '#test/support/tenant.ts';

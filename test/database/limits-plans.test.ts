@@ -1,7 +1,7 @@
 import test from 'ava';
-import { createLimitsSweep } from '#domain/database/limits-sweep.ts';
-import { planLimits } from '#domain/database/limits.ts';
-import { measureSize } from '#domain/database/usage.ts';
+import { createLimitsSweep } from '#domain/database/limits/limits-sweep.ts';
+import { planLimits } from '#domain/database/limits/limits.ts';
+import { measureSize } from '#domain/database/limits/usage.ts';
 import type { TestProject } from '#test/support/client.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
-import { inDatabase } from '#domain/database/limits.ts';
-import type { DatabaseServers } from '#domain/database/servers.ts';
+import { inDatabase } from '#domain/database/limits/limits.ts';
+import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import { dirtyKey } from '#domain/events/dirty.ts';
 import {
   type Backlog,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { tableSchema } from '#domain/database/describe.ts';
+import { tableSchema } from '#domain/database/tables/describe.ts';
 import {
   type ChangeOf,
   type TableChangeDeps,
@@ -7,8 +7,8 @@ import {
   createTable,
   dropColumn,
   dropTable,
-} from '#domain/database/table-changes.ts';
-import { listTables } from '#domain/database/tables.ts';
+} from '#domain/database/tables/table-changes.ts';
+import { listTables } from '#domain/database/tables/tables.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';

@@ -1,5 +1,5 @@
 import { DatabaseError } from 'pg';
-import { sessionEnded } from '#domain/database/sql-error.ts';
+import { sessionEnded } from '#domain/database/console/sql-error.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { CallFault } from '../../runtimes/runtime.ts';

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { type ChangeListeners, noteChange } from '#domain/database/changes.ts';
-import { mentionsSchemaChange } from '#domain/database/statement-words.ts';
+import { mentionsSchemaChange } from '#domain/database/console/statement-words.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import type { Answer as Answering, OpenService } from '../services.ts';
 import { OwnTypes, rowsText } from '#lib/postgres/answer-text.ts';

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { type ClientBase, DatabaseError, escapeLiteral } from 'pg';
 import { ServiceError } from '#lib/errors.ts';
-import { type FenceDb, inFence } from './fence.ts';
-import { toStepError, tookTooLong } from './migrations/failure.ts';
-import { appliedAmong, lockPushes, recordApplied } from './migrations/store.ts';
+import { type FenceDb, inFence } from '../console/fence.ts';
+import { toStepError, tookTooLong } from './failure.ts';
+import { appliedAmong, lockPushes, recordApplied } from './store.ts';
 
 /** One step of the project's own: SQL, of one or several statements. */
 export interface MigrationStep {

@@ -2,8 +2,8 @@ import type { ClientBase } from 'pg';
 import { DataError } from '#domain/data/errors.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { generateSchema, inSnapshot, preamble } from './schema-sql/generate.ts';
-import { stopQuery } from './stop-query.ts';
+import { generateSchema, inSnapshot, preamble } from './generate.ts';
+import { stopQuery } from '../console/stop-query.ts';
 
 export interface SchemaSqlOptions {
   readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession'>;

@@ -2,8 +2,8 @@ import { type ClientBase, escapeIdentifier, escapeLiteral } from 'pg';
 import { type Project, findProject } from '#domain/projects/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { tenantRoles } from '#lib/tenant-db.ts';
-import { deletedDatabaseName, roleName, unfinishedDatabaseName } from './names.ts';
-import { projectOfDatabase, withDatabaseName } from './ownership.ts';
+import { deletedDatabaseName, roleName, unfinishedDatabaseName } from '../tables/names.ts';
+import { projectOfDatabase, withDatabaseName } from '../guard/ownership.ts';
 import type { DatabaseServers } from './servers.ts';
 
 export interface RetireDeps {

@@ -1,6 +1,6 @@
 import type { Client, DatabaseError } from 'pg';
 import type { Plan } from '#domain/projects/store.ts';
-import type { DatabaseServers } from './servers.ts';
+import type { DatabaseServers } from '../servers/servers.ts';
 
 /** What a plan gives to a project's database (interface, "Limits"); null: any number. */
 export interface PlanLimits {

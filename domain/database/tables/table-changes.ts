@@ -3,13 +3,13 @@ import { DataError } from '#domain/data/errors.ts';
 import { CallerGone } from '#domain/data/errors.ts';
 import { Refusal, ServiceError, notFound } from '#lib/errors.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
-import { type ChangeListeners, noteChange } from './changes.ts';
+import { type ChangeListeners, noteChange } from '../changes.ts';
 import { type NewColumn, checkName, columnSql, invalidField } from './columns.ts';
 import { type ColumnDescription, describeTable } from './describe.ts';
-import { type FenceDb, type StoppedBy, inCallersFence } from './fence.ts';
+import { type FenceDb, type StoppedBy, inCallersFence } from '../console/fence.ts';
 import { nearestHint } from './nearest-hint.ts';
 import { requireTable } from './relations.ts';
-import { connectionLost, sqlError } from './sql-error.ts';
+import { connectionLost, sqlError } from '../console/sql-error.ts';
 
 export interface TableChangeDeps extends ChangeListeners {
   readonly tenantDb: FenceDb;

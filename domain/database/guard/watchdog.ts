@@ -4,8 +4,8 @@ import type { Pool } from 'pg';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { type TenantRole, idleInTransactionSeconds, statementTimeoutSeconds } from '#lib/tenant-db.ts';
-import type { DatabaseServers } from './servers.ts';
-import type { Unending } from './unending.ts';
+import type { DatabaseServers } from '../servers/servers.ts';
+import type { Unending } from '../console/unending.ts';
 
 /** A session of a project's role that is doing something or keeps a transaction open; or one of its parallel workers. */
 export interface Session {

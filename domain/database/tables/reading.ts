@@ -1,7 +1,7 @@
 import { type ClientBase, DatabaseError } from 'pg';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
-import { type FenceDb, inCallersFence } from './fence.ts';
-import { sqlError } from './sql-error.ts';
+import { type FenceDb, inCallersFence } from '../console/fence.ts';
+import { sqlError } from '../console/sql-error.ts';
 
 export type ReadDb = Pick<ProjectDb, 'use'>;
 

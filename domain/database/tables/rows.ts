@@ -3,7 +3,7 @@ import { ServiceError } from '#lib/errors.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
 import { type TableDescription, describeTable } from './describe.ts';
-import type { FenceDb } from './fence.ts';
+import type { FenceDb } from '../console/fence.ts';
 import { nearestHint } from './nearest-hint.ts';
 import { readingTables } from './reading.ts';
 

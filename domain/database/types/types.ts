@@ -1,7 +1,7 @@
 import { DataError } from '#domain/data/errors.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
-import { readTypedSchema } from './types/read.ts';
-import { writeTypes } from './types/write.ts';
+import { readTypedSchema } from './read.ts';
+import { writeTypes } from './write.ts';
 
 const timeoutMs = 20_000;
 

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { type Client, escapeIdentifier } from 'pg';
 import { type DatabaseServers, maintenanceDatabase } from './servers.ts';
 
-const directory = path.join(import.meta.dirname, '../../migrations/project');
+const directory = path.join(import.meta.dirname, '../../../migrations/project');
 
 // Held while a template is built; the same number on every server.
 const templateLock = 7_245_032;

@@ -2,7 +2,7 @@ import { type Project, projectColumns } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { inDatabase, planLimits, writeLimits } from './limits.ts';
-import type { DatabaseServers } from './servers.ts';
+import type { DatabaseServers } from '../servers/servers.ts';
 import { foldCounters, measureSize } from './usage.ts';
 
 export interface LimitsSweepDeps {

@@ -1,5 +1,5 @@
 import { type ClientBase, DatabaseError, escapeIdentifier } from 'pg';
-import type { FenceDb } from './fence.ts';
+import type { FenceDb } from '../console/fence.ts';
 import { readingTables } from './reading.ts';
 import { type Relation, listRelations } from './relations.ts';
 
