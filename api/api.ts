@@ -3,13 +3,16 @@ import type { Redis } from 'ioredis';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { createCompiler } from '#domain/functions/compiler.ts';
 import { createPythonChecker } from '#domain/functions/python-compile.ts';
+import { createPaypal } from '#domain/integrations/paypal.ts';
 import { openJobs } from '#domain/jobs/open.ts';
 import { createPlatformMail } from '#domain/mail/platform-mail.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
+import { createEgress } from '#lib/egress.ts';
 import type { Log } from '#lib/log.ts';
 import { migrate, waitForSchema } from '#lib/migrate.ts';
+import { ownAddress } from '#lib/own-address.ts';
 import { createTurns } from '#lib/turns.ts';
 import { jobs as jobDefinitions } from '#queues/registry.ts';
 import { createApp } from './app.ts';
@@ -60,12 +63,10 @@ const rateLimiterFor = (config: Config, redis: Redis) =>
       refresh: { limit: config.PLINTH_RATE_LIMIT_DASHBOARD, windowSeconds: 60 },
       'data-free': { limit: config.PLINTH_RATE_LIMIT_DATA_FREE, windowSeconds: 60 },
       'data-pro': { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
+      // By address: a provider reports for many projects from a few.
+      hooks: { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
     },
   });
-
-const ownAddress = (config: Config): string =>
-  config.PLINTH_BASE_URL?.replace(/\/+$/, '') ??
-  `http://${config.HOST === '127.0.0.1' ? 'localhost' : config.HOST}:${config.PORT}`;
 
 const prepareDatabase = (config: Config, log: Log): Promise<void> =>
   config.PLINTH_MIGRATE === 'on'
@@ -89,6 +90,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const rateLimiter = rateLimiterFor(config, queues.redis);
   let accepting = true;
   const compiler = createCompiler();
+  const egress = createEgress({ allow: config.PLINTH_EGRESS_ALLOW, local: config.PLINTH_LOCAL === 'on' });
   const deps: Deps = {
     config,
     log,
@@ -101,6 +103,9 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     projects: platform.projects,
     servers: platform.servers,
     ...openDataDeps({ config, log, platform, ...queues }),
+    egress,
+    sealer: platform.sealer,
+    paypal: createPaypal(egress),
     mail: createPlatformMail(platform.sealer, ownAddress(config)),
     rateLimiter,
     turns: createTurns(),
@@ -121,6 +126,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
       await closeServer(server);
       rateLimiter.close();
       compiler.close();
+      await egress.close();
       await queues.close();
       await platform.close();
     },

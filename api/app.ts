@@ -3,10 +3,11 @@ import Koa, { type Context, type Middleware } from 'koa';
 import { withLogContext } from '#lib/context.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import { createRequestLog } from '#lib/request-line.ts';
 import { isTracing, traced } from '#lib/tracing.ts';
 import type { Deps } from './deps.ts';
 import type { Endpoint } from './endpoint.ts';
-import { answerErrors } from './errors.ts';
+import { answerError } from './errors.ts';
 import { handle } from './handle.ts';
 import { noteRequest } from './metrics.ts';
 import { projectHosts } from './rest-url.ts';
@@ -30,19 +31,25 @@ const loggedPath = (ctx: Context): string => {
   return path.includes('plinth_') ? path.replaceAll(/(plinth_[a-z]+_)[\w-]+/g, '$1[redacted]') : path;
 };
 
-const logRequests =
-  ({ log }: Deps): Middleware =>
-  async (ctx, next) => {
+/** Whatever happens below is answered, measured and logged: in one middleware, since each that waits costs a promise. */
+const answerAll = ({ log, health }: Deps): Middleware => {
+  const writeLine = createRequestLog(log);
+  return async (ctx, next) => {
     const began = performance.now();
-    await next();
+    try {
+      await next();
+    } catch (thrown) {
+      answerError(ctx, thrown, log);
+    }
+    // A stopping process lets go of its kept-alive connections with the answers that are still to come.
+    if (!health.accepting()) ctx.set('Connection', 'close');
     const ms = performance.now() - began;
+    const { method, status } = ctx;
     const route: unknown = ctx['_matchedRoute'];
-    noteRequest(typeof route === 'string' ? `${ctx.method} ${route}` : 'other', ctx.status, ms / 1000);
-    log.info(
-      { method: ctx.method, path: loggedPath(ctx), status: ctx.status, ms: Math.round(ms * 10) / 10 },
-      'request',
-    );
+    noteRequest(typeof route === 'string' ? `${method} ${route}` : 'other', status, ms / 1000);
+    writeLine({ method, path: loggedPath(ctx), status, ms });
   };
+};
 
 // What load balancers and monitoring ask says nothing about the work.
 const untraced = new Set(['/healthz', '/readyz', '/metrics']);
@@ -86,19 +93,11 @@ const checkTarget: Middleware = (ctx, next) => {
   return next();
 };
 
-/** A stopping process lets go of its kept-alive connections with the answers that are still to come. */
-const partWhileStopping =
-  ({ health }: Deps): Middleware =>
-  async (ctx, next) => {
-    await next();
-    if (!health.accepting()) ctx.set('Connection', 'close');
-  };
-
 // Key-authenticated calls come from browsers of any origin; cookies are never involved there.
 const corsHeaders =
   'Authorization, Content-Type, apikey, x-api-key, Prefer, Range, Range-Unit, Accept-Profile, Content-Profile, Idempotency-Key, X-Request-Id, x-client-info, x-region, x-retry-count, x-supabase-api-version';
 const exposed =
-  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range';
+  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, Subscription-Pending, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range';
 
 const preflight = (ctx: Context): void => {
   ctx.set('Access-Control-Allow-Methods', 'GET, HEAD, POST, PUT, PATCH, DELETE');
@@ -128,16 +127,24 @@ const routerOf = (endpoints: readonly Endpoint[], deps: Deps): Router => {
   return router;
 };
 
-const firstPart = (path: string): string => path.split('/', 2)[1] ?? '';
+/** The first part of a path and how many parts it has: two paths of which these differ are not the same route. */
+const groupOf = (path: string): string => {
+  const firstEnd = path.indexOf('/', 1);
+  if (firstEnd === -1) return path;
+  let slashes = 0;
+  // One at the end makes no further part.
+  for (let at = firstEnd; at !== -1 && at < path.length - 1; at = path.indexOf('/', at + 1)) slashes += 1;
+  return slashes === 0 ? path.slice(0, firstEnd) : `${path.slice(0, firstEnd)} ${slashes}`;
+};
 
 type RouterFor = (path: string) => Router;
 
-/** The routers by the first part of their paths: one tries all its routes on each request, some 0.3 µs for each. */
+/** Routers of few routes: one tries all that it has on each request, some 0.3 µs for each. */
 const routersOf = (endpoints: readonly Endpoint[], deps: Deps): RouterFor => {
   const nothing = new Router();
-  const groups = Map.groupBy(endpoints, ({ path }) => firstPart(path));
+  const groups = Map.groupBy(endpoints, ({ path }) => groupOf(path));
   const routers = new Map([...groups].map(([part, group]) => [part, routerOf(group, deps)]));
-  return (path) => routers.get(firstPart(path)) ?? nothing;
+  return (path) => routers.get(groupOf(path)) ?? nothing;
 };
 
 const route = (routerFor: RouterFor): Middleware => {
@@ -199,13 +206,7 @@ export const createApp = ({ endpoints, deps, pages = [] }: AppOptions): Koa => {
     deps,
   );
   const takesKeys = (path: string): boolean => withKeys(path).match(path, 'GET').path.length > 0;
-  app
-    .use(requestId)
-    .use(traceRequests(deps))
-    .use(logRequests(deps))
-    .use(partWhileStopping(deps))
-    .use(answerErrors(deps.log))
-    .use(checkTarget);
+  app.use(requestId).use(traceRequests(deps)).use(answerAll(deps)).use(checkTarget);
   app.use(projectHosts(deps.config.PUBLIC_DOMAIN)).use(cors(takesKeys));
   for (const page of pages) app.use(page);
   app.use(unrouted(routerFor)).use(route(routerFor));

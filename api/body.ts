@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'koa';
 import { ServiceError } from '#lib/errors.ts';
+import { decodeUtf8, parseJsonBody } from '#lib/json-body.ts';
 
 export interface BodyRules {
   /** Bytes. */
@@ -58,18 +59,6 @@ export const readBody = (req: IncomingMessage, rules: BodyRules): Promise<Buffer
   });
 };
 
-// A byte order mark stays, and is refused as JSON refuses it.
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
-/** @throws {ServiceError} `invalid_json` */
-const decode = (bytes: Buffer): string => {
-  try {
-    return decoder.decode(bytes);
-  } catch {
-    throw new ServiceError('invalid_json', 'The body is not valid UTF-8.');
-  }
-};
-
 const jsonType = /^application\/([\w.+-]+\+)?json$/;
 const charset = /; *charset *= *"?([^\s;"]*)/;
 
@@ -100,28 +89,6 @@ const requireJson = (ctx: Context, { text: takesText = false }: BodyRules): bool
   return isText;
 };
 
-const deepest = 1000;
-const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [0x22, 0x5c, 0x5b, 0x5d, 0x7b, 0x7d];
-
-/** The deepest nesting of a JSON text that was parsed before. */
-const nestingOf = (json: string): number => {
-  let [depth, most, inString] = [0, 0, false];
-  for (let i = 0; i < json.length; i += 1) {
-    const code = json.charCodeAt(i);
-    if (inString && code === backslash) i += 1;
-    else if (code === quote) inString = !inString;
-    else if (!inString && (code === openBracket || code === openBrace)) most = Math.max(most, (depth += 1));
-    else if (!inString && (code === closeBracket || code === closeBrace)) depth -= 1;
-  }
-  return most;
-};
-
-/** JSON.parse takes any depth, but what walks the value later (JSON.stringify, a schema) runs out of stack. */
-const requireShallow = (text: string): void => {
-  if (text.length < deepest * 2 || nestingOf(text) <= deepest) return;
-  throw new ServiceError('invalid_json', `The body is nested deeper than ${deepest} levels.`);
-};
-
 export interface JsonBody {
   readonly text: string;
   /** Undefined when there was no body. */
@@ -136,16 +103,6 @@ export const readJsonBody = async (ctx: Context, rules: BodyRules): Promise<Json
   const bytes = await readBody(ctx.req, rules);
   if (bytes.length === 0) return { text: '', value: undefined };
   const isText = requireJson(ctx, rules);
-  const text = decode(bytes);
-  if (isText) return { text: JSON.stringify(text), value: text };
-  try {
-    const value: unknown = JSON.parse(text);
-    requireShallow(text);
-    return { text, value };
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    throw new ServiceError('invalid_json', 'The body is not JSON.', {
-      details: [{ path: '', message: error.message }],
-    });
-  }
+  const text = decodeUtf8(bytes);
+  return isText ? { text: JSON.stringify(text), value: text } : { text, value: parseJsonBody(text) };
 };

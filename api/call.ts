@@ -8,6 +8,7 @@ import type { Project } from '#domain/projects/store.ts';
 import type { Organization } from '#domain/teams/store.ts';
 import type { Role } from '#domain/teams/roles.ts';
 import type { Queryable } from '#lib/control-db.ts';
+import type { Departure } from '#lib/departure.ts';
 
 /** What every handler knows about the request beyond its input. */
 export interface BaseCall {
@@ -28,9 +29,13 @@ export interface BaseCall {
   readonly actor: Actor;
   /** Aborted when the client goes away before it is answered. */
   readonly signal: AbortSignal;
+  /** The same for those who only listen. */
+  readonly departure: Departure;
   readonly setHeader: (name: string, value: string) => void;
   /** Runs after the transaction is committed, before the answer goes out. */
   readonly afterCommit: (work: () => Promise<void>) => void;
+  /** The same call with a transaction in place of the database. */
+  readonly within: (db: Queryable) => BaseCall;
 }
 
 /** A valid sign-in of a user. */

@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis';
 import { createDataDb } from '#domain/data/postgres-db.ts';
 import { createSchemaCache } from '#domain/data/schema/cache.ts';
 import { createDirtyMarks } from '#domain/events/dirty.ts';
+import { createWaitingMarks } from '#domain/events/waiting.ts';
 import { createTokenVerifier } from '#domain/end-users/tokens.ts';
 import type { Platform } from '#domain/platform.ts';
 import { createKeyHolders } from '#domain/projects/key-holders.ts';
@@ -29,6 +30,7 @@ export const openDataDeps = ({
   signals,
 }: DataDepsOptions): Pick<Deps, 'keys' | 'tokens' | 'data' | 'schemas' | 'events' | 'projectChanged'> => {
   const { tenantDb } = platform.projects;
+  const marks = { redis, prefix: config.PLINTH_REDIS_PREFIX, log };
   const keys = createKeyHolders({ db: platform.db, hearsChanges: ear.listens });
   const schemas = createSchemaCache({
     tenantDb,
@@ -45,7 +47,7 @@ export const openDataDeps = ({
     tokens: createTokenVerifier(platform.db),
     data: createDataDb({ tenantDb, schemaVersion: schemas.version }),
     schemas,
-    events: createDirtyMarks({ redis, prefix: config.PLINTH_REDIS_PREFIX, log }),
+    events: { ...createDirtyMarks(marks), ...createWaitingMarks(marks) },
     projectChanged: async (projectId) => {
       keys.forget(projectId);
       await signals.notify({ about: 'project', projectId });

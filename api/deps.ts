@@ -1,12 +1,16 @@
 import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import type { Compiler } from '#domain/functions/compiler.ts';
 import type { PythonChecker } from '#domain/functions/python-compile.ts';
+import type { Paypal } from '#domain/integrations/paypal.ts';
+import type { WaitingMarks } from '#domain/events/waiting.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import type { PlatformMail } from '#domain/mail/platform-mail.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
+import type { Egress } from '#lib/egress.ts';
 import type { Log } from '#lib/log.ts';
+import type { Sealer } from '#lib/secrets.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import type { DataDb } from '#domain/data/db.ts';
 import type { SchemaCache } from '#domain/data/schema/cache-types.ts';
@@ -37,9 +41,15 @@ export interface Deps {
   readonly data: DataDb;
   readonly schemas: SchemaCache;
   /** Says that a project's tables were written to, so that their events are fetched soon. */
-  readonly events: { readonly markDirty: (projectId: string) => Promise<void> };
+  readonly events: { readonly markDirty: (projectId: string) => Promise<void> } & WaitingMarks;
   /** To be called once a project or one of its keys was changed: what is kept of it is read anew, in all processes. */
   readonly projectChanged: (projectId: string) => Promise<void>;
+  /** The one way out, for what is checked or asked while a caller waits. */
+  readonly egress: Egress;
+  /** Seals and opens the platform's own secrets. */
+  readonly sealer: Sealer;
+  /** Asks PayPal whether calls are its own. */
+  readonly paypal: Paypal;
   readonly mail: PlatformMail;
   readonly rateLimiter: RateLimiter;
   /** For requests with the same `Idempotency-Key`. */

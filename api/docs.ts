@@ -113,10 +113,10 @@ export const docsPages = (): Middleware => {
     ['/docs/swagger-ui.css', file(path.join(viewer, 'swagger-ui.css'), 'text/css; charset=utf-8')],
     ['/docs/swagger-ui-bundle.js', file(path.join(viewer, 'swagger-ui-bundle.js'), 'text/javascript; charset=utf-8')],
   ]);
-  return async (ctx, next) => {
+  return (ctx, next) => {
     const found = pages.get(ctx.path);
-    if (found === undefined) await next();
-    else if (ctx.method === 'GET' || ctx.method === 'HEAD') await found(ctx);
-    else refuseMethod(ctx);
+    if (found === undefined) return next();
+    if (ctx.method === 'GET' || ctx.method === 'HEAD') return found(ctx);
+    return refuseMethod(ctx);
   };
 };

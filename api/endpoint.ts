@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
+import type { IdempotencyKey } from '#domain/idempotency/store.ts';
 import type { JobRequest } from '#domain/jobs/jobs.ts';
 import type { JobOutcome } from '#queues/define.ts';
 import type { Access } from './access.ts';
@@ -72,7 +73,11 @@ interface Direct<
   /** `none`: nothing is changed, or the handler keeps its own order. Left out: a transaction around all but GET. */
   readonly transaction?: 'none';
   readonly handle: (
-    input: Input<z.output<P>, z.output<Q>, z.output<B>> & { readonly prepared: Prepared },
+    input: Input<z.output<P>, z.output<Q>, z.output<B>> & {
+      readonly prepared: Prepared;
+      /** Of a POST; what is a transaction of the control database has kept it already. */
+      readonly key: IdempotencyKey | undefined;
+    },
     call: Call<A>,
   ) => Promise<z.output<R> | RawReply>;
 }
@@ -129,7 +134,10 @@ export interface DirectWork {
   readonly kind: 'direct';
   readonly transaction: boolean;
   readonly prepare: (input: AnyInput, call: BaseCall) => Promise<unknown>;
-  readonly handle: (input: AnyInput & { prepared: unknown }, call: BaseCall) => Promise<unknown>;
+  readonly handle: (
+    input: AnyInput & { prepared: unknown; key: IdempotencyKey | undefined },
+    call: BaseCall,
+  ) => Promise<unknown>;
 }
 
 export interface JobWork {

@@ -5,12 +5,16 @@ import { cronEndpoints } from './routes/cron.ts';
 import { databaseEndpoints } from './routes/database.ts';
 import { databaseToolEndpoints } from './routes/database-tools.ts';
 import { dataEndpoints } from './routes/data.ts';
+import { emailEndpoints } from './routes/email.ts';
 import { endUserEndpoints } from './routes/end-users.ts';
+import { eventEndpoints } from './routes/events.ts';
 import { functionEndpoints } from './routes/functions.ts';
 import { invocationEndpoints } from './routes/functions/invocations.ts';
 import { invokeEndpoints } from './routes/functions/invoke.ts';
 import { versionEndpoints } from './routes/functions/versions.ts';
 import { graphqlEndpoints } from './routes/graphql.ts';
+import { hookEndpoints } from './routes/hooks.ts';
+import { integrationEndpoints } from './routes/integrations.ts';
 import { jobEndpoints } from './routes/jobs.ts';
 import { mailEndpoints } from './routes/mail.ts';
 import { opsCronEndpoints } from './routes/ops/cron.ts';
@@ -22,6 +26,8 @@ import { projectEndpoints } from './routes/projects.ts';
 import { systemEndpoints } from './routes/system.ts';
 import { teamEndpoints } from './routes/teams.ts';
 import { usageEndpoints } from './routes/usage.ts';
+import { webhookEndpoints } from './routes/webhooks.ts';
+import { deliveryEndpoints } from './routes/webhooks/deliveries.ts';
 
 /** Every endpoint of the platform: the router, `docs/openapi.json` and the generated role test are made from this list. */
 export const endpoints: readonly Endpoint[] = [
@@ -40,6 +46,12 @@ export const endpoints: readonly Endpoint[] = [
   ...invocationEndpoints,
   ...versionEndpoints,
   ...cronEndpoints,
+  ...webhookEndpoints,
+  ...deliveryEndpoints,
+  ...eventEndpoints,
+  ...integrationEndpoints,
+  ...hookEndpoints,
+  ...emailEndpoints,
   ...jobEndpoints,
   ...systemEndpoints,
   ...mailEndpoints,

@@ -1,4 +1,4 @@
-import type { Context, Middleware } from 'koa';
+import type { Context } from 'koa';
 import { CallerGone, DataError } from '#domain/data/errors.ts';
 import { type ErrorCode, ServiceError, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -49,24 +49,18 @@ const sendError = (ctx: Context, error: ServiceError | DataError): void => {
 const clientClosedRequest = 499;
 
 /** Turns whatever is thrown into the answer that the contract names. */
-export const answerErrors =
-  (log: Log): Middleware =>
-  async (ctx: Context, next) => {
-    try {
-      await next();
-    } catch (thrown) {
-      if (thrown instanceof CallerGone) {
-        ctx.status = clientClosedRequest;
-        return;
-      }
-      if (thrown instanceof DataError) {
-        if (thrown.status >= 500) log.warn({ err: thrown }, 'a request of the data API could not be served');
-        return sendError(ctx, thrown);
-      }
-      const error = known(thrown);
-      note(log, error, thrown);
-      if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer realm="plinth"');
-      ctx.set(error.headers);
-      sendError(ctx, error);
-    }
-  };
+export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
+  if (thrown instanceof CallerGone) {
+    ctx.status = clientClosedRequest;
+    return;
+  }
+  if (thrown instanceof DataError) {
+    if (thrown.status >= 500) log.warn({ err: thrown }, 'a request of the data API could not be served');
+    return sendError(ctx, thrown);
+  }
+  const error = known(thrown);
+  note(log, error, thrown);
+  if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer realm="plinth"');
+  ctx.set(error.headers);
+  sendError(ctx, error);
+};

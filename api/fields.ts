@@ -9,7 +9,9 @@ export const text = (most: number, least = 0) =>
     .refine((value) => value.isWellFormed(), { error: 'must be well-formed Unicode' })
     .refine((value) => !value.includes('\0'), { error: 'must not contain NUL' });
 
-export const name = text(100, 1).refine((value) => value.trim() !== '', { error: 'must not be blank' });
+export const name = text(100, 1)
+  .refine((value) => value.trim() !== '', { error: 'must not be blank' })
+  .refine((value) => !/\p{Cc}/u.test(value), { error: 'must be one line, without control characters' });
 
 /** An e-mail address; line breaks and the like never pass, so it is safe in mail headers. */
 export const email = z

@@ -1,5 +1,7 @@
 import type { Context } from 'koa';
 import type { Config } from '#lib/config.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import type { Departure } from '#lib/departure.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Actor } from '#domain/audit/actor.ts';
 import type { Access } from './access.ts';
@@ -53,59 +55,105 @@ const actorOf = (access: Access, caller: AnyCaller, ctx: Context): Actor => ({
 
 type Hooks = (() => Promise<void>)[];
 
-/** Aborted when the client goes away before it has its answer. */
-const goneSignal = ({ res }: Context): AbortSignal => {
+/** Whether the client has gone before it had its answer. */
+class ClientDeparture implements Departure {
+  readonly #listeners = new Set<() => void>();
+  aborted = false;
+
+  constructor({ res }: Context) {
+    // It may have gone while it was found out who it is.
+    this.aborted = res.destroyed;
+    res.once('close', () => {
+      if (res.writableEnded) return;
+      this.aborted = true;
+      for (const listener of this.#listeners) listener();
+    });
+  }
+
+  addEventListener(_type: 'abort', listener: () => void): void {
+    this.#listeners.add(listener);
+  }
+
+  removeEventListener(_type: 'abort', listener: () => void): void {
+    this.#listeners.delete(listener);
+  }
+}
+
+const signalOf = (departure: Departure): AbortSignal => {
   const gone = new AbortController();
-  // It may have gone while it was found out who it is.
-  if (res.destroyed) gone.abort();
-  res.once('close', () => {
-    // Making the error that says so costs more than all of this: only where somebody went.
-    if (!res.writableEnded) gone.abort();
-  });
+  if (departure.aborted) gone.abort();
+  departure.addEventListener('abort', () => gone.abort());
   return gone.signal;
 };
 
+interface CallParts {
+  readonly access: Access;
+  readonly ctx: Context;
+  readonly deps: Deps;
+  readonly caller: AnyCaller;
+  readonly hooks: Hooks;
+}
+
 /** What few handlers ask for is found out when they do. */
-const callOf = (
-  { access }: Endpoint,
-  ctx: Context,
-  { deps, caller }: { readonly deps: Deps; readonly caller: AnyCaller },
-  hooks: Hooks,
-): BaseCall & AnyCaller => {
-  const signal = goneSignal(ctx);
-  return {
-    ...caller,
-    deps,
-    db: deps.db,
-    signal,
-    get actor() {
-      return actorOf(access, caller, ctx);
-    },
-    get requestId() {
-      return String(ctx.state['requestId']);
-    },
-    get ip() {
-      return addressOf(ctx);
-    },
-    get userAgent() {
-      return ctx.get('user-agent').slice(0, 300) || undefined;
-    },
-    get bearer() {
-      return bearerOf(ctx);
-    },
-    get isLocal() {
-      return isLocalCaller(ctx);
-    },
-    get wantsEvents() {
-      return ctx.get('accept').toLowerCase().includes('text/event-stream');
-    },
-    get baseUrl() {
-      return baseUrlOf(ctx, deps.config);
-    },
-    setHeader: (name, value) => ctx.set(name, value),
-    afterCommit: (work) => hooks.push(work),
-  };
-};
+class RequestCall implements BaseCall {
+  readonly #parts: CallParts;
+  readonly deps: Deps;
+  readonly db: Queryable;
+  readonly departure: Departure;
+  #signal: AbortSignal | undefined;
+
+  constructor(parts: CallParts, db: Queryable, departure: Departure) {
+    this.#parts = parts;
+    this.deps = parts.deps;
+    this.db = db;
+    this.departure = departure;
+  }
+
+  get signal(): AbortSignal {
+    return (this.#signal ??= signalOf(this.departure));
+  }
+
+  get actor(): Actor {
+    const { access, caller, ctx } = this.#parts;
+    return actorOf(access, caller, ctx);
+  }
+
+  get requestId(): string {
+    return String(this.#parts.ctx.state['requestId']);
+  }
+
+  get ip(): string {
+    return addressOf(this.#parts.ctx);
+  }
+
+  get userAgent(): string | undefined {
+    return this.#parts.ctx.get('user-agent').slice(0, 300) || undefined;
+  }
+
+  get bearer(): string | undefined {
+    return bearerOf(this.#parts.ctx);
+  }
+
+  get isLocal(): boolean {
+    return isLocalCaller(this.#parts.ctx);
+  }
+
+  get wantsEvents(): boolean {
+    return this.#parts.ctx.get('accept').toLowerCase().includes('text/event-stream');
+  }
+
+  get baseUrl(): string {
+    return baseUrlOf(this.#parts.ctx, this.deps.config);
+  }
+
+  readonly setHeader = (name: string, value: string): void => this.#parts.ctx.set(name, value);
+
+  readonly afterCommit = (work: () => Promise<void>): void => void this.#parts.hooks.push(work);
+
+  within(db: Queryable): RequestCall & AnyCaller {
+    return Object.assign(new RequestCall(this.#parts, db, this.departure), this.#parts.caller);
+  }
+}
 
 const noteRate = (ctx: Context, rateClass: RateName, verdict: RateVerdict): void => {
   ctx.set('RateLimit-Policy', `"${rateClass}";q=${verdict.limit};w=${verdict.windowSeconds}`);
@@ -155,7 +203,7 @@ const credentialHeaders = new Set(['authorization', 'apikey', 'x-api-key', 'cook
 const publicHeaders = ({ headers }: Context): string =>
   JSON.stringify(Object.fromEntries(Object.entries(headers).filter(([name]) => !credentialHeaders.has(name))));
 
-const rawRequestOf = (endpoint: Endpoint, ctx: Context, config: Config, signal: AbortSignal): RawRequest => ({
+const rawRequestOf = (endpoint: Endpoint, ctx: Context, config: Config, signal: Departure): RawRequest => ({
   method: ctx.method,
   path: ctx.path,
   queryText: ctx.querystring,
@@ -170,7 +218,7 @@ const runRaw = (
   { endpoint, work }: { endpoint: Endpoint; work: RawWork },
   ctx: Context,
   call: BaseCall & AnyCaller,
-): Promise<Reply> => work.handle(rawRequestOf(endpoint, ctx, call.deps.config, call.signal), call);
+): Promise<Reply> => work.handle(rawRequestOf(endpoint, ctx, call.deps.config, call.departure), call);
 
 // The change is committed, so it is answered as done; what was left over is a sweep's to finish.
 const noteHook = ({ log }: Deps, error: unknown): void =>
@@ -201,7 +249,12 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
   const caller = await authenticate(endpoint.access, ctx, deps, params);
   takeRate(endpoint, ctx, deps, caller);
   const hooks: Hooks = [];
-  const reply = await answer(endpoint, ctx, callOf(endpoint, ctx, { deps, caller }, hooks));
+  const call = new RequestCall(
+    { access: endpoint.access, ctx, deps, caller, hooks },
+    deps.db,
+    new ClientDeparture(ctx),
+  );
+  const reply = await answer(endpoint, ctx, Object.assign(call, caller));
   for (const hook of hooks) await hook().catch((error: unknown) => noteHook(deps, error));
   ctx.status = reply.status;
   if (reply.type !== undefined) ctx.type = reply.type;

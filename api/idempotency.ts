@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { Context } from 'koa';
+import type { Once } from '#domain/database/console/owner-key.ts';
 import type { IdempotencyKey } from '#domain/idempotency/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Access } from './access.ts';
-import type { AnyCaller } from './call.ts';
+import type { AnyCaller, BaseCall } from './call.ts';
 
 /** Operators share one token, and so their keys. */
 const ownerOf = (access: Access, { project, user }: AnyCaller): string | undefined =>
@@ -32,4 +33,21 @@ export const idempotencyKeyOf = (
   // The organization comes in a header: the same call in another one is another request.
   const target = `${ctx.method} ${ctx.path} ${caller.organization?.id ?? ''}\n`;
   return { scope: owner, key, fingerprint: createHash('sha256').update(target).update(bodyText).digest() };
+};
+
+/** For what is kept in a project's database; an earlier answer is marked in the headers. */
+export const onceOf = (key: IdempotencyKey | undefined, setHeader: BaseCall['setHeader']): Once | undefined =>
+  key && { key, replayed: () => setHeader('Idempotent-Replayed', 'true') };
+
+/**
+ * In this process those with the same key take turns, so that they do not each hold one of the project's few connections
+ * while they wait; between processes the database makes them wait.
+ */
+export const inTurn = <T>(
+  { deps, setHeader }: Pick<BaseCall, 'deps' | 'setHeader'>,
+  key: IdempotencyKey | undefined,
+  work: (once: Once | undefined) => Promise<T>,
+): Promise<T> => {
+  const once = onceOf(key, setHeader);
+  return key === undefined ? work(once) : deps.turns(`${key.scope} ${key.key}`, () => work(once));
 };

@@ -1,4 +1,5 @@
 import { Gauge, Histogram, Registry } from 'prom-client';
+import { waitingSince } from '#domain/jobs/oldest-wait.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { metricsText, registry } from '#lib/metrics.ts';
 import type { Gate, LaneStats } from '#queues/gate/types.ts';
@@ -12,9 +13,16 @@ const requestSeconds = new Histogram({
   registers: [registry],
 });
 
+const childrenOf = new Map<string, Histogram.Internal<'route' | 'status'>>();
+
 /** @param route method and path pattern, never the path itself: labels stay few */
-export const noteRequest = (route: string, status: number, seconds: number): void =>
-  requestSeconds.observe({ route, status: `${Math.floor(status / 100)}xx` }, seconds);
+export const noteRequest = (route: string, status: number, seconds: number): void => {
+  const name = `${Math.floor(status / 100)}xx ${route}`;
+  const known = childrenOf.get(name);
+  const child = known ?? requestSeconds.labels({ route, status: name.slice(0, 3) });
+  if (known === undefined) childrenOf.set(name, child);
+  child.observe(seconds);
+};
 
 /** What a scrape asks for the state of the job engine. */
 export interface GaugeDeps {
@@ -32,13 +40,6 @@ interface RowStats {
 // Redriven or deleted they are few; what was left alone for weeks must not make each scrape read all of it.
 const mostDead = 10_000;
 
-// Ids are in the order of acceptance; a job that was run again kept its old one and waits since then.
-const oldestAmong = 100;
-
-/**
- * Each reads a few entries of an index. Whoever waits longest is looked for among jobs that were not begun: a retry is
- * older than its wait.
- */
 const readRows = (db: Queryable, types: readonly string[]): Promise<RowStats[]> =>
   db.query<RowStats>(
     `with dead as (
@@ -46,13 +47,8 @@ const readRows = (db: Queryable, types: readonly string[]): Promise<RowStats[]> 
        from (select type from jobs where status = 'dead' limit ${mostDead}) few group by type
      )
      select t.type, coalesce(dead.jobs, 0) as dead,
-       greatest(0, coalesce(extract(epoch from clock_timestamp() - oldest.queued_at), 0))::float8 as oldest_wait
-     from unnest($1::text[]) as t (type) left join dead on dead.type = t.type cross join lateral (
-       select min(queued_at) as queued_at from (
-         select queued_at from jobs where type = t.type and status = 'queued' and next_run_at is null and attempt = 0
-         order by id limit ${oldestAmong}
-       ) earliest
-     ) oldest`,
+       greatest(0, coalesce(extract(epoch from clock_timestamp() - ${waitingSince('t.type')}), 0))::float8 as oldest_wait
+     from unnest($1::text[]) as t (type) left join dead on dead.type = t.type`,
     [types],
     'job-gauges',
   );

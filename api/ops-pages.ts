@@ -18,7 +18,7 @@ const types: Readonly<Record<string, string>> = {
 
 // Nothing from elsewhere, nothing inline.
 const ownSecurity =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 // Bull Board styles itself inline, names its base, and asks for a font that it does without.
 const boardSecurity =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; frame-ancestors 'none'; base-uri 'self'";
@@ -77,6 +77,12 @@ export const opsPages = (deps: Deps, options: BoardOptions): Middleware => {
   const board = boardPages(deps, async () => (await import('./ops-bullmq.ts')).bullBoard(options));
   return async (ctx, next) => {
     const at = ctx.path === '/ops/' ? '/ops' : ctx.path;
+    // The address that people remember; views stand behind the #.
+    if (at === '/ops/mail') {
+      requireRead(ctx);
+      ctx.redirect('/ops#/mail');
+      return;
+    }
     const file = files.get(at);
     if (file !== undefined) {
       requireRead(ctx);

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 
 /** Which budget a request counts against. `none`: the job limits bind it, or it is public and cheap. */
-export type RateClass = 'none' | 'dashboard' | 'sign-in' | 'refresh' | 'data';
+export type RateClass = 'none' | 'dashboard' | 'sign-in' | 'refresh' | 'data' | 'hooks';
 
 /** A budget; that of the data API is the plan's. */
 export type RateName = Exclude<RateClass, 'none' | 'data'> | 'data-free' | 'data-pro';

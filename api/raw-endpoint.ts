@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Departure } from '#lib/departure.ts';
 import type { Access } from './access.ts';
 import type { BaseCall, Call } from './call.ts';
 import type { BodyLimit, Endpoint, Method, RawReply } from './endpoint.ts';
@@ -20,7 +21,7 @@ export interface RawRequest {
   /** Within the endpoint's limit; to be read once. */
   readonly body: () => Promise<Buffer>;
   /** Aborted when the client goes away before it is answered. */
-  readonly signal: AbortSignal;
+  readonly signal: Departure;
 }
 
 export interface RawWork {

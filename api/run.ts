@@ -34,7 +34,7 @@ const inTransaction = async (
   call.deps.db.transaction(
     async (tx) => {
       if (key && !(await claimKey(tx, key))) return replay(tx, key, call);
-      const reply = replyOf(endpoint, await work.handle({ ...input, prepared }, { ...call, db: tx }));
+      const reply = replyOf(endpoint, await work.handle({ ...input, prepared, key }, call.within(tx)));
       if (key) await keepAnswer(tx, key, reply.status, withoutSecrets(endpoint, reply));
       return reply;
     },
@@ -45,7 +45,7 @@ const inTransaction = async (
 export const runDirect = async (of: Work<DirectWork>): Promise<Reply> => {
   const { endpoint, work, input, call, key } = of;
   const prepared = await work.prepare(input, call);
-  if (!work.transaction) return replyOf(endpoint, await work.handle({ ...input, prepared }, call));
+  if (!work.transaction) return replyOf(endpoint, await work.handle({ ...input, prepared, key }, call));
   if (key === undefined) return inTransaction(of, prepared);
   // In this process they take turns, so that they do not each hold a connection while they wait; between processes the
   // database makes them wait.

@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import type { Endpoint } from './endpoint.ts';
+import { inPlainWords } from './plain-words.ts';
 
 // A body of a megabyte can be wrong in a hundred thousand places: the answer stays readable.
 const mostIssues = 20;
@@ -17,7 +18,7 @@ const invalid = (where: string, error: z.ZodError): ServiceError =>
 
 const check = (schema: z.ZodType | undefined, value: unknown, where: string): unknown => {
   if (schema === undefined) return value;
-  const parsed = schema.safeParse(value);
+  const parsed = schema.safeParse(value, { error: inPlainWords });
   if (parsed.success) return parsed.data;
   throw invalid(where, parsed.error);
 };

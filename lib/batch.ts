@@ -2,7 +2,7 @@ import { setTimeout as rest } from 'node:timers/promises';
 
 interface Waiting<Item, Result> {
   readonly item: Item;
-  readonly resolve: (result: Result) => void;
+  readonly resolve: (result: Result | Promise<Result>) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -24,9 +24,9 @@ export interface BatchOptions {
   readonly restMs?: number;
 }
 
-/** @param flush one bulk call; answers a result for each item, in order */
+/** @param flush one bulk call; answers a result for each item, in order. What still takes its time does not hold up the next. */
 export const createBatcher = <Item, Result>(
-  flush: (items: readonly Item[]) => Promise<readonly Result[]>,
+  flush: (items: readonly Item[]) => Promise<readonly (Result | Promise<Result>)[]>,
   { most = 500, restMs = 0 }: BatchOptions = {},
 ): Batcher<Item, Result> => {
   const waiting: Waiting<Item, Result>[] = [];

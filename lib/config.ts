@@ -70,7 +70,7 @@ export const settings = z.object({
       .string()
       .regex(/^[a-z]+(,[a-z]+)*$/)
       .optional(),
-    'Which queues this worker serves, separated by commas; empty means all: functions, system.',
+    'Which queues this worker serves, separated by commas; empty means all: functions, system, webhooks, email.',
   ),
   DRAIN_MS: note(integer(10_000, 0, 600_000), 'How long a stopping process waits for what is running.', 'ms'),
   SANDBOX: note(
@@ -134,6 +134,8 @@ export const settings = z.object({
   PLINTH_FUNCTION_SLOTS: note(integer(8, 1, 256), 'Functions that one worker runs at a time.'),
   PLINTH_SYSTEM_SLOTS: note(integer(4, 1, 64), 'Provisioning and other platform jobs that one worker runs at a time.'),
   PLINTH_CRON_SLOTS: note(integer(32, 1, 256), 'Scheduled requests and statements that one worker runs at a time.'),
+  PLINTH_WEBHOOK_SLOTS: note(integer(512, 1, 2000), 'Deliveries to webhooks that one worker has under way at a time.'),
+  PLINTH_EMAIL_SLOTS: note(integer(16, 1, 256), 'Mails of projects that one worker sends at a time.'),
   PLINTH_GLOBAL_FUNCTION_INVOKE: note(
     globalLimit,
     'Functions that run at a time on the whole installation; empty means the sum of all slots.',
@@ -145,6 +147,14 @@ export const settings = z.object({
   PLINTH_GLOBAL_CRON_FIRE: note(
     globalLimit,
     'Scheduled requests and statements at a time on the whole installation; empty means the sum of all slots.',
+  ),
+  PLINTH_GLOBAL_WEBHOOK_DELIVER: note(
+    globalLimit,
+    'Deliveries at a time on the whole installation; empty means the sum of all slots.',
+  ),
+  PLINTH_GLOBAL_EMAIL_SEND: note(
+    globalLimit,
+    'Mails of projects at a time on the whole installation; empty means the sum of all slots.',
   ),
   PLINTH_WAITING_JOBS: note(
     integer(10_000, 1, 10_000_000),
@@ -169,6 +179,16 @@ export const settings = z.object({
     integer(30, 1, 3650),
     'How long runs of functions and their logs are kept.',
     'days',
+  ),
+  PLINTH_KEEP_DELIVERED_DAYS: note(integer(7, 1, 365), 'How long deliveries that succeeded are kept.', 'days'),
+  PLINTH_KEEP_UNDELIVERED_DAYS: note(integer(30, 1, 365), 'How long other deliveries are kept.', 'days'),
+  PLINTH_SMTP_URL: note(
+    url('smtp', 'smtps').optional(),
+    'The server for the platform’s own mail (invites, resets, notices): smtp://user:password@host:587, or smtps:// for TLS from the start.',
+  ),
+  PLINTH_MAIL_FROM: note(
+    z.string().max(320).optional(),
+    'The sender of the platform’s own mail: `Name <address>` or an address; empty means plinth@ and the host of PLINTH_BASE_URL.',
   ),
   PLINTH_PLAN_CHANGES: note(
     z.enum(['anyone', 'operator']).default('anyone'),

@@ -71,6 +71,8 @@ export interface EgressOptions {
 const connectTimeoutMs = 5000;
 // A server may ask to be kept longer: not at our cost.
 const longestKeepAliveMs = 10_000;
+// To one origin; more requests wait for one of these. A worker has fewer deliveries under way unless it is told otherwise.
+const mostConnections = 1024;
 const loopback = '127.0.0.0/8,::1';
 // Of DNS; longer ones are cut in messages.
 const longestHost = 255;
@@ -121,6 +123,7 @@ const agentWith = (extra: Ranges, lookUp: LookUp): Agent => {
   return new Agent({
     allowH2: false,
     keepAliveMaxTimeout: longestKeepAliveMs,
+    connections: mostConnections,
     connect: (options, done) => {
       const host = unbracketed(options.hostname);
       if (isIP(host) !== 0 && !isOpen(host, extra)) done(hostRefused(host), null);
@@ -176,6 +179,25 @@ const fetchWith = async (dispatcher: Dispatcher, url: URL, request: EgressReques
   return { status: statusCode, headers, ...(await readUpTo(body, request.maxBytes)) };
 };
 
+/**
+ * Aborts when time is up or the caller aborts, until it is ended. Not by `AbortSignal.timeout` and `any`: each of those stays
+ * for its whole time, 30,000 of them at 2000 requests/s and 15 s.
+ */
+const startDeadline = ({ timeoutMs, signal }: EgressRequest) => {
+  signal?.throwIfAborted();
+  const controller = new AbortController();
+  const abort = (): void => controller.abort();
+  const timer = setTimeout(abort, timeoutMs);
+  signal?.addEventListener('abort', abort, { once: true });
+  return {
+    signal: controller.signal,
+    end: (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+    },
+  };
+};
+
 const noticeOf = ({ allow, local }: EgressOptions): string | null => {
   if (allow === undefined) {
     return local
@@ -213,14 +235,15 @@ export const createEgress = (options: EgressOptions): Egress => {
     dispatcher: (user) => agents[user],
     fetch: async (text, request) => {
       const url = checkUrl(text, extra[request.for]);
-      const deadline = AbortSignal.timeout(request.timeoutMs);
-      const signal = AbortSignal.any([deadline, ...(request.signal ? [request.signal] : [])]);
+      const within = startDeadline(request);
       try {
-        return await fetchWith(agents[request.for], url, request, signal);
+        return await fetchWith(agents[request.for], url, request, within.signal);
       } catch (error) {
         request.signal?.throwIfAborted();
         const host = hostAsWritten(text);
-        throw deadline.aborted ? new EgressFailed('timeout', host, error) : explainFailure(error, host);
+        throw within.signal.aborted ? new EgressFailed('timeout', host, error) : explainFailure(error, host);
+      } finally {
+        within.end();
       }
     },
     notice: noticeOf(options),

@@ -7,6 +7,8 @@ export const errorStatus = {
   validation_failed: 400,
   import_not_bundled: 400,
   egress_refused: 400,
+  secret_required: 400,
+  invalid_signature: 401,
   unauthenticated: 401,
   invalid_credentials: 401,
   forbidden: 403,
@@ -21,6 +23,8 @@ export const errorStatus = {
   already_member: 409,
   last_owner: 409,
   project_not_ready: 409,
+  provider_not_configured: 409,
+  smtp_not_configured: 409,
   expired: 410,
   payload_too_large: 413,
   uri_too_long: 414,
@@ -35,6 +39,9 @@ export const errorStatus = {
   resource_limit: 500,
   provision_failed: 500,
   feature_unavailable: 501,
+  mail_failed: 502,
+  mail_rejected: 502,
+  provider_unavailable: 502,
   dependency_unavailable: 503,
   function_timeout: 504,
 } as const satisfies Record<string, number>;
@@ -117,6 +124,9 @@ export const isDependencyFailure = (error: unknown): boolean => {
   if (code === 'ENOENT') return field(error, 'syscall') === 'connect';
   return connectionErrors.has(code) || connectionClasses.test(code) || connectionMessages.test(field(error, 'message'));
 };
+
+/** Whether a thrown value says that a statement took longer than it may: a smaller one may do. */
+export const isTooSlow = (error: unknown): boolean => field(error, 'code') === '57014';
 
 /** What a caller may know of any thrown value. */
 export const toServiceError = (error: unknown): ServiceError => {

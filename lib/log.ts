@@ -1,5 +1,6 @@
 import { type Logger, destination, pino, transport } from 'pino';
 import { logContext } from './context.ts';
+import { linesTo } from './log-lines.ts';
 
 export type Log = Logger;
 
@@ -77,7 +78,7 @@ export const createLog = (options: LogOptions): Log => {
   };
   if (options.format === 'json') {
     // Many lines in one write; what is left goes out at the end of the process, too.
-    return pino(settings, destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 100 }));
+    return pino(settings, linesTo(destination({ fd: 1, sync: false, minLength: 4096 })));
   }
   const pretty = {
     target: 'pino-pretty',

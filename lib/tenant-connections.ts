@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import { Client } from 'pg';
 import type { Log } from './log.ts';
+import { type Use, createUses, leastUsed, noteUse } from './recent-use.ts';
 
 export interface TenantLogin {
   readonly host: string;
@@ -19,6 +20,8 @@ export interface TenantConnectionsOptions {
   readonly budget: number;
   /** Connections that may share a key. */
   readonly perKey: (key: string) => number;
+  /** Whose a key is: the last quarter of the budget is for those who use none of it yet. */
+  readonly ownerOf: (key: string) => string;
   /** How long a caller waits for its turn, and how long connecting may take. */
   readonly waitMs: number;
   readonly idleMs: number;
@@ -39,6 +42,7 @@ interface Group {
   /** Open, opening and closing. */
   size: number;
   readonly most: number;
+  readonly use: Use;
 }
 
 interface Connection extends TenantConnection {
@@ -47,7 +51,7 @@ interface Connection extends TenantConnection {
   /** The socket's own end: from then on the server has one connection less. */
   readonly closed: Promise<void>;
   closing: boolean;
-  idleTimer?: NodeJS.Timeout;
+  idleSince: number;
 }
 
 /** Settings as a start-up packet carries them: spaces and backslashes are escaped (PostgreSQL, "options" of libpq). */
@@ -58,10 +62,14 @@ const startOptions = (settings: Readonly<Record<string, string>>): string =>
 
 interface Waiter {
   readonly key: string;
+  readonly since: number;
   readonly take: (connection: Promise<Connection>) => void;
 }
 
 const politeCloseMs = 1000;
+// Where connections are scarce, one that comes back soon is worth more than a new one: it takes the place of another's, and
+// as long to open. Most requests give theirs back within 2 ms.
+const patienceMs = 10;
 
 /**
  * Connections by key (a project and a role), under one budget. Why not one pg.Pool per key: the budget spans all keys,
@@ -74,6 +82,8 @@ export class TenantConnections {
   readonly #waiting = new Set<Waiter>();
   /** Idle for the longest time first. */
   readonly #idle = new Set<Connection>();
+  readonly #useOf = createUses();
+  #sweep: NodeJS.Timeout | undefined;
   #count = 0;
   #closing = 0;
 
@@ -86,16 +96,30 @@ export class TenantConnections {
   }
 
   take(key: string): Promise<TenantConnection> {
+    const group = this.#groups.get(key);
+    const warm = group?.idle.at(-1);
+    if (group === undefined || warm === undefined) return this.#wait(key);
+    noteUse(group.use, performance.now());
+    this.#leaveIdle(warm);
+    return Promise.resolve(warm);
+  }
+
+  #wait(key: string): Promise<TenantConnection> {
     const { waitMs, refusal } = this.#options;
+    const since = performance.now();
+    noteUse(this.#useOf(key), since);
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#waiting.delete(waiter);
         reject(refusal());
       }, waitMs);
+      const impatient = setTimeout(() => this.#serve(), patienceMs + 1);
       const waiter: Waiter = {
         key,
+        since,
         take: (connection) => {
           clearTimeout(timer);
+          clearTimeout(impatient);
           resolve(connection);
         },
       };
@@ -113,10 +137,24 @@ export class TenantConnections {
       void this.#close(connection);
       return;
     }
-    connection.idleTimer = setTimeout(() => void this.#close(connection), this.#options.idleMs).unref();
+    connection.idleSince = performance.now();
     group.idle.push(connection);
     this.#idle.add(connection);
-    this.#serve();
+    this.#sweepIn(this.#options.idleMs);
+    if (this.#waiting.size > 0) this.#serve();
+  }
+
+  /** One timer for all, since connections come and go thousands of times a second. */
+  #sweepIn(afterMs: number): void {
+    this.#sweep ??= setTimeout(() => {
+      this.#sweep = undefined;
+      const now = performance.now();
+      for (const connection of this.#idle) {
+        const left = connection.idleSince + this.#options.idleMs - now;
+        if (left > 0) return this.#sweepIn(left);
+        void this.#close(connection);
+      }
+    }, afterMs).unref();
   }
 
   /** Closes what is idle under a key; what is taken is closed when it comes back. */
@@ -127,11 +165,33 @@ export class TenantConnections {
   }
 
   async close(): Promise<void> {
+    clearTimeout(this.#sweep);
     await Promise.all([...this.#groups.keys()].map((key) => this.retire(key)));
   }
 
   #groupOf(key: string): Group {
-    return this.#groups.get(key) ?? { key, idle: [], size: 0, most: this.#options.perKey(key) };
+    const present = this.#groups.get(key);
+    return present ?? { key, idle: [], size: 0, most: this.#options.perKey(key), use: this.#useOf(key) };
+  }
+
+  /** One of the key's own is in use, and will do, unless it takes long. */
+  #awaitsOwn({ size, idle }: Group, { since }: Waiter): boolean {
+    const isScarce = this.#count * 4 >= this.#options.budget * 3;
+    return isScarce && size > idle.length && performance.now() - since < patienceMs;
+  }
+
+  /**
+   * A few who keep all their connections busy must not take everybody's: while three quarters of the budget are in use,
+   * only who uses none gets one more.
+   */
+  #isReserved({ key }: Group): boolean {
+    const { budget, ownerOf } = this.#options;
+    if ((this.#count - this.#idle.size) * 4 < budget * 3) return false;
+    const owner = ownerOf(key);
+    for (const group of this.#groups.values()) {
+      if (group.size > group.idle.length && ownerOf(group.key) === owner) return true;
+    }
+    return false;
   }
 
   /** First come, first served, but nobody waits behind a key that has all that it may have. */
@@ -139,26 +199,31 @@ export class TenantConnections {
     let starved = 0;
     for (const waiter of this.#waiting) {
       const group = this.#groupOf(waiter.key);
-      const connection = this.#connectionFor(group);
+      const connection = this.#connectionFor(group, waiter);
       if (connection) {
         this.#waiting.delete(waiter);
         waiter.take(connection);
-      } else if (group.size < group.most) starved += 1;
+      } else if (this.#mayOpen(group, waiter)) starved += 1;
     }
-    for (const connection of this.#idle) {
-      if (this.#closing >= starved) break;
-      void this.#close(connection);
+    while (this.#closing < starved) {
+      const least = leastUsed(this.#idle, ({ group }) => group.use, performance.now());
+      if (least === undefined) return;
+      void this.#close(least);
     }
   }
 
-  #connectionFor(group: Group): Promise<Connection> | null {
+  #connectionFor(group: Group, waiter: Waiter): Promise<Connection> | null {
     const warm = group.idle.at(-1);
     if (warm) {
       this.#leaveIdle(warm);
       return Promise.resolve(warm);
     }
-    if (group.size >= group.most || this.#count >= this.#options.budget) return null;
-    return this.#open(group);
+    return this.#count < this.#options.budget && this.#mayOpen(group, waiter) ? this.#open(group) : null;
+  }
+
+  /** Whether one more connection is its due, when there is room. */
+  #mayOpen(group: Group, waiter: Waiter): boolean {
+    return group.size < group.most && !this.#awaitsOwn(group, waiter) && !this.#isReserved(group);
   }
 
   async #open(group: Group): Promise<Connection> {
@@ -191,7 +256,7 @@ export class TenantConnections {
     });
     client.on('error', (error) => this.#options.log.debug({ err: error }, 'a tenant connection broke'));
     const { promise: closed, resolve } = Promise.withResolvers<void>();
-    const connection = { client, group, socket, closed, closing: false };
+    const connection: Connection = { client, group, socket, closed, closing: false, idleSince: 0 };
     socket.once('close', () => {
       this.#leaveIdle(connection);
       if (connection.closing) this.#closing -= 1;
@@ -210,7 +275,6 @@ export class TenantConnections {
   }
 
   #leaveIdle(connection: Connection): void {
-    clearTimeout(connection.idleTimer);
     if (!this.#idle.delete(connection)) return;
     const { idle } = connection.group;
     idle.splice(idle.indexOf(connection), 1);

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 
 /** The pools of workers; a worker process serves some or all of them (`WORKER_QUEUES`). */
-export const poolNames = ['functions', 'system'] as const;
+export const poolNames = ['functions', 'system', 'webhooks', 'email'] as const;
 export type PoolName = (typeof poolNames)[number];
 
 /** A number for each plan. */
@@ -21,6 +21,8 @@ export interface JobDefinition<Data extends z.ZodType = z.ZodType, Result extend
   readonly running: ByPlan;
   /** How often the job is tried when we or a dependency fail. Code of users runs once, whatever it does. */
   readonly maxAttempts: number;
+  /** The second try comes after at least so long, each further one after twice as long. Left out: within a second. */
+  readonly retryFromMs?: number;
   /** Whether it is started again when a worker died under it. False: what it did once may have had effects. */
   readonly repeatable: boolean;
   /** After this long a run is stopped. */

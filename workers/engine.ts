@@ -20,6 +20,8 @@ export interface EngineOptions {
   /** Those that this worker runs; left out: all. */
   readonly served?: readonly JobDefinition[];
   readonly processors: Processors;
+  /** The end of a job of that type was recorded here. */
+  readonly onEnded?: (type: string) => void;
 }
 
 /** The part of a worker that takes jobs and records their ends. */
@@ -51,6 +53,7 @@ export const startEngine = async (options: EngineOptions): Promise<Engine> => {
     jobs: options.served ?? options.jobs,
     processors,
     running,
+    onEnded: options.onEnded,
   };
   const lanes = serveLanes({ config, db, log, gate, rules, deps });
   await lanes.ready();

@@ -1,5 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { isTooSlow } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
+import { createTurns } from '#lib/turns.ts';
 
 const firstPauseMs = 50;
 const slowestPauseMs = 2000;
@@ -14,4 +16,50 @@ export const insist = async <T>(log: Log, what: string, work: () => Promise<T>):
       await pause(pauseMs);
     }
   }
+};
+
+/** What is asked of Postgres for a batch at a time; answers a result for each item, in order. */
+export type BulkWork<Item, Result> = (items: readonly Item[]) => Promise<readonly Result[]>;
+
+/**
+ * The same for batches of independent items: one that takes too long is halved, and halved again, beside the batches that
+ * come after it. What takes too long by itself is tried on by itself; it holds up nothing but others of its kind.
+ * @returns bulk work whose results may come later, one by one
+ */
+export const insistOnEach = <Item, Result>(
+  log: Log,
+  what: string,
+  work: BulkWork<Item, Result>,
+): BulkWork<Item, Result | Promise<Result>> => {
+  const turns = createTurns();
+
+  /** Null: they are too many at once. */
+  const attempt = async (items: readonly Item[]): Promise<readonly Result[] | null> => {
+    try {
+      return await work(items);
+    } catch (error) {
+      if (items.length < 2 || !isTooSlow(error)) throw error;
+      log.warn({ err: error, items: items.length }, `${what} took too long; trying halves`);
+      return null;
+    }
+  };
+
+  const half = async (items: readonly Item[]): Promise<readonly (Result | Promise<Result>)[]> => {
+    let tries = 0;
+    const results = await insist(log, what, () =>
+      // One half at a time, and one of those at a time that took too long by themselves.
+      turns(tries++ > 0 && items.length === 1 ? 'alone' : 'halves', () => attempt(items)),
+    );
+    return results ?? inHalves(items);
+  };
+
+  const inHalves = (items: readonly Item[]): Promise<Result>[] => {
+    const middle = Math.ceil(items.length / 2);
+    return [items.slice(0, middle), items.slice(middle)].flatMap((some) => {
+      const results = half(some);
+      return some.map(async (_, at) => (await results)[at] as Promise<Result> | Result);
+    });
+  };
+
+  return async (items) => (await insist(log, what, () => attempt(items))) ?? inHalves(items);
 };

@@ -8,7 +8,7 @@ import type { JobDefinition } from '#queues/define.ts';
 import type { GateWithLanes } from '#queues/gate/gate.ts';
 import type { GateRules } from '#queues/gate/types.ts';
 import type { LaneGate } from '#queues/gate/lane-gate.ts';
-import { type Keeper, startKeeper } from './keeper/keeper.ts';
+import { type LaneOptions, startKeeper } from './keeper/keeper.ts';
 import { runJob } from './run-job.ts';
 import type { RunJobDeps } from './work.ts';
 
@@ -32,7 +32,12 @@ export interface ServedLanes {
 /** A scheduled request mostly waits for somebody else's answer, so that there is room for many. */
 const slotsOf = ({ type, pool }: JobDefinition, config: Config): number => {
   if (type === cronFire.type) return config.PLINTH_CRON_SLOTS;
-  return { functions: config.PLINTH_FUNCTION_SLOTS, system: config.PLINTH_SYSTEM_SLOTS }[pool];
+  return {
+    functions: config.PLINTH_FUNCTION_SLOTS,
+    system: config.PLINTH_SYSTEM_SLOTS,
+    webhooks: config.PLINTH_WEBHOOK_SLOTS,
+    email: config.PLINTH_EMAIL_SLOTS,
+  }[pool];
 };
 
 /** What bounds a job type on the whole installation; each shard has its part. */
@@ -41,6 +46,8 @@ const globalLimitOf = (type: string, config: Config): number | null => {
     'function.invoke': config.PLINTH_GLOBAL_FUNCTION_INVOKE,
     'project.provision': config.PLINTH_GLOBAL_PROJECT_PROVISION,
     'cron.fire': config.PLINTH_GLOBAL_CRON_FIRE,
+    'webhook.deliver': config.PLINTH_GLOBAL_WEBHOOK_DELIVER,
+    'email.send': config.PLINTH_GLOBAL_EMAIL_SEND,
   };
   const limit = settings[type];
   if (limit === undefined) return null;
@@ -56,9 +63,7 @@ const share = (all: number, parts: number): number => Math.max(1, Math.floor(all
 const retrySlackMs = 10;
 
 interface Served {
-  readonly type: string;
   readonly consumer: Consumer;
-  readonly keeper: Keeper;
   readonly disconnect: () => void;
 }
 
@@ -85,13 +90,13 @@ interface ToServe {
   readonly shard: number;
 }
 
-const keeperOf = ({ config, db, log, rules, deps }: LanesOptions, { job, lane, shard }: ToServe): Keeper => {
+const keptLaneOf = ({ config, db, log, rules, deps }: LanesOptions, { job, lane, shard }: ToServe): LaneOptions => {
   const processor = deps.processors[job.type];
   if (processor === undefined) throw new Error(`no processor for ${job.type}`);
   const shards = config.PLINTH_QUEUE_SHARDS;
   const name = config.PLINTH_WORKER_NAME;
   const startedAt = Date.now();
-  return startKeeper({
+  return {
     db,
     log,
     gate: lane,
@@ -101,18 +106,16 @@ const keeperOf = ({ config, db, log, rules, deps }: LanesOptions, { job, lane, s
     outcomes: deps.outcomes,
     signals: deps.signals,
     part: { index: shard, count: shards },
-    workerId: deps.workerId,
     slots: share(slotsOf(job, config), shards),
     globalLimit: globalLimitOf(job.type, config),
     info: () => JSON.stringify({ name, running: deps.running.count(job.type), startedAt, sandbox: processor.sandbox }),
-  });
+  };
 };
 
 const serve = (options: LanesOptions, runDeps: RunJobDeps, to: ToServe): Served => {
   const { config, log } = options;
   const redis = openWorkerRedis(config.REDIS_URL, log);
   return {
-    type: to.job.type,
     disconnect: () => redis.disconnect(),
     consumer: consume({
       redis,
@@ -122,7 +125,6 @@ const serve = (options: LanesOptions, runDeps: RunJobDeps, to: ToServe): Served 
       process: (delivery) => runJob(runDeps, delivery),
       onError: (error) => log.debug({ err: error }, 'the queue reported an error'),
     }),
-    keeper: keeperOf(options, to),
   };
 };
 
@@ -132,7 +134,7 @@ export const serveLanes = (options: LanesOptions): ServedLanes => {
   const lanes = deps.jobs.flatMap((job) => gate.lanes(job.type).map((lane, shard): ToServe => ({ job, lane, shard })));
   const byName = new Map(lanes.map(({ lane }) => [lane.lane.name, lane]));
   const retries = retryTimers((type) => {
-    for (const one of served) if (one.type === type) one.keeper.admitDue().catch(() => undefined);
+    keeper.admitDue(type).catch(() => undefined);
   });
   const runDeps: RunJobDeps = {
     ...deps,
@@ -146,18 +148,23 @@ export const serveLanes = (options: LanesOptions): ServedLanes => {
     retryIn: retries.start,
   };
   const served = lanes.map((lane) => serve(options, runDeps, lane));
+  const keeper = startKeeper({
+    ...options,
+    workerId: deps.workerId,
+    lanes: lanes.map((lane) => keptLaneOf(options, lane)),
+  });
   const all = (work: (one: Served) => Promise<unknown>): Promise<unknown> => Promise.all(served.map(work));
 
   return {
     ready: async () => {
-      await all(({ consumer, keeper }) => Promise.all([consumer.ready(), keeper.ready()]));
+      await Promise.all([keeper.ready(), all(({ consumer }) => consumer.ready())]);
     },
     drain: async () => {
-      await all(({ consumer, keeper }) => Promise.all([keeper.leave(), consumer.close()]));
+      await Promise.all([keeper.leave(), all(({ consumer }) => consumer.close())]);
     },
     close: async () => {
       retries.clear();
-      await all(({ keeper }) => keeper.stop());
+      await keeper.stop();
       for (const { disconnect } of served) disconnect();
     },
   };

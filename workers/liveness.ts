@@ -19,7 +19,7 @@ export interface LivenessWatch {
  * Ends this process when its event loop stands still: a worker that is wedged holds jobs that it will never finish, and
  * can neither say so nor be asked. Killed, it loses its jobs to others as any dead worker does, and its supervisor starts
  * it again. So is one that was halted for longer (SIGSTOP, a frozen container) when it goes on. The limit lies below the
- * 6 s of silence after which others take its jobs for a dead worker's, so that no job runs twice at a time. A thread
+ * 8 s of silence after which others take its jobs for a dead worker's, so that no job runs twice at a time. A thread
  * looks on, because nothing on the main thread can. Not under a debugger, which halts as well.
  * @returns how to stop looking
  */

@@ -5,7 +5,7 @@ import { createBatcher } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { insist } from './insist.ts';
+import { insist, insistOnEach } from './insist.ts';
 
 /** Writes what happens to jobs into Postgres, many at a time, however long Postgres is away. */
 export interface Recorder {
@@ -47,8 +47,8 @@ const beginEach = async (db: ControlDb, log: Log, items: readonly JobStart[]): P
 };
 
 export const createRecorder = (db: ControlDb, log: Log): Recorder => {
-  const starts = createBatcher<JobStart, BegunJob | null>((items) =>
-    insist(log, 'recording the starts of jobs', async () => {
+  const starts = createBatcher(
+    insistOnEach(log, 'recording the starts of jobs', async (items: readonly JobStart[]) => {
       // By the start and not by the job: it may have been delivered twice, and only one of the two may run it.
       const rows = await beginJobs(db, items).catch((error: unknown) => {
         if (isDependencyFailure(error)) throw error;
@@ -58,8 +58,8 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
       return items.map(({ runId }) => begun.get(runId) ?? null);
     }),
   );
-  const ends = createBatcher<JobEnd, void>((items) =>
-    insist(log, 'recording the ends of jobs', async () => {
+  const ends = createBatcher(
+    insistOnEach(log, 'recording the ends of jobs', async (items: readonly JobEnd[]) => {
       await recordEnds(db, items).catch((error: unknown) => {
         if (isDependencyFailure(error)) throw error;
         return recordEach(db, log, items);

@@ -43,6 +43,7 @@ const settle = async (work: Work, outcome: JobOutcome): Promise<void> => {
   );
   await deps.recorder.end({ id: begun.id, runId, finishedAt: new Date(), outcome });
   noteFinished(job.type, outcome.status);
+  deps.onEnded?.(job.type);
   deps.signals.announce(begun.id, { event: 'status', status: outcome.status, attempt: begun.attempt });
   // Not waited for: a Redis that is full would keep this worker's slots.
   if (!told) void tellLater(work, outcome);
@@ -59,7 +60,7 @@ const leaveGate = (deps: RunJobDeps, delivery: Delivery): Promise<void> =>
 
 const retry = async (work: Work, error: JobError, left: Promise<void>): Promise<void> => {
   const { deps, begun, runId, job } = work;
-  const delayMs = backoff(begun.attempt);
+  const delayMs = backoff(begun.attempt, job.retryFromMs);
   if (!(await deps.recorder.retry({ id: begun.id, runId, error }, delayMs))) return;
   // While it has its place, the gate would not take it again.
   await left;

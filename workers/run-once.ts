@@ -17,9 +17,11 @@ const slowestRetryMs = 10 * 60_000;
 /** BullMQ must have let go of the job before it comes again. */
 const quickestRetryMs = 50;
 
-/** Full jitter: retries of many jobs do not come back as one wave. */
-export const backoff = (attempt: number): number =>
-  quickestRetryMs + Math.random() * Math.min(slowestRetryMs, retryBaseMs * 2 ** attempt);
+/** Full jitter: retries of many jobs do not come back as one wave. With a least time, some jitter on top of it. */
+export const backoff = (attempt: number, fromMs?: number): number => {
+  if (fromMs !== undefined) return Math.min(slowestRetryMs, fromMs * 2 ** (attempt - 1)) * (1 + Math.random() / 4);
+  return quickestRetryMs + Math.random() * Math.min(slowestRetryMs, retryBaseMs * 2 ** attempt);
+};
 
 /** A run that does not stop when it is told to is given up after so long. */
 const stopGraceMs = 10_000;

@@ -14,7 +14,7 @@ await runMain(async () => {
     process: config.PLINTH_WORKER_NAME,
   });
   for (const name of unknownSettings(environment())) log.warn(`there is no setting ${name}; see plinth.env.example`);
-  startLivenessWatch();
+  const stopLivenessWatch = startLivenessWatch();
   const monitor = await openMonitor(config, log);
   const stopTracing = await startTracing({
     endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT,
@@ -29,6 +29,8 @@ await runMain(async () => {
     await stopWorker();
     await stopTracing();
     await monitor.stop();
+    // What the process still does when it ends, such as keeping compiled code, may hold it up.
+    await stopLivenessWatch();
   });
   tellReady();
 });

@@ -3,14 +3,25 @@ import { sweepSignIns } from '#domain/accounts/sign-ins.ts';
 import { createLimitsSweep } from '#domain/database/limits/limits-sweep.ts';
 import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import { sweepScheduleRuns } from '#domain/cron/run-store.ts';
-import { deleteOldEvents, deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
+import { deleteOldEmails } from '#domain/email/store.ts';
+import { deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
 import { sweepIdempotencyKeys } from '#domain/idempotency/store.ts';
 import { deleteOld, expireWaiting } from '#domain/jobs/changes.ts';
 import { sweepSeen } from '#domain/jobs/lanes.ts';
 import { sweepUsage } from '#domain/jobs/usage.ts';
 import { outcomeOf, refOf } from '#domain/jobs/store.ts';
 import { sweepPlatformMail } from '#domain/mail/platform-mail.ts';
+import { deleteOldProviderEvents } from '#domain/integrations/store.ts';
 import type { Projects } from '#domain/projects/projects.ts';
+import { noteBacklog } from '#domain/webhooks/metrics.ts';
+import { wakeForgottenLanes } from '#domain/webhooks/stuck.ts';
+import {
+  backlogOf,
+  deleteEmptyEvents,
+  deleteEmptyWebhooks,
+  deleteOldDeliveries,
+  deleteOrphanedDeliveries,
+} from '#domain/webhooks/sweep.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
@@ -98,6 +109,18 @@ const deleteOldJobs = ({ db, config }: SweepDeps, most: number): Promise<number>
     most,
   });
 
+const deliverySweeps = ({ db, config }: SweepDeps): Record<string, () => Promise<unknown>> => {
+  const days = { delivered: config.PLINTH_KEEP_DELIVERED_DAYS, undelivered: config.PLINTH_KEEP_UNDELIVERED_DAYS };
+  return {
+    'old deliveries': inSteps((most) => deleteOldDeliveries(db, days, most)),
+    'deliveries of deleted webhooks': inSteps((most) => deleteOrphanedDeliveries(db, most)),
+    'deleted webhooks': inSteps((most) => deleteEmptyWebhooks(db, most)),
+    'events without deliveries': inSteps((most) => deleteEmptyEvents(db, days, most)),
+    'forgotten webhooks': () => wakeForgottenLanes(db),
+    'what waits for webhooks': async () => noteBacklog(await backlogOf(db)),
+  };
+};
+
 const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'jobs that waited too long': inSteps((most) => expireJobs(deps, jobTypes, most), mostExpired),
   'old jobs': inSteps((most) => deleteOldJobs(deps, most)),
@@ -105,7 +128,9 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
     deleteOldInvocations(deps.db, deps.config.PLINTH_KEEP_INVOCATION_DAYS, most),
   ),
   'runs of deleted functions': inSteps((most) => deleteOrphanedInvocations(deps.db, most)),
-  'old events': inSteps((most) => deleteOldEvents(deps.db, most)),
+  'old mails of projects': inSteps((most) => deleteOldEmails(deps.db, most)),
+  ...deliverySweeps(deps),
+  'events of payment providers': inSteps((most) => deleteOldProviderEvents(deps.db, most)),
   'counts of past months': () => sweepUsage(deps.db),
   'runs of schedules': () => sweepScheduleRuns(deps.db),
   'mails of the platform': () => sweepPlatformMail(deps.db),

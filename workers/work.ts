@@ -27,6 +27,8 @@ export interface RunJobDeps {
   readonly finish: (lane: string, lease: Lease) => Promise<void>;
   /** Brings a job that was handed back to the gate again. */
   readonly readmit: (lane: string, job: Pick<JobRef, 'id' | 'projectId'>) => Promise<void>;
+  /** The end of such a job was recorded. */
+  readonly onEnded?: ((type: string) => void) | undefined;
   /** A retry was written that is due in so many ms. */
   readonly retryIn: (type: string, ms: number) => void;
 }

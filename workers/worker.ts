@@ -4,7 +4,9 @@ import { monthlyCaps } from '#domain/functions/caps.ts';
 import { createRunnableLoader } from '#domain/functions/functions.ts';
 import type { ChangeListeners } from '#domain/database/changes.ts';
 import { startUpgrades } from '#domain/database/servers/upgrade.ts';
+import { type Transports, createTransports } from '#domain/email/transports.ts';
 import { createDirtyMarks } from '#domain/events/dirty.ts';
+import { type WaitingMarks, createWaitingMarks } from '#domain/events/waiting.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { type Config, ConfigError } from '#lib/config.ts';
 import { type Egress, createEgress } from '#lib/egress.ts';
@@ -12,20 +14,26 @@ import type { Log } from '#lib/log.ts';
 import { waitForSchema } from '#lib/migrate.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { type PoolName, poolNames } from '#queues/define.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
 import { jobs } from '#queues/registry.ts';
 import { signalsOn } from '#queues/signals.ts';
 import { startEngine } from './engine.ts';
 import type { Processors } from './processor.ts';
 import { cronFireProcessor } from './processors/cron-fire.ts';
+import { emailSendProcessor } from './processors/email-send.ts';
 import { functionInvokeProcessor } from './processors/function-invoke.ts';
 import { projectProvisionProcessor } from './processors/project-provision.ts';
 import { type Runtimes, openRuntimes } from './runtimes/open.ts';
 import { databaseService } from './services/database/service.ts';
 import { fetchService } from './services/fetch/service.ts';
 import { servicesOf } from './services/services.ts';
+import { startMailSender } from './mail/sender.ts';
+import { openPlatformMailServer } from './mail/server.ts';
 import { startRelay } from './relay/relay.ts';
 import { type SweepDeps, startSweeps } from './sweeps.ts';
+import { startSubscriptions } from './subscriptions.ts';
 import { startTenantWatch } from './tenant-watch.ts';
+import { type Deliveries, openDeliveries } from './webhooks/open.ts';
 
 const isPoolName = (name: string): name is PoolName => (poolNames as readonly string[]).includes(name);
 
@@ -36,13 +44,17 @@ const poolsOf = (config: Config): PoolName[] => {
 };
 
 /** Tells the other processes of what jobs change in projects' databases. */
-const openChangeListeners = (config: Config, log: Log): Required<ChangeListeners> & { readonly close: () => void } => {
+const openChangeListeners = (
+  config: Config,
+  log: Log,
+): Required<ChangeListeners> & WaitingMarks & { readonly close: () => void } => {
   const redis = openRequestRedis(config.REDIS_URL, log);
   const prefix = config.PLINTH_REDIS_PREFIX;
   const { notify } = signalsOn(redis, prefix);
   return {
     schemas: { changed: (projectId) => void notify({ about: 'schema', projectId }) },
     events: createDirtyMarks({ redis, prefix, log }),
+    ...createWaitingMarks({ redis, prefix, log }),
     close: () => redis.disconnect(),
   };
 };
@@ -52,12 +64,18 @@ interface ProcessorDeps {
   readonly egress: Egress;
   readonly runtimes: Runtimes | null;
   readonly listeners: ChangeListeners;
+  readonly transports: Transports;
+  readonly deliveries: Deliveries;
+  readonly local: boolean;
+  readonly log: Log;
 }
 
 /** The processors for what this worker serves. */
-const processorsFor = ({ platform, egress, runtimes, listeners }: ProcessorDeps): Processors => ({
+const processorsFor = ({ platform, egress, runtimes, listeners, deliveries, ...deps }: ProcessorDeps): Processors => ({
   'project.provision': projectProvisionProcessor(platform),
   'cron.fire': cronFireProcessor({ egress, tenantDb: platform.projects.tenantDb, ...listeners }),
+  'webhook.deliver': deliveries.processor,
+  'email.send': emailSendProcessor({ ...platform, ...deps }),
   ...(runtimes && {
     'function.invoke': functionInvokeProcessor({
       load: createRunnableLoader(platform.db, platform.projects.sealer),
@@ -84,12 +102,18 @@ const openEgress = (config: Config, log: Log): Egress => {
 
 /** What is done each second and each minute, beside jobs. */
 const startHousekeeping = (
-  deps: SweepDeps & Pick<Platform, 'servers' | 'projects'>,
+  deps: SweepDeps & Pick<Platform, 'servers' | 'projects' | 'sealer'> & { readonly onKept: () => void },
 ): { readonly stop: () => Promise<void> } => {
   const sweeps = startSweeps(deps);
   const cron = startCronTick({ ...deps, caps: monthlyCaps(deps.config) });
   const watch = startTenantWatch(deps);
   const upgrades = startUpgrades({ ...deps, sealer: deps.projects.sealer });
+  const subscriptions = startSubscriptions(deps);
+  const mail = startMailSender({
+    ...deps,
+    server: openPlatformMailServer(deps.config),
+    keepText: deps.config.PLINTH_LOCAL === 'on',
+  });
   const relay = startRelay({
     ...deps,
     redis: openWorkerRedis(deps.config.REDIS_URL, deps.log),
@@ -97,7 +121,8 @@ const startHousekeeping = (
   });
   return {
     stop: async () => {
-      await Promise.all([sweeps.stop(), cron.stop(), relay.stop(), watch.stop(), upgrades.stop()]);
+      const parts = [sweeps, cron, relay, subscriptions, mail, watch, upgrades];
+      await Promise.all(parts.map((part) => part.stop()));
     },
   };
 };
@@ -113,20 +138,40 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const egress = openEgress(config, log);
   const runtimes = pools.includes('functions') ? await openRuntimes(config, egress, log) : null;
   const listeners = openChangeListeners(config, log);
-  const processors = processorsFor({ platform, egress, runtimes, listeners });
+  const local = config.PLINTH_LOCAL === 'on';
+  const transports = createTransports({ db: platform.db, egress, local });
+  const deliveries = openDeliveries({ platform, egress, config, log });
+  const processors = processorsFor({ platform, egress, runtimes, listeners, transports, deliveries, local, log });
   checkProcessors(pools, processors);
   const served = jobs.filter((job) => pools.includes(job.pool));
-  const engine = await startEngine({ config, log, db: platform.db, jobs, served, processors });
+  const engine = await startEngine({
+    config,
+    log,
+    db: platform.db,
+    jobs,
+    served,
+    processors,
+    onEnded: (type) => {
+      if (type === functionInvoke.type) listeners.markWaiting();
+    },
+  });
   const { gate, outcomes } = engine.queues;
   const housekeeping = pools.includes('system')
-    ? startHousekeeping({ ...platform, config, gate, outcomes, log })
+    ? startHousekeeping({ ...platform, config, gate, outcomes, log, onKept: listeners.markWaiting })
     : null;
+  if (pools.includes('webhooks')) deliveries.start(gate);
   const { sandbox } = processors['function.invoke'] ?? {};
   log.info({ pools, worker_id: engine.workerId, ...(sandbox && { sandbox }) }, 'the worker is ready');
   return async () => {
     await engine.drain();
-    await Promise.all([runtimes?.javascript.close(), runtimes?.python?.close(), housekeeping?.stop()]);
+    await Promise.all([
+      runtimes?.javascript.close(),
+      runtimes?.python?.close(),
+      housekeeping?.stop(),
+      deliveries.stop(),
+    ]);
     await engine.close();
+    transports.close();
     await egress.close();
     listeners.close();
     await platform.close();

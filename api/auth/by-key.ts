@@ -38,8 +38,7 @@ const credentialsOf = (ctx: Context, takesTokens: boolean): Credentials => {
   return { apiKey, token };
 };
 
-const findKey = async ({ keys }: Deps, apiKey: string): Promise<FoundKey> => {
-  const found = await keys.find(apiKey);
+const requireFound = (found: FoundKey | undefined): FoundKey => {
   if (found === undefined) throw unauthenticated('The API key is not valid or has expired.', true);
   return found;
 };
@@ -62,21 +61,23 @@ const requireActive = ({ status }: Project): void => {
   if (status !== 'active') throw new ServiceError('project_not_ready', `The project is ${status}, not active.`);
 };
 
-/** A token of the project's own user decides the role and always wins (contract, section 1). */
-const callerOf = async (
-  { tokens }: Deps,
-  project: Project,
-  { token, found }: { readonly token: string | undefined; readonly found: FoundKey | undefined },
-): Promise<DataCaller> => {
-  requireActive(project);
-  if (token === undefined) {
-    const role = ofKind[found?.key.kind ?? 'publishable'];
-    return { projectId: project.id, role, claims: claimsOf[role] };
-  }
+const keyCaller = ({ id }: Project, found: FoundKey | undefined): DataCaller => {
+  const role = ofKind[found?.key.kind ?? 'publishable'];
+  return { projectId: id, role, claims: claimsOf[role] };
+};
+
+const userOf = async ({ tokens }: Deps, project: Project, token: string): Promise<DataCaller> => {
   const user = await tokens.verify(project.id, token);
   if (user === null) throw invalidToken();
   return { projectId: project.id, ...user };
 };
+
+/** A token of the project's own user decides the role and always wins (contract, section 1). */
+const callerOf = (
+  deps: Deps,
+  project: Project,
+  { token, found }: { readonly token: string | undefined; readonly found: FoundKey | undefined },
+): DataCaller | Promise<DataCaller> => (token === undefined ? keyCaller(project, found) : userOf(deps, project, token));
 
 const requireKind = (holders: readonly KeyHolder[], found: FoundKey | undefined): void => {
   if (found === undefined || holders.includes(found.key.kind)) return;
@@ -95,11 +96,12 @@ export const authenticateByKey = async (
   ref: string | undefined,
 ): Promise<KeyCall | DataCall> => {
   const { apiKey, token } = credentialsOf(ctx, holders.includes('user'));
-  const found = apiKey === undefined ? undefined : await findKey(deps, apiKey);
+  const found = apiKey === undefined ? undefined : requireFound(await deps.keys.find(apiKey));
   const project = found?.project ?? (await projectOfToken(deps, token ?? ''));
   if (ref !== undefined && ref !== project.ref) throw unauthenticated('The API key is not one of this project.', true);
   addLogContext({ projectId: project.id });
   requireKind(holders, found);
   if (found !== undefined && !holders.includes('user')) return found;
+  requireActive(project);
   return { project, key: found?.key ?? null, caller: await callerOf(deps, project, { token, found }) };
 };

@@ -46,7 +46,17 @@ const dialectOf = ({ root, bareEquality, returnsCreated }: Mount, params: RawReq
 
 const hasBody = (method: string): boolean => method === 'POST' || method === 'PUT' || method === 'PATCH';
 
-const callOf = async (mount: Mount, target: Target, request: RawRequest, call: Calls): Promise<RestCall> => ({
+const noBody = Buffer.alloc(0);
+
+const bodyOf = (request: RawRequest): Promise<Buffer> | Buffer => (hasBody(request.method) ? request.body() : noBody);
+
+interface Asked {
+  readonly target: Target;
+  readonly request: RawRequest;
+  readonly body: Buffer;
+}
+
+const callOf = (mount: Mount, { target, request, body }: Asked, call: Calls): RestCall => ({
   caller: call.caller,
   signal: request.signal,
   headersJson: request.headersJson,
@@ -57,7 +67,7 @@ const callOf = async (mount: Mount, target: Target, request: RawRequest, call: C
     target,
     queryText: request.queryText,
     header: request.header,
-    body: hasBody(request.method) ? await request.body() : Buffer.alloc(0),
+    body,
   },
 });
 
@@ -127,8 +137,8 @@ const endpointsOf = (mount: Mount, { path, target, methods }: Route): Endpoint[]
       summary,
       ...(method === 'get' && target === targets.table && { query: reading }),
       handle: async (request, call) => {
-        const asked = await callOf(mount, target(request.params), request, call);
-        return reply(await answerRest(depsOf(call), asked), call);
+        const asked = { target: target(request.params), request, body: await bodyOf(request) };
+        return reply(await answerRest(depsOf(call), callOf(mount, asked, call)), call);
       },
     }),
   );
@@ -140,7 +150,8 @@ const batchOf = (mount: Mount): Endpoint =>
     path: `${mount.root}/rpc/$batch`,
     summary: 'Several requests in one transaction: all of them, or none',
     handle: async (request, call) => {
-      const asked = await callOf(mount, { kind: 'function', name: '$batch' }, request, call);
+      const target = { kind: 'function', name: '$batch' } as const;
+      const asked = callOf(mount, { target, request, body: await request.body() }, call);
       return reply(await answerRestBatch(depsOf(call), asked, mount.rows), call);
     },
   });

@@ -6,6 +6,7 @@ import { typesOfProject } from '#domain/database/types/types.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { id, instant, page, text } from '../fields.ts';
+import { onceOf } from '../idempotency.ts';
 
 const area = 'database';
 const projectPath = z.object({ project_id: id });
@@ -61,14 +62,14 @@ const migrationEndpoints: readonly Endpoint[] = [
     bodyLimit: 'function',
     transaction: 'none',
     response: z.object({ applied: z.array(z.string()), skipped: z.array(z.string()), dry_run: z.boolean() }),
-    handle: async ({ body }, { deps, project }) => {
+    handle: async ({ body, key }, { deps, project, setHeader }) => {
       const { tenantDb } = deps.projects;
       const options = { tenantDb, projectId: project.id, dryRun: body.dry_run };
       try {
         // In this process they take turns, so that those who wait do not each hold one of the few connections; between
         // processes the database makes them wait.
         const { applied, skipped } = await deps.turns(`migrations ${project.id}`, () =>
-          pushMigrations(options, body.migrations),
+          pushMigrations({ ...options, once: onceOf(key, setHeader) }, body.migrations),
         );
         return { applied: [...applied], skipped: [...skipped], dry_run: body.dry_run };
       } finally {
@@ -106,8 +107,8 @@ const textEndpoints: readonly Endpoint[] = [
     params: projectPath,
     mediaType: 'application/sql',
     response: z.string(),
-    handle: async (_input, { deps, project }) => {
-      const sql = await dumpSchema({ tenantDb: deps.projects.tenantDb }, project.id);
+    handle: async (_input, { deps, project, signal }) => {
+      const sql = await dumpSchema({ tenantDb: deps.projects.tenantDb, signal }, project.id);
       return new RawReply(sql, 'application/sql; charset=utf-8');
     },
   }),

@@ -9,6 +9,7 @@ import { parseExactJson } from '#lib/json.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { page, text, wholeNumber } from '../fields.ts';
+import { inTurn } from '../idempotency.ts';
 import { area, projectPath, queryAnswer, slowQuery, tablePath } from '../database-shapes.ts';
 import { tableEndpoints } from './database/tables.ts';
 
@@ -32,11 +33,16 @@ const dataEndpoints: readonly Endpoint[] = [
     }),
     response: queryAnswer,
     transaction: 'none',
-    handle: async ({ body: { sql }, bodyText }, { deps, project, role, signal }) => {
+    handle: async ({ body: { sql }, bodyText, key }, { deps, project, role, signal, setHeader }) => {
       const readOnly = !atLeast(role, 'developer');
       const query = { projectId: project.id, sql, params: exactParams(bodyText), readOnly };
+      // What only reads may be answered at any length, and done again.
+      const writeKey = readOnly || !mayWriteRows(sql) ? undefined : key;
       try {
-        return new RawReply(await runConsoleQuery(deps.projects.tenantDb, query, signal));
+        const answer = await inTurn({ deps, setHeader }, writeKey, (once) =>
+          runConsoleQuery(deps.projects.tenantDb, { ...query, once }, signal),
+        );
+        return new RawReply(answer);
       } finally {
         const change = { schema: mayChangeSchema(sql), rows: mayWriteRows(sql) };
         if (!readOnly) noteChange(deps, project.id, change);

@@ -1,5 +1,7 @@
 import { type GraphqlAnswer, type GraphqlDeps, MutationRefused, createGraphql } from '#domain/data/graphql/execute.ts';
 import { failure } from '#domain/data/graphql/failure.ts';
+import { DataError } from '#domain/data/errors.ts';
+import { type DataKey, dataKeyOf } from '#domain/data/idempotency.ts';
 import { type Fields, isFields } from '#domain/data/graphql/literals.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { withKey } from '../access.ts';
@@ -67,11 +69,19 @@ const textOf = (body: Buffer): string => {
   }
 };
 
-const posted = async (request: RawRequest): Promise<Parameters> => {
+/** With the key under which a mutation is made once. */
+interface Posted extends Parameters {
+  readonly key?: DataKey;
+}
+
+const posted = async (request: RawRequest, { caller }: DataCall): Promise<Posted> => {
   checkType(request.header('content-type'));
-  const body = parsedJson(textOf(await request.body()), 'The body');
+  const bytes = await request.body();
+  const body = parsedJson(textOf(bytes), 'The body');
   if (!isFields(body)) throw invalid('The body is not a JSON object.');
-  return parametersOf(body);
+  const header = request.header('idempotency-key');
+  if (header === '') return parametersOf(body);
+  return { ...parametersOf(body), key: dataKeyOf(header, caller, [request.method, request.path, bytes]) };
 };
 
 const asked = ({ queryText }: RawRequest): Parameters => {
@@ -136,10 +146,11 @@ type Call = BaseCall & DataCall;
 
 const answer = async (request: RawRequest, call: Call, type: string): Promise<RawReply> => {
   const readOnly = request.method !== 'POST';
-  const parameters = readOnly ? asked(request) : await posted(request);
+  const parameters: Posted = readOnly ? asked(request) : await posted(request, call);
   const more = { caller: call.caller, readOnly, signal: request.signal, ...about(request, call) };
   const deps: GraphqlDeps = call.deps;
   const answered = await graphql({ ...parameters, ...more }, deps);
+  if (answered.replayed) call.setHeader('Idempotent-Replayed', 'true');
   // The change is made; what is not fetched soon is swept later.
   if (answered.wrote) call.deps.events.markDirty(call.caller.projectId).catch(() => undefined);
   return replyOf(answered, type);
@@ -151,6 +162,8 @@ const handle = async (request: RawRequest, call: Call): Promise<RawReply> => {
     return await answer(request, call, type);
   } catch (error) {
     if (error instanceof NotGraphql) return refusal(error, type);
+    // Of its Idempotency-Key.
+    if (error instanceof DataError) return refusal(new NotGraphql(error.status, error.code, error.message), type);
     if (!(error instanceof MutationRefused)) throw error;
     call.setHeader('Allow', 'POST');
     return refusal(new NotGraphql(405, 'method_not_allowed', error.message), type);

@@ -1,3 +1,4 @@
+import { requireRoomAt } from '#domain/jobs/queue-room.ts';
 import { type NewJobRow, insertJobs } from '#domain/jobs/store.ts';
 import { type MonthlyCaps, capExceeded } from '#domain/jobs/usage.ts';
 import { presentVersion } from '#domain/functions/store.ts';
@@ -135,27 +136,6 @@ export const removeSchedule = async (db: Queryable, projectId: string, id: strin
 };
 
 const refOf = ({ id, type, projectId }: NewJobRow): JobRef => ({ id, type, projectId });
-
-// The gate lists those with the longest lines: who has as many waiting as a project may is among them.
-const mostProjects = 1000;
-
-/**
- * Before the row is written, by the gate's own count: a refusal then leaves nothing behind, the Idempotency-Key included.
- * Requests at the same moment may go over the limit by their number.
- * @throws {ServiceError} `queue_full`
- */
-const requireRoomAt = async (gate: Pick<Gate, 'projects'>, { type, projectId }: NewJobRow): Promise<void> => {
-  const own = (await gate.projects(type, mostProjects)).find((load) => load.projectId === projectId);
-  if (own === undefined || own.queued === 0 || own.queued < own.waiting) return;
-  throw new ServiceError(
-    'queue_full',
-    `Too many jobs of type ${type} of this project are waiting. Nothing was accepted.`,
-    {
-      hint: 'Try again when some have run; GET /projects/{id}/jobs?status=queued lists them.',
-      headers: { 'Retry-After': '5' },
-    },
-  );
-};
 
 /**
  * Runs a schedule now, whatever its overlap rule and whether it is enabled. The caller hands the job to the gate when

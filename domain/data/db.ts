@@ -1,4 +1,5 @@
 import type { Sql } from './plan.ts';
+import type { Departure } from '#lib/departure.ts';
 
 /** As which role a request works in a project's database (contract, sections 2 and 5). */
 export type DataRole = 'service' | 'anon' | 'authenticated';
@@ -17,7 +18,7 @@ export interface DataRun {
   /** For `request.method`, `request.path` and `request.headers` (JSON) in SQL; asked only where SQL of the project runs. */
   readonly request?: { readonly method: string; readonly path: string; readonly headers: string };
   /** Aborted when nobody waits for the answer any more: what runs is cancelled. */
-  readonly signal: AbortSignal;
+  readonly signal: Departure;
 }
 
 /** One row of texts, as the server writes them: the statements of the data API answer exactly one. */

@@ -54,7 +54,7 @@ const requireKeepable = ({ body }: RestAnswer): void => {
     'The answer is too large to be kept for its Idempotency-Key; nothing was changed.',
     {
       details: `At most ${longestKept} bytes can be kept.`,
-      hint: 'Ask for fewer rows or columns, or for none: Prefer: return=minimal.',
+      hint: 'Ask for fewer rows or columns, or over REST for none: Prefer: return=minimal.',
     },
   );
 };

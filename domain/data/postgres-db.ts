@@ -3,6 +3,7 @@ import { stopQuery } from '#domain/database/console/stop-query.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { type Bound, type PipelineLimits, runPipeline } from '#lib/postgres/pipeline.ts';
+import type { Departure } from '#lib/departure.ts';
 import type { TenantRole } from '#lib/tenant-db.ts';
 import type { DataCaller, DataDb, DataRun, RunOne, TextRow } from './db.ts';
 import type { Sql } from './plan.ts';
@@ -52,7 +53,7 @@ const onlyRow = (rows: readonly TextRow[] | undefined): TextRow => {
 /** Stops what runs when the caller goes away; what stopped may be hit by a late cancellation, so it is not lent again. */
 const whileCallerWaits = async <T>(
   { tenantDb }: DataDbDeps,
-  { projectId, client, signal }: { projectId: string; client: ClientBase; signal: AbortSignal },
+  { projectId, client, signal }: { projectId: string; client: ClientBase; signal: Departure },
   work: () => Promise<T>,
 ): Promise<T> => {
   if (signal.aborted) throw new CallerGone('the caller has gone');

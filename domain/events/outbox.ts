@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Client, DatabaseError } from 'pg';
 import type { Queryable } from '#lib/control-db.ts';
+import { isTooSlow } from '#lib/errors.ts';
 
 interface OutboxRow {
   readonly id: string;
@@ -59,12 +60,21 @@ const keep = async (db: Queryable, projectId: string, rows: readonly OutboxRow[]
   );
 };
 
+/** Which rows go together. */
+interface Turn {
+  most: number;
+  /** They come behind that one. */
+  behind: string;
+  /** Those that were tried last. */
+  ids: readonly string[];
+}
+
 /** Ids of the rows that go together; others take what this one holds no more than this one takes theirs. */
-const lockSome = async (client: Client, most: number): Promise<string[]> => {
+const lockSome = async (client: Client, { most, behind }: Turn): Promise<string[]> => {
   const { rows } = await client.query<{ id: string; size: number }>(
     `select id::text as id, octet_length(row) + coalesce(octet_length(old), 0) as size
-     from plinth.outbox order by plinth.outbox.id limit $1 for update skip locked`,
-    [most],
+     from plinth.outbox where plinth.outbox.id > $2 order by plinth.outbox.id limit $1 for update skip locked`,
+    [most, behind],
   );
   const ids: string[] = [];
   let size = 0;
@@ -105,9 +115,10 @@ const setAside = async ({ client, onSetAside }: Taking, row: OutboxRow, { messag
   onSetAside({ id: row.id, table: row.table_name, reason: message });
 };
 
-const moveSome = async (taking: Taking, most: number): Promise<number> => {
+const moveSome = async (taking: Taking, turn: Turn): Promise<number> => {
   const { client, db, projectId } = taking;
-  const ids = await lockSome(client, most);
+  const ids = await lockSome(client, turn);
+  turn.ids = ids;
   if (ids.length === 0) return 0;
   const { rows } = await client.query<OutboxRow>(
     `delete from plinth.outbox where id = any ($1::bigint[])
@@ -119,7 +130,7 @@ const moveSome = async (taking: Taking, most: number): Promise<number> => {
   } catch (error) {
     const [only] = rows;
     // Several are tried one by one first.
-    if (most > 1 || only === undefined || !isOfValues(error)) throw error;
+    if (turn.most > 1 || only === undefined || !isOfValues(error)) throw error;
     await setAside(taking, only, error);
   }
   return ids.length;
@@ -137,25 +148,45 @@ const inTransaction = async <T>(client: Client, work: () => Promise<T>): Promise
   }
 };
 
+const firstTurn = (): Turn => ({ most: mostRows, behind: '0', ids: [] });
+
+/** How the next ones are taken after these failed. @throws what they failed with when that would be no better */
+const turnAfter = ({ most, ids, behind }: Turn, error: unknown): Turn => {
+  if (isOfValues(error) && most > 1) return { most: 1, behind, ids: [] };
+  const [first] = ids;
+  if (!isTooSlow(error) || first === undefined) throw error;
+  if (ids.length > 1) return { most: Math.ceil(ids.length / 2), behind, ids: [] };
+  // It waits here until it can be kept: the fault may be the database's.
+  return { ...firstTurn(), behind: first };
+};
+
+/** When more than so many take too long one by one, it is the control database that is slow. */
+const mostLeft = 2;
+
 /**
  * Takes some events out of a project's outbox into the control database. They are kept there before they are gone here:
- * what breaks off in between is taken again, under the same ids. One that cannot be kept is set aside, and holds up no
- * other.
+ * what breaks off in between is taken again, under the same ids. One that cannot be kept is set aside, one that takes too
+ * long is left where it is: neither holds up others.
  * @returns how many there were
+ * @throws what they failed with when none could be taken
  */
 export const takeEvents = async (taking: Taking): Promise<number> => {
   const { client } = taking;
-  try {
-    return await inTransaction(client, () => moveSome(taking, mostRows));
-  } catch (error) {
-    if (!isOfValues(error)) throw error;
-  }
+  let turn = firstTurn();
   let taken = 0;
-  let last = 1;
-  while (last > 0 && taken < mostRows) {
-    last = await inTransaction(client, () => moveSome(taking, 1));
-    taken += last;
+  const left: unknown[] = [];
+  while (taken < mostRows && left.length <= mostLeft) {
+    try {
+      const moved = await inTransaction(client, () => moveSome(taking, turn));
+      taken += moved;
+      if (moved === 0 || turn.most === mostRows) break;
+    } catch (error) {
+      const { behind } = turn;
+      turn = turnAfter(turn, error);
+      if (turn.behind !== behind) left.push(error);
+    }
   }
+  if (taken === 0 && left.length > 0) throw left[0];
   return taken;
 };
 

@@ -22,12 +22,12 @@ export interface SubscriptionsDeps {
 
 const columns = `unnest($1::text[], $2::text[]) as wanted (table_name, op)`;
 
+/** A server that hangs, or a lock that somebody holds, is not waited for any longer. */
+const mostMs = 10_000;
+
 /** Only what differs is written: each change of the table writes a function anew. */
 const write = async (client: Client, subscriptions: readonly TableSubscription[]): Promise<void> => {
   const values = [subscriptions.map(({ table }) => table), subscriptions.map(({ op }) => op)];
-  await client.query('begin');
-  // Two at once would each leave what the other one wrote.
-  await client.query('lock table plinth.subscriptions in share row exclusive mode');
   const { rows } = await client.query<{ differs: boolean }>(
     `select exists (
        (select table_name, op from plinth.subscriptions except select * from ${columns})
@@ -38,23 +38,31 @@ const write = async (client: Client, subscriptions: readonly TableSubscription[]
     await client.query('delete from plinth.subscriptions');
     await client.query(`insert into plinth.subscriptions select distinct * from ${columns}`, values);
   }
-  await client.query('commit');
 };
 
 /**
  * Sets which writes to a project's tables leave events; whatever was set before is replaced. Statements that begin after
  * this has answered leave theirs. Events that wait already are still taken.
+ * @param wanted asked while nobody else sets them: of two at once, who comes second asks second, and what is older is never
+ *   written over what is newer
  * @throws {ServiceError} `not_found`
  */
 export const setTableSubscriptions = async (
   { db, servers }: SubscriptionsDeps,
   projectId: string,
-  subscriptions: readonly TableSubscription[],
+  wanted: readonly TableSubscription[] | (() => Promise<readonly TableSubscription[]>),
 ): Promise<void> => {
   const project = await findProject(db, projectId);
   if (project === undefined || project.deleted_at !== null) throw notFound('project');
-  // Before, so that nothing is left where nobody looks.
-  if (subscriptions.length > 0) await addSource(db, projectId);
-  await inDatabase(servers, project, (client) => write(client, subscriptions));
-  if (subscriptions.length === 0) await noteUnsubscribed(db, projectId);
+  const subscribed = await inDatabase(servers, project, async (client) => {
+    await client.query(`begin; set local statement_timeout = ${mostMs}`);
+    await client.query('lock table plinth.subscriptions in share row exclusive mode');
+    const subscriptions = typeof wanted === 'function' ? await wanted() : wanted;
+    // Before, so that nothing is left where nobody looks.
+    if (subscriptions.length > 0) await addSource(db, projectId);
+    await write(client, subscriptions);
+    await client.query('commit');
+    return subscriptions.length > 0;
+  });
+  if (!subscribed) await noteUnsubscribed(db, projectId);
 };

@@ -182,16 +182,3 @@ export const deleteOrphanedInvocations = async (db: Queryable, most: number): Pr
   if (gone.length === 0) await db.query(`delete from deleted_functions where deleted_at < now() - interval '1 day'`);
   return gone.length;
 };
-
-const keptEventDays = 3;
-
-/** Deletes events that nobody took, some at a time; answers how many. */
-export const deleteOldEvents = async (db: Queryable, most: number): Promise<number> => {
-  const before = firstIdAt(Date.now() - keptEventDays * 24 * 3600 * 1000);
-  const gone = await db.query(
-    `delete from outbox_events where id in (
-       select id from outbox_events where id < $1 order by id limit $2 for update skip locked) returning id`,
-    [before, most],
-  );
-  return gone.length;
-};

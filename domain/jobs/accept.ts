@@ -3,10 +3,11 @@ import type { z } from 'zod';
 import { systemActor } from '#domain/audit/actor.ts';
 import { createBatcher } from '#lib/batch.ts';
 import type { ControlDb, Queryable, Tx } from '#lib/control-db.ts';
-import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
+import { isDependencyFailure } from '#lib/errors.ts';
 import type { JobDefinition } from '#queues/define.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
+import { queueFull } from './queue-room.ts';
 import { type NewJobRow, deleteQueuedJob, insertJobs } from './store.ts';
 import { capExceeded } from './usage.ts';
 
@@ -33,12 +34,6 @@ export interface AcceptDeps {
   readonly db: ControlDb;
   readonly gate: Pick<Gate, 'admit'>;
 }
-
-const queueFull = (type: string): ServiceError =>
-  new ServiceError('queue_full', `Too many jobs of type ${type} of this project are waiting. Nothing was accepted.`, {
-    hint: 'Try again when some have run; GET /projects/{id}/jobs?status=queued lists them.',
-    headers: { 'Retry-After': '5' },
-  });
 
 const takeBackTimes = 120;
 const takeBackEveryMs = 250;

@@ -1,4 +1,4 @@
-import { type ControlDb, type Queryable, maybeOne, one } from '#lib/control-db.ts';
+import { type ControlDb, type Queryable, one } from '#lib/control-db.ts';
 import type { JobRef } from '#queues/define.ts';
 import { type Part, inPart } from './part.ts';
 
@@ -38,28 +38,78 @@ export const beginLaneLife = (
 /** So long a leader leads that says nothing more. */
 const leadSeconds = 5;
 
+/** A lane that a worker would lead. */
+export interface Candidate {
+  readonly name: string;
+  readonly type: string;
+  /** Whether it wants to know if jobs of the type wait. */
+  readonly compares: boolean;
+}
+
+/** What a leader is told with its lead, so that nothing more is asked about a type of which there is nothing. */
+export interface Lead {
+  /** The lane's present life; 0 before its first. */
+  readonly epoch: number;
+  /** Whether retries of the type are due. */
+  readonly due: boolean;
+  /** Whether jobs of the type run by their rows. */
+  readonly running: boolean;
+  /** Whether jobs of the type wait by their rows, at once or for a retry; false for who does not compare. */
+  readonly waiting: boolean;
+}
+
+// A row that somebody else changes just now is that of a lane that has its leader. The looks at jobs have a limit, so that
+// each stays one step in an index: an `exists` may be planned as a hash over all jobs.
+const leadSql = `
+  with free as materialized (
+    select name from job_lanes
+    where name = any ($2::text[]) and (leader = $1 or leader is null or leader_until < now())
+    order by name for update skip locked
+  ), led as (
+    update job_lanes l set leader = $1, leader_until = now() + make_interval(secs => $5)
+    from free where l.name = free.name returning l.name, l.epoch
+  )
+  select name, epoch,
+    (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at <= now() limit 1) is not null as due,
+    (select true from jobs j where j.type = a.type and status = 'running' limit 1) is not null as running,
+    a.compares and (select true from jobs j where j.type = a.type and status = 'queued' limit 1) is not null as waiting
+  from led join unnest($2::text[], $3::text[], $4::boolean[]) as a (name, type, compares) using (name)`;
+
 /**
- * Takes or keeps the lead of a lane: one worker at a time does what only one needs to do. It is given in Postgres, so that
+ * Takes or keeps the lead of lanes: one worker at a time does what only one needs to do. It is given in Postgres, so that
  * whoever leads can reach what leading needs.
- * @returns the lane's present life (0 before its first), or null when somebody else leads
+ * @returns by the lanes' names; those that somebody else leads are absent
  */
-export const leadLane = async (db: Queryable, name: string, workerId: string): Promise<number | null> => {
-  const asked = db.query<{ epoch: number }>(
-    `update job_lanes set leader = $2, leader_until = now() + make_interval(secs => $3)
-     where name = $1 and (leader = $2 or leader is null or leader_until < now()) returning epoch`,
-    [name, workerId, leadSeconds],
-    'lead-lane',
+export const leadLanes = async (
+  db: Queryable,
+  lanes: readonly Candidate[],
+  workerId: string,
+): Promise<ReadonlyMap<string, Lead>> => {
+  const rows = await db.query<Lead & { readonly name: string }>(
+    leadSql,
+    [
+      workerId,
+      lanes.map(({ name }) => name),
+      lanes.map(({ type }) => type),
+      lanes.map(({ compares }) => compares),
+      leadSeconds,
+    ],
+    'lead-lanes',
   );
-  return (await maybeOne(asked))?.epoch ?? null;
+  return new Map(rows.map(({ name, ...lead }) => [name, lead]));
 };
 
 /** A worker that goes leaves the lead to the next. */
-export const leaveLane = async (db: Queryable, name: string, workerId: string): Promise<void> => {
-  await db.query('update job_lanes set leader = null where name = $1 and leader = $2', [name, workerId]);
+export const leaveLanes = async (db: Queryable, names: readonly string[], workerId: string): Promise<void> => {
+  await db.query('update job_lanes set leader = null where name = any ($1) and leader = $2', [names, workerId]);
 };
 
-export const ensureLane = async (db: Queryable, name: string): Promise<void> => {
-  await db.query('insert into job_lanes (name) values ($1) on conflict do nothing', [name]);
+/** In one order, as several workers may do so at a time. */
+export const ensureLanes = async (db: Queryable, names: readonly string[]): Promise<void> => {
+  await db.query(
+    `insert into job_lanes (name) select name from unnest($1::text[]) as name order by name on conflict do nothing`,
+    [names],
+  );
 };
 
 /** A worker that cannot say in Redis that it lives says it here. */

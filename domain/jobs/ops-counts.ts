@@ -1,6 +1,7 @@
 import type { Queryable } from '#lib/control-db.ts';
 import { jobs as definitions } from '#queues/registry.ts';
 import { firstIdAt } from '#lib/ids.ts';
+import { waitingSince } from './oldest-wait.ts';
 import type { History, Minute } from './ops-charts.ts';
 
 /** Every type of job, in the registry's order. */
@@ -22,14 +23,12 @@ export type ByType<T> = ReadonlyMap<string, T>;
 export const byType = <Row extends { readonly type: string }>(rows: readonly Row[]): ByType<Row> =>
   new Map(rows.map((row) => [row.type, row]));
 
-/** How long the job that waits longest of each type has waited; types without one are left out. */
+/** How long the job that waits longest of each type has waited, as the metrics say; types without one are left out. */
 export const oldestWaits = (db: Queryable) =>
   db.query<{ type: string; seconds: number }>(
-    `select t.type, greatest(0, extract(epoch from now() - o.queued_at))::float8 as seconds
-     from unnest($1::text[]) as t (type) cross join lateral (
-       select queued_at from jobs
-       where status = 'queued' and type = t.type and next_run_at is null order by id limit 1
-     ) o`,
+    `select type, greatest(0, extract(epoch from now() - since))::float8 as seconds
+     from (select type, ${waitingSince('t.type')} as since from unnest($1::text[]) as t (type)) waits
+     where since is not null`,
     [jobTypes],
     'ops-oldest-waits',
   );

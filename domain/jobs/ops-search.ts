@@ -153,7 +153,7 @@ export const jobDetail = async (db: Queryable, id: string): Promise<JobDetail> =
     ),
     db.query<Attempt>(
       `select attempt, worker_id, started_at, ended_at, error_code, error_message
-       from job_attempts where job_id = $1 order by attempt`,
+       from job_attempts where job_id = $1 order by id`,
       [id],
     ),
     db.query<LogLine>(

@@ -100,7 +100,9 @@ export const createKeyHolders = ({ db, hearsChanges }: KeyHoldersOptions): KeyHo
   return {
     find: async (apiKey) => {
       const hash = hashToken(apiKey);
-      const holder = await kept(holders, hash.toString('latin1'), () => readHolder(hash));
+      const name = hash.toString('latin1');
+      const present = hearsChanges() ? holders.get(name) : undefined;
+      const holder = present ?? (await kept(holders, name, () => readHolder(hash)));
       return holder && !isOver(holder) ? holder : undefined;
     },
     findProject: (idOrRef) =>

@@ -25,6 +25,8 @@ export interface ProjectDb extends TenantDb {
    * @returns whether there was one; some do not end at once
    */
   readonly endSession: (projectId: string, processId: number) => Promise<boolean | void>;
+  /** With what a role signs in, for a program that connects by itself. */
+  readonly login: (projectId: string, role: TenantRole) => Promise<TenantLogin>;
 }
 
 const endSessionWith =
@@ -66,6 +68,7 @@ export const createProjectDb = (options: ProjectDbOptions): ProjectDb => {
   return {
     ...tenantDb,
     endSession: endSessionWith(options),
+    login: options.login,
     lease: async (projectId, role) => {
       try {
         return await tenantDb.lease(projectId, role);

@@ -150,10 +150,11 @@ export const markProjectRetired = async (db: Queryable, id: string): Promise<voi
   await db.query('update projects set retired_at = now() where id = $1 and deleted_at is not null', [id]);
 };
 
-/** Deleted projects whose time is over. In no order, as above. */
+/** Deleted projects whose time is over. In no order, as above. Their webhooks and deliveries go before them, in steps. */
 export const projectsToPurge = (db: Queryable, days: number, limit: number): Promise<Project[]> =>
   db.query<Project>(
     `select ${projectColumns} from projects p
-     where p.deleted_at < now() - make_interval(days => $1) order by random() limit $2`,
+     where p.deleted_at < now() - make_interval(days => $1)
+       and not exists (select from webhooks w where w.project_id = p.id) order by random() limit $2`,
     [days, limit],
   );

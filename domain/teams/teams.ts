@@ -1,4 +1,5 @@
 import type { User } from '#domain/accounts/store.ts';
+import { requireRoomForInvite } from '#domain/mail/limits.ts';
 import type { PlatformMail } from '#domain/mail/platform-mail.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
@@ -63,10 +64,12 @@ const sendInvite = async (
   db: Queryable,
   mail: PlatformMail,
   to: string,
-  { token, orgName }: { readonly token: string; readonly orgName: string },
+  { token, organization }: { readonly token: string; readonly organization: Acting['organization'] },
 ): Promise<string> => {
+  const { id: orgId, name: orgName } = organization;
+  await requireRoomForInvite(db, { orgId, to });
   const url = mail.link(`/invite/${token}`);
-  await mail.send(db, { kind: 'invite', to, url, orgName, days: inviteDays });
+  await mail.send(db, { kind: 'invite', to, url, orgId, orgName, days: inviteDays });
   return url;
 };
 
@@ -78,7 +81,7 @@ export interface Invited {
   readonly invite_link: string;
 }
 
-/** @throws {ServiceError} `forbidden` for a role above the caller's, `already_member` */
+/** @throws {ServiceError} `forbidden` for a role above the caller's, `already_member`, `rate_limited` */
 export const invite = async (
   db: Queryable,
   mail: PlatformMail,
@@ -90,11 +93,11 @@ export const invite = async (
   const token = newToken('plinth_invite');
   const orgId = acting.organization.id;
   const id = await insertInvite(db, { orgId, email, role, hash: hashToken(token), days: inviteDays });
-  const link = await sendInvite(db, mail, email, { token, orgName: acting.organization.name });
+  const link = await sendInvite(db, mail, email, { token, organization: acting.organization });
   return { id, email, role, status: 'pending', invite_link: link };
 };
 
-/** A new link; the old one dies. @throws {ServiceError} `already_member` when the invite was accepted */
+/** A new link; the old one dies. @throws {ServiceError} `already_member` when the invite was accepted, `rate_limited` */
 export const resendInvite = async (
   db: Queryable,
   mail: PlatformMail,
@@ -106,7 +109,7 @@ export const resendInvite = async (
   notAbove(acting, member.role);
   const token = newToken('plinth_invite');
   await renewInvite(db, member.id, hashToken(token), inviteDays);
-  const link = await sendInvite(db, mail, member.email, { token, orgName: acting.organization.name });
+  const link = await sendInvite(db, mail, member.email, { token, organization: acting.organization });
   return { id: member.id, email: member.email, role: member.role, status: 'pending', invite_link: link };
 };
 

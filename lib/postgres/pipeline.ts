@@ -1,6 +1,6 @@
 import { type ClientBase, DatabaseError, type Submittable } from 'pg';
-import { tooMuch } from './answer-too-large.ts';
-import { type Wire, wireOf } from './wire.ts';
+import { type WatchLimits, watchAnswer } from './watch.ts';
+import { type Execution, type Wire, executionsOf, wireOf } from './wire.ts';
 
 /** A statement with what is bound to its `$1`, `$2`, …, in the server's text form. */
 export interface Bound {
@@ -10,11 +10,7 @@ export interface Bound {
 
 export type TextRow = readonly (string | null)[];
 
-export interface PipelineLimits {
-  /** What may come back altogether, before the connection is cut. */
-  readonly mostBytes: number;
-  /** The server has a time-out of its own; this one is for a server that says nothing any more. */
-  readonly timeoutMs: number;
+export interface PipelineLimits extends WatchLimits {
   /** Of the schema that the statements were written for; empty where they do not depend on it. */
   readonly schemaVersion?: string;
 }
@@ -29,6 +25,10 @@ class Prepared {
   readonly #names = new Map<string, string>();
   #made = 0;
   #version = '';
+
+  isOf(version: string): boolean {
+    return version === this.#version;
+  }
 
   /** Its name, when the server has it. */
   use(text: string): string | undefined {
@@ -53,7 +53,7 @@ class Prepared {
    * They are forgotten here.
    */
   takeOutdated(version: string): string[] {
-    if (version === this.#version) return [];
+    if (this.isOf(version)) return [];
     this.#version = version;
     const names = [...this.#names.values()];
     this.#names.clear();
@@ -104,93 +104,134 @@ const sendOne = (wire: Wire, prepared: Prepared, { text, params }: Bound): { tex
   return known === undefined ? { text, name } : null;
 };
 
-interface Outcome {
+/** All of them as they are sent, when the server has all of them; null when one must be parsed first. */
+const preparedExecutions = (prepared: Prepared, statements: readonly Bound[]): Execution[] | null => {
+  const executions: Execution[] = [];
+  for (const { text, params } of statements) {
+    const statement = prepared.use(text);
+    if (statement === undefined) return null;
+    executions.push({ statement, values: params });
+  }
+  return executions;
+};
+
+interface Job {
+  readonly statements: readonly Bound[];
+  readonly prepared: Prepared;
+  readonly schemaVersion: string;
   readonly resolve: (rows: readonly (readonly TextRow[])[]) => void;
   readonly reject: (error: unknown) => void;
 }
 
-const ignore = (): void => undefined;
+/** What pg calls while the statements are sent and answered. */
+class PipelineQuery implements Submittable {
+  readonly #job: Job;
+  readonly #rows: TextRow[][] = [[]];
+  #parsed: (() => void) | undefined;
 
-const pipelineOf = (
-  statements: readonly Bound[],
-  { prepared, schemaVersion = '' }: { readonly prepared: Prepared; readonly schemaVersion: string | undefined },
-  { resolve, reject }: Outcome,
-): Submittable & Record<string, unknown> => {
-  const rows: TextRow[][] = [[]];
-  const parsing: { text: string; name: string }[] = [];
-  const onParsed = (): void => {
-    const parsed = parsing.shift();
-    if (parsed && parsed.name !== '') prepared.keep(parsed.text, parsed.name);
-  };
-  return {
-    submit: (connection) => {
-      const wire = connection as unknown as Wire;
-      wire.on('parseComplete', onParsed);
-      wire.stream.cork();
-      for (const name of prepared.takeOutdated(schemaVersion)) wire.close({ type: 'S', name });
-      for (const statement of statements) {
-        const fresh = sendOne(wire, prepared, statement);
-        if (fresh) parsing.push(fresh);
-      }
-      wire.sync();
-      wire.stream.uncork();
-    },
-    handleDataRow: ({ fields }: { readonly fields: TextRow }) => rows.at(-1)?.push(fields),
-    handleCommandComplete: () => rows.push([]),
-    handleEmptyQuery: () => rows.push([]),
-    handlePortalSuspended: ignore,
-    handleRowDescription: ignore,
-    handleCopyData: ignore,
-    handleCopyInResponse: (wire: Wire) => {
-      wire.sendCopyFail('there is nothing to copy from');
-      // The server took our Sync for data.
-      wire.sync();
-    },
-    handleError: (error: unknown, wire: Wire) => {
-      if (!(error instanceof DatabaseError) || error.severity !== 'ERROR') {
-        wire.off('parseComplete', onParsed);
-        return reject(error);
-      }
-      // The server skips the rest and undoes what was done; then the connection is as it was.
-      const end = (): void => {
-        wire.off('readyForQuery', end).off('end', end).off('parseComplete', onParsed);
-        reject(error);
-      };
-      wire.once('readyForQuery', end).once('end', end);
-    },
-    handleReadyForQuery: (wire: Wire) => {
-      wire.off('parseComplete', onParsed);
-      resolve(rows);
-    },
-  };
-};
+  constructor(job: Job) {
+    this.#job = job;
+  }
 
-const attempt = async (
+  submit(connection: unknown): void {
+    const wire = connection as Wire;
+    const { prepared, schemaVersion, statements } = this.#job;
+    const executions = prepared.isOf(schemaVersion) ? preparedExecutions(prepared, statements) : null;
+    if (executions) wire.stream.write(executionsOf(executions));
+    else this.#parseAndSend(wire);
+  }
+
+  #parseAndSend(wire: Wire): void {
+    const { prepared, schemaVersion, statements } = this.#job;
+    const parsing: { text: string; name: string }[] = [];
+    this.#parsed = () => {
+      const parsed = parsing.shift();
+      if (parsed && parsed.name !== '') prepared.keep(parsed.text, parsed.name);
+    };
+    wire.on('parseComplete', this.#parsed);
+    wire.stream.cork();
+    for (const name of prepared.takeOutdated(schemaVersion)) wire.close({ type: 'S', name });
+    for (const statement of statements) {
+      const fresh = sendOne(wire, prepared, statement);
+      if (fresh) parsing.push(fresh);
+    }
+    wire.sync();
+    wire.stream.uncork();
+  }
+
+  #done(wire: Wire): void {
+    if (this.#parsed) wire.off('parseComplete', this.#parsed);
+  }
+
+  handleDataRow({ fields }: { readonly fields: TextRow }): void {
+    this.#rows.at(-1)?.push(fields);
+  }
+
+  handleCommandComplete(): void {
+    this.#rows.push([]);
+  }
+
+  handleEmptyQuery(): void {
+    this.#rows.push([]);
+  }
+
+  handlePortalSuspended(): void {}
+
+  handleRowDescription(): void {}
+
+  handleCopyData(): void {}
+
+  handleCopyInResponse(wire: Wire): void {
+    wire.sendCopyFail('there is nothing to copy from');
+    // The server took our Sync for data.
+    wire.sync();
+  }
+
+  handleError(error: unknown, wire: Wire): void {
+    const { reject } = this.#job;
+    if (!(error instanceof DatabaseError) || error.severity !== 'ERROR') {
+      this.#done(wire);
+      reject(error);
+      return;
+    }
+    // The server skips the rest and undoes what was done; then the connection is as it was.
+    const end = (): void => {
+      wire.off('readyForQuery', end).off('end', end);
+      this.#done(wire);
+      reject(error);
+    };
+    wire.once('readyForQuery', end).once('end', end);
+  }
+
+  handleReadyForQuery(wire: Wire): void {
+    this.#done(wire);
+    this.#job.resolve(this.#rows);
+  }
+}
+
+const attempt = (
   client: ClientBase,
   statements: readonly Bound[],
-  { mostBytes, timeoutMs, schemaVersion }: PipelineLimits,
-): Promise<readonly (readonly TextRow[])[]> => {
-  const { stream } = wireOf(client);
-  const { promise, resolve, reject } = Promise.withResolvers<readonly (readonly TextRow[])[]>();
-  let bytes = 0;
-  const cut = (error: Error): void => {
-    reject(error);
-    stream.destroy();
-  };
-  const count = ({ length }: Buffer): void => {
-    bytes += length;
-    if (bytes > mostBytes) cut(tooMuch(`more than ${Math.floor(mostBytes / 1024 / 1024)} MB`));
-  };
-  const silent = setTimeout(() => cut(new Error('Connection terminated: no answer came in time')), timeoutMs);
-  stream.on('data', count);
-  try {
-    client.query(pipelineOf(statements, { prepared: statementsOn(client), schemaVersion }, { resolve, reject }));
-    return await promise;
-  } finally {
-    clearTimeout(silent);
-    stream.off('data', count);
-  }
-};
+  { schemaVersion = '', ...limits }: PipelineLimits,
+): Promise<readonly (readonly TextRow[])[]> =>
+  new Promise((resolve, reject) => {
+    const end = watchAnswer(wireOf(client).stream, limits, reject);
+    const job: Job = {
+      statements,
+      prepared: statementsOn(client),
+      schemaVersion,
+      resolve: (rows) => {
+        end();
+        resolve(rows);
+      },
+      reject: (error) => {
+        end();
+        // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- as pg gave it
+        reject(error);
+      },
+    };
+    client.query(new PipelineQuery(job));
+  });
 
 const isStatementGone = (error: unknown): boolean => error instanceof DatabaseError && error.code === '26000';
 

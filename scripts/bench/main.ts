@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { memory, projectRead } from './api.ts';
 import { cronTick } from './cron.ts';
 import { dataBenchmarks } from './data.ts';
+import { emailSending } from './email.ts';
 import { functionBenchmarks } from './functions.ts';
 import type { Bench, Benchmark, Row } from './harness.ts';
 import { jobBenchmarks } from './jobs.ts';
@@ -13,6 +14,7 @@ import { projectCreate, projectCreateAtOnce } from './projects.ts';
 import { createServers } from './servers.ts';
 import { start } from './start.ts';
 import { tableOf } from './table.ts';
+import { webhookBenchmarks } from './webhooks.ts';
 
 /** In the order in which they run. A new area adds its file here. */
 const benchmarksOf = (million: boolean): readonly Benchmark[] => [
@@ -24,6 +26,8 @@ const benchmarksOf = (million: boolean): readonly Benchmark[] => [
   ...functionBenchmarks,
   ...jobBenchmarks(million),
   cronTick,
+  ...webhookBenchmarks(million),
+  emailSending,
   ...dataBenchmarks,
 ];
 

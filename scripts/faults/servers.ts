@@ -4,6 +4,7 @@ import path from 'node:path';
 import { Client, escapeIdentifier } from 'pg';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { migrate } from '#lib/migrate.ts';
+import { StartError } from '../errors.ts';
 import { providePostgres } from '../infra/postgres.ts';
 import { provideRedis } from '../infra/redis.ts';
 import type { Site } from '../infra/site.ts';
@@ -23,6 +24,22 @@ export interface Server {
 
 const startWithinMs = 60_000;
 
+/** @throws {StartError} when it ended instead: somebody may have taken its port since it was chosen */
+const untilReady = async (
+  { name, ready, logFile }: ProcessSpec,
+  child: ChildProcess,
+  { gone, stopped }: { readonly gone: Promise<void>; readonly stopped: AbortSignal },
+): Promise<void> => {
+  const ended = new AbortController();
+  void gone.then(() => ended.abort());
+  try {
+    await ready(child, AbortSignal.any([AbortSignal.timeout(startWithinMs), stopped, ended.signal]));
+  } catch (error) {
+    if (!ended.signal.aborted || stopped.aborted) throw error;
+    throw new StartError(`${name} ended while it started${logFile === undefined ? '' : `; ${logFile} may say why`}.`);
+  }
+};
+
 export const serverOf = ({ stack }: Surroundings, spec: ProcessSpec): Server => {
   let child: ChildProcess | undefined;
   let gone = Promise.resolve();
@@ -37,7 +54,7 @@ export const serverOf = ({ stack }: Surroundings, spec: ProcessSpec): Server => 
         () => undefined,
         () => undefined,
       );
-      await spec.ready(child, AbortSignal.any([AbortSignal.timeout(startWithinMs), stack.signal]));
+      await untilReady(spec, child, { gone, stopped: stack.signal });
     },
     end: async (signal) => {
       child?.kill(signal);

@@ -13,7 +13,7 @@ test.serial('operators read the mail of the platform, the newest first', async (
   t.is(status, 200);
   const recipients = body.mails.map((mail: { recipient: string }) => mail.recipient);
   t.deepEqual(recipients, [other.email, one.email]);
-  t.deepEqual(Object.keys(body.mails[0]).toSorted(), ['body', 'created_at', 'id', 'recipient', 'subject']);
+  t.like(body.mails[0], { project_id: null, subject: 'Reset your password', status: 'queued', attempts: 0 });
   t.is((await read('?limit=1')).body.mails.length, 1);
 });
 

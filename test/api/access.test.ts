@@ -5,6 +5,7 @@ import { type Role, atLeast } from '#domain/teams/roles.ts';
 import { type Answer, type TestProject, type TestUser, uniqueName } from '#test/support/client.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 import { openValues } from './open-table.ts';
+import { deliveryFor, mailFor, providerFor, scheduleFor, webhookFor } from './made-values.ts';
 
 const platform = usePlatform(test);
 
@@ -128,11 +129,6 @@ const memberFor = async (): Promise<string> => {
 
 const jobFor = async (): Promise<string> => begin(await functionFor('id'));
 
-const scheduleFor = async (): Promise<string> => {
-  const body = { name: 'to lose', schedule: '@yearly', target: { type: 'sql', sql: 'select 1' } };
-  return String(mustBe(201, await asOwner('POST', `/projects/${scene.project.id}/cron`, body)).body.id);
-};
-
 const tableFor = async (): Promise<string> => {
   const name = uniqueName('to_lose');
   const body = { name, columns: [{ name: 'lost', type: 'int' }] };
@@ -146,23 +142,32 @@ const runSql = async (sql: string): Promise<void> => {
 
 const dataValues = openValues(runSql);
 
+type Values = Readonly<Record<string, () => Promise<string> | string>>;
+
 /** What stands for a parameter whatever the endpoint. */
-const valuesOf: Readonly<Record<string, () => Promise<string> | string>> = {
+const valuesOf: Values = {
   ref: () => scene.project.ref,
   job_id: jobFor,
   type: () => 'function.invoke',
   key_id: keyFor,
-  cid: scheduleFor,
+  cid: () => scheduleFor(asOwner, scene.project.id),
+  provider: () => providerFor(asOwner, scene.project.id),
+  webhook_id: () => webhookFor(asOwner, scene.project.id),
+  event_id: () => crypto.randomUUID(),
+  mail_id: () => mailFor(platform().client, scene.users.owner.email),
   table: tableFor,
   column: () => 'lost',
   v: () => '1',
   token: () => 'plinth_invite_of_nobody',
 };
 
+/** The same in one area, where the name means something else. */
+const valuesOfArea: Readonly<Record<string, Values>> = { data: dataValues, email: { type: () => 'signup' } };
+
 /** Something real for each parameter of a path; a new parameter needs a line here or above. */
 const valueOf = (endpoint: Endpoint, parameter: string, fresh: boolean): Promise<string> | string => {
   if (parameter === 'project_id') return projectFor(endpoint, fresh);
-  const known = (endpoint.area === 'data' ? dataValues[parameter] : undefined) ?? valuesOf[parameter];
+  const known = valuesOfArea[endpoint.area]?.[parameter] ?? valuesOf[parameter];
   if (known) return known();
   if (parameter === 'slug' && endpoint.area === 'functions') return functionFor('slug');
   if (parameter === 'function_id' || endpoint.area === 'functions') return functionFor('id');
@@ -177,7 +182,10 @@ const pathOf = async (endpoint: Endpoint, fresh: boolean): Promise<string> => {
   let path = endpoint.path;
   for (const [placeholder, parameter = ''] of endpoint.path.matchAll(/\{(\w+)\}/g)) {
     const name = `${endpoint.area} ${parameter}`;
-    const make = () => (parameter === 'iid' ? invocationFor(path) : valueOf(endpoint, parameter, fresh));
+    const make = (): Promise<string> | string => {
+      if (parameter === 'iid') return invocationFor(path);
+      return parameter === 'did' ? deliveryFor(platform().db, path) : valueOf(endpoint, parameter, fresh);
+    };
     const value = (fresh ? undefined : known.get(name)) ?? (await make());
     if (!fresh) known.set(name, value);
     path = path.replace(placeholder, value);
@@ -228,6 +236,12 @@ const expected = ({ method, path, access }: Endpoint, caller: CallerName): numbe
 
 // What a caller gets who is let in but asks for nothing sensible.
 const refusals = new Set([401, 403, 404]);
+// Anyone may come, with a token or a signature of their own.
+const askForProof = new Set([
+  '/team/invite/{token}/accept',
+  '/hooks/events/{event_id}/data',
+  '/hooks/{project_id}/{provider}',
+]);
 
 for (const endpoint of endpoints) {
   const { path, access } = endpoint;
@@ -245,7 +259,7 @@ for (const endpoint of endpoints) {
       });
       t.true(answer.status < 500, answer.text);
       if (outcome !== 'served') t.is(answer.status, outcome, answer.text);
-      else if (path !== '/team/invite/{token}/accept') t.false(refusals.has(answer.status), answer.text);
+      else if (!askForProof.has(path)) t.false(refusals.has(answer.status), answer.text);
       if (answer.status === 401) t.truthy(answer.headers.get('www-authenticate'));
     });
   }

@@ -209,7 +209,7 @@ withDump(`restored projects are kept apart as before${needs}`, async (t) => {
   const owner = await tenantLogin(after.platform, project.id, 'owner');
   for (const database of [control, 'postgres', 'template1'])
     t.is(await sqlStateOf(asTenant({ ...owner, database }, (session) => session.query('select 1'))), '42501', database);
-  for (const catalog of ['pg_database', 'pg_roles', 'pg_stat_activity'])
+  for (const catalog of ['pg_database', 'pg_authid', 'pg_stat_activity'])
     t.is(await sqlStateOf(asTenant(owner, (session) => session.query(`select * from ${catalog}`))), '42501', catalog);
   const reader = await tenantLogin(after.platform, project.id, 'reader');
   t.is(await sqlStateOf(asTenant(reader, (session) => session.query('delete from notes'))), '42501');

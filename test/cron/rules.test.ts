@@ -176,5 +176,7 @@ inScene('what fires next is listed soonest first', async (t, scene) => {
     upcoming.map(({ schedule_id }) => schedule_id),
     [sooner, later],
   );
+  const [project] = await scene.db.query('select ref, name from projects where id = $1', [scene.projectId]);
+  t.deepEqual({ ref: upcoming[0]?.project_ref, name: upcoming[0]?.project_name }, project);
   t.is((await upcomingFires(scene.db, 1)).length, 1);
 });

@@ -40,6 +40,24 @@ test('the rows of each statement come by themselves, exactly as the server write
   });
 });
 
+test('a prepared statement takes all texts as they are, the second time as the first', async (t) => {
+  const texts = ['', 'ü €', '𝒳\n"\\', 'x'.repeat(100_000), null];
+  const statement = sql('select $1::text, $2::text, $3::text, $4::text, $5::text', ...texts);
+  await onConnection(async (client) => {
+    for (const time of ['first', 'second', 'third']) {
+      const answers = await runPipeline(client, [statement, sql('select $1::text', time), statement], limits);
+      t.deepEqual(answers.slice(0, 3), [[texts], [[time]], [texts]]);
+    }
+  });
+});
+
+test('a server that does not answer in time is left', async (t) => {
+  await t.throwsAsync(
+    onConnection((client) => runPipeline(client, [sql('select pg_sleep(60)')], { ...limits, timeoutMs: 10 })),
+    { message: /no answer came in time/ },
+  );
+});
+
 test('settings for the transaction are gone with it', async (t) => {
   await onConnection(async (client) => {
     const setting = `select set_config('my.own', 'here', true)`;

@@ -3,49 +3,22 @@ import { createProjects } from '#domain/projects/projects.ts';
 import { createDatabaseServers } from '#domain/database/servers/servers.ts';
 import { openPlatformSealer } from '#lib/platform-sealer.ts';
 import { openKeyRing } from '#lib/secrets.ts';
-import { uniqueName } from '#test/support/client.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { asTenant, tenantLogin } from '#test/support/tenant.ts';
 import { type ProjectDatabase, denied, makeDatabase } from './guard-scene.ts';
+import { type Neighbour, openNeighbour } from './neighbour.ts';
 
 const platform = usePlatform(test);
 
 const tooMuch = '53400';
 
 let attacker: ProjectDatabase;
-let neighbour: ProjectDatabase;
+let neighbour: Neighbour;
 
 test.before('two projects', async () => {
-  [attacker, neighbour] = [await makeDatabase(platform()), await makeDatabase(platform())];
-  await neighbour.query('owner', 'create table mine (x int)', 'insert into mine values (1)');
+  [attacker, neighbour] = [await makeDatabase(platform()), await openNeighbour(platform())];
 });
-
-/** While the attack lasts, the neighbour's requests succeed. */
-const whileUnharmed = async (t: { deepEqual: (a: unknown, b: unknown) => unknown }, attack: () => Promise<unknown>) => {
-  let lasting = true;
-  const attacking = attack().finally(() => {
-    lasting = false;
-  });
-  const neighbours = (async () => {
-    do {
-      t.deepEqual(await neighbour.query('service', 'select count(*)::int as n from mine'), [{ n: 1 }]);
-      t.deepEqual(
-        await neighbour.query(
-          'owner',
-          'begin',
-          'lock table mine in row exclusive mode',
-          'select pg_advisory_lock_shared(1)',
-          'rollback',
-        ),
-        [],
-      );
-      const made = uniqueName('made');
-      await neighbour.query('owner', `create table ${made} (x int primary key)`, `drop table ${made}`);
-    } while (lasting);
-  })();
-  await Promise.all([attacking, neighbours]);
-};
 
 for (const [what, call] of [
   ['session locks', 'pg_advisory_lock(n)'],
@@ -54,8 +27,8 @@ for (const [what, call] of [
   ['locks of a transaction', 'pg_advisory_xact_lock(n::bigint)'],
   ['tried locks of a transaction', 'pg_try_advisory_xact_lock_shared(1, n)'],
 ] as const)
-  test(`a flood of advisory locks ends at 64 of a session: ${what}`, async (t) => {
-    await whileUnharmed(t, async () => {
+  test.serial(`a flood of advisory locks ends at 64 of a session: ${what}`, async (t) => {
+    await neighbour.unharmed(t, async () => {
       const sessions = Array.from({ length: 8 }, (_, nth) =>
         attacker.stateOf('owner', `select ${call} from generate_series(${nth * 10_000 + 1}, ${nth * 10_000 + 9999}) n`),
       );
@@ -91,18 +64,18 @@ test('the functions behind them are out of reach', async (t) => {
   }
 });
 
-test('a session makes at most 100 temporary tables', async (t) => {
+test.serial('a session makes at most 100 temporary tables', async (t) => {
   const flood = `do $$ begin for i in 1..3000 loop execute 'create temp table flood_' || i || ' (x int)'; end loop; end $$`;
-  await whileUnharmed(t, async () => t.is(await attacker.stateOf('owner', flood), tooMuch));
+  await neighbour.unharmed(t, async () => t.is(await attacker.stateOf('owner', flood), tooMuch));
   const one = `do $$ begin for i in 1..90 loop execute 'create temp table some_' || i || ' (x int)'; end loop; end $$`;
   t.is(await attacker.stateOf('owner', one, 'discard temp', one), null);
 });
 
-test('a transaction that changes the schema holds at most 2,000 locks', async (t) => {
+test.serial('a transaction that changes the schema holds at most 2,000 locks', async (t) => {
   // Each column brings a sequence and an index, which are locked, too.
   const columns = Array.from({ length: 300 }, (_, n) => `c${n} serial unique`).join(', ');
   const tables = Array.from({ length: 5 }, (_, n) => `create table flood_${n} (${columns})`);
-  await whileUnharmed(t, async () => t.is(await attacker.stateOf('owner', 'begin', ...tables), tooMuch));
+  await neighbour.unharmed(t, async () => t.is(await attacker.stateOf('owner', 'begin', ...tables), tooMuch));
 });
 
 const refused: Readonly<Record<string, readonly string[]>> = {
@@ -177,20 +150,20 @@ test('nothing names a role of a neighbour by its number', async (t) => {
       t.false(String(row?.['told']).includes(neighbour.ref), sql);
     }
   for (const sql of [
-    'select * from pg_roles',
     `select regroleout(${oid}::oid::regrole)`,
     `select makeaclitem(${oid}, ${oid}, 'SELECT', false)`,
     `select pg_describe_object('pg_authid'::regclass, ${oid}, 0)`,
   ])
     t.true([denied, '42883'].includes(String(await attacker.stateOf('owner', sql))), sql);
+  t.deepEqual(await attacker.query('owner', `select * from pg_roles where oid = ${oid}`), []);
 });
 
 test('the size of a neighbour’s database is refused without its name', async (t) => {
   const oid = await asAdmin('postgres', async (admin) =>
-    Number((await admin.query('select oid from pg_database where datname = $1', [neighbour.name])).rows[0].oid),
+    Number((await admin.query('select oid from pg_database where datname = $1', [neighbour.dbName])).rows[0].oid),
   );
   const error = await t.throwsAsync(attacker.query('owner', `select pg_database_size(${oid}::oid)`));
-  t.false(error?.message.includes(neighbour.name));
+  t.false(error?.message.includes(neighbour.dbName));
   t.is(await attacker.stateOf('owner', 'select pg_database_size(current_database())'), null);
 });
 
@@ -199,7 +172,7 @@ test('a function that the planner takes for cheap is shown no row that a system 
     'owner',
     'create table heard (what text)',
     `create function tell(text) returns boolean language plpgsql cost 0.0000001 as $$
-     begin if $1 like '%${neighbour.ref}%' or $1 = '${neighbour.name}' then insert into heard values ($1); end if; return true; end $$`,
+     begin if $1 like '%${neighbour.ref}%' or $1 = '${neighbour.dbName}' then insert into heard values ($1); end if; return true; end $$`,
     `do $$ declare asked record; begin
        for asked in
          select c.oid::regclass as view, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0

@@ -72,6 +72,8 @@ test.serial('the database of an earlier version becomes as a new one is, and kee
   t.is(await old.stateAs('anon', 'select * from later'), denied);
   t.is(await old.stateOf('owner', 'select pg_advisory_lock(n) from generate_series(1, 100) n'), '53400');
   t.deepEqual(await old.query('owner', 'show temp_file_limit'), [{ temp_file_limit: '1GB' }]);
+  t.is(await old.stateOf('owner', 'create type spans as range (subtype = int)', 'select spans(1, 2)'), null);
+  t.deepEqual(await old.query('owner', `select from pg_roles where rolname = '${fresh.ref}_owner'`), []);
   t.is((await upgrade()).done, 0, 'once');
 });
 

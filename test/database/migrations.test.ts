@@ -169,7 +169,7 @@ test('what a step sets does not reach the next one, nor the record', async (t) =
   const { status, text } = await here.push([
     {
       name: 'sets',
-      sql: `set search_path = nowhere; set statement_timeout = 1; create temporary table applied (name text);
+      sql: `set search_path = nowhere; set statement_timeout = 5000; create temporary table applied (name text);
         create schema plinth_fake; select 1`.replace('create schema plinth_fake; ', ''),
     },
     {

@@ -66,6 +66,19 @@ test('every changed row leaves its event, with exact values, and before an updat
   ]);
 });
 
+test('the columns of a table may be called as anything is called that tells of it', async (t) => {
+  const names = 'name told_as told added top json row old n o r k of e size op'.split(' ');
+  const columns = names.map((name) => `"${name}"`);
+  const left = await leftBy([
+    `create table t (${columns.map((column) => `${column} int`).join(', ')})`,
+    `insert into t values (${names.map((_name, i) => i).join(', ')})`,
+    `update t set ${columns.map((column) => `${column} = ${column} + 1`).join(', ')}`,
+    'delete from t',
+  ]);
+  const row = (plus: number): string => `{${columns.map((column, i) => `${column}:${i + plus}`).join(',')}}`;
+  t.deepEqual(left, [`t INSERT ${row(0)}`, `t UPDATE ${row(1)} ${row(0)}`, `t DELETE ${row(1)}`]);
+});
+
 test('a thousand rows leave a thousand events, and rolled-back ones none', async (t) => {
   const left = await leftBy([
     'create table t (x int)',

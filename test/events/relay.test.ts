@@ -8,6 +8,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import type { TestProject } from '#test/support/client.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
+import { keepEventsOf } from '#test/support/subscriber.ts';
 import { until } from '#test/support/until.ts';
 import { drainSource } from '#workers/relay/relay.ts';
 import { asOwner, projectWith, withServers } from '../database/limits-scene.ts';
@@ -21,6 +22,7 @@ test.before('a project with a table that somebody subscribes to', async () => {
   redis = new Redis(platform().config.REDIS_URL);
   project = await projectWith(platform(), { rows: null });
   await asOwner(platform(), project, (owner) => owner.query('create table t (x bigint)'));
+  await keepEventsOf(platform().db, project.id);
   await subscribe();
 });
 

@@ -2,6 +2,7 @@ import test from 'ava';
 import { type ProjectScene, useJobsApi } from '#test/jobs/scene.ts';
 import { environmentOf, startProcess } from '#test/support/processes.ts';
 import { type EventSource, listen } from '#test/support/sse.ts';
+import { keepEventsOf } from '#test/support/subscriber.ts';
 import { until } from '#test/support/until.ts';
 
 const { scene, platform } = useJobsApi(test, { worker: false });
@@ -115,6 +116,7 @@ test.serial('what was logged before its worker was killed is heard and kept', as
   const one = await scene(
     'exports.handler = () => { console.log("a"); console.error("b"); return new Promise(() => {}) }',
   );
+  await keepEventsOf(platform().db, one.project.id);
   const id = await one.begin();
   const source = await hear(one, id);
   await until(async () => (await one.ask('GET', pathOf(one, id))).body.logs?.length === 2);

@@ -138,6 +138,52 @@ test('an idle connection makes room for another project', async (t) => {
   await tenantDb.close();
 });
 
+test('room is made by the project that was used least of late, not by the one that waits longest', async (t) => {
+  const { tenantDb } = open(3);
+  const warm = await tenantDb.use('0', 'owner', pid);
+  for (let i = 0; i < 20; i += 1) await tenantDb.use('0', 'owner', pid);
+  for (let i = 1; i < 8; i += 1) await tenantDb.use(String(i), 'owner', pid);
+  t.is(await tenantDb.use('0', 'owner', pid), warm);
+  await tenantDb.close();
+});
+
+test('where connections are scarce, a project waits for its own rather than taking another’s', async (t) => {
+  const { tenantDb } = open(2);
+  const [own, other] = [await tenantDb.use('0', 'owner', pid), await tenantDb.use('1', 'owner', pid)];
+  const busy = held(tenantDb, '0');
+  await busy.taken;
+  const waiting = tenantDb.use('0', 'owner', pid);
+  busy.release();
+  await busy.done;
+  t.is(await waiting, own);
+  t.is(await tenantDb.use('1', 'owner', pid), other);
+  await tenantDb.close();
+});
+
+test('a connection that does not come back soon is not waited for', async (t) => {
+  const { tenantDb } = open(2);
+  const own = await tenantDb.use('0', 'owner', pid);
+  await tenantDb.use('1', 'owner', pid);
+  const busy = held(tenantDb, '0');
+  await busy.taken;
+  const second = await tenantDb.use('0', 'owner', pid);
+  t.true(second > 0 && second !== own);
+  busy.release();
+  await busy.done;
+  await tenantDb.close();
+});
+
+test('the last quarter of the budget is for projects that use none of it', async (t) => {
+  const { tenantDb } = open(8);
+  const hogs = ['0', '0', '0', '0', '1', '1', '1', '1'].map((project) => held(tenantDb, project));
+  await Promise.all(hogs.slice(0, 6).map(({ taken }) => taken));
+  t.true((await tenantDb.use('2', 'owner', pid)) > 0);
+  t.true((await tenantDb.use('3', 'owner', pid)) > 0);
+  for (const { release } of hogs) release();
+  await Promise.all(hogs.map(({ done }) => done));
+  await tenantDb.close();
+});
+
 test('a connection that was cut is not lent again', async (t) => {
   const { tenantDb } = open(1);
   const cut = sqlStateOf(

@@ -106,7 +106,7 @@ test('whoever stops a process waits longer than it drains', (t) => {
     patience: msIn(/^TimeoutStopSec=(\d+)$/m.exec(text)?.[1]),
     drain: Number(/^Environment=DRAIN_MS=(\d+)$/m.exec(text)?.[1]),
   }));
-  t.deepEqual([pods.length, services.length, units.length], [3, 3, 2]);
+  t.deepEqual([pods.length, services.length, units.length], [4, 4, 2]);
   for (const { patience, drain } of [...pods, ...services, ...units])
     t.true(patience > drain, `${patience} > ${drain}`);
 });

@@ -1,5 +1,6 @@
 import test from 'ava';
 import { createJobGauges } from '#api/metrics.ts';
+import { oldestWaits } from '#domain/jobs/ops-counts.ts';
 import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import type { LaneStats } from '#queues/gate/types.ts';
@@ -78,6 +79,20 @@ test('the oldest wait is that of a job that was never begun, also of one that wa
   const wait = valueIn(text, 'plinth_jobs_oldest_wait_seconds', 'wait.first') ?? 0;
   t.true(wait >= 300 && wait < 5000, String(wait));
   t.is(valueIn(text, 'plinth_jobs_oldest_wait_seconds', 'wait.none'), 0);
+});
+
+test('the operators’ page tells the wait that the metrics tell, and none where none waits', async (t) => {
+  await insert({ type: 'cron.fire', status: 'queued', queuedSecondsAgo: 100 });
+  await insert({ type: 'cron.fire', status: 'queued', queuedSecondsAgo: 300 });
+  await insert({ type: 'cron.fire', status: 'queued', queuedSecondsAgo: 5000, attempt: 1 });
+  await insert({ type: 'cron.fire', status: 'queued', queuedSecondsAgo: 5000, retryLater: true });
+  const waits = await oldestWaits(db);
+  t.deepEqual(
+    waits.map(({ type }) => type),
+    ['cron.fire'],
+  );
+  const seconds = waits[0]?.seconds ?? 0;
+  t.true(seconds >= 300 && seconds < 5000, String(seconds));
 });
 
 test('dead jobs are counted by type', async (t) => {

@@ -76,7 +76,7 @@ test('a job’s page has its payload, result, earlier attempts and log', async (
   const [id] = await seedJobs(db, [{ projectId: shop.id, status: 'succeeded' }]);
   await db.query(
     `insert into job_attempts (job_id, attempt, started_at, error_code, error_message)
-     values ($1, 1, now(), 'dependency_unavailable', 'It was away.')`,
+     select $1, attempt, now(), 'dependency_unavailable', 'It was away.' from unnest(array[1, 2, 1]) as t (attempt)`,
     [id],
   );
   await db.query(
@@ -88,6 +88,11 @@ test('a job’s page has its payload, result, earlier attempts and log', async (
   t.is(body.payload_length, body.payload.length);
   t.deepEqual(JSON.parse(body.result).result, { ok: true });
   t.is(body.attempts[0].error.code, 'dependency_unavailable');
+  t.deepEqual(
+    body.attempts.map(({ attempt }: { attempt: number }) => attempt),
+    [1, 2, 1],
+    'as they happened: a job that is run again begins with its first attempt',
+  );
   t.deepEqual(
     body.logs.map(({ level, message }: { level: string; message: string }) => [level, message]),
     [

@@ -1,6 +1,6 @@
 import test from 'ava';
 import type { BrowserContextOptions, Page } from 'playwright-core';
-import { usePlatform } from '#test/support/platform.ts';
+import { opsToken, usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 import { fits, inBrowser, picture, signIn, useBrowser } from './browser.ts';
 import { type SeededJob, type SeededProject, dead, seedJobs, seedProjects } from './scene.ts';
@@ -150,6 +150,20 @@ inBrowser('the limits of a project are set in a dialog', async (t) => {
     project?.id,
   ]);
   t.deepEqual(rows, [{ running: 0, waiting: 77 }]);
+  await close();
+});
+
+inBrowser('what is paused for one type alone is resumed alone', async (t) => {
+  const { id = '', name = '' } = projects.at(-2) ?? {};
+  const type = 'function.invoke';
+  for (const each of [type, 'cron.fire']) {
+    await platform().client.call('POST', `/ops/api/projects/${id}/pause`, { token: opsToken, body: { type: each } });
+  }
+  const { page, close } = await at('projects');
+  await page.getByRole('button', { name: `Resume ${name} for ${type}`, exact: true }).press('Enter');
+  await page.getByRole('button', { name: `Resume ${name} for ${type}`, exact: true }).waitFor({ state: 'detached' });
+  const pauses = await platform().db.query('select type from job_pauses where project_id = $1', [id]);
+  t.deepEqual(pauses, [{ type: 'cron.fire' }]);
   await close();
 });
 

@@ -43,7 +43,7 @@ test('an invite answers its link, which ends in the token', async (t) => {
 
 test('the link goes to the invited address, with the organization’s name on one line', async (t) => {
   const email = newAddress();
-  const name = 'Acme\r\n\r\nhttps://evil.example "now"';
+  const name = 'Acme\u2028\u2028https://evil.example "now"';
   const made = await as('owner', 'POST', '/team/orgs', { body: { org_name: name } });
   const headers = { 'x-org-id': made.body.org_id };
   const answer = await as('owner', 'POST', '/team/invite', { headers, body: { email, role: 'viewer' } });

@@ -9,6 +9,7 @@ import { dead } from './views/dead.js';
 import { setTypes } from './views/filters.js';
 import { job } from './views/job.js';
 import { jobs } from './views/jobs.js';
+import { mail, oneMail } from './views/mail.js';
 import { overview } from './views/overview.js';
 import { projects } from './views/projects.js';
 import { workers } from './views/workers.js';
@@ -21,7 +22,10 @@ const views = [
   { path: 'dead', label: 'Dead letters', view: dead },
   { path: 'workers', label: 'Workers', view: workers },
   { path: 'cron', label: 'Cron', view: cron },
+  { path: 'mail', label: 'Mail', view: mail },
 ];
+
+const ofOne = { jobs: job, mail: oneMail };
 
 const main = document.querySelector('main');
 const nav = document.querySelector('nav');
@@ -56,7 +60,7 @@ const nowhere = () => ({ title: 'Not found', node: h('p', { class: 'empty' }, 'T
 const show = (focus) => {
   const { name, id, query } = locationNow();
   const found = views.find(({ path }) => path === name);
-  const make = name === 'jobs' && id !== null ? job : (found?.view ?? nowhere);
+  const make = (id === null ? found?.view : ofOne[name]) ?? nowhere;
   shown?.close?.();
   const view = make({ live, query, id });
   shown = view;

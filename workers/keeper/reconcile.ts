@@ -74,8 +74,11 @@ const admitBetween = async (lane: KeptLane, stretch: Stretch, stopped: AbortSign
 
 /** Compares one lane with Postgres, over and over, a bounded part each time. */
 export interface Reconciler {
-  /** One round: every lease, the jobs of the last moments, and some of the older ones. */
-  readonly round: (pulse: Pulse) => Promise<void>;
+  /**
+   * One round: every lease, the jobs of the last moments, and some of the older ones.
+   * @param waiting whether jobs wait by their rows, asked after `pulse` was heard
+   */
+  readonly round: (pulse: Pulse, waiting: boolean) => Promise<void>;
   /** All that waits, after the lane was restored. */
   readonly everything: () => Promise<void>;
 }
@@ -84,15 +87,18 @@ export const createReconciler = (lane: KeptLane, stopped: AbortSignal): Reconcil
   let recent = beginning;
   let cursor = beginning;
   return {
-    round: async (pulse) => {
+    round: async (pulse, waiting) => {
       await checkLeases(lane, pulse);
+      // Rows are committed a little after their ids are made.
+      const settled = firstIdAt(pulse.now - 8000);
+      if (!waiting) {
+        [recent, cursor] = [settled, beginning];
+        return;
+      }
       const until = firstIdAt(pulse.now - settledAfterMs);
       const lately = firstIdAt(pulse.now - 60_000);
       const after = recent > lately ? recent : lately;
-      // Rows are committed a little after their ids are made.
-      recent =
-        (await admitBetween(lane, { after, until, pages: 100, longestMs: 3000 }, stopped)) ??
-        firstIdAt(pulse.now - 8000);
+      recent = (await admitBetween(lane, { after, until, pages: 100, longestMs: 3000 }, stopped)) ?? settled;
       cursor = (await admitBetween(lane, { after: cursor, until, pages: 2, longestMs: 3000 }, stopped)) ?? beginning;
     },
     everything: async () => {

@@ -5,12 +5,14 @@ import { dirtyKey } from '#domain/events/dirty.ts';
 import {
   type Backlog,
   type SetAside,
+  type Taking,
   backlogOf,
   isOutboxInUse,
   shrinkOutbox,
   takeEvents,
 } from '#domain/events/outbox.ts';
 import { type EventSource, findSource, removeSource, sourcesToLookInto } from '#domain/events/sources.ts';
+import { hasWaitingEvents } from '#domain/webhooks/backlog.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { fullest, relayed, setAside } from './metrics.ts';
@@ -19,6 +21,8 @@ export interface RelayDeps {
   readonly db: Queryable;
   readonly servers: Pick<DatabaseServers, 'connectTo'>;
   readonly log: Log;
+  /** Events were kept, and wait to be passed on. */
+  readonly onKept?: () => void;
 }
 
 /** Events of one project before others have their turn. */
@@ -40,31 +44,40 @@ const note = (log: Log, projectId: string, { share, events, bytes }: Backlog): v
   );
 };
 
+/** @returns whether nothing is left that can be taken now */
+const takeTurn = async (taking: Taking, onKept?: () => void): Promise<boolean> => {
+  let taken = 0;
+  let last = -1;
+  while (last !== 0 && taken < mostInTurn) {
+    last = await takeEvents(taking);
+    taken += last;
+    if (last > 0) onKept?.();
+    relayed.inc(last);
+  }
+  return last === 0;
+};
+
 /**
  * Takes what waits in one project's outbox. Any number may do so at once.
  * @returns whether there is more
  */
-export const drainSource = async ({ db, servers, log }: RelayDeps, source: EventSource): Promise<boolean> =>
+export const drainSource = async ({ db, servers, log, onKept }: RelayDeps, source: EventSource): Promise<boolean> =>
   inDatabase(servers, source, async (client) => {
     const projectId = source.project_id;
     const onSetAside = (event: SetAside): void => {
       setAside.inc();
       log.warn({ project_id: projectId, event }, 'an event of a project could not be kept and was set aside');
     };
-    let taken = 0;
-    let last = -1;
-    while (last !== 0 && taken < mostInTurn) {
-      last = await takeEvents({ client, db, projectId, onSetAside });
-      taken += last;
-      relayed.inc(last);
-    }
+    // What its webhooks cannot keep up with waits there: full, it refuses writes.
+    const isHeld = await hasWaitingEvents(db, projectId);
+    const isEmpty = !isHeld && (await takeTurn({ client, db, projectId, onSetAside }, onKept));
     const isInUse = await isOutboxInUse(client);
     const backlog = await backlogOf(client);
     note(log, projectId, backlog);
-    if (last === 0 && backlog.bytes > shrinkAboveBytes) await shrinkOutbox(client);
-    const isDone = last === 0 && backlog.events === 0 && !isInUse && !backlog.subscribed;
+    if (isEmpty && backlog.bytes > shrinkAboveBytes) await shrinkOutbox(client);
+    const isDone = isEmpty && backlog.events === 0 && !isInUse && !backlog.subscribed;
     if (isDone) await removeSource(db, source);
-    return last !== 0;
+    return !isEmpty && !isHeld;
   });
 
 export interface RelayOptions extends RelayDeps {
@@ -74,6 +87,8 @@ export interface RelayOptions extends RelayDeps {
 }
 
 const atOnce = 4;
+/** How long one question for marks waits; the end of the relay ends it. */
+const markWaitSeconds = 5;
 /** What nobody marked, written over a connection of the project's own, is found by then. */
 const lookEverySeconds = 5;
 /** Databases that are looked into each second, by each worker, however many there are. */
@@ -124,7 +139,7 @@ export const startRelay = (options: RelayOptions): { readonly stop: () => Promis
   });
 
   const next = async (): Promise<void> => {
-    const popped = await redis.bzpopmin(key, 1);
+    const popped = await redis.bzpopmin(key, markWaitSeconds);
     const source = popped ? await findSource(db, popped[1]) : undefined;
     if (source) turns.begin(source);
     if (turns.isFull()) await turns.oneDone();

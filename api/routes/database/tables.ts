@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Once } from '#domain/database/console/owner-key.ts';
 import { tableSchema } from '#domain/database/tables/describe.ts';
 import {
   type ChangeOf,
@@ -12,6 +13,7 @@ import { listTables } from '#domain/database/tables/tables.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
+import { inTurn } from '../../idempotency.ts';
 import {
   area,
   column,
@@ -29,7 +31,11 @@ const cascade = z
   .transform((query) => query.cascade === 'true');
 
 const depsOf = ({ deps }: Call<InProject>): TableChangeDeps => ({ ...deps, tenantDb: deps.projects.tenantDb });
-const changeOf = ({ project, signal }: Call<InProject>): ChangeOf => ({ projectId: project.id, signal });
+const changeOf = ({ project, signal }: Call<InProject>, once?: Once): ChangeOf => ({
+  projectId: project.id,
+  signal,
+  once,
+});
 
 const readEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -66,8 +72,10 @@ const changeEndpoints: readonly Endpoint[] = [
     status: 201,
     response: z.object({ name: z.string(), columns: z.array(column) }),
     transaction: 'none',
-    handle: async ({ body }, call) => {
-      const { name, columns } = await createTable(depsOf(call), changeOf(call), body);
+    handle: async ({ body, key }, call) => {
+      const { name, columns } = await inTurn(call, key, (once) =>
+        createTable(depsOf(call), changeOf(call, once), body),
+      );
       return { name, columns: [...columns] };
     },
   }),
@@ -93,7 +101,8 @@ const changeEndpoints: readonly Endpoint[] = [
     status: 201,
     response: column,
     transaction: 'none',
-    handle: ({ params, body }, call) => addColumn(depsOf(call), changeOf(call), params.table, body),
+    handle: ({ params, body, key }, call) =>
+      inTurn(call, key, (once) => addColumn(depsOf(call), changeOf(call, once), params.table, body)),
   }),
   endpoint({
     method: 'delete',

@@ -7,6 +7,8 @@ import { id, instant, wholeNumber } from '../../fields.ts';
 const fire = z.object({
   schedule_id: id,
   project_id: id,
+  project_ref: z.string(),
+  project_name: z.string(),
   name: z.string(),
   target_type: z.string(),
   next_run_at: instant.nullable(),

@@ -4,6 +4,7 @@ import { DataError } from '../errors.ts';
 import { mayBeStale, toDataError } from '../failure.ts';
 import type { SchemaCache } from '../schema/cache-types.ts';
 import { type Graph, createGraphs } from './cache.ts';
+import { type DataKey, once } from '../idempotency.ts';
 import { chooseOperation, withCodes } from './document.ts';
 import { failure } from './failure.ts';
 import { bound } from './inputs.ts';
@@ -11,6 +12,7 @@ import type { Fields } from './literals.ts';
 import { normalizeVariables } from './normalize.ts';
 import { type CompiledQuery, type MutationPart, type Operation, mutationParts } from './operation.ts';
 import { visibleTables } from './visible.ts';
+import type { Departure } from '#lib/departure.ts';
 
 export interface GraphqlRequest {
   readonly caller: DataCaller;
@@ -20,7 +22,9 @@ export interface GraphqlRequest {
   readonly operationName: string | null;
   /** GET changes nothing. */
   readonly readOnly: boolean;
-  readonly signal: AbortSignal;
+  readonly signal: Departure;
+  /** A mutation is made once for it. */
+  readonly key?: DataKey | undefined;
   readonly request?: { readonly method: string; readonly path: string; readonly headers: string };
 }
 
@@ -30,6 +34,8 @@ export interface GraphqlAnswer {
   readonly errors: readonly GraphQLError[];
   /** Something was written and committed. */
   readonly wrote: boolean;
+  /** What an earlier request with the same key was answered. */
+  readonly replayed: boolean;
 }
 
 /** A mutation was asked for where only queries are answered. */
@@ -40,12 +46,18 @@ export interface GraphqlDeps {
   readonly schemas: SchemaCache;
 }
 
-const refused = (errors: readonly GraphQLError[]): GraphqlAnswer => ({ data: null, errors, wrote: false });
+const refused = (errors: readonly GraphQLError[]): GraphqlAnswer => ({
+  data: null,
+  errors,
+  wrote: false,
+  replayed: false,
+});
 
 const failed = (error: DataError, path: readonly string[] | undefined): GraphqlAnswer => {
   const { code, details, hint } = error;
   const extensions = { code, ...(details !== null && { details }), ...(hint !== null && { hint }) };
-  return { data: 'null', errors: [new GraphQLError(error.message, { extensions, path })], wrote: false };
+  const errors = [new GraphQLError(error.message, { extensions, path })];
+  return { data: 'null', errors, wrote: false, replayed: false };
 };
 
 const objectOf = (parts: readonly (readonly [key: string, text: string])[]): string =>
@@ -58,7 +70,7 @@ const answerQuery = async (
   operation: Operation,
   { variables, request }: { readonly variables: Fields; readonly request: GraphqlRequest },
   { data }: Deps,
-): Promise<string> => {
+): Promise<Made> => {
   const { parts, sql, trace }: CompiledQuery = graph.compile(operation, variables);
   const asked = parts.flatMap((part) => (part.kind === 'introspection' ? [part.asked] : []));
   const run = { mode: 'read', signal: request.signal, ...(request.request && { request: request.request }) } as const;
@@ -72,7 +84,21 @@ const answerQuery = async (
     if (part.kind === 'introspection') return [part.key, known?.get(part.key) ?? 'null'];
     return [part.key, columns.next().value ?? 'null'];
   });
-  return objectOf(texts);
+  return made(objectOf(texts));
+};
+
+/** JSON text of the data, and whether it is of an earlier request. */
+interface Made {
+  readonly data: string;
+  readonly replayed: boolean;
+}
+
+const made = (data: string): Made => ({ data, replayed: false });
+
+/** Keeps the data alone: what is around it is as the caller accepts it. */
+const answerOnce = async (one: RunOne, key: DataKey, all: (one: RunOne) => Promise<string>): Promise<Made> => {
+  const kept = await once(one, key, async () => ({ status: 200, headers: {}, type: '', body: await all(one) }));
+  return { data: kept.body, replayed: 'Idempotent-Replayed' in kept.headers };
 };
 
 /** The place of a failure within a mutation. */
@@ -98,7 +124,7 @@ const answerMutation = async (
   operation: Operation,
   { variables, request }: { readonly variables: Fields; readonly request: GraphqlRequest },
   { data }: Deps,
-): Promise<string> => {
+): Promise<Made> => {
   const parts = mutationParts(graph.model, operation, variables);
   const run = { mode: 'write', signal: request.signal, ...(request.request && { request: request.request }) } as const;
   const all = async (one: RunOne): Promise<string> => {
@@ -107,9 +133,11 @@ const answerMutation = async (
     return objectOf(texts);
   };
   const [first] = parts;
+  const { caller, key } = request;
+  if (key !== undefined) return data.transaction(caller, run, (one) => answerOnce(one, key, all));
   // One round trip in place of three.
-  if (parts.length === 1 && first?.isSingle === true) return all((sql) => data.one(request.caller, run, sql));
-  return data.transaction(request.caller, run, all);
+  const isSingle = parts.length === 1 && first?.isSingle === true;
+  return made(await (isSingle ? all((sql) => data.one(caller, run, sql)) : data.transaction(caller, run, all)));
 };
 
 const coerced = (graph: Graph, operation: Operation, variables: Fields): Fields => {
@@ -125,6 +153,9 @@ type Attempt = { readonly answer: GraphqlAnswer; readonly stale: boolean };
 
 const answered = (answer: GraphqlAnswer): Attempt => ({ answer, stale: false });
 
+/** What is refused of a key is no failure within the mutation: nothing of it was looked at. */
+const keyRefusals = new Set(['idempotency_mismatch', 'idempotency_keys_full']);
+
 const afterFailure = (error: unknown, { caller }: GraphqlRequest): Attempt => {
   const cause = error instanceof PartFailed ? error.cause : error;
   const path = error instanceof PartFailed ? [error.key] : undefined;
@@ -133,6 +164,7 @@ const afterFailure = (error: unknown, { caller }: GraphqlRequest): Attempt => {
   if (cause instanceof RangeError && /call stack/.test(cause.message))
     return answered(refused([failure('query_too_deep', 'The request is nested too deeply.')]));
   const said = toDataError(cause, caller);
+  if (said instanceof DataError && keyRefusals.has(said.code)) throw said;
   if (!(said instanceof DataError)) throw cause;
   return { answer: failed(said, path), stale: mayBeStale(cause) };
 };
@@ -146,8 +178,8 @@ const attempt = async (graph: Graph, request: GraphqlRequest, deps: Deps): Promi
     if (request.readOnly && !isQuery) throw new MutationRefused('GET answers queries only.');
     const variables = coerced(graph, operation, request.variables);
     const answer = isQuery ? answerQuery : answerMutation;
-    const data = await answer(graph, operation, { variables, request }, deps);
-    return answered({ data, errors: [], wrote: !isQuery });
+    const { data, replayed } = await answer(graph, operation, { variables, request }, deps);
+    return answered({ data, errors: [], wrote: !isQuery && !replayed, replayed });
   } catch (error) {
     return afterFailure(error, request);
   }
@@ -159,6 +191,7 @@ const asksSchema = ({ query }: GraphqlRequest): boolean => /\b__(schema|type)\b/
 /**
  * Answers GraphQL over projects' tables: one statement for a query, one transaction for a mutation.
  * @throws {MutationRefused} with `readOnly`
+ * @throws {DataError} `idempotency_mismatch`, `idempotency_keys_full`
  */
 export const createGraphql = (): ((request: GraphqlRequest, deps: GraphqlDeps) => Promise<GraphqlAnswer>) => {
   const graphOf = createGraphs();

@@ -7,6 +7,7 @@ import { answerRequest } from './answer.ts';
 import { BatchStopped, answerBatch, batchAnswer, readBatch, stoppedAnswers } from './batch.ts';
 import { directExecutor, joinedExecutor } from './executor.ts';
 import type { Dialect, Executor, RestAnswer, RestRequest } from './request.ts';
+import type { Departure } from '#lib/departure.ts';
 
 export interface RestDeps {
   readonly data: DataDb;
@@ -17,7 +18,7 @@ export interface RestDeps {
 
 export interface RestCall {
   readonly caller: DataCaller;
-  readonly signal: AbortSignal;
+  readonly signal: Departure;
   readonly request: RestRequest;
   readonly dialect: Dialect;
   /** For `request.headers` in SQL; asked where SQL of the project runs. */

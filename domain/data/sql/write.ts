@@ -112,7 +112,8 @@ export const unchangedSql = (table: Table, where: Where, returning: string): str
   `select ${returning} from ${table.sql} as ${written}${whereSql(where)}`;
 
 /**
- * The new values are read once, by a subquery that knows nothing of the table: its columns can bear the same names.
+ * The new values are read once, by a subquery that knows nothing of the table: its columns can bear the same names. Not
+ * `set (a, b) = (select …)`: the server's parser reads that subquery again for each column (1,600 of them: over 512 MB).
  * @param returning what stands behind RETURNING
  */
 export const updateSql = (plan: UpdatePlan, bind: Bind, where: Where, returning: string): string => {
@@ -120,7 +121,8 @@ export const updateSql = (plan: UpdatePlan, bind: Bind, where: Where, returning:
   // Nothing to set: no row is changed, and none comes back.
   if (columns.length === 0) return `${unchangedSql(table, where, returning)} limit 0`;
   const values = `select ${list(columns, 'r.')} from ${records(source, columns, bind)} limit 1`;
-  return `update ${table.sql} as ${written} set (${list(columns)}) = (${values})${whereSql(where)} returning ${returning}`;
+  const sets = columns.map(({ name }) => `${quoteName(name)} = plinth_given.${quoteName(name)}`);
+  return `update ${table.sql} as ${written} set ${sets.join(', ')} from (${values}) plinth_given${whereSql(where)} returning ${returning}`;
 };
 
 /** @param returning what stands behind RETURNING */

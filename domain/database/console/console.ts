@@ -7,6 +7,7 @@ import { doneOf } from '#lib/postgres/wire.ts';
 import { type CappedRows, type Described, Overflow, describeStatement, runCapped } from './capped-query.ts';
 import { type ReadColumn, consoleRowsText, readColumns } from './console-rows.ts';
 import { type FenceDb, type StoppedBy, inCallersFence } from './fence.ts';
+import { type Once, onceAsOwner } from './owner-key.ts';
 import { connectionLost, sessionEnded, sqlError } from './sql-error.ts';
 import { firstWord, isReading, isTransactionCommand } from './statement-words.ts';
 import { endSessionOf } from './stop-query.ts';
@@ -18,6 +19,8 @@ export interface ConsoleQuery {
   readonly params: readonly unknown[];
   /** Nothing can be written: a transaction READ ONLY, under the role that may only SELECT. */
   readonly readOnly: boolean;
+  /** Of a statement that may write: run once for its key, in one transaction with it. */
+  readonly once?: Once | undefined;
 }
 
 const timeoutMs = 30_000;
@@ -82,7 +85,9 @@ interface Ran extends CappedRows {
   readonly columns: readonly ReadColumn[];
 }
 
-const runIn = async (client: ClientBase, { sql, params, readOnly }: ConsoleQuery): Promise<Ran> => {
+const noStatement = (): DataError => new DataError(400, '42601', 'There is no statement.');
+
+const runIn = async (client: ClientBase, { sql, params, readOnly, once }: ConsoleQuery): Promise<Ran> => {
   const values = readParameters(params);
   // Nothing runs after the one statement: it cannot leave this transaction and go on outside of it.
   if (readOnly) await client.query('begin transaction read only');
@@ -90,7 +95,10 @@ const runIn = async (client: ClientBase, { sql, params, readOnly }: ConsoleQuery
   checkCount(described, values);
   const columns = await readColumns(client, described.columns);
   const texts = textsOf(values, described.parameterTypes);
-  return { columns, ...(await runCapped(client, texts, readOnly || isReading(sql))) };
+  const mayCut = once === undefined && (readOnly || isReading(sql));
+  const ran = { columns, ...(await runCapped(client, texts, mayCut)) };
+  if (ran.tag === '' && columns.length === 0) throw noStatement();
+  return ran;
 };
 
 const answerOf = async (ran: Ran): Promise<string> => {
@@ -108,25 +116,44 @@ const answerOf = async (ran: Ran): Promise<string> => {
   return `{"rows":${text},${JSON.stringify(rest).slice(1)}`;
 };
 
+const needsNoTransaction = new Set(['25001', '2D000']);
+
+/** What is refused because a key makes a transaction of the statement. */
+const withoutKey = (error: unknown): unknown =>
+  error instanceof DataError && needsNoTransaction.has(error.code)
+    ? new DataError(error.status, error.code, error.message, {
+        details: error.details,
+        hint: 'With an Idempotency-Key the statement is one transaction with the key: send it without one.',
+      })
+    : error;
+
+/** In the transaction that keeps the answer; what the statement may do to it is refused before, or by the server. */
+const answerOnce = async (client: ClientBase, query: ConsoleQuery, once: Once): Promise<string> => {
+  await client.query('begin');
+  const text = await onceAsOwner(client, once, async () => answerOf(await runIn(client, query)));
+  await client.query('commit');
+  return text;
+};
+
 /**
  * Runs one statement in a fresh session (contract, section 5): as the owner, or so that nothing can be written. At most
  * 30 s; at most 10,000 rows or 16 MB, then `truncated: true` and `row_count` is what came back.
  * @returns JSON text: `{rows, row_count, truncated?, columns: [{name, type}], command}`
  * @throws {DataError} 400 with the SQLSTATE as code, 504 `57014`
- * @throws {ServiceError} `dependency_unavailable`, `validation_failed`
+ * @throws {ServiceError} `dependency_unavailable`, `validation_failed`, `idempotency_mismatch`
  */
 export const runConsoleQuery = async (db: FenceDb, query: ConsoleQuery, signal: AbortSignal): Promise<string> => {
-  const { projectId, sql, readOnly } = query;
+  const { projectId, sql, readOnly, once } = query;
   refuse(sql);
   const role = readOnly ? 'reader' : 'owner';
-  const ran = await inCallersFence(db, { projectId, role, timeoutMs, signal }, async (client, stoppedBy) => {
+  const ended = await inCallersFence(db, { projectId, role, timeoutMs, signal }, async (client, stoppedBy) => {
     try {
-      return await runIn(client, query);
+      return once === undefined ? await runIn(client, query) : await answerOnce(client, query, once);
     } catch (error) {
       if (!(error instanceof DatabaseError)) await endSessionOf(db, { projectId, client });
-      throw failureOf(error, sql, stoppedBy());
+      const failure = failureOf(error, sql, stoppedBy());
+      throw once === undefined ? failure : withoutKey(failure);
     }
   });
-  if (ran.tag === '' && ran.columns.length === 0) throw new DataError(400, '42601', 'There is no statement.');
-  return answerOf(ran);
+  return typeof ended === 'string' ? ended : answerOf(ended);
 };

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { type ClientBase, DatabaseError, escapeLiteral } from 'pg';
 import { ServiceError } from '#lib/errors.ts';
 import { type FenceDb, inFence } from '../console/fence.ts';
+import { type Once, earlierAnswer, onceAsOwner } from '../console/owner-key.ts';
 import { toStepError, tookTooLong } from './failure.ts';
 import { appliedAmong, lockPushes, recordApplied } from './store.ts';
 
@@ -68,6 +69,8 @@ export interface PushOptions {
   readonly projectId: string;
   /** Runs all steps and keeps nothing. */
   readonly dryRun: boolean;
+  /** The whole list once for a key, which is recorded with its last step. */
+  readonly once?: Once | undefined;
 }
 
 /** A transaction of a session of its own, in which what lasts too long is stopped. */
@@ -98,21 +101,29 @@ const inTransaction = <T>(
     },
   );
 
+/** What was done before the step, which `each` adds to. */
+type Each = (step: MigrationStep, before: Pushed) => Promise<Pushed>;
+
+const withStep = ({ applied, skipped }: Pushed, name: string, isNew: boolean): Pushed =>
+  isNew ? { applied: [...applied, name], skipped } : { applied, skipped: [...skipped, name] };
+
 /** Runs the steps one by one; `each` says in what. */
-const applyAll = async (
-  steps: readonly MigrationStep[],
-  { dryRun }: PushOptions,
-  each: (step: MigrationStep) => Promise<boolean>,
-): Promise<Pushed> => {
-  const [applied, skipped]: [string[], string[]] = [[], []];
+const applyAll = async (steps: readonly MigrationStep[], { dryRun }: PushOptions, each: Each): Promise<Pushed> => {
+  let done: Pushed = { applied: [], skipped: [] };
   for (const [index, step] of steps.entries()) {
-    const isNew = await each(step).catch((error: unknown) => {
-      throw toStepError(error, { ...step, step: index + 1, applied: dryRun ? [] : applied });
+    const before = done;
+    done = await each(step, before).catch((error: unknown) => {
+      throw toStepError(error, { ...step, step: index + 1, applied: dryRun ? [] : before.applied });
     });
-    (isNew ? applied : skipped).push(step.name);
   }
-  return { applied, skipped };
+  return done;
 };
+
+/** Within a transaction. */
+const applyIn =
+  (client: ClientBase): Each =>
+  async (step, before) =>
+    withStep(before, step.name, await applyStep(client, step));
 
 /** @throws {ServiceError} `migration_changed`, before anything runs */
 const refuseChanged = ({ tenantDb, projectId }: PushOptions, steps: readonly MigrationStep[]): Promise<void> =>
@@ -124,17 +135,36 @@ const refuseChanged = ({ tenantDb, projectId }: PushOptions, steps: readonly Mig
     for (const step of steps) wasApplied(known, step);
   });
 
+const parsed = (answer: string): Pushed => JSON.parse(answer) as Pushed;
+
+/** Each step in a transaction of its own; a key and its answer are recorded in that of the last. */
+const applyEach = (options: PushOptions, steps: readonly MigrationStep[]): Promise<Pushed> =>
+  applyAll(steps, options, (step, before) =>
+    inTransaction(options, async (client) => {
+      const once = step === steps.at(-1) ? options.once : undefined;
+      const apply = async (): Promise<string> => JSON.stringify(await applyIn(client)(step, before));
+      return parsed(await onceAsOwner(client, once, apply));
+    }),
+  );
+
+/** Asked before the first of several steps: another list under the same key must not begin. */
+const findEarlier = async (options: PushOptions, once: Once): Promise<Pushed | null> => {
+  const answer = await inTransaction({ ...options, dryRun: true }, (client) => earlierAnswer(client, once));
+  return answer === null ? null : parsed(answer);
+};
+
 /**
  * Applies a project's migrations in their order, as its owner role: each in a transaction and a session of its own, which
  * records it, too. What was applied before is skipped; of several who push at once, one applies a step. When one fails,
- * those before it stay, and those after it do not run. A dry run is one transaction that is rolled back.
- * @throws {ServiceError} `migration_changed`; `conflict` when others pushed for 30 s
+ * those before it stay, and those after it do not run. A dry run is one transaction that is rolled back, and keeps no key.
+ * @throws {ServiceError} `migration_changed`; `conflict` when others pushed for 30 s; `idempotency_mismatch`
  * @throws {DataError} with the SQLSTATE of the step that failed, and in `details` which and where
  */
 export const pushMigrations = async (options: PushOptions, steps: readonly MigrationStep[]): Promise<Pushed> => {
+  const { once, dryRun } = options;
+  const earlier = once === undefined || dryRun ? null : await findEarlier(options, once);
+  if (earlier !== null) return earlier;
   await refuseChanged(options, steps);
-  if (!options.dryRun) {
-    return applyAll(steps, options, (step) => inTransaction(options, (client) => applyStep(client, step)));
-  }
-  return inTransaction(options, (client) => applyAll(steps, options, (step) => applyStep(client, step)));
+  if (!dryRun) return applyEach(options, steps);
+  return inTransaction(options, (client) => applyAll(steps, options, applyIn(client)));
 };

@@ -1,21 +1,31 @@
 import type { ClientBase } from 'pg';
-import { DataError } from '#domain/data/errors.ts';
+import { CallerGone, DataError } from '#domain/data/errors.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { generateSchema, inSnapshot, preamble } from './generate.ts';
+import { dumpByProgram } from './pg-dump.ts';
+import { OutputTooLarge } from './run-program.ts';
 import { stopQuery } from '../console/stop-query.ts';
 
 export interface SchemaSqlOptions {
-  readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession'>;
+  readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession' | 'login'>;
+  /** Aborted when nobody waits any more: a program that runs is ended. */
+  readonly signal: AbortSignal;
 }
 
 const timeoutMs = 30_000;
 const mostBytes = 32 * 1024 * 1024;
 
-const failed = (error: unknown): unknown =>
-  error instanceof Error && Reflect.get(error, 'code') === '57014'
+const tooLarge = (): ServiceError => new ServiceError('payload_too_large', 'The schema is larger than 32 MB as SQL.');
+
+const failed = (error: unknown, { signal }: SchemaSqlOptions): unknown => {
+  if (!(error instanceof Error)) return error;
+  if (error === signal.reason) return new CallerGone('the caller has gone');
+  if (error instanceof OutputTooLarge) return tooLarge();
+  return Reflect.get(error, 'code') === '57014' || error.name === 'TimeoutError'
     ? new DataError(504, '57014', `Reading the schema took more than ${timeoutMs / 1000} s.`)
     : error;
+};
 
 /** Ends what a lock holds up longer than its own time-out, too. */
 const watched = async <T>(
@@ -35,8 +45,8 @@ const watched = async <T>(
 
 /**
  * The schema of a project's database as SQL that makes it anew in an empty project: all but rows, owners and what the
- * platform itself puts there. Written by our own code: `pg_dump` asks for the names of all roles of the server, which a
- * project may not read.
+ * platform itself puts there. By pg_dump where this machine has one for the server's version, else by our own code, which
+ * leaves out what it names at the top.
  * @throws {DataError} 57014 after 30 s
  * @throws {ServiceError} `payload_too_large` over 32 MB
  */
@@ -44,12 +54,13 @@ export const dumpSchema = (options: SchemaSqlOptions, projectId: string): Promis
   options.tenantDb.use(projectId, 'owner', async (client) => {
     const work = (): Promise<string> =>
       inSnapshot(client, timeoutMs, async (catalog) => {
-        return `${preamble}\n\n${await generateSchema(catalog)}`;
+        const login = await options.tenantDb.login(projectId, 'owner');
+        const dumped = await dumpByProgram(catalog, { login, signal: options.signal, timeoutMs, mostBytes });
+        return dumped ?? `${preamble}\n\n${await generateSchema(catalog)}`;
       });
     const sql = await watched(options, { projectId, client }, work).catch((error: unknown) => {
-      throw failed(error);
+      throw failed(error, options);
     });
-    if (Buffer.byteLength(sql) > mostBytes)
-      throw new ServiceError('payload_too_large', 'The schema is larger than 32 MB as SQL.');
+    if (Buffer.byteLength(sql) > mostBytes) throw tooLarge();
     return sql;
   });

@@ -9,6 +9,7 @@ import { type ColumnDescription, describeTable } from './describe.ts';
 import { type FenceDb, type StoppedBy, inCallersFence } from '../console/fence.ts';
 import { nearestHint } from './nearest-hint.ts';
 import { requireTable } from './relations.ts';
+import { type Once, onceAsOwner } from '../console/owner-key.ts';
 import { connectionLost, sqlError } from '../console/sql-error.ts';
 
 export interface TableChangeDeps extends ChangeListeners {
@@ -19,6 +20,7 @@ export interface TableChangeDeps extends ChangeListeners {
 export interface ChangeOf {
   readonly projectId: string;
   readonly signal: AbortSignal;
+  readonly once?: Once | undefined;
 }
 
 const timeoutMs = 30_000;
@@ -44,17 +46,27 @@ const failureOf = (error: unknown, stoppedBy: StoppedBy): unknown => {
   return new ServiceError('conflict', conflict, { details, ...hint });
 };
 
+/** In the open transaction, once for its key; what is kept is JSON. */
+const onceFor = async <T>(client: ClientBase, once: Once | undefined, work: () => Promise<T>): Promise<T> =>
+  once === undefined
+    ? work()
+    : (JSON.parse(await onceAsOwner(client, once, async () => JSON.stringify(await work()))) as T);
+
 /** Changes tables as their owner, in one transaction: what a default calls is code of the project. */
 const changing = async <T>(
   deps: TableChangeDeps,
-  { projectId, signal }: ChangeOf,
+  { projectId, signal, once }: ChangeOf,
   work: (client: ClientBase) => Promise<T>,
 ): Promise<T> => {
   const fence = { projectId, role: 'owner', timeoutMs, signal } as const;
   const result = await inCallersFence(deps.tenantDb, fence, async (client, stoppedBy) => {
     try {
-      await client.query(`set lock_timeout = ${lockTimeoutMs}; set search_path = pg_catalog, public; begin`);
-      const done = await work(client);
+      await client.query('set search_path = pg_catalog, public; begin');
+      const done = await onceFor(client, once, async () => {
+        // Not for the key: who has it may take longer.
+        await client.query(`set lock_timeout = ${lockTimeoutMs}`);
+        return work(client);
+      });
       await client.query('commit');
       return done;
     } catch (error) {

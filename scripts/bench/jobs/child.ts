@@ -80,11 +80,15 @@ const childOf = (process: ChildProcess): Child => {
   };
 };
 
-/** Starts a program of `scripts/bench/jobs`. */
-export type StartChild = (program: 'producer' | 'worker') => Child;
+/** Starts a program of a folder of the benchmarks. */
+export type StartChild = (program: string) => Child;
 
-/** Gives `work` processes, and ends them all whatever happens. */
-export const withChildren = async <T>(bench: Bench, work: (start: StartChild) => Promise<T>): Promise<T> => {
+/** Gives `work` processes of programs in `scripts/bench/FOLDER`, and ends them all whatever happens. */
+export const withChildren = async <T>(
+  bench: Bench,
+  work: (start: StartChild) => Promise<T>,
+  folder = 'jobs',
+): Promise<T> => {
   const children: Child[] = [];
   const stopAll = async (): Promise<void> => {
     await Promise.all(children.map((child) => child.stop()));
@@ -94,13 +98,17 @@ export const withChildren = async <T>(bench: Bench, work: (start: StartChild) =>
   bench.signal.addEventListener('abort', interrupt);
   try {
     return await work((program) => {
-      const process = fork(path.join(bench.root, `scripts/bench/jobs/${program}.ts`), [], {
+      const process = fork(path.join(bench.root, `scripts/bench/${folder}/${program}.ts`), [], {
         cwd: bench.root,
         serialization: 'advanced',
         execArgv:
           profiles === undefined
             ? []
-            : ['--cpu-prof', `--cpu-prof-dir=${profiles}`, `--cpu-prof-name=jobs-${program}-${Date.now()}.cpuprofile`],
+            : [
+                '--cpu-prof',
+                `--cpu-prof-dir=${profiles}`,
+                `--cpu-prof-name=${folder}-${program}-${Date.now()}.cpuprofile`,
+              ],
       });
       const child = childOf(process);
       children.push(child);

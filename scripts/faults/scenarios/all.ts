@@ -7,6 +7,7 @@ import { redisScenarios } from './redis.ts';
 import { ruleScenarios } from './rules.ts';
 import { workerScenarios } from './workers.ts';
 import type { Scenario } from './scenario.ts';
+import { webhookScenarios } from './webhooks.ts';
 
 /** The fault table, in the order of its rows. */
 export const scenarios: readonly Scenario[] = [
@@ -18,4 +19,5 @@ export const scenarios: readonly Scenario[] = [
   ...ruleScenarios,
   ...apiScenarios,
   ...cronScenarios,
+  ...webhookScenarios,
 ];

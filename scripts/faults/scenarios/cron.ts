@@ -9,8 +9,10 @@ const schedules = 40;
 /** The least interval of a plan that may use seconds. */
 const everySeconds = 10;
 const kills = 14;
+/** In seconds: by then there are processes that fire. */
+const headStart = 2;
 
-/** Four of them fire at each second. */
+/** Four of them fire at each second, so that each has fired long before the last kill. */
 const createSchedules = (scene: Scene): Promise<void> =>
   scene.db.transaction(async (tx) => {
     await tx.query(`update projects set plan = 'enterprise'`);
@@ -20,14 +22,19 @@ const createSchedules = (scene: Scene): Promise<void> =>
         `insert into schedules (id, project_id, name, schedule, timezone, target, payload, enabled, overlap, misfire,
            next_run_at, due_at)
          select $1, $2, $3, $4, 'UTC', '{"type":"http","url":"http://127.0.0.1/"}', 'null', true, 'allow', 'all', at, at
-         from (select date_trunc('minute', now()) + make_interval(secs => $5) as at) as next`,
-        [newId(), scene.projects[n % 4], `s${n}`, `${second}/${everySeconds} * * * * *`, firstIn() + second],
+         from (select to_timestamp($5 + $6 * ceil((extract(epoch from now()) + $7 - $5) / $6)) as at) as next`,
+        [
+          newId(),
+          scene.projects[n % 4],
+          `s${n}`,
+          `${second}/${everySeconds} * * * * *`,
+          second,
+          everySeconds,
+          headStart,
+        ],
       );
     }
   }, systemActor);
-
-/** The next full ten seconds of this minute, or the next one. */
-const firstIn = (): number => Math.ceil((new Date().getSeconds() + 1) / everySeconds) * everySeconds;
 
 const stopSchedules = (scene: Scene): Promise<void> =>
   scene.db.transaction(async (tx) => {

@@ -1,17 +1,14 @@
 import { call } from '../api.js';
 import { badge, empty, h, keyed, setChildren, setHidden, table } from '../dom.js';
-import { shortId, when } from '../format.js';
+import { when } from '../format.js';
 import { refreshing } from '../refresh.js';
 
 const columns = [{ label: 'Fires' }, { label: 'Schedule' }, { label: 'Target' }, { label: 'Project' }];
 
 const rowOf = (layout) => (first) => {
   const [next, name, target] = [h('span'), h('span'), h('span')];
-  const project = h(
-    'a',
-    { href: `#/jobs?project_id=${first.project_id}`, title: first.project_id },
-    h('code', {}, shortId(first.project_id)),
-  );
+  const link = h('a', { href: `#/jobs?project_id=${first.project_id}`, title: first.project_id }, first.project_name);
+  const project = h('div', { class: 'two' }, link, h('small', {}, first.project_ref));
   const update = (fire) => {
     setChildren(next, when(fire.next_run_at));
     setChildren(name, fire.name);

@@ -15,7 +15,7 @@ const filterForm = (asked, refresh) => {
     input('project_id', 'Project id', asked.project_id, { size: 28 }),
     typeFilter(asked.type),
     select({ name: 'status', label: 'Status', options: statuses, value: asked.status }),
-    input('error_code', 'Error code', asked.error_code, { size: 14 }),
+    input('error_code', 'Error code', asked.error_code, { size: 12 }),
     h('button', { type: 'submit', class: 'primary' }, 'Search'),
     button('Refresh', () => refresh(), { class: 'quiet' }),
   );

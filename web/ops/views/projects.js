@@ -51,6 +51,9 @@ const stateOf = ({ paused, project_paused: all, running, waiting, limit }) => {
   return running + waiting > 0 ? badge('flowing', 'good') : badge('idle');
 };
 
+/** Such a pause is ended alone: other types of the project may have one of their own. */
+const pausedAlone = ({ paused, project_paused: all }) => paused && !all;
+
 /** One project's jobs of one type. */
 const rowOf = (layout, refresh) => (first) => {
   let project = first;
@@ -58,7 +61,8 @@ const rowOf = (layout, refresh) => (first) => {
   const toggle = button('Pause', async () => {
     const action = project.paused ? 'resume' : 'pause';
     try {
-      await call('POST', `/ops/api/projects/${project.project_id}/${action}`, {});
+      const which = pausedAlone(project) ? { type: project.type } : {};
+      await call('POST', `/ops/api/projects/${project.project_id}/${action}`, which);
       announce(`${nameOf(project)} is ${action === 'pause' ? 'paused' : 'running again'}.`);
     } catch (error) {
       announce(inWords(error));
@@ -81,7 +85,8 @@ const rowOf = (layout, refresh) => (first) => {
     setText(waiting, compact(next.waiting));
     setChildren(state, stateOf(next));
     setText(toggle, next.paused ? 'Resume' : 'Pause');
-    toggle.setAttribute('aria-label', `${next.paused ? 'Resume' : 'Pause'} ${nameOf(next)}`);
+    const which = pausedAlone(next) ? `${nameOf(next)} for ${next.type}` : nameOf(next);
+    toggle.setAttribute('aria-label', `${next.paused ? 'Resume' : 'Pause'} ${which}`);
     limits.setAttribute('aria-label', `Limits of ${nameOf(next)} for ${next.type}`);
   };
   return { node, update };

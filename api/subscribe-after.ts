@@ -1,0 +1,15 @@
+import { applySubscriptions } from '#domain/webhooks/subscribe.ts';
+import type { InProject } from './access.ts';
+import type { Call } from './call.ts';
+
+/**
+ * Once the change of a webhook is committed its project's database is told which writes leave events. Where that could not
+ * be done yet the answer says so, and the workers do it.
+ */
+export const subscribeAfter = ({ deps, project, afterCommit, setHeader }: Call<InProject>): void =>
+  afterCommit(() =>
+    applySubscriptions(deps, project.id).catch((error: unknown) => {
+      setHeader('Subscription-Pending', 'true');
+      throw error;
+    }),
+  );

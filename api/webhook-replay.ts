@@ -1,0 +1,62 @@
+import { type IdempotencyKey, claimKey, findAnswer, keepAnswer } from '#domain/idempotency/store.ts';
+import { type Replay, replay } from '#domain/webhooks/again.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import { ServiceError } from '#lib/errors.ts';
+import type { InProject } from './access.ts';
+import type { Call } from './call.ts';
+
+export interface ReplayAsked {
+  readonly webhookId: string;
+  readonly replay: Replay;
+  readonly key: IdempotencyKey | undefined;
+}
+
+/** A replay with a key holds a connection while its steps need another: a quarter of them may. */
+const mostAtOnce = (connections: number): number => Math.max(1, Math.floor(connections / 4));
+
+/** One of so many queues, the same for all replays of a project. */
+const queueOf = (projectId: string, queues: number): string =>
+  `replays ${Number.parseInt(projectId.slice(-6), 16) % queues}`;
+
+const status = 202;
+
+const answered = (body: string | null | undefined): number => {
+  const { replayed } = JSON.parse(body ?? '{}') as { replayed?: number };
+  if (replayed === undefined) throw new Error('a kept answer of a replay has no number');
+  return replayed;
+};
+
+/** The key is held by a transaction of its own until all steps are done: whoever comes with it meanwhile waits. */
+const replayWithKey = (
+  { deps, setHeader }: Call<InProject>,
+  key: IdempotencyKey,
+  work: (guard: Queryable) => Promise<number>,
+): Promise<number> =>
+  deps.db.transaction(async (tx) => {
+    if (!(await claimKey(tx, key))) {
+      const answer = await findAnswer(tx, key);
+      setHeader('Idempotent-Replayed', 'true');
+      return answered(answer?.body);
+    }
+    const replayed = await work(tx);
+    await keepAnswer(tx, key, status, JSON.stringify({ replayed }));
+    return replayed;
+  });
+
+/**
+ * Replays in steps that are transactions of their own; in this process one replay of a project at a time. Under one key it
+ * is done once; one that broke off goes on when it is asked for again.
+ * @returns how many deliveries are tried anew
+ * @throws {ServiceError} `not_found`, `conflict`, `idempotency_mismatch`
+ */
+export const replayOnce = (call: Call<InProject>, { webhookId, replay: wish, key }: ReplayAsked): Promise<number> => {
+  const { deps, project, departure } = call;
+  const work = (guard?: Queryable): Promise<number> =>
+    replay(deps.db, { projectId: project.id, webhookId }, wish, guard);
+  return deps.turns(`replays of ${project.id}`, () => {
+    if (departure.aborted) throw new ServiceError('conflict', 'The caller left before it was its turn.');
+    if (key === undefined) return work();
+    const queue = queueOf(project.id, mostAtOnce(deps.config.PLINTH_DATABASE_POOL));
+    return deps.turns(queue, () => replayWithKey(call, key, work));
+  });
+};

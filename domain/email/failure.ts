@@ -1,0 +1,118 @@
+import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
+import type { SmtpServer } from './smtp-server.ts';
+
+/** `again`: another try may do. `rejected`: it will not. `bounced`: nor will it, and the reason is the recipient. */
+export type MailFault = 'again' | 'rejected' | 'bounced';
+
+/** Why a mail was not sent, in words that its project's members may see: no password, no address of ours. */
+export class MailFailure extends Error {
+  override readonly name = 'MailFailure';
+  readonly fault: MailFault;
+
+  constructor(fault: MailFault, message: string) {
+    super(message);
+    this.fault = fault;
+  }
+}
+
+/**
+ * What strangers said, on one line: what cannot be seen is gone, so that it can be stored and shown, and no letter is cut
+ * in two.
+ */
+export const lineOf = (said: string, most: number): string => {
+  const line = said.replaceAll(/[\p{C}\s]+/gu, ' ').trim();
+  return line.length > most ? `${line.slice(0, most).replace(/[\ud800-\udbff]$/, '')}…` : line;
+};
+
+const longestWords = 500;
+
+/** A server may repeat what it was told, the password included. */
+const secretsOf = ({ username, password }: Pick<SmtpServer, 'username' | 'password'>): string[] =>
+  password === ''
+    ? []
+    : [password, `\0${username}\0${password}`, `${username}\0${username}\0${password}`].flatMap((text) => [
+        text,
+        Buffer.from(text).toString('base64'),
+      ]);
+
+/** What a server said, on one line, without what it was told in confidence. */
+export const wordsOf = (
+  said: string,
+  server: Pick<SmtpServer, 'username' | 'password'>,
+  most: number = longestWords,
+): string =>
+  lineOf(
+    secretsOf(server).reduce((text, secret) => text.replaceAll(secret, '••••'), said),
+    most,
+  );
+
+interface SmtpFault {
+  readonly code: string;
+  readonly command: string;
+  readonly response: string;
+  /** 0: the server said nothing. */
+  readonly reply: number;
+  /** What the connection itself failed with, where it did. */
+  readonly cause: string;
+}
+
+const textIn = (error: object, name: string): string => {
+  const value: unknown = Reflect.get(error, name);
+  return typeof value === 'string' ? value : '';
+};
+
+const faultOf = (error: unknown): SmtpFault => {
+  const of = typeof error === 'object' && error !== null ? error : {};
+  const reply: unknown = Reflect.get(of, 'responseCode');
+  return {
+    code: textIn(of, 'code'),
+    command: textIn(of, 'command'),
+    response: textIn(of, 'response'),
+    reply: typeof reply === 'number' ? reply : 0,
+    cause: textIn(of, 'originalCode'),
+  };
+};
+
+const unsafe = (host: string): string =>
+  `There is no safe connection to ${host}: it offers no STARTTLS, or its certificate is not acceptable.`;
+
+const sentences: Readonly<Record<string, (host: string) => string>> = {
+  ETIMEDOUT: (host) => `${host} did not answer in time.`,
+  EPROTOCOL: (host) => `What ${host} answered is not SMTP.`,
+};
+
+/** RFC 3463: 5.1 and 5.2 are about the recipient's address and mailbox. */
+const isAboutRecipient = ({ command, response }: SmtpFault): boolean =>
+  command === 'RCPT TO' || (command === 'DATA' && /^5\d\d[ -]5\.[12]\./.test(response));
+
+const tlsCauses = /^(?:ERR_TLS|ERR_SSL|EPROTO|CERT_|HOSTNAME_MISMATCH)|_CERT|_SIGNATURE/;
+
+const whenAnswered = (fault: SmtpFault, server: SmtpServer): MailFailure => {
+  const words = wordsOf(fault.response, server);
+  // 503 says that the session was in the wrong state, not that the mail was refused.
+  if (fault.reply < 500 || fault.reply === 503) return new MailFailure('again', `The mail server said: ${words}`);
+  if (fault.code === 'EAUTH') {
+    return new MailFailure('rejected', `The mail server refused the user name or the password: ${words}`);
+  }
+  return new MailFailure(isAboutRecipient(fault) ? 'bounced' : 'rejected', `The mail server said: ${words}`);
+};
+
+/** What nodemailer or the way out has thrown, explained. */
+export const explainMailFailure = (error: unknown, server: SmtpServer): MailFailure => {
+  if (error instanceof EgressRefused) return new MailFailure('rejected', error.message);
+  if (error instanceof EgressFailed) return new MailFailure('again', error.message);
+  const fault = faultOf(error);
+  const isTls = fault.code === 'ETLS' || tlsCauses.test(fault.cause);
+  // A server that has no STARTTLS will have none in a minute.
+  if (isTls) return new MailFailure(fault.reply >= 500 ? 'rejected' : 'again', unsafe(server.host));
+  if (fault.reply > 0) return whenAnswered(fault, server);
+  if (fault.code === 'EMESSAGE') return new MailFailure('rejected', 'The mail is larger than the server takes.');
+  if (fault.code === 'EAUTH') {
+    return new MailFailure('rejected', `${server.host} offers no way to sign in that is known here.`);
+  }
+  // Of messages that cannot be put together.
+  if (fault.code === 'EENVELOPE')
+    return new MailFailure('rejected', 'The recipient is not an address that mail can go to.');
+  const sentence = sentences[fault.code] ?? ((host: string) => `${host} closed the connection before it had answered.`);
+  return new MailFailure('again', sentence(server.host));
+};

@@ -1,0 +1,227 @@
+import type { Socket } from 'node:net';
+import type { EgressAddress } from '#lib/egress.ts';
+import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
+import { domainOf } from './address.ts';
+import { wordsOf } from './failure.ts';
+import { signIn } from './sign-in.ts';
+import { DialogError, type SmtpDialog, type SmtpReply, openDialog } from './smtp-dialog.ts';
+import { type SmtpRoute, type SmtpServer, dial } from './smtp-server.ts';
+
+export const checkSteps = ['dns', 'connect', 'tls', 'auth', 'mail'] as const;
+
+export interface CheckStep {
+  readonly name: (typeof checkSteps)[number];
+  readonly ok: boolean;
+  readonly ms: number;
+  /** What is wrong and what can be done; null when it went well. */
+  readonly error: string | null;
+}
+
+/** What happened, step by step; the steps behind the first that failed are missing. */
+export interface SmtpCheck {
+  readonly ok: boolean;
+  readonly steps: readonly CheckStep[];
+}
+
+export interface CheckOptions extends SmtpServer, SmtpRoute {
+  readonly fromEmail: string;
+  /** For each step, whatever it takes; 10 s unless given. */
+  readonly timeoutMs?: number;
+  /** For all of them; 40 s unless given. */
+  readonly totalMs?: number;
+}
+
+const usualTimeoutMs = 10_000;
+const usualTotalMs = 40_000;
+const mostBannerWords = 200;
+
+/** A step that did not go well, in words for the settings' owner. */
+class StepFailed extends Error {}
+
+interface Session {
+  addresses: readonly EgressAddress[];
+  socket: Socket | undefined;
+  dialog: SmtpDialog | undefined;
+  /** The lines of the last answer to EHLO. */
+  offered: readonly string[];
+  /** The step was given up: what it still opens is closed. */
+  isOver: boolean;
+}
+
+const hangUp = ({ dialog, socket }: Session): void => {
+  dialog?.close();
+  socket?.destroy();
+};
+
+const dialogOf = ({ dialog }: Session): SmtpDialog => {
+  if (dialog === undefined) throw new Error('the steps come in their order');
+  return dialog;
+};
+
+const dialogSentences: Readonly<Record<DialogError['reason'], (host: string, port: number) => string>> = {
+  timeout: (host) => `${host} did not answer in time. Is it a mail server, and is the port right?`,
+  closed: (host) => `${host} closed the connection. Some servers do so with addresses that they do not know.`,
+  not_smtp: (host, port) => `What answers at ${host} on port ${port} does not speak SMTP. Is the port right?`,
+  tls: (host) =>
+    `There is no safe connection to ${host}: its certificate is not valid for this name, or TLS is not spoken on this port.`,
+};
+
+const egressHints = {
+  timeout: 'Is the port right, and does a firewall let it through?',
+  connection_failed: 'Is the port right, and does the server run?',
+} as const;
+
+const explain = (error: unknown, { host, port }: SmtpServer): string | null => {
+  if (error instanceof StepFailed) return error.message;
+  if (error instanceof DialogError) return dialogSentences[error.reason](host, port);
+  if (error instanceof EgressRefused) return `${error.message}${error.hint === null ? '' : ` ${error.hint}`}`;
+  if (!(error instanceof EgressFailed)) return null;
+  const hint = Object.hasOwn(egressHints, error.reason) ? egressHints[error.reason as keyof typeof egressHints] : '';
+  return `${error.message} ${hint}`.trimEnd();
+};
+
+const demand = (reply: SmtpReply, options: CheckOptions, what: string): SmtpReply => {
+  if (reply.code >= 200 && reply.code < 300) return reply;
+  throw new StepFailed(`${what} The server said: ${wordsOf(reply.text, options)}`);
+};
+
+/** With these a mail server sends somebody away whom it does not want; other services that begin with numbers have others. */
+const mailRefusals = new Set([421, 450, 451, 454, 521, 550, 554, 556]);
+
+/**
+ * The same before the server has shown that it speaks SMTP: what another service says of itself is not passed on.
+ * @throws {DialogError} `not_smtp`
+ */
+const demandOfMailServer = (reply: SmtpReply, options: CheckOptions, code: 220 | 250): SmtpReply => {
+  if (reply.code === code) return reply;
+  if (!mailRefusals.has(reply.code)) throw new DialogError('not_smtp');
+  const words = wordsOf(reply.text, options, mostBannerWords);
+  throw new StepFailed(`The server does not want to speak with us. The server said: ${words}`);
+};
+
+/** What we call ourselves; servers want a name or an address in brackets. */
+const greet = async (session: Session, options: CheckOptions): Promise<void> => {
+  const reply = await dialogOf(session).say('EHLO [127.0.0.1]');
+  session.offered = demandOfMailServer(reply, options, 250).lines;
+};
+
+const startDialog = async (session: Session, options: CheckOptions): Promise<void> => {
+  demandOfMailServer(await dialogOf(session).reply(), options, 220);
+  await greet(session, options);
+};
+
+const connect = async (session: Session, options: CheckOptions): Promise<void> => {
+  const timeoutMs = options.timeoutMs ?? usualTimeoutMs;
+  session.socket = await dial(session.addresses, options, timeoutMs);
+  if (session.isOver) return hangUp(session);
+  session.dialog = openDialog(session.socket, { host: options.host, timeoutMs, ca: options.ca });
+  if (options.tls !== 'start') await startDialog(session, options);
+};
+
+const secure = async (session: Session, options: CheckOptions): Promise<void> => {
+  const dialog = dialogOf(session);
+  if (options.tls === 'start') {
+    await dialog.secure();
+    return startDialog(session, options);
+  }
+  if (!session.offered.some((line) => /^STARTTLS\b/i.test(line))) {
+    if (options.tls === 'offered' && options.plainTo(session.socket?.remoteAddress ?? '')) return;
+    throw new StepFailed(
+      'The server offers no STARTTLS, and without TLS no password is sent. Does port 465 or 587 work?',
+    );
+  }
+  demand(await dialog.say('STARTTLS'), options, 'The server refused to begin TLS.');
+  await dialog.secure();
+  await greet(session, options);
+};
+
+const authenticate = async (session: Session, options: CheckOptions): Promise<void> => {
+  if (options.username === '') return;
+  const reply = await signIn(dialogOf(session), session.offered, options);
+  if (reply === null) {
+    throw new StepFailed(
+      'The server offers no way to sign in that is known here. Leave the user name empty if it asks for none.',
+    );
+  }
+  demand(
+    reply,
+    options,
+    'The user name or the password is not right; some services want a password made for programs.',
+  );
+};
+
+/** As far as the server says whether it would take a mail; nothing is sent. */
+const tryMail = async (session: Session, options: CheckOptions): Promise<void> => {
+  const dialog = dialogOf(session);
+  const local = options.fromEmail.slice(0, options.fromEmail.lastIndexOf('@'));
+  const address = `${local}@${domainOf(options.fromEmail)}`;
+  const isUtf8 = /[^\x20-\x7e]/.test(local);
+  const from = await dialog.say(`MAIL FROM:<${address}>${isUtf8 ? ' SMTPUTF8' : ''}`);
+  demand(from, options, `The server does not send for ${options.fromEmail}. Does the address belong to the account?`);
+  demand(await dialog.say(`RCPT TO:<${address}>`), options, `The server takes no mail to ${options.fromEmail}.`);
+  await dialog.say('RSET');
+};
+
+const works: Readonly<Record<CheckStep['name'], (session: Session, options: CheckOptions) => Promise<void>>> = {
+  dns: async (session, options) => {
+    session.addresses = await options.lookup(options.host);
+  },
+  connect,
+  tls: secure,
+  auth: authenticate,
+  mail: tryMail,
+};
+
+/** Ends what takes longer, however often the server says a little in between. */
+const within = async (ms: number, session: Session, work: Promise<void>): Promise<void> => {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => {
+      reject(new DialogError('timeout'));
+      session.isOver = true;
+      hangUp(session);
+    }, ms);
+  });
+  try {
+    await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+    // Whoever is late has nobody left to tell.
+    work.catch(() => undefined);
+  }
+};
+
+const runStep = async (
+  name: CheckStep['name'],
+  session: Session,
+  { until, ...options }: CheckOptions & { readonly until: number },
+): Promise<CheckStep> => {
+  const began = performance.now();
+  const took = (): number => Math.round(performance.now() - began);
+  try {
+    const ms = Math.min(options.timeoutMs ?? usualTimeoutMs, Math.max(0, until - began));
+    await within(ms, session, works[name](session, options));
+    return { name, ok: true, ms: took(), error: null };
+  } catch (error) {
+    const isLateName = name === 'dns' && error instanceof DialogError;
+    const said = isLateName ? `The address of ${options.host} was not found in time.` : explain(error, options);
+    if (said === null) throw error;
+    return { name, ok: false, ms: took(), error: said };
+  }
+};
+
+/** Does all that sending a mail does but for the mail, and tells how far it came. */
+export const checkSmtp = async (options: CheckOptions): Promise<SmtpCheck> => {
+  const session: Session = { addresses: [], socket: undefined, dialog: undefined, offered: [], isOver: false };
+  const until = performance.now() + (options.totalMs ?? usualTotalMs);
+  const steps: CheckStep[] = [];
+  try {
+    for (const name of checkSteps) {
+      steps.push(await runStep(name, session, { ...options, until }));
+      if (steps.at(-1)?.ok !== true) return { ok: false, steps };
+    }
+    return { ok: true, steps };
+  } finally {
+    hangUp(session);
+  }
+};

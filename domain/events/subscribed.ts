@@ -1,0 +1,90 @@
+import { nearest } from '#lib/nearest.ts';
+import { eventKinds } from './catalog.ts';
+import { type TableOperation, type TableSubscription, tableOperations } from './subscriptions.ts';
+
+/** Payment providers whose events can be subscribed to. */
+const providers = ['stripe', 'paypal', 'razorpay'];
+
+const longestPattern = 200;
+// Names of the server have at most 63 bytes.
+const longestTable = 63;
+
+const plainNames = eventKinds.map(({ name }) => name).filter((name) => !name.includes('<'));
+// By the first word of the names, and by the group as it is listed.
+const groupNames = ['auth', 'user', 'users', 'db', 'database', 'table', 'storage', 'functions', 'payments'];
+const known: ReadonlySet<string> = new Set([...plainNames, ...groupNames.map((group) => `${group}.*`), '*']);
+
+const isOperation = (text: string): text is TableOperation => (tableOperations as readonly string[]).includes(text);
+
+/** A table's name may hold dots: what stands behind the last one is the operation. */
+const tableFormOf = (pattern: string): { readonly table: string; readonly op: string } | null => {
+  const [, table, op] = /^table\.(.*)\.([^.]*)$/s.exec(pattern) ?? [];
+  return table === undefined || op === undefined ? null : { table, op };
+};
+
+const meant = (candidate: string | null): string =>
+  candidate === null ? '; GET …/integrations/events lists them' : `; did you mean ${candidate}?`;
+
+/** What stands for all tables. */
+const everyTable = (op: string): string => (isOperation(op.toUpperCase()) ? `db.${op.toLowerCase()}` : 'table.*');
+
+const faultOfTable = (pattern: string): string | null => {
+  const { table, op } = tableFormOf(pattern) ?? { table: pattern.slice('table.'.length), op: null };
+  if (table === '') return `names no table${meant(everyTable(op ?? '*'))}`;
+  if (/[*%]/.test(table)) return `names no table: for all of them there is another name${meant(everyTable(op ?? '*'))}`;
+  if (op === null) return `names no operation${meant(`${pattern}.*`)}`;
+  if (Buffer.byteLength(table) > longestTable) return `a table's name has at most ${longestTable} bytes`;
+  if (isOperation(op) || op === '*') return null;
+  return `the operation must be INSERT, UPDATE, DELETE or *${meant(`table.${table}.${nearest(op, tableOperations) ?? '*'}`)}`;
+};
+
+const faultOfPayment = (pattern: string): string | null => {
+  const [, provider = '', ...type] = pattern.split('.');
+  if (!providers.includes(provider)) {
+    const near = nearest(provider, providers);
+    const rest = type.length > 0 ? type.join('.') : '*';
+    return `there is no payment provider of that name${meant(near && `payments.${near}.${rest}`)}`;
+  }
+  if (type.length === 0) return `names no type${meant(`${pattern}.*`)}`;
+  return /^[\w:-]+(\.[\w:-]+)*(\.\*)?$|^\*$/.test(type.join('.')) ? null : 'is no type of a payment event';
+};
+
+/**
+ * What is wrong with a name that a webhook wants to subscribe to, null when nothing is. Known are the names of the catalog,
+ * `*`, a group and `.*`, `table.<table>.<operation>` and `table.<table>.*`, and what begins with `payments.<provider>.`.
+ */
+export const faultOfPattern = (pattern: string): string | null => {
+  if (known.has(pattern)) return null;
+  if (pattern.length > longestPattern) return `must be at most ${longestPattern} characters`;
+  if (pattern.startsWith('table.')) return faultOfTable(pattern);
+  if (pattern.startsWith('payments.')) return faultOfPayment(pattern);
+  return `is no event${meant(nearest(pattern, known))}`;
+};
+
+const everything: TableSubscription = { table: null, op: null };
+const ofEveryTable: ReadonlySet<string> = new Set(['*', 'db.*', 'database.*', 'table.*']);
+
+const subscriptionOf = (pattern: string): TableSubscription | null => {
+  if (ofEveryTable.has(pattern)) return everything;
+  if (pattern.startsWith('db.')) {
+    const op = pattern.slice('db.'.length).toUpperCase();
+    return isOperation(op) ? { table: null, op } : null;
+  }
+  const form = tableFormOf(pattern);
+  return form && { table: form.table, op: isOperation(form.op) ? form.op : null };
+};
+
+// They become constants of a function that each write calls. With more of them, all writes leave events, and those that
+// nobody subscribes to are dropped when they are taken.
+const mostSubscriptions = 2000;
+
+/** The writes to tables that patterns ask for: what a project's database is told of them. */
+export const tableSubscriptionsOf = (patterns: Iterable<string>): readonly TableSubscription[] => {
+  const wanted = new Map<string, TableSubscription>();
+  for (const pattern of patterns) {
+    const subscription = subscriptionOf(pattern);
+    if (subscription === everything) return [everything];
+    if (subscription) wanted.set(`${subscription.op ?? '*'} ${subscription.table ?? ''}`, subscription);
+  }
+  return wanted.size > mostSubscriptions ? [everything] : [...wanted.values()];
+};

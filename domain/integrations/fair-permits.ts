@@ -1,0 +1,98 @@
+/** Permits for callers in groups, of which none can keep the others waiting for long. */
+export interface FairPermits {
+  /** @throws what `refusal` makes, when there is no permit within the time or too many wait */
+  readonly acquire: (group: string) => Promise<void>;
+  readonly release: (group: string) => void;
+}
+
+export interface FairPermitsOptions {
+  /** At a time, of all groups together. */
+  readonly total: number;
+  /** At a time, of one group. */
+  readonly each: number;
+  /** Who wait, of one group. */
+  readonly mostWaiting: number;
+  readonly waitMs: number;
+  readonly refusal: () => Error;
+}
+
+interface Group {
+  held: number;
+  /** The number of its last permit, counted from 1. */
+  last: number;
+  readonly waiting: Set<() => void>;
+}
+
+type Groups = Map<string, Group>;
+
+const comesBefore = (a: Group, b: Group): boolean => a.held < b.held || (a.held === b.held && a.last < b.last);
+
+const neediest = (groups: Iterable<Group>, each: number): Group | undefined => {
+  let best: Group | undefined;
+  for (const group of groups) {
+    if (group.waiting.size > 0 && group.held < each && (best === undefined || comesBefore(group, best))) best = group;
+  }
+  return best;
+};
+
+const forgetIdle = (groups: Groups, name: string): void => {
+  const group = groups.get(name);
+  if (group?.held === 0 && group.waiting.size === 0) groups.delete(name);
+};
+
+/** A permit that is given back goes to the group that holds the fewest; among equals to the one that had one longest ago. */
+export const createFairPermits = ({ total, each, mostWaiting, waitMs, refusal }: FairPermitsOptions): FairPermits => {
+  let [held, given] = [0, 0];
+  const groups: Groups = new Map();
+
+  const take = (group: Group): void => {
+    held += 1;
+    group.held += 1;
+    given += 1;
+    group.last = given;
+  };
+
+  const wait = (name: string, group: Group): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const give = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+      const timer = setTimeout(() => {
+        group.waiting.delete(give);
+        forgetIdle(groups, name);
+        reject(refusal());
+      }, waitMs);
+      group.waiting.add(give);
+    });
+
+  const passOn = (): void => {
+    const group = neediest(groups.values(), each);
+    const [give] = group?.waiting ?? [];
+    if (group === undefined || give === undefined) return;
+    group.waiting.delete(give);
+    take(group);
+    give();
+  };
+
+  return {
+    acquire: async (name) => {
+      const group = groups.get(name) ?? { held: 0, last: 0, waiting: new Set() };
+      groups.set(name, group);
+      if (held < total && group.held < each) return take(group);
+      if (group.waiting.size >= mostWaiting) {
+        forgetIdle(groups, name);
+        throw refusal();
+      }
+      return wait(name, group);
+    },
+    release: (name) => {
+      const group = groups.get(name);
+      if (group === undefined || group.held === 0) return;
+      held -= 1;
+      group.held -= 1;
+      forgetIdle(groups, name);
+      passOn();
+    },
+  };
+};

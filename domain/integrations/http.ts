@@ -1,0 +1,59 @@
+import { type Egress, type EgressRequest, type EgressResponse } from '#lib/egress.ts';
+import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
+
+const userAgent = 'plinth-integrations/1';
+const mostBytes = 256 * 1024;
+const timeoutMs = 10_000;
+
+/** What a provider said; `error` in words when it could not be asked. */
+export type Asked =
+  | { readonly response: EgressResponse; readonly error: null }
+  | { readonly response: null; readonly error: string };
+
+export interface Question {
+  readonly method: 'GET' | 'POST';
+  /** Of the API, with or without a slash at the end. */
+  readonly base: string;
+  /** Begins with a slash. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const requestOf = (question: Question): EgressRequest => ({
+  for: 'platform',
+  method: question.method,
+  headers: { 'user-agent': userAgent, accept: 'application/json', ...question.headers },
+  body: question.body ?? null,
+  timeoutMs: question.timeoutMs ?? timeoutMs,
+  maxBytes: mostBytes,
+  signal: question.signal,
+});
+
+/** One request to a provider's API. Only what `signal` is aborted with is thrown. */
+export const askProvider = async (egress: Pick<Egress, 'fetch'>, question: Question): Promise<Asked> => {
+  const url = `${question.base.replace(/\/+$/, '')}${question.path}`;
+  try {
+    return { response: await egress.fetch(url, requestOf(question)), error: null };
+  } catch (error) {
+    if (!(error instanceof EgressFailed || error instanceof EgressRefused)) throw error;
+    return { response: null, error: error.message };
+  }
+};
+
+export const basicAuth = (user: string, password: string): string =>
+  `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
+
+/** The object in a JSON answer; empty when there is none. */
+export const objectIn = ({ body }: Pick<EgressResponse, 'body'>): Readonly<Record<string, unknown>> => {
+  try {
+    const value: unknown = JSON.parse(body.toString());
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+};
+
+export const isSuccess = ({ status }: Pick<EgressResponse, 'status'>): boolean => status >= 200 && status < 300;

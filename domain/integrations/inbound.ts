@@ -1,0 +1,215 @@
+import { createHash } from 'node:crypto';
+import type { WaitingMarks } from '#domain/events/waiting.ts';
+import { presentVersion } from '#domain/functions/store.ts';
+import { requireRoomAt } from '#domain/jobs/queue-room.ts';
+import { type NewJobRow, insertJobs } from '#domain/jobs/store.ts';
+import type { MonthlyCaps } from '#domain/jobs/usage.ts';
+import type { Project } from '#domain/projects/store.ts';
+import type { Projects } from '#domain/projects/projects.ts';
+import type { ControlDb, Tx } from '#lib/control-db.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import { decodeUtf8, parseJsonBody } from '#lib/json-body.ts';
+import type { Log } from '#lib/log.ts';
+import type { JobData } from '#queues/define.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
+import type { Gate } from '#queues/gate/types.ts';
+import type { Paypal } from './paypal.ts';
+import { type PaymentProvider, type ProviderName, isPayment, isProvider } from './providers.ts';
+import { isSignedByRazorpay, isSignedByStripe } from './signatures.ts';
+import { type Receiver, findReceiver, noteProviderEvent, openConfig } from './store.ts';
+
+export interface InboundDeps {
+  readonly db: ControlDb;
+  readonly gate: Pick<Gate, 'projects' | 'admit'>;
+  readonly projects: Pick<Projects, 'sealer'>;
+  readonly paypal: Paypal;
+  readonly events: WaitingMarks;
+  readonly caps: MonthlyCaps;
+  readonly log: Log;
+}
+
+/** A call that claims to come from a payment provider. */
+export interface InboundCall {
+  readonly projectId: string;
+  readonly provider: string;
+  readonly header: (name: string) => string;
+  readonly body: () => Promise<Buffer>;
+  readonly requestId: string;
+  /** Whence it comes. */
+  readonly network: string;
+}
+
+/** What a provider has to tell, once it is known to come from there. */
+interface ProviderEvent {
+  readonly type: string;
+  /** Any of them says that it came before; the first is signed for. */
+  readonly keys: readonly string[];
+  /** As it came. */
+  readonly text: string;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const invalid = (path: string, message: string): ServiceError =>
+  new ServiceError('validation_failed', 'The body is not an event of this provider.', { details: [{ path, message }] });
+
+/** @throws {ServiceError} `invalid_json`, `validation_failed` */
+const parse = (body: Buffer): { text: string; fields: Fields } => {
+  const text = decodeUtf8(body);
+  const value = parseJsonBody(text);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalid('', 'must be an object');
+  return { text, fields: value as Fields };
+};
+
+const longestId = 255;
+
+/** @throws {ServiceError} `validation_failed` */
+const idOf = ({ id }: Fields): string => {
+  if (typeof id === 'string' && /^[\x21-\x7e]+$/.test(id) && id.length <= longestId) return id;
+  throw invalid('id', 'must be the id of an event');
+};
+
+/** @throws {ServiceError} `validation_failed` */
+const typeOf = (fields: Fields, name: string): string => {
+  const type = fields[name];
+  if (typeof type === 'string' && /^[\w:-]+(\.[\w:-]+)*$/.test(type) && type.length <= 150) return type;
+  throw invalid(name, 'must be the type of an event');
+};
+
+const unverified = (): ServiceError =>
+  new ServiceError('invalid_signature', 'The signature of this call is missing or does not fit.');
+
+interface Received<P extends PaymentProvider> {
+  readonly call: InboundCall;
+  readonly receiver: Receiver<P>;
+  readonly body: Buffer;
+}
+
+const stripeEvent = ({ call, body, receiver }: Received<'stripe'>, { projects }: InboundDeps): ProviderEvent => {
+  const { webhook_secret: secret } = openConfig(projects.sealer(receiver.project), receiver.integration);
+  if (!isSignedByStripe({ header: call.header('stripe-signature'), body, secret })) throw unverified();
+  const { text, fields } = parse(body);
+  return { type: typeOf(fields, 'type'), keys: [idOf(fields)], text };
+};
+
+const longestRazorpayDays = 29;
+
+/** Its signature holds for ever; the time is in the body. Beyond a month a repeat would no longer be known as one. */
+const isOld = (createdAt: unknown): boolean =>
+  typeof createdAt === 'number' && Date.now() / 1000 - createdAt > longestRazorpayDays * 86_400;
+
+/** The id of the event comes in a header that is not signed: the text itself tells a repeat, too. */
+const razorpayEvent = ({ call, body, receiver }: Received<'razorpay'>, { projects }: InboundDeps): ProviderEvent => {
+  const { webhook_secret: secret } = openConfig(projects.sealer(receiver.project), receiver.integration);
+  if (!isSignedByRazorpay({ header: call.header('x-razorpay-signature'), body, secret })) throw unverified();
+  const { text, fields } = parse(body);
+  if (isOld(fields['created_at'])) throw unverified();
+  const id = call.header('x-razorpay-event-id');
+  const hash = `sha256:${createHash('sha256').update(body).digest('hex')}`;
+  const isUsable = /^[\x21-\x7e]{1,255}$/.test(id) && !id.startsWith('sha256:');
+  return { type: typeOf(fields, 'event'), keys: isUsable ? [hash, id] : [hash], text };
+};
+
+const paypalEvent = async (
+  { call, body, receiver: { project, integration } }: Received<'paypal'>,
+  { projects, paypal }: InboundDeps,
+): Promise<ProviderEvent> => {
+  const { text, fields } = parse(body);
+  const event = { type: typeOf(fields, 'event_type'), keys: [idOf(fields)], text };
+  const config = openConfig(projects.sealer(project), integration);
+  if (!(await paypal.isGenuine({ ...integration, config }, { header: call.header, text, network: call.network })))
+    throw unverified();
+  return event;
+};
+
+type ReadEvent<P extends PaymentProvider> = (
+  received: Received<P>,
+  deps: InboundDeps,
+) => ProviderEvent | Promise<ProviderEvent>;
+
+const readers: { readonly [P in PaymentProvider]: ReadEvent<P> } = {
+  stripe: stripeEvent,
+  razorpay: razorpayEvent,
+  paypal: paypalEvent,
+};
+
+type AnyReceiver = Receiver<PaymentProvider>;
+
+const functionOf = ({ project, integration }: AnyReceiver, { projects }: InboundDeps): string | undefined =>
+  openConfig(projects.sealer(project), integration).function_id;
+
+const jobFor = async (
+  tx: Tx,
+  { project, functionId, text }: { project: Project; functionId: string; text: string },
+  { caps, call }: { caps: MonthlyCaps; call: InboundCall },
+): Promise<NewJobRow | null> => {
+  const present = await presentVersion(tx, project.id, { id: functionId });
+  if (present === undefined) return null;
+  const data: JobData<typeof functionInvoke> = {
+    function_id: present.id,
+    version: present.version,
+    trigger: 'webhook',
+    payload: text,
+  };
+  return {
+    id: newId(),
+    projectId: project.id,
+    type: functionInvoke.type,
+    data: JSON.stringify(data),
+    maxAttempts: functionInvoke.maxAttempts,
+    requestId: call.requestId,
+    monthlyLimit: caps[project.plan],
+  };
+};
+
+/** The note, the event and the job, or none of them. Answers the job that is to go to the gate. */
+const keep = async (
+  tx: Tx,
+  { receiver, event, functionId }: { receiver: AnyReceiver; event: ProviderEvent; functionId: string | undefined },
+  { deps, call }: { deps: InboundDeps; call: InboundCall },
+): Promise<NewJobRow | null> => {
+  const { project, integration } = receiver;
+  const { provider } = integration;
+  if (!(await noteProviderEvent(tx, { projectId: project.id, provider, keys: event.keys }))) return null;
+  await tx.query(
+    'insert into outbox_events (project_id, event, data) values ($1, $2, $3)',
+    [project.id, `payments.${provider}.${event.type}`, event.text],
+    'keep-payment-event',
+  );
+  if (functionId === undefined) return null;
+  const job = await jobFor(tx, { project, functionId, text: event.text }, { caps: deps.caps, call });
+  const isTaken = job !== null && (await insertJobs(tx, [job])).has(job.id);
+  if (isTaken) return job;
+  // The provider can do nothing about it, and its event is told to the webhooks all the same.
+  const why = job === null ? 'the function of a payment provider is gone' : 'the month’s runs of functions are used up';
+  deps.log.warn({ project_id: project.id, provider, function_id: functionId }, why);
+  return null;
+};
+
+/** Null for anything that takes no calls: a provider that is not known, or not of payments, or no project. */
+const receiverOf = (db: ControlDb, projectId: string, provider: string): Promise<AnyReceiver | undefined> => {
+  const name: ProviderName | null = isProvider(provider) ? provider : null;
+  return name !== null && isPayment(name) ? findReceiver(db, projectId, name) : Promise.resolve(undefined);
+};
+
+/**
+ * Takes a call of a payment provider: verifies it, tells the project's webhooks, runs its function; a repeat does nothing.
+ * @throws {ServiceError} `not_found` unless the provider is configured and active; `invalid_signature` and
+ * `provider_unavailable`, `rate_limited` as PayPal is asked; `invalid_json`, `validation_failed`, `queue_full`
+ */
+export const receive = async (deps: InboundDeps, call: InboundCall): Promise<void> => {
+  const receiver = await receiverOf(deps.db, call.projectId, call.provider);
+  if (receiver === undefined) throw notFound('hook');
+  const read = readers[receiver.integration.provider] as ReadEvent<PaymentProvider>;
+  const event = await read({ call, receiver, body: await call.body() }, deps);
+  const functionId = functionOf(receiver, deps);
+  const { id: projectId } = receiver.project;
+  if (functionId !== undefined) await requireRoomAt(deps.gate, { type: functionInvoke.type, projectId });
+  const job = await deps.db.transaction((tx) => keep(tx, { receiver, event, functionId }, { deps, call }));
+  deps.events.markWaiting();
+  if (job === null) return;
+  await deps.gate
+    .admit({ id: job.id, type: job.type, projectId }, false)
+    .catch((error: unknown) => deps.log.warn({ err: error }, 'a job of a payment event is admitted later'));
+};

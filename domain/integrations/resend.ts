@@ -1,0 +1,74 @@
+import { MailFailure, lineOf } from '#domain/email/failure.ts';
+import type { Mail, Transport } from '#domain/email/transport.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import type { Egress, EgressResponse } from '#lib/egress.ts';
+import type { Sealer } from '#lib/secrets.ts';
+import { askProvider, isSuccess, objectIn } from './http.ts';
+import type { ConfigOf } from './providers.ts';
+import { findIntegration, openConfig } from './store.ts';
+
+export type ResendConfig = ConfigOf<'resend'>;
+
+export const resendBase = ({ base_url }: ResendConfig): string => base_url ?? 'https://api.resend.com';
+
+/** What sends a project's mail in the place of its SMTP server; null when nothing does. */
+export const findMailProvider = async (
+  db: Queryable,
+  sealer: Sealer,
+  { id }: { readonly id: string },
+): Promise<ResendConfig | null> => {
+  const row = await findIntegration(db, id, 'resend');
+  return row?.is_active === true ? openConfig(sealer, { ...row, provider: 'resend' }) : null;
+};
+
+const sendTimeoutMs = 30_000;
+const longestWords = 500;
+const longestId = 100;
+
+const bodyOf = ({ from_email: from }: ResendConfig, { to, subject, html, text, headers }: Mail): string =>
+  JSON.stringify({ from, to: [to], subject, html, text, ...(headers && { headers }) });
+
+/** What Resend says of a mail that it does not take, on one line and without the key. */
+const wordsOf = (response: EgressResponse, { api_key: key }: ResendConfig): string => {
+  const { message } = objectIn(response);
+  const said = typeof message === 'string' ? lineOf(message.replaceAll(key, '••••'), longestWords) : '';
+  return said === '' ? `Resend answered ${response.status}.` : `Resend said (${response.status}): ${said}`;
+};
+
+/** Of its conflicts one passes: another try with the same key is under way. */
+const isForNow = (response: EgressResponse): boolean =>
+  response.status === 429 ||
+  response.status >= 500 ||
+  response.status === 408 ||
+  (response.status === 409 && objectIn(response)['name'] === 'concurrent_idempotent_requests');
+
+const failureOf = (response: EgressResponse, config: ResendConfig): MailFailure =>
+  new MailFailure(isForNow(response) ? 'again' : 'rejected', wordsOf(response, config));
+
+/**
+ * Mail by Resend's API. The message id is the idempotency key: what is sent again within 24 hours, because nobody heard
+ * the answer, arrives once.
+ */
+export const resendTransport = (egress: Pick<Egress, 'fetch'>, config: ResendConfig): Transport => ({
+  send: async (mail, signal) => {
+    const { response, error } = await askProvider(egress, {
+      method: 'POST',
+      base: resendBase(config),
+      path: '/emails',
+      headers: {
+        authorization: `Bearer ${config.api_key}`,
+        'content-type': 'application/json',
+        'idempotency-key': mail.messageId,
+      },
+      body: bodyOf(config, mail),
+      timeoutMs: sendTimeoutMs,
+      signal,
+    });
+    if (response === null) throw new MailFailure('again', error);
+    if (!isSuccess(response)) throw failureOf(response, config);
+    const { id } = objectIn(response);
+    const name = typeof id === 'string' ? lineOf(id.replaceAll(config.api_key, '••••'), longestId) : '';
+    return name === '' ? 'Resend took it.' : `Resend took it as ${name}.`;
+  },
+  close: () => undefined,
+});

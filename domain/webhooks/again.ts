@@ -1,0 +1,121 @@
+import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import { earliestId, latestId } from './made-between.ts';
+import { findWebhook, lockWebhook, reopenBreaker } from './store.ts';
+import type { DeliveryRow, DeliveryStatus, WebhookRow } from './types.ts';
+
+/** @throws {ServiceError} `not_found`, `conflict` */
+const requireActive = (webhook: WebhookRow | undefined): void => {
+  if (webhook === undefined) throw notFound('webhook');
+  if (webhook.is_active) return;
+  throw new ServiceError('conflict', 'The webhook is inactive.', {
+    hint: 'Make it active first: PUT {"active":true}.',
+  });
+};
+
+// What a try left behind stays until the next one has ended; the count goes on.
+const again = `status = 'pending', attempts_before = attempt, next_attempt_at = now(), finished_at = null, error = null`;
+
+/** Where a delivery is found. */
+export interface DeliveryPlace {
+  readonly projectId: string;
+  readonly webhookId: string;
+  readonly id: string;
+}
+
+type Found = Pick<DeliveryRow, 'job_id' | 'event'>;
+
+/**
+ * Locks a delivery without a wait: whoever holds a lane waits for no delivery, since others wait for lanes while they hold
+ * deliveries.
+ * @throws {ServiceError} `not_found`; `conflict` while somebody else holds it
+ */
+const lockDelivery = async (db: Queryable, { webhookId, id }: DeliveryPlace): Promise<Found> => {
+  const found = `select job_id, event from webhook_deliveries where webhook_id = $1 and id = $2`;
+  const row = await maybeOne(db.query<Found>(`${found} for no key update skip locked`, [webhookId, id]));
+  if (row !== undefined) return row;
+  if ((await db.query<Found>(found, [webhookId, id])).length === 0) throw notFound('delivery');
+  throw new ServiceError('conflict', 'The delivery is being replayed.', { hint: 'Look at it again in a second.' });
+};
+
+/**
+ * Has a delivery tried anew from the first try on, however it ended. The caller pumps the lane when this is committed.
+ * @throws {ServiceError} `not_found`; `conflict` while it is under way or replayed, for a test, and while the webhook is
+ * inactive
+ */
+export const redeliver = async (db: Queryable, place: DeliveryPlace): Promise<void> => {
+  const { projectId, webhookId, id } = place;
+  requireActive(await lockWebhook(db, projectId, webhookId));
+  const row = await lockDelivery(db, place);
+  if (row.job_id !== null) throw new ServiceError('conflict', 'The delivery is under way.');
+  if (row.event.startsWith('test.')) throw new ServiceError('conflict', 'A test is not repeated: send another one.');
+  await db.query(`update webhook_deliveries set ${again} where id = $1`, [id]);
+  await reopenBreaker(db, webhookId);
+};
+
+/** Which of a webhook's deliveries are to be made once more. */
+export interface Replay {
+  readonly since: Date;
+  readonly until?: Date | undefined;
+  readonly statuses: readonly DeliveryStatus[];
+}
+
+const mostReplayed = 100_000;
+const replayStep = 5000;
+
+// Each status is looked for in its own index, so that a step costs what it takes, however many others there are. The lane
+// comes last, as in the record of tries, and is held only while this is committed.
+const stepSql = `
+  with picked as materialized (
+    select d.id from (select distinct unnest($5::text[]) as status) wanted cross join lateral (
+      select id from webhook_deliveries
+      where webhook_id = $1 and status = wanted.status and id > $2::uuid and id < $6::uuid
+        and created_at >= $3 and ($4::timestamptz is null or created_at < $4)
+        and job_id is null and event not like 'test.%'
+      order by id limit ${replayStep}) d
+    where wanted.status <> 'pending' order by d.id limit ${replayStep}
+  ), locked as materialized (
+    select d.id from webhook_deliveries d
+    where d.id in (select id from picked) and d.status = any ($5) and d.status <> 'pending' and d.job_id is null
+    for no key update skip locked
+  ), given as (
+    update webhook_deliveries set ${again} where id in (select id from locked) returning id
+  ), woken as (
+    update webhook_lanes set next_at = least(next_at, now())
+    where webhook_id = $1 and (select count(*) from given) > 0
+  )
+  select (select count(*) from given) as replayed, (select count(*) from picked) as picked,
+    (select id::text from picked order by id desc limit 1) as last_id`;
+
+interface Step {
+  readonly replayed: number;
+  readonly picked: number;
+  /** Null: none was picked. */
+  readonly last_id: string | null;
+}
+
+/**
+ * Has deliveries of a time tried anew, the oldest first and about 100,000 at most; not those that wait or are under way.
+ * Goes in steps, each a transaction of its own: what was replayed stays so if a later step fails. The caller pumps the lane.
+ * @param db not within a transaction: deliveries and their lane would be held as long as this takes
+ * @param guard asked for the webhook before each step; left out: `db`
+ * @returns how many
+ * @throws {ServiceError} `not_found`; `conflict` while the webhook is inactive
+ */
+export const replay = async (
+  db: Queryable,
+  { projectId, webhookId }: Omit<DeliveryPlace, 'id'>,
+  { since, until, statuses }: Replay,
+  guard: Queryable = db,
+): Promise<number> => {
+  const before = until === undefined ? 'ffffffff-ffff-ffff-ffff-ffffffffffff' : latestId(until);
+  let [replayed, after, picked] = [0, earliestId(since), replayStep];
+  while (picked === replayStep && replayed < mostReplayed) {
+    requireActive(await findWebhook(guard, projectId, webhookId));
+    const step = await one(db.query<Step>(stepSql, [webhookId, after, since, until ?? null, statuses, before]));
+    replayed += step.replayed;
+    picked = step.picked;
+    after = step.last_id ?? after;
+  }
+  return replayed;
+};

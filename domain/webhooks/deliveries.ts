@@ -1,0 +1,170 @@
+import { type ControlDb, type Queryable, maybeOne, one } from '#lib/control-db.ts';
+import { notFound } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import { bodyOf, mostDataBytes } from './body.ts';
+import { earliestId, latestId } from './made-between.ts';
+import { requireRoomForPing } from './ping-room.ts';
+import type { DeliveryRow, DeliveryStatus, EventRow } from './types.ts';
+
+/** A delivery with what it sends. */
+export interface ListedDelivery extends DeliveryRow {
+  /** Null when its event is gone; in a list, when it is long. */
+  readonly request_body: string | null;
+}
+
+/** Longer bodies are left out of a list: two hundred whole ones would be 60 MB. */
+export const longestListedBody = 4096;
+/** A busy webhook has millions of deliveries: what is counted and skipped for a page is bounded. */
+export const mostListed = 10_000;
+/** No index knows the event: it would cost each delivery three entries. Among so many it is looked for. */
+export const mostSearched = 20_000;
+
+const common = `d.id, d.webhook_id, d.project_id, d.event_id, d.event, d.status, d.attempt, d.attempts_before,
+  d.next_attempt_at, d.job_id, d.status_code, d.response_time_ms, d.request_headers::text as request_headers, d.error,
+  d.created_at, d.finished_at`;
+
+type DeliveryAndEvent = DeliveryRow & {
+  readonly event_name: string | null;
+  readonly event_data: string | null;
+  readonly event_at: Date | null;
+};
+
+const eventColumns = 'e.event as event_name, e.created_at as event_at';
+
+const withBody = (
+  { event_name: event, event_data: data, event_at: at, ...row }: DeliveryAndEvent,
+  dataUrl: ((event: EventRow) => string) | null,
+): ListedDelivery => {
+  if (event === null || data === null || at === null) return { ...row, request_body: null };
+  const told: EventRow = { id: row.event_id, project_id: row.project_id, event, data, created_at: at };
+  const isLarge = Buffer.byteLength(data) > mostDataBytes;
+  return { ...row, request_body: bodyOf(told, row.event, isLarge && dataUrl ? dataUrl(told) : null).toString() };
+};
+
+export interface DeliveryFilter {
+  readonly status?: DeliveryStatus | undefined;
+  readonly event?: string | undefined;
+  readonly since?: Date | undefined;
+  readonly until?: Date | undefined;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+// Unnamed statements are planned for their values: a null takes its condition out of the plan.
+const those = `from webhook_deliveries d where d.webhook_id = $1 and ($2::text is null or d.status = $2)
+  and ($4::timestamptz is null or d.created_at >= $4 and d.id >= $5::uuid)
+  and ($6::timestamptz is null or d.created_at < $6 and d.id < $7::uuid)`;
+
+const withEvent = `from (select d.* ${those} order by d.id desc limit ${mostSearched}) d where d.event = $3`;
+// The parameter's type has to be known in either statement.
+const withAnyEvent = `${those} and $3::text is null`;
+
+const shortBodies = `case when octet_length(d.response_body) <= ${longestListedBody} then d.response_body end as response_body,
+  case when pg_column_size(e.data) <= ${longestListedBody} then e.data::text end as event_data`;
+
+const withoutLong = (row: ListedDelivery): ListedDelivery => ({
+  ...row,
+  request_body: row.request_body !== null && row.request_body.length > longestListedBody ? null : row.request_body,
+});
+
+// A webhook that got busy since the table was last analyzed looks small: its rows would be read and sorted, all of them.
+const inIndexOrder = { enable_bitmapscan: 'off', enable_seqscan: 'off', enable_sort: 'off' } as const;
+
+/**
+ * A webhook's deliveries, the latest first, long bodies left out; counted up to 10,000. A filter for an event looks among
+ * the latest 20,000 that the other filters leave.
+ */
+export const listDeliveries = (
+  db: ControlDb,
+  webhookId: string,
+  { status, event, since, until, limit, offset }: DeliveryFilter,
+): Promise<{ deliveries: ListedDelivery[]; total: number }> => {
+  const found = event === undefined ? withAnyEvent : withEvent;
+  const bounds = [since ?? null, since ? earliestId(since) : null, until ?? null, until ? latestId(until) : null];
+  const which = [webhookId, status ?? null, event ?? null, ...bounds];
+  return db.transaction(async (tx) => {
+    const rows = await tx.query<DeliveryAndEvent>(
+      `select ${common}, ${shortBodies}, ${eventColumns}
+       from (select d.* ${found} order by d.id desc limit $8 offset $9) d
+         left join outbox_events e on e.id = d.event_id order by d.id desc`,
+      [...which, limit, offset],
+    );
+    const { total } = await one(
+      tx.query<{ total: number }>(
+        `select count(*) as total from (select ${found} order by d.id desc limit ${mostListed}) counted`,
+        which,
+      ),
+    );
+    return { deliveries: rows.map((row) => withoutLong(withBody(row, null))), total };
+  }, inIndexOrder);
+};
+
+/**
+ * A delivery as it is or would be sent.
+ * @param dataUrl the link that stands instead of data that are too large
+ * @throws {ServiceError} `not_found`
+ */
+export const getDelivery = async (
+  db: Queryable,
+  { webhookId, id }: { readonly webhookId: string; readonly id: string },
+  dataUrl: (event: EventRow) => string,
+): Promise<ListedDelivery> => {
+  const row = await maybeOne(
+    db.query<DeliveryAndEvent>(
+      `select ${common}, d.response_body, e.data::text as event_data, ${eventColumns}
+       from webhook_deliveries d left join outbox_events e on e.id = d.event_id
+       where d.webhook_id = $1 and d.id = $2`,
+      [webhookId, id],
+    ),
+  );
+  if (row === undefined) throw notFound('delivery');
+  return withBody(row, dataUrl);
+};
+
+/** A `test.ping` on its way: its event, and its delivery. */
+export interface Ping {
+  readonly projectId: string;
+  readonly webhookId: string;
+  readonly eventId: string;
+  readonly deliveryId: string;
+}
+
+export const newPing = (projectId: string, webhookId: string): Ping => ({
+  projectId,
+  webhookId,
+  eventId: newId(),
+  deliveryId: newId(),
+});
+
+/** One try, by that job, and no other: it is tried at once, whatever its lane is like. */
+export const insertPing = async (db: Queryable, ping: Ping, jobId: string): Promise<void> => {
+  const { projectId, webhookId, eventId, deliveryId } = ping;
+  await requireRoomForPing(db, webhookId);
+  const data = { webhook_id: webhookId, message: 'This is a test: it tells of nothing that happened.' };
+  await db.query(
+    `insert into outbox_events (id, project_id, event, data, fanned_at) values ($1, $2, 'test.ping', $3, now())`,
+    [eventId, projectId, JSON.stringify(data)],
+  );
+  await db.query(
+    `insert into webhook_deliveries (id, webhook_id, project_id, event_id, event, status, job_id)
+     values ($1, $2, $3, $4, 'test.ping', 'pending', $5)`,
+    [deliveryId, webhookId, projectId, eventId, jobId],
+  );
+};
+
+/** Takes back a test that was not sent. */
+export const deletePing = async (db: Queryable, { deliveryId, eventId }: Ping): Promise<void> => {
+  await db.query('delete from webhook_deliveries where id = $1', [deliveryId]);
+  await db.query('delete from outbox_events where id = $1', [eventId]);
+};
+
+/** How the last try of a delivery ended. */
+export type Sent = Pick<DeliveryRow, 'status' | 'status_code' | 'response_time_ms' | 'error'>;
+
+export const findSent = (db: Queryable, projectId: string, id: string): Promise<Sent | undefined> =>
+  maybeOne(
+    db.query<Sent>(
+      'select status, status_code, response_time_ms, error from webhook_deliveries where project_id = $1 and id = $2',
+      [projectId, id],
+    ),
+  );

@@ -1,0 +1,116 @@
+import { type Queryable, one } from '#lib/control-db.ts';
+
+/** What one pass did. */
+export interface FannedOut {
+  readonly events: number;
+  readonly deliveries: number;
+  /** Webhooks that have something to do now. */
+  readonly webhookIds: readonly string[];
+  /** Webhooks that have, too, but whose lanes somebody else held: they are yet to be woken. */
+  readonly heldIds: readonly string[];
+  /** Behind which project the next pass begins; null: with the first one. */
+  readonly next: string | null;
+  /** How long the oldest of the events had waited, in ms. */
+  readonly waitedMs: number;
+}
+
+/** Of one project in one pass. */
+const mostEvents = 200;
+/** Of all projects in one pass, so that the first are on their way soon; more only where one event has more webhooks. */
+const mostDeliveries = 2000;
+const mostProjects = 100;
+
+// Projects with waiting events are found one by one in their index, however many events each has: one that has a million
+// holds up no other. A project's share of a pass gets smaller with its webhooks, and is half of it at most, or what one event
+// makes. Events that somebody else passes on just now are left to them; a lane that somebody holds is not waited for:
+// other projects' events would wait, too.
+const fanOutSql = `
+  with recursive found as (
+    (select project_id from outbox_events where fanned_at is null and project_id > $1 order by project_id limit 1)
+    union all
+    select (select e.project_id from outbox_events e
+            where e.fanned_at is null and e.project_id > f.project_id order by e.project_id limit 1)
+    from found f where f.project_id is not null
+  ), turns as materialized (
+    select project_id from found where project_id is not null and project_id <> all ($2::uuid[]) limit ${mostProjects}
+  ), sized as (
+    select t.project_id, webhooks_up_to(t.project_id, ${mostDeliveries}) as hooks from turns t
+  ), shares as (
+    select project_id, greatest(1, hooks) as hooks, count(*) over () as projects,
+      sum(part) over (order by project_id) - part as before
+    from sized cross join lateral (select least(greatest(1, hooks), ${mostDeliveries / 2}) as part) as parts
+  ), taken as materialized (
+    select e.id, e.project_id, e.event, e.created_at
+    from shares s cross join lateral (
+      select id, project_id, event, created_at from outbox_events o
+      where o.project_id = s.project_id and o.fanned_at is null
+      order by o.id limit greatest(1, least(${mostEvents}, ${mostDeliveries} / (s.hooks * s.projects)))
+      for update skip locked) e
+    where s.before < ${mostDeliveries}
+  ), told as materialized (
+    select t.id as event_id, t.project_id, s.webhook_id, s.is_active, s.event
+    from taken t cross join lateral subscribers(t.project_id, t.event) as s
+  ), made as (
+    insert into webhook_deliveries (webhook_id, project_id, event_id, event, status, next_attempt_at, finished_at)
+    select webhook_id, project_id, event_id, event, case when is_active then 'pending' else 'skipped' end,
+      case when is_active then now() end, case when not is_active then now() end
+    from told
+    on conflict do nothing
+    returning webhook_id, next_attempt_at
+  ), passed_on as (
+    update outbox_events set fanned_at = now() where id in (select event_id from told)
+  ), dropped as (
+    -- Nobody subscribes any more.
+    delete from outbox_events where id in (select id from taken) and id not in (select event_id from told)
+  ), locked as (
+    select webhook_id from webhook_lanes
+    where webhook_id in (select webhook_id from made where next_attempt_at is not null)
+    order by webhook_id for update skip locked
+  ), marked as (
+    update webhook_lanes l set next_at = least(l.next_at, now()) from locked where l.webhook_id = locked.webhook_id
+  )
+  select (select count(*) from taken) as events, (select count(*) from made) as deliveries,
+    array(select webhook_id::text from locked) as webhook_ids,
+    array(select distinct webhook_id::text from made where next_attempt_at is not null
+      and webhook_id not in (select webhook_id from locked)) as held_ids,
+    -- Whoever was cut off is first in the next pass.
+    (select case when count(*) = ${mostProjects} or max(before) >= ${mostDeliveries}
+      then max(project_id::text) filter (where before < ${mostDeliveries}) end from shares) as next,
+    (select coalesce(extract(epoch from clock_timestamp() - min(created_at)) * 1000, 0) from taken)::float8 as waited_ms`;
+
+const beginning = '00000000-0000-0000-0000-000000000000';
+
+/** Whether any event waits. */
+export const isEventWaiting = async (db: Queryable): Promise<boolean> =>
+  (await db.query('select from outbox_events where fanned_at is null limit 1', [], 'is-event-waiting')).length > 0;
+
+/**
+ * Makes the deliveries of some waiting events: one for each webhook that subscribes, and at once `skipped` where that is
+ * inactive. Any number of processes may do so at a time; every project that waits has its turn.
+ * @param after begins behind that project; null: with the first one
+ * @param held projects whose events are to wait
+ */
+export const fanOut = async (
+  db: Queryable,
+  after: string | null = null,
+  held: readonly string[] = [],
+): Promise<FannedOut> => {
+  const row = await one(
+    db.query<{
+      events: number;
+      deliveries: number;
+      webhook_ids: string[];
+      held_ids: string[];
+      next: string | null;
+      waited_ms: number;
+    }>(fanOutSql, [after ?? beginning, held], 'fan-out'),
+  );
+  return {
+    events: row.events,
+    deliveries: row.deliveries,
+    webhookIds: row.webhook_ids,
+    heldIds: row.held_ids,
+    next: row.next,
+    waitedMs: row.waited_ms,
+  };
+};

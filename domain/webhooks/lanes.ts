@@ -1,0 +1,222 @@
+import type { NewJobRow } from '#domain/jobs/store.ts';
+import type { Queryable, Tx } from '#lib/control-db.ts';
+import { webhookDeliver } from '#queues/webhook-deliver.ts';
+import { runningSql, shareSql, slowSql } from './slow.ts';
+
+/** A lane that this transaction holds. */
+export interface LockedLane {
+  readonly webhook_id: string;
+  /** Whether its webhook is active; what waits for one that is not is skipped. */
+  readonly is_active: boolean;
+}
+
+const lockColumns = `l.webhook_id, w.is_active and w.deleted_at is null as is_active
+  from webhook_lanes l join webhooks w on w.id = l.webhook_id`;
+
+/**
+ * Locks lanes, but not those that somebody else holds: one that is held long holds up no other. Whoever holds one gives
+ * turns, and waits for no delivery that others hold.
+ * @returns `heldIds`: webhooks whose lanes somebody else holds
+ */
+export const lockLanes = async (
+  tx: Tx,
+  webhookIds: readonly string[],
+): Promise<{ readonly lanes: LockedLane[]; readonly heldIds: string[] }> => {
+  const rows = await tx.query<LockedLane & { is_held: boolean }>(
+    `with locked as materialized (
+       select ${lockColumns} where l.webhook_id = any ($1::uuid[]) order by l.webhook_id for update of l skip locked
+     )
+     select webhook_id, is_active, false as is_held from locked
+     union all
+     select webhook_id, false, true from webhook_lanes
+     where webhook_id = any ($1::uuid[]) and webhook_id not in (select webhook_id from locked)`,
+    [webhookIds],
+    'lock-lanes',
+  );
+  return {
+    lanes: rows.filter((row) => !row.is_held),
+    heldIds: rows.flatMap((row) => (row.is_held ? [row.webhook_id] : [])),
+  };
+};
+
+/** Locks lanes whose time has come, the longest due first; those that somebody else holds are left to them. */
+export const lockDueLanes = (tx: Tx, most: number): Promise<LockedLane[]> =>
+  tx.query<LockedLane>(
+    `select ${lockColumns}
+     where l.webhook_id in (select webhook_id from webhook_lanes where next_at <= now() order by next_at limit $1)
+       and l.next_at <= now()
+     order by l.webhook_id for update of l skip locked`,
+    [most],
+    'lock-due-lanes',
+  );
+
+/** Whether the time of any lane has come. */
+export const isLaneDue = async (db: Queryable): Promise<boolean> =>
+  (await db.query('select from webhook_lanes where next_at <= now() limit 1', [], 'is-lane-due')).length > 0;
+
+/** A rate's bucket holds what comes in a fifth of a second, one try at least: after a silence a second has so many more. */
+const bucketsPerSecond = 5;
+
+// A webhook has a quarter of what its project may have running, so that one that hangs leaves room for the others; one,
+// unless its last try was a quick success. All of a project that are not quick have a quarter between them: a thousand that
+// hang must not hold what others wait for. Its rate is a bucket.
+const stateSql = `
+  select l.webhook_id, w.project_id, p.status = 'active' and p.deleted_at is null as is_open,
+    case when l.is_quick then greatest(1, ${runningSql} / 4) else 1 end as quarter,
+    ${shareSql} as share, l.is_quick, l.waits_since,
+    (select count(*) from webhook_deliveries d where d.webhook_id = l.webhook_id and d.job_id is not null) as under_way,
+    least(greatest(1, w.rate_per_second / ${bucketsPerSecond}::float8), l.tokens + w.rate_per_second
+      * greatest(0, extract(epoch from clock_timestamp() - l.tokens_at)::float8)) as tokens,
+    w.rate_per_second as rate, coalesce(greatest(l.closed_until, l.asked_until) > now(), false) as is_closed
+  from webhook_lanes l join webhooks w on w.id = l.webhook_id join projects p on p.id = w.project_id
+    left join job_limits j on j.project_id = w.project_id and j.type = '${webhookDeliver.type}'
+  where l.webhook_id = any ($1::uuid[]) and w.is_active and w.deleted_at is null`;
+
+const takeSql = `
+  with state as materialized (${stateSql}), slow as materialized (${slowSql}), picked as materialized (
+    select d.id, s.project_id, uuid_v7() as job_id, s.webhook_id
+    from state s left join slow on slow.webhook_id = s.webhook_id cross join lateral (
+      select id from webhook_deliveries
+      where webhook_id = s.webhook_id and next_attempt_at <= now() and job_id is null
+      order by next_attempt_at
+      limit case when s.is_open and not s.is_closed and (s.is_quick or slow.place <= s.share)
+        then greatest(0, least(s.quarter - s.under_way, floor(s.tokens)))::int else 0 end
+      for update skip locked) d
+  ), given as (
+    update webhook_deliveries d set job_id = p.job_id from picked p where d.id = p.id
+  )
+  select id, job_id, project_id, webhook_id from picked
+  union all
+  select null, null, project_id, webhook_id from slow where place > share and under_way = 0`;
+
+interface Taken {
+  /** Null: its webhook waits for others of its project that are not quick. */
+  readonly id: string | null;
+  readonly job_id: string;
+  readonly project_id: string;
+  readonly webhook_id: string;
+}
+
+/** Deliveries whose turn it is. */
+export interface Turns {
+  /** Yet to be inserted. */
+  readonly jobs: readonly NewJobRow[];
+  /** How many each webhook has. */
+  readonly counts: ReadonlyMap<string, number>;
+  /** Webhooks that wait for others of their projects that are not quick. */
+  readonly heldBack: readonly string[];
+}
+
+const jobOf = ({ id, job_id: jobId, project_id: projectId }: Taken & { readonly id: string }): NewJobRow => ({
+  id: jobId,
+  projectId,
+  type: webhookDeliver.type,
+  data: `{"delivery_id":"${id}"}`,
+  maxAttempts: webhookDeliver.maxAttempts,
+  requestId: `webhook-${id}`,
+});
+
+/** Gives a job's id to each delivery whose turn it is, as far as its webhook has room. The lanes must be locked. */
+export const takeTurns = async (tx: Tx, webhookIds: readonly string[]): Promise<Turns> => {
+  const rows = await tx.query<Taken>(takeSql, [webhookIds], 'take-turns');
+  const taken = rows.filter((row) => row.id !== null) as (Taken & { readonly id: string })[];
+  const counts = new Map(webhookIds.map((id) => [id, 0]));
+  for (const { webhook_id: id } of taken) counts.set(id, (counts.get(id) ?? 0) + 1);
+  return { jobs: taken.map(jobOf), counts, heldBack: rows.flatMap((row) => (row.id === null ? [row.webhook_id] : [])) };
+};
+
+/** Whoever ends a try looks at its lane; should it die before, the lane is looked at after so many seconds. */
+const fullLook = 5;
+/** While a project is paused, its lanes are looked at that often, in seconds. */
+const pausedLook = 30;
+/** Whoever makes room for a webhook that is held back looks at it; should it die before, after so many seconds. */
+const heldBackLook = 15;
+
+// Of a rate some tokens are waited for, not each.
+const scheduleSql = `
+  with state as materialized (${stateSql}), waiting as (
+    select s.webhook_id, s.project_id, s.is_open, s.is_quick, s.webhook_id = any ($3::uuid[]) as is_held_back, s.quarter, s.under_way, s.rate, s.tokens - taken.count as tokens, (select next_attempt_at from webhook_deliveries d
+      where d.webhook_id = s.webhook_id and d.next_attempt_at is not null and d.job_id is null
+      order by d.next_attempt_at limit 1) as first_at
+    from state s join unnest($1::uuid[], $2::int[]) as taken (webhook_id, count) on taken.webhook_id = s.webhook_id
+  )
+  update webhook_lanes l set tokens = w.tokens, tokens_at = clock_timestamp(),
+    slow_in = case when is_held_back or not w.is_quick and under_way > 0 then w.project_id end,
+    waits_since = case when is_held_back then coalesce(l.waits_since, now()) end, next_at = case
+    when first_at is null then null
+    when not is_open then now() + make_interval(secs => ${pausedLook})
+    when quarter <= under_way then now() + make_interval(secs => ${fullLook})
+    when is_held_back then now() + make_interval(secs => ${heldBackLook})
+    else greatest(first_at, l.closed_until, l.asked_until, case when w.tokens < 1
+      then now() + make_interval(secs => (greatest(1, w.rate / 10) - w.tokens) / w.rate) end) end
+  from waiting w where l.webhook_id = w.webhook_id
+  returning extract(epoch from l.next_at - clock_timestamp())::float8 * 1000 as in_ms`;
+
+/**
+ * Notes what lanes have used of their rate, and when each has something to do next. The lanes must be locked.
+ * @param turns what each of them has just had
+ * @returns in how many ms the first of them has; null: none of them has
+ */
+export const scheduleLanes = async (tx: Tx, { counts, heldBack }: Turns): Promise<number | null> => {
+  const rows = await tx.query<{ in_ms: number | null }>(
+    scheduleSql,
+    [[...counts.keys()], [...counts.values()], heldBack],
+    'schedule-lanes',
+  );
+  const times = rows.flatMap(({ in_ms: inMs }) => (inMs === null ? [] : [inMs]));
+  return times.length === 0 ? null : Math.max(0, Math.min(...times));
+};
+
+/**
+ * Skips what waits for webhooks that are not active, some at a time. The lanes must be locked.
+ * @returns how many there were; less than `most`: that was all
+ */
+export const skipWaiting = async (tx: Tx, webhookIds: readonly string[], most: number): Promise<number> => {
+  const skipped = await tx.query<{ id: string }>(
+    `update webhook_deliveries set status = 'skipped', next_attempt_at = null, finished_at = now()
+     where id in (
+       select id from webhook_deliveries where webhook_id = any ($1::uuid[]) and next_attempt_at is not null
+         and job_id is null limit $2 for update skip locked)
+     returning id`,
+    [webhookIds, most],
+    'skip-waiting',
+  );
+  await tx.query(
+    `update webhook_lanes set next_at = case when $2 then now() end, slow_in = null, waits_since = null
+     where webhook_id = any ($1::uuid[])`,
+    [webhookIds, skipped.length >= most],
+    'schedule-inactive-lanes',
+  );
+  return skipped.length;
+};
+
+/** From now on the webhooks' lanes are looked at: they have something to do. */
+export const wakeLanes = async (db: Queryable, webhookIds: readonly string[]): Promise<void> => {
+  await db.query(
+    `update webhook_lanes l set next_at = least(l.next_at, now()) from (
+       select webhook_id from webhook_lanes where webhook_id = any ($1::uuid[]) order by webhook_id for update) as locked
+     where l.webhook_id = locked.webhook_id`,
+    [webhookIds],
+    'wake-lanes',
+  );
+};
+
+/**
+ * As `wakeLanes`, without a wait for lanes that somebody else holds just now.
+ * @returns those: they are to be woken later
+ */
+export const wakeFreeLanes = async (db: Queryable, webhookIds: readonly string[]): Promise<string[]> => {
+  const held = await db.query<{ webhook_id: string }>(
+    `with locked as materialized (
+       select webhook_id from webhook_lanes where webhook_id = any ($1::uuid[]) order by webhook_id
+       for update skip locked
+     ), woken as (
+       update webhook_lanes l set next_at = least(l.next_at, now()) from locked where l.webhook_id = locked.webhook_id
+     )
+     select webhook_id from webhook_lanes
+     where webhook_id = any ($1::uuid[]) and webhook_id not in (select webhook_id from locked)`,
+    [webhookIds],
+    'wake-free-lanes',
+  );
+  return held.map((lane) => lane.webhook_id);
+};

@@ -1,0 +1,252 @@
+import type { Tx } from '#lib/control-db.ts';
+import {
+  breakAfter,
+  forgottenDays,
+  hopelessDays,
+  hopelessTries,
+  longestPause,
+  pauses,
+  shortestPause,
+  spread,
+} from './retry.ts';
+import { quickMs } from './slow.ts';
+import type { Attempted } from './types.ts';
+
+/** One try of a delivery, and whose it was. */
+export interface WebhookAttempt extends Attempted {
+  readonly webhookId: string;
+  /** Of the webhook as it was told; null: the try says nothing of its receiver, it failed or was ended on our side. */
+  readonly version: number | null;
+}
+
+/** What became of a delivery by a try. */
+export interface Recorded {
+  readonly deliveryId: string;
+  readonly status: 'success' | 'failed' | 'exhausted' | 'skipped';
+}
+
+/** A webhook that is to be made inactive, and why. */
+export interface Hopeless {
+  readonly webhookId: string;
+  /** The webhook that was tried. */
+  readonly version: number;
+  readonly reason: 'gone' | 'failing';
+}
+
+/** In place of the headers of a try for which nothing was sent: it is not counted. */
+export const nothingSent = '';
+/** In place of those of a try that may have been sent: nobody knows. */
+export const noHeaders = '{}';
+
+// Only the try that the delivery waits for counts: what was given up meanwhile, or asked for anew, is another. `test.ping`
+// is sent once, whoever is active, and says nothing of its webhook. What a receiver that is no longer the webhook's said of
+// itself (410, Retry-After) is no word on the present one. Bodies go as bytes, one behind the other: in an array of texts
+// each quote of them would be escaped here, which held up the whole process for seconds.
+const deliveriesSql = `
+  with tried as (
+    select *, (request_headers <> '')::int as counts,
+      convert_from(substring($6::bytea from start for length), 'UTF8') as response_body
+    from unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[], $7::int[], $8::int[], $9::text[],
+      $10::timestamptz[], $11::float8[], $12::bool[], $13::int[]) as tried (delivery_id, job_id, status_code,
+      response_time_ms, request_headers, start, length, error, not_before, spread, is_gone, version)
+  ), known as (
+    select t.*, d.event like 'test.%' as is_test, d.attempt + t.counts - d.attempts_before as tries,
+      w.is_active and w.deleted_at is null as is_wanted, coalesce(w.version = t.version, false) as is_present
+    from tried t join webhook_deliveries d on d.id = t.delivery_id and d.job_id = t.job_id
+      join webhooks w on w.id = d.webhook_id
+  ), judged as (
+    select k.*, case
+        when error is null then 'success'
+        when is_test or is_gone and is_present then 'failed'
+        when not is_wanted then 'skipped'
+        when tries > ${pauses.length} then 'exhausted'
+        else 'failed' end as status,
+      (array[${pauses.join(', ')}])[greatest(1, least(tries, ${pauses.length}))] * spread as pause,
+      is_test or is_gone and is_present as is_last
+    from known k
+  )
+  update webhook_deliveries d set job_id = null, attempt = d.attempt + j.counts, status = j.status,
+    status_code = j.status_code, response_time_ms = j.response_time_ms,
+    request_headers = nullif(j.request_headers, '')::json, response_body = j.response_body,
+    error = j.error,
+    next_attempt_at = case when j.status = 'failed' and not j.is_last
+      then greatest(clock_timestamp() + make_interval(secs => j.pause), case when j.is_present then j.not_before end) end,
+    finished_at = case when j.status <> 'failed' or j.is_last then clock_timestamp() end
+  from judged j where d.id = j.delivery_id and d.job_id = j.job_id
+  returning d.id, j.status, j.is_present and not j.is_test and j.status <> 'skipped' as is_telling`;
+
+interface RecordedRow {
+  readonly id: string;
+  readonly status: Recorded['status'];
+  /** Of its webhook as it is now. */
+  readonly is_telling: boolean;
+}
+
+/** Where each of the texts is among the bytes of all, counted from 1 as SQL does. */
+const asBytes = (texts: readonly (string | null)[]) => {
+  const bodies = texts.map((text) => (text === null ? null : Buffer.from(text)));
+  let end = 1;
+  return {
+    starts: bodies.map((body) => (body === null ? null : (end += body.length) - body.length)),
+    lengths: bodies.map((body) => body?.length ?? null),
+    bytes: Buffer.concat(bodies.filter((body) => body !== null)),
+  };
+};
+
+const recordDeliveries = (tx: Tx, tries: readonly WebhookAttempt[]): Promise<RecordedRow[]> => {
+  const bodies = asBytes(tries.map((each) => each.responseBody));
+  return tx.query<RecordedRow>(
+    deliveriesSql,
+    [
+      tries.map((each) => each.deliveryId),
+      tries.map((each) => each.jobId),
+      tries.map((each) => each.statusCode),
+      tries.map((each) => Math.round(each.responseTimeMs)),
+      tries.map((each) => each.requestHeaders),
+      bodies.bytes,
+      bodies.starts,
+      bodies.lengths,
+      tries.map((each) => each.error),
+      tries.map((each) => each.notBefore),
+      tries.map(() => spread()),
+      tries.map((each) => each.isGone),
+      tries.map((each) => each.version),
+    ],
+    'record-tries',
+  );
+};
+
+/** What the tries say of one webhook. */
+interface LaneNews {
+  failures: number;
+  /** Failures, those that held a slot for long twice. */
+  weight: number;
+  /** Of the last try. */
+  isQuick: boolean;
+  isAlive: boolean;
+  notBefore: Date | null;
+}
+
+const later = (a: Date | null, b: Date | null): Date | null =>
+  a === null || b === null ? (a ?? b) : new Date(Math.max(a.getTime(), b.getTime()));
+
+const newsOf = (tries: readonly WebhookAttempt[]): Map<string, LaneNews> => {
+  const news = new Map<string, LaneNews>();
+  for (const { webhookId, error, notBefore, responseTimeMs } of tries) {
+    const known = news.get(webhookId) ?? { failures: 0, weight: 0, isAlive: false, notBefore: null };
+    const failures = error === null ? 0 : 1;
+    news.set(webhookId, {
+      failures: known.failures + failures,
+      weight: known.weight + (responseTimeMs > quickMs ? 2 * failures : failures),
+      isQuick: error === null && responseTimeMs <= quickMs,
+      isAlive: known.isAlive || error === null,
+      notBefore: later(known.notBefore, notBefore),
+    });
+  }
+  return news;
+};
+
+// A lane that is well stays so by a success: then nothing is written, and nobody waits for its lock. What was under way when
+// the breaker opened, or while it is open, does not make the pause longer: that is for the one that was tried after it. What
+// the receiver asked for holds whatever else it says.
+const newsSql = `select * from unnest($1::uuid[], $2::int[], $3::bool[], $4::timestamptz[], $5::int[], $6::bool[])
+  as news (webhook_id, failed, is_alive, not_before, weight, is_quick)`;
+
+const toNoteSql = `from webhook_lanes l join news n on n.webhook_id = l.webhook_id
+  where (not n.is_alive or n.not_before is not null or l.failures > 0 or l.closed_until is not null or l.is_quick <> n.is_quick)`;
+
+const lanesSql = `
+  with news as (${newsSql}), locked as materialized (
+    select l.* ${toNoteSql} order by l.webhook_id for update of l
+  ), counted as (
+    select n.*, case
+        when n.is_alive then 0
+        when l.failures < ${breakAfter} then least(${breakAfter}, l.failures + n.weight)
+        when greatest(l.closed_until, l.asked_until) > now() then l.failures
+        else l.failures + 1 end as failures, l.failures as failures_before, l.closed_until,
+      coalesce(l.failed_at > clock_timestamp() - interval '${forgottenDays} days', false) as goes_on
+    from news n join locked l on l.webhook_id = n.webhook_id
+  )
+  update webhook_lanes l set failures = c.failures, is_quick = c.is_quick, next_at = least(l.next_at, now()),
+    failing_since = case when not c.is_alive then coalesce(case when c.goes_on then l.failing_since end, clock_timestamp()) end,
+    failed_tries = case when c.is_alive then 0 when c.goes_on then l.failed_tries + c.failed else c.failed end,
+    failed_at = case when not c.is_alive then clock_timestamp() end,
+    asked_until = greatest(l.asked_until, c.not_before),
+    closed_until = case
+      when c.is_alive then null
+      when c.failures >= ${breakAfter} and c.failures > c.failures_before then clock_timestamp()
+        + make_interval(secs => least(${longestPause}, ${shortestPause} * power(2, least(c.failures - ${breakAfter}, 20))))
+      else c.closed_until end
+  from counted c where l.webhook_id = c.webhook_id
+  returning l.webhook_id, l.failed_tries >= ${hopelessTries}
+    and l.failing_since < clock_timestamp() - interval '${hopelessDays} days' as is_hopeless`;
+
+const heldSql = `
+  with news as (${newsSql}), locked as materialized (
+    select l.webhook_id ${toNoteSql} order by l.webhook_id for update of l skip locked
+  )
+  select l.webhook_id ${toNoteSql} and l.webhook_id not in (select webhook_id from locked)`;
+
+const asArrays = (news: ReadonlyMap<string, LaneNews>): unknown[] => {
+  const all = [...news.values()];
+  return [
+    [...news.keys()],
+    all.map((each) => each.failures),
+    all.map((each) => each.isAlive),
+    all.map((each) => each.notBefore),
+    all.map((each) => each.weight),
+    all.map((each) => each.isQuick),
+  ];
+};
+
+/** Locks the lanes that the tries say something new of. @returns those that somebody else holds */
+const lockToNote = async (tx: Tx, tries: readonly WebhookAttempt[]): Promise<Set<string>> => {
+  const rows = await tx.query<{ webhook_id: string }>(heldSql, asArrays(newsOf(tries)), 'held-lanes');
+  return new Set(rows.map((row) => row.webhook_id));
+};
+
+const noteLanes = async (tx: Tx, news: ReadonlyMap<string, LaneNews>): Promise<string[]> => {
+  if (news.size === 0) return [];
+  const rows = await tx.query<{ webhook_id: string; is_hopeless: boolean | null }>(
+    lanesSql,
+    asArrays(news),
+    'note-lanes',
+  );
+  return rows.filter((row) => row.is_hopeless === true).map((row) => row.webhook_id);
+};
+
+const hopelessOf = (tries: readonly WebhookAttempt[], failing: ReadonlySet<string>): Hopeless[] => {
+  const found = new Map<string, Hopeless>();
+  for (const { webhookId, version, isGone } of tries) {
+    if (version === null || found.get(webhookId)?.reason === 'gone') continue;
+    if (isGone) found.set(webhookId, { webhookId, version, reason: 'gone' });
+    else if (failing.has(webhookId)) found.set(webhookId, { webhookId, version, reason: 'failing' });
+  }
+  return [...found.values()];
+};
+
+/**
+ * Records tries: what became of each delivery, when it is tried again, and what that says of its webhook. Lanes are locked
+ * before deliveries, as everywhere. Tries that do not count any more are left out of the answer.
+ * @returns `held`: webhooks whose lanes somebody else holds; nothing of their tries is recorded yet
+ */
+export const recordTries = async (
+  tx: Tx,
+  tries: readonly WebhookAttempt[],
+): Promise<{
+  readonly recorded: readonly Recorded[];
+  readonly hopeless: readonly Hopeless[];
+  readonly held: ReadonlySet<string>;
+}> => {
+  const held = await lockToNote(tx, tries);
+  const free = tries.filter((each) => !held.has(each.webhookId));
+  const rows = await recordDeliveries(tx, free);
+  const telling = new Set(rows.filter((row) => row.is_telling).map((row) => row.id));
+  const told = free.filter((each) => telling.has(each.deliveryId));
+  const failing = new Set(await noteLanes(tx, newsOf(told)));
+  return {
+    recorded: rows.map(({ id, status }) => ({ deliveryId: id, status })),
+    hopeless: hopelessOf(told, failing),
+    held,
+  };
+};

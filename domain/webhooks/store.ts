@@ -1,0 +1,156 @@
+import type { Plan } from '#domain/projects/store.ts';
+import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
+import type { WebhookRow } from './types.ts';
+
+/** A webhook with how its deliveries get on. */
+export interface ListedWebhook extends WebhookRow {
+  /** Since when every try failed. */
+  readonly failing_since: Date | null;
+  /** Nothing is tried before: the receiver asked for a pause, or fails all the time. Null: that is over, or never was. */
+  readonly closed_until: Date | null;
+}
+
+/** What its owner chooses. */
+export interface WebhookFields {
+  readonly name: string | null;
+  readonly url: string;
+  readonly events: readonly string[];
+  readonly send_secret: boolean;
+  readonly rate_per_second: number;
+  readonly is_active: boolean;
+}
+
+const names = [
+  'id',
+  'project_id',
+  'kind',
+  'name',
+  'url',
+  'url_sealed',
+  'events',
+  'secret_sealed',
+  'previous_secret_sealed',
+  'previous_secret_until',
+  'send_secret',
+  'rate_per_second',
+  'is_active',
+  'disabled_reason',
+  'created_at',
+  'updated_at',
+] as const satisfies readonly (keyof WebhookRow)[];
+
+/** The columns of a webhook, from the table or alias `w`. */
+export const webhookColumns = names.map((name) => `w.${name}`).join(', ');
+
+const listedColumns = `${webhookColumns}, l.failing_since,
+  case when greatest(l.closed_until, l.asked_until) > now() then greatest(l.closed_until, l.asked_until) end as closed_until`;
+
+// Chats are integrations: nothing of them is found here.
+const those = `webhooks w where w.project_id = $1 and w.kind = 'http' and w.deleted_at is null`;
+const withLanes = those.replace('webhooks w', 'webhooks w join webhook_lanes l on l.webhook_id = w.id');
+
+/** Counts a project's webhooks; until the transaction ends nobody else adds one, and its plan stays as it is. */
+export const countForInsert = async (
+  db: Queryable,
+  projectId: string,
+): Promise<{ readonly total: number; readonly plan: Plan }> => {
+  const { plan } = await one(
+    db.query<{ plan: Plan }>('select plan from projects where id = $1 for no key update', [projectId]),
+  );
+  const { total } = await one(db.query<{ total: number }>(`select count(*) as total from ${those}`, [projectId]));
+  return { total, plan };
+};
+
+export interface NewWebhook extends WebhookFields {
+  readonly id: string;
+  readonly project_id: string;
+  readonly secret_sealed: Buffer;
+}
+
+export const insertWebhook = async (db: Queryable, webhook: NewWebhook): Promise<void> => {
+  await db.query(
+    `insert into webhooks (id, project_id, name, url, events, secret_sealed, send_secret, rate_per_second, is_active)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+    [
+      webhook.id,
+      webhook.project_id,
+      webhook.name,
+      webhook.url,
+      webhook.events,
+      webhook.secret_sealed,
+      webhook.send_secret,
+      webhook.rate_per_second,
+      webhook.is_active,
+    ],
+  );
+};
+
+export const findWebhook = (db: Queryable, projectId: string, id: string): Promise<ListedWebhook | undefined> =>
+  maybeOne(
+    db.query<ListedWebhook>(`select ${listedColumns} from ${withLanes} and w.id = $2`, [projectId, id], 'find-webhook'),
+  );
+
+/**
+ * Holds back other changes of it and its deliveries until the transaction ends, which is to be soon. Its lane is locked
+ * first, as by whoever delivers.
+ */
+export const lockWebhook = async (db: Queryable, projectId: string, id: string): Promise<ListedWebhook | undefined> => {
+  const present = await findWebhook(db, projectId, id);
+  if (present === undefined) return undefined;
+  await db.query('select from webhook_lanes where webhook_id = $1 for no key update', [id]);
+  await db.query(`select from ${those} and w.id = $2 for no key update`, [projectId, id]);
+  return findWebhook(db, projectId, id);
+};
+
+export const listWebhooks = async (
+  db: Queryable,
+  projectId: string,
+  { limit, offset }: { readonly limit: number; readonly offset: number },
+): Promise<{ webhooks: ListedWebhook[]; total: number }> => {
+  const webhooks = await db.query<ListedWebhook>(
+    `select ${listedColumns} from ${withLanes} order by w.created_at, w.id limit $2 offset $3`,
+    [projectId, limit, offset],
+  );
+  const { total } = await one(db.query<{ total: number }>(`select count(*) as total from ${those}`, [projectId]));
+  return { webhooks, total };
+};
+
+/** Why the platform made it inactive is forgotten once its owner decides. */
+export const replaceWebhook = async (db: Queryable, id: string, fields: WebhookFields): Promise<void> => {
+  await db.query(
+    `update webhooks set name = $2, url = $3, events = $4, send_secret = $5, rate_per_second = $6,
+       disabled_reason = case when is_active = $7 then disabled_reason end, is_active = $7, updated_at = now()
+     where id = $1`,
+    [id, fields.name, fields.url, fields.events, fields.send_secret, fields.rate_per_second, fields.is_active],
+  );
+};
+
+/** The old secret signs beside the new one for so many hours. */
+export const replaceSecret = async (db: Queryable, id: string, sealed: Buffer, hours: number): Promise<void> => {
+  await db.query(
+    `update webhooks set previous_secret_sealed = secret_sealed, secret_sealed = $2,
+       previous_secret_until = now() + make_interval(hours => $3), updated_at = now()
+     where id = $1`,
+    [id, sealed, hours],
+  );
+};
+
+/** Its rows go in steps, later. */
+export const markWebhookDeleted = async (db: Queryable, id: string): Promise<void> => {
+  await db.query('update webhooks set deleted_at = now(), updated_at = now() where id = $1', [id]);
+};
+
+/** Its owner wants something sent now, whatever failed before; what the receiver asked for holds. The lane must be locked. */
+export const reopenBreaker = async (db: Queryable, id: string): Promise<void> => {
+  await db.query('update webhook_lanes set closed_until = null, next_at = now() where webhook_id = $1', [id]);
+};
+
+/** A fresh start: nothing that was seen before counts, and what waits is looked at now. */
+export const reopenLane = async (db: Queryable, id: string): Promise<void> => {
+  await db.query(
+    `update webhook_lanes set failures = 0, failing_since = null, failed_tries = 0, failed_at = null, closed_until = null,
+       asked_until = null, is_quick = false, next_at = now()
+     where webhook_id = $1`,
+    [id],
+  );
+};

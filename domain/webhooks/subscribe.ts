@@ -1,0 +1,121 @@
+import { tableSubscriptionsOf } from '#domain/events/subscribed.ts';
+import { type SubscriptionsDeps, setTableSubscriptions } from '#domain/events/subscriptions.ts';
+import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import { ServiceError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import { createPermits } from '#lib/permits.ts';
+import { createTurns } from '#lib/turns.ts';
+import { patternsOf } from './patterns.ts';
+
+/** Projects whose databases are told at once. Each takes a connection to one; none holds one of the control database. */
+const mostProjects = 16;
+/** Whoever changed a webhook waits no longer for its answer, and is told so. */
+const waitMs = 5000;
+
+const refusal = (): ServiceError =>
+  new ServiceError('dependency_unavailable', 'Which writes leave events is set a little later.');
+
+const permits = createPermits(mostProjects, 2 * waitMs, refusal);
+
+/** When the subscriptions of a project were last changed, as text: more exact than a `Date`. Null: nothing is to be set. */
+const wantedSince = async (db: Queryable, projectId: string): Promise<string | null> => {
+  const row = await maybeOne(
+    db.query<{ wanted_at: string }>(
+      'select wanted_at::text as wanted_at from subscriptions_to_set where project_id = $1',
+      [projectId],
+    ),
+  );
+  return row?.wanted_at ?? null;
+};
+
+/** What is changed while they are set is yet to be set: when it was wanted is read before what is wanted. */
+const setSubscriptions = async (deps: SubscriptionsDeps, projectId: string): Promise<void> => {
+  const { db } = deps;
+  let since: string | null = null;
+  await setTableSubscriptions(deps, projectId, async () => {
+    since = await wantedSince(db, projectId);
+    // Of webhooks that are inactive, too: what they miss is listed, and can be replayed.
+    return tableSubscriptionsOf(await patternsOf(db, projectId));
+  });
+  await db.query('delete from subscriptions_to_set where project_id = $1 and wanted_at = $2::timestamptz', [
+    projectId,
+    since,
+  ]);
+};
+
+/** At the end of the line, so that a database that is away holds up no other. */
+const wantAgain = async (db: Queryable, projectId: string): Promise<void> => {
+  await db.query(
+    `insert into subscriptions_to_set (project_id) select id from projects where id = $1 and deleted_at is null
+     on conflict (project_id) do update set wanted_at = clock_timestamp()`,
+    [projectId],
+  );
+};
+
+const withPermit = async (deps: SubscriptionsDeps, projectId: string): Promise<void> => {
+  try {
+    await permits.acquire();
+    await setSubscriptions(deps, projectId).finally(permits.release);
+  } catch (error) {
+    await wantAgain(deps.db, projectId).catch(() => undefined);
+    throw error;
+  }
+};
+
+const turns = createTurns();
+const waiting = new Map<string, Promise<void>>();
+
+/** One at a time for each project: who comes before the next has begun is served by it, too. */
+const inTurn = (deps: SubscriptionsDeps, projectId: string): Promise<void> => {
+  const present = waiting.get(projectId);
+  if (present !== undefined) return present;
+  const mine = turns(projectId, () => {
+    waiting.delete(projectId);
+    return withPermit(deps, projectId);
+  });
+  waiting.set(projectId, mine);
+  return mine;
+};
+
+const within = async (ms: number, work: Promise<void>): Promise<void> => {
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(() => late.reject(refusal()), ms);
+  await Promise.race([work, late.promise]).finally(() => clearTimeout(timer));
+};
+
+/**
+ * Tells a project's database which writes leave events, as its webhooks ask for now. To be called once their change is
+ * committed; costs one question when they ask for the same as before. What fails is tried again by `applyWaiting`, and
+ * what takes longer than 5 s goes on.
+ * @throws {ServiceError} `dependency_unavailable`: not set yet; `not_found`; whatever the project's database fails with
+ */
+export const applySubscriptions = async (deps: SubscriptionsDeps, projectId: string): Promise<void> => {
+  if ((await wantedSince(deps.db, projectId)) === null) return;
+  await within(waitMs, inTurn(deps, projectId));
+};
+
+const waitingSeconds = 5;
+const mostAtOnce = 20;
+
+/**
+ * Sets what could not be set when it was wanted.
+ * @returns how many were looked at
+ */
+export const applyWaiting = async (deps: SubscriptionsDeps & { readonly log: Log }): Promise<number> => {
+  const { db, log } = deps;
+  const projects = await db.query<{ project_id: string }>(
+    `select s.project_id from subscriptions_to_set s join projects p on p.id = s.project_id
+     where s.wanted_at < clock_timestamp() - make_interval(secs => $1) and p.deleted_at is null and p.status <> 'creating'
+     order by s.wanted_at limit $2`,
+    [waitingSeconds, mostAtOnce],
+  );
+  // Not one after the other: those whose databases are slow would hold up the others.
+  await Promise.all(
+    projects.map(({ project_id: projectId }) =>
+      applySubscriptions(deps, projectId).catch((error: unknown) =>
+        log.debug({ err: error, project_id: projectId }, 'the subscriptions of a project are set later'),
+      ),
+    ),
+  );
+  return projects.length;
+};

@@ -1,0 +1,99 @@
+import { actingAs } from '#domain/audit/actor.ts';
+import type { ControlDb, Queryable } from '#lib/control-db.ts';
+
+export interface KeptDays {
+  /** Of deliveries that succeeded. */
+  readonly delivered: number;
+  /** Of all others, those that were never tried, too. */
+  readonly undelivered: number;
+}
+
+// An event goes with the last of its deliveries. Of two sweeps that delete the last two, each leaves it to the other one:
+// such events go later.
+const deleteSql = (which: string): string => `
+  with old as materialized (${which}), gone as (
+    delete from webhook_deliveries where id in (select id from old) returning event_id
+  ), empty as (
+    delete from outbox_events e where e.id in (select event_id from old) and e.fanned_at is not null
+      and not exists (select from webhook_deliveries d where d.event_id = e.id and d.id not in (select id from old))
+  )
+  select event_id from gone`;
+
+/** Deletes deliveries that are kept no longer, some at a time, never one that is to be tried again; answers how many. */
+export const deleteOldDeliveries = async (
+  db: Queryable,
+  { delivered, undelivered }: KeptDays,
+  most: number,
+): Promise<number> => {
+  const gone = await db.query(
+    deleteSql(`
+      select id, event_id from webhook_deliveries
+      where finished_at < now() - make_interval(days => least($1::int, $2::int))
+        and finished_at < now() - make_interval(days => case status when 'success' then $1::int else $2::int end)
+        and next_attempt_at is null and job_id is null
+      order by finished_at limit $3 for update skip locked`),
+    [delivered, undelivered, most],
+  );
+  return gone.length;
+};
+
+/** Deletes deliveries of webhooks that were deleted, or whose project was, some at a time; answers how many. */
+export const deleteOrphanedDeliveries = async (db: Queryable, most: number): Promise<number> => {
+  const gone = await db.query(
+    deleteSql(`
+      select d.id, d.event_id from (
+        select w.id from webhooks w join projects p on p.id = w.project_id
+        where w.deleted_at is not null or p.deleted_at is not null) w
+      cross join lateral (
+        select id, event_id from webhook_deliveries where webhook_id = w.id limit $1 for update skip locked) d
+      limit $1`),
+    [most],
+  );
+  return gone.length;
+};
+
+const asSystem = actingAs({ type: 'system' }, 'webhook.purge');
+
+/** Deletes the rows of deleted webhooks that have no deliveries any more; answers how many. */
+export const deleteEmptyWebhooks = async (db: ControlDb, most: number): Promise<number> =>
+  db.transaction(async (tx) => {
+    const gone = await tx.query(
+      `delete from webhooks where id in (
+         select w.id from webhooks w join projects p on p.id = w.project_id
+         where (w.deleted_at is not null or p.deleted_at is not null)
+           and not exists (select from webhook_deliveries d where d.webhook_id = w.id)
+         limit $1 for update of w skip locked)
+       returning id`,
+      [most],
+    );
+    return gone.length;
+  }, asSystem);
+
+/** A delivery may be tried for so many days before its own time begins. */
+const longestTriedDays = 5;
+
+/** Deletes events that have no deliveries any more, and have been kept longer than any of them is; answers how many. */
+export const deleteEmptyEvents = async (db: Queryable, { undelivered }: KeptDays, most: number): Promise<number> => {
+  const gone = await db.query(
+    `delete from outbox_events where id in (
+       select e.id from outbox_events e
+       where e.fanned_at < now() - make_interval(days => $1)
+         and not exists (select from webhook_deliveries d where d.event_id = e.id)
+       order by e.fanned_at limit $2 for update skip locked)
+     returning id`,
+    [undelivered + longestTriedDays, most],
+  );
+  return gone.length;
+};
+
+/** For the operators: how long the oldest event waits for its deliveries, in seconds, and how many webhooks only fail. */
+export const backlogOf = async (
+  db: Queryable,
+): Promise<{ readonly oldestSeconds: number; readonly lanesFailing: number }> => {
+  const [row] = await db.query<{ oldest: number; failing: number }>(
+    `select (select coalesce(extract(epoch from now() - min(created_at)), 0) from (
+         select created_at from outbox_events where fanned_at is null limit 1000) as waiting)::float8 as oldest,
+       (select count(*) from webhook_lanes where closed_until > now()) as failing`,
+  );
+  return { oldestSeconds: row?.oldest ?? 0, lanesFailing: row?.failing ?? 0 };
+};

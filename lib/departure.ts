@@ -1,0 +1,9 @@
+/**
+ * Tells when somebody no longer waits. Each AbortSignal is one; what is made for each request has no more than this, since
+ * the signal and its events cost 2 µs.
+ */
+export interface Departure {
+  readonly aborted: boolean;
+  readonly addEventListener: (type: 'abort', listener: () => void, options?: { readonly once: boolean }) => void;
+  readonly removeEventListener: (type: 'abort', listener: () => void) => void;
+}

@@ -1,0 +1,74 @@
+import type { Duplex } from 'node:stream';
+import { tooMuch } from './answer-too-large.ts';
+
+/** What an answer may take. */
+export interface WatchLimits {
+  /** What may come back altogether, before the connection is cut. */
+  readonly mostBytes: number;
+  /** The server has a time-out of its own; this one is for a server that says nothing any more. Seen up to 0.5 s late. */
+  readonly timeoutMs: number;
+}
+
+interface Watch {
+  readonly stream: Duplex;
+  readonly mostBytes: number;
+  readonly until: number;
+  readonly fail: (error: Error) => void;
+  bytes: number;
+}
+
+const lookMs = 500;
+
+// A timer and a listener for each answer cost as much as the rest of asking: one of either looks after all of them.
+const running = new Set<Watch>();
+const byStream = new WeakMap<Duplex, Set<Watch>>();
+let looking: NodeJS.Timeout | undefined;
+
+const cut = ({ stream, fail }: Watch, error: Error): void => {
+  fail(error);
+  stream.destroy();
+};
+
+const look = (): void => {
+  const now = performance.now();
+  for (const watch of running)
+    if (watch.until < now) cut(watch, new Error('Connection terminated: no answer came in time'));
+  if (running.size > 0) return;
+  clearInterval(looking);
+  looking = undefined;
+};
+
+const watchesOf = (stream: Duplex): Set<Watch> => {
+  const present = byStream.get(stream);
+  if (present) return present;
+  const made = new Set<Watch>();
+  byStream.set(stream, made);
+  stream.on('data', ({ length }: Buffer) => {
+    for (const watch of made) {
+      watch.bytes += length;
+      if (watch.bytes > watch.mostBytes)
+        cut(watch, tooMuch(`more than ${Math.floor(watch.mostBytes / 1024 / 1024)} MB`));
+    }
+  });
+  return made;
+};
+
+/**
+ * Cuts a connection whose answer is too large or does not come.
+ * @param fail told why, before the connection is cut
+ * @returns ends the watch
+ */
+export const watchAnswer = (
+  stream: Duplex,
+  { mostBytes, timeoutMs }: WatchLimits,
+  fail: (error: Error) => void,
+): (() => void) => {
+  const watch: Watch = { stream, mostBytes, until: performance.now() + timeoutMs, fail, bytes: 0 };
+  const ofStream = watchesOf(stream).add(watch);
+  running.add(watch);
+  looking ??= setInterval(look, lookMs).unref();
+  return () => {
+    ofStream.delete(watch);
+    running.delete(watch);
+  };
+};

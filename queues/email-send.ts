@@ -1,0 +1,22 @@
+import { z } from 'zod';
+import { defineJob } from './define.ts';
+
+/** Sends one mail of a project. What it says stands sealed in its row, never in the job. */
+export const emailSend = defineJob({
+  type: 'email.send',
+  pool: 'email',
+  data: z.object({ email_id: z.uuid() }),
+  result: z.object({
+    email_id: z.uuid(),
+    /** What the server said to it, or that it lies in the mailbox page. */
+    response: z.string(),
+  }),
+  running: { free: 2, pro: 10, enterprise: 50 },
+  maxAttempts: 5,
+  // Contract, section 7: a server that is busy is given a moment.
+  retryFromMs: 2000,
+  // At least once: a mail whose worker died before the server's word was recorded goes out again, with the same id.
+  repeatable: true,
+  timeoutMs: 120_000,
+  capped: true,
+});

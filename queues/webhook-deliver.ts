@@ -1,0 +1,23 @@
+import { z } from 'zod';
+import { defineJob } from './define.ts';
+
+/** One try of one delivery: a signed POST to a webhook, or a message to a chat. Further tries are jobs of their own. */
+export const webhookDeliver = defineJob({
+  type: 'webhook.deliver',
+  pool: 'webhooks',
+  data: z.object({ delivery_id: z.uuid() }),
+  result: z.object({
+    delivery_id: z.uuid(),
+    /** Null: nobody answered. */
+    status_code: z.int().nullable(),
+    response_time_ms: z.number().nonnegative(),
+  }),
+  running: { free: 10, pro: 50, enterprise: 200 },
+  // What the receiver does is an outcome; these are for faults of ours before anything was sent.
+  maxAttempts: 5,
+  // The receiver may hear of it twice, under the same webhook-id.
+  repeatable: true,
+  timeoutMs: 60_000,
+  // Deliveries are never refused: they wait as rows, and only those whose turn it is become jobs.
+  capped: false,
+});

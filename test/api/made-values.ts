@@ -1,0 +1,48 @@
+import type { ControlDb } from '#lib/control-db.ts';
+import type { Answer, Client } from '#test/support/client.ts';
+import { opsToken } from '#test/support/platform.ts';
+
+type Ask = (method: string, path: string, body?: unknown) => Promise<Answer>;
+
+export const scheduleFor = async (ask: Ask, projectId: string): Promise<string> => {
+  const body = { name: 'to lose', schedule: '@yearly', target: { type: 'sql', sql: 'select 1' } };
+  const made = await ask('POST', `/projects/${projectId}/cron`, body);
+  if (made.status !== 201) throw new Error(made.text);
+  return String(made.body.id);
+};
+
+/** A webhook that may be lost, where nobody listens. */
+export const webhookFor = async (ask: Ask, projectId: string): Promise<string> => {
+  const body = { url: 'http://127.0.0.1:9/', events: ['auth.login'] };
+  const made = await ask('POST', `/projects/${projectId}/integrations/webhooks`, body);
+  if (made.status !== 201) throw new Error(made.text);
+  return String(made.body.id);
+};
+
+/** A delivery that has ended, of the webhook that the path names before it. */
+export const deliveryFor = async (db: ControlDb, path: string): Promise<string> => {
+  const [, webhookId] = /\/webhooks\/([^/]+)/.exec(path) ?? [];
+  const [row] = await db.query<{ id: string }>(
+    `insert into webhook_deliveries (webhook_id, project_id, event_id, event, status, finished_at)
+     select id, project_id, gen_random_uuid(), 'auth.login', 'success', now() from webhooks where id = $1 returning id`,
+    [webhookId],
+  );
+  if (row === undefined) throw new Error('there is no such webhook');
+  return row.id;
+};
+
+/** A mail that the platform wrote to that address. */
+export const mailFor = async (client: Client, email: string): Promise<string> => {
+  const asked = await client.call('POST', '/auth/forgot', { body: { email } });
+  if (asked.status !== 202) throw new Error(asked.text);
+  const { body } = await client.call('GET', '/ops/api/mail?limit=1', { token: opsToken });
+  return String(body.mails[0].id);
+};
+
+/** A provider of mail, which is asked for at a server that is not there. */
+export const providerFor = async (ask: Ask, projectId: string): Promise<string> => {
+  const config = { api_key: 're_to_lose', from_email: 'a@mail.example', base_url: 'http://127.0.0.1:9' };
+  const made = await ask('PUT', `/projects/${projectId}/integrations/providers/resend`, { config });
+  if (made.status !== 200) throw new Error(made.text);
+  return 'resend';
+};

@@ -1,0 +1,118 @@
+import type { Candidate, Lead } from '#domain/jobs/lanes.ts';
+import { takeDue } from '#domain/jobs/retries.ts';
+import type { Pulse } from '#queues/gate/lane-gate.ts';
+import { settleRules } from '#queues/gate/settle-rules.ts';
+import type { Beating } from './beating.ts';
+import type { KeptLane } from './lane.ts';
+import { reap } from './reap.ts';
+import { type Reconciler, createReconciler } from './reconcile.ts';
+import { restoreLane } from './restore.ts';
+
+// In rounds.
+const reapEvery = 2;
+const reconcileEvery = 5;
+const rereadRulesEvery = 30;
+const mostDue = 500;
+
+/** Does for one lane what only one worker needs to do, a round at a time. */
+export interface Leader {
+  readonly type: string;
+  readonly beating: Beating;
+  /** Whether its last round goes on; another one is not begun meanwhile, and its lead runs out. */
+  readonly isBusy: () => boolean;
+  readonly candidate: () => Candidate;
+  /** @param pulse what was heard before the lead was given */
+  readonly begin: (held: Lead, pulse: Pulse) => void;
+  /** Admits retries that are due. */
+  readonly admitDue: () => Promise<void>;
+  /** Resolves when nothing is under way. */
+  readonly settled: () => Promise<void>;
+}
+
+const admitDue = async ({ db, gate, job, part }: KeptLane): Promise<void> => {
+  const due = await takeDue(db, { type: job.type, part, most: mostDue });
+  if (due.length > 0) await gate.readmit(due);
+};
+
+const readLimits = async ({ gate, rules, job }: KeptLane, projects: readonly string[]): Promise<void> => {
+  if (projects.length > 0) await gate.setLimits(await rules.limitsOf(job.type, projects));
+};
+
+/** Every process tells the gate of the changes that it makes; this is for what was not told. */
+const rereadRules = async ({ gate, rules, job }: KeptLane): Promise<void> => {
+  await settleRules(gate, rules, { type: job.type, projects: await gate.busyProjects() });
+  await gate.forgetIdle();
+};
+
+interface Means {
+  readonly lane: KeptLane;
+  readonly beating: Beating;
+  readonly reconciler: Reconciler;
+}
+
+/** What is known at the beginning of a round. */
+interface Round {
+  readonly pulse: Pulse;
+  readonly held: Lead;
+  readonly number: number;
+}
+
+const lead = async ({ lane, beating, reconciler }: Means, { pulse, held, number: round }: Round): Promise<void> => {
+  if (held.due) await admitDue(lane);
+  await readLimits(lane, pulse.unknown);
+  if (held.running && round % reapEvery === 0) await reap(lane, beating.silence);
+  if (round % rereadRulesEvery === 0) await rereadRules(lane);
+  if (round % reconcileEvery === 0) await reconciler.round(pulse, held.waiting);
+};
+
+export const createLeader = (lane: KeptLane, beating: Beating, stopped: AbortSignal): Leader => {
+  const { log } = lane;
+  const { name, type } = lane.gate.lane;
+  const reconciler = createReconciler(lane, stopped);
+  let rounds = 0;
+  let scan = Promise.resolve();
+  let running: Promise<void> | undefined;
+  let isFailing = false;
+
+  const restore = async (): Promise<void> => {
+    await restoreLane(lane);
+    await beating.beat();
+    scan = scan
+      .then(() => reconciler.everything())
+      .catch((error: unknown) => log.warn({ err: error, lane: name }, 'not all that waits was admitted anew'));
+  };
+
+  const round = async (held: Lead, pulse: Pulse): Promise<void> => {
+    rounds += 1;
+    const isOpen = pulse.open && String(held.epoch) === pulse.epoch;
+    // A database that was restored from a backup is at another life of the lane.
+    if (isOpen) await lead({ lane, beating, reconciler }, { pulse, held, number: rounds });
+    else if (beating.latest() === pulse) await restore();
+  };
+
+  const attempt = async (held: Lead, pulse: Pulse): Promise<void> => {
+    try {
+      await round(held, pulse);
+      isFailing = false;
+    } catch (error) {
+      if (!isFailing) log.warn({ err: error, lane: name }, 'the lane cannot be kept just now');
+      isFailing = true;
+    }
+    running = undefined;
+  };
+
+  return {
+    type,
+    beating,
+    isBusy: () => running !== undefined,
+    candidate: () => ({ name, type, compares: (rounds + 1) % reconcileEvery === 0 }),
+    begin: (held, pulse) => {
+      running = attempt(held, pulse);
+    },
+    admitDue: () => admitDue(lane),
+    settled: async () => {
+      await running;
+      await scan;
+    },
+  };
+};

@@ -1,0 +1,118 @@
+import { MailFailure } from '#domain/email/failure.ts';
+import { type DueMail, keepDueMail, noteNotSent, noteSent, oldestWait, takeDueMail } from '#domain/mail/due.ts';
+import { htmlOf } from '#domain/mail/message.ts';
+import { aboutMail } from '#domain/mail/platform-mail.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import type { Log } from '#lib/log.ts';
+import type { Sealer } from '#lib/secrets.ts';
+import { insist } from '../insist.ts';
+import { mailOldestWait, mailTries } from './metrics.ts';
+import type { PlatformMailServer } from './server.ts';
+
+export interface SenderDeps {
+  readonly db: Queryable;
+  readonly sealer: Sealer;
+  readonly log: Log;
+  /** Null: there is none, and mails are kept for the operators' page. */
+  readonly server: PlatformMailServer | null;
+  /** In local development the mailbox page shows what was sent. */
+  readonly keepText: boolean;
+}
+
+const atOnce = 4;
+const sendTimeoutMs = 60_000;
+const mostTries = 10;
+const firstPauseSeconds = 5;
+const longestPauseSeconds = 3600;
+const lookEveryMs = 1000;
+/** In looks; what is sent changes the figure at once. */
+const measureEvery = 10;
+
+/** Doubling, with a tenth more or less: 5 s, 10 s … an hour. */
+const pauseAfter = (tries: number): number =>
+  Math.min(longestPauseSeconds, firstPauseSeconds * 2 ** (tries - 1)) * (0.9 + Math.random() * 0.2);
+
+const mailOf = ({ sealer }: SenderDeps, { from, domain }: PlatformMailServer, row: DueMail) => {
+  const text = sealer.open(aboutMail(row.id), row.body_sealed);
+  return {
+    messageId: `${row.id}@${domain}`,
+    from,
+    to: row.recipient,
+    subject: row.subject,
+    text,
+    html: htmlOf({ subject: row.subject, text }),
+  };
+};
+
+/** What went wrong: again later, unless the server refused the mail or it was tried often enough. */
+const noteFailure = async ({ db, log }: SenderDeps, { id, attempts }: DueMail, error: unknown): Promise<void> => {
+  const isFinal = (error instanceof MailFailure && error.fault !== 'again') || attempts >= mostTries;
+  const message = error instanceof MailFailure ? error.message : 'The mail could not be made or sent.';
+  mailTries.inc({ outcome: isFinal ? 'failed' : 'again' });
+  log.warn({ err: error, mail_id: id, attempts }, isFinal ? 'a mail was given up' : 'a mail is sent later');
+  await noteNotSent(db, { id, error: message, againInSeconds: isFinal ? null : pauseAfter(attempts) });
+};
+
+const sendOne = async (deps: SenderDeps, server: PlatformMailServer, row: DueMail): Promise<void> => {
+  const { db, log, keepText } = deps;
+  let response: string;
+  try {
+    response = await server.transport.send(mailOf(deps, server, row), AbortSignal.timeout(sendTimeoutMs));
+  } catch (error) {
+    await noteFailure(deps, row, error);
+    return;
+  }
+  mailTries.inc({ outcome: 'sent' });
+  // The server has it: forgotten now, it would be sent again.
+  await insist(log, 'noting that a mail was sent', () => noteSent(db, { id: row.id, response, keepText }));
+};
+
+/** Sends what is due; answers how many mails it took. */
+export const sendDueMail = async (deps: SenderDeps): Promise<number> => {
+  const { db, server } = deps;
+  if (server === null) return keepDueMail(db);
+  const due = await takeDueMail(db, atOnce);
+  const results = await Promise.allSettled(due.map((row) => sendOne(deps, server, row)));
+  const failure = results.find((result) => result.status === 'rejected');
+  // Not even the failure could be noted: the mail is taken again when its lease is over.
+  if (failure) throw failure.reason;
+  return due.length;
+};
+
+/** Sends the platform's mail, a second after it was written at most. Every system worker does this. */
+export const startMailSender = (deps: SenderDeps): { readonly stop: () => Promise<void> } => {
+  let stopped = false;
+  let timer: NodeJS.Timeout | undefined;
+  let untilMeasured = 0;
+  const round = async (): Promise<void> => {
+    untilMeasured -= 1;
+    for (let taken = 1; taken > 0 && !stopped;) {
+      taken = await sendDueMail(deps);
+      if (taken > 0) untilMeasured = 0;
+    }
+    if (untilMeasured > 0) return;
+    mailOldestWait.set(await oldestWait(deps.db));
+    untilMeasured = measureEvery;
+  };
+  const look = async (): Promise<void> => {
+    try {
+      await round();
+    } catch (error) {
+      deps.log.debug({ err: error }, 'the platform’s mail could not be looked at');
+    }
+    if (!stopped) timer = setTimeout(begin, lookEveryMs).unref();
+  };
+  let running = Promise.resolve();
+  const begin = (): void => {
+    running = look();
+  };
+  begin();
+  return {
+    stop: async () => {
+      stopped = true;
+      clearTimeout(timer);
+      await running;
+      deps.server?.transport.close();
+    },
+  };
+};

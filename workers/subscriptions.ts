@@ -1,0 +1,26 @@
+import { applyWaiting } from '#domain/webhooks/subscribe.ts';
+
+const everyMs = 5000;
+
+/**
+ * Tells projects' databases which writes leave events, where that failed when a webhook was changed. Every system worker
+ * does this.
+ */
+export const startSubscriptions = (
+  deps: Parameters<typeof applyWaiting>[0],
+): { readonly stop: () => Promise<void> } => {
+  let running: Promise<unknown> | null = null;
+  const timer = setInterval(() => {
+    running ??= applyWaiting(deps)
+      .catch((error: unknown) => deps.log.warn({ err: error }, 'subscriptions could not be set; they are set later'))
+      .finally(() => {
+        running = null;
+      });
+  }, everyMs).unref();
+  return {
+    stop: async () => {
+      clearInterval(timer);
+      await running;
+    },
+  };
+};

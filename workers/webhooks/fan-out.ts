@@ -1,0 +1,117 @@
+import type { Redis } from 'ioredis';
+import { waitingKey } from '#domain/events/waiting.ts';
+import { backlogged } from '#domain/webhooks/backlog.ts';
+import { type FannedOut, fanOut, isEventWaiting } from '#domain/webhooks/fan-out.ts';
+import { noteFannedOut } from '#domain/webhooks/metrics.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import type { Log } from '#lib/log.ts';
+
+export interface FanOutOptions {
+  readonly db: Queryable;
+  readonly log: Log;
+  /** Waits for marks; nobody else uses it, and the end of the fan-out ends it. */
+  readonly redis: Redis;
+  readonly prefix: string;
+  /** These webhooks have new deliveries. */
+  readonly onDeliveries: (webhookIds: readonly string[]) => void;
+  /** So have these, whose lanes are yet to be woken: somebody else held them. */
+  readonly onHeld: (webhookIds: readonly string[]) => void;
+}
+
+/** What nobody told of, or what was told while Redis was away, is found by then. */
+const lookEveryMs = 1000;
+const afterErrorMs = 1000;
+/** How many deliveries wait is counted that often. */
+const countEveryMs = 10_000;
+
+/** Projects whose events wait, since too many of their deliveries do: as they were some seconds ago. */
+const createHeld = ({ db, log }: FanOutOptions): (() => Promise<readonly string[]>) => {
+  let counted = Number.NEGATIVE_INFINITY;
+  let held: readonly string[] = [];
+  return async () => {
+    if (performance.now() - counted < countEveryMs) return held;
+    held = await backlogged(db);
+    counted = performance.now();
+    if (held.length > 0) log.warn({ projects: held }, 'events wait: too many deliveries of their projects do');
+    return held;
+  };
+};
+
+interface From {
+  readonly after: string | null;
+  readonly held: readonly string[];
+}
+
+const passOver = async ({ db, onDeliveries, onHeld }: FanOutOptions, { after, held }: From): Promise<FannedOut> => {
+  const out = await fanOut(db, after, held);
+  if (out.events > 0) noteFannedOut(out.deliveries, out.waitedMs);
+  onDeliveries(out.webhookIds);
+  onHeld(out.heldIds);
+  return out;
+};
+
+/** Until nothing waits that nobody else has in hand; every project that waits has its turn in between. */
+const passAll = async (
+  options: FanOutOptions,
+  { held, isStopped }: { readonly held: () => Promise<readonly string[]>; readonly isStopped: () => boolean },
+): Promise<void> => {
+  let after: string | null = null;
+  if (!(await isEventWaiting(options.db))) return;
+  while (!isStopped()) {
+    const { events, next }: FannedOut = await passOver(options, { after, held: await held() });
+    if (events === 0 && after === null) return;
+    after = events === 0 ? null : next;
+  }
+};
+
+/**
+ * Makes deliveries of events: at once where somebody told of them, within a second elsewhere. Every worker of webhooks does
+ * this; what one has in hand the others leave to it.
+ */
+export const startFanOut = (options: FanOutOptions): { readonly stop: () => Promise<void> } => {
+  const { redis, prefix, log } = options;
+  const held = createHeld(options);
+  let isStopped = false;
+  let isWanted = false;
+  let running: Promise<void> | undefined;
+
+  const work = async (): Promise<void> => {
+    while (isWanted && !isStopped) {
+      isWanted = false;
+      await passAll(options, { held, isStopped: () => isStopped }).catch((error: unknown) =>
+        log.warn({ err: error }, 'events could not be passed on; the next look does it'),
+      );
+    }
+    running = undefined;
+  };
+  const look = (): void => {
+    isWanted = true;
+    running ??= work();
+  };
+
+  const follow = async (): Promise<void> => {
+    while (!isStopped) {
+      try {
+        if ((await redis.bzpopmin(waitingKey(prefix), 5)) !== null) look();
+      } catch (error) {
+        if (isStopped) return;
+        log.debug({ err: error }, 'the fan-out could not wait for marks');
+        await new Promise((resolve) => setTimeout(resolve, afterErrorMs));
+      }
+      // One look at a time: marks that come meanwhile wait for it, or wake another worker.
+      await running;
+    }
+  };
+
+  look();
+  const timer = setInterval(look, lookEveryMs).unref();
+  const following = follow();
+  return {
+    stop: async () => {
+      isStopped = true;
+      clearInterval(timer);
+      redis.disconnect();
+      await Promise.all([following, running]);
+    },
+  };
+};

@@ -1,0 +1,122 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { noticeToAdmins } from '#domain/mail/notices.ts';
+import { createPlatformMail } from '#domain/mail/platform-mail.ts';
+import type { Platform } from '#domain/platform.ts';
+import { begunJobs } from '#domain/webhooks/begun.ts';
+import { noHeaders, nothingSent } from '#domain/webhooks/record.ts';
+import { stuckTries } from '#domain/webhooks/stuck.ts';
+import type { Config } from '#lib/config.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import type { Egress } from '#lib/egress.ts';
+import type { Log } from '#lib/log.ts';
+import { ownAddress } from '#lib/own-address.ts';
+import { openWorkerRedis } from '#lib/redis.ts';
+import type { Gate } from '#queues/gate/types.ts';
+import type { Processor } from '../processor.ts';
+import { webhookDeliverProcessor } from '../processors/webhook-deliver.ts';
+import { startFanOut } from './fan-out.ts';
+import { startHeldLanes } from './held.ts';
+import { createPumper } from './pumper.ts';
+import { type TryRecorder, createTryRecorder } from './tries.ts';
+
+export interface DeliveriesOptions {
+  readonly platform: Pick<Platform, 'db' | 'projects' | 'sealer'>;
+  readonly egress: Egress;
+  readonly config: Config;
+  readonly log: Log;
+  /** What a receiver has for its answer; left out: 15 s. */
+  readonly timeoutMs?: number;
+}
+
+/** The part of a worker that tells webhooks of events. */
+export interface Deliveries {
+  readonly processor: Processor;
+  /** From now on events are passed on, and deliveries begin when it is their turn. */
+  readonly start: (gate: Gate) => void;
+  /** The running tries have ended before. */
+  readonly stop: () => Promise<void>;
+}
+
+const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../../package.json'), 'utf8')) as {
+  readonly version: string;
+};
+
+const lookForStuckEveryMs = 60_000;
+const mostStuck = 1000;
+/** By somebody who cancelled its job, or since that waited too long: the receiver is not to blame. */
+const cutOff = {
+  version: null,
+  statusCode: null,
+  responseTimeMs: 0,
+  responseBody: null,
+  error: 'The try was cut off.',
+  notBefore: null,
+  isGone: false,
+} as const;
+
+const freeStuck = async (db: Queryable, recorder: TryRecorder): Promise<void> => {
+  const stuck = await stuckTries(db, mostStuck);
+  const jobIds = stuck.map(({ jobId }) => jobId);
+  const begun = await begunJobs(db, jobIds);
+  await Promise.all(
+    stuck.map((tried) =>
+      recorder.record({ ...tried, ...cutOff, requestHeaders: begun.has(tried.jobId) ? noHeaders : nothingSent }),
+    ),
+  );
+};
+
+/** @returns what delivers events to webhooks; nothing happens before it is started */
+export const openDeliveries = ({ platform, egress, config, log, timeoutMs }: DeliveriesOptions): Deliveries => {
+  const { db, projects, sealer } = platform;
+  const baseUrl = ownAddress(config);
+  const mail = createPlatformMail(sealer, baseUrl);
+  const opened = Promise.withResolvers<Gate>();
+  // The gate is opened with the engine, which wants the processor first.
+  const gate: Pick<Gate, 'admit'> = { admit: async (job, capped) => (await opened.promise).admit(job, capped) };
+  const pumper = createPumper({ db, gate, log });
+  const recorder = createTryRecorder({
+    db,
+    log,
+    notify: (tx, notice) => noticeToAdmins(mail, tx, notice),
+    onRoom: pumper.addRoom,
+  });
+
+  const stops: (() => Promise<void>)[] = [];
+  return {
+    processor: webhookDeliverProcessor({
+      db,
+      egress,
+      projects,
+      recorder,
+      baseUrl,
+      version,
+      ...(timeoutMs !== undefined && { timeoutMs }),
+    }),
+    start: (own) => {
+      opened.resolve(own);
+      pumper.start();
+      const held = startHeldLanes({ db, log, onWoken: pumper.add });
+      const fanOut = startFanOut({
+        db,
+        log,
+        redis: openWorkerRedis(config.REDIS_URL, log),
+        prefix: config.PLINTH_REDIS_PREFIX,
+        onDeliveries: pumper.add,
+        onHeld: held.add,
+      });
+      const timer = setInterval(() => {
+        freeStuck(db, recorder).catch((error: unknown) => log.warn({ err: error }, 'deliveries without a job wait on'));
+      }, lookForStuckEveryMs).unref();
+      stops.push(async () => {
+        clearInterval(timer);
+        await fanOut.stop();
+        await held.stop();
+        await pumper.stop();
+      });
+    },
+    stop: async () => {
+      await Promise.all(stops.map((stop) => stop()));
+    },
+  };
+};

@@ -1,0 +1,128 @@
+import { setTimeout as rest } from 'node:timers/promises';
+import { type PumpDeps, pumpDue, pumpLanes } from '#domain/webhooks/pump.ts';
+
+/** Begins deliveries of webhooks that have something to do, one look at a time. */
+export interface Pumper {
+  /** From now on it also looks at what others left. */
+  readonly start: () => void;
+  /** Looks at these webhooks soon; many calls are one look. */
+  readonly add: (webhookIds: readonly string[]) => void;
+  /** As `add`, for webhooks of which a try has ended: a little later, since more of them are about to end. */
+  readonly addRoom: (webhookIds: readonly string[]) => void;
+  /** Looks at whoever has something to do in so many ms. */
+  readonly wakeIn: (ms: number) => void;
+  readonly stop: () => Promise<void>;
+}
+
+/** What others left is found by then. */
+const lookEveryMs = 1000;
+/** However soon something is due: looks have their price. */
+const soonestMs = 20;
+/** What made room waits so long for others: a look costs the more for each try, the fewer have ended. */
+const gatherMs = 20;
+/** Between looks, so that each is for several tries that ended; the first after a silence is at once. */
+const restMs = 5;
+/** What somebody else holds is looked at again after that long: mostly it is held for milliseconds. */
+const heldMs = 25;
+
+/** Does it so many ms after it was first asked for. */
+const onceIn = (ms: number, work: () => unknown) => {
+  let timer: NodeJS.Timeout | undefined;
+  const end = (): void => {
+    timer = undefined;
+    work();
+  };
+  return {
+    ask: (): void => void (timer ??= setTimeout(end, ms).unref()),
+    stop: (): void => clearTimeout(timer),
+  };
+};
+
+/** Does it at the earliest time that it was asked for. */
+const createAlarm = (work: () => void) => {
+  let timer: NodeJS.Timeout | undefined;
+  let timerAt = Number.POSITIVE_INFINITY;
+  return {
+    setIn: (ms: number): void => {
+      const at = performance.now() + Math.max(soonestMs, Math.min(ms, lookEveryMs));
+      if (at >= timerAt) return;
+      clearTimeout(timer);
+      timerAt = at;
+      timer = setTimeout(
+        () => {
+          timerAt = Number.POSITIVE_INFINITY;
+          work();
+          // Timers leave out fractions: one that is early finds nothing, and the next look is far off.
+        },
+        Math.ceil(at - performance.now()) + 1,
+      ).unref();
+    },
+    stop: (): void => clearTimeout(timer),
+  };
+};
+
+export const createPumper = (deps: PumpDeps): Pumper => {
+  const waiting = new Set<string>();
+  let isStopped = false;
+  let isDue = false;
+  let running: Promise<void> | undefined;
+
+  const alarm = createAlarm(() => {
+    isDue = true;
+    begin();
+  });
+  const wakeIn = (ms: number): void => {
+    if (!isStopped) alarm.setIn(ms);
+  };
+
+  const lookOnce = async (): Promise<void> => {
+    const ids = [...waiting];
+    waiting.clear();
+    if (ids.length > 0) {
+      const { nextInMs, heldIds } = await pumpLanes(deps, ids);
+      if (nextInMs !== null) wakeIn(nextInMs);
+      setTimeout(() => add(heldIds), heldMs).unref();
+    }
+    if (!isDue) return;
+    isDue = false;
+    wakeIn((await pumpDue(deps)) ?? lookEveryMs);
+  };
+
+  const look = async (): Promise<void> => {
+    while (!isStopped && (waiting.size > 0 || isDue)) {
+      await lookOnce().catch((error: unknown) => {
+        deps.log.warn({ err: error }, 'deliveries could not be begun; they are at the next look');
+        isDue = false;
+        wakeIn(lookEveryMs);
+      });
+      await rest(restMs);
+    }
+    running = undefined;
+  };
+
+  const begin = (): void => {
+    running ??= look();
+  };
+
+  const note = (webhookIds: readonly string[], then: () => void): void => {
+    for (const id of webhookIds) waiting.add(id);
+    if (!isStopped && webhookIds.length > 0) then();
+  };
+  const add = (webhookIds: readonly string[]): void => note(webhookIds, begin);
+
+  // A look that was under way may have taken them.
+  const gather = onceIn(gatherMs, () => waiting.size > 0 && begin());
+
+  return {
+    start: () => wakeIn(0),
+    add,
+    addRoom: (webhookIds) => note(webhookIds, gather.ask),
+    wakeIn,
+    stop: async () => {
+      isStopped = true;
+      alarm.stop();
+      gather.stop();
+      await running;
+    },
+  };
+};
