@@ -25,6 +25,16 @@ test('one shape is one text, whatever the values and the place of the page', (t)
   t.false(texts[0]?.includes("'a'"));
 });
 
+test('a limit is part of its statement, and a parameter where policies hide from the planner how many rows there are', (t) => {
+  const { table, ...rest } = planOf('books', 'limit=25');
+  const textFor = (rowSecurity: boolean): string => {
+    const builder = createSqlBuilder();
+    return selectRows({ ...rest, table: { ...table, rowSecurity } }, { builder });
+  };
+  t.regex(textFor(false), /limit 25/);
+  t.regex(textFor(true), /limit \$\d/);
+});
+
 test('rows are counted beyond the page', async (t) => {
   const [row] = await library().run(readOf('books', 'limit=2&author_id=not.is.null', { exactCount: true }));
   t.like(row, { n: '2', total: '3' });

@@ -162,11 +162,21 @@ const groupSql = (outputs: readonly Output[]): string => {
 };
 
 /** Which rows, in which order: parameters, so that every page is the same statement. */
-const pageSql = ({ order, limit, offset }: ReadPlan, select: Select): string => {
+/**
+ * A number and no parameter: else the server would plan each page anew, since no plan for any number is as good. But under
+ * policies, which the server takes for conditions that nearly no row meets: it would think that there are fewer rows than
+ * the page holds, read and sort all of them, and ask the policy about each.
+ */
+const limitSql = ({ table, limit }: ReadPlan, { builder }: Select): string => {
+  if (limit === null) return '';
+  return ` limit ${table.rowSecurity ? builder.bind(String(limit)) : limit}`;
+};
+
+const pageSql = (plan: ReadPlan, select: Select): string => {
+  const { order, offset } = plan;
   const terms = order.map((term) => orderSql(term, select));
   const sorted = terms.length === 0 ? '' : ` order by ${terms.join(', ')}`;
-  // Not a parameter: without the number the server would plan each page anew, since no plan for any number is as good.
-  const most = limit === null ? '' : ` limit ${limit}`;
+  const most = limitSql(plan, select);
   return sorted + most + (offset === 0 ? '' : ` offset ${select.builder.bind(String(offset))}`);
 };
 
