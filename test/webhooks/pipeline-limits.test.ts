@@ -23,24 +23,26 @@ const many = (count: number): string[] => Array.from({ length: count }, () => '{
 test('a webhook has at most a quarter of what its project may have running, at any instant', async (t) => {
   const receiver = await receiverFor(t);
   const waiting: (() => void)[] = [];
+  let isHeld = true;
   let most = 0;
   receiver.answer((response) => {
     waiting.push(() => response.end());
     most = Math.max(most, waiting.length);
+    // Held longer they would be taken for slow, and have one try at a time.
+    if (!isHeld) for (const answer of waiting.splice(0)) answer();
   });
   const project = await addProject(platform(), 'pro');
   const webhook = await addWebhook(platform(), project, { url: receiver.url });
   await emit(platform(), project.id, 'auth.login', many(40));
   // A quarter of 50.
-  for (let answered = 0; answered < 40; answered += 1) {
-    await until(() => waiting.length === Math.min(12, 40 - answered));
-    const [row] = await platform().db.query<{ under_way: number }>(
-      'select count(*) as under_way from webhook_deliveries where webhook_id = $1 and job_id is not null',
-      [webhook.id],
-    );
-    t.true((row?.under_way ?? 99) <= 12);
-    waiting.shift()?.();
-  }
+  await until(() => waiting.length === 12);
+  const [row] = await platform().db.query<{ under_way: number }>(
+    'select count(*) as under_way from webhook_deliveries where webhook_id = $1 and job_id is not null',
+    [webhook.id],
+  );
+  t.is(row?.under_way, 12);
+  isHeld = false;
+  for (const answer of waiting.splice(0)) answer();
   await deliveriesWhen(platform(), webhook.id, { count: 40, fits: hasStatus('success') });
   t.is(most, 12);
 });

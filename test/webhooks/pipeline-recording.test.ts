@@ -65,7 +65,8 @@ test('a new address is not turned off by the 410 of the one before', async (t) =
   await receiver.when(1);
   t.is((await ask('PUT', `/webhooks/${id}`, { url: `${receiver.url}/new` })).status, 200);
   leave?.();
-  await deliveriesWhen(platform(), id, { fits: hasStatus('failed') });
+  // Its next try may have come meanwhile.
+  await deliveriesWhen(platform(), id, { fits: ({ status }) => status !== 'pending' });
   t.like((await ask('GET', `/webhooks/${id}`)).body, { is_active: true, disabled_reason: null, failing_since: null });
   // Its delivery goes to the new one.
   await deliveriesWhen(platform(), id, { fits: hasStatus('success') });

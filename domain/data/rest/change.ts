@@ -57,8 +57,8 @@ const rowsOf = ({ plan, merges }: Change): string => {
 const statementOf = (change: Change, wanted: Wanted, { form }: Work): Sql => {
   const builder = createSqlBuilder();
   const changed = `with changed as (${change.dml(builder, returningOf(change, wanted))})`;
-  const inserted = change.merges ? 'count(*) filter (where c.plinth_new)' : 'count(*)';
-  const counts = `(select count(*) from changed), (select ${inserted} from changed c), ${keysSql(change, wanted)}`;
+  const inserted = change.merges ? '(select count(*) filter (where c.plinth_new) from changed c)' : 'null';
+  const counts = `(select count(*) from changed), ${inserted}, ${keysSql(change, wanted)}`;
   if (wanted !== 'rows') return builder.finish(`${changed} select '', ${counts}`);
   const from = change.merges ? 'changed_rows' : 'changed';
   const page = pageSql(change.plan, form, builder, { exactCount: false, from });
@@ -68,7 +68,7 @@ const statementOf = (change: Change, wanted: Wanted, { form }: Work): Sql => {
 const changedOf = ([body, rows, inserted, keys]: readonly (string | null)[]): Changed => ({
   body: body ?? 'null',
   rows: Number(rows),
-  inserted: Number(inserted),
+  inserted: Number(inserted ?? rows),
   keys: typeof keys === 'string' ? (JSON.parse(keys) as string[]) : [],
 });
 

@@ -4,7 +4,7 @@ import type { SqlBuilder } from './builder.ts';
 import { conditionSql, relatedSource, wholeCondition } from './conditions.ts';
 import { showsNothing } from './keys.ts';
 import { quoteName, quoteText } from './names.ts';
-import { aggregateSql, rowValueSql } from './values.ts';
+import { aggregateSql, listSql, rowValueSql } from './values.ts';
 
 /** One column of a SELECT, or all those of a row source (`key` null). */
 interface Output {
@@ -64,7 +64,7 @@ const valueOutput = ({ as, value }: Extract<Field, { kind: 'value' }>, alias: st
 const relatedJson = ({ relationship, plan }: RelationField, { alias, builder }: Select): string => {
   const rows = selectFrom(plan, relatedSource(relationship, plan.table, alias, builder), builder);
   const row = builder.alias();
-  const json = isToOne(relationship) ? `row_to_json(${row}.*)` : `coalesce(json_agg(${row}.*), '[]'::json)`;
+  const json = isToOne(relationship) ? `row_to_json(${row}.*)` : listSql(row);
   return `select ${json} as "j" from (${rows}) ${row}`;
 };
 
@@ -161,7 +161,6 @@ const groupSql = (outputs: readonly Output[]): string => {
   return keys.length === 0 ? '' : ` group by ${keys.join(', ')}`;
 };
 
-/** Which rows, in which order: parameters, so that every page is the same statement. */
 /**
  * A number and no parameter: else the server would plan each page anew, since no plan for any number is as good. But under
  * policies, which the server takes for conditions that nearly no row meets: it would think that there are fewer rows than
@@ -172,6 +171,7 @@ const limitSql = ({ table, limit }: ReadPlan, { builder }: Select): string => {
   return ` limit ${table.rowSecurity ? builder.bind(String(limit)) : limit}`;
 };
 
+/** Which rows, in which order. */
 const pageSql = (plan: ReadPlan, select: Select): string => {
   const { order, offset } = plan;
   const terms = order.map((term) => orderSql(term, select));
