@@ -1,5 +1,7 @@
 import type { Server } from 'node:http';
 import type { Redis } from 'ioredis';
+import { openAi } from '#domain/ai/open.ts';
+import { openAssistant } from '#domain/assistant/open.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { createCompiler } from '#domain/functions/compiler.ts';
 import { createPythonChecker } from '#domain/functions/python-compile.ts';
@@ -62,6 +64,8 @@ const rateLimiterFor = (config: Config, redis: Redis) =>
       // Programs refresh by themselves, many behind one address.
       refresh: { limit: config.PLINTH_RATE_LIMIT_DASHBOARD, windowSeconds: 60 },
       'data-free': { limit: config.PLINTH_RATE_LIMIT_DATA_FREE, windowSeconds: 60 },
+      'ai-free': { limit: config.PLINTH_RATE_LIMIT_AI_FREE, windowSeconds: 60 },
+      'ai-pro': { limit: config.PLINTH_RATE_LIMIT_AI_PRO, windowSeconds: 60 },
       'data-pro': { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
       // By address: a provider reports for many projects from a few.
       hooks: { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
@@ -91,6 +95,9 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   let accepting = true;
   const compiler = createCompiler();
   const egress = createEgress({ allow: config.PLINTH_EGRESS_ALLOW, local: config.PLINTH_LOCAL === 'on' });
+  const hearsChanges = queues.ear.listens;
+  const ai = await openAi({ config, platform, egress, redis: queues.redis, hearsChanges, log });
+  const data = openDataDeps({ config, log, platform, ai, ...queues });
   const deps: Deps = {
     config,
     log,
@@ -102,7 +109,9 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     ear: queues.ear,
     projects: platform.projects,
     servers: platform.servers,
-    ...openDataDeps({ config, log, platform, ...queues }),
+    ...data,
+    ai,
+    assistant: openAssistant({ platform, ai, ...data, redis: queues.redis, prefix: config.PLINTH_REDIS_PREFIX, log }),
     egress,
     sealer: platform.sealer,
     paypal: createPaypal(egress),
@@ -126,6 +135,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
       await closeServer(server);
       rateLimiter.close();
       compiler.close();
+      await ai.close();
       await egress.close();
       await queues.close();
       await platform.close();

@@ -96,12 +96,15 @@ const checkTarget: Middleware = (ctx, next) => {
 // Key-authenticated calls come from browsers of any origin; cookies are never involved there.
 const corsHeaders =
   'Authorization, Content-Type, apikey, x-api-key, Prefer, Range, Range-Unit, Accept-Profile, Content-Profile, Idempotency-Key, X-Request-Id, x-client-info, x-region, x-retry-count, x-supabase-api-version';
+// OpenAI's clients say with each request what they run on.
+const openAiHeaders =
+  'OpenAI-Organization, OpenAI-Project, X-Stainless-Arch, X-Stainless-Helper-Method, X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, X-Stainless-Timeout';
 const exposed =
-  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, Subscription-Pending, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range';
+  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, Subscription-Pending, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range, X-Should-Retry';
 
 const preflight = (ctx: Context): void => {
   ctx.set('Access-Control-Allow-Methods', 'GET, HEAD, POST, PUT, PATCH, DELETE');
-  ctx.set('Access-Control-Allow-Headers', corsHeaders);
+  ctx.set('Access-Control-Allow-Headers', `${corsHeaders}, ${openAiHeaders}`);
   ctx.set('Access-Control-Max-Age', '86400');
   ctx.status = 204;
 };

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis';
+import type { Ai } from '#domain/ai/open.ts';
 import { createDataDb } from '#domain/data/postgres-db.ts';
 import { createSchemaCache } from '#domain/data/schema/cache.ts';
 import { createDirtyMarks } from '#domain/events/dirty.ts';
@@ -16,6 +17,7 @@ export interface DataDepsOptions {
   readonly log: Log;
   readonly redis: Redis;
   readonly platform: Platform;
+  readonly ai: Pick<Ai, 'keys'>;
   readonly ear: Ear;
   readonly signals: Signals;
 }
@@ -26,6 +28,7 @@ export const openDataDeps = ({
   log,
   redis,
   platform,
+  ai,
   ear,
   signals,
 }: DataDepsOptions): Pick<Deps, 'keys' | 'tokens' | 'data' | 'schemas' | 'events' | 'projectChanged'> => {
@@ -36,9 +39,13 @@ export const openDataDeps = ({
     tenantDb,
     announce: (projectId) => void signals.notify({ about: 'schema', projectId }),
   });
+  const forget = (projectId: string): void => {
+    keys.forget(projectId);
+    ai.keys.forget(projectId);
+  };
   const heard = ({ about, projectId }: Notice): void => {
-    if (about === 'schema') schemas.expire(projectId);
-    else keys.forget(projectId);
+    if (about === 'schema') return schemas.expire(projectId);
+    forget(projectId);
   };
   // While Redis is away nothing is kept, and the wish to listen waits for it.
   ear.onNotice(heard).catch(() => undefined);
@@ -49,7 +56,7 @@ export const openDataDeps = ({
     schemas,
     events: { ...createDirtyMarks(marks), ...createWaitingMarks(marks) },
     projectChanged: async (projectId) => {
-      keys.forget(projectId);
+      forget(projectId);
       await signals.notify({ about: 'project', projectId });
     },
   };

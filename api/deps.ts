@@ -1,3 +1,5 @@
+import type { Ai } from '#domain/ai/open.ts';
+import type { Assistant } from '#domain/assistant/assistant.ts';
 import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import type { Compiler } from '#domain/functions/compiler.ts';
 import type { PythonChecker } from '#domain/functions/python-compile.ts';
@@ -50,6 +52,9 @@ export interface Deps {
   readonly sealer: Sealer;
   /** Asks PayPal whether calls are its own. */
   readonly paypal: Paypal;
+  /** Models: the gateway, its keys and what calls cost. */
+  readonly ai: Ai;
+  readonly assistant: Assistant;
   readonly mail: PlatformMail;
   readonly rateLimiter: RateLimiter;
   /** For requests with the same `Idempotency-Key`. */

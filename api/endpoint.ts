@@ -9,7 +9,9 @@ import type { RawWork } from './raw-endpoint.ts';
 import type { RateClass } from './rate-limit.ts';
 
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
-export type BodyLimit = 'json' | 'function';
+export type BodyLimit = 'json' | 'function' | 'ai';
+/** How failures are written: in plinth's one error body, or as OpenAI's clients read them. */
+export type ErrorForm = 'plinth' | 'openai';
 
 /** An answer that is not built from the response schema: text that is passed through, a page, or a stream. */
 export class RawReply {
@@ -44,6 +46,8 @@ interface Common<A extends Access, P extends z.ZodType, Q extends z.ZodType, B e
   /** Left out: by access. */
   readonly rate?: RateClass;
   readonly bodyLimit?: BodyLimit;
+  /** Left out: plinth's own. */
+  readonly errors?: ErrorForm;
   /** Takes text/plain too, as the JSON string that it would be. */
   readonly textBody?: boolean;
   readonly params?: P;
@@ -99,6 +103,8 @@ interface WithJob<
    * @param done.replayed another request began the job: show no secret, change nothing
    */
   readonly answer: (done: JobEnd, call: Call<A>) => Promise<z.output<R> | RawReply>;
+  /** For a client that asks for server-sent events: answers without a job. Left out: the answer is the same for it. */
+  readonly streamed?: (input: Input<z.output<P>, z.output<Q>, z.output<B>>, call: Call<A>) => Promise<RawReply>;
 }
 
 export interface JobEnd {
@@ -117,6 +123,7 @@ export interface Endpoint {
   readonly access: Access;
   readonly rate: RateClass;
   readonly bodyLimit: BodyLimit;
+  readonly errors: ErrorForm;
   readonly textBody: boolean;
   readonly params: z.ZodType | undefined;
   readonly query: z.ZodType | undefined;
@@ -145,6 +152,7 @@ export interface JobWork {
   readonly request: (input: AnyInput, call: BaseCall) => Promise<JobRequest>;
   readonly accepted: (job: Omit<JobEnd, 'outcome'>, call: BaseCall) => Promise<void>;
   readonly answer: (done: JobEnd, call: BaseCall) => Promise<unknown>;
+  readonly streamed: ((input: AnyInput, call: BaseCall) => Promise<RawReply>) | null;
 }
 
 const rateOf = (access: Access): RateClass =>
@@ -164,6 +172,7 @@ const common = (
   access: d.access,
   rate: d.rate ?? rateOf(d.access),
   bodyLimit: d.bodyLimit ?? 'json',
+  errors: d.errors ?? 'plinth',
   textBody: d.textBody ?? false,
   params: d.params,
   query: d.query,
@@ -213,5 +222,6 @@ export const jobEndpoint = <
     request: d.request as unknown as JobWork['request'],
     accepted: (d.accepted ?? (() => Promise.resolve())) as JobWork['accepted'],
     answer: d.answer as unknown as JobWork['answer'],
+    streamed: (d.streamed ?? null) as unknown as JobWork['streamed'],
   },
 });

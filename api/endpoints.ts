@@ -1,6 +1,14 @@
 import type { Endpoint } from './endpoint.ts';
 import { accountEndpoints } from './routes/accounts.ts';
+import { arenaEndpoints } from './routes/ai/arena.ts';
+import { chatEndpoints } from './routes/ai/chat.ts';
+import { generateEndpoints } from './routes/ai/generate.ts';
+import { openAiEndpoints } from './routes/ai/openai.ts';
+import { aiProviderEndpoints } from './routes/ai/providers.ts';
+import { aiUsageEndpoints } from './routes/ai/usage.ts';
+import { vectorEndpoints } from './routes/ai/vectors.ts';
 import { apiKeyEndpoints } from './routes/api-keys.ts';
+import { assistantEndpoints } from './routes/assistant.ts';
 import { cronEndpoints } from './routes/cron.ts';
 import { databaseEndpoints } from './routes/database.ts';
 import { databaseToolEndpoints } from './routes/database-tools.ts';
@@ -41,6 +49,14 @@ export const endpoints: readonly Endpoint[] = [
   ...databaseToolEndpoints,
   ...dataEndpoints,
   ...graphqlEndpoints,
+  ...aiProviderEndpoints,
+  ...chatEndpoints,
+  ...openAiEndpoints,
+  ...arenaEndpoints,
+  ...vectorEndpoints,
+  ...generateEndpoints,
+  ...aiUsageEndpoints,
+  ...assistantEndpoints,
   ...functionEndpoints,
   ...invokeEndpoints,
   ...invocationEndpoints,

@@ -2,6 +2,8 @@ import type { Context } from 'koa';
 import { CallerGone, DataError } from '#domain/data/errors.ts';
 import { type ErrorCode, ServiceError, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
+import { openAiErrorBody, openAiErrorHeaders } from './ai-openai-errors.ts';
+import type { ErrorForm } from './endpoint.ts';
 
 /** What a unique index that refuses a row means to the caller; the index decides, so that of 50 at once one wins. */
 const constraintErrors: Readonly<Record<string, { code: ErrorCode; message: string }>> = {
@@ -45,6 +47,20 @@ const sendError = (ctx: Context, error: ServiceError | DataError): void => {
   ctx.body = JSON.stringify(errorBody(error, String(ctx.state['requestId'])));
 };
 
+const sendOpenAiError = (ctx: Context, error: ServiceError): void => {
+  ctx.set(openAiErrorHeaders(error));
+  ctx.status = error.status;
+  ctx.type = 'application/json; charset=utf-8';
+  ctx.body = JSON.stringify(openAiErrorBody(error));
+};
+
+/** What a caller may know of what was thrown, which is logged where it is a fault of ours or of what we depend on. */
+export const explain = (thrown: unknown, log: Log): ServiceError => {
+  const error = known(thrown);
+  note(log, error, thrown);
+  return error;
+};
+
 /** The status that logs show of a request whose client did not wait; nobody receives it. */
 const clientClosedRequest = 499;
 
@@ -58,9 +74,10 @@ export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
     if (thrown.status >= 500) log.warn({ err: thrown }, 'a request of the data API could not be served');
     return sendError(ctx, thrown);
   }
-  const error = known(thrown);
-  note(log, error, thrown);
+  const error = explain(thrown, log);
   if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer realm="plinth"');
   ctx.set(error.headers);
-  sendError(ctx, error);
+  const form = ctx.state['errorForm'] as ErrorForm | undefined;
+  if (form === 'openai') sendOpenAiError(ctx, error);
+  else sendError(ctx, error);
 };

@@ -23,6 +23,7 @@ import { checkBody, checkParams, checkQuery } from './validate.ts';
 const bodyLimits = {
   json: 'PLINTH_BODY_LIMIT_JSON',
   function: 'PLINTH_BODY_LIMIT_FUNCTION',
+  ai: 'PLINTH_BODY_LIMIT_AI',
 } as const satisfies Record<BodyLimit, keyof Config>;
 
 const noBody: JsonBody = { text: '', value: undefined };
@@ -163,9 +164,9 @@ const noteRate = (ctx: Context, rateClass: RateName, verdict: RateVerdict): void
 /** Null: no limit. */
 const rateOf = (rate: Endpoint['rate'], { project }: AnyCaller): RateName | null => {
   if (rate === 'none') return null;
-  if (rate !== 'data') return rate;
+  if (rate !== 'data' && rate !== 'ai') return rate;
   const plan = project?.plan ?? 'free';
-  return plan === 'enterprise' ? null : `data-${plan}`;
+  return plan === 'enterprise' ? null : `${rate}-${plan}`;
 };
 
 /** An end user whose token comes without a key counts with the others of the project who do so. */
@@ -243,6 +244,7 @@ const answer = async (endpoint: Endpoint, ctx: Context, call: BaseCall & AnyCall
  * strangers comes before what is dear.
  */
 export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Promise<void> => {
+  ctx.state['errorForm'] = endpoint.errors;
   // What one caller may see is not kept for another, nor beyond the sign-out.
   ctx.set('Cache-Control', 'no-store');
   const params = (ctx['params'] ?? {}) as Record<string, string>;

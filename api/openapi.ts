@@ -67,7 +67,12 @@ const headersOf = ({ method, access, work }: Endpoint): Json[] => [
 const responsesOf = ({ status, response, mediaType, summary, work }: Endpoint): Json => ({
   [status]: {
     description: summary,
-    ...(response && { content: { [mediaType.split(';', 1)[0] ?? mediaType]: { schema: schemaOf(response) } } }),
+    ...(response && {
+      content: {
+        [mediaType.split(';', 1)[0] ?? mediaType]: { schema: schemaOf(response) },
+        ...(work.kind === 'job' && work.streamed && { 'text/event-stream': { schema: { type: 'string' } } }),
+      },
+    }),
   },
   ...(work.kind === 'job' && { 202: { $ref: '#/components/responses/Accepted' } }),
   default: { $ref: '#/components/responses/Error' },

@@ -1,10 +1,10 @@
 import type { Redis } from 'ioredis';
 
 /** Which budget a request counts against. `none`: the job limits bind it, or it is public and cheap. */
-export type RateClass = 'none' | 'dashboard' | 'sign-in' | 'refresh' | 'data' | 'hooks';
+export type RateClass = 'none' | 'dashboard' | 'sign-in' | 'refresh' | 'data' | 'ai' | 'hooks';
 
-/** A budget; that of the data API is the plan's. */
-export type RateName = Exclude<RateClass, 'none' | 'data'> | 'data-free' | 'data-pro';
+/** A budget; those of the data API and of models are the plan's. */
+export type RateName = Exclude<RateClass, 'none' | 'data' | 'ai'> | `${'data' | 'ai'}-${'free' | 'pro'}`;
 
 export interface RateRule {
   readonly limit: number;

@@ -61,6 +61,7 @@ export const rawEndpoint = <A extends Access>(d: RawDefinition<A>): Endpoint => 
   access: d.access,
   rate: d.rate,
   bodyLimit: d.bodyLimit ?? 'json',
+  errors: 'plinth',
   textBody: false,
   params: paramsOf(d.path),
   query: d.query,

@@ -111,7 +111,8 @@ const begin = async (of: Work<JobWork>, waitMs: number): Promise<Begun> => {
 
 /** Runs an endpoint whose work is a job: waits as the caller prefers, answers 202 when the job takes longer. */
 export const runJob = async (of: Work<JobWork>, prefer: Preferences): Promise<Reply> => {
-  const { endpoint, work, call } = of;
+  const { endpoint, work, input, call } = of;
+  if (work.streamed !== null && call.wantsEvents) return replyOf(endpoint, await work.streamed(input, call));
   const { id, outcome, projectId, replayed } = await begin(of, prefer.waitMs);
   if (replayed) noteReplay(call);
   await work.accepted({ jobId: id, projectId, replayed }, call);

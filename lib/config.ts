@@ -70,7 +70,7 @@ export const settings = z.object({
       .string()
       .regex(/^[a-z]+(,[a-z]+)*$/)
       .optional(),
-    'Which queues this worker serves, separated by commas; empty means all: functions, system, webhooks, email.',
+    'Which queues this worker serves, separated by commas; empty means all: functions, system, webhooks, email, ai, vectors.',
   ),
   DRAIN_MS: note(integer(10_000, 0, 600_000), 'How long a stopping process waits for what is running.', 'ms'),
   SANDBOX: note(
@@ -136,6 +136,8 @@ export const settings = z.object({
   PLINTH_CRON_SLOTS: note(integer(32, 1, 256), 'Scheduled requests and statements that one worker runs at a time.'),
   PLINTH_WEBHOOK_SLOTS: note(integer(512, 1, 2000), 'Deliveries to webhooks that one worker has under way at a time.'),
   PLINTH_EMAIL_SLOTS: note(integer(16, 1, 256), 'Mails of projects that one worker sends at a time.'),
+  PLINTH_AI_SLOTS: note(integer(64, 1, 1000), 'Arenas that one worker has under way at a time.'),
+  PLINTH_VECTOR_SLOTS: note(integer(16, 1, 256), 'Upserts of documents that one worker has under way at a time.'),
   PLINTH_GLOBAL_FUNCTION_INVOKE: note(
     globalLimit,
     'Functions that run at a time on the whole installation; empty means the sum of all slots.',
@@ -155,6 +157,14 @@ export const settings = z.object({
   PLINTH_GLOBAL_EMAIL_SEND: note(
     globalLimit,
     'Mails of projects at a time on the whole installation; empty means the sum of all slots.',
+  ),
+  PLINTH_GLOBAL_AI_ARENA: note(
+    globalLimit,
+    'Arenas at a time on the whole installation; empty means the sum of all slots.',
+  ),
+  PLINTH_GLOBAL_VECTORS_UPSERT: note(
+    globalLimit,
+    'Upserts of documents at a time on the whole installation; empty means the sum of all slots.',
   ),
   PLINTH_WAITING_JOBS: note(
     integer(10_000, 1, 10_000_000),
@@ -211,9 +221,25 @@ export const settings = z.object({
     'Data API requests per API key of a project on the pro plan.',
     'per minute',
   ),
+  PLINTH_RATE_LIMIT_AI_FREE: note(integer(60, 1, 10_000_000), 'AI requests per key, free plan.', 'per minute'),
+  PLINTH_RATE_LIMIT_AI_PRO: note(integer(600, 1, 10_000_000), 'AI requests per key, pro plan.', 'per minute'),
   PLINTH_BODY_LIMIT_JSON: note(integer(mib, 1024, 64 * mib), 'The largest JSON request body.', 'bytes'),
   PLINTH_BODY_LIMIT_FUNCTION: note(integer(6 * mib, 1024, 64 * mib), 'The largest payload of a function.', 'bytes'),
+  PLINTH_BODY_LIMIT_AI: note(
+    integer(10 * mib, 1024, 64 * mib),
+    'The largest body of a request to models, with its images and documents.',
+    'bytes',
+  ),
   PLINTH_BODY_TIMEOUT_MS: note(integer(15_000, 100, 600_000), 'How long a request body may take to arrive.', 'ms'),
+  PLINTH_AI_FIRST_BYTE_MS: note(
+    integer(60_000, 100, 600_000),
+    'How long a provider of models may take to begin its answer: all of its time when it is not a stream. Models that think for long need more.',
+    'ms',
+  ),
+  PLINTH_AI_PRICES: note(
+    z.string().optional(),
+    'A JSON file with prices of models, which come before those that plinth knows: docs/ai.md has its form.',
+  ),
   PLINTH_EGRESS_ALLOW: note(
     z
       .string()

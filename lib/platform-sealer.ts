@@ -3,7 +3,8 @@ import { maybeOne } from './control-db.ts';
 import { ConfigError } from './config.ts';
 import { type KeyRing, SecretError, type Sealer } from './secrets.ts';
 
-const owner = 'platform';
+/** Whose data key it is, in the key ring's words. */
+export const platformOwner = 'platform';
 
 const storedKey = async (db: ControlDb): Promise<Buffer | undefined> =>
   (await maybeOne(db.query<{ value: Buffer }>(`select value from platform_settings where name = 'data-key'`)))?.value;
@@ -15,12 +16,12 @@ const storedKey = async (db: ControlDb): Promise<Buffer | undefined> =>
  */
 export const openPlatformSealer = async (db: ControlDb, keyRing: KeyRing): Promise<Sealer> => {
   await db.query(`insert into platform_settings (name, value) values ('data-key', $1) on conflict do nothing`, [
-    keyRing.newDataKey(owner),
+    keyRing.newDataKey(platformOwner),
   ]);
   const wrapped = await storedKey(db);
   if (wrapped === undefined) throw new Error('the platform data key is not there');
   try {
-    return keyRing.sealerFor(owner, wrapped);
+    return keyRing.sealerFor(platformOwner, wrapped);
   } catch (error) {
     if (!(error instanceof SecretError)) throw error;
     throw new ConfigError(

@@ -44,6 +44,13 @@ export interface KeyRing {
   readonly newDataKey: (owner: string) => Buffer;
   /** @throws {SecretError} when no key of the ring fits */
   readonly sealerFor: (owner: string, wrappedDataKey: Buffer) => Sealer;
+  /**
+   * The same data key, wrapped with the newest key of the ring; null when it is already.
+   * @throws {SecretError} when no key of the ring fits
+   */
+  readonly rewrap: (owner: string, wrappedDataKey: Buffer) => Buffer | null;
+  /** The number of the newest key. */
+  readonly newest: number;
 }
 
 const parseKeys = (ring: string): Map<number, Buffer> => {
@@ -72,15 +79,24 @@ export const openKeyRing = (ring: string): KeyRing => {
     if (key === undefined) throw new SecretError(`Key ${number} is missing from PLINTH_SECRET_KEYS.`);
     return key;
   };
+  const wrap = (owner: string, dataKey: Buffer): Buffer => {
+    const number = Buffer.alloc(4);
+    number.writeUInt32BE(newest);
+    return Buffer.concat([number, sealBytes(keyNumbered(newest), aboutKey(owner), dataKey)]);
+  };
+  const unwrap = (owner: string, wrapped: Buffer): Buffer => {
+    if (wrapped.length < 4) throw new SecretError(`The data key of ${owner} is damaged.`);
+    return openBytes(keyNumbered(wrapped.readUInt32BE(0)), aboutKey(owner), wrapped.subarray(4));
+  };
   return {
-    newDataKey: (owner) => {
-      const number = Buffer.alloc(4);
-      number.writeUInt32BE(newest);
-      return Buffer.concat([number, sealBytes(keyNumbered(newest), aboutKey(owner), randomBytes(keyBytes))]);
+    newest,
+    newDataKey: (owner) => wrap(owner, randomBytes(keyBytes)),
+    rewrap: (owner, wrapped) => {
+      const dataKey = unwrap(owner, wrapped);
+      return wrapped.readUInt32BE(0) === newest ? null : wrap(owner, dataKey);
     },
     sealerFor: (owner, wrapped) => {
-      if (wrapped.length < 4) throw new SecretError(`The data key of ${owner} is damaged.`);
-      const dataKey = openBytes(keyNumbered(wrapped.readUInt32BE(0)), aboutKey(owner), wrapped.subarray(4));
+      const dataKey = unwrap(owner, wrapped);
       return {
         seal: (what, plain) => sealBytes(dataKey, `${owner}:${what}`, Buffer.from(plain)),
         open: (what, sealed) => openBytes(dataKey, `${owner}:${what}`, sealed).toString(),

@@ -1,8 +1,10 @@
+import { aiArena } from './ai-arena.ts';
 import { cronFire } from './cron-fire.ts';
 import type { JobDefinition } from './define.ts';
 import { emailSend } from './email-send.ts';
 import { functionInvoke } from './function-invoke.ts';
 import { projectProvision } from './project-provision.ts';
+import { vectorsUpsert } from './vectors-upsert.ts';
 import { webhookDeliver } from './webhook-deliver.ts';
 
 /** Every kind of job. A worker refuses to start without a processor for each kind of the queues that it serves. */
@@ -12,4 +14,6 @@ export const jobs = [
   cronFire,
   webhookDeliver,
   emailSend,
+  aiArena,
+  vectorsUpsert,
 ] as const satisfies readonly JobDefinition[];

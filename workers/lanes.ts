@@ -37,6 +37,8 @@ const slotsOf = ({ type, pool }: JobDefinition, config: Config): number => {
     system: config.PLINTH_SYSTEM_SLOTS,
     webhooks: config.PLINTH_WEBHOOK_SLOTS,
     email: config.PLINTH_EMAIL_SLOTS,
+    ai: config.PLINTH_AI_SLOTS,
+    vectors: config.PLINTH_VECTOR_SLOTS,
   }[pool];
 };
 
@@ -48,6 +50,8 @@ const globalLimitOf = (type: string, config: Config): number | null => {
     'cron.fire': config.PLINTH_GLOBAL_CRON_FIRE,
     'webhook.deliver': config.PLINTH_GLOBAL_WEBHOOK_DELIVER,
     'email.send': config.PLINTH_GLOBAL_EMAIL_SEND,
+    'ai.arena': config.PLINTH_GLOBAL_AI_ARENA,
+    'vectors.upsert': config.PLINTH_GLOBAL_VECTORS_UPSERT,
   };
   const limit = settings[type];
   if (limit === undefined) return null;

@@ -1,4 +1,7 @@
 import { DatabaseError } from 'pg';
+import { closeLostCalls } from '#domain/ai/usage/call-store.ts';
+import { deleteOldCalls } from '#domain/ai/usage/roll-up.ts';
+import { sweepAiUsage } from '#domain/ai/usage/sweep.ts';
 import { sweepSignIns } from '#domain/accounts/sign-ins.ts';
 import { createLimitsSweep } from '#domain/database/limits/limits-sweep.ts';
 import type { DatabaseServers } from '#domain/database/servers/servers.ts';
@@ -137,6 +140,9 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'workers that were seen': () => sweepSeen(deps.db),
   'sign-ins': () => sweepSignIns(deps.db),
   'idempotency keys': () => sweepIdempotencyKeys(deps.db),
+  'calls of models that nobody ends': inSteps((most) => closeLostCalls(deps.db, most)),
+  'sums of calls of models': () => sweepAiUsage(deps.db),
+  'old calls of models': inSteps((most) => deleteOldCalls(deps.db, most)),
   'limits of projects': createLimitsSweep(deps),
   'half-deleted projects': async () => {
     for (const projectId of await deps.projects.retireLeftOvers()) await deps.gate.rulesChanged({ projectId });

@@ -1,3 +1,4 @@
+import { type Ai, openAi } from '#domain/ai/open.ts';
 import { startCronTick } from '#domain/cron/tick.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { monthlyCaps } from '#domain/functions/caps.ts';
@@ -19,10 +20,12 @@ import { jobs } from '#queues/registry.ts';
 import { signalsOn } from '#queues/signals.ts';
 import { startEngine } from './engine.ts';
 import type { Processors } from './processor.ts';
+import { aiArenaProcessor } from './processors/ai-arena.ts';
 import { cronFireProcessor } from './processors/cron-fire.ts';
 import { emailSendProcessor } from './processors/email-send.ts';
 import { functionInvokeProcessor } from './processors/function-invoke.ts';
 import { projectProvisionProcessor } from './processors/project-provision.ts';
+import { vectorsUpsertProcessor } from './processors/vectors-upsert.ts';
 import { type Runtimes, openRuntimes } from './runtimes/open.ts';
 import { databaseService } from './services/database/service.ts';
 import { fetchService } from './services/fetch/service.ts';
@@ -62,6 +65,7 @@ const openChangeListeners = (
 interface ProcessorDeps {
   readonly platform: Platform;
   readonly egress: Egress;
+  readonly ai: Ai;
   readonly runtimes: Runtimes | null;
   readonly listeners: ChangeListeners;
   readonly transports: Transports;
@@ -71,11 +75,21 @@ interface ProcessorDeps {
 }
 
 /** The processors for what this worker serves. */
-const processorsFor = ({ platform, egress, runtimes, listeners, deliveries, ...deps }: ProcessorDeps): Processors => ({
+const processorsFor = ({
+  platform,
+  egress,
+  ai,
+  runtimes,
+  listeners,
+  deliveries,
+  ...deps
+}: ProcessorDeps): Processors => ({
   'project.provision': projectProvisionProcessor(platform),
   'cron.fire': cronFireProcessor({ egress, tenantDb: platform.projects.tenantDb, ...listeners }),
   'webhook.deliver': deliveries.processor,
   'email.send': emailSendProcessor({ ...platform, ...deps }),
+  'ai.arena': aiArenaProcessor({ db: platform.db, gateway: ai.gateway, log: deps.log }),
+  'vectors.upsert': vectorsUpsertProcessor({ ...platform, gateway: ai.gateway, ...listeners }),
   ...(runtimes && {
     'function.invoke': functionInvokeProcessor({
       load: createRunnableLoader(platform.db, platform.projects.sealer),
@@ -141,7 +155,8 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const local = config.PLINTH_LOCAL === 'on';
   const transports = createTransports({ db: platform.db, egress, local });
   const deliveries = openDeliveries({ platform, egress, config, log });
-  const processors = processorsFor({ platform, egress, runtimes, listeners, transports, deliveries, local, log });
+  const ai = await openAi({ config, platform, egress, redis: null, hearsChanges: () => false, log });
+  const processors = processorsFor({ platform, egress, ai, runtimes, listeners, transports, deliveries, local, log });
   checkProcessors(pools, processors);
   const served = jobs.filter((job) => pools.includes(job.pool));
   const engine = await startEngine({
@@ -172,6 +187,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
     ]);
     await engine.close();
     transports.close();
+    await ai.close();
     await egress.close();
     listeners.close();
     await platform.close();

@@ -17,14 +17,23 @@ const foreignHosts: Readonly<Partial<Record<ProviderName, RegExp>>> = {
 
 type Ways = Pick<Egress, 'check' | 'lookup'>;
 
+/**
+ * What is wrong with an address that secrets are sent to, or that is one: they go in the open only to where the operator
+ * alone lets anybody. Null: nothing is.
+ * @throws {EgressRefused | EgressFailed}
+ */
+export const faultOfAddress = async (egress: Ways, address: string): Promise<string | null> => {
+  const url = egress.check(address);
+  if (url.protocol === 'https:') return null;
+  const found = await egress.lookup(url.hostname);
+  return found.some(({ address: at }) => isPublic(at)) ? 'must begin with https://' : null;
+};
+
 /** Null: nothing is wrong. */
 const faultOf = async (egress: Ways, provider: ProviderName, address: string): Promise<string | null> => {
   const url = egress.check(address);
   if (foreignHosts[provider]?.test(url.hostname)) return `is not an address for ${provider}`;
-  if (url.protocol === 'https:') return null;
-  // What goes there, or the address itself, is a secret: in the open only to where the operator alone lets anybody.
-  const found = await egress.lookup(url.hostname);
-  return found.some(({ address: at }) => isPublic(at)) ? 'must begin with https://' : null;
+  return faultOfAddress(egress, address);
 };
 
 const isAddress = (value: unknown): value is string => typeof value === 'string' && URL.canParse(value);

@@ -3,10 +3,14 @@ const dots = '••••';
 const leastHidden = 12;
 const shown = 4;
 
+// What keys of models begin with.
+const modelPrefix = /^(?:sk-(?:ant-|proj-|svcacct-)?|xai-|AIza)/;
+
 /** What a secret of that kind begins with, and says nothing of it: `sk_live_`, `whsec_`, `https://hooks.slack.com/`. */
 const prefixOf = (secret: string): string =>
   (/^https?:\/\//i.test(secret) ? URL.parse(secret)?.origin.concat('/') : undefined) ??
   /^[a-z]{2,6}_(?:[a-z]{3,5}_)?/.exec(secret)?.[0] ??
+  modelPrefix.exec(secret)?.[0] ??
   '';
 
 /** What stands for a secret in answers: its prefix and its last four characters; of a short one nothing. */

@@ -34,6 +34,8 @@ export interface LoadResult {
   readonly seconds: number;
   /** Milliseconds, in order of completion; without the answers that were wrong. */
   readonly latencies: readonly number[];
+  /** To the first byte of each body, as long as `latencies`. */
+  readonly firsts: readonly number[];
   /** As long as `latencies`; empty without `field`. */
   readonly values: readonly number[];
   /** Answers of another status or without the text. */
@@ -46,6 +48,8 @@ export interface LoadResult {
 interface Answer {
   readonly status: number;
   readonly text: string;
+  /** When the first byte of the body came, by `performance.now`. */
+  readonly firstAt: number;
 }
 
 // The dispatch interface costs the driver a third less than `request`, and the driver shares the machine.
@@ -53,6 +57,7 @@ const send = (client: Client, { method, path, body }: LoadRequest, headers: Reco
   new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let status = 0;
+    let firstAt = 0;
     client.dispatch(
       { method, path, headers, body: body ?? null },
       {
@@ -61,9 +66,10 @@ const send = (client: Client, { method, path, body }: LoadRequest, headers: Reco
           status = code;
         },
         onResponseData: (_controller, chunk) => {
+          if (chunks.length === 0) firstAt = performance.now();
           chunks.push(chunk);
         },
-        onResponseEnd: () => resolve({ status, text: Buffer.concat(chunks).toString() }),
+        onResponseEnd: () => resolve({ status, firstAt, text: Buffer.concat(chunks).toString() }),
         onResponseError: (_controller, error) => reject(error),
       },
     );
@@ -71,6 +77,7 @@ const send = (client: Client, { method, path, body }: LoadRequest, headers: Reco
 
 interface Tally {
   readonly latencies: number[];
+  readonly firsts: number[];
   readonly values: number[];
   errors: number;
   firstError: string | null;
@@ -79,13 +86,14 @@ interface Tally {
 const isRight = ({ status, text }: Answer, plan: LoadPlan): boolean =>
   status === plan.status && (plan.mustHold === undefined || text.includes(plan.mustHold));
 
-const note = (tally: Tally, answer: Answer, latency: number, plan: LoadPlan): void => {
+const note = (tally: Tally, answer: Answer, began: number, plan: LoadPlan): void => {
   if (!isRight(answer, plan)) {
     tally.errors += 1;
     tally.firstError ??= `${answer.status} ${answer.text.slice(0, 500)}`;
     return;
   }
-  tally.latencies.push(latency);
+  tally.latencies.push(performance.now() - began);
+  tally.firsts.push(answer.firstAt - began);
   if (plan.field !== undefined)
     tally.values.push(Number((JSON.parse(answer.text) as Record<string, unknown>)[plan.field]));
 };
@@ -106,14 +114,14 @@ const drive = async (
   extent: Extent,
   next: () => LoadRequest,
 ): Promise<Tally> => {
-  const tally: Tally = { latencies: [], values: [], errors: 0, firstError: null };
+  const tally: Tally = { latencies: [], firsts: [], values: [], errors: 0, firstError: null };
   const headers = { ...plan.headers };
   const takeTurn = turnsOf(extent);
   const call = async (client: Client): Promise<void> => {
     while (takeTurn()) {
       const began = performance.now();
       const answer = await send(client, next(), headers);
-      note(tally, answer, performance.now() - began, plan);
+      note(tally, answer, began, plan);
     }
   };
   await Promise.all(clients.map(call));

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { memory, projectRead } from './api.ts';
+import { aiBenchmarks } from './ai.ts';
 import { cronTick } from './cron.ts';
 import { dataBenchmarks } from './data.ts';
 import { emailSending } from './email.ts';
@@ -29,6 +30,7 @@ const benchmarksOf = (million: boolean): readonly Benchmark[] => [
   ...webhookBenchmarks(million),
   emailSending,
   ...dataBenchmarks,
+  ...aiBenchmarks,
 ];
 
 /**

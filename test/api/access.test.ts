@@ -4,7 +4,7 @@ import { endpoints } from '#api/endpoints.ts';
 import { type Role, atLeast } from '#domain/teams/roles.ts';
 import { type Answer, type TestProject, type TestUser, uniqueName } from '#test/support/client.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
-import { openValues } from './open-table.ts';
+import { areaValues } from './area-values.ts';
 import { deliveryFor, mailFor, providerFor, scheduleFor, webhookFor } from './made-values.ts';
 
 const platform = usePlatform(test);
@@ -53,7 +53,9 @@ test.before('an organization has a project and one member of each role', async (
     Array.from({ length: 5 }, () => client.signUp()),
   );
   if (!owner || !admin || !developer || !viewer || !stranger) throw new Error('five users were asked for');
-  const [project, foreignProject] = await Promise.all([client.createProject(owner), client.createProject(stranger)]);
+  // A plan with room for all that is made for it here.
+  const own = client.createProject(owner, { plan: 'pro' });
+  const [project, foreignProject] = await Promise.all([own, client.createProject(stranger)]);
   for (const [role, user] of Object.entries({ admin, developer, viewer })) {
     await inviteAs(owner, project.orgId, user, role as Role);
   }
@@ -140,8 +142,6 @@ const runSql = async (sql: string): Promise<void> => {
   mustBe(200, await asOwner('POST', `/projects/${scene.project.id}/db/query`, { sql }));
 };
 
-const dataValues = openValues(runSql);
-
 type Values = Readonly<Record<string, () => Promise<string> | string>>;
 
 /** What stands for a parameter whatever the endpoint. */
@@ -162,7 +162,7 @@ const valuesOf: Values = {
 };
 
 /** The same in one area, where the name means something else. */
-const valuesOfArea: Readonly<Record<string, Values>> = { data: dataValues, email: { type: () => 'signup' } };
+const valuesOfArea: Readonly<Record<string, Values>> = areaValues({ runSql, ask: asOwner, id: () => scene.project.id });
 
 /** Something real for each parameter of a path; a new parameter needs a line here or above. */
 const valueOf = (endpoint: Endpoint, parameter: string, fresh: boolean): Promise<string> | string => {
@@ -210,10 +210,10 @@ const expectedOfMember = (caller: CallerName, least: Role): number | 'served' =>
 
 const expectedOfKey = (caller: CallerName, path: string, kinds: readonly string[]): number | 'served' => {
   if (!caller.endsWith(' key')) return 401;
-  if (!kinds.some((kind) => caller.includes(kind))) return 403;
-  // A key names its project: what another project has is not there.
   // Below a project's own address another project's key is no key.
   if (caller.startsWith('a foreign') && path.startsWith('/p/{ref}')) return 401;
+  if (!kinds.some((kind) => caller.includes(kind))) return 403;
+  // A key names its project: what another project has is not there.
   return caller.startsWith('a foreign') && path.includes('{') ? 404 : 'served';
 };
 

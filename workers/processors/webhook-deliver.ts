@@ -1,3 +1,4 @@
+import { byIndex } from '#domain/webhooks/by-index.ts';
 import { begunJobs } from '#domain/webhooks/begun.ts';
 import { type LoadedTry, type TryRef, loadTries } from '#domain/webhooks/load.ts';
 import { type Message, makeMessage } from '#domain/webhooks/message.ts';
@@ -6,7 +7,7 @@ import { noHeaders, nothingSent } from '#domain/webhooks/record.ts';
 import { findTry } from '#domain/webhooks/stuck.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import { createBatcher } from '#lib/batch.ts';
-import type { Queryable } from '#lib/control-db.ts';
+import type { ControlDb } from '#lib/control-db.ts';
 import type { Egress } from '#lib/egress.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
@@ -17,7 +18,7 @@ import { type Answered, send } from '../webhooks/send.ts';
 import type { TryRecorder } from '../webhooks/tries.ts';
 
 export interface WebhookDeliverDeps {
-  readonly db: Queryable;
+  readonly db: ControlDb;
   readonly egress: Pick<Egress, 'fetch'>;
   readonly projects: Pick<Projects, 'sealer'>;
   readonly recorder: TryRecorder;
@@ -79,7 +80,10 @@ const isTest = (name: string): boolean => name.startsWith('test.');
  */
 export const webhookDeliverProcessor = (deps: WebhookDeliverDeps): Processor => {
   const { db, projects, recorder, baseUrl, version } = deps;
-  const loads = createBatcher<TryRef, LoadedTry | null>((tries) => loadTries(db, tries), { most: mostLoaded });
+  const loads = createBatcher<TryRef, LoadedTry | null>(
+    (tries) => db.transaction((tx) => loadTries(tx, tries), byIndex),
+    { most: mostLoaded },
+  );
 
   const deliver = async (loaded: LoadedTry, { jobId, signal }: JobContext): Promise<Answered> => {
     const { deliveryId, webhook, event, project } = loaded;

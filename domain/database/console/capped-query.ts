@@ -116,20 +116,25 @@ class Kept {
   readonly rows: (string | null)[][] = [];
   bytes = 0;
   tag: string | null = null;
+  readonly #most: number;
   #count = 0;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
 
   add(row: (string | null)[]): void {
     this.#count += 1;
-    if (this.#count <= mostRows && this.bytes <= keptBytes) this.rows.push(row);
+    if (this.#count <= this.#most && this.bytes <= keptBytes) this.rows.push(row);
   }
 
   isFull(): boolean {
-    return this.#count > mostRows || this.bytes > keptBytes;
+    return this.#count > this.#most || this.bytes > keptBytes;
   }
 
   /** One beyond the limit shows that there is more. */
   wanted(): number {
-    return Math.min(rowsAtATime, mostRows + 1 - this.#count);
+    return Math.min(rowsAtATime, this.#most + 1 - this.#count);
   }
 
   end(): CappedRows {
@@ -191,6 +196,7 @@ const portions = (wire: CappedWire, values: readonly (string | null)[], kept: Ke
  * computed; what INSERT, UPDATE, DELETE or MERGE change is changed whole. A connection over which more than 32 MB came
  * at a stretch is cut, which undoes the statement.
  * @param mayCut answers what was kept when the connection was cut: for statements that change nothing
+ * @param most rows to keep; left out: 10,000
  * @throws {Overflow} when the connection was cut
  * @throws what pg throws
  */
@@ -198,9 +204,10 @@ export const runCapped = async (
   client: ClientBase,
   values: readonly (string | null)[],
   mayCut: boolean,
+  most = mostRows,
 ): Promise<CappedRows> => {
   const wire: CappedWire = wireOf(client);
-  const kept = new Kept();
+  const kept = new Kept(most);
   const { promise, resolve, reject } = Promise.withResolvers<CappedRows>();
   const count = ({ length }: Buffer): void => {
     kept.bytes += length;

@@ -53,7 +53,7 @@ const onceFor = async <T>(client: ClientBase, once: Once | undefined, work: () =
     : (JSON.parse(await onceAsOwner(client, once, async () => JSON.stringify(await work()))) as T);
 
 /** Changes tables as their owner, in one transaction: what a default calls is code of the project. */
-const changing = async <T>(
+export const changing = async <T>(
   deps: TableChangeDeps,
   { projectId, signal, once }: ChangeOf,
   work: (client: ClientBase) => Promise<T>,

@@ -1,0 +1,126 @@
+import type { ChatPiece, FinishReason, TokenUsage, ToolCallPart } from '#domain/ai/chat.ts';
+import type { AiModel, ChatOutcome, ChatStream, EmbeddingOutcome, TimedPiece } from '#domain/ai/gateway-types.ts';
+import { providerFacts } from '#domain/ai/providers/catalog.ts';
+import { newId } from '#lib/ids.ts';
+import { openAiErrorBody } from './ai-openai-errors.ts';
+import type { StreamForm } from './ai-stream.ts';
+
+/** Answers as OpenAI's clients read them: as they came where the provider speaks so, otherwise made. */
+
+const completionId = (): string => `chatcmpl-${newId().replaceAll('-', '')}`;
+
+const now = (): number => Math.floor(Date.now() / 1000);
+
+const withTotal = ({ prompt_tokens, completion_tokens }: TokenUsage) => ({
+  prompt_tokens,
+  completion_tokens,
+  total_tokens: prompt_tokens + completion_tokens,
+});
+
+/** JSON text of a whole answer. */
+export const completionText = ({ answer, usage }: ChatOutcome): string => {
+  if (answer.raw !== null) return answer.raw;
+  const { content, toolCalls, finish, model } = answer;
+  const message = {
+    role: 'assistant',
+    content: content === '' && toolCalls.length > 0 ? null : content,
+    refusal: null,
+    ...(toolCalls.length > 0 && { tool_calls: toolCalls }),
+  };
+  return JSON.stringify({
+    id: completionId(),
+    object: 'chat.completion',
+    created: now(),
+    model,
+    choices: [{ index: 0, message, logprobs: null, finish_reason: finish }],
+    usage: withTotal(usage),
+  });
+};
+
+// A text of several lines is several lines of data.
+const dataText = (text: string): string =>
+  `data: ${text.includes('\n') ? text.replaceAll('\n', '\ndata: ') : text}\n\n`;
+
+const doneText = 'data: [DONE]\n\n';
+
+const toolDelta = ({ index, id, name, arguments: more }: ToolCallPart) => ({
+  index,
+  ...(id !== undefined && { id, type: 'function' }),
+  function: { ...(name !== undefined && { name }), ...(more !== undefined && { arguments: more }) },
+});
+
+/** Writes chunks with one id, as those of one answer have it. */
+const chunkWriter = (model: string) => {
+  const common = { id: completionId(), object: 'chat.completion.chunk', created: now(), model };
+  const head = JSON.stringify(common).slice(0, -1);
+  let role = '"role":"assistant",';
+  const choice = (delta: string, finish: FinishReason | null): string =>
+    `data: ${head},"choices":[{"index":0,"delta":{${delta}},"logprobs":null,"finish_reason":${JSON.stringify(finish)}}]}\n\n`;
+  return {
+    piece: ({ text, toolCalls }: ChatPiece): string => {
+      if (text === '' && toolCalls.length === 0) return '';
+      const tools = toolCalls.length === 0 ? '' : `,"tool_calls":${JSON.stringify(toolCalls.map(toolDelta))}`;
+      const written = choice(`${role}"content":${text === '' ? 'null' : JSON.stringify(text)}${tools}`, null);
+      role = '';
+      return written;
+    },
+    finish: (reason: FinishReason): string => choice('', reason),
+    usage: (usage: TokenUsage): string => `data: ${head},"choices":[],"usage":${JSON.stringify(withTotal(usage))}}\n\n`,
+  };
+};
+
+/** What a chunk of a provider says of usage: nothing, beside a choice, or alone, as only those get it who asked. */
+const usageIn = ({ text, toolCalls, raw }: ChatPiece): 'none' | 'beside' | 'alone' => {
+  if (raw === null || text !== '' || toolCalls.length > 0 || !raw.includes('"usage"')) return 'none';
+  const { choices, usage } = JSON.parse(raw) as { choices?: unknown[]; usage?: unknown };
+  if ((usage ?? null) === null) return 'none';
+  return (choices ?? []).length === 0 ? 'alone' : 'beside';
+};
+
+/** @param withUsage the client asked for `stream_options.include_usage` */
+export const openAiStream = ({ provider, model }: ChatStream, withUsage: boolean): StreamForm => {
+  const passes = providerFacts[provider].dialect === 'openai';
+  const chunks = chunkWriter(model);
+  let told = false;
+
+  const pass = (piece: TimedPiece): string => {
+    if (piece.raw === null) return chunks.piece(piece);
+    const said = usageIn(piece);
+    if (said === 'alone' && !withUsage) return '';
+    told ||= said !== 'none';
+    return dataText(piece.raw);
+  };
+
+  return {
+    pieces: (pieces) => {
+      let text = '';
+      for (const piece of pieces) text += pass(piece);
+      return text;
+    },
+    end: ({ finish, usage }) =>
+      (passes ? '' : chunks.finish(finish)) + (withUsage && !told ? chunks.usage(usage) : '') + doneText,
+    broken: (error) => dataText(JSON.stringify(openAiErrorBody(error))),
+  };
+};
+
+const base64Of = (vector: readonly number[]): string =>
+  Buffer.from(Float32Array.from(vector).buffer).toString('base64');
+
+/** JSON text of vectors, as numbers or as little-endian 32-bit floats in base64. */
+export const embeddingsText = ({ vectors, model, usage }: EmbeddingOutcome, base64: boolean): string => {
+  const { prompt_tokens } = usage;
+  const data = vectors.map((vector, index) => ({
+    object: 'embedding',
+    index,
+    embedding: base64 ? base64Of(vector) : vector,
+  }));
+  return JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens, total_tokens: prompt_tokens } });
+};
+
+/** A model by the name under which it is always found. When it was made no list of all providers says. */
+export const openAiModel = ({ id, provider }: Pick<AiModel, 'id' | 'provider'>) => ({
+  id: `${provider}/${id}`,
+  object: 'model' as const,
+  created: 0,
+  owned_by: provider,
+});

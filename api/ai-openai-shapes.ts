@@ -1,0 +1,137 @@
+import { z } from 'zod';
+import type { ChatWish } from '#domain/ai/gateway-types.ts';
+import {
+  calledFunction,
+  choiceError,
+  contentError,
+  functionFields,
+  input,
+  model,
+  mostMessages,
+  parts,
+  saysNothing,
+  saysSomething,
+  schemaFields,
+  stop,
+  temperature,
+  tokenCount,
+  toolCallFields,
+  toolName,
+  topP,
+} from './ai-shapes.ts';
+
+/**
+ * Requests as OpenAI's clients write them: what they know and we do not goes on to providers that speak the same dialect,
+ * and null stands for what was left out.
+ */
+
+const part = z.discriminatedUnion('type', [
+  z.looseObject(parts.text),
+  z.looseObject({ ...parts.image, image_url: z.looseObject(parts.imageUrl) }),
+]);
+const content = z.union([z.string(), z.array(part).min(1)], contentError);
+
+const toolCall = z.looseObject({ ...toolCallFields, function: z.looseObject(calledFunction) });
+
+const message = z.discriminatedUnion('role', [
+  z.looseObject({ role: z.enum(['system', 'developer', 'user']), content }),
+  z
+    .looseObject({
+      role: z.literal('assistant'),
+      content: content.nullable().default(null),
+      tool_calls: z.array(toolCall).min(1).optional(),
+    })
+    .refine(saysSomething, saysNothing),
+  z.looseObject({ role: z.literal('tool'), content, tool_call_id: z.string().min(1) }),
+]);
+
+const tool = z.looseObject({ type: z.literal('function'), function: z.looseObject(functionFields) });
+
+const toolChoice = z.union(
+  [
+    z.enum(['none', 'auto', 'required']),
+    z.looseObject({ type: z.literal('function'), function: z.looseObject({ name: toolName }) }),
+  ],
+  choiceError,
+);
+
+const responseFormat = z.discriminatedUnion('type', [
+  z.looseObject({ type: z.literal('text') }),
+  z.looseObject({ type: z.literal('json_object') }),
+  z.looseObject({ type: z.literal('json_schema'), json_schema: z.looseObject(schemaFields) }),
+]);
+
+export const completionBody = z.looseObject({
+  model,
+  messages: z.array(message).min(1).max(mostMessages),
+  temperature: temperature.nullish(),
+  max_tokens: tokenCount.nullish(),
+  max_completion_tokens: tokenCount.nullish(),
+  top_p: topP.nullish(),
+  stop: stop.nullish(),
+  tools: z.array(tool).min(1).max(512).nullish(),
+  tool_choice: toolChoice.nullish(),
+  response_format: responseFormat.nullish(),
+  stream: z.boolean().nullish(),
+  stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
+});
+
+export type CompletionBody = z.output<typeof completionBody>;
+
+/** What is asked of the model; how it is answered (`stream`, `stream_options`) is between the client and us. */
+export const wishOf = (body: CompletionBody): ChatWish => {
+  const { max_tokens, max_completion_tokens, stream: _stream, stream_options: _options, ...asked } = body;
+  const { model: name, messages, temperature: heat, top_p, stop: stops, tools, tool_choice, ...rest } = asked;
+  const { response_format, ...extra } = rest;
+  return {
+    model: name,
+    messages,
+    temperature: heat ?? undefined,
+    max_tokens: max_completion_tokens ?? max_tokens ?? undefined,
+    top_p: top_p ?? undefined,
+    stop: stops ?? undefined,
+    tools: tools ?? undefined,
+    tool_choice: tool_choice ?? undefined,
+    response_format: response_format ?? undefined,
+    extra,
+  };
+};
+
+export const embeddingsRequest = z.looseObject({
+  model,
+  input,
+  dimensions: tokenCount.nullish(),
+  encoding_format: z.enum(['float', 'base64']).nullish(),
+});
+
+export const completionAnswer = z
+  .looseObject({
+    id: z.string(),
+    object: z.enum(['chat.completion', 'chat.completion.chunk']),
+    created: z.int(),
+    model: z.string(),
+    choices: z.array(z.looseObject({ index: z.int() })),
+  })
+  .describe('As OpenAI answers; with `stream` its chunks as server-sent events.');
+
+export const modelAnswer = z.object({
+  id: z.string(),
+  object: z.literal('model'),
+  created: z.int(),
+  owned_by: z.string(),
+});
+
+export const modelsAnswer = z.object({ object: z.literal('list'), data: z.array(modelAnswer) });
+
+export const embeddingsList = z.object({
+  object: z.literal('list'),
+  data: z.array(
+    z.object({
+      object: z.literal('embedding'),
+      index: z.int(),
+      embedding: z.union([z.array(z.number()), z.string()]).describe('In base64: 32-bit floats, little-endian.'),
+    }),
+  ),
+  model: z.string(),
+  usage: z.object({ prompt_tokens: z.int(), total_tokens: z.int() }),
+});

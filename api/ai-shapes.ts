@@ -1,0 +1,149 @@
+import { z } from 'zod';
+import { providerNames } from '#domain/ai/providers/catalog.ts';
+
+/** Chats and embeddings as clients send them (interface, AI; contract, section 8). */
+
+/** A model's name goes into tables and addresses. */
+export const model = z
+  .string()
+  .min(1)
+  .max(200)
+  .regex(/^[^\s\p{Cc}]+$/u, { error: 'must be the name of a model, without spaces' })
+  .refine((value) => value.isWellFormed(), { error: 'must be well-formed Unicode' })
+  .describe('`provider/id`, or `id` where only one provider has it.');
+
+export const mostMessages = 1000;
+export const mostInputs = 2048;
+
+/** The fields of the parts of a chat; how strictly they are held is each surface's own. */
+export const parts = {
+  text: { type: z.literal('text'), text: z.string() },
+  image: { type: z.literal('image_url') },
+  imageUrl: { url: z.string().min(1), detail: z.string().optional() },
+} as const;
+
+export const toolName = z.string().regex(/^[\w.:-]{1,128}$/, { error: 'must be the name of a tool' });
+
+export const toolCallFields = { id: z.string().min(1), type: z.literal('function') } as const;
+export const calledFunction = { name: z.string().min(1), arguments: z.string() } as const;
+
+export const functionFields = {
+  name: toolName,
+  description: z.string().optional(),
+  parameters: z.record(z.string(), z.unknown()).optional().describe('A JSON Schema.'),
+  strict: z.boolean().nullish(),
+} as const;
+
+export const schemaFields = {
+  name: z.string().min(1).max(128),
+  description: z.string().optional(),
+  schema: z.record(z.string(), z.unknown()).optional().describe('A JSON Schema.'),
+  strict: z.boolean().nullish(),
+} as const;
+
+export const temperature = z.number().min(0).max(2);
+export const topP = z.number().min(0).max(1);
+export const tokenCount = z.int().min(1);
+export const stop = z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(16)], {
+  error: 'must be text, or a list of 1 to 16 texts',
+});
+export const contentError = { error: 'must be text, or a list of parts of the types text and image_url' } as const;
+export const choiceError = { error: 'must be none, auto, required or {type: "function", function: {name}}' } as const;
+
+const part = z.discriminatedUnion('type', [
+  z.strictObject(parts.text),
+  z.strictObject({ ...parts.image, image_url: z.strictObject(parts.imageUrl) }),
+]);
+const content = z.union([z.string(), z.array(part).min(1)], contentError);
+
+const name = z.string().min(1).max(128).optional();
+
+const toolCall = z.strictObject({ ...toolCallFields, function: z.strictObject(calledFunction) });
+
+/** What an assistant said is text, calls of tools, or both. */
+export const saysSomething = (message: { content?: unknown; tool_calls?: unknown }): boolean =>
+  (message.content ?? message.tool_calls ?? null) !== null;
+export const saysNothing = { error: 'needs content or tool_calls', path: ['content'] };
+
+const message = z.discriminatedUnion('role', [
+  z.strictObject({ role: z.enum(['system', 'developer', 'user']), content, name }),
+  z
+    .strictObject({
+      role: z.literal('assistant'),
+      content: content.nullable().default(null),
+      name,
+      tool_calls: z.array(toolCall).min(1).optional(),
+    })
+    .refine(saysSomething, saysNothing),
+  z.strictObject({ role: z.literal('tool'), content, name, tool_call_id: z.string().min(1) }),
+]);
+
+const tool = z.strictObject({ type: z.literal('function'), function: z.strictObject(functionFields) });
+
+const toolChoice = z.union(
+  [
+    z.enum(['none', 'auto', 'required']),
+    z.strictObject({ type: z.literal('function'), function: z.strictObject({ name: toolName }) }),
+  ],
+  choiceError,
+);
+
+const responseFormat = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('text') }),
+  z.strictObject({ type: z.literal('json_object') }),
+  z.strictObject({ type: z.literal('json_schema'), json_schema: z.strictObject(schemaFields) }),
+]);
+
+export const chatMessages = z.array(message).min(1).max(mostMessages);
+
+export const chatBody = z.strictObject({
+  model,
+  messages: chatMessages,
+  temperature: temperature.optional(),
+  max_tokens: tokenCount.optional(),
+  top_p: topP.optional(),
+  stop: stop.optional(),
+  tools: z.array(tool).min(1).max(512).optional(),
+  tool_choice: toolChoice.optional(),
+  response_format: responseFormat.optional(),
+});
+
+const inputError = { error: `must be text, or a list of 1 to ${mostInputs} texts, none of them empty` } as const;
+export const input = z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(mostInputs)], inputError);
+
+export const embeddingsBody = z.strictObject({
+  input,
+  model,
+  dimensions: tokenCount.optional().describe('Of the vectors, where the model lets one choose.'),
+});
+
+const provider = z.enum(providerNames);
+
+export const usage = z.object({ prompt_tokens: z.int(), completion_tokens: z.int() });
+
+const finishReason = z.enum(['stop', 'length', 'tool_calls', 'content_filter']);
+
+export const chatAnswer = z.object({
+  content: z.string(),
+  model: z.string(),
+  provider,
+  usage,
+  latency_ms: z.int(),
+  finish_reason: finishReason,
+  tool_calls: z.array(toolCall).optional().describe('Left out when the model calls none.'),
+});
+
+export const embeddingsAnswer = z.object({
+  embeddings: z.array(z.array(z.number())),
+  dimensions: z.int(),
+  model: z.string(),
+  provider,
+  usage: z.object({ prompt_tokens: z.int() }),
+});
+
+export const eventsAnswer = z
+  .string()
+  .describe(
+    '`data: {chunk,elapsed_ms}` for each piece (`tool_calls` where it is of one), at last ' +
+      '`data: {done:true,ttft_ms,total_tokens,usage,model,provider,finish_reason}`, or `data: {error:{code,message},done:true}`.',
+  );

@@ -1,0 +1,83 @@
+import { type ArenaAsker, type ArenaChat, arenaFailure, arenaTokens, failedEntry } from '#domain/ai/arena.ts';
+import type { ChatStream, TimedPiece } from '#domain/ai/gateway-types.ts';
+import type { ArenaResult } from '#queues/ai-arena.ts';
+import { RawReply } from './endpoint.ts';
+import { type PacedEvents, openPacedEvents } from './paced-events.ts';
+import { eventStreamType } from './sse.ts';
+
+interface Lane {
+  readonly model: string;
+  /** Its place among the models: one may be named twice. */
+  readonly index: number;
+}
+
+const textOf = (pieces: readonly TimedPiece[]): string => pieces.map(({ text }) => text).join('');
+
+/** Hands on what a model says; leaving the loop closes its stream. */
+const handOn = async (events: PacedEvents, lane: Lane, stream: ChatStream): Promise<void> => {
+  for await (const pieces of stream.pieces) {
+    const chunk = textOf(pieces);
+    if (chunk !== '' && !(await events.send({ ...lane, chunk }))) return;
+  }
+  const end = stream.end();
+  const { provider, latencyMs } = end;
+  await events.send({ ...lane, done: true, provider, tokens: arenaTokens(end), latency_ms: Math.round(latencyMs) });
+};
+
+interface Streaming {
+  readonly asker: ArenaAsker;
+  readonly chat: ArenaChat;
+  readonly events: PacedEvents;
+  /** The first model has said something: the answer may go out. */
+  readonly onBegun: () => void;
+}
+
+/** @returns its entry, when it failed before it said anything */
+const runLane = async ({ asker, chat, events, onBegun }: Streaming, lane: Lane): Promise<ArenaResult | null> => {
+  const of = { model: lane.model, began: performance.now() };
+  let begun = false;
+  try {
+    const stream = await asker.gateway.stream(asker.caller, { ...chat, model: lane.model });
+    begun = true;
+    onBegun();
+    await handOn(events, lane, stream);
+    return null;
+  } catch (error) {
+    const entry = await failedEntry(asker, of, error);
+    const { provider, latency_ms, error: told } = entry;
+    await events.send({ ...lane, done: true, provider, error: told, latency_ms });
+    return begun ? null : entry;
+  }
+};
+
+/** Rejects when none has begun. */
+const runLanes = async (streaming: Streaming, models: readonly string[]): Promise<void> => {
+  const entries = await Promise.all(models.map((model, index) => runLane(streaming, { model, index })));
+  const failed = entries.filter((entry) => entry !== null);
+  const failure = failed.length === models.length ? arenaFailure(failed) : null;
+  if (failure !== null) throw failure;
+  await streaming.events.send({ done: true });
+  streaming.events.end();
+};
+
+/**
+ * The answers of several models as they are written: `{model,index,chunk}` events, for each model
+ * `{model,index,done:true,provider,tokens,latency_ms}` or `{…,done:true,error:{code,message}}`, at last `{done:true}`.
+ * @throws {ServiceError} `provider_unavailable` when all fail before the first word
+ */
+export const arenaEvents = async (
+  asker: ArenaAsker,
+  { models, chat }: { readonly models: readonly string[]; readonly chat: ArenaChat },
+): Promise<RawReply> => {
+  const events = openPacedEvents();
+  const begun = Promise.withResolvers<void>();
+  const running = runLanes({ asker, chat, events, onBegun: begun.resolve }, models);
+  try {
+    // Whoever comes first: after the first word nothing rejects.
+    await Promise.race([begun.promise, running]);
+  } catch (error) {
+    events.body.destroy();
+    throw error;
+  }
+  return new RawReply(events.body, eventStreamType);
+};

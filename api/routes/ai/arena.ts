@@ -1,0 +1,68 @@
+import { z } from 'zod';
+import type { ArenaAsker, ArenaChat } from '#domain/ai/arena.ts';
+import type { AiCaller } from '#domain/ai/gateway-types.ts';
+import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
+import { aiArena } from '#queues/ai-arena.ts';
+import { inProject } from '../../access.ts';
+import { aiCallerOf } from '../../ai-call.ts';
+import { chatBody, model } from '../../ai-shapes.ts';
+import { arenaEvents } from '../../arena-events.ts';
+import type { BaseCall } from '../../call.ts';
+import { type Endpoint, type JobEnd, RawReply, jobEndpoint } from '../../endpoint.ts';
+import { id } from '../../fields.ts';
+import { eventStreamHeaders } from '../../sse.ts';
+
+const body = chatBody
+  .omit({ model: true })
+  .extend({ models: z.array(model).min(2).max(4).describe('One may be named twice.') });
+
+const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorStatus, code);
+
+/** How an end is told that the job did not come to by itself. */
+const endings: Readonly<Record<string, ErrorCode>> = {
+  cancelled: 'conflict',
+  timeout: 'provider_timeout',
+  crashed: 'dependency_unavailable',
+};
+
+const codeOf = (code: string): ErrorCode => endings[code] ?? (isErrorCode(code) ? code : 'internal');
+
+const answerOf = ({ outcome: { status, result, error } }: Pick<JobEnd, 'outcome'>): RawReply => {
+  if (status === 'succeeded' && result !== null) return new RawReply(result);
+  const details = result === null ? null : aiArena.result.parse(JSON.parse(result)).results;
+  throw new ServiceError(codeOf(error?.code ?? ''), error?.message ?? 'The models could not be asked.', { details });
+};
+
+const askerOf = ({ deps }: BaseCall, caller: AiCaller): ArenaAsker => ({
+  gateway: deps.ai.gateway,
+  caller,
+  noteFault: (error) => deps.log.error({ err: error }, 'a model of an arena could not be asked'),
+});
+
+/** Several models side by side (interface, "Arena"; contract, section 8). */
+export const arenaEndpoints: readonly Endpoint[] = [
+  jobEndpoint({
+    method: 'post',
+    path: '/projects/{project_id}/ai/arena',
+    area: 'ai',
+    summary: 'Ask 2 to 4 models the same, side by side; as events with Accept: text/event-stream',
+    access: inProject('developer'),
+    params: z.object({ project_id: id }),
+    rate: 'ai',
+    bodyLimit: 'ai',
+    body,
+    response: aiArena.result,
+    request: ({ body: { models, ...chat } }, call) => {
+      const { project, requestId } = aiCallerOf(call, 'arena');
+      return Promise.resolve({ job: aiArena, projectId: project.id, requestId, data: { models, chat } });
+    },
+    answer: (done) => Promise.resolve(answerOf(done)),
+    streamed: ({ body: { models, ...chat } }, call) => {
+      for (const [name, value] of Object.entries(eventStreamHeaders)) call.setHeader(name, value);
+      return arenaEvents(askerOf(call, { ...aiCallerOf(call, 'arena'), direct: true }), {
+        models,
+        chat: chat satisfies ArenaChat,
+      });
+    },
+  }),
+];

@@ -1,0 +1,136 @@
+import { z } from 'zod';
+import { type GenerateDeps, generateRls, generateSchema, generateSelect } from '#domain/ai/generators/generate.ts';
+import { type ApplyDeps, type ApplyWish, applyRlsSql, applySchemaSql } from '#domain/ai/sql-guard/apply.ts';
+import { runGeneratedSelect } from '#domain/ai/sql-guard/run-select.ts';
+import { CallerGone, DataError } from '#domain/data/errors.ts';
+import type { Once } from '#domain/database/console/owner-key.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { type InProject, inProject } from '../../access.ts';
+import { aiCallerOf } from '../../ai-call.ts';
+import type { Call } from '../../call.ts';
+import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
+import { id } from '../../fields.ts';
+import {
+  appliedRls,
+  appliedSchema,
+  applyBody,
+  generateBody,
+  generatedRls,
+  generatedSchema,
+  generatedSql,
+} from '../../generator-shapes.ts';
+import { inTurn } from '../../idempotency.ts';
+
+const common = {
+  method: 'post',
+  area: 'ai',
+  access: inProject('developer'),
+  params: z.object({ project_id: id }),
+  transaction: 'none',
+} as const;
+
+type MemberCall = Call<InProject>;
+
+const generateDeps = ({ deps }: MemberCall): GenerateDeps => ({
+  gateway: deps.ai.gateway,
+  schemas: deps.schemas,
+  tenantDb: deps.projects.tenantDb,
+});
+
+const applyDeps = ({ deps }: MemberCall): ApplyDeps => ({ ...deps, tenantDb: deps.projects.tenantDb });
+
+const wishOf = ({ project }: MemberCall, { sql, approved }: z.output<typeof applyBody>, once?: Once): ApplyWish => ({
+  projectId: project.id,
+  sql,
+  approved: approved === true,
+  once,
+});
+
+/** What a caller may know of a query that did not run; the SQL is answered all the same. */
+const executionError = (error: unknown): { code: string; message: string; details: unknown; hint: string | null } => {
+  if (error instanceof CallerGone) throw error;
+  if (!(error instanceof DataError) && !(error instanceof ServiceError)) throw error;
+  const { code, message, details, hint } = error;
+  return { code, message, details, hint };
+};
+
+/** As text: rows keep numbers that JavaScript cannot hold. */
+const withResults = async (generated: z.output<typeof generatedSql>, call: MemberCall): Promise<RawReply> => {
+  const { tenantDb } = call.deps.projects;
+  const query = { projectId: call.project.id, sql: generated.sql };
+  try {
+    const { text, count, truncated } = await runGeneratedSelect(tenantDb, query, call.signal);
+    const rest = { ...generated, row_count: count, truncated };
+    return new RawReply(`${JSON.stringify(rest).slice(0, -1)},"results":${text}}`);
+  } catch (error) {
+    return new RawReply(JSON.stringify({ ...generated, execution_error: executionError(error) }));
+  }
+};
+
+const generatorEndpoints: readonly Endpoint[] = [
+  endpoint({
+    ...common,
+    path: '/projects/{project_id}/ai/schema/generate',
+    summary: 'Have a model write a change of the schema; nothing is applied',
+    rate: 'ai',
+    body: generateBody,
+    response: generatedSchema,
+    handle: async ({ body }, call) =>
+      new RawReply(JSON.stringify(await generateSchema(generateDeps(call), aiCallerOf(call, 'generate'), body))),
+  }),
+  endpoint({
+    ...common,
+    path: '/projects/{project_id}/ai/rls/generate',
+    summary: 'Have a model write policies of row-level security; nothing is applied',
+    rate: 'ai',
+    body: generateBody,
+    response: generatedRls,
+    handle: async ({ body }, call) =>
+      new RawReply(JSON.stringify(await generateRls(generateDeps(call), aiCallerOf(call, 'generate'), body))),
+  }),
+  endpoint({
+    ...common,
+    path: '/projects/{project_id}/ai/sql/generate',
+    summary: 'Have a model write a query; with execute its rows come, too',
+    rate: 'ai',
+    body: generateBody.extend({ execute: z.boolean().default(false) }),
+    response: generatedSql,
+    handle: async ({ body: { execute, ...wish } }, call) => {
+      const { reasons, ...rest } = await generateSelect(generateDeps(call), aiCallerOf(call, 'generate'), wish);
+      const generated = { ...rest, reasons: [...reasons] };
+      return execute ? withResults(generated, call) : generated;
+    },
+  }),
+];
+
+const applyEndpoints: readonly Endpoint[] = [
+  endpoint({
+    ...common,
+    path: '/projects/{project_id}/ai/schema/apply',
+    summary: 'Apply one CREATE TABLE, CREATE INDEX or ALTER TABLE that somebody has approved of',
+    body: applyBody,
+    response: appliedSchema,
+    handle: async ({ body, key }, call) => {
+      const done = await inTurn(call, key, (once) =>
+        applySchemaSql(applyDeps(call), wishOf(call, body, once), call.signal),
+      );
+      return { ...done, tables: [...done.tables] };
+    },
+  }),
+  endpoint({
+    ...common,
+    path: '/projects/{project_id}/ai/rls/apply',
+    summary: 'Apply one CREATE or ALTER POLICY, or ENABLE ROW LEVEL SECURITY, that somebody has approved of',
+    body: applyBody,
+    response: appliedRls,
+    handle: async ({ body, key }, call) => {
+      const done = await inTurn(call, key, (once) =>
+        applyRlsSql(applyDeps(call), wishOf(call, body, once), call.signal),
+      );
+      return { ...done, policies: [...done.policies] };
+    },
+  }),
+];
+
+/** SQL that models write, and what becomes of it (interface, "AI database tool payloads"; contract, section 8). */
+export const generateEndpoints: readonly Endpoint[] = [...generatorEndpoints, ...applyEndpoints];

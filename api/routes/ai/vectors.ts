@@ -1,0 +1,186 @@
+import { z } from 'zod';
+import { DataError } from '#domain/data/errors.ts';
+import type { Once } from '#domain/database/console/owner-key.ts';
+import type { ChangeOf, TableChangeDeps } from '#domain/database/tables/table-changes.ts';
+import {
+  type Collection,
+  createCollection,
+  dropCollection,
+  getCollection,
+  listCollections,
+  mostDimensions,
+  mostIndexed,
+} from '#domain/vectors/collections.ts';
+import { deleteDocument } from '#domain/vectors/documents.ts';
+import { enableVectors } from '#domain/vectors/extension.ts';
+import { searchDocuments } from '#domain/vectors/search.ts';
+import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
+import type { JobError } from '#queues/define.ts';
+import { vectorsUpsert } from '#queues/vectors-upsert.ts';
+import { type InProject, inProject } from '../../access.ts';
+import type { Call } from '../../call.ts';
+import { type Endpoint, endpoint, jobEndpoint } from '../../endpoint.ts';
+import { page } from '../../fields.ts';
+import { inTurn } from '../../idempotency.ts';
+import * as shapes from '../../vector-shapes.ts';
+
+const area = 'ai';
+const root = '/projects/{project_id}/ai/vectors';
+
+const depsOf = ({ deps }: Call<InProject>): TableChangeDeps => ({ ...deps, tenantDb: deps.projects.tenantDb });
+const changeOf = ({ project, signal }: Call<InProject>, once?: Once): ChangeOf => ({
+  projectId: project.id,
+  signal,
+  once,
+});
+
+const slow = `Vectors of more than ${mostIndexed.halfvec} dimensions cannot be indexed: each search looks at all of them.`;
+
+const shown = (collection: Collection): z.output<typeof shapes.collection> => {
+  const { name, dimensions, document_count, is_indexed: isIndexed, model, created_at } = collection;
+  const warning = dimensions > mostIndexed.halfvec ? { warning: slow } : {};
+  return { name, dimensions, document_count, index: isIndexed ? 'hnsw' : 'none', model, created_at, ...warning };
+};
+
+const requireDimensions = (dimensions: number): void => {
+  if (dimensions <= mostDimensions) return;
+  throw new ServiceError('too_many_dimensions', `A vector has at most ${mostDimensions} dimensions.`, {
+    details: [{ path: 'dimensions', message: `must be at most ${mostDimensions}` }],
+  });
+};
+
+const requireActive = ({ project: { status } }: Call<InProject>): void => {
+  if (status !== 'active') throw new ServiceError('project_not_ready', `The project is ${status}.`);
+};
+
+const collectionEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'post',
+    path: `${root}/setup`,
+    area,
+    summary: 'Enable vectors in the project’s database; creating a collection does so, too',
+    access: inProject('developer'),
+    params: shapes.projectPath,
+    response: z.object({ enabled: z.literal(true), version: z.string() }),
+    transaction: 'none',
+    handle: async (_input, call) => {
+      requireActive(call);
+      return { enabled: true as const, version: await enableVectors(call.deps, call.project) };
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: `${root}/collections`,
+    area,
+    summary: 'Create a collection: a table of documents with vectors, indexed up to 4,000 dimensions',
+    access: inProject('developer'),
+    params: shapes.projectPath,
+    body: shapes.newCollection,
+    status: 201,
+    response: shapes.collection,
+    transaction: 'none',
+    handle: async ({ body, key }, call) => {
+      requireActive(call);
+      requireDimensions(body.dimensions);
+      await enableVectors(call.deps, call.project);
+      return shown(await inTurn(call, key, (once) => createCollection(depsOf(call), changeOf(call, once), body)));
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: `${root}/collections`,
+    area,
+    summary: 'The project’s collections, by name',
+    access: inProject('viewer'),
+    params: shapes.projectPath,
+    query: page,
+    response: z.object({ collections: z.array(shapes.collection), total: z.int() }),
+    handle: async ({ query }, { deps, project }) => {
+      const { collections, total } = await listCollections(deps.projects.tenantDb, project.id, query);
+      return { collections: collections.map(shown), total };
+    },
+  }),
+  endpoint({
+    method: 'delete',
+    path: `${root}/collections/{collection}`,
+    area,
+    summary: 'Delete a collection: its table and all documents',
+    access: inProject('developer'),
+    params: shapes.collectionPath,
+    transaction: 'none',
+    handle: ({ params }, call) => dropCollection(depsOf(call), changeOf(call), params.collection),
+  }),
+];
+
+const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorStatus, code);
+
+/** What a job that failed is told as. */
+const failureOf = ({ code, message }: JobError): Error => {
+  if (isErrorCode(code)) return new ServiceError(code, message);
+  if (code === 'cancelled') return new ServiceError('conflict', message);
+  if (code === 'timeout') return new ServiceError('provider_timeout', message);
+  if (code === 'crashed') return new ServiceError('internal', 'The documents could not be written.');
+  // A rule of the project's own database, by its SQLSTATE.
+  return new DataError(400, code, message);
+};
+
+const documentEndpoints: readonly Endpoint[] = [
+  jobEndpoint({
+    method: 'post',
+    path: `${root}/collections/{collection}/upsert`,
+    area,
+    summary: 'Embed documents and write them; unchanged ones are not embedded again',
+    access: inProject('developer'),
+    rate: 'ai',
+    bodyLimit: 'ai',
+    params: shapes.collectionPath,
+    body: shapes.newDocuments,
+    response: shapes.upserted,
+    request: async ({ params, body }, call) => {
+      requireActive(call);
+      const { id: projectId } = call.project;
+      // What is not there is said at once, also to who does not wait.
+      await getCollection(call.deps.projects.tenantDb, projectId, params.collection);
+      const documents = body.documents.map(({ id = newId(), ...document }) => ({ id, ...document }));
+      const data = { collection: params.collection, model: body.model ?? null, documents };
+      return { job: vectorsUpsert, projectId, requestId: call.requestId, data };
+    },
+    answer: ({ outcome: { result, error } }) => {
+      if (result !== null) return Promise.resolve(vectorsUpsert.result.parse(JSON.parse(result)));
+      return Promise.reject(failureOf(error ?? { code: 'crashed', message: '' }));
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: `${root}/collections/{collection}/search`,
+    area,
+    summary: 'The documents nearest to a text',
+    access: inProject('developer'),
+    rate: 'ai',
+    bodyLimit: 'ai',
+    params: shapes.collectionPath,
+    body: shapes.query,
+    response: shapes.results,
+    transaction: 'none',
+    handle: async ({ params, body: { filter = null, ...wanted } }, { deps, project, requestId, signal }) => {
+      const caller = { project, kind: 'vectors', requestId, signal } as const;
+      const by = { tenantDb: deps.projects.tenantDb, gateway: deps.ai.gateway };
+      return { results: await searchDocuments(by, caller, { ...wanted, filter, collection: params.collection }) };
+    },
+  }),
+  endpoint({
+    method: 'delete',
+    path: `${root}/collections/{collection}/documents/{document}`,
+    area,
+    summary: 'Delete a document',
+    access: inProject('developer'),
+    params: shapes.documentPath,
+    transaction: 'none',
+    handle: ({ params: { collection, document: id } }, { deps, project, signal }) =>
+      deleteDocument({ ...deps, tenantDb: deps.projects.tenantDb }, { projectId: project.id, collection, id, signal }),
+  }),
+];
+
+/** Vectors in the project's database (contract, section 8). */
+export const vectorEndpoints: readonly Endpoint[] = [...collectionEndpoints, ...documentEndpoints];

@@ -1,0 +1,96 @@
+import { z } from 'zod';
+import { id, text } from './fields.ts';
+
+/** Vectors as their project sees them (contract, section 8). */
+
+export const projectPath = z.object({ project_id: id });
+// Longer ones are told apart by the catalog: there are none.
+export const collectionPath = projectPath.extend({ collection: text(1000, 1) });
+export const documentPath = collectionPath.extend({ document: text(1000, 1) });
+
+const deepest = 100;
+
+/** Why a value cannot be kept as jsonb as it is; null: it can. */
+const flawOf = (value: unknown, depth = 0): string | null => {
+  if (typeof value === 'string') {
+    if (value.includes('\0')) return 'must not contain NUL';
+    return value.isWellFormed() ? null : 'must be well-formed Unicode';
+  }
+  if (typeof value !== 'object' || value === null) return null;
+  if (depth === deepest) return `must not be nested deeper than ${deepest} levels`;
+  // A record would drop this name without a word.
+  if (Object.hasOwn(value, '__proto__')) return '__proto__ is not possible as a name';
+  for (const [key, inner] of Object.entries(value)) {
+    const flaw = flawOf(key) ?? flawOf(inner, depth + 1);
+    if (flaw !== null) return flaw;
+  }
+  return null;
+};
+
+const refuseFlaws = (value: unknown, context: z.core.$RefinementCtx): unknown => {
+  const message = flawOf(value);
+  if (message !== null) context.addIssue({ code: 'custom', message });
+  return value;
+};
+
+export const jsonObject = z.preprocess(refuseFlaws, z.record(z.string(), z.unknown()));
+
+export const newCollection = z.strictObject({
+  name: z.string().regex(/^[a-z][a-z0-9_]{0,40}$/, {
+    error: 'must be a lower-case letter, followed by at most 40 lower-case letters, digits and _',
+  }),
+  dimensions: z.int().min(1).describe('At most 16,000.'),
+});
+
+export const collection = z.object({
+  name: z.string(),
+  dimensions: z.int(),
+  document_count: z.int(),
+  index: z.enum(['hnsw', 'none']),
+  model: z.string().nullable().describe('What the documents are embedded with; null until there are some.'),
+  created_at: z.string(),
+  warning: z.string().optional(),
+});
+
+export const mostDocuments = 1000;
+export const longestContent = 100_000;
+
+const document = z.strictObject({
+  id: text(512, 1).optional().describe('The same id replaces; left out: a new one is made.'),
+  content: text(longestContent, 1),
+  metadata: jsonObject.default({}),
+});
+
+const refuseTwins = (documents: readonly { readonly id?: string | undefined }[], context: z.core.$RefinementCtx) => {
+  const seen = new Set<string>();
+  documents.forEach(({ id: own }, index) => {
+    if (own === undefined) return;
+    if (seen.has(own))
+      context.addIssue({ code: 'custom', path: [index, 'id'], message: 'is the id of an earlier document, too' });
+    seen.add(own);
+  });
+};
+
+export const newDocuments = z.strictObject({
+  documents: z.array(document).min(1).max(mostDocuments).superRefine(refuseTwins),
+  model: text(200, 1).nullish().describe('An embedding model; left out: the one of the collection.'),
+});
+
+export const upserted = z.object({ upserted: z.int(), unchanged: z.int(), ids: z.array(z.string()) });
+
+export const query = z.strictObject({
+  query: text(longestContent, 1),
+  limit: z.int().min(1).max(200).default(10),
+  filter: jsonObject.nullish().describe('What the metadata must contain.'),
+});
+
+export const results = z.object({
+  results: z.array(
+    z.object({
+      id: z.string(),
+      content: z.string(),
+      similarity: z.number().describe('1 minus the cosine distance.'),
+      metadata: z.unknown(),
+    }),
+  ),
+});

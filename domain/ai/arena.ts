@@ -1,0 +1,95 @@
+import type { ArenaResult } from '#queues/ai-arena.ts';
+import { ServiceError, toServiceError } from '#lib/errors.ts';
+import type { AiCaller, ChatWish, Gateway, StreamEnd } from './gateway-types.ts';
+import { isProviderName } from './providers/catalog.ts';
+
+/** What all models of an arena are asked. */
+export type ArenaChat = Omit<ChatWish, 'model'>;
+
+/** An arena's place in the usage records and its one way to models. */
+export interface ArenaAsker {
+  readonly gateway: Pick<Gateway, 'chat' | 'stream' | 'resolve'>;
+  readonly caller: AiCaller;
+  /** Told of what went wrong on our own side: callers hear no more of it than that. */
+  readonly noteFault: (error: unknown) => void;
+}
+
+/** In UTF-8: four of them fit into the result of a job. */
+const longestContent = 250_000;
+
+/** Whom the name of a model that failed points at; what stands before the slash, where nothing more is known. */
+const providerOf = async ({ gateway, caller }: ArenaAsker, model: string): Promise<string | null> => {
+  const [before = ''] = model.split('/', 1);
+  const named = model.includes('/') && isProviderName(before) ? before : null;
+  return gateway.resolve(caller.project, model, 'chat').then(
+    ({ provider }) => provider,
+    () => named,
+  );
+};
+
+const since = (began: number): number => Math.round(performance.now() - began);
+
+/** The entry of a model that failed. */
+export const failedEntry = async (
+  asker: ArenaAsker,
+  { model, began }: { readonly model: string; readonly began: number },
+  error: unknown,
+): Promise<ArenaResult> => {
+  const latency_ms = since(began);
+  const { code, message } = toServiceError(error);
+  if (code === 'internal') asker.noteFault(error);
+  const provider = await providerOf(asker, model);
+  return { model, provider, content: null, latency_ms, tokens: null, error: { code, message } };
+};
+
+/** Tokens as the arena tells them. */
+export const arenaTokens = ({ usage }: Pick<StreamEnd, 'usage'>): NonNullable<ArenaResult['tokens']> => ({
+  prompt: usage.prompt_tokens,
+  completion: usage.completion_tokens,
+});
+
+const ask = async (asker: ArenaAsker, model: string, chat: ArenaChat): Promise<ArenaResult> => {
+  const began = performance.now();
+  try {
+    const { answer, provider, latencyMs, usage } = await asker.gateway.chat(asker.caller, { ...chat, model });
+    const told = { model, provider, latency_ms: Math.round(latencyMs), tokens: arenaTokens({ usage }) };
+    if (Buffer.byteLength(answer.content) <= longestContent) return { ...told, content: answer.content, error: null };
+    const message = 'The answer is too long for the result of a job. Ask for events, or set max_tokens.';
+    return { ...told, content: null, error: { code: 'result_too_large', message } };
+  } catch (error) {
+    return failedEntry(asker, { model, began }, error);
+  }
+};
+
+/**
+ * Asks all models the same, side by side; one that fails is an entry with its error.
+ * @param onAnswer is told of each as it comes
+ * @returns the entries in the order in which the models were named; one may stand there twice
+ */
+export const runArena = (
+  asker: ArenaAsker,
+  { models, chat }: { readonly models: readonly string[]; readonly chat: ArenaChat },
+  onAnswer: (entry: ArenaResult) => void,
+): Promise<ArenaResult[]> =>
+  Promise.all(
+    models.map(async (model) => {
+      const entry = await ask(asker, model, chat);
+      onAnswer(entry);
+      return entry;
+    }),
+  );
+
+/**
+ * What is wrong when no model answered: with us, where that is what each of them says, else with the models.
+ * @returns null when one did
+ */
+export const arenaFailure = (entries: readonly ArenaResult[]): ServiceError | null => {
+  if (entries.some(({ error }) => error === null)) return null;
+  const details = entries;
+  if (entries.every(({ error }) => error?.code === 'dependency_unavailable')) {
+    return new ServiceError('dependency_unavailable', entries[0]?.error?.message ?? '', {
+      headers: { 'Retry-After': '2' },
+    });
+  }
+  return new ServiceError('provider_unavailable', 'None of the models answered.', { details });
+};

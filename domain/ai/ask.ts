@@ -1,0 +1,169 @@
+import type { Departure } from '#lib/departure.ts';
+import type { ChatRequest } from './chat.ts';
+import { tokensIn } from './estimate.ts';
+import { sentenceOf } from './faults.ts';
+import type { ChatOutcome, ChatStream, EmbeddingOutcome, EmbeddingWish, KeyTest } from './gateway-types.ts';
+import type { ProviderKey } from './keys.ts';
+import { PieceReader } from './piece-reader.ts';
+import { type Dialect, type ListedModel, type Outgoing, ProviderFault } from './providers/dialect.ts';
+import { dialectOf } from './providers/dialects.ts';
+import type { Transport, WholeAnswer } from './providers/transport.ts';
+import { withRetries } from './retry.ts';
+import type { RunningCall } from './running-call.ts';
+
+const faultOf = (dialect: Dialect, { status, headers, body }: WholeAnswer): ProviderFault =>
+  dialect.fault(status, body, headers['retry-after']);
+
+/** The body of an answer that is good. */
+const bodyOf = (dialect: Dialect, answer: WholeAnswer): string => {
+  if (answer.status < 200 || answer.status > 299) throw faultOf(dialect, answer);
+  return answer.body;
+};
+
+const secretOf = ({ route }: RunningCall): string => route.key.target.apiKey;
+
+const answerTo = <T>(
+  transport: Transport,
+  call: RunningCall,
+  outgoing: Outgoing,
+  read: (body: string) => T,
+): Promise<T> => {
+  const dialect = dialectOf(call.route.provider);
+  const asking = { secret: secretOf(call), signal: call.halt };
+  return withRetries(async () => read(bodyOf(dialect, await transport.ask(outgoing, asking))), call.halt);
+};
+
+/** A whole answer to a chat. */
+export const askChat = async (transport: Transport, call: RunningCall, wish: ChatRequest): Promise<ChatOutcome> => {
+  const { provider, model, key } = call.route;
+  const dialect = dialectOf(provider);
+  const outgoing = dialect.chat(key.target, { ...wish, model }, false);
+  const answer = await answerTo(transport, call, outgoing, dialect.readChat);
+  await call.recorded;
+  let length = answer.content.length;
+  for (const { function: called } of answer.toolCalls) length += called.name.length + called.arguments.length;
+  const told = call.succeed({ reported: answer.usage, completionTokens: tokensIn(length), ttftMs: null });
+  return { provider, answer, ...told };
+};
+
+const openOnce = async (transport: Transport, call: RunningCall, outgoing: Outgoing): Promise<PieceReader> => {
+  const dialect = dialectOf(call.route.provider);
+  const opened = await transport.openStream(outgoing, { secret: secretOf(call), signal: call.halt });
+  if (!opened.ok) throw faultOf(dialect, opened);
+  const reader = new PieceReader(call, opened.events, dialect.openStream());
+  try {
+    await reader.begin();
+    return reader;
+  } catch (error) {
+    void opened.events.return();
+    throw error;
+  }
+};
+
+/** A stream, once its first event has come. */
+export const openChat = async (transport: Transport, call: RunningCall, wish: ChatRequest): Promise<ChatStream> => {
+  const { provider, model, key } = call.route;
+  const outgoing = dialectOf(provider).chat(key.target, { ...wish, model }, true);
+  const pieces = await withRetries(() => openOnce(transport, call, outgoing), call.halt);
+  await call.recorded;
+  return { provider, model, pieces, end: () => pieces.end() };
+};
+
+interface Embedded {
+  readonly model: string;
+  readonly vectors: (readonly number[])[];
+  /** Null: of a part of them the provider did not say. */
+  promptTokens: number | null;
+}
+
+/** In as many requests as the provider needs; to the caller it is one. */
+const embedAll = async (transport: Transport, call: RunningCall, wish: EmbeddingWish): Promise<Embedded> => {
+  const { provider, model, key } = call.route;
+  const dialect = dialectOf(provider);
+  const all: Embedded = { model, vectors: [], promptTokens: 0 };
+  for (let from = 0; from < wish.input.length; from += dialect.mostInputs) {
+    const request = { ...wish, model, input: wish.input.slice(from, from + dialect.mostInputs) };
+    const read = (body: string) => dialect.readEmbeddings(body, request);
+    const answer = await answerTo(transport, call, dialect.embeddings(key.target, request), read);
+    all.vectors.push(...answer.vectors);
+    const { promptTokens } = answer;
+    all.promptTokens = promptTokens === null || all.promptTokens === null ? null : all.promptTokens + promptTokens;
+  }
+  return all;
+};
+
+/** Vectors for texts. */
+export const askEmbeddings = async (
+  transport: Transport,
+  call: RunningCall,
+  wish: EmbeddingWish,
+): Promise<EmbeddingOutcome> => {
+  const { model, vectors, promptTokens } = await embedAll(transport, call, wish);
+  await call.recorded;
+  const reported = promptTokens === null ? null : { prompt_tokens: promptTokens, completion_tokens: 0 };
+  const told = call.succeed({ reported, completionTokens: 0, ttftMs: null });
+  return { provider: call.route.provider, model, vectors, dimensions: vectors[0]?.length ?? 0, ...told };
+};
+
+// Google has 50 models on a page unless it is told otherwise.
+const mostPages = 20;
+
+/** Several wait for one list: none of them ends it by leaving. */
+const nobodyLeaves: Departure = {
+  aborted: false,
+  addEventListener: () => undefined,
+  removeEventListener: () => undefined,
+};
+
+/** A provider's whole list. @throws {ProviderFault} */
+export const askModels = async (
+  transport: Transport,
+  { provider, target }: ProviderKey,
+  signal: Departure = nobodyLeaves,
+): Promise<readonly ListedModel[]> => {
+  const dialect = dialectOf(provider);
+  const models: ListedModel[] = [];
+  let after: string | null = null;
+  for (let page = 0; page < mostPages; page += 1) {
+    const answer = await transport.ask(dialect.models(target, after), { secret: target.apiKey, signal });
+    const read = dialect.readModels(bodyOf(dialect, answer));
+    models.push(...read.models);
+    after = read.next;
+    if (after === null) break;
+  }
+  return models;
+};
+
+type Run = (work: (call: RunningCall) => Promise<void>) => Promise<void>;
+
+/** Asks for one page of models: what needs the key, changes nothing and costs nothing. */
+export const testKey = async (transport: Transport, run: Run): Promise<KeyTest> => {
+  const began = performance.now();
+  const told = (error: string | null): KeyTest => ({
+    ok: error === null,
+    latencyMs: Math.round(performance.now() - began),
+    error,
+  });
+  let fault: string | null = null;
+  const work = async (call: RunningCall): Promise<void> => {
+    const { provider, key } = call.route;
+    const dialect = dialectOf(provider);
+    try {
+      const asking = { secret: secretOf(call), signal: call.halt };
+      dialect.readModels(bodyOf(dialect, await transport.ask(dialect.models(key.target, null), asking)));
+    } catch (error) {
+      if (error instanceof ProviderFault) fault = sentenceOf(provider, error);
+      throw error;
+    }
+    await call.recorded;
+    const nothing = { prompt_tokens: 0, completion_tokens: 0 };
+    call.succeed({ reported: nothing, completionTokens: 0, ttftMs: null });
+  };
+  try {
+    await run(work);
+    return told(null);
+  } catch (error) {
+    if (fault === null) throw error;
+    return told(fault);
+  }
+};

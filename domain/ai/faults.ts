@@ -1,0 +1,70 @@
+import { type ErrorCode, type ErrorExtras, ServiceError } from '#lib/errors.ts';
+import { type ProviderName, providerFacts } from './providers/catalog.ts';
+import { type FaultKind, ProviderFault } from './providers/dialect.ts';
+
+interface Meaning {
+  readonly code: ErrorCode;
+  /** What the provider did, after its name. */
+  readonly what: string;
+  readonly hint?: string;
+}
+
+/** What each fault of a provider is to the caller (contract, section 8). */
+const meanings: Readonly<Record<FaultKind, Meaning>> = {
+  auth: {
+    code: 'provider_auth_failed',
+    what: 'refused the key of this project',
+    hint: 'POST …/ai/providers changes the key.',
+  },
+  rate_limited: { code: 'provider_rate_limited', what: 'takes no more requests for this key just now' },
+  bad_request: { code: 'provider_rejected', what: 'did not take the request' },
+  context_length: { code: 'context_length_exceeded', what: 'takes no request of that length for this model' },
+  model_not_found: { code: 'model_not_found', what: 'has no such model', hint: 'GET …/ai/models lists what there is.' },
+  unavailable: { code: 'provider_unavailable', what: 'cannot serve just now' },
+  unreachable: { code: 'provider_unavailable', what: 'could not be reached' },
+  timeout: { code: 'provider_timeout', what: 'did not answer in time' },
+  bad_answer: { code: 'provider_bad_output', what: 'answered something that is not understood' },
+  cut: { code: 'provider_unavailable', what: 'broke off its answer' },
+  refused_address: {
+    code: 'egress_refused',
+    what: 'has a base URL that may not be reached from here',
+    hint: 'Only public addresses are; PLINTH_EGRESS_ALLOW opens others.',
+  },
+};
+
+// Where a provider does not say when to come back.
+const comeBackAfterMs = 30_000;
+
+const headersOf = ({ kind, retryAfterMs }: ProviderFault): Pick<ErrorExtras, 'headers'> => {
+  if (kind !== 'rate_limited') return {};
+  return { headers: { 'Retry-After': String(Math.max(1, Math.ceil((retryAfterMs ?? comeBackAfterMs) / 1000))) } };
+};
+
+// Of these the provider, or what reads it, has more to say.
+const explained: ReadonlySet<FaultKind> = new Set([
+  'auth',
+  'rate_limited',
+  'bad_request',
+  'context_length',
+  'model_not_found',
+  'unavailable',
+  'bad_answer',
+]);
+
+/** A fault in words: what a caller may read of it. */
+export const sentenceOf = (provider: ProviderName, { kind, message }: ProviderFault): string => {
+  const sentence = `${providerFacts[provider].label} ${meanings[kind].what}`;
+  return explained.has(kind) && message !== '' ? `${sentence}: ${message}` : `${sentence}.`;
+};
+
+/** What a caller is told of a fault at a provider. What is none stays as it is. */
+export const explainFault = (provider: ProviderName, error: unknown): unknown => {
+  if (!(error instanceof ProviderFault)) return error;
+  const { code, hint } = meanings[error.kind];
+  return new ServiceError(code, sentenceOf(provider, error), {
+    details: { provider, status: error.status },
+    ...(hint !== undefined && { hint }),
+    ...headersOf(error),
+    cause: error,
+  });
+};

@@ -1,0 +1,153 @@
+import type { Egress } from '#lib/egress.ts';
+import type { Log } from '#lib/log.ts';
+import { askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
+import { inputTokens, promptTokens, reserveFor, reserveForInput, reserveForStream } from './estimate.ts';
+import { sentenceOf } from './faults.ts';
+import type { AiCaller, ProviderGateway } from './gateway-types.ts';
+import type { InFlight } from './in-flight.ts';
+import { notConfigured } from './key-changes.ts';
+import type { ProviderKeys } from './keys.ts';
+import { createModelLists } from './model-lists.ts';
+import { modelsOf } from './models.ts';
+import type { KnownModel, Prices } from './prices.ts';
+import type { ProviderName } from './providers/catalog.ts';
+import { ProviderFault } from './providers/dialect.ts';
+import type { Times } from './providers/exchange.ts';
+import { createTransport } from './providers/transport.ts';
+import { createRouter } from './router.ts';
+import { type Route, RunningCall, type Spending } from './running-call.ts';
+import type { CallLog } from './usage/calls.ts';
+
+export interface GatewayDeps {
+  readonly keys: ProviderKeys;
+  readonly prices: Prices;
+  readonly calls: CallLog;
+  readonly inFlight: InFlight;
+  readonly egress: Pick<Egress, 'check' | 'dispatcher'>;
+  readonly log: Log;
+  /** Left out: the usual ones. */
+  readonly times?: Times;
+}
+
+/** The calls of this process that are under way. */
+const createRunning = (deps: Pick<GatewayDeps, 'calls' | 'inFlight'>) => {
+  const running = new Set<RunningCall>();
+  const over = (call: RunningCall): void => void running.delete(call);
+
+  return {
+    /** @throws what `work` throws, in the caller's terms */
+    run: async <T>(
+      of: { readonly caller: AiCaller; readonly route: Route; readonly spending: Spending },
+      work: (call: RunningCall) => Promise<T>,
+    ): Promise<T> => {
+      const call = new RunningCall(deps, of, over);
+      running.add(call);
+      try {
+        await call.admitted();
+        return await work(call);
+      } catch (error) {
+        throw call.fail(error);
+      }
+    },
+    /** They end as incomplete. */
+    close: (): void => {
+      for (const call of running) call.halt.abort('closing');
+    },
+  };
+};
+
+type Running = ReturnType<typeof createRunning>;
+type Parts = GatewayDeps & Pick<ReturnType<typeof open>, 'transport' | 'quick' | 'router' | 'lists' | 'running'>;
+
+/** Lists and tests ask for nothing that takes time. */
+const quickTimes: Times = { firstByteMs: 10_000, idleMs: 10_000, totalMs: 30_000 };
+
+const shorterOf = (times: Times | undefined): Times => ({
+  firstByteMs: Math.min(quickTimes.firstByteMs, times?.firstByteMs ?? Infinity),
+  idleMs: Math.min(quickTimes.idleMs, times?.idleMs ?? Infinity),
+  totalMs: Math.min(quickTimes.totalMs, times?.totalMs ?? Infinity),
+});
+
+const open = (deps: GatewayDeps) => {
+  const transport = createTransport(deps.egress, deps.times);
+  const quick = createTransport(deps.egress, shorterOf(deps.times));
+  const lists = createModelLists((key) => askModels(quick, key));
+  const router = createRouter({ keys: deps.keys, prices: deps.prices, lists });
+  const running: Running = createRunning(deps);
+  return { transport, quick, lists, router, running };
+};
+
+const listModels = async (
+  { keys, lists, prices, log }: Parts,
+  project: AiCaller['project'],
+): ReturnType<ProviderGateway['models']> => {
+  const configured = [...(await keys.all(project)).byProvider.values()];
+  const answers = await Promise.all(
+    configured.map(async (key) => {
+      try {
+        return { models: modelsOf(key, await lists.of(key), prices) };
+      } catch (error) {
+        if (!(error instanceof ProviderFault)) log.error({ err: error }, 'a list of models could not be read');
+        const fault = error instanceof ProviderFault ? error : new ProviderFault('bad_answer', '');
+        return { failed: { provider: key.provider, message: sentenceOf(key.provider, fault) } };
+      }
+    }),
+  );
+  return {
+    models: answers.flatMap(({ models }) => models ?? []),
+    failed: answers.flatMap(({ failed }) => failed ?? []),
+  };
+};
+
+/** A list of models is free: no budget has to grant it. */
+const freeOf = (provider: ProviderName): KnownModel => ({
+  provider,
+  id: '',
+  type: 'chat',
+  contextWindow: null,
+  mostOutput: null,
+  dimensions: null,
+  price: { input: 0, output: 0 },
+});
+
+/** See `Gateway`. */
+export const createGateway = (deps: GatewayDeps): ProviderGateway => {
+  const parts: Parts = { ...deps, ...open(deps) };
+  const { router, running, transport, quick } = parts;
+  return {
+    chat: async (caller, wish) => {
+      const route = await router(caller.project, wish.model, 'chat');
+      const prompt = promptTokens(wish);
+      const spending = { promptTokens: prompt, reserveNanoUsd: reserveFor(wish, prompt, route.known) };
+      return running.run({ caller, route, spending }, (call) => askChat(transport, call, wish));
+    },
+    stream: async (caller, wish) => {
+      const route = await router(caller.project, wish.model, 'chat');
+      const prompt = promptTokens(wish);
+      const spending = { promptTokens: prompt, reserveNanoUsd: reserveForStream(wish, prompt, route.known) };
+      return running.run({ caller, route, spending }, (call) => openChat(transport, call, wish));
+    },
+    embed: async (caller, wish) => {
+      const route = await router(caller.project, wish.model, 'embedding');
+      const prompt = inputTokens(wish.input);
+      const spending = { promptTokens: prompt, reserveNanoUsd: reserveForInput(prompt, route.known) };
+      return running.run({ caller, route, spending }, (call) => askEmbeddings(transport, call, wish));
+    },
+    test: async (caller, provider) => {
+      const key = await deps.keys.find(caller.project, provider);
+      if (key === undefined) throw notConfigured(provider);
+      const route: Route = { provider, model: '', key, known: freeOf(provider), hardBudget: false };
+      const spending = { promptTokens: 0, reserveNanoUsd: 0 };
+      return testKey(quick, (work) => running.run({ caller, route, spending }, work));
+    },
+    models: (project) => listModels(parts, project),
+    resolve: async (project, name, type) => {
+      const { provider, model } = await router(project, name, type);
+      return { provider, model };
+    },
+    close: () => {
+      running.close();
+      return Promise.resolve();
+    },
+  };
+};

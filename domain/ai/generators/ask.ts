@@ -1,0 +1,95 @@
+import { z } from 'zod';
+import { ServiceError } from '#lib/errors.ts';
+import type { ChatMessage, ResponseFormat } from '../chat.ts';
+import { defaultChatModel } from '../default-models.ts';
+import type { AiCaller, Gateway } from '../gateway-types.ts';
+import type { ProviderName } from '../providers/catalog.ts';
+import { repairPrompt, systemPrompt } from './prompts.ts';
+import { type GeneratedAnswer, type GeneratorName, answerShapes } from './shapes.ts';
+
+export interface Question {
+  readonly name: GeneratorName;
+  readonly prompt: string;
+  readonly schemaText: string;
+  /** Left out: the default of the project's first provider. */
+  readonly model?: string | undefined;
+}
+
+/** These take JSON Schema for some of their models only; a schema that is not taken would be an error. */
+const plainJsonOnly: ReadonlySet<ProviderName> = new Set(['groq', 'deepseek']);
+
+const shapeOf = (name: GeneratorName): Record<string, unknown> => {
+  // Bounds are ours to check: not each provider knows them.
+  const { $schema: _, ...shape } = z.toJSONSchema(answerShapes[name], {
+    override: ({ jsonSchema }) => {
+      delete jsonSchema.minLength;
+      delete jsonSchema.maxLength;
+    },
+  });
+  return { ...shape, additionalProperties: false };
+};
+
+const formatFor = (provider: ProviderName, name: GeneratorName): ResponseFormat =>
+  plainJsonOnly.has(provider)
+    ? { type: 'json_object' }
+    : { type: 'json_schema', json_schema: { name: `${name}_answer`, schema: shapeOf(name), strict: true } };
+
+/** Some models put a code fence around what they were asked for. */
+const unfenced = (text: string): string => /^\s*```\w*\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(text)?.[1] ?? text;
+
+type Read<Name extends GeneratorName> =
+  | { readonly ok: true; readonly answer: GeneratedAnswer<Name> }
+  | { readonly ok: false; readonly problems: readonly string[] };
+
+/** What a model's text says. Fields that nobody asked for are left out. */
+export const readAnswer = <Name extends GeneratorName>(name: Name, text: string): Read<Name> => {
+  let value: unknown;
+  try {
+    value = JSON.parse(unfenced(text));
+  } catch {
+    return { ok: false, problems: ['the answer is not JSON'] };
+  }
+  const read = answerShapes[name].safeParse(value);
+  if (!read.success) {
+    return { ok: false, problems: read.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`) };
+  }
+  return { ok: true, answer: read.data as GeneratedAnswer<Name> };
+};
+
+const unusable = (problems: readonly string[]): ServiceError =>
+  new ServiceError('provider_bad_output', 'The model gave no usable answer, also when it was asked again.', {
+    details: { problems },
+    hint: 'Put it in other words, or name another model.',
+  });
+
+/**
+ * Asks a model for SQL. An answer that does not fit is given back to it once, with what is wrong.
+ * @throws {ServiceError} `provider_bad_output`, `provider_not_configured`, and what the gateway throws
+ */
+export const askForSql = async <Name extends GeneratorName>(
+  gateway: Pick<Gateway, 'chat' | 'models' | 'resolve'>,
+  caller: AiCaller,
+  { name, prompt, schemaText, model: wished }: Question & { readonly name: Name },
+): Promise<GeneratedAnswer<Name>> => {
+  const model = wished ?? (await defaultChatModel(gateway, caller.project));
+  const { provider } = await gateway.resolve(caller.project, model, 'chat');
+  const response_format = formatFor(provider, name);
+  const ask = async (messages: readonly ChatMessage[]): Promise<string> =>
+    (await gateway.chat(caller, { model, messages, response_format })).answer.content;
+
+  const messages: readonly ChatMessage[] = [
+    { role: 'system', content: systemPrompt(name, schemaText, shapeOf(name)) },
+    { role: 'user', content: prompt },
+  ];
+  const text = await ask(messages);
+  const first = readAnswer(name, text);
+  if (first.ok) return first.answer;
+  const repair: readonly ChatMessage[] = [
+    // An empty turn is refused by some.
+    { role: 'assistant', content: text.trim() === '' ? '(nothing)' : text },
+    { role: 'user', content: repairPrompt(first.problems) },
+  ];
+  const second = readAnswer(name, await ask([...messages, ...repair]));
+  if (!second.ok) throw unusable(second.problems);
+  return second.answer;
+};

@@ -1,0 +1,62 @@
+import { LRUCache } from 'lru-cache';
+import type { ProviderKey } from './keys.ts';
+import type { ListedModel } from './providers/dialect.ts';
+
+/** What providers say they have, for each key. */
+export interface ModelLists {
+  /**
+   * Kept for an hour; one that is older is better than none when the provider does not answer.
+   * @throws what the asking throws, when nothing is kept
+   */
+  readonly of: (key: ProviderKey) => Promise<readonly ListedModel[]>;
+  /** What is kept, without asking; undefined when nothing is. */
+  readonly kept: (key: ProviderKey) => readonly ListedModel[] | undefined;
+}
+
+interface Kept {
+  readonly models: readonly ListedModel[];
+  readonly at: number;
+}
+
+const keptMs = 3_600_000;
+// Of some 100 models each.
+const mostKept = 500;
+
+/** A changed key is another: it may open other models. */
+const nameOf = ({ id, version }: ProviderKey): string => `${id}:${version}`;
+
+/** @param ask the whole list, from the provider */
+export const createModelLists = (
+  ask: (key: ProviderKey) => Promise<readonly ListedModel[]>,
+  now: () => number = Date.now,
+): ModelLists => {
+  const lists = new LRUCache<string, Kept>({ max: mostKept });
+  const asking = new Map<string, Promise<readonly ListedModel[]>>();
+
+  const askAndKeep = async (key: ProviderKey, name: string): Promise<readonly ListedModel[]> => {
+    try {
+      const models = await ask(key);
+      lists.set(name, { models, at: now() });
+      return models;
+    } catch (error) {
+      const stale = lists.get(name);
+      if (stale === undefined) throw error;
+      return stale.models;
+    } finally {
+      asking.delete(name);
+    }
+  };
+
+  return {
+    of: (key) => {
+      const name = nameOf(key);
+      const present = lists.get(name);
+      if (present && now() - present.at < keptMs) return Promise.resolve(present.models);
+      // Those who ask at once are answered by one question.
+      const under = asking.get(name) ?? askAndKeep(key, name);
+      if (!asking.has(name)) asking.set(name, under);
+      return under;
+    },
+    kept: (key) => lists.get(nameOf(key))?.models,
+  };
+};

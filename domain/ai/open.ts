@@ -1,0 +1,56 @@
+import type { Redis } from 'ioredis';
+import type { Platform } from '#domain/platform.ts';
+import type { Config } from '#lib/config.ts';
+import type { Egress } from '#lib/egress.ts';
+import type { Log } from '#lib/log.ts';
+import type { ProviderGateway } from './gateway-types.ts';
+import { createGateway } from './gateway.ts';
+import { createInFlight } from './in-flight.ts';
+import { type ProviderKeys, createProviderKeys } from './keys.ts';
+import type { Prices } from './prices.ts';
+import { usualTimes } from './providers/exchange.ts';
+import { createCallLog } from './usage/call-log.ts';
+import type { CallLog } from './usage/calls.ts';
+import { openPrices } from './usage/price-table.ts';
+
+/** All that has to do with models in one process. */
+export interface Ai {
+  readonly gateway: ProviderGateway;
+  readonly keys: ProviderKeys;
+  readonly calls: CallLog;
+  readonly prices: Prices;
+  /** Ends what runs and records it. */
+  readonly close: () => Promise<void>;
+}
+
+export interface AiOptions {
+  readonly config: Pick<Config, 'PLINTH_AI_PRICES' | 'PLINTH_AI_FIRST_BYTE_MS' | 'PLINTH_REDIS_PREFIX'>;
+  readonly platform: Pick<Platform, 'db' | 'projects'>;
+  readonly egress: Egress;
+  /** For counting what all processes have under way; null: only this one's calls count. */
+  readonly redis: Redis | null;
+  /** Whether changes that other processes make are heard of just now: only then are keys kept. */
+  readonly hearsChanges: () => boolean;
+  readonly log: Log;
+}
+
+export const openAi = async ({ config, platform, egress, redis, hearsChanges, log }: AiOptions): Promise<Ai> => {
+  const { db, projects } = platform;
+  const prices = await openPrices(config.PLINTH_AI_PRICES);
+  const keys = createProviderKeys({ db, sealer: projects.sealer, hearsChanges });
+  const calls = createCallLog({ db, log });
+  const inFlight = createInFlight({ redis, prefix: config.PLINTH_REDIS_PREFIX });
+  const times = { ...usualTimes, firstByteMs: config.PLINTH_AI_FIRST_BYTE_MS };
+  const gateway = createGateway({ keys, prices, calls, inFlight, egress, log, times });
+  return {
+    gateway,
+    keys,
+    calls,
+    prices,
+    close: async () => {
+      await gateway.close();
+      await calls.close();
+      await inFlight.close();
+    },
+  };
+};

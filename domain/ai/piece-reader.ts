@@ -1,0 +1,140 @@
+import { ServiceError } from '#lib/errors.ts';
+import type { ChatPiece } from './chat.ts';
+import { tokensIn } from './estimate.ts';
+import type { StreamEnd, TimedPiece } from './gateway-types.ts';
+import { ProviderFault, type SentEvent, type StreamReader } from './providers/dialect.ts';
+import type { EventStream } from './providers/event-stream.ts';
+import type { RunningCall, Used } from './running-call.ts';
+
+type Step = IteratorResult<readonly TimedPiece[], undefined>;
+
+const lastStep: Step = { done: true, value: undefined };
+
+const budgetExceeded = (): ServiceError =>
+  new ServiceError('budget_exceeded', "The project's budget for AI is used up: the answer was broken off.");
+
+const lengthOf = ({ text, toolCalls }: ChatPiece): number => {
+  let length = text.length;
+  for (const { name = '', arguments: more = '' } of toolCalls) length += name.length + more.length;
+  return length;
+};
+
+/** A stream's pieces as they come, one step for each part of the answer; for one reader, who goes on at its own pace. */
+export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[], undefined> {
+  readonly #call: RunningCall;
+  readonly #events: EventStream;
+  readonly #reader: StreamReader;
+  /** Read and not given yet. */
+  #waiting: TimedPiece[] = [];
+  /** What comes after them: the stream's end, or its fault. */
+  #fault: Error | null = null;
+  #characters = 0;
+  #ttftMs: number | null = null;
+  #end: StreamEnd | null = null;
+
+  constructor(call: RunningCall, events: EventStream, reader: StreamReader) {
+    this.#call = call;
+    this.#events = events;
+    this.#reader = reader;
+    call.used = () => this.#used();
+  }
+
+  /**
+   * Reads until something has come: what fails until then fails the call, not the stream.
+   * @throws {ProviderFault}
+   */
+  async begin(): Promise<void> {
+    while (this.#waiting.length === 0 && this.#end === null) {
+      if (this.#fault !== null) throw this.#fault;
+      await this.#advance();
+    }
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<Step> {
+    try {
+      return await this.#next();
+    } catch (error) {
+      this.#close();
+      throw this.#call.fail(error);
+    }
+  }
+
+  /** Whoever stops reading has left. */
+  return(): Promise<Step> {
+    if (this.#end === null) this.#call.halt.abort('left');
+    this.#close();
+    return Promise.resolve(lastStep);
+  }
+
+  end(): StreamEnd {
+    if (this.#end === null) throw new Error('the stream has not ended well');
+    return this.#end;
+  }
+
+  async #next(): Promise<Step> {
+    for (;;) {
+      if (this.#waiting.length > 0) return await this.#give();
+      if (this.#fault !== null) throw this.#fault;
+      if (this.#end !== null) return lastStep;
+      await this.#advance();
+    }
+  }
+
+  async #advance(): Promise<void> {
+    if (this.#reader.ended()) return this.#finish();
+    const step = await this.#events.next();
+    if (step.done) this.#finish();
+    else this.#take(step.value);
+  }
+
+  async #give(): Promise<Step> {
+    const value = this.#waiting;
+    this.#waiting = [];
+    if (!(await this.#call.affords(tokensIn(this.#characters)))) throw budgetExceeded();
+    return { done: false, value };
+  }
+
+  #take(events: readonly SentEvent[]): void {
+    const elapsedMs = this.#call.elapsed();
+    try {
+      for (const event of events) {
+        const piece = this.#reader.take(event);
+        if (piece !== null) this.#keep(piece, elapsedMs);
+      }
+    } catch (error) {
+      // What came before it is given first.
+      this.#fault = error instanceof Error ? error : new Error('an event could not be read', { cause: error });
+    }
+  }
+
+  #keep(piece: ChatPiece, elapsedMs: number): void {
+    const length = lengthOf(piece);
+    if (length > 0) this.#ttftMs ??= elapsedMs;
+    this.#characters += length;
+    this.#waiting.push({ ...piece, elapsedMs });
+  }
+
+  #used(): Used {
+    return { reported: this.#reader.usage(), completionTokens: tokensIn(this.#characters), ttftMs: this.#ttftMs };
+  }
+
+  /** The provider has said its last word: was it the one that it should be? */
+  #finish(): void {
+    if (!this.#reader.complete()) throw new ProviderFault('cut', 'The stream ended without its end marker.');
+    // Whoever does not close after the last word is not waited for.
+    if (this.#reader.ended()) this.#events.release();
+    const { usage, tokensSource, latencyMs } = this.#call.succeed(this.#used());
+    const { provider, model } = this.#call.route;
+    const ttftMs = this.#ttftMs ?? latencyMs;
+    const finish = this.#reader.finish() ?? 'stop';
+    this.#end = { provider, model, finish, usage, tokensSource, latencyMs, ttftMs };
+  }
+
+  #close(): void {
+    void this.#events.return();
+  }
+}

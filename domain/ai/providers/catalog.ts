@@ -1,0 +1,35 @@
+/** The providers of the interface, in the order in which they are listed. */
+export const providerNames = ['openai', 'anthropic', 'google', 'groq', 'deepseek', 'xai'] as const;
+export type ProviderName = (typeof providerNames)[number];
+
+export const isProviderName = (name: string): name is ProviderName =>
+  (providerNames as readonly string[]).includes(name);
+
+export type DialectName = 'openai' | 'anthropic' | 'google';
+
+export interface ProviderFacts {
+  /** For people. */
+  readonly label: string;
+  readonly dialect: DialectName;
+  /** As the vendor's own SDK takes it, without a slash at the end. */
+  readonly baseUrl: string;
+  readonly supports: { readonly chat: boolean; readonly stream: boolean; readonly embeddings: boolean };
+}
+
+const chatOnly = { chat: true, stream: true, embeddings: false } as const;
+const all = { chat: true, stream: true, embeddings: true } as const;
+
+/** What is known of each provider without asking it. */
+export const providerFacts: Readonly<Record<ProviderName, ProviderFacts>> = {
+  openai: { label: 'OpenAI', dialect: 'openai', baseUrl: 'https://api.openai.com/v1', supports: all },
+  anthropic: { label: 'Anthropic', dialect: 'anthropic', baseUrl: 'https://api.anthropic.com', supports: chatOnly },
+  google: {
+    label: 'Google',
+    dialect: 'google',
+    baseUrl: 'https://generativelanguage.googleapis.com',
+    supports: all,
+  },
+  groq: { label: 'Groq', dialect: 'openai', baseUrl: 'https://api.groq.com/openai/v1', supports: chatOnly },
+  deepseek: { label: 'DeepSeek', dialect: 'openai', baseUrl: 'https://api.deepseek.com', supports: chatOnly },
+  xai: { label: 'xAI', dialect: 'openai', baseUrl: 'https://api.x.ai/v1', supports: chatOnly },
+};

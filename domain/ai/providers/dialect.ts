@@ -1,0 +1,129 @@
+import type { ChatAnswer, ChatPiece, ChatRequest, FinishReason, TokenUsage } from '../chat.ts';
+
+/** Where a provider is and with which key. The key is never part of a message or a log line. */
+export interface Target {
+  /** Without a slash at the end. */
+  readonly baseUrl: string;
+  readonly apiKey: string;
+  /** The base URL is the provider's own, not one that the project named: newer fields may be used. */
+  readonly isVendor: boolean;
+}
+
+/** A request as it goes out. */
+export interface Outgoing {
+  readonly method: 'GET' | 'POST';
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** JSON text; null for GET. */
+  readonly body: string | null;
+}
+
+/** One event of a server-sent stream. */
+export interface SentEvent {
+  /** Empty when it has no name. */
+  readonly event: string;
+  readonly data: string;
+}
+
+/** Reads one stream; made anew for each. */
+export interface StreamReader {
+  /**
+   * Takes the next event; null when it says nothing to the caller.
+   * @throws {ProviderFault} of an event that tells of an error, or that is not what the dialect allows
+   */
+  readonly take: (event: SentEvent) => ChatPiece | null;
+  /** Nothing more can come that matters: the rest need not be waited for. Not all dialects tell. */
+  readonly ended: () => boolean;
+  /** Asked when the stream has ended in order: the provider's end marker came. Without it the stream is cut. */
+  readonly complete: () => boolean;
+  readonly finish: () => FinishReason | null;
+  /** As far as it was told; of a stream that was cut what came until then. */
+  readonly usage: () => TokenUsage | null;
+  /** As the provider names it; empty until it did. */
+  readonly model: () => string;
+}
+
+export interface EmbeddingRequest {
+  readonly model: string;
+  /** 1 to 2,048 texts. */
+  readonly input: readonly string[];
+  /** Of the vectors, where the model lets one choose. */
+  readonly dimensions?: number | undefined;
+}
+
+export interface EmbeddingAnswer {
+  readonly model: string;
+  /** One for each input, in its order. */
+  readonly vectors: readonly (readonly number[])[];
+  /** Null: the provider did not say. */
+  readonly promptTokens: number | null;
+}
+
+/** A model in a provider's own list. */
+export interface ListedModel {
+  readonly id: string;
+  /** Null: the list does not say. */
+  readonly type: 'chat' | 'embedding' | null;
+  /** In tokens. */
+  readonly contextWindow: number | null;
+}
+
+/** How one kind of provider is spoken to: requests out, answers and streams in. Pure; `transport.ts` does the talking. */
+export interface Dialect {
+  /** Texts in one request for embeddings; more have to be asked for in several. */
+  readonly mostInputs: number;
+  readonly chat: (target: Target, request: ChatRequest, stream: boolean) => Outgoing;
+  /** @throws {ProviderFault} `bad_answer` */
+  readonly readChat: (body: string) => ChatAnswer;
+  readonly openStream: () => StreamReader;
+  readonly embeddings: (target: Target, request: EmbeddingRequest) => Outgoing;
+  /** @throws {ProviderFault} `bad_answer`, also when there is not one vector of numbers for each input */
+  readonly readEmbeddings: (body: string, request: EmbeddingRequest) => EmbeddingAnswer;
+  /** A page of the list; `after` is what the page before gave as `next`. */
+  readonly models: (target: Target, after: string | null) => Outgoing;
+  /** @throws {ProviderFault} `bad_answer` */
+  readonly readModels: (body: string) => { readonly models: readonly ListedModel[]; readonly next: string | null };
+  /** What an answer that is no success means. */
+  readonly fault: (status: number, body: string, retryAfter: string | undefined) => ProviderFault;
+}
+
+export type FaultKind =
+  /** The key was refused. */
+  | 'auth'
+  | 'rate_limited'
+  /** The request, as the provider sees it. */
+  | 'bad_request'
+  | 'context_length'
+  | 'model_not_found'
+  /** 5xx, or too busy. */
+  | 'unavailable'
+  /** No connection, or it broke. */
+  | 'unreachable'
+  | 'timeout'
+  /** Something came that is not what the dialect allows, or the stream ended without its end marker. */
+  | 'bad_answer'
+  | 'cut'
+  /** The address of the provider is not open. */
+  | 'refused_address';
+
+export interface FaultExtras {
+  /** What it answered with; null when it did not. */
+  readonly status?: number | null;
+  readonly retryAfterMs?: number | null;
+  readonly cause?: unknown;
+}
+
+/** What went wrong at a provider. `message` may be shown to the caller: it holds no key. */
+export class ProviderFault extends Error {
+  override readonly name = 'ProviderFault';
+  readonly kind: FaultKind;
+  readonly status: number | null;
+  readonly retryAfterMs: number | null;
+
+  constructor(kind: FaultKind, message: string, { status = null, retryAfterMs = null, cause }: FaultExtras = {}) {
+    super(message, { cause });
+    this.kind = kind;
+    this.status = status;
+    this.retryAfterMs = retryAfterMs;
+  }
+}

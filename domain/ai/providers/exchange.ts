@@ -1,0 +1,195 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Dispatcher } from 'undici';
+import { EgressRefused, explainFailure } from '#lib/egress/failures.ts';
+import type { Departure } from '#lib/departure.ts';
+import { type FaultKind, ProviderFault } from './dialect.ts';
+
+/** In milliseconds. Connecting has its own 5 s, in the egress. */
+export interface Times {
+  /** From the request to the first byte of the answer's body. */
+  readonly firstByteMs: number;
+  /** Between two parts of it. */
+  readonly idleMs: number;
+  readonly totalMs: number;
+}
+
+export const usualTimes: Times = { firstByteMs: 60_000, idleMs: 60_000, totalMs: 600_000 };
+
+/** What takes an answer. After `end` or `fail` nothing more is called. */
+export interface Receiver {
+  readonly head: (status: number, headers: IncomingHttpHeaders) => void;
+  /** What this and `head` throw ends the exchange. */
+  readonly data: (chunk: Buffer) => void;
+  readonly end: () => void;
+  readonly fail: (fault: ProviderFault) => void;
+}
+
+/** Looks at all exchanges of a process with one timer: 1,000 streams with one each, restarted at each chunk, cost more. */
+export interface Watch {
+  readonly add: (exchange: Exchange) => void;
+  readonly remove: (exchange: Exchange) => void;
+}
+
+const lookEachMs = 250;
+
+export const createWatch = (): Watch => {
+  const all = new Set<Exchange>();
+  let timer: NodeJS.Timeout | undefined;
+  const look = (): void => {
+    const now = performance.now();
+    for (const exchange of all) exchange.look(now);
+  };
+  return {
+    add: (exchange) => {
+      all.add(exchange);
+      timer ??= setInterval(look, lookEachMs).unref();
+    },
+    remove: (exchange) => {
+      all.delete(exchange);
+      if (all.size > 0) return;
+      clearInterval(timer);
+      timer = undefined;
+    },
+  };
+};
+
+const sentences = {
+  refused_address: 'The address of the provider may not be reached from here.',
+  timeout: 'The provider did not answer in time.',
+  unreachable: 'The provider could not be reached.',
+  bad_answer: 'The provider answered with something that is not valid HTTP.',
+  bad_request: 'The request to the provider is not valid HTTP.',
+  cut: 'The connection to the provider broke before the answer was whole.',
+} as const satisfies Partial<Record<FaultKind, string>>;
+
+const fault = (kind: keyof typeof sentences, cause?: unknown): ProviderFault =>
+  new ProviderFault(kind, sentences[kind], { cause });
+
+/** What a failed connection means; without the host, which only the project's own people may know. */
+export const connectionFault = (error: unknown, answered: boolean): ProviderFault => {
+  if (error instanceof ProviderFault) return error;
+  const known = explainFailure(error, 'the provider');
+  if (known instanceof EgressRefused) return fault('refused_address', error);
+  if (known.reason === 'timeout') return fault('timeout', error);
+  if (known.reason === 'invalid_request') return fault('bad_request', error);
+  if (known.reason === 'invalid_answer') return fault('bad_answer', error);
+  return fault(answered ? 'cut' : 'unreachable', error);
+};
+
+/**
+ * One request and its answer, straight on undici's dispatcher: what leaves closes the socket in the same turn, a reader that
+ * rests holds the socket back, and a Departure is enough where undici's own functions want an AbortSignal.
+ */
+export class Exchange implements Dispatcher.DispatchHandler {
+  readonly #receiver: Receiver;
+  readonly #times: Times;
+  readonly #watch: Watch;
+  readonly #signal: Departure;
+  readonly #lastAt: number;
+  #dueAt: number;
+  #controller: Dispatcher.DispatchController | null = null;
+  #answered = false;
+  #over = false;
+  #paused = false;
+
+  constructor(receiver: Receiver, times: Times, watch: Watch, signal: Departure) {
+    this.#receiver = receiver;
+    this.#times = times;
+    this.#watch = watch;
+    this.#signal = signal;
+    const now = performance.now();
+    this.#lastAt = now + times.totalMs;
+    this.#dueAt = Math.min(now + times.firstByteMs, this.#lastAt);
+  }
+
+  start(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): void {
+    this.#watch.add(this);
+    this.#signal.addEventListener('abort', this.#depart);
+    if (this.#signal.aborted) this.#depart();
+    else dispatcher.dispatch({ ...options, headersTimeout: 0, bodyTimeout: 0 }, this);
+  }
+
+  /** Ends it from our side; the connection is closed at once. */
+  stop(reason: ProviderFault): void {
+    if (this.#over) return;
+    this.#leave();
+    this.#controller?.abort(reason);
+    this.#receiver.fail(reason);
+  }
+
+  /** Nothing more is read until `resume`; the provider is kept waiting, and is not blamed for it. */
+  pause(): void {
+    this.#paused = true;
+    this.#controller?.pause();
+  }
+
+  resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#heard(this.#times.idleMs);
+    this.#controller?.resume();
+  }
+
+  /** The rest does not matter to anybody: it may come within `graceMs`, then the connection is kept for the next request. */
+  release(graceMs: number): void {
+    this.#signal.removeEventListener('abort', this.#depart);
+    this.resume();
+    this.#dueAt = Math.min(this.#dueAt, performance.now() + graceMs);
+  }
+
+  look(now: number): void {
+    const due = this.#paused ? this.#lastAt : this.#dueAt;
+    if (now >= due) this.stop(fault('timeout'));
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#over) controller.abort(fault('cut'));
+  }
+
+  onResponseStart(_controller: unknown, status: number, headers: IncomingHttpHeaders): void {
+    // An interim answer (RFC 9110, 15.2).
+    if (this.#over || status < 200) return;
+    this.#answered = true;
+    if (status < 300 || status >= 400) this.#guarded(() => this.#receiver.head(status, headers));
+    else this.stop(new ProviderFault('bad_answer', 'The provider answered with a redirect.', { status }));
+  }
+
+  onResponseData(_controller: unknown, chunk: Buffer): void {
+    if (this.#over) return;
+    this.#heard(this.#times.idleMs);
+    this.#guarded(() => this.#receiver.data(chunk));
+  }
+
+  onResponseEnd(): void {
+    if (this.#over) return;
+    this.#leave();
+    this.#receiver.end();
+  }
+
+  onResponseError(_controller: unknown, error: Error): void {
+    if (this.#over) return;
+    this.#leave();
+    this.#receiver.fail(connectionFault(error, this.#answered));
+  }
+
+  readonly #depart = (): void => this.stop(fault('cut'));
+
+  #guarded(take: () => void): void {
+    try {
+      take();
+    } catch (error) {
+      this.stop(connectionFault(error, true));
+    }
+  }
+
+  #heard(patienceMs: number): void {
+    this.#dueAt = Math.min(performance.now() + patienceMs, this.#lastAt);
+  }
+
+  #leave(): void {
+    this.#over = true;
+    this.#watch.remove(this);
+    this.#signal.removeEventListener('abort', this.#depart);
+  }
+}

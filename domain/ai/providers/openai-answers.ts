@@ -1,0 +1,211 @@
+import { endianness } from 'node:os';
+import type { ChatAnswer, ChatPiece, FinishReason, TokenUsage, ToolCall, ToolCallPart } from '../chat.ts';
+import type { EmbeddingAnswer, EmbeddingRequest, ListedModel, SentEvent, StreamReader } from './dialect.ts';
+import { sentFault } from './faults.ts';
+import {
+  type Loose,
+  badAnswer,
+  countIn,
+  listIn,
+  objectIn,
+  parseObject,
+  requireAll,
+  textIn,
+  usageOf,
+  vectorIn,
+} from './json.ts';
+
+const finishes: Readonly<Record<string, FinishReason>> = {
+  stop: 'stop',
+  length: 'length',
+  tool_calls: 'tool_calls',
+  function_call: 'tool_calls',
+  content_filter: 'content_filter',
+};
+
+/** Null: not said yet. What is not known is an end like any other. */
+const finishIn = (value: unknown): FinishReason | null =>
+  typeof value === 'string' && value !== '' ? (finishes[value] ?? 'stop') : null;
+
+/** xAI counts what a model thought in the total only. */
+const usageIn = (value: unknown): TokenUsage | null => {
+  const usage = objectIn(value);
+  const prompt = countIn(usage['prompt_tokens']);
+  const completion = countIn(usage['completion_tokens']);
+  const rest = (countIn(usage['total_tokens']) ?? 0) - (prompt ?? 0);
+  return usageOf(prompt, completion === null ? null : Math.max(completion, rest));
+};
+
+const isError = (value: unknown): boolean => value !== undefined && value !== null;
+
+/** Some answer an error with status 200. */
+const requireNoError = ({ error }: Loose): void => {
+  if (isError(error)) throw sentFault(typeof error === 'string' ? { message: error } : objectIn(error));
+};
+
+const toolCallIn = (value: unknown, index: number): ToolCall => {
+  const call = objectIn(value);
+  const made = objectIn(call['function']);
+  return {
+    id: textIn(call['id']) || `call_${index}`,
+    type: 'function',
+    function: { name: textIn(made['name']), arguments: textIn(made['arguments']) },
+  };
+};
+
+/** Text, or what the model says in place of it when it refuses. */
+const textOf = (message: Loose): string => textIn(message['content']) || textIn(message['refusal']);
+
+export const readChat = (body: string): ChatAnswer => {
+  const answer = parseObject(body);
+  requireNoError(answer);
+  const choices = listIn(answer['choices']).map(objectIn);
+  // With n > 1 there are several; the first is the answer, all are in `raw` and in the usage.
+  const choice = choices.find((one) => one['index'] === 0) ?? choices[0];
+  if (choice === undefined || typeof choice['message'] !== 'object') throw badAnswer('The answer holds no message.');
+  const message = objectIn(choice['message']);
+  return {
+    model: textIn(answer['model']),
+    content: textOf(message),
+    toolCalls: listIn(message['tool_calls']).map(toolCallIn),
+    finish: finishIn(choice['finish_reason']) ?? 'stop',
+    usage: usageIn(answer['usage']),
+    raw: body,
+  };
+};
+
+const noCalls: readonly ToolCallPart[] = [];
+
+const toolPartIn = (value: unknown, position: number): ToolCallPart => {
+  const part = objectIn(value);
+  const made = objectIn(part['function']);
+  const { id } = part;
+  const { name, arguments: text } = made;
+  return {
+    index: countIn(part['index']) ?? position,
+    ...(typeof id === 'string' && { id }),
+    ...(typeof name === 'string' && { name }),
+    ...(typeof text === 'string' && { arguments: text }),
+  };
+};
+
+const callsIn = (value: unknown): readonly ToolCallPart[] => {
+  const calls = listIn(value);
+  return calls.length === 0 ? noCalls : calls.map(toolPartIn);
+};
+
+/**
+ * Reads a stream. It is whole with `[DONE]`, or, since not all of them send that, when every choice that began has said why it
+ * ended and the connection was closed in order; whether it was, the transport tells.
+ */
+class OpenAiReader implements StreamReader {
+  #done = false;
+  #choices = 0;
+  #finished = 0;
+  #finish: FinishReason | null = null;
+  #usage: TokenUsage | null = null;
+  #model = '';
+
+  readonly ended = (): boolean => this.#done;
+  readonly complete = (): boolean => this.#done || (this.#finished > 0 && this.#finished >= this.#choices);
+  readonly finish = (): FinishReason | null => this.#finish;
+  readonly usage = (): TokenUsage | null => this.#usage;
+  readonly model = (): string => this.#model;
+
+  readonly take = ({ event, data }: SentEvent): ChatPiece | null => {
+    if (data === '[DONE]') {
+      this.#done = true;
+      return null;
+    }
+    const chunk = parseObject(data);
+    if (event === 'error' && !isError(chunk['error'])) throw sentFault(chunk);
+    requireNoError(chunk);
+    this.#note(chunk);
+    return this.#read(chunk, data);
+  };
+
+  #note(chunk: Loose): void {
+    if (this.#model === '') this.#model = textIn(chunk['model']);
+    // The last one counts: xAI tells how many it is until now with each chunk. Groq has its own place for it.
+    const told = chunk['usage'] ?? objectIn(chunk['x_groq'])['usage'];
+    if (isError(told)) this.#usage = usageIn(told) ?? this.#usage;
+  }
+
+  #read(chunk: Loose, raw: string): ChatPiece {
+    let text = '';
+    let toolCalls = noCalls;
+    for (const one of listIn(chunk['choices'])) {
+      const choice = objectIn(one);
+      const index = countIn(choice['index']) ?? 0;
+      if (index >= this.#choices) this.#choices = index + 1;
+      const finish = finishIn(choice['finish_reason']);
+      if (finish !== null) this.#end(index, finish);
+      if (index !== 0) continue;
+      const delta = objectIn(choice['delta']);
+      text += textOf(delta);
+      if (delta['tool_calls'] !== undefined) toolCalls = callsIn(delta['tool_calls']);
+    }
+    return { text, toolCalls, raw };
+  }
+
+  #end(index: number, finish: FinishReason): void {
+    this.#finished += 1;
+    if (index === 0) this.#finish = finish;
+  }
+}
+
+export const openStream = (): StreamReader => new OpenAiReader();
+
+/** Little-endian float32, as OpenAI sends them. */
+const floatsIn = (base64: string): readonly number[] => {
+  const bytes = Buffer.from(base64, 'base64');
+  if (bytes.length === 0 || bytes.length % 4 !== 0) throw badAnswer('An embedding is no list of float32.');
+  // Copied to a place of its own: one that a float32 may begin at.
+  const own = new Uint8Array(bytes);
+  if (endianness() === 'BE') Buffer.from(own.buffer).swap32();
+  return Array.from(new Float32Array(own.buffer));
+};
+
+export const readEmbeddings = (body: string, { input, model }: EmbeddingRequest): EmbeddingAnswer => {
+  const answer = parseObject(body);
+  requireNoError(answer);
+  const vectors: (readonly number[])[] = [];
+  for (const [position, one] of listIn(answer['data']).entries()) {
+    const { index, embedding } = objectIn(one);
+    // The order is promised by `index`, not by the list.
+    const at = countIn(index) ?? position;
+    if (at >= input.length) throw badAnswer('There are more embeddings than texts.');
+    vectors[at] = vectorIn(typeof embedding === 'string' ? floatsIn(embedding) : embedding);
+  }
+  if (vectors.includes(undefined as never)) throw badAnswer('An embedding is missing.');
+  requireAll(vectors, input.length);
+  return {
+    model: textIn(answer['model']) || model,
+    vectors,
+    promptTokens: countIn(objectIn(answer['usage'])['prompt_tokens']),
+  };
+};
+
+const modelIn = (value: unknown): ListedModel => {
+  const model = objectIn(value);
+  const id = textIn(model['id']);
+  return {
+    id,
+    type: /embed/i.test(id) ? 'embedding' : null,
+    // Groq's and vLLM's names for it; OpenAI's own list does not say.
+    contextWindow:
+      countIn(model['context_window']) ?? countIn(model['max_model_len']) ?? countIn(model['context_length']),
+  };
+};
+
+export const readModels = (body: string): { models: readonly ListedModel[]; next: null } => {
+  const answer = parseObject(body);
+  requireNoError(answer);
+  if (!Array.isArray(answer['data'])) throw badAnswer('There is no list of models.');
+  return {
+    models: listIn(answer['data'])
+      .map(modelIn)
+      .filter(({ id }) => id !== ''),
+    next: null,
+  };
+};

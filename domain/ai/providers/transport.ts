@@ -1,0 +1,140 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Dispatcher } from 'undici';
+import type { Departure } from '#lib/departure.ts';
+import type { Egress } from '#lib/egress.ts';
+import { type Outgoing, ProviderFault } from './dialect.ts';
+import { EventStream, withoutSecret } from './event-stream.ts';
+import { Exchange, type Receiver, type Times, connectionFault, createWatch, usualTimes } from './exchange.ts';
+import { createSseReader } from './sse.ts';
+
+export interface Call {
+  /** The key in the request: taken out of what the provider says about an error. */
+  readonly secret: string;
+  /** Aborted: the connection is closed at once, and a fault of kind `cut` comes. */
+  readonly signal: Departure;
+}
+
+/** An answer that is whole. */
+export interface WholeAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** A stream has begun, or the provider answered with an error. */
+export type Opened =
+  | { readonly ok: true; readonly headers: IncomingHttpHeaders; readonly events: EventStream }
+  | ({ readonly ok: false } & WholeAnswer);
+
+/** Talks to providers over the one way out. Tries nothing twice. All throw ProviderFaults. */
+export interface Transport {
+  /** Any status but a redirect; up to 32 MB. */
+  readonly ask: (outgoing: Outgoing, call: Call) => Promise<WholeAnswer>;
+  /** Resolves with the headers of a stream, or with the whole of an answer that is no 2xx. */
+  readonly openStream: (outgoing: Outgoing, call: Call) => Promise<Opened>;
+}
+
+const largestAnswer = 32_000_000;
+// Of an error only the beginning is read anyway.
+const largestError = 1_000_000;
+
+const isGood = (status: number): boolean => status >= 200 && status < 300;
+
+/** The parts of a body, bounded. */
+const createBody = () => {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  return {
+    add: (chunk: Buffer, most: number): void => {
+      size += chunk.length;
+      if (size > most) throw new ProviderFault('bad_answer', 'The answer of the provider is too long.');
+      chunks.push(chunk);
+    },
+    text: (): string => (chunks.length === 1 ? String(chunks[0]) : Buffer.concat(chunks).toString()),
+  };
+};
+
+const wholeAnswer = (status: number, headers: IncomingHttpHeaders, body: string, secret: string): WholeAnswer => ({
+  status,
+  headers,
+  body: isGood(status) ? body : withoutSecret(body, secret),
+});
+
+const requireEventStream = (headers: IncomingHttpHeaders): void => {
+  // Servers of the project's own may name no type, or text/plain.
+  if (!String(headers['content-type']).includes('json')) return;
+  throw new ProviderFault('bad_answer', 'The provider answered with JSON where a stream was asked for.');
+};
+
+type Start = (outgoing: Outgoing, call: Call, receiver: Receiver) => Exchange;
+
+const createStart = (egress: Pick<Egress, 'check' | 'dispatcher'>, times: Times): Start => {
+  const watch = createWatch();
+  const dispatcher: Dispatcher = egress.dispatcher('platform');
+  return (outgoing, call, receiver) => {
+    const exchange = new Exchange(receiver, times, watch, call.signal);
+    try {
+      const url = egress.check(outgoing.url);
+      const { method, headers, body } = outgoing;
+      exchange.start(dispatcher, { origin: url.origin, path: url.pathname + url.search, method, headers, body });
+    } catch (error) {
+      exchange.stop(connectionFault(error, false));
+    }
+    return exchange;
+  };
+};
+
+const askWith = (start: Start, outgoing: Outgoing, call: Call): Promise<WholeAnswer> => {
+  const { promise, resolve, reject } = Promise.withResolvers<WholeAnswer>();
+  const body = createBody();
+  let status = 0;
+  let headers: IncomingHttpHeaders = {};
+  start(outgoing, call, {
+    head: (answered, told) => {
+      [status, headers] = [answered, told];
+    },
+    data: (chunk) => body.add(chunk, isGood(status) ? largestAnswer : largestError),
+    end: () => resolve(wholeAnswer(status, headers, body.text(), call.secret)),
+    fail: reject,
+  });
+  return promise;
+};
+
+/** Where the rest of an answer goes, from its headers on. */
+type Sink = Pick<Receiver, 'data' | 'end' | 'fail'>;
+
+const openWith = (start: Start, outgoing: Outgoing, call: Call): Promise<Opened> => {
+  const { promise, resolve, reject } = Promise.withResolvers<Opened>();
+  const errorSink = (status: number, headers: IncomingHttpHeaders): Sink => {
+    const body = createBody();
+    return {
+      data: (chunk) => body.add(chunk, largestError),
+      end: () => resolve({ ok: false, ...wholeAnswer(status, headers, body.text(), call.secret) }),
+      fail: reject,
+    };
+  };
+  const streamSink = (headers: IncomingHttpHeaders): Sink => {
+    requireEventStream(headers);
+    const events = new EventStream(exchange, createSseReader(), call.secret);
+    resolve({ ok: true, headers, events });
+    return events.sink;
+  };
+  let sink: Sink = { data: () => undefined, end: () => undefined, fail: reject };
+  const exchange = start(outgoing, call, {
+    head: (status, headers) => {
+      sink = isGood(status) ? streamSink(headers) : errorSink(status, headers);
+    },
+    data: (chunk) => sink.data(chunk),
+    end: () => sink.end(),
+    fail: (fault) => sink.fail(fault),
+  });
+  return promise;
+};
+
+export const createTransport = (egress: Pick<Egress, 'check' | 'dispatcher'>, times: Times = usualTimes): Transport => {
+  const start = createStart(egress, times);
+  return {
+    ask: (outgoing, call) => askWith(start, outgoing, call),
+    openStream: (outgoing, call) => openWith(start, outgoing, call),
+  };
+};

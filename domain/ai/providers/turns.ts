@@ -1,0 +1,68 @@
+import type { ChatMessage, ChatRequest, ContentPart } from '../chat.ts';
+import { type Loose, objectIn } from './json.ts';
+
+const isInstruction = ({ role }: ChatMessage): boolean => role === 'system' || role === 'developer';
+
+/** The parts of a content; text that is empty is none, since Anthropic refuses it. */
+export const partsOf = (content: ChatMessage['content']): readonly ContentPart[] => {
+  if (content === null) return [];
+  const parts: readonly ContentPart[] = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+  return parts.filter((part) => part.type !== 'text' || part.text !== '');
+};
+
+export const plainText = (content: ChatMessage['content']): string =>
+  partsOf(content)
+    .map((part) => (part.type === 'text' ? part.text : ''))
+    .join('');
+
+/** What stands apart from the talk elsewhere than at OpenAI: system and developer messages, wherever they are; empty for none. */
+export const instructionsOf = ({ messages }: ChatRequest, ...more: readonly string[]): string =>
+  [...messages.filter(isInstruction).map((message) => plainText(message.content)), ...more]
+    .filter((text) => text !== '')
+    .join('\n\n');
+
+/** A turn of the talk with blocks of a dialect's own. */
+export interface Turn<Block> {
+  readonly role: 'user' | 'assistant';
+  readonly blocks: readonly Block[];
+}
+
+/**
+ * The talk in turns: what one side says in several messages is one turn, and answers of tools are the user's. Both Anthropic
+ * and Google want all answers to a round of tool calls in the one turn after it.
+ */
+export const turnsOf = <Block>(
+  messages: readonly ChatMessage[],
+  blocksOf: (message: ChatMessage) => readonly Block[],
+): readonly Turn<Block>[] => {
+  const turns: { role: Turn<Block>['role']; blocks: Block[] }[] = [];
+  for (const message of messages) {
+    if (isInstruction(message)) continue;
+    const role = message.role === 'assistant' ? 'assistant' : 'user';
+    const blocks = blocksOf(message);
+    const last = turns.at(-1);
+    if (last?.role === role) last.blocks.push(...blocks);
+    else turns.push({ role, blocks: [...blocks] });
+  }
+  return turns.filter(({ blocks }) => blocks.length > 0);
+};
+
+/** The arguments of a tool call as an object. What the model wrote may be no JSON: then it is kept as text. */
+export const argumentsOf = (text: string): Loose => {
+  if (text.trim() === '') return {};
+  try {
+    const value: unknown = JSON.parse(text);
+    const object = objectIn(value);
+    return object === value ? object : { value };
+  } catch {
+    return { text };
+  }
+};
+
+/** What asks for an answer in JSON in words, for models that have no other way. */
+export const jsonInWords = (format: ChatRequest['response_format']): string => {
+  if (format === undefined || format.type === 'text') return '';
+  const plain = 'Answer with one JSON object and nothing else, without a code fence.';
+  if (format.type === 'json_object' || !format.json_schema.schema) return plain;
+  return `${plain} It fits this JSON Schema: ${JSON.stringify(format.json_schema.schema)}`;
+};

@@ -1,0 +1,59 @@
+import type { Departure } from '#lib/departure.ts';
+import { ProviderFault } from './providers/dialect.ts';
+
+const mostRetries = 2;
+const firstPauseMs = 200;
+/** What a provider asks for is waited for, so long in all. */
+const longestWaitMs = 10_000;
+// A provider that says 0 is not asked without end.
+const leastWaitMs = 100;
+
+interface Tried {
+  failures: number;
+  /** For what the provider asked for. */
+  waitedMs: number;
+}
+
+/** How long to wait before it is asked again; null: not again. */
+const pauseAfter = (error: unknown, tried: Tried): number | null => {
+  if (!(error instanceof ProviderFault)) return null;
+  if (error.kind === 'rate_limited' && error.retryAfterMs !== null) {
+    const waitMs = Math.max(error.retryAfterMs, leastWaitMs);
+    tried.waitedMs += waitMs;
+    return tried.waitedMs <= longestWaitMs ? waitMs : null;
+  }
+  if (error.kind !== 'unavailable' && error.kind !== 'unreachable') return null;
+  tried.failures += 1;
+  // Full jitter: what failed together does not come back together.
+  return tried.failures > mostRetries ? null : Math.random() * firstPauseMs * 2 ** (tried.failures - 1);
+};
+
+/** Ends early when nobody waits any more. */
+const pause = (ms: number, halt: Departure): Promise<void> =>
+  new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      halt.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    halt.addEventListener('abort', done);
+  });
+
+/**
+ * Asks again what failed before its first byte: 5xx and lost connections twice, a 429 as the provider wishes, up to 10 s
+ * in all.
+ */
+export const withRetries = async <T>(attempt: () => Promise<T>, halt: Departure): Promise<T> => {
+  const tried: Tried = { failures: 0, waitedMs: 0 };
+  for (;;) {
+    try {
+      return await attempt();
+    } catch (error) {
+      const pauseMs = halt.aborted ? null : pauseAfter(error, tried);
+      if (pauseMs === null) throw error;
+      await pause(pauseMs, halt);
+      if (halt.aborted) throw error;
+    }
+  }
+};

@@ -1,0 +1,132 @@
+import { ServiceError } from '#lib/errors.ts';
+import { nearest } from '#lib/nearest.ts';
+import type { AiCaller, AiModel } from './gateway-types.ts';
+import { notConfigured } from './key-changes.ts';
+import type { ProjectKeys, ProviderKey, ProviderKeys } from './keys.ts';
+import type { ModelLists } from './model-lists.ts';
+import { typeOf } from './models.ts';
+import type { KnownModel, Prices } from './prices.ts';
+import { type ProviderName, isProviderName, providerFacts } from './providers/catalog.ts';
+import type { Route } from './running-call.ts';
+
+type ModelType = AiModel['type'];
+
+export interface RouterDeps {
+  readonly keys: ProviderKeys;
+  readonly prices: Prices;
+  readonly lists: ModelLists;
+}
+
+/** Finds out where a name of a model leads. */
+export type Router = (project: AiCaller['project'], name: string, type: ModelType) => Promise<Route>;
+
+const supports = (provider: ProviderName, type: ModelType): boolean =>
+  type === 'chat' || providerFacts[provider].supports.embeddings;
+
+const notSupported = (message: string): ServiceError =>
+  new ServiceError('not_supported', message, { hint: 'GET …/ai/models lists the models of each type.' });
+
+const requireType = (provider: ProviderName, known: KnownModel | undefined, type: ModelType): void => {
+  const { label } = providerFacts[provider];
+  if (!supports(provider, type)) throw notSupported(`${label} has no embeddings.`);
+  if (known === undefined || known.type === type) return;
+  throw notSupported(
+    type === 'chat' ? `${known.id} makes embeddings; it does not chat.` : `${known.id} makes no embeddings.`,
+  );
+};
+
+const unknown = (name: string, ids: Iterable<string>): ServiceError => {
+  const meant = nearest(name, ids);
+  return new ServiceError('model_not_found', `No configured provider has a model "${name}".`, {
+    hint: meant === null ? 'GET …/ai/models lists what there is.' : `Perhaps you mean ${meant}.`,
+  });
+};
+
+const ambiguous = (name: string, keys: readonly ProviderKey[]): ServiceError => {
+  const names = keys.map(({ provider }) => `${provider}/${name}`);
+  return new ServiceError('model_ambiguous', `Several providers have a model "${name}".`, {
+    details: { candidates: names },
+    hint: `Name one of them: ${names.join(', ')}.`,
+  });
+};
+
+/** The provider before the first slash, when there is one; ids of models have slashes of their own. */
+const splitName = (name: string): readonly [ProviderName | null, string] => {
+  const slash = name.indexOf('/');
+  const first = name.slice(0, Math.max(slash, 0));
+  return isProviderName(first) && slash < name.length - 1 ? [first, name.slice(slash + 1)] : [null, name];
+};
+
+const listsIt = (models: readonly { readonly id: string }[] | undefined, id: string): boolean =>
+  models?.some((model) => model.id === id) ?? false;
+
+/** One is it, several are none. */
+const single = (found: readonly ProviderKey[], id: string): ProviderKey | undefined => {
+  if (found.length > 1) throw ambiguous(id, found);
+  return found[0];
+};
+
+/** @returns who lists it, and all that is listed */
+const askLists = async ({ lists }: RouterDeps, keys: readonly ProviderKey[], { id, type }: Asked) => {
+  const answers = await Promise.all(keys.map(async (key) => ({ key, models: await lists.of(key).catch(() => []) })));
+  return {
+    found: answers.filter(({ models }) => listsIt(models, id)).map(({ key }) => key),
+    ids: answers.flatMap(({ models }) => models.filter((m) => typeOf(m, undefined) === type).map((m) => m.id)),
+  };
+};
+
+interface Asked {
+  readonly id: string;
+  readonly type: ModelType;
+}
+
+/** Who has a model by the tables and lists at hand; those that name it exactly come before those that know its kind. */
+const knowing = ({ prices, lists }: RouterDeps, keys: readonly ProviderKey[], id: string): readonly ProviderKey[] => {
+  const exact = prices.providersOf(id);
+  const named = keys.filter((key) => exact.includes(key.provider) || listsIt(lists.kept(key), id));
+  return named.length > 0 ? named : keys.filter((key) => prices.find(key.provider, id) !== undefined);
+};
+
+/**
+ * The key for a model that is named without its provider. Who knows the model comes first: a server of the project's own
+ * (`base_url`) takes any name, but is meant only when none of the vendors has it. Vendors' lists are asked for only
+ * when that leaves nobody, so that no call waits for them that could go out.
+ */
+const findKey = async (deps: RouterDeps, { byProvider }: ProjectKeys, asked: Asked): Promise<ProviderKey> => {
+  const { id, type } = asked;
+  const keys = [...byProvider.values()].filter(({ provider }) => supports(provider, type));
+  const known = single(knowing(deps, keys, id), id);
+  if (known) return known;
+  const own = single(
+    keys.filter(({ target }) => !target.isVendor),
+    id,
+  );
+  if (own) return own;
+  const { found, ids } = await askLists(deps, keys, asked);
+  const listed = single(found, id);
+  if (listed) return listed;
+  const elsewhere = deps.prices.providersOf(id).find((provider) => !byProvider.has(provider));
+  throw elsewhere === undefined ? unknown(id, ids) : notConfigured(elsewhere);
+};
+
+const configured = ({ byProvider }: ProjectKeys, provider: ProviderName): ProviderKey => {
+  const key = byProvider.get(provider);
+  if (key === undefined) throw notConfigured(provider);
+  return key;
+};
+
+/**
+ * A name with its provider goes there without further ado: the provider is the one to say what it has. Prices are those of
+ * the name, at a `base_url` too: most of these are proxies before the vendor.
+ */
+export const createRouter =
+  (deps: RouterDeps): Router =>
+  async (project, name, type) => {
+    const [named, id] = splitName(name);
+    const keys = await deps.keys.all(project);
+    const key = named === null ? await findKey(deps, keys, { id, type }) : configured(keys, named);
+    const { provider } = key;
+    const known = deps.prices.find(provider, id);
+    requireType(provider, known, type);
+    return { provider, model: id, key, known, hardBudget: keys.hardBudget };
+  };

@@ -1,0 +1,143 @@
+import type { Column, DataSchema, Relationship, Table } from '#domain/data/schema/types.ts';
+import type { FenceDb } from '#domain/database/console/fence.ts';
+
+/** A policy of row-level security, as the server writes it. */
+export interface Policy {
+  readonly table: string;
+  readonly name: string;
+  readonly permissive: boolean;
+  /** `ALL`, `SELECT`, … */
+  readonly command: string;
+  readonly roles: readonly string[];
+  readonly using: string | null;
+  readonly check: string | null;
+}
+
+const policiesSql = `
+  select c.relname as "table", p.polname as name, p.polpermissive as permissive,
+    case p.polcmd when 'r' then 'SELECT' when 'a' then 'INSERT' when 'w' then 'UPDATE' when 'd' then 'DELETE' else 'ALL' end
+      as command,
+    array(select case id when 0 then 'public' else pg_catalog.pg_get_userbyid(id) end::pg_catalog.text
+      from pg_catalog.unnest(p.polroles) id order by 1) as roles,
+    pg_catalog.pg_get_expr(p.polqual, p.polrelid) as "using",
+    pg_catalog.pg_get_expr(p.polwithcheck, p.polrelid) as "check"
+  from pg_catalog.pg_policy p
+  join pg_catalog.pg_class c on c.oid operator(pg_catalog.=) p.polrelid
+  join pg_catalog.pg_namespace n on n.oid operator(pg_catalog.=) c.relnamespace
+  where n.nspname operator(pg_catalog.=) 'public'
+  order by c.relname, p.polname
+  limit 1000`;
+
+/** The policies of schema public, by table and name; the first 1,000. */
+export const readPolicies = (tenantDb: Pick<FenceDb, 'use'>, projectId: string): Promise<readonly Policy[]> =>
+  tenantDb.use(projectId, 'reader', async (client) => (await client.query<Policy>(policiesSql)).rows);
+
+export interface ContextOptions {
+  /** Of the text; what does not fit is left out, the least fitting tables first. */
+  readonly mostChars: number;
+  readonly policies?: readonly Policy[] | undefined;
+  /** What the text is for: tables that it mentions come first. */
+  readonly about?: string | undefined;
+}
+
+const mostLabels = 30;
+const longestName = 63;
+const longestExpression = 500;
+
+const shortened = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most)}…` : text);
+const plainName = /^[a-z_][a-z0-9_$]*$/;
+const nameText = (name: string): string => (plainName.test(name) ? name : JSON.stringify(shortened(name, longestName)));
+const listOf = (names: readonly string[]): string => names.map(nameText).join(', ');
+
+const labelsOf = ({ enumValues }: Column): string => {
+  if (enumValues === null) return '';
+  const labels = enumValues.slice(0, mostLabels).map((label) => JSON.stringify(shortened(label, longestName)));
+  return ` [${labels.join(', ')}${enumValues.length > mostLabels ? ', …' : ''}]`;
+};
+
+/** That there is a default, not which: it may hold what is nobody's business. */
+const columnText = (column: Column): string => {
+  const { name, type, nullable, generated } = column;
+  const marks = [
+    ...(nullable ? [] : ['not null']),
+    ...(generated ? ['generated'] : column.default === null ? [] : ['has default']),
+  ];
+  return `  ${[nameText(name), `${type}${labelsOf(column)}`, ...marks].join(' ')}`;
+};
+
+const keyText = ({ columns, target, targetColumns }: Relationship): string =>
+  `  foreign key (${listOf(columns)}) references ${nameText(target)} (${listOf(targetColumns)})`;
+
+const policyText = ({ name, permissive, command, roles, using, check }: Policy): string =>
+  [
+    `  policy ${nameText(name)}${permissive ? '' : ' (restrictive)'} for ${command} to ${listOf(roles)}`,
+    ...(using === null ? [] : [`using (${shortened(using, longestExpression)})`]),
+    ...(check === null ? [] : [`with check (${shortened(check, longestExpression)})`]),
+  ].join(' ');
+
+const tableText = (table: Table, policies: readonly Policy[]): string => {
+  const security = table.kind === 'table' ? `; row-level security ${table.rowSecurity ? 'on' : 'off'}` : '';
+  const keys = table.relationships.filter(({ holdsKey, kind }) => holdsKey && kind !== 'many-to-many');
+  return [
+    `${table.kind} ${nameText(table.name)}${security}`,
+    ...Array.from(table.columns.values(), columnText),
+    ...(table.primaryKey.length > 0 ? [`  primary key (${listOf(table.primaryKey)})`] : []),
+    ...keys.map(keyText),
+    ...policies.filter(({ table: name }) => name === table.name).map(policyText),
+  ].join('\n');
+};
+
+const wordsOf = (text: string): ReadonlySet<string> =>
+  new Set(
+    text
+      .toLowerCase()
+      .match(/[\p{L}\p{N}]{3,}/gu)
+      ?.map((word) => word.replace(/s$/, '')),
+  );
+
+const shared = (names: Iterable<string>, words: ReadonlySet<string>): number =>
+  Array.from(names).filter((name) => Array.from(wordsOf(name.replaceAll('_', ' '))).some((word) => words.has(word)))
+    .length;
+
+/** A table's own name weighs more than any number of columns; what a fitting table refers to comes next to it. */
+const byFitness = (tables: readonly Table[], about: string): Table[] => {
+  const words = wordsOf(about);
+  const own = new Map(
+    tables.map((table) => [table.name, shared([table.name], words) * 100 + shared(table.columns.keys(), words)]),
+  );
+  const fitness = ({ name, relationships }: Table): number =>
+    (own.get(name) ?? 0) + Math.max(0, ...relationships.map(({ target }) => own.get(target) ?? 0)) / 2;
+  const ranked = tables.map((table) => ({ table, fits: fitness(table) }));
+  return ranked.toSorted((a, b) => b.fits - a.fits || (a.table.name < b.table.name ? -1 : 1)).map(({ table }) => table);
+};
+
+const restText = (names: readonly string[], mostChars: number): string => {
+  if (names.length === 0) return '';
+  const start = `${names.length} more, by name: `;
+  const text = `${start}${listOf(names)}`;
+  return shortened(text, Math.max(start.length, mostChars));
+};
+
+/**
+ * What a model is told of a project's tables: names, types, keys, row-level security and policies. Never rows, comments,
+ * or what defaults are.
+ */
+export const schemaContext = (schema: DataSchema, { mostChars, policies = [], about = '' }: ContextOptions): string => {
+  const tables = byFitness(Array.from(schema.tables.values()), about);
+  if (tables.length === 0) return 'Schema public has no tables.';
+  // Some room stays for the names of those that do not fit.
+  const room = mostChars * 0.85;
+  const texts: string[] = [];
+  const left: string[] = [];
+  let length = 0;
+  for (const table of tables) {
+    const text = tableText(table, policies);
+    if (length + text.length + 2 > room) left.push(table.name);
+    else {
+      texts.push(text);
+      length += text.length + 2;
+    }
+  }
+  const rest = restText(left, mostChars - length - 2);
+  return [...texts, ...(rest === '' ? [] : [rest])].join('\n\n').slice(0, mostChars);
+};

@@ -1,0 +1,99 @@
+import { type Grammar, type Notes, textIn, walk } from './grammar.ts';
+import { expressionGrammar } from './expression-grammar.ts';
+import { type Fields, parseStatement } from './parse.ts';
+import { queryGrammar } from './query-grammar.ts';
+import { rlsGrammar } from './rls-grammar.ts';
+import { schemaGrammar } from './schema-grammar.ts';
+import type { Finding, Reason, Refused, Verdict } from './verdict.ts';
+
+const selectGrammar: Grammar = { ...expressionGrammar(new Set()), ...queryGrammar };
+
+/** By kind of the statement: what it is called. Others are no statements of their own. */
+const schemaCommands = {
+  CreateStmt: 'CREATE TABLE',
+  IndexStmt: 'CREATE INDEX',
+  AlterTableStmt: 'ALTER TABLE',
+  RenameStmt: 'ALTER TABLE',
+};
+const rlsCommands = {
+  CreatePolicyStmt: 'CREATE POLICY',
+  AlterPolicyStmt: 'ALTER POLICY',
+  RenameStmt: 'ALTER POLICY',
+  AlterTableStmt: 'ALTER TABLE',
+};
+const selectCommands = { SelectStmt: 'SELECT' };
+
+interface Rules {
+  readonly grammar: Grammar;
+  readonly commands: Readonly<Record<string, string>>;
+  readonly words: boolean;
+  /** What is allowed, for the message. */
+  readonly instead: string;
+}
+
+const mostReasons = 10;
+
+/** Characters from 1 on, out of bytes from 0 on. */
+const characterAt = (sql: string, byte: number): number =>
+  Array.from(Buffer.from(sql).subarray(0, byte).toString()).length + 1;
+
+const refused = (sql: string, findings: readonly Finding[]): Refused => ({
+  allowed: false,
+  reasons: findings
+    .toSorted((a, b) => (a.byte ?? 0) - (b.byte ?? 0))
+    .slice(0, mostReasons)
+    .map(({ rule, message, byte }): Reason => ({
+      rule,
+      message,
+      ...(byte !== undefined && { at: characterAt(sql, byte) }),
+    })),
+});
+
+const policiesOf = (kind: string, fields: Fields): string[] => {
+  if (kind === 'CreatePolicyStmt' || kind === 'AlterPolicyStmt') return [textIn(fields, 'policy_name')];
+  return kind === 'RenameStmt' && fields['renameType'] === 'OBJECT_POLICY' ? [textIn(fields, 'newname')] : [];
+};
+
+const usesOf = ({ functions, fields, operators }: Notes) => ({
+  functions: [...functions],
+  fields: [...fields],
+  operators: [...operators],
+});
+
+const check = (sql: string, { grammar, commands, words, instead }: Rules): Verdict => {
+  const parsed = parseStatement(sql);
+  if (!parsed.ok) return refused(sql, [parsed.finding]);
+  const [[kind, fields] = ['', {}]] = Object.entries(parsed.statement);
+  const wordFindings = words ? parsed.words : [];
+  const command = Object.hasOwn(commands, kind) ? commands[kind] : undefined;
+  if (command === undefined) {
+    return refused(sql, [{ rule: 'statement', message: `Only ${instead} can be run here.`, byte: 0 }, ...wordFindings]);
+  }
+  const notes = walk(grammar, parsed.statement);
+  const findings = [...wordFindings, ...notes.findings];
+  if (findings.length > 0) return refused(sql, findings);
+  const objects = { tables: [...notes.tables], policies: policiesOf(kind, fields as Fields) };
+  return { allowed: true, command, objects, uses: usesOf(notes) };
+};
+
+/** Whether a statement is one CREATE TABLE, CREATE INDEX or ALTER TABLE that changes the schema and nothing else. */
+export const checkSchemaSql = (sql: string): Verdict =>
+  check(sql, {
+    grammar: schemaGrammar,
+    commands: schemaCommands,
+    words: true,
+    instead: 'CREATE TABLE, CREATE INDEX and ALTER TABLE',
+  });
+
+/** Whether a statement makes or changes one policy, or switches row-level security on. */
+export const checkRlsSql = (sql: string): Verdict =>
+  check(sql, {
+    grammar: rlsGrammar,
+    commands: rlsCommands,
+    words: true,
+    instead: 'CREATE POLICY, ALTER POLICY and ALTER TABLE … ENABLE or FORCE ROW LEVEL SECURITY',
+  });
+
+/** Whether a statement is one query that only reads. */
+export const checkSelectSql = (sql: string): Verdict =>
+  check(sql, { grammar: selectGrammar, commands: selectCommands, words: false, instead: 'one SELECT' });

@@ -1,0 +1,133 @@
+import { harmlessFunctions } from './functions.ts';
+import { type Grammar, type NodeRule, type Notes, namesIn } from './grammar.ts';
+import type { Fields } from './parse.ts';
+
+const plain = (fields: NodeRule['fields']): NodeRule => ({ fields });
+
+/** `pg_catalog.lower` and `lower` are one; anything else keeps its schema. */
+const bare = (names: readonly string[]): string => (names[0] === 'pg_catalog' ? names.slice(1) : names).join('.');
+
+const functionCheck =
+  (more: ReadonlySet<string>): NonNullable<NodeRule['check']> =>
+  ({ funcname }, notes, byte) => {
+    const names = namesIn(funcname);
+    const name = bare(names);
+    if (!harmlessFunctions.has(name) && !more.has(name)) {
+      notes.refuse('function', `The function ${name} is not among those that are allowed.`, byte);
+    } else if (names.length === 1) notes.functions.add(name);
+  };
+
+/** An operator is a function, too. */
+export const noteOperator = (value: unknown, notes: Notes, byte: number | undefined): void => {
+  const names = namesIn(value);
+  const name = bare(names);
+  if (name.includes('.')) notes.refuse('operator', `The operator ${name} is not one of the server’s own.`, byte);
+  else if (names.length === 1) notes.operators.add(name);
+};
+
+const typeSchemas = new Set(['pg_catalog', 'public', 'extensions']);
+
+const checkType = ({ names }: Fields, notes: Notes, byte: number | undefined): void => {
+  const [schema = '', type] = namesIn(names);
+  if (type !== undefined && !typeSchemas.has(schema)) {
+    notes.refuse('type', `Types of the schema ${schema} are not allowed.`, byte);
+  }
+};
+
+/** `x.name` and `(…).name`: where x has no such column, the server calls the function `name` with it. */
+const noteFields = (names: readonly string[], notes: Notes): void => {
+  for (const name of names) if (name !== '') notes.fields.add(name);
+};
+
+const columnRef: NodeRule = {
+  fields: { fields: 'nodes' },
+  check: ({ fields }, notes) => noteFields(namesIn(fields).slice(1), notes),
+};
+
+const indirection: NodeRule = {
+  fields: { arg: 'nodes', indirection: 'nodes' },
+  check: (fields, notes) => noteFields(namesIn(fields['indirection']), notes),
+};
+
+const windowDef = plain({
+  name: 'value',
+  refname: 'value',
+  partitionClause: 'nodes',
+  orderClause: 'nodes',
+  frameOptions: 'value',
+  startOffset: 'nodes',
+  endOffset: 'nodes',
+});
+
+const functionCall = (more: ReadonlySet<string>): NodeRule => ({
+  fields: {
+    funcname: 'nodes',
+    args: 'nodes',
+    agg_order: 'nodes',
+    agg_filter: 'nodes',
+    over: { is: 'WindowDef' },
+    agg_within_group: 'value',
+    agg_star: 'value',
+    agg_distinct: 'value',
+    func_variadic: 'value',
+    funcformat: 'value',
+  },
+  check: functionCheck(more),
+});
+
+const operatorCall: NodeRule = {
+  fields: {
+    kind: 'value',
+    name: 'nodes',
+    lexpr: 'nodes',
+    rexpr: 'nodes',
+    rexpr_list_start: 'value',
+    rexpr_list_end: 'value',
+  },
+  check: ({ name, kind }, notes, byte) => {
+    // BETWEEN and its kin stand where the operator's name would.
+    if (!(typeof kind === 'string' && kind.includes('BETWEEN'))) noteOperator(name, notes, byte);
+  },
+};
+
+const constants: Grammar = {
+  A_Const: plain({ isnull: 'value', ival: 'value', fval: 'value', boolval: 'value', sval: 'value', bsval: 'value' }),
+  String: plain({ sval: 'value' }),
+  Integer: plain({ ival: 'value' }),
+  Float: plain({ fval: 'value' }),
+  Boolean: plain({ boolval: 'value' }),
+  List: plain({ items: 'nodes' }),
+  A_Star: plain({}),
+};
+
+/**
+ * Values: constants, columns, operators, conditions and harmless functions.
+ * @param more functions beside the harmless ones
+ */
+export const expressionGrammar = (more: ReadonlySet<string>): Grammar => ({
+  ...constants,
+  ColumnRef: columnRef,
+  A_Indirection: indirection,
+  A_Indices: plain({ is_slice: 'value', lidx: 'nodes', uidx: 'nodes' }),
+  A_Expr: operatorCall,
+  A_ArrayExpr: plain({ elements: 'nodes', list_start: 'value', list_end: 'value' }),
+  BoolExpr: plain({ boolop: 'value', args: 'nodes' }),
+  NullTest: plain({ arg: 'nodes', nulltesttype: 'value', argisrow: 'value' }),
+  BooleanTest: plain({ arg: 'nodes', booltesttype: 'value' }),
+  CaseExpr: plain({ arg: 'nodes', args: 'nodes', defresult: 'nodes' }),
+  CaseWhen: plain({ expr: 'nodes', result: 'nodes' }),
+  CoalesceExpr: plain({ args: 'nodes' }),
+  MinMaxExpr: plain({ op: 'value', args: 'nodes' }),
+  RowExpr: plain({ args: 'nodes', row_format: 'value' }),
+  CollateClause: plain({ arg: 'nodes', collname: 'nodes' }),
+  SQLValueFunction: plain({ op: 'value', typmod: 'value' }),
+  NamedArgExpr: plain({ arg: 'nodes', name: 'value', argnumber: 'value' }),
+  FuncCall: functionCall(more),
+  WindowDef: windowDef,
+  SortBy: plain({ node: 'nodes', sortby_dir: 'value', sortby_nulls: 'value' }),
+  TypeCast: plain({ arg: 'nodes', typeName: { is: 'TypeName' } }),
+  TypeName: {
+    fields: { names: 'nodes', typmods: 'nodes', typemod: 'value', arrayBounds: 'nodes' },
+    check: checkType,
+  },
+});

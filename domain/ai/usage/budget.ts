@@ -1,0 +1,121 @@
+import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
+import { firstIdAt, newId } from '#lib/ids.ts';
+
+/** What a project may spend on models in a calendar month (UTC). */
+export interface Budget {
+  readonly monthly_usd: number;
+  /** Calls that do not fit are refused; else it is only reported. */
+  readonly hard: boolean;
+}
+
+/** `used_usd`: what the calls that began this month have cost so far. */
+export interface UsedBudget extends Budget {
+  readonly used_usd: number;
+}
+
+const nanoPerUsd = 1_000_000_000;
+const thisMonth = `date_trunc('month', now() at time zone 'utc')::date`;
+
+interface Row {
+  readonly monthly: number;
+  readonly hard: boolean;
+  readonly used: number;
+}
+
+const shown = ({ monthly, hard, used }: Row): UsedBudget => ({
+  monthly_usd: monthly / nanoPerUsd,
+  hard,
+  used_usd: used / nanoPerUsd,
+});
+
+/** Undefined: there is none. */
+export const getBudget = async (db: Queryable, projectId: string): Promise<UsedBudget | undefined> => {
+  const row = await maybeOne(
+    db.query<Row>(
+      `select b.monthly_nano_usd as monthly, b.hard, coalesce(m.used_nano_usd, 0) as used from ai_budgets b
+       left join ai_budget_months m on m.project_id = b.project_id and m.month = ${thisMonth}
+       where b.project_id = $1`,
+      [projectId],
+    ),
+  );
+  return row && shown(row);
+};
+
+/**
+ * Waits for the statements that are under way on calls, and lets none begin until the transaction ends: each of them then
+ * either is seen here, or sees what is done here.
+ */
+const holdCalls = (tx: Queryable): Promise<unknown[]> =>
+  tx.query('lock table ai_budget_months in share row exclusive mode');
+
+/** From the first budget on calls count as they end; those before it are added up here, and the open ones take their part. */
+const countSoFar = async (tx: Queryable, projectId: string, now: Date): Promise<void> => {
+  const monthBegins = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1);
+  await tx.query('delete from ai_budget_months where project_id = $1', [projectId]);
+  await tx.query(
+    `insert into ai_budget_months (project_id, month, used_nano_usd, reserved_nano_usd)
+     select $1, ${thisMonth}, coalesce(sum(cost_nano_usd), 0), coalesce(sum(reserved_nano_usd), 0) from ai_calls
+     where project_id = $1 and id >= $2 and date_trunc('month', started_at at time zone 'utc')::date = ${thisMonth}`,
+    // Ids are made a moment before or after a call's time.
+    [projectId, firstIdAt(monthBegins - 3_600_000)],
+  );
+};
+
+/** In a transaction. */
+export const setBudget = async (
+  tx: Queryable,
+  projectId: string,
+  budget: Budget,
+  now = new Date(),
+): Promise<UsedBudget> => {
+  await holdCalls(tx);
+  const before = await tx.query('select from ai_budgets where project_id = $1', [projectId]);
+  await tx.query(
+    `insert into ai_budgets (id, project_id, monthly_nano_usd, hard) values ($1, $2, $3, $4)
+     on conflict (project_id) do update
+       set monthly_nano_usd = excluded.monthly_nano_usd, hard = excluded.hard, updated_at = now()`,
+    [newId(), projectId, Math.round(budget.monthly_usd * nanoPerUsd), budget.hard],
+  );
+  if (before.length === 0) await countSoFar(tx, projectId, now);
+  const after = await getBudget(tx, projectId);
+  if (after === undefined) throw new Error('the budget that was set is not there');
+  return after;
+};
+
+/** In a transaction; also where there is none. */
+export const deleteBudget = async (tx: Queryable, projectId: string): Promise<void> => {
+  await holdCalls(tx);
+  await tx.query('delete from ai_budgets where project_id = $1', [projectId]);
+  await tx.query('delete from ai_budget_months where project_id = $1', [projectId]);
+};
+
+/** Among advisory locks of the control database: two at once would give the same back twice. */
+const mendLock = 7_245_993;
+
+/**
+ * Gives back what is reserved for no open call: an intent whose connection broke may have taken its part and left no row. A
+ * call and its part change in one statement, so that whatever differs in one view of both is such a part.
+ */
+export const releaseLeftReservations = (db: ControlDb): Promise<void> =>
+  db.transaction(async (tx) => {
+    await tx.query('select pg_advisory_xact_lock($1)', [mendLock]);
+    await tx.query(
+      `with open as (
+         select project_id, date_trunc('month', started_at at time zone 'utc')::date as month,
+           sum(reserved_nano_usd) as reserved
+         from ai_calls where status = 'open' group by 1, 2
+       ), held as materialized (
+         select m.project_id, m.month, m.reserved_nano_usd - coalesce(o.reserved, 0) as left_over
+         from ai_budget_months m left join open o using (project_id, month)
+       )
+       update ai_budget_months m set reserved_nano_usd = m.reserved_nano_usd - h.left_over
+       from held h where h.left_over <> 0 and m.project_id = h.project_id and m.month = h.month`,
+    );
+  });
+
+const keptMonths = 13;
+
+/** Counts of long ago. */
+export const deleteOldMonths = async (db: Queryable): Promise<void> => {
+  await db.query(`delete from ai_budget_months where month < ${thisMonth} - make_interval(months => $1)`, [keptMonths]);
+};

@@ -1,0 +1,119 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { ControlDb } from '#lib/control-db.ts';
+import { ServiceError, toServiceError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import { reserveForCall } from './call-store.ts';
+import type { CallEnd, CallIntent, CallLog, OpenCall } from './calls.ts';
+import { type Ends, createEnds } from './ends.ts';
+import { type Intents, type Recorded, createIntents } from './intents.ts';
+import { type Keeper, createKeeper } from './keeper.ts';
+
+export interface CallLogDeps {
+  readonly db: ControlDb;
+  readonly log: Log;
+  /** How many ends may wait for Postgres. */
+  readonly mostWaiting?: number;
+}
+
+const mostCloseMs = 5000;
+
+/** Tells when all that has ended by some moment is recorded, whatever ends meanwhile. */
+const createSettling = () => {
+  const unsettled = new Set<string>();
+  const watches = new Set<{ readonly left: Set<string>; readonly resolve: () => void }>();
+  return {
+    ended: (id: string): void => void unsettled.add(id),
+    settled: (id: string): void => {
+      unsettled.delete(id);
+      for (const watch of watches) {
+        watch.left.delete(id);
+        if (watch.left.size > 0) continue;
+        watches.delete(watch);
+        watch.resolve();
+      }
+    },
+    all: (): Promise<void> =>
+      new Promise((resolve) => {
+        if (unsettled.size === 0) return resolve();
+        watches.add({ left: new Set(unsettled), resolve });
+      }),
+  };
+};
+
+interface Parts {
+  readonly db: ControlDb;
+  readonly keeper: Keeper;
+  readonly intents: Intents;
+  readonly ends: Ends;
+  readonly settling: ReturnType<typeof createSettling>;
+}
+
+/** What its caller was told stands, whatever the provider answered. */
+const endOf = (end: CallEnd, state: Recorded | ServiceError): CallEnd =>
+  state instanceof ServiceError && end.status === 'success' ? { ...end, status: 'error', errorCode: state.code } : end;
+
+const openCall = ({ db, keeper, intents, ends, settling }: Parts, intent: CallIntent): OpenCall => {
+  let state: Recorded | ServiceError | undefined;
+  let end: CallEnd | undefined;
+
+  const finish = (): void => {
+    settling.settled(intent.id);
+    keeper.callEnded();
+  };
+  /** Once it is known what became of the intent, and how the call ended. */
+  const conclude = (): void => {
+    if (state === undefined || end === undefined) return;
+    if (state instanceof ServiceError && state.code === 'budget_exceeded') return finish();
+    ends.record({ intent, end: endOf(end, state) }, finish);
+  };
+
+  const record = async (): Promise<void> => {
+    try {
+      state = await intents.record(intent);
+    } catch (error) {
+      state = toServiceError(error);
+      throw state;
+    } finally {
+      conclude();
+    }
+  };
+
+  keeper.callOpened();
+  const recorded = record();
+  // Who ends the call before it is recorded may never ask.
+  recorded.catch(() => undefined);
+
+  return {
+    recorded,
+    reserveMore: async (nanoUsd) => {
+      if (state === 'unlimited') return true;
+      try {
+        return await reserveForCall(db, intent.id, nanoUsd);
+      } catch (error) {
+        throw toServiceError(error);
+      }
+    },
+    end: (how) => {
+      if (end !== undefined) return;
+      end = how;
+      settling.ended(intent.id);
+      conclude();
+    },
+  };
+};
+
+/** See `CallLog`. All that it does runs in the background of the calls; a process without calls does nothing. */
+export const createCallLog = ({ db, log, mostWaiting }: CallLogDeps): CallLog => {
+  const keeper = createKeeper({ db, log });
+  const settling = createSettling();
+  const ends = createEnds({ db, keeper, log, ...(mostWaiting !== undefined && { most: mostWaiting }) });
+  const parts: Parts = { db, keeper, settling, ends, intents: createIntents({ db, keeper, log }) };
+  return {
+    begin: (intent) => openCall(parts, intent),
+    settled: settling.all,
+    close: async () => {
+      await Promise.race([settling.all(), pause(mostCloseMs, undefined, { ref: false })]);
+      await keeper.close();
+    },
+  };
+};

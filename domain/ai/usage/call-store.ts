@@ -1,0 +1,235 @@
+import type { Queryable } from '#lib/control-db.ts';
+import type { CallEnd, CallIntent } from './calls.ts';
+
+/** The SQL of ai_calls, of what goes with them in ai_budget_months, and of the processes that make them. */
+
+const monthOf = (time: string): string => `date_trunc('month', ${time} at time zone 'utc')::date`;
+const dayOf = (time: string): string => `(${time} at time zone 'utc')::date`;
+
+// Rows of ai_budget_months are taken in one order by everybody. What is granted within a batch are its smallest wishes, as
+// many as fit: whoever is refused would not fit after them either. The row of the month says what was granted in it, as the
+// wishes' running sum tells which those were.
+const beginSql = `
+  with given as materialized (
+    select *, ${monthOf('started_at')} as month
+    from (
+      select id, project_id, kind, provider, model, request_id, to_timestamp(ms / 1000.0) as started_at, wanted
+      from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::bigint[])
+        as given (id, project_id, kind, provider, model, request_id, ms, wanted)
+    ) timed
+  ), budgeted as materialized (
+    select g.id, g.project_id, g.month, b.hard, b.monthly_nano_usd as most,
+      (sum(g.wanted) over (partition by g.project_id, g.month order by g.wanted, g.id))::bigint as running
+    from given g join ai_budgets b using (project_id)
+  ), months as (
+    insert into ai_budget_months as m (project_id, month, reserved_nano_usd, moved_nano_usd)
+    select project_id, month, granted, granted
+    from (
+      select project_id, month, coalesce(max(running) filter (where not hard or running <= most), 0) as granted
+      from budgeted group by project_id, month order by project_id, month
+    ) fresh
+    on conflict (project_id, month) do update set (reserved_nano_usd, moved_nano_usd) = (
+      select m.reserved_nano_usd + coalesce(max(b.running), 0), coalesce(max(b.running), 0)
+      from budgeted b
+      where b.project_id = m.project_id and b.month = m.month
+        and (not b.hard or b.running <= b.most - m.used_nano_usd - m.reserved_nano_usd)
+    )
+    returning project_id, month, moved_nano_usd
+  ), verdicts as materialized (
+    select b.id, not b.hard or b.running <= m.moved_nano_usd as granted
+    from budgeted b join months m using (project_id, month)
+  ), kept_alive as (
+    insert into ai_call_keepers (id) select $9::uuid where $10::boolean
+    on conflict (id) do update set seen_at = now()
+  ), kept as (
+    insert into ai_calls
+      (id, project_id, kind, provider, model, request_id, started_at, reserved_nano_usd, keeper)
+    select g.id, g.project_id, g.kind, g.provider, g.model, g.request_id, g.started_at, g.wanted, $9::uuid
+    from given g left join verdicts v using (id)
+    where v.granted is not false
+    on conflict (id) do nothing
+  )
+  select id, granted from verdicts`;
+
+export interface Keeping {
+  readonly keeper: string;
+  /** Says beside it that the keeper lives. */
+  readonly touch: boolean;
+}
+
+/**
+ * Records intents and takes what they may cost of their projects' budgets, all in one statement.
+ * @returns for calls of projects with a budget, by id, whether there was room for them; those without room are not recorded
+ */
+export const insertIntents = async (
+  db: Queryable,
+  intents: readonly CallIntent[],
+  { keeper, touch }: Keeping,
+): Promise<ReadonlyMap<string, boolean>> => {
+  const rows = await db.query<{ id: string; granted: boolean }>(
+    beginSql,
+    [
+      intents.map((call) => call.id),
+      intents.map((call) => call.projectId),
+      intents.map((call) => call.kind),
+      intents.map((call) => call.provider),
+      intents.map((call) => call.model),
+      intents.map((call) => call.requestId),
+      intents.map((call) => call.startedAt.getTime()),
+      intents.map((call) => Math.ceil(call.reserveNanoUsd ?? 0)),
+      keeper,
+      touch,
+    ],
+    'begin-ai-calls',
+  );
+  return new Map(rows.map(({ id, granted }) => [id, granted]));
+};
+
+// The second half of each statement that ends calls, from `changed` (id, project_id, started_at, cost_nano_usd) and
+// `before` (id, cost, reserved).
+const accountedFor = `
+  moved as (
+    select c.project_id, ${monthOf('c.started_at')} as month,
+      sum(coalesce(c.cost_nano_usd, 0) - coalesce(b.cost, 0)) as used, sum(coalesce(b.reserved, 0)) as released
+    from changed c left join before b using (id) group by 1, 2
+  ), stale as (
+    insert into ai_usage_stale (project_id, day)
+    select distinct c.project_id, ${dayOf('c.started_at')} from changed c
+    join ai_usage_rolled r on ${dayOf('c.started_at')} <= r.closing
+    order by 1, 2
+    on conflict do nothing
+  ), accounted as (
+    insert into ai_budget_months as m (project_id, month, used_nano_usd, moved_nano_usd)
+    select project_id, month, used, released from moved join ai_budgets using (project_id) order by project_id, month
+    on conflict (project_id, month) do update set moved_nano_usd = excluded.moved_nano_usd,
+      used_nano_usd = m.used_nano_usd + excluded.used_nano_usd,
+      reserved_nano_usd = m.reserved_nano_usd - excluded.moved_nano_usd
+  )
+  select count(*) as calls from changed`;
+
+// `before` locks what is there and comes first, since the rows to insert are joined with it. A call that ended is left as
+// it is; one that was given up as incomplete gets its real end, and only the difference is accounted for.
+const endSql = `
+  with given as materialized (
+    select id, project_id, kind, provider, model, request_id, to_timestamp(ms / 1000.0) as started_at, status,
+      prompt_tokens, completion_tokens, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code
+    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::text[],
+        $9::int[], $10::int[], $11::text[], $12::bigint[], $13::int[], $14::int[], $15::text[])
+      as given (id, project_id, kind, provider, model, request_id, ms, status, prompt_tokens, completion_tokens,
+        tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code)
+  ), before as materialized (
+    select id, cost_nano_usd as cost, reserved_nano_usd as reserved from ai_calls
+    where id = any($1::uuid[]) and status in ('open', 'incomplete') order by id for update
+  ), changed as (
+    insert into ai_calls as c (id, project_id, kind, provider, model, request_id, started_at, status, prompt_tokens,
+      completion_tokens, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code, reserved_nano_usd, keeper)
+    select g.*, 0, $16::uuid from given g left join before b using (id) order by g.id
+    on conflict (id) do update set status = excluded.status, prompt_tokens = excluded.prompt_tokens,
+      completion_tokens = excluded.completion_tokens, tokens_source = excluded.tokens_source,
+      cost_nano_usd = excluded.cost_nano_usd, latency_ms = excluded.latency_ms, ttft_ms = excluded.ttft_ms,
+      error_code = excluded.error_code, reserved_nano_usd = 0
+    where c.status in ('open', 'incomplete')
+    returning c.id, c.project_id, c.started_at, c.cost_nano_usd
+  ), ${accountedFor}`;
+
+export interface EndedCall {
+  readonly intent: CallIntent;
+  readonly end: CallEnd;
+}
+
+const mostInteger = 2_147_483_647;
+
+/** What a provider says may be anything. */
+const whole = (value: number | null | undefined, most = mostInteger): number | null =>
+  value === null || value === undefined || !(value >= 0) ? null : Math.min(Math.round(value), most);
+
+/** Records ends, of calls whose intents are not there, too. What they cost goes from reserved to used, once. */
+export const upsertEnds = async (db: Queryable, calls: readonly EndedCall[], keeper: string): Promise<void> => {
+  await db.query(
+    endSql,
+    [
+      calls.map(({ intent }) => intent.id),
+      calls.map(({ intent }) => intent.projectId),
+      calls.map(({ intent }) => intent.kind),
+      calls.map(({ intent }) => intent.provider),
+      calls.map(({ intent }) => intent.model),
+      calls.map(({ intent }) => intent.requestId),
+      calls.map(({ intent }) => intent.startedAt.getTime()),
+      calls.map(({ end }) => end.status),
+      calls.map(({ end }) => whole(end.usage?.prompt_tokens)),
+      calls.map(({ end }) => whole(end.usage?.completion_tokens)),
+      calls.map(({ end }) => (end.usage === null ? null : end.tokensSource)),
+      calls.map(({ end }) => whole(end.costNanoUsd, Number.MAX_SAFE_INTEGER)),
+      calls.map(({ end }) => whole(end.latencyMs)),
+      calls.map(({ end }) => whole(end.ttftMs)),
+      calls.map(({ end }) => end.errorCode),
+      keeper,
+    ],
+    'end-ai-calls',
+  );
+};
+
+/** Takes more of its project's budget for an open call. False: there is no more. */
+export const reserveForCall = async (db: Queryable, id: string, nanoUsd: number): Promise<boolean> => {
+  const rows = await db.query(
+    `with call as materialized (
+       select id, project_id, ${monthOf('started_at')} as month from ai_calls where id = $1 and status = 'open' for update
+     ), wish as (
+       select c.project_id, c.month, b.hard, b.monthly_nano_usd as most from call c join ai_budgets b using (project_id)
+     ), taken as (
+       insert into ai_budget_months as m (project_id, month, reserved_nano_usd, moved_nano_usd)
+       select project_id, month, $2::bigint, $2::bigint from wish where not hard or $2::bigint <= most
+       on conflict (project_id, month) do update set moved_nano_usd = excluded.moved_nano_usd,
+         reserved_nano_usd = m.reserved_nano_usd + excluded.moved_nano_usd
+       where (select not hard or m.used_nano_usd + m.reserved_nano_usd + $2::bigint <= most from wish)
+       returning project_id
+     )
+     update ai_calls c set reserved_nano_usd = c.reserved_nano_usd + $2::bigint from call
+     where c.id = call.id and (exists (select from taken) or not exists (select from wish))
+     returning c.id`,
+    [id, Math.ceil(nanoUsd)],
+    'reserve-for-ai-call',
+  );
+  return rows.length > 0;
+};
+
+export const touchKeeper = async (db: Queryable, keeper: string): Promise<void> => {
+  await db.query(
+    'insert into ai_call_keepers (id) values ($1) on conflict (id) do update set seen_at = now()',
+    [keeper],
+    'touch-ai-keeper',
+  );
+};
+
+export const deleteKeeper = async (db: Queryable, keeper: string): Promise<void> => {
+  await db.query('delete from ai_call_keepers where id = $1', [keeper]);
+};
+
+/**
+ * Gives up calls whose process was not seen for 30 s. Under a budget such a call counts with all that was kept free for it,
+ * which is the most that the provider may ask for it; elsewhere what it cost is not known.
+ * @returns how many there were
+ */
+export const closeLostCalls = async (db: Queryable, most: number): Promise<number> => {
+  const [row] = await db.query<{ calls: number }>(
+    `with before as materialized (
+       select c.id, c.cost_nano_usd as cost, c.reserved_nano_usd as reserved from ai_calls c
+       where c.status = 'open' and not exists (
+         select from ai_call_keepers k where k.id = c.keeper and k.seen_at > now() - interval '30 seconds'
+       ) order by c.id limit $1 for update skip locked
+     ), changed as (
+       update ai_calls c set status = 'incomplete', reserved_nano_usd = 0,
+         cost_nano_usd = case when exists (select from ai_budgets g where g.project_id = c.project_id)
+           then nullif(b.reserved, 0) end
+       from before b where c.id = b.id
+       returning c.id, c.project_id, c.started_at, c.cost_nano_usd
+     ), ${accountedFor}`,
+    [most],
+  );
+  return row?.calls ?? 0;
+};
+
+/** Keepers of processes that are gone. */
+export const deleteOldKeepers = async (db: Queryable): Promise<void> => {
+  await db.query(`delete from ai_call_keepers where seen_at < now() - interval '10 minutes'`);
+};

@@ -1,0 +1,72 @@
+import type { ProviderName } from '../providers/catalog.ts';
+import type { TokenUsage } from '../chat.ts';
+
+/** What a call was made for. */
+export const callKinds = ['chat', 'stream', 'embeddings', 'arena', 'vectors', 'assistant', 'generate', 'test'] as const;
+export type CallKind = (typeof callKinds)[number];
+
+export const callStatuses = ['success', 'error', 'incomplete', 'client_closed'] as const;
+export type CallStatus = (typeof callStatuses)[number];
+
+/** One call that somebody asks for; its retries are part of it. */
+export interface CallIntent {
+  /** A UUIDv7. */
+  readonly id: string;
+  readonly projectId: string;
+  readonly kind: CallKind;
+  readonly provider: ProviderName;
+  /** The provider's own id. */
+  readonly model: string;
+  readonly requestId: string;
+  readonly startedAt: Date;
+  /**
+   * The most that it may cost, as far as that can be told beforehand: what a hard budget has to have room for. Null: the
+   * model has no price.
+   */
+  readonly reserveNanoUsd: number | null;
+}
+
+/** How a call ended. */
+export interface CallEnd {
+  readonly status: CallStatus;
+  /** Null: there is nothing to tell, since no answer began. */
+  readonly usage: TokenUsage | null;
+  readonly tokensSource: 'reported' | 'estimated';
+  /** Null: unknown, since the model has no price. */
+  readonly costNanoUsd: number | null;
+  /** From the request to its end. */
+  readonly latencyMs: number;
+  /** To the first piece of a stream. */
+  readonly ttftMs: number | null;
+  readonly errorCode: string | null;
+}
+
+/** A call that has begun. */
+export interface OpenCall {
+  /**
+   * Resolves once the intent is recorded, and with it the budget taken: before that no byte of the answer goes out.
+   * @throws {ServiceError} `dependency_unavailable` when it cannot be recorded, `budget_exceeded`
+   */
+  readonly recorded: Promise<void>;
+  /**
+   * Takes more of a hard budget, for a stream that goes on beyond what was reserved. Once `recorded` has resolved.
+   * @returns false: there is no more
+   * @throws {ServiceError} `dependency_unavailable`
+   */
+  readonly reserveMore: (nanoUsd: number) => Promise<boolean>;
+  /**
+   * Records the end: insisted on in the background until Postgres takes it. The first word counts. Every call must get
+   * one, also when `recorded` rejects: after `budget_exceeded` it leaves no row, after `dependency_unavailable` a call
+   * that went well is recorded as an error all the same, since its caller was told so.
+   */
+  readonly end: (end: CallEnd) => void;
+}
+
+/** Records calls of this process, exactly one row for each. */
+export interface CallLog {
+  readonly begin: (intent: CallIntent) => OpenCall;
+  /** Resolves when all that has ended is recorded. */
+  readonly settled: () => Promise<void>;
+  /** Says for as long as it lives that the open calls are this process's own. */
+  readonly close: () => Promise<void>;
+}

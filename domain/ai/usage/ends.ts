@@ -1,0 +1,104 @@
+import { setTimeout as rest } from 'node:timers/promises';
+import type { ControlDb } from '#lib/control-db.ts';
+import { isDependencyFailure, isTooSlow } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import { type EndedCall, upsertEnds } from './call-store.ts';
+import type { Keeper } from './keeper.ts';
+import { noteUnrecorded } from './metrics.ts';
+
+const mostInStatement = 500;
+/** Nobody waits for an end: more of them share a statement. */
+const restMs = 3;
+const firstPauseMs = 50;
+const slowestPauseMs = 2000;
+/** Some 50 MB of what waits for Postgres to come back. */
+const mostWaiting = 100_000;
+
+/** Records how calls ended, in batches, for as long as it takes. */
+export interface Ends {
+  /** @param settled called once it is recorded, or was given up */
+  readonly record: (call: EndedCall, settled: () => void) => void;
+}
+
+interface Waiting extends EndedCall {
+  readonly settled: () => void;
+}
+
+export interface EndsDeps {
+  readonly db: ControlDb;
+  readonly keeper: Keeper;
+  readonly log: Log;
+  /** How many may wait. */
+  readonly most?: number;
+}
+
+/** @returns what sends one batch to its end; never rejects */
+const senderOf = ({ db, keeper, log }: EndsDeps) => {
+  const inHalves = async (batch: readonly Waiting[], error: unknown): Promise<void> => {
+    const [only, another] = batch;
+    if (another === undefined) {
+      log.error({ err: error, call: only?.intent.id }, 'the end of an AI call cannot be recorded');
+      noteUnrecorded();
+      return only?.settled();
+    }
+    const middle = Math.ceil(batch.length / 2);
+    await send(batch.slice(0, middle));
+    return send(batch.slice(middle));
+  };
+
+  const send = async (batch: readonly Waiting[]): Promise<void> => {
+    for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, slowestPauseMs)) {
+      try {
+        await upsertEnds(db, batch, keeper.id());
+        for (const { settled } of batch) settled();
+        return;
+      } catch (error) {
+        // What Postgres refuses for what it says would hold up all others for ever.
+        const isOurs = !isDependencyFailure(error);
+        if (isOurs || (isTooSlow(error) && batch.length > 1)) return inHalves(batch, error);
+        log.warn({ err: error, calls: batch.length }, 'ends of AI calls could not be recorded; trying again');
+        await rest(pauseMs);
+      }
+    }
+  };
+  return send;
+};
+
+export const createEnds = (deps: EndsDeps): Ends => {
+  const { keeper, log, most = mostWaiting } = deps;
+  let waiting: Waiting[] = [];
+  let isRunning = false;
+  let isFull = false;
+  const send = senderOf(deps);
+
+  const drain = async (): Promise<void> => {
+    await new Promise(setImmediate);
+    while (waiting.length > 0) {
+      isFull = false;
+      const batch = waiting.slice(0, mostInStatement);
+      waiting = waiting.slice(mostInStatement);
+      await send(batch);
+      await rest(restMs);
+    }
+    isRunning = false;
+  };
+
+  /** Its intent would stay open for as long as this process lives, and so would what it took of a budget. */
+  const giveUp = (settled: () => void): void => {
+    if (!isFull) log.error({ calls: most }, 'too many ends of AI calls wait for Postgres: further ones are given up');
+    isFull = true;
+    noteUnrecorded();
+    keeper.replace();
+    settled();
+  };
+
+  return {
+    record: (call, settled) => {
+      if (waiting.length >= most) return giveUp(settled);
+      waiting.push({ ...call, settled });
+      if (isRunning) return;
+      isRunning = true;
+      void drain();
+    },
+  };
+};

@@ -1,0 +1,126 @@
+import type { ControlDb } from '#lib/control-db.ts';
+import { ServiceError, isDependencyFailure, toServiceError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import { insertIntents } from './call-store.ts';
+import type { CallIntent } from './calls.ts';
+import type { Keeper } from './keeper.ts';
+
+const mostInStatement = 500;
+const mostWaitMs = 2000;
+/** For a batch that has waited for the one before it. */
+const leastWaitMs = 500;
+
+/** Whether the call's project has a budget, of which it took its part. */
+export type Recorded = 'unlimited' | 'budgeted';
+
+/** Records intents in batches: what arrives while one is under way goes out in the next. */
+export interface Intents {
+  /** @throws {ServiceError} `dependency_unavailable` after some 2 s, `budget_exceeded` */
+  readonly record: (intent: CallIntent) => Promise<Recorded>;
+}
+
+interface Waiting {
+  readonly intent: CallIntent;
+  readonly since: number;
+  readonly resolve: (recorded: Recorded) => void;
+  readonly reject: (error: ServiceError) => void;
+}
+
+const budgetExceeded = (now = new Date()): ServiceError => {
+  const resets = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1));
+  return new ServiceError(
+    'budget_exceeded',
+    `The project's budget for AI has no room for this call. It begins anew at ${resets.toISOString()}.`,
+    {
+      hint: 'A smaller max_tokens may fit. PUT /projects/{id}/ai/budget changes the budget.',
+      headers: { 'Retry-After': String(Math.max(1, Math.ceil((resets.getTime() - now.getTime()) / 1000))) },
+    },
+  );
+};
+
+const unavailable = (cause?: unknown): ServiceError =>
+  new ServiceError('dependency_unavailable', 'The call cannot be recorded just now. Try again shortly.', {
+    headers: { 'Retry-After': '2' },
+    cause,
+  });
+
+const tell = (waiting: Waiting, verdict: boolean | undefined): void => {
+  if (verdict === false) waiting.reject(budgetExceeded());
+  else waiting.resolve(verdict === undefined ? 'unlimited' : 'budgeted');
+};
+
+interface IntentsDeps {
+  readonly db: ControlDb;
+  readonly keeper: Keeper;
+  readonly log: Log;
+}
+
+/** @returns what sends one batch to its end; never rejects */
+const senderOf = ({ db, keeper, log }: IntentsDeps) => {
+  const send = async (batch: readonly Waiting[]): Promise<void> => {
+    const keeping = { keeper: keeper.id(), touch: keeper.isDue() };
+    try {
+      const verdicts = await insertIntents(
+        db,
+        batch.map(({ intent }) => intent),
+        keeping,
+      );
+      if (keeping.touch) keeper.touched(keeping.keeper);
+      for (const waiting of batch) tell(waiting, verdicts.get(waiting.intent.id));
+    } catch (error) {
+      await fail(batch, error);
+    }
+  };
+
+  /** Postgres refused what one of them holds: it is looked for, so that the others go on. */
+  const fail = async (batch: readonly Waiting[], error: unknown): Promise<void> => {
+    if (batch.length > 1 && !isDependencyFailure(error)) {
+      const middle = Math.ceil(batch.length / 2);
+      await send(batch.slice(0, middle));
+      return send(batch.slice(middle));
+    }
+    log.warn({ err: error, calls: batch.length }, 'intents of AI calls could not be recorded');
+    const told = isDependencyFailure(error) ? unavailable(error) : toServiceError(error);
+    for (const { reject } of batch) reject(told);
+  };
+
+  return send;
+};
+
+export const createIntents = (deps: IntentsDeps): Intents => {
+  const waiting: Waiting[] = [];
+  const send = senderOf(deps);
+  let isRunning = false;
+
+  /** Whoever waited too long is told so; the statement may still come through, which the call's end puts right. */
+  const sendInTime = async (batch: readonly Waiting[]): Promise<void> => {
+    const waited = performance.now() - (batch[0]?.since ?? 0);
+    const overdue = Promise.withResolvers<void>();
+    const timer = setTimeout(
+      () => {
+        for (const { reject } of batch) reject(unavailable());
+        overdue.resolve();
+      },
+      Math.max(leastWaitMs, mostWaitMs - waited),
+    );
+    await Promise.race([send(batch), overdue.promise]);
+    clearTimeout(timer);
+  };
+
+  const drain = async (): Promise<void> => {
+    // One turn of the event loop: the calls that were read together go out together.
+    await new Promise(setImmediate);
+    while (waiting.length > 0) await sendInTime(waiting.splice(0, mostInStatement));
+    isRunning = false;
+  };
+
+  return {
+    record: (intent) =>
+      new Promise((resolve, reject) => {
+        waiting.push({ intent, since: performance.now(), resolve, reject });
+        if (isRunning) return;
+        isRunning = true;
+        void drain();
+      }),
+  };
+};

@@ -1,0 +1,141 @@
+import { createRequire } from 'node:module';
+import type { MatchLogic, ModelInfo, ModelPrice, Provider } from '@pydantic/genai-prices';
+import { type ProviderName, providerNames } from '../providers/catalog.ts';
+import type { Price } from '../prices.ts';
+
+/** What the package says of a model, and no more: its own form of all providers takes 20 MB. */
+export interface ListedModel {
+  readonly id: string;
+  readonly contextWindow: number | null;
+  /** With what restricts them to a time, the default first; the last that applies counts. */
+  readonly prices: readonly TimedPrice[];
+}
+
+interface TimedPrice {
+  readonly appliesAt: (ms: number) => boolean;
+  readonly price: Price | null;
+}
+
+type Matches = (name: string) => boolean;
+
+export interface ListedModels {
+  /** By a name in small letters. */
+  readonly named: ReadonlyMap<string, ListedModel>;
+  readonly matching: readonly (readonly [Matches, ListedModel])[];
+}
+
+const packageName = '@pydantic/genai-prices';
+/** The package's names where they are not ours. */
+const idsThere: Partial<Record<ProviderName, string>> = { xai: 'x-ai' };
+/** Under Google it lists what Google resells elsewhere, too. */
+const notOfTheApi = /^claude/;
+
+/** A price for a million tokens in USD is one for a token in millionths: 1,000 billionths. */
+export const nanoPerUsdPerMillion = 1000;
+
+type TokenRate = ModelPrice[string];
+
+const baseOf = (rate: TokenRate): number => (typeof rate === 'object' ? rate.base : (rate ?? 0)) * nanoPerUsdPerMillion;
+
+const rateAbove = (rate: TokenRate, tokens: number): number => {
+  if (typeof rate !== 'object') return baseOf(rate);
+  const tier = rate.tiers.findLast(({ start }) => start <= tokens);
+  return tier === undefined ? baseOf(rate) : tier.price * nanoPerUsdPerMillion;
+};
+
+/** Null: it is not paid by the token of text. */
+const priceOf = ({ input_mtok: input, output_mtok: output }: ModelPrice): Price | null => {
+  if (input === undefined) return null;
+  const starts = [input, output].flatMap((rate) =>
+    typeof rate === 'object' ? rate.tiers.map(({ start }) => start) : [],
+  );
+  const longer = [...new Set(starts)]
+    .toSorted((a, b) => a - b)
+    .map((start) => ({ thanTokens: start, input: rateAbove(input, start), output: rateAbove(output, start) }));
+  return { input: baseOf(input), output: baseOf(output), ...(longer.length > 0 && { longer }) };
+};
+
+const dayMs = 86_400_000;
+const minutesOf = (time: string): number => Number(time.slice(0, 2)) * 60 + Number(time.slice(3, 5));
+
+/** `00:30:00Z` to `16:30:00Z`, or over midnight. */
+const isBetween = (from: string, to: string) => {
+  const [begins, ends] = [minutesOf(from), minutesOf(to)];
+  return (ms: number): boolean => {
+    const minute = Math.floor((ms % dayMs) / 60_000);
+    return begins <= ends ? minute >= begins && minute < ends : minute >= begins || minute < ends;
+  };
+};
+
+const timedPrices = (prices: ModelInfo['prices']): TimedPrice[] => {
+  if (!Array.isArray(prices)) return [{ appliesAt: () => true, price: priceOf(prices) }];
+  return prices.map(({ constraint, prices: given }) => {
+    const price = priceOf(given);
+    if (constraint === undefined) return { appliesAt: () => true, price };
+    if (constraint.type === 'time_of_date')
+      return { appliesAt: isBetween(constraint.start_time, constraint.end_time), price };
+    const from = Date.parse(constraint.start_date);
+    return { appliesAt: (ms) => ms >= from, price };
+  });
+};
+
+export const priceAt = (model: ListedModel, ms: number): Price | null =>
+  model.prices.findLast(({ appliesAt }) => appliesAt(ms))?.price ?? null;
+
+const namesIn = (match: MatchLogic): string[] => {
+  if ('or' in match) return match.or.flatMap(namesIn);
+  return 'equals' in match ? [match.equals.toLowerCase()] : [];
+};
+
+const wordRule = (match: MatchLogic): Matches | null => {
+  if ('starts_with' in match) return (name) => name.startsWith(match.starts_with.toLowerCase());
+  if ('ends_with' in match) return (name) => name.endsWith(match.ends_with.toLowerCase());
+  if ('contains' in match) return (name) => name.includes(match.contains.toLowerCase());
+  if (!('regex' in match)) return null;
+  const regex = new RegExp(match.regex);
+  return (name) => regex.test(name);
+};
+
+/** Null: names say all. */
+const ruleOf = (match: MatchLogic): Matches | null => {
+  if ('or' in match) {
+    const rules = match.or.flatMap((one) => ruleOf(one) ?? []);
+    return rules.length === 0 ? null : (name) => rules.some((rule) => rule(name));
+  }
+  if ('and' in match) {
+    const rules = match.and.map((one) => ruleOf(one) ?? ((name: string) => namesIn(one).includes(name)));
+    return (name) => rules.every((rule) => rule(name));
+  }
+  return wordRule(match);
+};
+
+const listed = (models: readonly ModelInfo[]): ListedModels => {
+  const named = new Map<string, ListedModel>();
+  const matching: [Matches, ListedModel][] = [];
+  for (const { id, match, context_window: contextWindow, prices } of models) {
+    const model = { id, contextWindow: contextWindow ?? null, prices: timedPrices(prices) };
+    for (const name of namesIn(match)) if (!named.has(name)) named.set(name, model);
+    const rule = ruleOf(match);
+    if (rule !== null) matching.push([rule, model]);
+  }
+  return { named, matching };
+};
+
+interface PricesPackage {
+  readonly findProvider: (by: { readonly providerId: string }) => Provider | undefined;
+}
+
+/**
+ * Reads the package's own table and lets go of it; it takes some 40 ms. The package goes to the network only when it is
+ * told to, which nobody does.
+ */
+export const readListedModels = (): ReadonlyMap<ProviderName, ListedModels> => {
+  const require = createRequire(import.meta.url);
+  const { findProvider } = require(packageName) as PricesPackage;
+  const models = providerNames.map((name) => {
+    const known = findProvider({ providerId: idsThere[name] ?? name })?.models ?? [];
+    return [name, listed(known.filter(({ id }) => name !== 'google' || !notOfTheApi.test(id)))] as const;
+  });
+  delete require.cache[require.resolve(packageName)];
+  return new Map(models);
+};

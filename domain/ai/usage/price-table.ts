@@ -1,0 +1,99 @@
+import { type ProviderName, providerNames } from '../providers/catalog.ts';
+import type { KnownModel, Prices } from '../prices.ts';
+import { type GivenModel, type GivenModels, readPriceFile } from './price-file.ts';
+import { type ListedModel, type ListedModels, priceAt, readListedModels } from './price-package.ts';
+
+/** From the providers' pages on embeddings; by default, where shorter vectors can be asked for. */
+const dimensionsByModel: ReadonlyMap<string, number> = new Map([
+  ['openai/text-embedding-3-small', 1536],
+  ['openai/text-embedding-3-large', 3072],
+  ['openai/text-embedding-ada-002', 1536],
+  ['google/gemini-embedding-001', 3072],
+  ['google/gemini-embedding-2', 3072],
+  ['google/text-embedding-004', 768],
+  ['google/embedding-001', 768],
+]);
+const dimensionsOf = (provider: ProviderName, name: string): number | undefined =>
+  dimensionsByModel.get(`${provider}/${name}`);
+
+const isEmbedding = /(^|[-/])embed(ding)?s?([-.]|$)/;
+
+/** `-2026-05-01`, `-20260501`, `-latest`: dated editions and the newest one of a known model. */
+const edition = /-(\d{4}-\d{2}-\d{2}|20\d{6}|latest)$/;
+const dashed = (name: string): string => name.replace(/-(20\d\d)(\d\d)(\d\d)$/, '-$1-$2-$3');
+
+interface Found {
+  /** Its name without what is only its edition. */
+  readonly name: string;
+  readonly listed: ListedModel | undefined;
+  readonly given: GivenModel | undefined;
+}
+
+const listedAs = (models: ListedModels | undefined, name: string): ListedModel | undefined =>
+  models?.named.get(name) ?? models?.matching.find(([matches]) => matches(name))?.[1];
+
+/** As it is named, as its date is written elsewhere, and without its date. */
+const waysOf = (model: string): string[] => {
+  const name = model.toLowerCase().replace(/^models\//, '');
+  return [...new Set([name, dashed(name), name.replace(edition, '')])];
+};
+
+/** Names are what callers write: as many as are asked for are kept, within reason. */
+const mostKept = 2000;
+/** No model has so long a name. */
+const longestName = 200;
+
+const knownModel = (provider: ProviderName, id: string, { name, listed, given }: Found, now: number): KnownModel => {
+  const dimensions = dimensionsOf(provider, name) ?? null;
+  return {
+    provider,
+    id,
+    type: dimensions !== null || isEmbedding.test(name) ? 'embedding' : 'chat',
+    contextWindow: listed?.contextWindow ?? null,
+    mostOutput: null,
+    dimensions,
+    price: listed === undefined ? null : priceAt(listed, now),
+    ...given,
+  };
+};
+
+const createTable = (given: GivenModels): Prices => {
+  let listed: ReadonlyMap<ProviderName, ListedModels> | undefined;
+  const kept = new Map<string, Found | null>();
+
+  const look = (provider: ProviderName, model: string): Found | null => {
+    listed ??= readListedModels();
+    for (const name of waysOf(model)) {
+      const found = { name, listed: listedAs(listed.get(provider), name), given: given[provider]?.get(name) };
+      const isKnown = found.listed ?? found.given ?? dimensionsOf(provider, name);
+      if (isKnown !== undefined) return found;
+    }
+    return null;
+  };
+
+  const find = (provider: ProviderName, model: string): KnownModel | undefined => {
+    if (model.length > longestName) return undefined;
+    const key = `${provider}/${model}`;
+    let found = kept.get(key);
+    if (found === undefined) {
+      found = look(provider, model);
+      if (kept.size >= mostKept) kept.clear();
+      kept.set(key, found);
+    }
+    return found === null ? undefined : knownModel(provider, model, found, Date.now());
+  };
+
+  return {
+    find,
+    providersOf: (model) => providerNames.filter((provider) => find(provider, model) !== undefined),
+  };
+};
+
+/**
+ * Models and prices: the operator's file, and what it does not say from the package's table, which is read when it is first
+ * asked.
+ * @param file undefined: there is none
+ * @throws {ConfigError} when the file is not what it should be
+ */
+export const openPrices = async (file: string | undefined): Promise<Prices> =>
+  createTable(file === undefined ? {} : await readPriceFile(file));

@@ -1,0 +1,134 @@
+import type { Queryable } from '#lib/control-db.ts';
+import { firstIdAt } from '#lib/ids.ts';
+import type { CallKind, CallStatus } from './calls.ts';
+import { dayBegins, dayText } from './roll-up.ts';
+
+/** A call that has ended, as it is listed. */
+export interface LoggedCall {
+  readonly id: string;
+  readonly created_at: Date;
+  readonly kind: CallKind;
+  readonly provider: string;
+  readonly model: string;
+  readonly status: CallStatus;
+  readonly prompt_tokens: number | null;
+  readonly completion_tokens: number | null;
+  readonly tokens_source: 'reported' | 'estimated' | null;
+  /** Null: not known, since the model has no price. */
+  readonly cost_nano_usd: number | null;
+  readonly latency_ms: number | null;
+  readonly ttft_ms: number | null;
+  readonly error_code: string | null;
+  readonly request_id: string;
+}
+
+interface Sum {
+  readonly requests: number;
+  /** Of prompts and answers. */
+  readonly tokens: number;
+  readonly cost_nano_usd: number;
+}
+
+export interface UsageReport {
+  readonly total_requests: number;
+  readonly total_tokens: { readonly prompt: number; readonly completion: number };
+  readonly total_cost_nano_usd: number;
+  readonly by_provider: Readonly<Record<string, Sum>>;
+  /** Of days (UTC) with calls, in order. */
+  readonly by_day: readonly (Sum & { readonly day: string })[];
+  /** The newest 50. */
+  readonly recent_logs: readonly LoggedCall[];
+}
+
+interface Row {
+  readonly day: string;
+  readonly provider: string;
+  readonly requests: number;
+  readonly prompt: number;
+  readonly completion: number;
+  readonly cost: number;
+}
+
+const dayMs = 86_400_000;
+const marginMs = 3_600_000;
+const mostRecent = 50;
+
+// One statement, one view: each call is in its day's sum, or in the days that are not added up yet.
+const sumsSql = `
+  select day::text, provider, sum(requests)::bigint as requests, sum(prompt)::bigint as prompt,
+    sum(completion)::bigint as completion, sum(cost)::bigint as cost
+  from (
+    select d.day, d.provider, d.requests, d.prompt_tokens as prompt, d.completion_tokens as completion,
+      d.cost_nano_usd as cost
+    from ai_usage_days d, ai_usage_rolled r
+    where d.project_id = $1 and d.day >= $2::date and d.day <= r.day
+    union all
+    select (c.started_at at time zone 'utc')::date, c.provider, 1, coalesce(c.prompt_tokens, 0),
+      coalesce(c.completion_tokens, 0), coalesce(c.cost_nano_usd, 0)
+    from ai_calls c, ai_usage_rolled r
+    where c.project_id = $1 and c.status <> 'open'
+      and c.id >= $3
+      and (c.started_at at time zone 'utc')::date >= greatest($2::date, r.day + 1)
+  ) counted
+  group by day, provider order by day, provider`;
+
+const nothing: Sum = { requests: 0, tokens: 0, cost_nano_usd: 0 };
+
+const plus = (sum: Sum | undefined, row: Row): Sum => {
+  const { requests, tokens, cost_nano_usd: cost } = sum ?? nothing;
+  return {
+    requests: requests + row.requests,
+    tokens: tokens + row.prompt + row.completion,
+    cost_nano_usd: cost + row.cost,
+  };
+};
+
+const sumsBy = (rows: readonly Row[], keyOf: (row: Row) => string): ReadonlyMap<string, Sum> => {
+  const sums = new Map<string, Sum>();
+  for (const row of rows) sums.set(keyOf(row), plus(sums.get(keyOf(row)), row));
+  return sums;
+};
+
+const total = (rows: readonly Row[], of: (row: Row) => number): number => rows.reduce((sum, row) => sum + of(row), 0);
+
+const recentCalls = (db: Queryable, projectId: string): Promise<LoggedCall[]> =>
+  db.query<LoggedCall>(
+    `select id, started_at as created_at, kind, provider, model, status, prompt_tokens, completion_tokens, tokens_source,
+       cost_nano_usd, latency_ms, ttft_ms, error_code, request_id
+     from ai_calls where project_id = $1 and status <> 'open' order by id desc limit ${mostRecent}`,
+    [projectId],
+    'recent-ai-calls',
+  );
+
+/** From which id on calls may not be added up yet; the day that is added up meanwhile is asked for in the statement. */
+const firstLiveId = async (db: Queryable, from: string): Promise<string> => {
+  const [rolled] = await db.query<{ day: string }>('select day::text from ai_usage_rolled');
+  const after = rolled === undefined ? 0 : dayBegins(rolled.day) + dayMs;
+  return firstIdAt(Math.max(after, dayBegins(from)) - marginMs);
+};
+
+/**
+ * What a project has used today and on the days before (UTC); calls that are under way are not in it.
+ * @param days how many, today with them
+ */
+export const usageReport = async (
+  db: Queryable,
+  projectId: string,
+  days: number,
+  now = new Date(),
+): Promise<UsageReport> => {
+  const today = dayBegins(dayText(now.getTime()));
+  const from = dayText(today - (days - 1) * dayMs);
+  const [rows, recent] = await Promise.all([
+    db.query<Row>(sumsSql, [projectId, from, await firstLiveId(db, from)], 'ai-usage'),
+    recentCalls(db, projectId),
+  ]);
+  return {
+    total_requests: total(rows, (row) => row.requests),
+    total_tokens: { prompt: total(rows, (row) => row.prompt), completion: total(rows, (row) => row.completion) },
+    total_cost_nano_usd: total(rows, (row) => row.cost),
+    by_provider: Object.fromEntries(sumsBy(rows, (row) => row.provider)),
+    by_day: [...sumsBy(rows, (row) => row.day)].map(([day, sum]) => ({ day, ...sum })),
+    recent_logs: recent,
+  };
+};

@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto';
+import { defaultChatModel } from '#domain/ai/default-models.ts';
+import type { AiCaller, Gateway } from '#domain/ai/gateway-types.ts';
+import { ServiceError } from '#lib/errors.ts';
+import type { AnswerCache } from './answer-cache.ts';
+import { type AssistantContext, type ContextDeps, contextOf } from './context.ts';
+import { type Flight, startFlight } from './flight.ts';
+import { promptOf } from './prompt.ts';
+
+export interface Question {
+  readonly message: string;
+  /** Left out: the usual one of the first provider that the project has a key for. */
+  readonly model?: string | undefined;
+}
+
+export interface Exchange extends Pick<Flight, 'begun' | 'whole' | 'pieces'> {
+  readonly contextUsed: readonly string[];
+  /** Whether the answer was written for somebody else; to be asked once it has begun. */
+  readonly cached: () => boolean;
+}
+
+/** Answers questions about a project. */
+export interface Assistant {
+  /**
+   * @param caller whose signal says when the one who asks leaves
+   * @throws {ServiceError} what the gateway throws, also from what is returned
+   */
+  readonly ask: (caller: AiCaller, question: Question) => Promise<Exchange>;
+}
+
+export interface AssistantDeps extends ContextDeps {
+  readonly gateway: Pick<Gateway, 'stream' | 'resolve' | 'models'>;
+  readonly cache: AnswerCache;
+}
+
+/** Under way: whether it was written before is known with its first piece. */
+interface Answering {
+  readonly flight: ReturnType<typeof startFlight>;
+  kept: boolean;
+}
+
+/** `provider/id` */
+const modelFor = async ({ gateway }: AssistantDeps, { project }: AiCaller, wanted?: string): Promise<string> => {
+  if (wanted === undefined) return defaultChatModel(gateway, project);
+  const { provider, model } = await gateway.resolve(project, wanted, 'chat');
+  return `${provider}/${model}`;
+};
+
+/** What makes an answer the same: the whole of what the model would be told, so the version of each part of it. */
+const keyOf = (projectId: string, model: string, messages: unknown): string =>
+  createHash('sha256')
+    .update(JSON.stringify([projectId, model, messages]))
+    .digest('base64url');
+
+interface Order {
+  readonly caller: AiCaller;
+  readonly key: string;
+  readonly model: string;
+  readonly messages: ReturnType<typeof promptOf>;
+}
+
+const nothingSaid = (): ServiceError => new ServiceError('provider_bad_output', 'The model answered with no text.');
+
+/** @returns the answer once it is whole and kept; what fails is not kept */
+const write = async (
+  { gateway, cache }: AssistantDeps,
+  { caller, key, model, messages }: Order,
+  emit: (piece: string) => void,
+): Promise<void> => {
+  const stream = await gateway.stream(caller, { model, messages });
+  let text = '';
+  for await (const pieces of stream.pieces) {
+    const more = pieces.map((piece) => piece.text).join('');
+    text += more;
+    if (more !== '') emit(more);
+  }
+  stream.end();
+  if (text === '') throw nothingSaid();
+  await cache.keep(caller.project, key, text);
+};
+
+/**
+ * The same question about the same state of a project is asked once: who comes while it is answered joins, in this
+ * process; who comes within five minutes gets what is kept, in all.
+ */
+export const createAssistant = (deps: AssistantDeps): Assistant => {
+  const underWay = new Map<string, Answering>();
+
+  const begin = (order: Order): Answering => {
+    const { project } = order.caller;
+    const flight = startFlight(async (signal, emit) => {
+      const known = await deps.cache.find(project, order.key);
+      if (known === null) return write(deps, { ...order, caller: { ...order.caller, signal } }, emit);
+      answering.kept = true;
+      return emit(known);
+    });
+    const answering: Answering = { flight, kept: false };
+    underWay.set(order.key, answering);
+    const forget = (): void => {
+      if (underWay.get(order.key) === answering) underWay.delete(order.key);
+    };
+    flight.signal.addEventListener('abort', forget);
+    flight.whole.then(forget, forget);
+    return answering;
+  };
+
+  const exchange = (order: Order, { used }: AssistantContext): Exchange => {
+    const present = underWay.get(order.key);
+    const answering = present ?? begin(order);
+    const { flight } = answering;
+    flight.join(order.caller.signal);
+    const { begun, whole, pieces } = flight;
+    return { begun, whole, pieces, contextUsed: used, cached: () => present !== undefined || answering.kept };
+  };
+
+  return {
+    ask: async (caller, { message, model: wanted }) => {
+      const { id } = caller.project;
+      const [model, context] = await Promise.all([modelFor(deps, caller, wanted), contextOf(deps, id, message)]);
+      const messages = promptOf(context, message);
+      return exchange({ caller, key: keyOf(id, model, messages), model, messages }, context);
+    },
+  };
+};

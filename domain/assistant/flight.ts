@@ -1,0 +1,71 @@
+import type { Departure } from '#lib/departure.ts';
+
+/** An answer that is being written, for all who wait for it. */
+export interface Flight {
+  /** Resolves with the first piece, or at the end; rejects when it fails before. */
+  readonly begun: Promise<void>;
+  /** The whole answer. */
+  readonly whole: Promise<string>;
+  /** What there is of it, then what comes. Throws where it breaks off. */
+  readonly pieces: () => AsyncGenerator<string, void>;
+  /** One more waits, until it leaves; once all have left, the writing is stopped. */
+  readonly join: (waiter: Departure) => void;
+}
+
+/** Writes the answer piece by piece; the signal is aborted when nobody waits for it any more. */
+export type Writer = (signal: AbortSignal, emit: (piece: string) => void) => Promise<void>;
+
+/** An answer is short: what was written is kept for whoever comes later, and nobody slows it down for the others. */
+export const startFlight = (write: Writer): Flight & { readonly signal: AbortSignal } => {
+  const controller = new AbortController();
+  const begun = Promise.withResolvers<void>();
+  let text = '';
+  let ended = false;
+  let waiting = 0;
+  let next = Promise.withResolvers<void>();
+
+  const tell = (): void => {
+    next.resolve();
+    next = Promise.withResolvers();
+  };
+  const emit = (piece: string): void => {
+    text += piece;
+    begun.resolve();
+    tell();
+  };
+  const whole = write(controller.signal, emit)
+    .then(() => text)
+    .finally(() => {
+      ended = true;
+      tell();
+    });
+  whole.then(() => begun.resolve(), begun.reject);
+  // Those who wait are told by what they wait for; all may have left.
+  begun.promise.catch(() => undefined);
+
+  return {
+    begun: begun.promise,
+    whole,
+    signal: controller.signal,
+    pieces: async function* pieces() {
+      for (let told = 0; ;) {
+        const more = next.promise;
+        const piece = text.slice(told);
+        told += piece.length;
+        if (piece !== '') yield piece;
+        else if (ended) break;
+        else await more;
+      }
+      await whole;
+    },
+    join: (waiter) => {
+      waiting += 1;
+      const leave = (): void => {
+        waiting -= 1;
+        if (waiting === 0 && !ended) controller.abort();
+      };
+      if (waiter.aborted) leave();
+      else waiter.addEventListener('abort', leave, { once: true });
+    },
+  };
+};

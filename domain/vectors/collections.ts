@@ -1,0 +1,142 @@
+import { type ClientBase, escapeIdentifier } from 'pg';
+import type { FenceDb } from '#domain/database/console/fence.ts';
+import { type ChangeOf, type TableChangeDeps, changing } from '#domain/database/tables/table-changes.ts';
+import { nearestHint } from '#domain/database/tables/nearest-hint.ts';
+import { reading } from '#domain/database/tables/reading.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { requireAvailable } from './extension.ts';
+
+/** A table of documents with vectors, as the catalog has it just now. */
+export interface Collection {
+  readonly relation: string;
+  readonly name: string;
+  /** The schema of pgvector's types and operators. */
+  readonly type_schema: string;
+  /** The number of its type `vector`, which differs between databases. */
+  readonly vector_type: number;
+  readonly column_type: 'vector' | 'halfvec';
+  readonly dimensions: number;
+  readonly is_indexed: boolean;
+  /** What its documents are embedded with, `provider/model`; null until there is one. */
+  readonly model: string | null;
+  readonly document_count: number;
+  /** ISO 8601. */
+  readonly created_at: string;
+}
+
+const columns = `c.relation::pg_catalog.int8::pg_catalog.text as relation, c.name, c.type_schema,
+  c.vector_type::pg_catalog.int8::pg_catalog.float8 as vector_type, c.column_type, c.dimensions, c.is_indexed, c.model,
+  c.document_count::pg_catalog.float8 as document_count,
+  pg_catalog.to_char(c.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created_at`;
+
+const readAll = async (client: ClientBase): Promise<Collection[]> =>
+  (await client.query<Collection>(`select ${columns} from plinth_api.collections() c`)).rows;
+
+/**
+ * In an open transaction.
+ * @throws {ServiceError} `not_found` with the nearest name as hint, `vector_extension_unavailable`
+ */
+export const requireCollection = async (client: ClientBase, name: string): Promise<Collection> => {
+  const all = await readAll(client);
+  const found = all.find((collection) => collection.name === name);
+  if (found) return found;
+  if (all.length === 0) await requireAvailable(client);
+  const hint = nearestHint(
+    name,
+    all.map((collection) => collection.name),
+  );
+  throw new ServiceError('not_found', `There is no collection ${JSON.stringify(name)}.`, hint);
+};
+
+/** @throws as `requireCollection` */
+export const getCollection = (db: FenceDb, projectId: string, name: string): Promise<Collection> =>
+  reading(db, projectId, (client) => requireCollection(client, name));
+
+/** By name. @throws {ServiceError} `vector_extension_unavailable` */
+export const listCollections = (
+  db: FenceDb,
+  projectId: string,
+  { limit, offset }: { readonly limit: number; readonly offset: number },
+): Promise<{ readonly collections: Collection[]; readonly total: number }> =>
+  reading(db, projectId, async (client) => {
+    const all = await readAll(client);
+    if (all.length === 0) await requireAvailable(client);
+    return { collections: all.slice(offset, offset + limit), total: all.length };
+  });
+
+/** What pgvector's HNSW can index, by type, and what a `vector` can hold. */
+export const mostIndexed = { vector: 2000, halfvec: 4000 } as const;
+export const mostDimensions = 16_000;
+
+interface Form {
+  readonly type: 'vector' | 'halfvec';
+  readonly isIndexed: boolean;
+}
+
+const formOf = (dimensions: number): Form => {
+  if (dimensions <= mostIndexed.vector) return { type: 'vector', isIndexed: true };
+  if (dimensions <= mostIndexed.halfvec) return { type: 'halfvec', isIndexed: true };
+  return { type: 'vector', isIndexed: false };
+};
+
+// Links of a document, and candidates for them. With pgvector's own 16 and 64 writing takes more than twice as long;
+// searches look at more candidates than they need (search.ts), which makes up for it.
+const build = 'm = 12, ef_construction = 32';
+
+const createSql = (name: string, dimensions: number, schema: string): string[] => {
+  const { type, isIndexed } = formOf(dimensions);
+  const [table, types] = [`public.${escapeIdentifier(name)}`, escapeIdentifier(schema)];
+  return [
+    `create table ${table} (
+      id text primary key,
+      content text not null,
+      metadata jsonb not null default '{}',
+      embedding ${types}.${type}(${dimensions}) not null,
+      content_hash bytea not null,
+      created_at timestamptz not null default now(),
+      updated_at timestamptz not null default now())`,
+    ...(isIndexed
+      ? [`create index on ${table} using hnsw (embedding ${types}.${type}_cosine_ops) with (${build})`]
+      : []),
+    `create index on ${table} using gin (metadata jsonb_path_ops)`,
+    // With no policy yet, end users see none of it.
+    `alter table ${table} enable row level security`,
+    `select plinth_api.add_collection('${table}'::regclass)`,
+  ];
+};
+
+const schemaOf = async (client: ClientBase): Promise<string> => {
+  const { rows } = await client.query<{ schema: string }>(
+    `select n.nspname as schema from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'`,
+  );
+  return rows[0]?.schema ?? 'public';
+};
+
+export interface NewCollection {
+  readonly name: string;
+  /** 1 to 16,000. */
+  readonly dimensions: number;
+}
+
+/**
+ * Makes the table and its indexes, as the project's owner; pgvector is in the database (`enableVectors`).
+ * @throws {ServiceError} `conflict` when there is something of that name
+ * @throws {DataError} `plan_limit_exceeded`: it counts as a table
+ */
+export const createCollection = (
+  deps: TableChangeDeps,
+  of: ChangeOf,
+  { name, dimensions }: NewCollection,
+): Promise<Collection> =>
+  changing(deps, of, async (client) => {
+    const schema = await schemaOf(client);
+    for (const sql of createSql(name, dimensions, schema)) await client.query(sql);
+    return requireCollection(client, name);
+  });
+
+/** @throws {ServiceError} `not_found`; `conflict` when something depends on it */
+export const dropCollection = (deps: TableChangeDeps, of: ChangeOf, name: string): Promise<void> =>
+  changing(deps, of, async (client) => {
+    await requireCollection(client, name);
+    await client.query(`drop table public.${escapeIdentifier(name)}`);
+  });

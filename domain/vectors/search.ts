@@ -1,0 +1,100 @@
+import { type ClientBase, escapeIdentifier } from 'pg';
+import type { AiCaller, Gateway } from '#domain/ai/gateway-types.ts';
+import type { FenceDb } from '#domain/database/console/fence.ts';
+import { type Collection, getCollection } from './collections.ts';
+import { tableOf } from './documents.ts';
+import { embedFor, vectorText } from './embedding.ts';
+import { inSession } from './session.ts';
+
+export interface SearchDeps {
+  readonly tenantDb: FenceDb;
+  readonly gateway: Pick<Gateway, 'embed'>;
+}
+
+export interface Search {
+  readonly collection: string;
+  readonly query: string;
+  /** 1 to 200. */
+  readonly limit: number;
+  /** What the metadata must contain; null: anything. */
+  readonly filter: Readonly<Record<string, unknown>> | null;
+}
+
+export interface Found {
+  readonly id: string;
+  readonly content: string;
+  /** 1 minus the cosine distance: 1 for the same direction, -1 for the opposite. */
+  readonly similarity: number;
+  readonly metadata: unknown;
+}
+
+// Of 50,000 vectors with 384 dimensions in 200 clouds these find 98 % of the ten nearest (scripts/bench/ai/vectors.ts).
+const leastCandidates = 240;
+const mostCandidates = 1000;
+const mostScanned = 20_000;
+
+const settingsOf = (limit: number): string => `select
+  set_config('hnsw.ef_search', '${Math.min(mostCandidates, Math.max(leastCandidates, limit * 2))}', true),
+  set_config('hnsw.iterative_scan', 'relaxed_order', true),
+  set_config('hnsw.max_scan_tuples', '${mostScanned}', true)`;
+
+interface Nearest {
+  readonly collection: Collection;
+  readonly vector: string;
+  readonly search: Search;
+}
+
+/**
+ * @param isExact an order that no index knows: every document that fits is looked at
+ */
+const nearestSql = (collection: Collection, hasFilter: boolean, isExact: boolean): string => {
+  const types = escapeIdentifier(collection.type_schema);
+  const distance = `d.embedding operator(${types}.<=>) $1::${types}.vector${collection.column_type === 'vector' ? '' : `::${types}.halfvec`}`;
+  // Not a number where a vector that somebody wrote by SQL is zero: those come last.
+  return `
+  with nearest as materialized (
+    select d.id, d.content, d.metadata, ${distance} as distance from ${tableOf(collection)} d
+    ${hasFilter ? 'where d.metadata @> $3::jsonb' : ''}
+    order by ${isExact ? `(${distance}) + 0` : distance} limit $2::bigint)
+  select n.id, n.content, n.metadata, case when n.distance = 'NaN' then 0 else 1 - n.distance end as similarity
+  from nearest n order by n.distance, n.id`;
+};
+
+const nearest = async (
+  client: ClientBase,
+  { collection, vector, search: { limit, filter } }: Nearest,
+  isExact: boolean,
+): Promise<Found[]> => {
+  const params = [vector, limit, ...(filter === null ? [] : [JSON.stringify(filter)])];
+  return (await client.query<Found>(nearestSql(collection, filter !== null, isExact), params)).rows;
+};
+
+/** The index gives up after so many documents that do not fit; then all are looked at. */
+const nearestOf = async (client: ClientBase, wanted: Nearest): Promise<Found[]> => {
+  if (!wanted.collection.is_indexed) return nearest(client, wanted, true);
+  await client.query(settingsOf(wanted.search.limit));
+  const found = await nearest(client, wanted, false);
+  return found.length < wanted.search.limit ? nearest(client, wanted, true) : found;
+};
+
+/**
+ * The documents nearest to a text, the nearest first: as many as there are that fit, up to the limit. A collection that
+ * nothing was ever embedded for has none, and no provider is asked.
+ * @throws {ServiceError} `not_found`, `dimension_mismatch`, `vector_extension_unavailable`; what the gateway throws
+ * @throws {DataError} 57014 when it takes too long
+ */
+export const searchDocuments = async (
+  { tenantDb, gateway }: SearchDeps,
+  caller: AiCaller,
+  search: Search,
+): Promise<Found[]> => {
+  const projectId = caller.project.id;
+  const collection = await getCollection(tenantDb, projectId, search.collection);
+  const { model } = collection;
+  if (model === null || collection.document_count === 0) return [];
+  const [vector] = await embedFor(gateway, caller, collection, { model, texts: [search.query] });
+  if (vector === undefined) return [];
+  return inSession(tenantDb, { projectId, signal: caller.signal, mode: 'read' }, (client) =>
+    nearestOf(client, { collection, vector: vectorText(vector), search }),
+  );
+};

@@ -1,0 +1,21 @@
+import { z } from 'zod';
+import { defineJob } from './define.ts';
+
+/** Embeds documents and writes them into a collection. */
+export const vectorsUpsert = defineJob({
+  type: 'vectors.upsert',
+  pool: 'vectors',
+  data: z.object({
+    collection: z.string(),
+    /** An embedding model; null: the collection's. */
+    model: z.string().nullable(),
+    documents: z.array(z.object({ id: z.string(), content: z.string(), metadata: z.record(z.string(), z.unknown()) })),
+  }),
+  result: z.object({ upserted: z.int(), unchanged: z.int(), ids: z.array(z.string()) }),
+  running: { free: 4, pro: 20, enterprise: 100 },
+  maxAttempts: 5,
+  // What was written already is unchanged the second time.
+  repeatable: true,
+  timeoutMs: 660_000,
+  capped: true,
+});

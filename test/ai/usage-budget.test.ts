@@ -1,0 +1,223 @@
+import test from 'ava';
+import { systemActor } from '#domain/audit/actor.ts';
+import { deleteBudget, releaseLeftReservations } from '#domain/ai/usage/budget.ts';
+import { closeLostCalls, upsertEnds } from '#domain/ai/usage/call-store.ts';
+import type { CallLog } from '#domain/ai/usage/calls.ts';
+import { newId } from '#lib/ids.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { forgetKeepers, madeEnd, madeIntent, monthOf, putBudget, rowsOf, useUsageScene } from './usage-scene.ts';
+
+const scene = useUsageScene(test);
+
+const nano = 1_000_000_000;
+const hardBudget = (nanoUsd: number) => ({ monthly_usd: nanoUsd / nano, hard: true });
+
+/** Null when it was granted, else the code. */
+const refusalOf = async (recorded: Promise<void>): Promise<string | null> => {
+  try {
+    await recorded;
+    return null;
+  } catch (error) {
+    return error instanceof ServiceError ? error.code : String(error);
+  }
+};
+
+const spend = async (log: CallLog, projectId: string, wanted: number, cost: number): Promise<boolean> => {
+  const call = log.begin(madeIntent(projectId, { reserveNanoUsd: wanted }));
+  const refusal = await refusalOf(call.recorded);
+  call.end(madeEnd({ costNanoUsd: cost }));
+  return refusal === null;
+};
+
+const sumOfCosts = async (projectId: string): Promise<number> =>
+  (await rowsOf(scene().db, projectId)).reduce((sum, row) => sum + (row.cost_nano_usd ?? 0), 0);
+
+test('a hard budget is never exceeded, whatever several processes ask at once', async (t) => {
+  const { db, createProject, openLog } = scene();
+  const projects = await Promise.all([1000, 5000].map((most) => createProject(hardBudget(most))));
+  const logs = [openLog(), openLog(), openLog()];
+  let isOver = false;
+  const watch = (async () => {
+    let highest = 0;
+    while (!isOver) {
+      const rows = await db.query<{ part: number }>(
+        `select (m.used_nano_usd + m.reserved_nano_usd)::float8 / b.monthly_nano_usd as part
+         from ai_budget_months m join ai_budgets b using (project_id) where project_id = any($1::uuid[])`,
+        [projects],
+      );
+      highest = Math.max(highest, ...rows.map(({ part }) => part));
+    }
+    return highest;
+  })();
+  const calls = Array.from({ length: 600 }, (_, n) => n);
+  const granted = await Promise.all(
+    calls.map((n) => {
+      const wanted = 1 + ((n * 37) % 60);
+      const [log, project] = [logs[n % 3], projects[n % 2]];
+      return log && project ? spend(log, project, wanted, Math.ceil(wanted * ((n % 10) / 10))) : Promise.resolve(false);
+    }),
+  );
+  await Promise.all(logs.map((log) => log.settled()));
+  isOver = true;
+  t.true((await watch) <= 1);
+  t.true(granted.includes(true) && granted.includes(false));
+  t.is((await Promise.all(projects.map((id) => rowsOf(db, id)))).flat().length, granted.filter(Boolean).length);
+  for (const [at, project] of projects.entries()) {
+    const cost = await sumOfCosts(project);
+    t.deepEqual(await monthOf(db, project), { used: cost, reserved: 0 });
+    t.true(cost <= (at === 0 ? 1000 : 5000));
+  }
+});
+
+test('a call that does not fit is refused without a row, one beside it that fits is not', async (t) => {
+  const { db, createProject, openLog } = scene();
+  const project = await createProject(hardBudget(100));
+  const log = openLog();
+  const calls = [500, 60, 40, 1].map((reserveNanoUsd) => log.begin(madeIntent(project, { reserveNanoUsd })));
+  const refusals = await Promise.all(calls.map(({ recorded }) => refusalOf(recorded)));
+  // The smallest ones that fit together: 1 and 40.
+  t.deepEqual(refusals, ['budget_exceeded', 'budget_exceeded', null, null]);
+  for (const call of calls) call.end(madeEnd({ costNanoUsd: 1 }));
+  await log.settled();
+  t.is((await rowsOf(db, project)).length, 2);
+  t.deepEqual(await monthOf(db, project), { used: 2, reserved: 0 });
+});
+
+test('a refusal says when the budget begins anew', async (t) => {
+  const { createProject, openLog } = scene();
+  const project = await createProject(hardBudget(0));
+  const call = openLog().begin(madeIntent(project, { reserveNanoUsd: 1 }));
+  const error = await t.throwsAsync<ServiceError>(call.recorded, { instanceOf: ServiceError });
+  t.is(error?.status, 429);
+  const seconds = Number(error?.headers['Retry-After']);
+  t.true(seconds >= 1 && seconds <= 31 * 86_400);
+  call.end(madeEnd());
+});
+
+test('models without a price do not count, also when nothing is left', async (t) => {
+  const { db, createProject, openLog } = scene();
+  const project = await createProject(hardBudget(0));
+  const log = openLog();
+  const call = log.begin(madeIntent(project));
+  t.is(await refusalOf(call.recorded), null);
+  call.end(madeEnd({ costNanoUsd: null }));
+  await log.settled();
+  t.deepEqual(await monthOf(db, project), { used: 0, reserved: 0 });
+});
+
+test('a soft budget refuses nothing and counts', async (t) => {
+  const { db, createProject, openLog } = scene();
+  const project = await createProject({ monthly_usd: 10 / nano, hard: false });
+  const log = openLog();
+  t.true(await spend(log, project, 500, 400));
+  await log.settled();
+  t.deepEqual(await monthOf(db, project), { used: 400, reserved: 0 });
+  const { used_usd: used } = await putBudget(db, project, hardBudget(450));
+  t.is(used, 400 / nano);
+  t.false(await spend(log, project, 51, 1));
+  t.true(await spend(log, project, 50, 1));
+});
+
+test('a project without a budget has no count', async (t) => {
+  const { db, createProject, openLog } = scene();
+  const project = await createProject();
+  const log = openLog();
+  t.true(await spend(log, project, 1e12, 1e12));
+  await log.settled();
+  t.is(await monthOf(db, project), undefined);
+});
+
+test('a first budget finds what the month has cost, and what is open', async (t) => {
+  const { db, createProject, openLog } = scene();
+  const project = await createProject();
+  const log = openLog();
+  await spend(log, project, 50, 30);
+  const lastMonth = new Date(Date.UTC(new Date().getUTCFullYear(), new Date().getUTCMonth(), 1) - 1);
+  const old = log.begin(madeIntent(project, { startedAt: lastMonth, reserveNanoUsd: 7 }));
+  const open = log.begin(madeIntent(project, { reserveNanoUsd: 20 }));
+  await Promise.all([old.recorded, open.recorded]);
+  old.end(madeEnd({ costNanoUsd: 7 }));
+  await log.settled();
+  t.is((await putBudget(db, project, hardBudget(60))).used_usd, 30 / nano);
+  t.deepEqual(await monthOf(db, project), { used: 30, reserved: 20 });
+  t.false(await spend(log, project, 11, 1));
+  open.end(madeEnd({ costNanoUsd: 5 }));
+  await log.settled();
+  t.deepEqual(await monthOf(db, project), { used: 35, reserved: 0 });
+});
+
+test('budgets that come and go while calls begin and end count each call once', async (t) => {
+  const { db, createProject, openLog } = scene();
+  const project = await createProject();
+  const logs = [openLog(), openLog()];
+  for (let round = 0; round < 6; round += 1) {
+    const calls = Array.from({ length: 120 }, (_, n) => {
+      const log = logs[n % 2];
+      return log === undefined ? Promise.resolve(false) : spend(log, project, 3, 1 + (n % 3));
+    });
+    await new Promise(setImmediate);
+    await putBudget(db, project, { monthly_usd: 1, hard: true });
+    await Promise.all(calls);
+    await Promise.all(logs.map((log) => log.settled()));
+    t.deepEqual(await monthOf(db, project), { used: await sumOfCosts(project), reserved: 0 });
+    await db.transaction((tx) => deleteBudget(tx, project), systemActor);
+    t.is(await monthOf(db, project), undefined);
+  }
+});
+
+test('a stream takes more of the budget while there is some', async (t) => {
+  const { db, createProject, openLog } = scene();
+  const project = await createProject(hardBudget(100));
+  const log = openLog();
+  const call = log.begin(madeIntent(project, { reserveNanoUsd: 30 }));
+  await call.recorded;
+  t.true(await call.reserveMore(70));
+  t.false(await call.reserveMore(1));
+  t.deepEqual(await monthOf(db, project), { used: 0, reserved: 100 });
+  call.end(madeEnd({ costNanoUsd: 80 }));
+  await log.settled();
+  t.deepEqual(await monthOf(db, project), { used: 80, reserved: 0 });
+});
+
+test('a call whose process is gone counts with all that was kept for it, until its real end comes', async (t) => {
+  const { db, createProject, openLog } = scene();
+  const project = await createProject(hardBudget(100));
+  const log = openLog();
+  const calls = [20, 30].map((reserveNanoUsd) => log.begin(madeIntent(project, { reserveNanoUsd })));
+  await Promise.all(calls.map(({ recorded }) => recorded));
+  await forgetKeepers(db, project);
+  await closeLostCalls(db, 1000);
+  t.deepEqual(await monthOf(db, project), { used: 50, reserved: 0 });
+  calls[0]?.end(madeEnd({ costNanoUsd: 4 }));
+  await log.settled();
+  t.deepEqual(await monthOf(db, project), { used: 34, reserved: 0 });
+  t.is(await sumOfCosts(project), 34);
+});
+
+test('an end that is recorded again, since nobody heard that it was, costs nothing more', async (t) => {
+  const { db, createProject, openLog } = scene();
+  const project = await createProject(hardBudget(100));
+  const intent = madeIntent(project, { reserveNanoUsd: 20 });
+  await openLog().begin(intent).recorded;
+  const keeper = newId();
+  await upsertEnds(db, [{ intent, end: madeEnd({ costNanoUsd: 5 }) }], keeper);
+  await upsertEnds(db, [{ intent, end: madeEnd({ costNanoUsd: 5 }) }], keeper);
+  await upsertEnds(db, [{ intent, end: madeEnd({ status: 'error', costNanoUsd: 9 }) }], keeper);
+  t.deepEqual(await monthOf(db, project), { used: 5, reserved: 0 });
+  t.like((await rowsOf(db, project))[0], { status: 'success', cost_nano_usd: 5 });
+});
+
+test('what is reserved for no open call is given back, and nothing else', async (t) => {
+  const { db, createProject, openLog } = scene();
+  const project = await createProject(hardBudget(100));
+  const log = openLog();
+  const call = log.begin(madeIntent(project, { reserveNanoUsd: 20 }));
+  await call.recorded;
+  await db.query('update ai_budget_months set reserved_nano_usd = reserved_nano_usd + 33 where project_id = $1', [
+    project,
+  ]);
+  await Promise.all([releaseLeftReservations(db), releaseLeftReservations(db)]);
+  t.deepEqual(await monthOf(db, project), { used: 0, reserved: 20 });
+  call.end(madeEnd({ costNanoUsd: 1 }));
+  await log.settled();
+});

@@ -1,0 +1,52 @@
+import { type ArenaChat, arenaFailure, runArena } from '#domain/ai/arena.ts';
+import type { Gateway } from '#domain/ai/gateway-types.ts';
+import { findProject } from '#domain/projects/store.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import { notFound } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import type { ArenaResult, aiArena } from '#queues/ai-arena.ts';
+import type { JobData, JobOutcome } from '#queues/define.ts';
+import type { JobContext, Processor } from '../processor.ts';
+
+export interface AiArenaDeps {
+  readonly db: Queryable;
+  readonly gateway: Gateway;
+  readonly log: Log;
+}
+
+/** Tells those who look at the job which models have ended. */
+const tellerOf = (context: JobContext, of: number): ((entry: ArenaResult) => void) => {
+  let done = 0;
+  return ({ model, latency_ms: ms, error }) => {
+    done += 1;
+    const name = JSON.stringify(model);
+    if (error === null) context.log('info', `${name} answered in ${ms} ms`);
+    else context.log('warn', `${name} failed after ${ms} ms: ${error.code}`);
+    context.progress((100 * done) / of);
+  };
+};
+
+const outcomeOf = (results: readonly ArenaResult[]): JobOutcome => {
+  const failure = arenaFailure(results);
+  const result = JSON.stringify({ results });
+  if (failure === null) return { status: 'succeeded', result, error: null };
+  // Nobody was asked: it may be tried again.
+  if (failure.code === 'dependency_unavailable') throw failure;
+  return { status: 'failed', result, error: { code: failure.code, message: failure.message } };
+};
+
+export const aiArenaProcessor = ({ db, gateway, log }: AiArenaDeps): Processor => ({
+  run: async (given, context) => {
+    const { models, chat } = given as JobData<typeof aiArena>;
+    const project = await findProject(db, context.projectId);
+    if (project === undefined) throw notFound('project');
+    const { requestId, signal } = context;
+    const asker = {
+      gateway,
+      caller: { project, kind: 'arena', requestId, signal },
+      noteFault: (error: unknown) => log.error({ err: error }, 'a model of an arena could not be asked'),
+    } as const;
+    const order = { models, chat: chat as unknown as ArenaChat };
+    return outcomeOf(await runArena(asker, order, tellerOf(context, models.length)));
+  },
+});

@@ -1,0 +1,46 @@
+import type { Gateway } from '#domain/ai/gateway-types.ts';
+import { DataError } from '#domain/data/errors.ts';
+import type { ChangeListeners } from '#domain/database/changes.ts';
+import type { Projects } from '#domain/projects/projects.ts';
+import { findProject } from '#domain/projects/store.ts';
+import { upsertDocuments } from '#domain/vectors/upsert.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import { ServiceError } from '#lib/errors.ts';
+import type { JobData, JobOutcome } from '#queues/define.ts';
+import type { vectorsUpsert } from '#queues/vectors-upsert.ts';
+import type { Processor } from '../processor.ts';
+
+export interface VectorsUpsertDeps extends ChangeListeners {
+  readonly db: Queryable;
+  readonly projects: Pick<Projects, 'tenantDb'>;
+  readonly gateway: Pick<Gateway, 'embed' | 'resolve'>;
+}
+
+const failed = (code: string, message: string): JobOutcome => ({
+  status: 'failed',
+  result: null,
+  error: { code, message },
+});
+
+/** What the project's own database refuses is its answer; what it cannot do just now is tried again. */
+const whenRefused = (error: unknown): JobOutcome => {
+  if (!(error instanceof DataError)) throw error;
+  if (error.status < 500) return failed(error.code, error.message);
+  throw new ServiceError('dependency_unavailable', error.message, { cause: error });
+};
+
+/** Embeds documents and writes them into a collection; what an earlier run has written is unchanged. */
+export const vectorsUpsertProcessor = ({ db, projects, ...deps }: VectorsUpsertDeps): Processor => ({
+  run: async (data, { projectId, requestId, signal, progress }) => {
+    const order = data as JobData<typeof vectorsUpsert>;
+    const project = await findProject(db, projectId);
+    if (project === undefined || project.deleted_at !== null) return failed('not_found', 'The project was deleted.');
+    try {
+      const caller = { project, kind: 'vectors', requestId, signal } as const;
+      const result = await upsertDocuments({ ...deps, tenantDb: projects.tenantDb }, caller, order, progress);
+      return { status: 'succeeded', result: JSON.stringify(result), error: null };
+    } catch (error) {
+      return whenRefused(error);
+    }
+  },
+});
