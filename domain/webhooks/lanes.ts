@@ -1,7 +1,7 @@
 import type { NewJobRow } from '#domain/jobs/store.ts';
 import type { Queryable, Tx } from '#lib/control-db.ts';
 import { webhookDeliver } from '#queues/webhook-deliver.ts';
-import { runningSql, shareSql, slowSql } from './slow.ts';
+import { crowd, runningSql, shareSql, slowSql, usualSlowAtOnce } from './slow.ts';
 
 /** A lane that this transaction holds. */
 export interface LockedLane {
@@ -68,9 +68,10 @@ const stateSql = `
     least(greatest(1, w.rate_per_second / ${bucketsPerSecond}::float8), l.tokens + w.rate_per_second
       * greatest(0, extract(epoch from clock_timestamp() - l.tokens_at)::float8)) as tokens,
     w.rate_per_second as rate, coalesce(greatest(l.closed_until, l.asked_until) > now(), false) as is_closed
-  from webhook_lanes l join webhooks w on w.id = l.webhook_id join projects p on p.id = w.project_id
+  from unnest($1::uuid[]) as looked (id) join webhook_lanes l on l.webhook_id = looked.id
+    join webhooks w on w.id = l.webhook_id join projects p on p.id = w.project_id
     left join job_limits j on j.project_id = w.project_id and j.type = '${webhookDeliver.type}'
-  where l.webhook_id = any ($1::uuid[]) and w.is_active and w.deleted_at is null`;
+  where w.is_active and w.deleted_at is null`;
 
 const takeSql = `
   with state as materialized (${stateSql}), slow as materialized (${slowSql}), picked as materialized (
@@ -79,22 +80,24 @@ const takeSql = `
       select id from webhook_deliveries
       where webhook_id = s.webhook_id and next_attempt_at <= now() and job_id is null
       order by next_attempt_at
-      limit case when s.is_open and not s.is_closed and (s.is_quick or slow.place <= s.share)
+      limit case when s.is_open and not s.is_closed and (s.is_quick or slow.is_let)
         then greatest(0, least(s.quarter - s.under_way, floor(s.tokens)))::int else 0 end
       for update skip locked) d
   ), given as (
     update webhook_deliveries d set job_id = p.job_id from picked p where d.id = p.id
   )
-  select id, job_id, project_id, webhook_id from picked
+  select id, job_id, project_id, webhook_id, false as is_crowded_out from picked
   union all
-  select null, null, project_id, webhook_id from slow where place > share and under_way = 0`;
+  select null, null, project_id, webhook_id, place <= share from slow where not is_let`;
 
 interface Taken {
-  /** Null: its webhook waits for others of its project that are not quick. */
+  /** Null: its webhook waits for others that are not quick. */
   readonly id: string | null;
   readonly job_id: string;
   readonly project_id: string;
   readonly webhook_id: string;
+  /** Those are of other projects. */
+  readonly is_crowded_out: boolean;
 }
 
 /** Deliveries whose turn it is. */
@@ -103,8 +106,10 @@ export interface Turns {
   readonly jobs: readonly NewJobRow[];
   /** How many each webhook has. */
   readonly counts: ReadonlyMap<string, number>;
-  /** Webhooks that wait for others of their projects that are not quick. */
+  /** Webhooks that wait for others that are not quick. */
   readonly heldBack: readonly string[];
+  /** Of these the ones that wait for those of other projects. */
+  readonly crowdedOut: readonly string[];
 }
 
 const jobOf = ({ id, job_id: jobId, project_id: projectId }: Taken & { readonly id: string }): NewJobRow => ({
@@ -116,13 +121,26 @@ const jobOf = ({ id, job_id: jobId, project_id: projectId }: Taken & { readonly 
   requestId: `webhook-${id}`,
 });
 
-/** Gives a job's id to each delivery whose turn it is, as far as its webhook has room. The lanes must be locked. */
-export const takeTurns = async (tx: Tx, webhookIds: readonly string[]): Promise<Turns> => {
-  const rows = await tx.query<Taken>(takeSql, [webhookIds], 'take-turns');
+/**
+ * Gives a job's id to each delivery whose turn it is, as far as its webhook has room. The lanes must be locked.
+ * @param slowAtOnce how many webhooks that are not quick may have a try under way, of all projects
+ */
+export const takeTurns = async (
+  tx: Tx,
+  webhookIds: readonly string[],
+  slowAtOnce = usualSlowAtOnce,
+): Promise<Turns> => {
+  const rows = await tx.query<Taken>(takeSql, [webhookIds, slowAtOnce], 'take-turns');
   const taken = rows.filter((row) => row.id !== null) as (Taken & { readonly id: string })[];
   const counts = new Map(webhookIds.map((id) => [id, 0]));
   for (const { webhook_id: id } of taken) counts.set(id, (counts.get(id) ?? 0) + 1);
-  return { jobs: taken.map(jobOf), counts, heldBack: rows.flatMap((row) => (row.id === null ? [row.webhook_id] : [])) };
+  const heldBack = rows.filter((row) => row.id === null);
+  return {
+    jobs: taken.map(jobOf),
+    counts,
+    heldBack: heldBack.map((row) => row.webhook_id),
+    crowdedOut: heldBack.filter((row) => row.is_crowded_out).map((row) => row.webhook_id),
+  };
 };
 
 /** Whoever ends a try looks at its lane; should it die before, the lane is looked at after so many seconds. */
@@ -131,21 +149,24 @@ const fullLook = 5;
 const pausedLook = 30;
 /** Whoever makes room for a webhook that is held back looks at it; should it die before, after so many seconds. */
 const heldBackLook = 15;
+/** As above; there may be thousands, and every look at any webhook looks whether there is room for one of them. */
+const crowdedOutLook = 60;
 
 // Of a rate some tokens are waited for, not each.
 const scheduleSql = `
   with state as materialized (${stateSql}), waiting as (
-    select s.webhook_id, s.project_id, s.is_open, s.is_quick, s.webhook_id = any ($3::uuid[]) as is_held_back, s.quarter, s.under_way, s.rate, s.tokens - taken.count as tokens, (select next_attempt_at from webhook_deliveries d
+    select s.webhook_id, s.project_id, s.is_open, s.is_quick, s.webhook_id = any ($3::uuid[]) as is_held_back, s.webhook_id = any ($4::uuid[]) as is_crowded_out, s.quarter, s.under_way, s.rate, s.tokens - ($2::int[])[array_position($1::uuid[], s.webhook_id)] as tokens, (select next_attempt_at from webhook_deliveries d
       where d.webhook_id = s.webhook_id and d.next_attempt_at is not null and d.job_id is null
       order by d.next_attempt_at limit 1) as first_at
-    from state s join unnest($1::uuid[], $2::int[]) as taken (webhook_id, count) on taken.webhook_id = s.webhook_id
+    from state s
   )
   update webhook_lanes l set tokens = w.tokens, tokens_at = clock_timestamp(),
-    slow_in = case when is_held_back or not w.is_quick and under_way > 0 then w.project_id end,
+    slow_in = case when is_crowded_out then '${crowd}' when is_held_back or not w.is_quick and under_way > 0 then w.project_id end,
     waits_since = case when is_held_back then coalesce(l.waits_since, now()) end, next_at = case
     when first_at is null then null
     when not is_open then now() + make_interval(secs => ${pausedLook})
     when quarter <= under_way then now() + make_interval(secs => ${fullLook})
+    when is_crowded_out then now() + make_interval(secs => ${crowdedOutLook})
     when is_held_back then now() + make_interval(secs => ${heldBackLook})
     else greatest(first_at, l.closed_until, l.asked_until, case when w.tokens < 1
       then now() + make_interval(secs => (greatest(1, w.rate / 10) - w.tokens) / w.rate) end) end
@@ -157,10 +178,10 @@ const scheduleSql = `
  * @param turns what each of them has just had
  * @returns in how many ms the first of them has; null: none of them has
  */
-export const scheduleLanes = async (tx: Tx, { counts, heldBack }: Turns): Promise<number | null> => {
+export const scheduleLanes = async (tx: Tx, { counts, heldBack, crowdedOut }: Turns): Promise<number | null> => {
   const rows = await tx.query<{ in_ms: number | null }>(
     scheduleSql,
-    [[...counts.keys()], [...counts.values()], heldBack],
+    [[...counts.keys()], [...counts.values()], heldBack, crowdedOut],
     'schedule-lanes',
   );
   const times = rows.flatMap(({ in_ms: inMs }) => (inMs === null ? [] : [inMs]));

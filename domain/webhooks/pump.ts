@@ -13,12 +13,15 @@ import {
   takeTurns,
   wakeLanes,
 } from './lanes.ts';
+import { byIndex } from './by-index.ts';
 import { heldBackBeside } from './slow.ts';
 
 export interface PumpDeps {
   readonly db: ControlDb;
   readonly gate: Pick<Gate, 'admit'>;
   readonly log: Log;
+  /** How many webhooks that are not quick may have a try under way, of all projects; left out: the usual number. */
+  readonly slowAtOnce?: number;
 }
 
 /** What came of looking at lanes. */
@@ -42,13 +45,13 @@ const mostLanes = 500;
 const mostSkipped = 2000;
 
 /** Within a transaction that holds the lanes: those deliveries whose turn it is become jobs. */
-const pumpLocked = async (tx: Tx, lanes: readonly LockedLane[]): Promise<Pumped> => {
+const pumpLocked = async (tx: Tx, lanes: readonly LockedLane[], slowAtOnce?: number): Promise<Pumped> => {
   const active = lanes.filter((lane) => lane.is_active).map((lane) => lane.webhook_id);
   const inactive = lanes.filter((lane) => !lane.is_active).map((lane) => lane.webhook_id);
   const skipped = inactive.length > 0 ? await skipWaiting(tx, inactive, mostSkipped) : 0;
   const more = skipped >= mostSkipped ? 0 : null;
   if (active.length === 0) return { jobs: [], nextInMs: more, lanes: lanes.length };
-  const turns = await takeTurns(tx, active);
+  const turns = await takeTurns(tx, active, slowAtOnce);
   if (turns.jobs.length > 0) await insertJobs(tx, turns.jobs);
   const next = await scheduleLanes(tx, turns);
   return { jobs: turns.jobs, nextInMs: more ?? next, lanes: lanes.length };
@@ -68,12 +71,13 @@ const admitAll = async ({ gate, log }: Omit<PumpDeps, 'db'>, jobs: readonly NewJ
 const soonest = (a: number | null, b: number | null): number | null =>
   a === null || b === null ? (a ?? b) : Math.min(a, b);
 
-/** Whoever has ended a try may have made room for others of its project. */
-const lockBeside = async (tx: Tx, lanes: readonly LockedLane[]): Promise<LockedLane[]> => {
+/** Whoever has ended a try may have made room for others. */
+const lockBeside = async (tx: Tx, lanes: readonly LockedLane[], slowAtOnce?: number): Promise<LockedLane[]> => {
   if (lanes.length === 0) return [];
   const beside = await heldBackBeside(
     tx,
     lanes.map((lane) => lane.webhook_id),
+    slowAtOnce,
   );
   return beside.length === 0 ? [] : (await lockLanes(tx, beside)).lanes;
 };
@@ -81,8 +85,11 @@ const lockBeside = async (tx: Tx, lanes: readonly LockedLane[]): Promise<LockedL
 const pumpSome = async (deps: PumpDeps, lock: (tx: Tx) => Promise<LockedLane[]>): Promise<Pumped> => {
   const pumped = await deps.db.transaction(async (tx) => {
     const lanes = await lock(tx);
-    return { ...(await pumpLocked(tx, [...lanes, ...(await lockBeside(tx, lanes))])), lanes: lanes.length };
-  });
+    return {
+      ...(await pumpLocked(tx, [...lanes, ...(await lockBeside(tx, lanes, deps.slowAtOnce))], deps.slowAtOnce)),
+      lanes: lanes.length,
+    };
+  }, byIndex);
   await admitAll(deps, pumped.jobs);
   return pumped;
 };

@@ -50,22 +50,26 @@ export const wakeForgottenLanes = async (db: Queryable): Promise<number> => {
 
 /** How far back `wakeLatelyForgotten` looks. */
 export const latelyMs = 20_000;
+/** However many were made in that time: a replay, or an event with thousands of webhooks, is no reason to read them all. */
+const mostRead = 50_000;
 
 /**
  * As `wakeForgottenLanes`, of deliveries that were made lately: cheap enough to be done every few seconds. Whoever made them
- * died before it woke a lane that somebody else had held.
+ * died before it woke a lane that somebody else had held. Not prepared: a plan for a small table would be kept for a large
+ * one.
  * @returns how many
  */
 export const wakeLatelyForgotten = async (db: Queryable, now = Date.now()): Promise<number> => {
   const woken = await db.query(
     `update webhook_lanes l set next_at = now() where l.webhook_id in (
        select f.webhook_id from webhook_lanes f where f.next_at is null and f.webhook_id = any (array(
-         select distinct webhook_id from webhook_deliveries
-         where id > $1::uuid and next_attempt_at is not null and job_id is null))
+         select distinct webhook_id from (
+           select webhook_id, next_attempt_at, job_id from webhook_deliveries
+           where id > $1::uuid order by id desc limit ${mostRead}) as made
+         where next_attempt_at is not null and job_id is null))
        order by f.webhook_id for update skip locked)
      returning l.webhook_id`,
     [firstIdAt(now - latelyMs)],
-    'wake-lately-forgotten',
   );
   return woken.length;
 };

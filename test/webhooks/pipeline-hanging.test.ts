@@ -1,70 +1,14 @@
 import test from 'ava';
 import { backlogged, hasWaitingEvents } from '#domain/webhooks/backlog.ts';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
-import { pumpLanes } from '#domain/webhooks/pump.ts';
-import { recordTries } from '#domain/webhooks/record.ts';
 import type { Tx } from '#lib/control-db.ts';
-import { memoryLog, usePlatform } from '#test/support/platform.ts';
-import { type BareProject, addProject, addWebhook, emit, laneOf } from './pipeline-scene.ts';
+import { usePlatform } from '#test/support/platform.ts';
+import { laneScene, many, url } from './lane-scene.ts';
+import { addProject, addWebhook, emit, laneOf } from './pipeline-scene.ts';
 
 const platform = usePlatform(test, { worker: false });
 
-const url = 'http://127.0.0.1:9/';
-const many = (count: number): string[] => Array.from({ length: count }, () => '{}');
-
-const pumpThese = (webhookIds: readonly string[]) =>
-  pumpLanes(
-    {
-      db: platform().db,
-      log: memoryLog().log,
-      gate: { admit: () => Promise.resolve({ isAccepted: true }) as never },
-    },
-    webhookIds,
-  );
-
-interface UnderWay {
-  readonly id: string;
-  readonly job_id: string;
-  readonly webhook_id: string;
-}
-
-const underWay = ({ id }: BareProject): Promise<UnderWay[]> =>
-  platform().db.query<UnderWay>(
-    'select id, job_id, webhook_id from webhook_deliveries where project_id = $1 and job_id is not null',
-    [id],
-  );
-
-const end = async (
-  { id, job_id: jobId, webhook_id: webhookId }: UnderWay,
-  { error = null as string | null, ms = 5 } = {},
-): Promise<ReadonlySet<string>> => {
-  const { version } = (
-    await platform().db.query<{ version: number }>('select version from webhooks where id = $1', [webhookId])
-  )[0] ?? { version: null };
-  const tried = {
-    deliveryId: id,
-    jobId,
-    webhookId,
-    version,
-    statusCode: error === null ? 200 : null,
-    responseTimeMs: ms,
-    requestHeaders: '{}',
-    responseBody: null,
-    error,
-    notBefore: null,
-    isGone: false,
-  };
-  return (await platform().db.transaction((tx) => recordTries(tx, [tried]))).held;
-};
-
-const withBacklog = async (plan: string, count: number, quick = false) => {
-  const project = await addProject(platform(), plan);
-  const ids: string[] = [];
-  for (let n = 0; n < count; n += 1) ids.push((await addWebhook(platform(), project, { url, quick })).id);
-  await emit(platform(), project.id, 'auth.login', many(20));
-  await fanOut(platform().db);
-  return { project, ids };
-};
+const { pumpThese, underWay, end, withBacklog } = laneScene(platform);
 
 test.serial('one that was never reached has one try at a time; after a quick success its quarter', async (t) => {
   const { project, ids } = await withBacklog('pro', 1);

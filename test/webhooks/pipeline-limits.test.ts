@@ -122,6 +122,12 @@ test('ten thousand webhooks hear of one event, and others meanwhile of theirs', 
   const receiver = await receiverFor(t);
   const project = await addProject(platform(), 'enterprise');
   const count = 10_000;
+  const held: (() => void)[] = [];
+  let isHeld = true;
+  receiver.answer((response, { path }) => {
+    if (isHeld && path === '/many') held.push(() => response.end());
+    else response.end();
+  });
   await addMany(project, `${receiver.url}/many`, count);
   const other = await addWebhook(platform(), await addProject(platform()), { url: `${receiver.url}/other` });
   await emit(platform(), project.id, 'auth.login');
@@ -133,8 +139,11 @@ test('ten thousand webhooks hear of one event, and others meanwhile of theirs', 
     return row?.made === count;
   });
   await emit(platform(), await projectOf(other.id), 'auth.signup');
+  // Of the ten thousand none has had its answer yet.
   await deliveriesWhen(platform(), other.id, { fits: hasStatus('success') });
   t.true(receiver.received.length < count);
+  isHeld = false;
+  for (const answer of held.splice(0)) answer();
   // The rest is only more of the same: nobody waits for it.
   await platform().db.query(
     `update webhook_deliveries set status = 'skipped', next_attempt_at = null where project_id = $1 and job_id is null`,
@@ -172,7 +181,11 @@ test('a pass over waiting events takes some of each project, however many one ha
       throw Object.assign(new Error('rolled back'), { seen: rows.map(({ n }) => n) });
     })
     .catch((error: unknown) => Reflect.get(Object(error), 'seen') as unknown);
-  t.deepEqual(seen, [3, 200, 200]);
+  const [least, ...shares] = seen as number[];
+  t.is(least, 3);
+  // Events of other tests may wait, too.
+  t.is(shares[0], shares[1]);
+  t.true((shares[0] ?? 0) > 3 && (shares[0] ?? 0) <= 84);
 });
 
 test('a try that hangs or never ends does not hold up its neighbours; each kind of failure says what it is', async (t) => {

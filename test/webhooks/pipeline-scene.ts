@@ -139,6 +139,8 @@ export interface Lane {
   readonly asked_until: Date | null;
   readonly tokens: number;
   readonly next_at: Date | null;
+  readonly slow_in: string | null;
+  readonly waits_since: Date | null;
 }
 
 export const laneOf = async ({ db }: Where, webhookId: string): Promise<Lane> => {

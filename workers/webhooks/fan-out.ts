@@ -1,13 +1,14 @@
 import type { Redis } from 'ioredis';
 import { waitingKey } from '#domain/events/waiting.ts';
+import { byIndex } from '#domain/webhooks/by-index.ts';
 import { backlogged } from '#domain/webhooks/backlog.ts';
 import { type FannedOut, fanOut, isEventWaiting } from '#domain/webhooks/fan-out.ts';
 import { noteFannedOut } from '#domain/webhooks/metrics.ts';
-import type { Queryable } from '#lib/control-db.ts';
+import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 
 export interface FanOutOptions {
-  readonly db: Queryable;
+  readonly db: ControlDb;
   readonly log: Log;
   /** Waits for marks; nobody else uses it, and the end of the fan-out ends it. */
   readonly redis: Redis;
@@ -43,7 +44,7 @@ interface From {
 }
 
 const passOver = async ({ db, onDeliveries, onHeld }: FanOutOptions, { after, held }: From): Promise<FannedOut> => {
-  const out = await fanOut(db, after, held);
+  const out = await db.transaction((tx) => fanOut(tx, after, held), byIndex);
   if (out.events > 0) noteFannedOut(out.deliveries, out.waitedMs);
   onDeliveries(out.webhookIds);
   onHeld(out.heldIds);
@@ -56,8 +57,9 @@ const passAll = async (
   { held, isStopped }: { readonly held: () => Promise<readonly string[]>; readonly isStopped: () => boolean },
 ): Promise<void> => {
   let after: string | null = null;
-  if (!(await isEventWaiting(options.db))) return;
   while (!isStopped()) {
+    // Asked in a tenth of the time that a pass takes which finds nothing.
+    if (after === null && !(await isEventWaiting(options.db))) return;
     const { events, next }: FannedOut = await passOver(options, { after, held: await held() });
     if (events === 0 && after === null) return;
     after = events === 0 ? null : next;

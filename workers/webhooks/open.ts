@@ -74,7 +74,9 @@ export const openDeliveries = ({ platform, egress, config, log, timeoutMs }: Del
   const opened = Promise.withResolvers<Gate>();
   // The gate is opened with the engine, which wants the processor first.
   const gate: Pick<Gate, 'admit'> = { admit: async (job, capped) => (await opened.promise).admit(job, capped) };
-  const pumper = createPumper({ db, gate, log });
+  // The worst that may happen is that all of them are of one shard and come to one worker.
+  const slowAtOnce = Math.max(1, Math.floor(config.PLINTH_WEBHOOK_SLOTS / config.PLINTH_QUEUE_SHARDS / 2));
+  const pumper = createPumper({ db, gate, log, slowAtOnce });
   const recorder = createTryRecorder({
     db,
     log,

@@ -1,5 +1,6 @@
 import { setTimeout as rest } from 'node:timers/promises';
 import { actingAs } from '#domain/audit/actor.ts';
+import { byIndex } from '#domain/webhooks/by-index.ts';
 import { type Notify, disableHopeless } from '#domain/webhooks/disable.ts';
 import { noteDisabled, noteRecorded } from '#domain/webhooks/metrics.ts';
 import { type Hopeless, type Recorded, type WebhookAttempt, recordTries } from '#domain/webhooks/record.ts';
@@ -23,7 +24,7 @@ export interface TryRecorderDeps {
   readonly onRoom: (webhookIds: readonly string[]) => void;
 }
 
-const asSystem = actingAs({ type: 'system' }, 'webhook.disable');
+const asSystem = { ...actingAs({ type: 'system' }, 'webhook.disable'), ...byIndex };
 const mostTries = 500;
 /** Nobody waits for a record but the place of its try: more of them share a transaction. */
 const betweenMs = 5;

@@ -1,14 +1,12 @@
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { systemActor } from '#domain/audit/actor.ts';
 import { makeSecret, sealSecret } from '#domain/webhooks/secrets.ts';
 import { newId } from '#lib/ids.ts';
 import { openKeyRing } from '#lib/secrets.ts';
-import type { Child } from '../children.ts';
 import type { Scene } from '../scene.ts';
 import type { Scenario } from './scenario.ts';
+import { tableEventScenarios } from './table-events.ts';
+import { chance, openReceiver, startDeliverer, strike } from './webhook-parts.ts';
 
 const events = 2000;
 const everyMs = 5;
@@ -16,27 +14,6 @@ const faults = 12;
 const betweenFaultsMs = 900;
 const workers = 2;
 const deliveredWithinMs = 90_000;
-
-/** A receiver that takes everything, a little slowly, so that deliveries are cut off in the middle. */
-const openReceiver = async () => {
-  const received = new Map<string, number>();
-  const server = createServer((request, response) => {
-    const id = String(request.headers['webhook-id']);
-    received.set(id, (received.get(id) ?? 0) + 1);
-    request.resume();
-    setTimeout(() => response.end(), 20);
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
-    received,
-    close: () => {
-      server.closeAllConnections();
-      server.close();
-    },
-  };
-};
 
 /** One webhook in each project; the harness's projects have no key of their own yet. */
 const subscribe = (scene: Scene, url: string): Promise<void> =>
@@ -78,33 +55,6 @@ const emitAll = async (scene: Scene): Promise<string[]> => {
   return committed;
 };
 
-const startWorker = async (scene: Scene): Promise<Child> => {
-  const child = scene.start(`webhooks-${newId()}`, 'workers/server.ts', {
-    WORKER_QUEUES: 'webhooks',
-    PLINTH_EGRESS_ALLOW: '127.0.0.0/8',
-  });
-  await Promise.race([child.ready, child.end]);
-  return child;
-};
-
-/** What is killed next, by turns in no order that anybody could count on. */
-const strike = async (scene: Scene, running: Child[]): Promise<void> => {
-  const { redis, postgres } = scene.stage.servers;
-  const chance = Math.random();
-  if (chance < 0.2) {
-    await redis.end('SIGKILL');
-    await pause(300);
-    return redis.start();
-  }
-  if (chance < 0.4) {
-    await postgres.end('SIGQUIT');
-    await pause(300);
-    return postgres.start();
-  }
-  running.shift()?.signal('SIGKILL');
-  running.push(await startWorker(scene));
-};
-
 interface Standing {
   readonly id: string;
   readonly status: string | null;
@@ -129,7 +79,7 @@ const untilDelivered = async (scene: Scene): Promise<Standing[]> => {
 const findings = (
   committed: readonly string[],
   rows: readonly Standing[],
-  received: ReadonlyMap<string, number>,
+  received: ReadonlyMap<string, unknown>,
 ): string[] => {
   const known = new Set(rows.map(({ id }) => id));
   const lost = committed.filter((id) => !known.has(id));
@@ -153,20 +103,20 @@ const struckAtRandom: Scenario = {
     const receiver = await openReceiver();
     try {
       await subscribe(scene, receiver.url);
-      const running = await Promise.all(Array.from({ length: workers }, () => startWorker(scene)));
+      const running = await Promise.all(Array.from({ length: workers }, () => startDeliverer(scene, 'webhooks')));
       const emitting = emitAll(scene);
       scene.faultBegins();
       for (let n = 0; n < faults; n += 1) {
         await pause(betweenFaultsMs * (0.5 + Math.random()));
-        await strike(scene, running);
+        await strike(scene, running, { victim: chance(), pools: 'webhooks' });
       }
       scene.faultIsOver();
       const committed = await emitting;
-      return findings(committed, await untilDelivered(scene), receiver.received);
+      return findings(committed, await untilDelivered(scene), receiver.heard);
     } finally {
       receiver.close();
     }
   },
 };
 
-export const webhookScenarios: readonly Scenario[] = [struckAtRandom];
+export const webhookScenarios: readonly Scenario[] = [struckAtRandom, ...tableEventScenarios];
