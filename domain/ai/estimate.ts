@@ -7,8 +7,8 @@ const charactersPerToken = 4;
 const tokensPerImage = 1000;
 /** Other languages and code have more tokens to a character: what is kept free of a budget is so much more. */
 const caution = 2;
-/** Where nothing is known of how long an answer may be. */
-const assumedOutput = 4096;
+/** Where nothing is known of how long an answer may be; models that think count their thoughts in it. */
+const assumedOutput = 8192;
 /** What a stream takes of a budget at a time, in tokens of its answer. */
 const outputStep = 1000;
 
@@ -48,9 +48,16 @@ const answersOf = ({ extra }: ChatRequest): number => {
   return typeof n === 'number' && n > 1 ? n : 1;
 };
 
+const mostOutput = (request: ChatRequest, known: KnownModel | undefined): number =>
+  request.max_tokens ?? known?.mostOutput ?? assumedOutput;
+
+/** The same request with an end to its answer, which a hard budget has to be asked for before. */
+export const bounded = (request: ChatRequest, known: KnownModel | undefined): ChatRequest =>
+  known?.price ? { ...request, max_tokens: mostOutput(request, known) } : request;
+
 /** The most that a whole answer may cost; null: the model has no price. */
 export const reserveFor = (request: ChatRequest, prompt: number, known: KnownModel | undefined): number | null => {
-  const most = request.max_tokens ?? known?.mostOutput ?? assumedOutput;
+  const most = mostOutput(request, known);
   const usage = { prompt_tokens: prompt * caution, completion_tokens: most * answersOf(request) };
   return costOf(known?.price ?? null, usage);
 };

@@ -1,7 +1,7 @@
 import type { Egress } from '#lib/egress.ts';
 import type { Log } from '#lib/log.ts';
 import { askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
-import { inputTokens, promptTokens, reserveFor, reserveForInput, reserveForStream } from './estimate.ts';
+import { bounded, inputTokens, promptTokens, reserveFor, reserveForInput, reserveForStream } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
 import type { AiCaller, ProviderGateway } from './gateway-types.ts';
 import type { InFlight } from './in-flight.ts';
@@ -115,8 +115,9 @@ export const createGateway = (deps: GatewayDeps): ProviderGateway => {
   const parts: Parts = { ...deps, ...open(deps) };
   const { router, running, transport, quick } = parts;
   return {
-    chat: async (caller, wish) => {
-      const route = await router(caller.project, wish.model, 'chat');
+    chat: async (caller, asked) => {
+      const route = await router(caller.project, asked.model, 'chat');
+      const wish = route.hardBudget ? bounded(asked, route.known) : asked;
       const prompt = promptTokens(wish);
       const spending = { promptTokens: prompt, reserveNanoUsd: reserveFor(wish, prompt, route.known) };
       return running.run({ caller, route, spending }, (call) => askChat(transport, call, wish));

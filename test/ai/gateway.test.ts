@@ -204,6 +204,18 @@ test('under a hard budget the provider is asked once it is granted', async (t) =
   t.is(calls[0]?.intent.reserveNanoUsd, 2 * 1000 + 100 * 2000);
 });
 
+test('under a hard budget an answer without an end gets the one that was granted', async (t) => {
+  const models = [knownModel('openai', 'known'), knownModel('openai', 'unknown', { mostOutput: null })];
+  const { gateway, caller, upstream, calls } = await gatewayAlone(t, { models, hardBudget: true });
+  await gateway.chat(caller, asking('x', { model: 'known' }));
+  await gateway.chat(caller, asking('x', { model: 'unknown' }));
+  t.deepEqual(
+    upstream.requests.map(({ body }) => body.max_tokens),
+    [1000, 8192],
+  );
+  t.is(calls[1]?.intent.reserveNanoUsd, 2 * 1000 + 8192 * 2000);
+});
+
 test('embeddings are asked for in as many requests as the provider needs, as one call', async (t) => {
   const keys = { keys: (upstream: { google: string }) => ({ google: upstream.google }) };
   const { gateway, caller, calls, upstream } = await gatewayAlone(t, keys);
