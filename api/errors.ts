@@ -2,7 +2,7 @@ import type { Context } from 'koa';
 import { CallerGone, DataError } from '#domain/data/errors.ts';
 import { type ErrorCode, ServiceError, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { openAiErrorBody, openAiErrorHeaders } from './ai-openai-errors.ts';
+import { openAiErrorBody, openAiErrorHeaders } from './ai/openai-errors.ts';
 import type { ErrorForm } from './endpoint.ts';
 
 /** What a unique index that refuses a row means to the caller; the index decides, so that of 50 at once one wins. */

@@ -1,6 +1,6 @@
 import type { ArenaResult } from '#queues/ai-arena.ts';
 import { ServiceError, toServiceError } from '#lib/errors.ts';
-import type { AiCaller, ChatWish, Gateway, StreamEnd } from './gateway-types.ts';
+import type { AiCaller, ChatWish, Gateway, StreamEnd } from './gateway/types.ts';
 import { isProviderName } from './providers/catalog.ts';
 
 /** What all models of an arena are asked. */

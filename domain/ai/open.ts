@@ -3,15 +3,15 @@ import type { Platform } from '#domain/platform.ts';
 import type { Config } from '#lib/config.ts';
 import type { Egress } from '#lib/egress.ts';
 import type { Log } from '#lib/log.ts';
-import type { ProviderGateway } from './gateway-types.ts';
-import { createGateway } from './gateway.ts';
-import { createInFlight } from './in-flight.ts';
-import { type ProviderKeys, createProviderKeys } from './keys.ts';
-import type { Prices } from './prices.ts';
+import type { ProviderGateway } from './gateway/types.ts';
+import { createGateway } from './gateway/gateway.ts';
+import { createInFlight } from './gateway/in-flight.ts';
+import { type ProviderKeys, createProviderKeys } from './keys/keys.ts';
+import type { Prices } from './prices/prices.ts';
 import { usualTimes } from './providers/exchange.ts';
 import { createCallLog } from './usage/call-log.ts';
 import type { CallLog } from './usage/calls.ts';
-import { openPrices } from './usage/price-table.ts';
+import { openPrices } from './prices/table.ts';
 
 /** All that has to do with models in one process. */
 export interface Ai {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { defaultChatModel } from '#domain/ai/default-models.ts';
-import type { AiCaller, Gateway } from '#domain/ai/gateway-types.ts';
+import { defaultChatModel } from '#domain/ai/models/defaults.ts';
+import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { AnswerCache } from './answer-cache.ts';
 import { type AssistantContext, type ContextDeps, contextOf } from './context.ts';

@@ -1,4 +1,4 @@
-import type { AiCaller, Gateway } from '#domain/ai/gateway-types.ts';
+import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Collection } from './collections.ts';
 

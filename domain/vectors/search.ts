@@ -1,5 +1,5 @@
 import { type ClientBase, escapeIdentifier } from 'pg';
-import type { AiCaller, Gateway } from '#domain/ai/gateway-types.ts';
+import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 import { type Collection, getCollection } from './collections.ts';
 import { tableOf } from './documents.ts';

@@ -1,4 +1,4 @@
-import type { AiCaller, Gateway } from '#domain/ai/gateway-types.ts';
+import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 import { type ChangeListeners, noteChange } from '#domain/database/changes.ts';
 import { ServiceError } from '#lib/errors.ts';

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { type ArenaAsker, arenaFailure, runArena } from '#domain/ai/arena.ts';
-import type { ChatOutcome } from '#domain/ai/gateway-types.ts';
+import type { ChatOutcome } from '#domain/ai/gateway/types.ts';
 import { ServiceError } from '#lib/errors.ts';
 
 const away = new ServiceError('dependency_unavailable', 'Postgres is away.');

@@ -1,9 +1,9 @@
 import type { ExecutionContext } from 'ava';
-import type { AiCaller, ProviderGateway } from '#domain/ai/gateway-types.ts';
-import { createGateway } from '#domain/ai/gateway.ts';
-import { createInFlight } from '#domain/ai/in-flight.ts';
-import type { ProviderKey } from '#domain/ai/keys.ts';
-import type { KnownModel, Prices } from '#domain/ai/prices.ts';
+import type { AiCaller, ProviderGateway } from '#domain/ai/gateway/types.ts';
+import { createGateway } from '#domain/ai/gateway/gateway.ts';
+import { createInFlight } from '#domain/ai/gateway/in-flight.ts';
+import type { ProviderKey } from '#domain/ai/keys/keys.ts';
+import type { KnownModel, Prices } from '#domain/ai/prices/prices.ts';
 import { type ProviderName, providerFacts } from '#domain/ai/providers/catalog.ts';
 import { type Times, usualTimes } from '#domain/ai/providers/exchange.ts';
 import type { CallEnd, CallIntent, CallLog } from '#domain/ai/usage/calls.ts';

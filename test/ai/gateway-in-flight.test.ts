@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import test, { type ExecutionContext } from 'ava';
-import { createInFlight } from '#domain/ai/in-flight.ts';
+import { createInFlight } from '#domain/ai/gateway/in-flight.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { testEnv } from '#test/support/env.ts';
 import { until } from '#test/support/until.ts';

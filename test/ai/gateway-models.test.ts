@@ -1,6 +1,6 @@
 import test from 'ava';
-import { createModelLists } from '#domain/ai/model-lists.ts';
-import type { ProviderKey } from '#domain/ai/keys.ts';
+import { createModelLists } from '#domain/ai/models/lists.ts';
+import type { ProviderKey } from '#domain/ai/keys/keys.ts';
 import type { ListedModel } from '#domain/ai/providers/dialect.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type AloneOptions, asking, gatewayAlone, knownModel } from './gateway-alone.ts';

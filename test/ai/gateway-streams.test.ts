@@ -1,5 +1,5 @@
 import test from 'ava';
-import type { ChatStream, TimedPiece } from '#domain/ai/gateway-types.ts';
+import type { ChatStream, TimedPiece } from '#domain/ai/gateway/types.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { until } from '#test/support/until.ts';
 import { asking, gatewayAlone, knownModel } from './gateway-alone.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { createProviderKeys } from '#domain/ai/keys.ts';
+import { createProviderKeys } from '#domain/ai/keys/keys.ts';
 import { systemActor } from '#domain/audit/actor.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { openKeyRing } from '#lib/secrets.ts';

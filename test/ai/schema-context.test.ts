@@ -1,6 +1,6 @@
 import test from 'ava';
-import { defaultChatModel } from '#domain/ai/default-models.ts';
-import type { AiModel } from '#domain/ai/gateway-types.ts';
+import { defaultChatModel } from '#domain/ai/models/defaults.ts';
+import type { AiModel } from '#domain/ai/gateway/types.ts';
 import { schemaContext } from '#domain/ai/schema-context.ts';
 import type { DataSchema, Table } from '#domain/data/schema/types.ts';
 

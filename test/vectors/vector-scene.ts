@@ -1,5 +1,5 @@
 import type { TestFn } from 'ava';
-import type { AiCaller, Gateway } from '#domain/ai/gateway-types.ts';
+import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { searchDocuments } from '#domain/vectors/search.ts';

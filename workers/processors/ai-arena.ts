@@ -1,5 +1,5 @@
 import { type ArenaChat, arenaFailure, runArena } from '#domain/ai/arena.ts';
-import type { Gateway } from '#domain/ai/gateway-types.ts';
+import type { Gateway } from '#domain/ai/gateway/types.ts';
 import { findProject } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { notFound } from '#lib/errors.ts';

@@ -1,4 +1,4 @@
-import type { Gateway } from '#domain/ai/gateway-types.ts';
+import type { Gateway } from '#domain/ai/gateway/types.ts';
 import { DataError } from '#domain/data/errors.ts';
 import type { ChangeListeners } from '#domain/database/changes.ts';
 import type { Projects } from '#domain/projects/projects.ts';

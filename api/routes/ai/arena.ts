@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import type { ArenaAsker, ArenaChat } from '#domain/ai/arena.ts';
-import type { AiCaller } from '#domain/ai/gateway-types.ts';
+import type { AiCaller } from '#domain/ai/gateway/types.ts';
 import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
 import { aiArena } from '#queues/ai-arena.ts';
 import { inProject } from '../../access.ts';
-import { aiCallerOf } from '../../ai-call.ts';
-import { chatBody, model } from '../../ai-shapes.ts';
-import { arenaEvents } from '../../arena-events.ts';
+import { aiCallerOf } from '../../ai/call.ts';
+import { chatBody, model } from '../../ai/shapes.ts';
+import { arenaEvents } from '../../ai/arena-events.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, type JobEnd, RawReply, jobEndpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';

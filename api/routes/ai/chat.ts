@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import type { EmbeddingWish } from '#domain/ai/gateway-types.ts';
+import type { EmbeddingWish } from '#domain/ai/gateway/types.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { inProject, withKey } from '../../access.ts';
-import { aiCallerOf } from '../../ai-call.ts';
-import { ownAnswer, ownStream } from '../../ai-own-form.ts';
-import { chatAnswer, chatBody, embeddingsAnswer, embeddingsBody, eventsAnswer } from '../../ai-shapes.ts';
-import { chatEvents } from '../../ai-stream.ts';
+import { aiCallerOf } from '../../ai/call.ts';
+import { ownAnswer, ownStream } from '../../ai/own-form.ts';
+import { chatAnswer, chatBody, embeddingsAnswer, embeddingsBody, eventsAnswer } from '../../ai/shapes.ts';
+import { chatEvents } from '../../ai/stream.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';

@@ -6,7 +6,7 @@ import { CallerGone, DataError } from '#domain/data/errors.ts';
 import type { Once } from '#domain/database/console/owner-key.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type InProject, inProject } from '../../access.ts';
-import { aiCallerOf } from '../../ai-call.ts';
+import { aiCallerOf } from '../../ai/call.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
@@ -18,7 +18,7 @@ import {
   generatedRls,
   generatedSchema,
   generatedSql,
-} from '../../generator-shapes.ts';
+} from '../../ai/generator-shapes.ts';
 import { inTurn } from '../../idempotency.ts';
 
 const common = {

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import type { AiModel } from '#domain/ai/gateway-types.ts';
+import type { AiModel } from '#domain/ai/gateway/types.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { withKey } from '../../access.ts';
-import { aiCallerOf } from '../../ai-call.ts';
-import { completionText, embeddingsText, openAiModel, openAiStream } from '../../ai-openai-form.ts';
+import { aiCallerOf } from '../../ai/call.ts';
+import { completionText, embeddingsText, openAiModel, openAiStream } from '../../ai/openai-form.ts';
 import {
   type CompletionBody,
   completionAnswer,
@@ -14,8 +14,8 @@ import {
   modelAnswer,
   modelsAnswer,
   wishOf,
-} from '../../ai-openai-shapes.ts';
-import { chatEvents } from '../../ai-stream.ts';
+} from '../../ai/openai-shapes.ts';
+import { chatEvents } from '../../ai/stream.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
 import { eventStreamHeaders, eventStreamType } from '../../sse.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { checkBaseUrl, configureKey, listKeys, removeKey, requireAiProvider } from '#domain/ai/key-changes.ts';
-import { noteTested } from '#domain/ai/key-store.ts';
+import { checkBaseUrl, configureKey, listKeys, removeKey, requireAiProvider } from '#domain/ai/keys/changes.ts';
+import { noteTested } from '#domain/ai/keys/store.ts';
 import { providerNames } from '#domain/ai/providers/catalog.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';

@@ -23,7 +23,7 @@ import type { Call } from '../../call.ts';
 import { type Endpoint, endpoint, jobEndpoint } from '../../endpoint.ts';
 import { page } from '../../fields.ts';
 import { inTurn } from '../../idempotency.ts';
-import * as shapes from '../../vector-shapes.ts';
+import * as shapes from '../../ai/vector-shapes.ts';
 
 const area = 'ai';
 const root = '/projects/{project_id}/ai/vectors';

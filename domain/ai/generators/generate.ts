@@ -1,6 +1,6 @@
 import type { SchemaCache } from '#domain/data/schema/cache-types.ts';
 import type { FenceDb } from '#domain/database/console/fence.ts';
-import type { AiCaller, Gateway } from '../gateway-types.ts';
+import type { AiCaller, Gateway } from '../gateway/types.ts';
 import { readPolicies, schemaContext } from '../schema-context.ts';
 import { checkRlsSql, checkSchemaSql, checkSelectSql } from '../sql-guard/check.ts';
 import { splitStatements } from '../sql-guard/split.ts';

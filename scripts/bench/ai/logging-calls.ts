@@ -1,10 +1,10 @@
-import { createGateway } from '#domain/ai/gateway.ts';
-import type { Gateway } from '#domain/ai/gateway-types.ts';
-import { createInFlight } from '#domain/ai/in-flight.ts';
-import { createProviderKeys } from '#domain/ai/keys.ts';
+import { createGateway } from '#domain/ai/gateway/gateway.ts';
+import type { Gateway } from '#domain/ai/gateway/types.ts';
+import { createInFlight } from '#domain/ai/gateway/in-flight.ts';
+import { createProviderKeys } from '#domain/ai/keys/keys.ts';
 import { createCallLog } from '#domain/ai/usage/call-log.ts';
 import type { CallLog } from '#domain/ai/usage/calls.ts';
-import { openPrices } from '#domain/ai/usage/price-table.ts';
+import { openPrices } from '#domain/ai/prices/table.ts';
 import { openPlatform } from '#domain/platform.ts';
 import { findProject, type Project } from '#domain/projects/store.ts';
 import { environment, loadConfig } from '#lib/config.ts';

@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import type { AiCaller, Gateway } from '#domain/ai/gateway-types.ts';
+import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
 import { openPlatform } from '#domain/platform.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { type Found, searchDocuments } from '#domain/vectors/search.ts';

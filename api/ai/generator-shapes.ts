@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { model } from './ai-shapes.ts';
-import { text } from './fields.ts';
+import { model } from './shapes.ts';
+import { text } from '../fields.ts';
 
 export const generateBody = z.strictObject({
   prompt: text(10_000, 1).describe('What is wished, in plain words.'),

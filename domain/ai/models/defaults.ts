@@ -1,6 +1,6 @@
 import { ServiceError } from '#lib/errors.ts';
-import type { AiCaller, AiModel, Gateway } from './gateway-types.ts';
-import { type ProviderName, providerNames } from './providers/catalog.ts';
+import type { AiCaller, AiModel, Gateway } from '../gateway/types.ts';
+import { type ProviderName, providerNames } from '../providers/catalog.ts';
 
 /** Which chat model is taken when nobody named one: the first that the provider lists. */
 export const preferredModels: Readonly<Record<ProviderName, readonly [string, ...string[]]>> = {

@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { ConfigError } from '#lib/config.ts';
 import { type ProviderName, providerNames } from '../providers/catalog.ts';
-import type { KnownModel } from '../prices.ts';
-import { nanoPerUsdPerMillion } from './price-package.ts';
+import type { KnownModel } from './prices.ts';
+import { nanoPerUsdPerMillion } from './package.ts';
 
 const usd = z.number().min(0).max(1_000_000);
 const count = z.int().min(1);

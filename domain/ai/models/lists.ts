@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import type { ProviderKey } from './keys.ts';
-import type { ListedModel } from './providers/dialect.ts';
+import type { ProviderKey } from '../keys/keys.ts';
+import type { ListedModel } from '../providers/dialect.ts';
 
 /** What providers say they have, for each key. */
 export interface ModelLists {

@@ -1,5 +1,5 @@
 import type { Departure } from '#lib/departure.ts';
-import { ProviderFault } from './providers/dialect.ts';
+import { ProviderFault } from '../providers/dialect.ts';
 
 const mostRetries = 2;
 const firstPauseMs = 200;

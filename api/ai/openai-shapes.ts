@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ChatWish } from '#domain/ai/gateway-types.ts';
+import type { ChatWish } from '#domain/ai/gateway/types.ts';
 import {
   calledFunction,
   choiceError,
@@ -18,7 +18,7 @@ import {
   toolCallFields,
   toolName,
   topP,
-} from './ai-shapes.ts';
+} from './shapes.ts';
 
 /**
  * Requests as OpenAI's clients write them: what they know and we do not goes on to providers that speak the same dialect,

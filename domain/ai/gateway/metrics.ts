@@ -1,6 +1,6 @@
 import { Counter, Histogram } from 'prom-client';
 import { registry } from '#lib/metrics.ts';
-import type { CallIntent, CallStatus } from './usage/calls.ts';
+import type { CallIntent, CallStatus } from '../usage/calls.ts';
 
 const calls = new Counter({
   name: 'plinth_ai_calls_total',

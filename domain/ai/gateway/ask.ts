@@ -1,13 +1,13 @@
 import type { Departure } from '#lib/departure.ts';
-import type { ChatRequest } from './chat.ts';
+import type { ChatRequest } from '../chat.ts';
 import { tokensIn } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
-import type { ChatOutcome, ChatStream, EmbeddingOutcome, EmbeddingWish, KeyTest } from './gateway-types.ts';
-import type { ProviderKey } from './keys.ts';
+import type { ChatOutcome, ChatStream, EmbeddingOutcome, EmbeddingWish, KeyTest } from './types.ts';
+import type { ProviderKey } from '../keys/keys.ts';
 import { PieceReader } from './piece-reader.ts';
-import { type Dialect, type ListedModel, type Outgoing, ProviderFault } from './providers/dialect.ts';
-import { dialectOf } from './providers/dialects.ts';
-import type { Transport, WholeAnswer } from './providers/transport.ts';
+import { type Dialect, type ListedModel, type Outgoing, ProviderFault } from '../providers/dialect.ts';
+import { dialectOf } from '../providers/dialects.ts';
+import type { Transport, WholeAnswer } from '../providers/transport.ts';
 import { withRetries } from './retry.ts';
 import type { RunningCall } from './running-call.ts';
 

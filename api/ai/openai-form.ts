@@ -1,9 +1,9 @@
 import type { ChatPiece, FinishReason, TokenUsage, ToolCallPart } from '#domain/ai/chat.ts';
-import type { AiModel, ChatOutcome, ChatStream, EmbeddingOutcome, TimedPiece } from '#domain/ai/gateway-types.ts';
+import type { AiModel, ChatOutcome, ChatStream, EmbeddingOutcome, TimedPiece } from '#domain/ai/gateway/types.ts';
 import { providerFacts } from '#domain/ai/providers/catalog.ts';
 import { newId } from '#lib/ids.ts';
-import { openAiErrorBody } from './ai-openai-errors.ts';
-import type { StreamForm } from './ai-stream.ts';
+import { openAiErrorBody } from './openai-errors.ts';
+import type { StreamForm } from './stream.ts';
 
 /** Answers as OpenAI's clients read them: as they came where the provider speaks so, otherwise made. */
 

@@ -1,8 +1,8 @@
-import type { ChatOutcome, StreamEnd, TimedPiece } from '#domain/ai/gateway-types.ts';
+import type { ChatOutcome, StreamEnd, TimedPiece } from '#domain/ai/gateway/types.ts';
 import type { ToolCallPart } from '#domain/ai/chat.ts';
 import type { z } from 'zod';
-import type { chatAnswer } from './ai-shapes.ts';
-import type { StreamForm } from './ai-stream.ts';
+import type { chatAnswer } from './shapes.ts';
+import type { StreamForm } from './stream.ts';
 
 /** Answers in plinth's own form, the same for every provider (interface, AI). */
 export const ownAnswer = ({ answer, provider, usage, latencyMs }: ChatOutcome): z.output<typeof chatAnswer> => ({

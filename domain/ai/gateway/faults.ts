@@ -1,6 +1,6 @@
 import { type ErrorCode, type ErrorExtras, ServiceError } from '#lib/errors.ts';
-import { type ProviderName, providerFacts } from './providers/catalog.ts';
-import { type FaultKind, ProviderFault } from './providers/dialect.ts';
+import { type ProviderName, providerFacts } from '../providers/catalog.ts';
+import { type FaultKind, ProviderFault } from '../providers/dialect.ts';
 
 interface Meaning {
   readonly code: ErrorCode;

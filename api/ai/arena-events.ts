@@ -1,9 +1,9 @@
 import { type ArenaAsker, type ArenaChat, arenaFailure, arenaTokens, failedEntry } from '#domain/ai/arena.ts';
-import type { ChatStream, TimedPiece } from '#domain/ai/gateway-types.ts';
+import type { ChatStream, TimedPiece } from '#domain/ai/gateway/types.ts';
 import type { ArenaResult } from '#queues/ai-arena.ts';
-import { RawReply } from './endpoint.ts';
-import { type PacedEvents, openPacedEvents } from './paced-events.ts';
-import { eventStreamType } from './sse.ts';
+import { RawReply } from '../endpoint.ts';
+import { type PacedEvents, openPacedEvents } from '../paced-events.ts';
+import { eventStreamType } from '../sse.ts';
 
 interface Lane {
   readonly model: string;

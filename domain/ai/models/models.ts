@@ -1,8 +1,8 @@
-import type { AiModel } from './gateway-types.ts';
-import type { ProviderKey } from './keys.ts';
-import type { KnownModel, Price, Prices } from './prices.ts';
-import { providerFacts } from './providers/catalog.ts';
-import type { ListedModel } from './providers/dialect.ts';
+import type { AiModel } from '../gateway/types.ts';
+import type { ProviderKey } from '../keys/keys.ts';
+import type { KnownModel, Price, Prices } from '../prices/prices.ts';
+import { providerFacts } from '../providers/catalog.ts';
+import type { ListedModel } from '../providers/dialect.ts';
 
 // Lists of OpenAI's dialect do not say what a model is for: these neither chat nor embed.
 const other =

@@ -1,16 +1,16 @@
 import { ServiceError, toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
-import type { TokenUsage } from './chat.ts';
+import type { TokenUsage } from '../chat.ts';
 import { costOf, spentBy, stepOf } from './estimate.ts';
 import { explainFault } from './faults.ts';
-import type { AiCaller } from './gateway-types.ts';
+import type { AiCaller } from './types.ts';
 import { Halt } from './halt.ts';
 import type { InFlight } from './in-flight.ts';
-import type { ProviderKey } from './keys.ts';
+import type { ProviderKey } from '../keys/keys.ts';
 import { noteCall } from './metrics.ts';
-import type { KnownModel } from './prices.ts';
-import type { ProviderName } from './providers/catalog.ts';
-import type { CallKind, CallLog, CallStatus, OpenCall } from './usage/calls.ts';
+import type { KnownModel } from '../prices/prices.ts';
+import type { ProviderName } from '../providers/catalog.ts';
+import type { CallKind, CallLog, CallStatus, OpenCall } from '../usage/calls.ts';
 
 /** Where a call goes. */
 export interface Route {

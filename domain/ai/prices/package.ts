@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import type { MatchLogic, ModelInfo, ModelPrice, Provider } from '@pydantic/genai-prices';
 import { type ProviderName, providerNames } from '../providers/catalog.ts';
-import type { Price } from '../prices.ts';
+import type { Price } from './prices.ts';
 
 /** What the package says of a model, and no more: its own form of all providers takes 20 MB. */
 export interface ListedModel {

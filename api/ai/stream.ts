@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
-import type { ChatStream, StreamEnd, TimedPiece } from '#domain/ai/gateway-types.ts';
+import type { ChatStream, StreamEnd, TimedPiece } from '#domain/ai/gateway/types.ts';
 import type { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { explain } from './errors.ts';
+import { explain } from '../errors.ts';
 
 /** How a chat is written as server-sent events. */
 export interface StreamForm {

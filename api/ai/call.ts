@@ -1,8 +1,8 @@
-import type { AiCaller } from '#domain/ai/gateway-types.ts';
+import type { AiCaller } from '#domain/ai/gateway/types.ts';
 import type { CallKind } from '#domain/ai/usage/calls.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { ServiceError } from '#lib/errors.ts';
-import type { BaseCall } from './call.ts';
+import type { BaseCall } from '../call.ts';
 
 /**
  * For whom the gateway works when a request asks for a model. The upstream is closed when the client leaves.

@@ -1,5 +1,5 @@
-import type { ChatMessage, ChatRequest, TokenUsage } from './chat.ts';
-import { type KnownModel, type Price, costOf as costAt } from './prices.ts';
+import type { ChatMessage, ChatRequest, TokenUsage } from '../chat.ts';
+import { type KnownModel, type Price, costOf as costAt } from '../prices/prices.ts';
 
 /** A token of English is some four characters, in all tokenizers of ours. */
 const charactersPerToken = 4;

@@ -1,7 +1,7 @@
 import { type ProviderName, providerNames } from '../providers/catalog.ts';
-import type { KnownModel, Prices } from '../prices.ts';
-import { type GivenModel, type GivenModels, readPriceFile } from './price-file.ts';
-import { type ListedModel, type ListedModels, priceAt, readListedModels } from './price-package.ts';
+import type { KnownModel, Prices } from './prices.ts';
+import { type GivenModel, type GivenModels, readPriceFile } from './file.ts';
+import { type ListedModel, type ListedModels, priceAt, readListedModels } from './package.ts';
 
 /** From the providers' pages on embeddings; by default, where shorter vectors can be asked for. */
 const dimensionsByModel: ReadonlyMap<string, number> = new Map([

@@ -1,13 +1,13 @@
 import { ServiceError } from '#lib/errors.ts';
 import { nearest } from '#lib/nearest.ts';
-import type { AiCaller, AiModel } from './gateway-types.ts';
-import { notConfigured } from './key-changes.ts';
-import type { ProjectKeys, ProviderKey, ProviderKeys } from './keys.ts';
-import type { ModelLists } from './model-lists.ts';
+import type { AiCaller, AiModel } from '../gateway/types.ts';
+import { notConfigured } from '../keys/changes.ts';
+import type { ProjectKeys, ProviderKey, ProviderKeys } from '../keys/keys.ts';
+import type { ModelLists } from './lists.ts';
 import { typeOf } from './models.ts';
-import type { KnownModel, Prices } from './prices.ts';
-import { type ProviderName, isProviderName, providerFacts } from './providers/catalog.ts';
-import type { Route } from './running-call.ts';
+import type { KnownModel, Prices } from '../prices/prices.ts';
+import { type ProviderName, isProviderName, providerFacts } from '../providers/catalog.ts';
+import type { Route } from '../gateway/running-call.ts';
 
 type ModelType = AiModel['type'];
 

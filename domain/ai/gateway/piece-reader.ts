@@ -1,9 +1,9 @@
 import { ServiceError } from '#lib/errors.ts';
-import type { ChatPiece } from './chat.ts';
+import type { ChatPiece } from '../chat.ts';
 import { tokensIn } from './estimate.ts';
-import type { StreamEnd, TimedPiece } from './gateway-types.ts';
-import { ProviderFault, type SentEvent, type StreamReader } from './providers/dialect.ts';
-import type { EventStream } from './providers/event-stream.ts';
+import type { StreamEnd, TimedPiece } from './types.ts';
+import { ProviderFault, type SentEvent, type StreamReader } from '../providers/dialect.ts';
+import type { EventStream } from '../providers/event-stream.ts';
 import type { RunningCall, Used } from './running-call.ts';
 
 type Step = IteratorResult<readonly TimedPiece[], undefined>;
