@@ -2,7 +2,7 @@ import { expressionGrammar } from './expression-grammar.ts';
 import { requestFunctions } from './functions.ts';
 import { type Grammar, type NodeRule, textIn } from './grammar.ts';
 import { queryGrammar } from './query-grammar.ts';
-import { alterTable, tableRule } from './schema-grammar.ts';
+import { alterTable, tableRule, renameFields } from './schema-grammar.ts';
 
 const plain = (fields: NodeRule['fields']): NodeRule => ({ fields });
 
@@ -33,15 +33,7 @@ export const rlsGrammar: Grammar = {
     },
   },
   RenameStmt: {
-    fields: {
-      renameType: 'value',
-      relationType: 'value',
-      relation: { is: 'TargetTable' },
-      subname: 'value',
-      newname: 'value',
-      behavior: 'value',
-      missing_ok: 'value',
-    },
+    fields: renameFields,
     check: ({ renameType }, notes, byte) => {
       if (renameType !== 'OBJECT_POLICY') notes.refuse('statement', 'Only policies can be renamed here.', byte);
     },

@@ -59,16 +59,19 @@ export const alterTable: NodeRule = {
 
 const renamed = new Set(['OBJECT_TABLE', 'OBJECT_COLUMN', 'OBJECT_TABCONSTRAINT']);
 
+/** Of ALTER … RENAME, whatever is renamed. */
+export const renameFields = {
+  renameType: 'value',
+  relationType: 'value',
+  relation: { is: 'TargetTable' },
+  subname: 'value',
+  newname: 'value',
+  behavior: 'value',
+  missing_ok: 'value',
+} as const;
+
 const rename: NodeRule = {
-  fields: {
-    renameType: 'value',
-    relationType: 'value',
-    relation: { is: 'TargetTable' },
-    subname: 'value',
-    newname: 'value',
-    behavior: 'value',
-    missing_ok: 'value',
-  },
+  fields: renameFields,
   check: ({ renameType, relationType }, notes, byte) => {
     const isColumn = renameType === 'OBJECT_COLUMN';
     if (!renamed.has(String(renameType)) || (isColumn && relationType !== 'OBJECT_TABLE')) {
