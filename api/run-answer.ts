@@ -1,9 +1,8 @@
 import { invokeAnswer } from '#domain/functions/answer.ts';
-import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
+import { ServiceError, isErrorCode } from '#lib/errors.ts';
 import { type RunStatus, runStatuses } from '#queues/function-invoke.ts';
 import type { JobEnd } from './endpoint.ts';
 
-const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorStatus, code);
 const ends: ReadonlySet<string> = new Set<RunStatus>(runStatuses);
 const isRunStatus = (code: string): code is RunStatus => ends.has(code);
 

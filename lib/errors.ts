@@ -10,6 +10,7 @@ export const errorStatus = {
   secret_required: 400,
   model_ambiguous: 400,
   not_supported: 400,
+  price_unknown: 400,
   provider_rejected: 400,
   context_length_exceeded: 400,
   dimension_mismatch: 400,
@@ -63,6 +64,8 @@ export const errorStatus = {
 } as const satisfies Record<string, number>;
 
 export type ErrorCode = keyof typeof errorStatus;
+
+export const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorStatus, code);
 
 export interface ErrorExtras {
   /** Machine-readable particulars, e.g. `[{path, message}]` for `validation_failed`. Never holds a secret. */

@@ -9,7 +9,14 @@ const result = z.object({
   content: z.string().nullable(),
   latency_ms: z.int().nonnegative(),
   tokens: z.object({ prompt: z.int().nonnegative(), completion: z.int().nonnegative() }).nullable(),
-  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  error: z
+    .object({
+      code: z.string(),
+      message: z.string(),
+      /** Seconds, where it is said when to come back. */
+      retry_after: z.int().nonnegative().optional(),
+    })
+    .nullable(),
 });
 
 /** One answer of the arena, in the order in which the models were named. */

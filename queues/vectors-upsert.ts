@@ -9,7 +9,8 @@ export const vectorsUpsert = defineJob({
     collection: z.string(),
     /** An embedding model; null: the collection's. */
     model: z.string().nullable(),
-    documents: z.array(z.object({ id: z.string(), content: z.string(), metadata: z.record(z.string(), z.unknown()) })),
+    /** Metadata are JSON text. */
+    documents: z.array(z.object({ id: z.string(), content: z.string(), metadata: z.string() })),
   }),
   result: z.object({ upserted: z.int(), unchanged: z.int(), ids: z.array(z.string()) }),
   running: { free: 4, pro: 20, enterprise: 100 },

@@ -17,7 +17,7 @@ import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { type PoolName, poolNames } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { jobs } from '#queues/registry.ts';
-import { signalsOn } from '#queues/signals.ts';
+import { type Ear, signalsOn } from '#queues/signals.ts';
 import { startEngine } from './engine.ts';
 import type { Processors } from './processor.ts';
 import { aiArenaProcessor } from './processors/ai-arena.ts';
@@ -155,7 +155,10 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const local = config.PLINTH_LOCAL === 'on';
   const transports = createTransports({ db: platform.db, egress, local });
   const deliveries = openDeliveries({ platform, egress, config, log });
-  const ai = await openAi({ config, platform, egress, redis: null, hearsChanges: () => false, log });
+  // Those of the engine, which begins later.
+  let ears: Pick<Ear, 'listens'> | undefined;
+  const hearsChanges = (): boolean => ears?.listens() ?? false;
+  const ai = await openAi({ config, platform, egress, redis: null, hearsChanges, log });
   const processors = processorsFor({ platform, egress, ai, runtimes, listeners, transports, deliveries, local, log });
   checkProcessors(pools, processors);
   const served = jobs.filter((job) => pools.includes(job.pool));
@@ -170,7 +173,9 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
       if (type === functionInvoke.type) listeners.markWaiting();
     },
   });
-  const { gate, outcomes } = engine.queues;
+  const { gate, outcomes, ear } = engine.queues;
+  await ear.onNotice(({ projectId }) => ai.keys.forget(projectId));
+  ears = ear;
   const housekeeping = pools.includes('system')
     ? startHousekeeping({ ...platform, config, gate, outcomes, log, onKept: listeners.markWaiting })
     : null;

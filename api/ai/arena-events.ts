@@ -63,7 +63,7 @@ const runLanes = async (streaming: Streaming, models: readonly string[]): Promis
 /**
  * The answers of several models as they are written: `{model,index,chunk}` events, for each model
  * `{model,index,done:true,provider,tokens,latency_ms}` or `{…,done:true,error:{code,message}}`, at last `{done:true}`.
- * @throws {ServiceError} `provider_unavailable` when all fail before the first word
+ * @throws {ServiceError} of `arenaFailure` when all fail before the first word
  */
 export const arenaEvents = async (
   asker: ArenaAsker,

@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import type { ChatWish } from '#domain/ai/gateway/types.ts';
+import type { ChatWish, EmbeddingWish } from '#domain/ai/gateway/types.ts';
 import {
   calledFunction,
   choiceError,
-  contentError,
   functionFields,
   input,
   model,
+  mostInputs,
   mostMessages,
   parts,
   saysNothing,
@@ -29,7 +29,17 @@ const part = z.discriminatedUnion('type', [
   z.looseObject(parts.text),
   z.looseObject({ ...parts.image, image_url: z.looseObject(parts.imageUrl) }),
 ]);
-const content = z.union([z.string(), z.array(part).min(1)], contentError);
+const isKnownPart = (type: string): boolean => type === 'text' || type === 'image_url';
+/** Sound, files and whatever comes: the provider is the one to say what it takes. */
+const otherPart = z.looseObject({
+  type: z
+    .string()
+    .min(1)
+    .refine((type) => !isKnownPart(type)),
+});
+const content = z.union([z.string(), z.array(z.union([part, otherPart])).min(1)], {
+  error: 'must be text, or a list of parts, such as {type: "text", text}',
+});
 
 const toolCall = z.looseObject({ ...toolCallFields, function: z.looseObject(calledFunction) });
 
@@ -40,9 +50,12 @@ const message = z.discriminatedUnion('role', [
       role: z.literal('assistant'),
       content: content.nullable().default(null),
       tool_calls: z.array(toolCall).min(1).optional(),
+      function_call: z.looseObject(calledFunction).nullish(),
     })
-    .refine(saysSomething, saysNothing),
+    .refine((said) => saysSomething(said) || (said.function_call ?? null) !== null, saysNothing),
   z.looseObject({ role: z.literal('tool'), content, tool_call_id: z.string().min(1) }),
+  // What tools were called before there were tools.
+  z.looseObject({ role: z.literal('function'), content: content.nullable(), name: z.string().min(1) }),
 ]);
 
 const tool = z.looseObject({ type: z.literal('function'), function: z.looseObject(functionFields) });
@@ -68,6 +81,7 @@ export const completionBody = z.looseObject({
   max_tokens: tokenCount.nullish(),
   max_completion_tokens: tokenCount.nullish(),
   top_p: topP.nullish(),
+  n: z.int().min(1).max(128).nullish(),
   stop: stop.nullish(),
   tools: z.array(tool).min(1).max(512).nullish(),
   tool_choice: toolChoice.nullish(),
@@ -78,6 +92,28 @@ export const completionBody = z.looseObject({
 
 export type CompletionBody = z.output<typeof completionBody>;
 
+type Said = CompletionBody['messages'][number];
+
+const foreignInMessage = (message: Said): string | undefined => {
+  if (message.role === 'function') return 'messages of the role function';
+  if (message.role === 'assistant' && (message.function_call ?? null) !== null) return 'function_call';
+  const all = typeof message.content === 'string' ? [] : (message.content ?? []);
+  const other = all.find(({ type }) => !isKnownPart(type));
+  return other && `parts of the type ${JSON.stringify(other.type.slice(0, 50))}`;
+};
+
+/** What only OpenAI's dialect has a word for, and would be lost elsewhere; undefined: nothing. */
+const foreignIn = (body: CompletionBody): string | undefined => {
+  if (typeof body['n'] === 'number' && body['n'] > 1) return 'more than one answer (n)';
+  const field = ['functions', 'function_call'].find((name) => (body[name] ?? null) !== null);
+  if (field !== undefined) return field;
+  for (const message of body.messages) {
+    const foreign = foreignInMessage(message);
+    if (foreign !== undefined) return foreign;
+  }
+  return undefined;
+};
+
 /** What is asked of the model; how it is answered (`stream`, `stream_options`) is between the client and us. */
 export const wishOf = (body: CompletionBody): ChatWish => {
   const { max_tokens, max_completion_tokens, stream: _stream, stream_options: _options, ...asked } = body;
@@ -85,7 +121,9 @@ export const wishOf = (body: CompletionBody): ChatWish => {
   const { response_format, ...extra } = rest;
   return {
     model: name,
-    messages,
+    // Those that are not among its types are named in `onlyOpenAi`.
+    messages: messages as ChatWish['messages'],
+    onlyOpenAi: foreignIn(body),
     temperature: heat ?? undefined,
     max_tokens: max_completion_tokens ?? max_tokens ?? undefined,
     top_p: top_p ?? undefined,
@@ -97,9 +135,21 @@ export const wishOf = (body: CompletionBody): ChatWish => {
   };
 };
 
+const tokens = z.array(z.int().min(0)).min(1).max(300_000);
+const tokensError = {
+  error: `must be text, a list of the numbers of tokens, or a list of 1 to ${mostInputs} of these, none of them empty`,
+} as const;
+const openAiInput = z.union([input, tokens, z.array(tokens).min(1).max(mostInputs)], tokensError);
+
+const isTokens = (value: z.output<typeof openAiInput>): value is number[] => typeof value[0] === 'number';
+
+/** One text or one list of tokens stands for a list of one. */
+export const inputsOf = (value: z.output<typeof openAiInput>): EmbeddingWish['input'] =>
+  typeof value === 'string' || isTokens(value) ? [value] : value;
+
 export const embeddingsRequest = z.looseObject({
   model,
-  input,
+  input: openAiInput,
   dimensions: tokenCount.nullish(),
   encoding_format: z.enum(['float', 'base64']).nullish(),
 });

@@ -43,7 +43,8 @@ export const schemaFields = {
 
 export const temperature = z.number().min(0).max(2);
 export const topP = z.number().min(0).max(1);
-export const tokenCount = z.int().min(1);
+/** More than any model takes or gives. */
+export const tokenCount = z.int().min(1).max(10_000_000);
 export const stop = z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(16)], {
   error: 'must be text, or a list of 1 to 16 texts',
 });

@@ -36,8 +36,8 @@ const refuseFlaws = (value: unknown, context: z.core.$RefinementCtx): unknown =>
 export const jsonObject = z.preprocess(refuseFlaws, z.record(z.string(), z.unknown()));
 
 export const newCollection = z.strictObject({
-  name: z.string().regex(/^[a-z][a-z0-9_]{0,40}$/, {
-    error: 'must be a lower-case letter, followed by at most 40 lower-case letters, digits and _',
+  name: z.string().regex(/^(?!pg_)[a-z][a-z0-9_]{0,40}$/, {
+    error: 'must be a lower-case letter, followed by at most 40 lower-case letters, digits and _; not pg_…',
   }),
   dimensions: z.int().min(1).describe('At most 16,000.'),
 });
@@ -54,11 +54,13 @@ export const collection = z.object({
 
 export const mostDocuments = 1000;
 export const longestContent = 100_000;
+/** Bytes of JSON. */
+export const longestMetadata = 65_536;
 
 const document = z.strictObject({
   id: text(512, 1).optional().describe('The same id replaces; left out: a new one is made.'),
   content: text(longestContent, 1),
-  metadata: jsonObject.default({}),
+  metadata: jsonObject.default({}).describe('At most 64 KB of JSON.'),
 });
 
 const refuseTwins = (documents: readonly { readonly id?: string | undefined }[], context: z.core.$RefinementCtx) => {

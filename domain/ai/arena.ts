@@ -1,5 +1,5 @@
 import type { ArenaResult } from '#queues/ai-arena.ts';
-import { ServiceError, toServiceError } from '#lib/errors.ts';
+import { type ErrorCode, ServiceError, isErrorCode, toServiceError } from '#lib/errors.ts';
 import type { AiCaller, ChatWish, Gateway, StreamEnd } from './gateway/types.ts';
 import { isProviderName } from './providers/catalog.ts';
 
@@ -29,6 +29,9 @@ const providerOf = async ({ gateway, caller }: ArenaAsker, model: string): Promi
 
 const since = (began: number): number => Math.round(performance.now() - began);
 
+const waitIn = ({ 'Retry-After': seconds }: ServiceError['headers']): { readonly retry_after?: number } =>
+  seconds === undefined ? {} : { retry_after: Number(seconds) };
+
 /** The entry of a model that failed. */
 export const failedEntry = async (
   asker: ArenaAsker,
@@ -36,10 +39,10 @@ export const failedEntry = async (
   error: unknown,
 ): Promise<ArenaResult> => {
   const latency_ms = since(began);
-  const { code, message } = toServiceError(error);
+  const { code, message, headers } = toServiceError(error);
   if (code === 'internal') asker.noteFault(error);
   const provider = await providerOf(asker, model);
-  return { model, provider, content: null, latency_ms, tokens: null, error: { code, message } };
+  return { model, provider, content: null, latency_ms, tokens: null, error: { code, message, ...waitIn(headers) } };
 };
 
 /** Tokens as the arena tells them. */
@@ -79,17 +82,33 @@ export const runArena = (
     }),
   );
 
+/** Why nobody was asked: no provider has failed then. */
+const ownCodes: ReadonlySet<string> = new Set<ErrorCode>([
+  'budget_exceeded',
+  'too_many_calls',
+  'dependency_unavailable',
+]);
+
+/** The one code of all, where they share it and it is ours. */
+const sharedCode = (entries: readonly ArenaResult[]): ErrorCode | null => {
+  const codes = new Set(entries.map(({ error }) => error?.code ?? ''));
+  const [code = ''] = codes;
+  return codes.size === 1 && ownCodes.has(code) && isErrorCode(code) ? code : null;
+};
+
 /**
- * What is wrong when no model answered: with us, where that is what each of them says, else with the models.
+ * What is wrong when no model answered: what kept us from asking each of them, else that none did.
  * @returns null when one did
  */
 export const arenaFailure = (entries: readonly ArenaResult[]): ServiceError | null => {
   if (entries.some(({ error }) => error === null)) return null;
-  const details = entries;
-  if (entries.every(({ error }) => error?.code === 'dependency_unavailable')) {
-    return new ServiceError('dependency_unavailable', entries[0]?.error?.message ?? '', {
-      headers: { 'Retry-After': '2' },
-    });
-  }
-  return new ServiceError('provider_unavailable', 'None of the models answered.', { details });
+  const code = sharedCode(entries);
+  const wait = Math.max(...entries.map(({ error }) => error?.retry_after ?? 0));
+  const messages = new Set(entries.map(({ error }) => error?.message ?? ''));
+  const [message = ''] = messages;
+  return new ServiceError(
+    code ?? 'provider_unavailable',
+    code !== null && messages.size === 1 ? message : 'None of the models answered.',
+    { details: entries, ...(code !== null && wait > 0 && { headers: { 'Retry-After': String(wait) } }) },
+  );
 };

@@ -75,6 +75,11 @@ export interface ChatRequest {
   readonly tools?: readonly Tool[] | undefined;
   readonly tool_choice?: ToolChoice | undefined;
   readonly response_format?: ResponseFormat | undefined;
+  /**
+   * What of it only OpenAI's dialect has a word for, to show; the others refuse it. Messages may then have roles and parts
+   * that are not among the types here.
+   */
+  readonly onlyOpenAi?: string | undefined;
   /** Further fields, for providers that speak OpenAI's dialect; the others do not get them. */
   readonly extra?: Readonly<Record<string, unknown>> | undefined;
 }
@@ -114,6 +119,8 @@ export interface ChatPiece {
   /** Empty when it brought no text. */
   readonly text: string;
   readonly toolCalls: readonly ToolCallPart[];
+  /** Characters that it brought beside these: of further answers (`n`), and of thoughts. */
+  readonly unshown?: number | undefined;
   /** The event's data as it came, where it is in OpenAI's dialect already. */
   readonly raw: string | null;
 }

@@ -9,18 +9,29 @@ export interface Policy {
   /** `ALL`, `SELECT`, … */
   readonly command: string;
   readonly roles: readonly string[];
+  /** As `readPolicies` gives them, long expressions are cut, and huge ones `…`. */
   readonly using: string | null;
   readonly check: string | null;
 }
+
+/** Characters of an expression that are looked at. */
+const mostRead = 1000;
+
+/** Bytes of an expression's tree: of larger ones, which are nobody's conditions, the server takes seconds to write many. */
+const largestTree = 200_000;
+
+// One character more tells that there is more.
+const expressionSql = (tree: string): string => `
+  case when pg_catalog.octet_length(${tree}::pg_catalog.text) operator(pg_catalog.>) ${largestTree} then '…'
+    else pg_catalog.left(pg_catalog.pg_get_expr(${tree}, p.polrelid), ${mostRead + 1}) end`;
 
 const policiesSql = `
   select c.relname as "table", p.polname as name, p.polpermissive as permissive,
     case p.polcmd when 'r' then 'SELECT' when 'a' then 'INSERT' when 'w' then 'UPDATE' when 'd' then 'DELETE' else 'ALL' end
       as command,
     array(select case id when 0 then 'public' else pg_catalog.pg_get_userbyid(id) end::pg_catalog.text
-      from pg_catalog.unnest(p.polroles) id order by 1) as roles,
-    pg_catalog.pg_get_expr(p.polqual, p.polrelid) as "using",
-    pg_catalog.pg_get_expr(p.polwithcheck, p.polrelid) as "check"
+      from pg_catalog.unnest(p.polroles) id order by 1 limit 20) as roles,
+    ${expressionSql('p.polqual')} as "using", ${expressionSql('p.polwithcheck')} as "check"
   from pg_catalog.pg_policy p
   join pg_catalog.pg_class c on c.oid operator(pg_catalog.=) p.polrelid
   join pg_catalog.pg_namespace n on n.oid operator(pg_catalog.=) c.relnamespace
@@ -28,7 +39,7 @@ const policiesSql = `
   order by c.relname, p.polname
   limit 1000`;
 
-/** The policies of schema public, by table and name; the first 1,000. */
+/** The policies of schema public, by table and name; the first 1,000, so some megabytes at most. */
 export const readPolicies = (tenantDb: Pick<FenceDb, 'use'>, projectId: string): Promise<readonly Policy[]> =>
   tenantDb.use(projectId, 'reader', async (client) => (await client.query<Policy>(policiesSql)).rows);
 
@@ -68,12 +79,52 @@ const columnText = (column: Column): string => {
 const keyText = ({ columns, target, targetColumns }: Relationship): string =>
   `  foreign key (${listOf(columns)}) references ${nameText(target)} (${listOf(targetColumns)})`;
 
+/** A text, a number or a name of an expression as PostgreSQL writes it. The last text may lack its end. */
+const wordOfSql = new RegExp(
+  [
+    String.raw`"(?:[^"]|"")*(?:"|$)`,
+    String.raw`(?<text>[eE]'(?:[^'\\]|''|\\[\s\S]?)*(?:'|$)`,
+    String.raw`(?:[uU]&|[bBnNxX])?'(?:[^']|'')*(?:'|$)`,
+    String.raw`\$(?<tag>[\p{L}_][\p{L}\p{N}_]*)?\$[\s\S]*?(?:\$\k<tag>\$|$)`,
+    String.raw`\d[\d.]*)`,
+    // So that neither a prefix nor a number is seen within a name.
+    String.raw`[\p{L}_][\p{L}\p{N}_$]*`,
+  ].join('|'),
+  'gu',
+);
+
+const longestText = 11;
+const likeKey =
+  /^(?:[a-z]{2,6}[-_](?:live|test|prod)|sk|pk|rk|gh[a-z]|xox[a-z]|whsec|key|bearer)[-_ ]|^akia|\p{N}{6}/iu;
+const mixed = /^(?=.*\p{N})(?=.*\p{L}).{8,}$/su;
+
+/** Whether a text or number may be a secret. A short one, of words, is what makes a condition understood. */
+const isTelling = (text: string): boolean => {
+  const bare = text.replaceAll(/^(?:u&|[a-z])?'|'$/gi, '');
+  return bare.length > longestText || (text !== bare && (likeKey.test(bare) || mixed.test(bare)));
+};
+
+/** The expression without the texts that may be secrets, in one line. */
+const conditionText = (expression: string): string => {
+  const cut = expression.length > mostRead;
+  const read = expression.slice(0, mostRead);
+  const guarded = read.replaceAll(wordOfSql, (word: string, text: string | undefined, _tag: unknown, at: number) => {
+    if (text === undefined) return word;
+    const isCut = cut && at + word.length === read.length;
+    return isCut || isTelling(text) ? "'…'" : word;
+  });
+  return shortened(`${guarded}${cut ? '…' : ''}`.replaceAll(/\s+/g, ' '), longestExpression);
+};
+
 const policyText = ({ name, permissive, command, roles, using, check }: Policy): string =>
   [
     `  policy ${nameText(name)}${permissive ? '' : ' (restrictive)'} for ${command} to ${listOf(roles)}`,
-    ...(using === null ? [] : [`using (${shortened(using, longestExpression)})`]),
-    ...(check === null ? [] : [`with check (${shortened(check, longestExpression)})`]),
+    ...(using === null ? [] : [`using (${conditionText(using)})`]),
+    ...(check === null ? [] : [`with check (${conditionText(check)})`]),
   ].join(' ');
+
+/** Names, types and conditions are somebody's: none begins a line of its own, or opens or closes a tag of a prompt. */
+const line = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').replaceAll('<', '&lt;');
 
 const tableText = (table: Table, policies: readonly Policy[]): string => {
   const security = table.kind === 'table' ? `; row-level security ${table.rowSecurity ? 'on' : 'off'}` : '';
@@ -84,7 +135,9 @@ const tableText = (table: Table, policies: readonly Policy[]): string => {
     ...(table.primaryKey.length > 0 ? [`  primary key (${listOf(table.primaryKey)})`] : []),
     ...keys.map(keyText),
     ...policies.filter(({ table: name }) => name === table.name).map(policyText),
-  ].join('\n');
+  ]
+    .map(line)
+    .join('\n');
 };
 
 const wordsOf = (text: string): ReadonlySet<string> =>
@@ -114,13 +167,13 @@ const byFitness = (tables: readonly Table[], about: string): Table[] => {
 const restText = (names: readonly string[], mostChars: number): string => {
   if (names.length === 0) return '';
   const start = `${names.length} more, by name: `;
-  const text = `${start}${listOf(names)}`;
+  const text = `${start}${line(listOf(names))}`;
   return shortened(text, Math.max(start.length, mostChars));
 };
 
 /**
  * What a model is told of a project's tables: names, types, keys, row-level security and policies. Never rows, comments,
- * or what defaults are.
+ * what defaults are, or texts in policies that may be secrets. `&lt;` stands for `<`, so that no name ends a tag around it.
  */
 export const schemaContext = (schema: DataSchema, { mostChars, policies = [], about = '' }: ContextOptions): string => {
   const tables = byFitness(Array.from(schema.tables.values()), about);
@@ -139,5 +192,5 @@ export const schemaContext = (schema: DataSchema, { mostChars, policies = [], ab
     }
   }
   const rest = restText(left, mostChars - length - 2);
-  return [...texts, ...(rest === '' ? [] : [rest])].join('\n\n').slice(0, mostChars);
+  return [...texts, ...(rest === '' ? [] : [rest])].join('\n\n').slice(0, mostChars).toWellFormed();
 };

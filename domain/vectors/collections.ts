@@ -1,4 +1,4 @@
-import { type ClientBase, escapeIdentifier } from 'pg';
+import { type ClientBase, DatabaseError, escapeIdentifier } from 'pg';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 import { type ChangeOf, type TableChangeDeps, changing } from '#domain/database/tables/table-changes.ts';
 import { nearestHint } from '#domain/database/tables/nearest-hint.ts';
@@ -112,6 +112,12 @@ const schemaOf = async (client: ClientBase): Promise<string> => {
   return rows[0]?.schema ?? 'public';
 };
 
+/** Of two who create the same table at once one may find it in an index of the catalog, not by its name. */
+const whenOvertaken = (error: unknown): never => {
+  if (!(error instanceof DatabaseError) || error.code !== '23505' || error.schema !== 'pg_catalog') throw error;
+  throw new ServiceError('conflict', 'There is a table of this name already.', { cause: error });
+};
+
 export interface NewCollection {
   readonly name: string;
   /** 1 to 16,000. */
@@ -130,7 +136,7 @@ export const createCollection = (
 ): Promise<Collection> =>
   changing(deps, of, async (client) => {
     const schema = await schemaOf(client);
-    for (const sql of createSql(name, dimensions, schema)) await client.query(sql);
+    for (const sql of createSql(name, dimensions, schema)) await client.query(sql).catch(whenOvertaken);
     return requireCollection(client, name);
   });
 

@@ -11,18 +11,41 @@ import { inSession } from './session.ts';
 export interface Document {
   readonly id: string;
   readonly content: string;
-  readonly metadata: Readonly<Record<string, unknown>>;
+  /** A JSON object as text: numbers stay as they were written. */
+  readonly metadata: string;
 }
 
 export const tableOf = ({ name }: Pick<Collection, 'name'>): string => `public.${escapeIdentifier(name)}`;
+
+/**
+ * Makes sure, until the end of the transaction, that the table of that name is the one that was looked up: SQL can rename
+ * it and give its name to another while a provider is asked.
+ * @throws {ServiceError} `conflict` when it is another, `not_found` when there is none
+ */
+export const holdTable = async (
+  client: ClientBase,
+  collection: Pick<Collection, 'name' | 'relation'>,
+  mode: 'access share' | 'row exclusive',
+): Promise<void> => {
+  const table = tableOf(collection);
+  await client.query(`lock table ${table} in ${mode} mode`);
+  const { rows } = await client.query<{ relation: string }>(
+    'select to_regclass($1::text)::oid::int8::text as relation',
+    [table],
+  );
+  if (rows[0]?.relation === collection.relation) return;
+  throw new ServiceError(
+    'conflict',
+    `Another table has the name of the collection ${JSON.stringify(collection.name)}.`,
+  );
+};
 
 /** Of what a vector was made from. */
 const hashOf = (model: string, { content }: Document): string =>
   createHash('sha256').update(`${model}\n${content}`).digest('hex');
 
 const idsOf = (documents: readonly Document[]): string[] => documents.map(({ id }) => id);
-const metadataOf = (documents: readonly Document[]): string[] =>
-  documents.map(({ metadata }) => JSON.stringify(metadata));
+const metadataOf = (documents: readonly Document[]): string[] => documents.map(({ metadata }) => metadata);
 
 /** What is there of a batch already. */
 export interface Standing {
@@ -39,12 +62,16 @@ const standingSql = (table: string): string => `
     join ${table} d on d.id = n.id and d.content_hash = decode(n.hash, 'hex')
       and d.content_hash = sha256(convert_to($4::text || chr(10) || d.content, 'UTF8'))`;
 
-/** Compares documents with those of the same ids, in an open transaction. */
+/**
+ * Compares documents with those of the same ids, in an open transaction.
+ * @throws as `holdTable`
+ */
 export const standingOf = async (
   client: ClientBase,
   collection: Collection,
   { model, documents }: { readonly model: string; readonly documents: readonly Document[] },
 ): Promise<Standing> => {
+  await holdTable(client, collection, 'access share');
   const hashes = documents.map((document) => hashOf(model, document));
   const { rows } = await client.query<{ id: string; is_same: boolean }>(standingSql(tableOf(collection)), [
     idsOf(documents),
@@ -146,6 +173,7 @@ export const deleteDocument = async (
 ): Promise<void> => {
   await inSession(deps.tenantDb, { projectId, signal, mode: 'write' }, async (client) => {
     const found = await requireCollection(client, collection);
+    await holdTable(client, found, 'row exclusive');
     const { rowCount } = await client.query(`delete from ${tableOf(found)} where id = $1::text`, [id]);
     if (rowCount === 0) throw notFound('document');
   });

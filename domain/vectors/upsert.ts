@@ -3,7 +3,7 @@ import type { FenceDb } from '#domain/database/console/fence.ts';
 import { type ChangeListeners, noteChange } from '#domain/database/changes.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type Collection, getCollection } from './collections.ts';
-import { type Document, otherModel, relabel, standingOf, writeDocuments } from './documents.ts';
+import { type Document, holdTable, otherModel, relabel, standingOf, writeDocuments } from './documents.ts';
 import { embedFor } from './embedding.ts';
 import { inSession } from './session.ts';
 
@@ -32,12 +32,16 @@ export const batchSize = 96;
 // While one batch is at the provider the other is written; and a project has four connections in a process.
 const lanes = 2;
 
-/** @throws {ServiceError} `validation_failed`, `conflict`; what the gateway says of the name */
-const modelFor = async (
-  { gateway }: UpsertDeps,
-  { project }: AiCaller,
+/**
+ * The model that documents are embedded with, `provider/model`.
+ * @param wanted an embedding model; null: the collection's
+ * @throws {ServiceError} `validation_failed`, `conflict`; what the gateway says of the name
+ */
+export const modelFor = async (
+  gateway: Pick<Gateway, 'resolve'>,
+  project: AiCaller['project'],
   wanted: string | null,
-  { name, model: present }: Collection,
+  { name, model: present }: Pick<Collection, 'name' | 'model'>,
 ): Promise<string> => {
   if (wanted === null && present === null) {
     const details = [{ path: 'model', message: 'is needed: the collection has no model yet' }];
@@ -72,6 +76,7 @@ const upsertBatch = async (
   const texts = changed.map(({ content }) => content);
   const vectors = texts.length === 0 ? [] : await embedFor(deps.gateway, caller, collection, { model, texts });
   await inSession(deps.tenantDb, { ...of, mode: 'write' }, async (client) => {
+    await holdTable(client, collection, 'row exclusive');
     await writeDocuments(client, collection, { model, documents: changed, vectors });
     await relabel(client, collection, relabelled);
   });
@@ -107,7 +112,7 @@ const inLanes = async (
  * Each document is written whole or not at all; of a request that fails, batches may have been written: done again, they
  * count as unchanged.
  * @param progress told from 0 to 100
- * @throws {ServiceError} `not_found`, `conflict` (another model), `dimension_mismatch`, `provider_bad_output`,
+ * @throws {ServiceError} `not_found`, `conflict` (another model, another table), `dimension_mismatch`, `provider_bad_output`,
  *   `vector_extension_unavailable`; what the gateway throws
  * @throws {DataError} what the database refused: `plan_limit_exceeded`, or an SQLSTATE of the project's own rules
  */
@@ -119,7 +124,7 @@ export const upsertDocuments = async (
 ): Promise<Upserted> => {
   const { documents } = order;
   const collection = await getCollection(deps.tenantDb, caller.project.id, order.collection);
-  const model = await modelFor(deps, caller, order.model, collection);
+  const model = await modelFor(deps.gateway, caller.project, order.model, collection);
   let [upserted, seen] = [0, 0];
   await inLanes(documents, async (batch) => {
     const written = await upsertBatch({ deps, caller, collection, model }, batch);

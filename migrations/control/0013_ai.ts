@@ -100,8 +100,7 @@ create trigger audit after insert or update or delete on ai_budgets
   for each row execute function audit_change('ai_budget', 'updated_at');
 
 -- What a project with a budget has used in a month (UTC) of the calls' beginnings, and what its open calls may still use.
--- The rows of a project are there from its budget on and go with it. They change in the statement that changes ai_calls;
--- who begins or ends a budget locks this table against them.
+-- The rows of a project are there from its budget on and go with it. They change in the statement that changes ai_calls.
 create table ai_budget_months (
   project_id uuid not null references projects on delete cascade,
   month date not null,
@@ -111,6 +110,14 @@ create table ai_budget_months (
   moved_nano_usd bigint not null default 0,
   primary key (project_id, month)
 );
+
+-- A project's budget, for statements that begin or end its calls: until they are over it neither begins nor ends. Volatile:
+-- whoever waited for the lock sees what came about meanwhile, though its statement began before.
+create function ai_budget_of(of_project uuid) returns table (hard boolean, most bigint) language plpgsql volatile as $$
+begin
+  perform pg_advisory_xact_lock_shared(7245994, hashtext(of_project::text));
+  return query select b.hard, b.monthly_nano_usd from ai_budgets b where b.project_id = of_project;
+end $$;
 `;
 
 export const up = async (knex: Knex): Promise<void> => {

@@ -13,6 +13,9 @@ const outcome: ChatOutcome = {
   answer: { model: 'm', content: 'Hi', toolCalls: [], finish: 'stop', usage: null, raw: null },
 };
 
+const overBudget = (seconds: string) => () =>
+  Promise.reject(new ServiceError('budget_exceeded', 'Used up.', { headers: { 'Retry-After': seconds } }));
+
 const refused = () => Promise.reject(new ServiceError('provider_rejected', 'No.'));
 
 /** A model is named after what comes of it. */
@@ -52,6 +55,18 @@ test('one answer is enough; when all fail it is the models’ fault, unless all 
   t.is(arenaFailure(await run('good', 'refused')), null);
   t.is(arenaFailure(await run('away', 'refused'))?.code, 'provider_unavailable');
   t.is(arenaFailure(await run('away', 'away'))?.code, 'dependency_unavailable');
-  const entries = await run('refused', 'refused');
+  const entries = await run('refused', 'away');
   t.deepEqual(arenaFailure(entries)?.details, entries);
+});
+
+test('what kept us from asking all of them is the answer, with the longest wait', async (t) => {
+  const { run } = play({ refused, soon: overBudget('20'), late: overBudget('300') });
+  t.like(arenaFailure(await run('soon', 'late')), {
+    code: 'budget_exceeded',
+    status: 429,
+    message: 'Used up.',
+    headers: { 'Retry-After': '300' },
+  });
+  t.like(arenaFailure(await run('soon', 'refused')), { code: 'provider_unavailable', headers: {} });
+  t.like(arenaFailure(await run('refused', 'refused')), { code: 'provider_unavailable', status: 502 });
 });

@@ -128,7 +128,9 @@ test('each model counts among the calls that a project may have under way', asyn
   for (const { events } of sources) await until(() => events.filter(({ chunk }) => chunk !== undefined).length === 4);
   const refused = await arena(['openai/a', 'openai/b'], of);
   await refused.end;
-  t.is(refused.status, 502);
+  t.is(refused.status, 429);
+  t.is(refused.headers.get('retry-after'), '1');
+  t.is(refused.events[0].code, 'too_many_calls');
   t.is(refused.events[0].details[0].error.code, 'too_many_calls');
   holdOf('held-many').resolve();
   await Promise.all(sources.map(({ end }) => end));

@@ -31,14 +31,12 @@ const badMessages: readonly unknown[] = [
   'hi',
   { content: 'hi' },
   { role: 'robot', content: 'hi' },
-  { role: 'function', content: 'hi', name: 'f' },
   { role: 'user' },
   { role: 'user', content: null },
   { role: 'user', content: 1 },
   { role: 'user', content: [] },
   { role: 'user', content: ['hi'] },
   { role: 'user', content: [{ type: 'text' }] },
-  { role: 'user', content: [{ type: 'input_audio', input_audio: {} }] },
   { role: 'user', content: [{ type: 'image_url', image_url: 'data:' }] },
   { role: 'user', content: [{ type: 'image_url', image_url: { url: '' } }] },
   assistant,
@@ -52,6 +50,13 @@ const badMessages: readonly unknown[] = [
   { role: 'tool', tool_call_id: 'c' },
 ];
 
+/** Only OpenAI's surface takes these. */
+const foreign: readonly unknown[] = [
+  { role: 'function', content: 'hi', name: 'f' },
+  { role: 'user', content: [{ type: 'input_audio', input_audio: {} }] },
+  { ...assistant, function_call: { name: 'f', arguments: '{}' } },
+];
+
 const fn = (fields: object) => [{ type: 'function', function: fields }];
 
 /** What no field takes, on plinth's own surface; those of `nullable` may be null for OpenAI's clients. */
@@ -59,7 +64,7 @@ const bad: Readonly<Record<string, readonly unknown[]>> = {
   model: badNames,
   messages: [undefined, null, 'hi', {}, [], Array.from({ length: 1001 }, () => user)],
   temperature: [...noNumber, 2.01],
-  max_tokens: [...noNumber, 0, 1.5, 1e300],
+  max_tokens: [...noNumber, 0, 1.5, 1e300, 10_000_001],
   top_p: [...noNumber, 1.01],
   stop: [null, 1, '', [], [1], [''], Array.from({ length: 17 }, () => 'x')],
   tools: [null, {}, [], [{}], [{ type: 'custom' }], fn({}), fn({ name: 'a b' }), fn({ name: 'a', parameters: 'x' })],
@@ -87,7 +92,7 @@ for (const path of ['/api/ai/chat', '/api/ai/chat/stream']) {
         t.notRegex(answer.body.details[0].message, /^Invalid input$/, what);
       }
     }
-    for (const message of badMessages) {
+    for (const message of [...badMessages, ...foreign]) {
       const answer = await post(path, { ...good, messages: [user, message] });
       isError(t, answer, 400, 'validation_failed');
       t.regex(answer.body.details[0].path, /^messages\.1/, answer.text);
@@ -114,12 +119,18 @@ test('OpenAI’s surface refuses what is wrong in OpenAI’s form, and names it'
     }
   }
   for (const message of badMessages) await expectRefused({ ...good, messages: [user, message] }, /^messages\[1\]/);
+  for (const message of [
+    { role: 'function', content: 'hi' },
+    { role: 'user', content: [{ type: '' }] },
+    { ...assistant, function_call: { name: 'f' } },
+  ])
+    await expectRefused({ ...good, messages: [user, message] }, /^messages\[1\]/);
   for (const stream of ['true', 1, {}]) await expectRefused({ ...good, stream }, /^stream$/);
   await expectRefused({ ...good, stream: true, stream_options: { include_usage: 'yes' } }, /^stream_options/);
 });
 
 test('embeddings refuse what is wrong, 2,049 texts included', async (t) => {
-  const input = [undefined, null, 1, '', [], [1, 2], Array.from({ length: 2049 }, () => 'x')];
+  const input = [undefined, null, 1, '', [], Array.from({ length: 2049 }, () => 'x')];
   const dimensions = ['8', 0, -1, 1.5];
   const fields = { model: 'openai/text-embedding-3-small', input: 'a' };
   const { client } = platform();
@@ -128,11 +139,12 @@ test('embeddings refuse what is wrong, 2,049 texts included', async (t) => {
   const headers = { authorization: `Bearer ${owner.token}` };
   const attempt = { client, path: `/projects/${id}/ai/embeddings`, good: fields, headers };
   await expectShapeRefused(t, attempt);
-  await expectFieldRefused(t, attempt, 'input', input);
+  await expectFieldRefused(t, attempt, 'input', [...input, [1, 2], [[1, 2]]]);
   await expectFieldRefused(t, attempt, 'dimensions', dimensions);
   for (const body of [
     { ...fields, input: ['a', ''] },
     { ...fields, input: ['a', null] },
+    ...[[-1], [0.5], [[]], [[1], 'a'], [1, 'a'], [[1], []]].map((value) => ({ ...fields, input: value })),
     ...input.map((value) => ({ ...fields, input: value })),
     ...dimensions.map((value) => ({ ...fields, dimensions: value })),
     { ...fields, encoding_format: 'hex' },

@@ -35,8 +35,6 @@ const pricesOf = (models: readonly KnownModel[]): Prices => ({
 export interface Recorded {
   readonly intent: CallIntent;
   end: CallEnd | null;
-  /** What was taken of a budget beyond its reservation. */
-  more: number;
 }
 
 /** Records calls in memory. */
@@ -47,24 +45,17 @@ export interface PlayedLog extends CallLog {
 export interface LogBehaviour {
   /** When intents are recorded; rejects: they are not. */
   readonly recorded?: (intent: CallIntent) => Promise<void>;
-  /** Nano-USD that may be taken beyond reservations. */
-  readonly room?: number;
 }
 
-const playLog = ({ recorded = () => Promise.resolve(), room = Number.POSITIVE_INFINITY }: LogBehaviour): PlayedLog => {
+const playLog = ({ recorded = () => Promise.resolve() }: LogBehaviour): PlayedLog => {
   const calls: Recorded[] = [];
   return {
     calls,
     begin: (intent) => {
-      const call: Recorded = { intent, end: null, more: 0 };
+      const call: Recorded = { intent, end: null };
       calls.push(call);
       return {
         recorded: recorded(intent),
-        reserveMore: (nanoUsd) => {
-          if (call.more + nanoUsd > room) return Promise.resolve(false);
-          call.more += nanoUsd;
-          return Promise.resolve(true);
-        },
         end: (end) => {
           call.end ??= end;
         },

@@ -60,10 +60,19 @@ test('a server of the project’s own takes any name that no vendor is known for
   t.deepEqual(await resolve('llama-x'), { provider: 'openai', model: 'llama-x' });
 });
 
-test('two servers of the project’s own make an unknown name ambiguous', async (t) => {
+test('of two servers of the project’s own the one that lists a name has it; where none does, the provider has to be named', async (t) => {
   const { gateway, caller } = await gatewayAlone(t, both);
-  const error = await unknownOf(gateway.resolve(caller.project, 'my-own-model', 'chat'));
-  t.is(error.code, 'model_ambiguous');
+  const resolve = (name: string) => gateway.resolve(caller.project, name, 'chat');
+  t.deepEqual(await resolve('claude-haiku-4-5'), { provider: 'anthropic', model: 'claude-haiku-4-5' });
+  const error = await unknownOf(resolve('my-own-model'));
+  t.is(error.code, 'model_not_found');
+  t.regex(error.hint ?? '', /openai\/my-own-model, anthropic\/my-own-model/);
+});
+
+test('a provider without a model is no name, also where a server takes any', async (t) => {
+  const { gateway, caller } = await gatewayAlone(t);
+  for (const name of ['', 'openai/', 'anthropic/'])
+    t.is((await unknownOf(gateway.resolve(caller.project, name, 'chat'))).code, 'model_not_found');
 });
 
 test('a model of a provider that is not configured is 409; one of nobody is 404', async (t) => {

@@ -173,23 +173,37 @@ test('a stream goes on when its key is deleted meanwhile', async (t) => {
   t.deepEqual(await read(stream), { text: 'You said: hello', error: null });
 });
 
-test('a hard budget that is used up on the way ends the stream, and the provider is left', async (t) => {
-  const options = { ...priced, hardBudget: true, room: 3 * 2_000_000 };
-  const { gateway, caller, calls, upstream } = await gatewayAlone(t, options);
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const pieces = Array.from({ length: 24 }, () => 'x'.repeat(1000));
-  upstream.answerWith(() => ({ pieces, usage: null, hold: { after: 4, until: promise } }));
-  const stream = await gateway.stream(caller, asking('a'));
-  let come = 0;
-  const { text, error } = await read(stream, (batch) => {
-    for (const piece of batch) come += piece.text.length;
-    if (come === 4000) resolve();
+test('under a hard budget a stream gets an end to its answer, all of which is granted before', async (t) => {
+  const { gateway, caller, calls, upstream } = await gatewayAlone(t, {
+    keys: ({ anthropic }) => ({ anthropic }),
+    models: [knownModel('anthropic', 'claude-x', { mostOutput: null })],
+    hardBudget: true,
   });
+  await read(await gateway.stream(caller, asking('hello', { model: 'anthropic/claude-x' })));
+  t.is(upstream.requests[0]?.body.max_tokens, 8192);
+  t.true((calls[0]?.intent.reserveNanoUsd ?? 0) >= 8192 * 2000);
+});
+
+test('under a hard budget a stream that goes beyond what was granted is broken off', async (t) => {
+  const { gateway, caller, calls, upstream } = await gatewayAlone(t, { ...priced, hardBudget: true });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  t.teardown(resolve);
+  const pieces = Array.from({ length: 24 }, () => 'x'.repeat(1000));
+  upstream.answerWith(() => ({ pieces, usage: null, hold: { after: 20, until: promise } }));
+  const { error } = await read(await gateway.stream(caller, asking('a', { max_tokens: 1000 })));
   t.is(error?.code, 'budget_exceeded');
-  t.true(text.length >= 4000 && text.length <= 8000, String(text.length));
-  t.true((calls[0]?.more ?? 0) <= 3 * 2_000_000);
-  t.like(calls[0]?.end, { status: 'error', errorCode: 'budget_exceeded' });
+  // What the provider does meanwhile counts with all that was kept free.
+  t.like(calls[0]?.end, { status: 'error', errorCode: 'budget_exceeded', givenUp: true });
   t.true((calls[0]?.end?.usage?.completion_tokens ?? 0) >= 1000);
+});
+
+test('without a hard budget no stream is broken off', async (t) => {
+  const { gateway, caller, upstream } = await gatewayAlone(t, priced);
+  const pieces = Array.from({ length: 24 }, () => 'x'.repeat(1000));
+  upstream.answerWith(() => ({ pieces }));
+  const { text, error } = await read(await gateway.stream(caller, asking('a', { max_tokens: 10 })));
+  t.is(error, null);
+  t.is(text.length, 24_000);
 });
 
 test('tools, a length that ran out and a filter are told as they are', async (t) => {

@@ -1,5 +1,7 @@
 import test from 'ava';
+import { readPolicies } from '#domain/ai/schema-context.ts';
 import type { Answer } from '#test/support/client.ts';
+import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { type ChatScene, createScene } from './chat-scene.ts';
 
@@ -76,6 +78,29 @@ test('the model is told names, types, keys and policies, and neither rows nor wh
   t.notRegex(told, /row-of|secret-default|plinth/);
 });
 
+test('of policies the model is told no text that may be a secret, and of huge ones only the start', async (t) => {
+  const key = 'sk_live_0123456789abcdefghijklmnopqr';
+  await query(`create table "</schema>x" (kind text, token text)`);
+  await query(`create policy one on "</schema>x" using (kind = 'a' and token = '${key}')`);
+  await query(`create policy two on "</schema>x" for insert with check (kind <> E'b\\n${key}' and kind > 'c')`);
+  const [long, huge] = ['long-'.repeat(1000), 'long-'.repeat(40_000)];
+  await query(
+    `create policy huge on "</schema>x" using (kind = 'd' and token = '${long}') with check (token = '${huge}')`,
+  );
+  const { asked } = await generate('rls', [{ sql: 'select 1', policies: [], explanation: '' }]);
+  const said: string = asked[0]?.body.messages[0].content;
+  t.regex(said, /policy one .* using \(\(\(kind = 'a'::text\) AND \(token = '…'::text\)\)\)/);
+  t.regex(said, /policy two .* with check \(\(\(kind &lt;> '…'::text\) AND \(kind > 'c'::text\)\)\)/);
+  t.regex(said, /policy huge .* using \(\(\(kind = 'd'::text\) AND \(token = '…'…\) with check \(…\)/);
+  t.notRegex(said, /sk_live|long-/);
+  t.deepEqual(said.match(/<\/schema>/g)?.length, 2);
+
+  const read = await asAdmin(scene.project.dbName, (client) =>
+    readPolicies({ use: (_project, _role, fn) => fn(client) }, scene.project.id),
+  );
+  t.true(JSON.stringify(read).length < 5000);
+});
+
 test('every kind of provider answers, and a model is found for who names none', async (t) => {
   for (const model of ['anthropic/claude-sonnet-4-5', 'google/gemini-2.5-flash', undefined]) {
     const { status, text } = await generate('schema', [table], model === undefined ? {} : { model });
@@ -83,9 +108,21 @@ test('every kind of provider answers, and a model is found for who names none', 
   }
 });
 
-test('an answer in a code fence is read', async (t) => {
-  const { status, asked } = await generate('schema', [`\`\`\`json\n${JSON.stringify(table)}\n\`\`\``]);
-  t.deepEqual([status, asked.length], [200, 1]);
+const fenced = (text: string): string => `\`\`\`json\n${text}\n\`\`\``;
+
+test('an answer in a code fence, or with words around it, is read', async (t) => {
+  const json = JSON.stringify(table);
+  for (const text of [
+    fenced(json),
+    `Here: ${json}`,
+    `${json}\nI hope that it helps.`,
+    `Instead of {this}, here:\n${fenced(json)}\nIt makes {likes}.`,
+    `First ${fenced('{"example": 1}')}, so ${fenced(json)}`,
+    `Here: ${JSON.stringify({ ...table, explanation: 'In ``` and {braces}' })}`,
+  ]) {
+    const { status, body, asked } = await generate('schema', [text]);
+    t.deepEqual([status, body.sql, asked.length], [200, table.sql, 1], text);
+  }
 });
 
 const bad: readonly (readonly [string, unknown])[] = [
@@ -93,6 +130,8 @@ const bad: readonly (readonly [string, unknown])[] = [
   ['nothing', ''],
   ['other fields', { query: 'select 1', notes: '' }],
   ['a list', [table]],
+  ['a list in a fence', `\`\`\`\n${JSON.stringify([table, table])}\n\`\`\``],
+  ['prose with braces', 'Use {braces} or ```fences```.'],
   ['empty SQL', { ...table, sql: ' ' }],
   ['tables that are no list', { ...table, tables: 'likes' }],
   ['half of it', JSON.stringify(table).slice(0, 40)],
@@ -160,6 +199,7 @@ test('what may not run comes as SQL, without results and with the error', async 
   ] as const) {
     const { status, body } = await execute(sql);
     t.deepEqual([status, body.sql, body.results, body.execution_error?.code], [200, sql, undefined, code]);
+    t.deepEqual([body.allowed, body.reasons.length > 0], [code !== 'sql_not_allowed', code === 'sql_not_allowed'], sql);
   }
   t.is((await query('select count(*)::int as n from authors')).rows[0].n, 2);
 });

@@ -39,6 +39,15 @@ test('a model is found by its name, its alias, its dated edition, in any letters
   t.truthy(find('groq', 'llama-3.3-70b-versatile')?.price);
 });
 
+test('a fine-tuned model without a price of its own has that of its base', async (t) => {
+  const { find } = await openPrices(undefined);
+  const base = find('openai', 'gpt-4.1-mini');
+  t.truthy(base?.price);
+  t.like(find('openai', 'ft:gpt-4.1-mini-2025-04-14:a-company::abc'), { type: 'chat', price: base?.price });
+  t.is(find('openai', 'ft:gpt-4o-mini-2024-07-18:a-company::abc')?.price?.input, 300);
+  for (const name of ['ft:', 'ft::a', 'ft:no-such-model:a', 'ft:gpt-4.1-mini']) t.is(find('openai', name), undefined);
+});
+
 test('nothing is known of other names, nor of one provider’s models under another', async (t) => {
   const { find, providersOf } = await openPrices(undefined);
   for (const name of ['', 'gpt', 'no-such-model', '__proto__', 'constructor', 'gpt-4o-mini\0', 'x'.repeat(100_000)])

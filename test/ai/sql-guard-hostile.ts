@@ -150,6 +150,22 @@ export const hostileQueries: readonly Hostile[] = [
   [`select '${'x'.repeat(70_000)}'`, 'too_long'],
 ];
 
+/** Queries that compute for minutes, and some of them cannot be interrupted: not to be run. */
+export const endlessQueries: readonly Hostile[] = [
+  ["select position('b' || repeat('a', 400000) in repeat('a', 900000))", 'function'],
+  ["select repeat('a', 1)", 'function'],
+  ['select array_fill(1, array[100000000])', 'function'],
+  ["select lpad('a', 100000000)", 'function'],
+  ["select rpad('a', 1001)", 'function'],
+  ["select lpad('a', 100 * 100000)", 'function'],
+  ["select pg_catalog.lpad('a', id) from canary", 'function'],
+  ["select path(polygon(60000, circle '((0,0),1)')) <-> path(polygon(60000, circle '((0,0),2)'))", 'function'],
+  ["select '(0,0),(1,1)'::polygon", 'type'],
+  ["select pg_catalog.path '(0,0),(1,1)'", 'type'],
+  ["select ('{}'::_path)[1] <-> ('{}'::pg_catalog.path[])[1]", 'type'],
+  ["select a.p && a.p from json_to_recordset('[]') as a (p polygon)", 'type'],
+];
+
 /** As a change of the schema. */
 export const hostileChanges: readonly Hostile[] = [
   ['drop table canary', 'statement'],
@@ -213,6 +229,13 @@ export const hostileChanges: readonly Hostile[] = [
   ['alter table canary alter column note set storage external', 'clause'],
   ['alter table canary alter column note set statistics 1', 'clause'],
   ['alter table canary alter column note type int using intruder(note)', 'function'],
+  ["alter table canary alter column note type text using ''", 'clause'],
+  ['alter table canary alter column note type int using id', 'clause'],
+  ["alter table canary alter column note type text using 'note'", 'clause'],
+  ["create table a (b int default position('b' || repeat('a', 400000) in repeat('a', 900000)))", 'function'],
+  ['create index on canary (id) where generate_series(1, 100000000) > 0', 'function'],
+  ['create table a (b numeric default 2.0 ^ 400000)', 'operator'],
+  ['create table a (b numeric default 2.0 operator(pg_catalog.^) 400000)', 'operator'],
   ['alter table canary add column b text default lo_create(424242)', 'function'],
   ["alter table canary add column b text default (('/etc/passwd'::text).pg_read_file())", 'syntax'],
   ['alter table plinth.outbox add column b int', 'schema'],
@@ -243,6 +266,17 @@ export const hostilePolicies: readonly Hostile[] = [
   ['create policy p on canary using (exists (select from pg_authid))', 'schema'],
   ['create policy p on canary using (exists (select from canary for update))', 'clause'],
   ['create policy p on canary using (auth.intruder())', 'function'],
+  ["create policy p on canary using (strpos(note, 'a') > 0)", 'function'],
+  ['create policy p on canary using (exists (with recursive a as (select 1) select from a))', 'clause'],
+  ['create policy p on canary using (2.0 ^ 400000 > id)', 'operator'],
+  [
+    'create policy p on canary using (id in (select x + x from (select x + x as x from (select x + x as x from (select id as x from canary) a) b) c))',
+    'clause',
+  ],
+  [
+    'create policy p on canary using (exists (with a as (select 1), b as (select 2), c as (select 3) select from c))',
+    'clause',
+  ],
   ['create policy p on canary using (true); drop policy p on canary', 'several_statements'],
   ['drop policy p on canary', 'statement'],
   ['alter table canary disable row level security', 'clause'],

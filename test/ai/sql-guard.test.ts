@@ -1,8 +1,12 @@
 import test from 'ava';
+import { DatabaseError } from 'pg';
 import { checkRlsSql, checkSchemaSql, checkSelectSql } from '#domain/ai/sql-guard/check.ts';
+import { ranFailure } from '#domain/ai/sql-guard/failure.ts';
 import { splitStatements } from '#domain/ai/sql-guard/split.ts';
 import type { Verdict } from '#domain/ai/sql-guard/verdict.ts';
-import { type Hostile, hostileChanges, hostilePolicies, hostileQueries } from './sql-guard-hostile.ts';
+import { DataError } from '#domain/data/errors.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { type Hostile, endlessQueries, hostileChanges, hostilePolicies, hostileQueries } from './sql-guard-hostile.ts';
 
 const named = (sql: string): string =>
   (sql.length > 60 ? `${sql.slice(0, 60)}…` : sql).replaceAll(/[\0\n]|\ud800/g, '·');
@@ -11,7 +15,7 @@ const rulesOf = (verdict: Verdict): readonly string[] =>
   verdict.allowed ? ['allowed'] : verdict.reasons.map(({ rule }) => rule);
 
 const table: readonly (readonly [string, (sql: string) => Verdict, readonly Hostile[]])[] = [
-  ['query', checkSelectSql, hostileQueries],
+  ['query', checkSelectSql, [...hostileQueries, ...endlessQueries]],
   ['change of the schema', checkSchemaSql, hostileChanges],
   ['policy', checkRlsSql, hostilePolicies],
 ];
@@ -82,7 +86,9 @@ const goodChanges: readonly (readonly [sql: string, command: string, tables: rea
   ['alter table canary validate constraint u', 'ALTER TABLE', ['canary']],
   ['alter table canary add primary key using index i', 'ALTER TABLE', ['canary']],
   ['alter table canary alter id add generated always as identity', 'ALTER TABLE', ['canary']],
-  ['alter table canary rename to birds', 'ALTER TABLE', ['canary']],
+  ["alter table canary alter note type int using nullif(trim(note), '')::int", 'ALTER TABLE', ['canary']],
+  ['alter table canary alter note type date using (canary.note)::date', 'ALTER TABLE', ['canary']],
+  ['alter table canary rename to birds', 'ALTER TABLE', ['birds']],
   ['alter table canary rename column note to "copy"', 'ALTER TABLE', ['canary']],
   ['alter table canary rename constraint a to b', 'ALTER TABLE', ['canary']],
   ['alter table canary enable row level security, force row level security', 'ALTER TABLE', ['canary']],
@@ -110,6 +116,11 @@ const goodPolicies: readonly (readonly [sql: string, command: string, policies: 
     'CREATE POLICY',
     ['claims'],
   ],
+  [
+    'create policy two on posts using (id in (with a as (select id from b) select id from (select id from a) c))',
+    'CREATE POLICY',
+    ['two'],
+  ],
   ['alter policy own on posts to anon using (id > 1)', 'ALTER POLICY', ['own']],
   ['alter policy own on posts rename to mine', 'ALTER POLICY', ['mine']],
   ['alter table posts force row level security', 'ALTER TABLE', []],
@@ -134,6 +145,50 @@ for (const [sql, command, policies] of goodPolicies) {
   });
 }
 
+const operatorsOf = (verdict: Verdict): readonly string[] =>
+  verdict.allowed ? verdict.uses.operators.toSorted() : ['refused'];
+
+test('operators that nobody wrote are noted like those that are written', (t) => {
+  for (const [sql, operators] of [
+    ["case 'x' when 'y' then 1 end", ['=']],
+    ["case when true then 'y' end", []],
+    ["'x' between 'a' and 'b'", ['<=', '>=']],
+    ["'x' not between symmetric 'a' and 'b'", ['<', '>']],
+    ["nullif('x', 'y')", ['=']],
+    ["'x' not in ('y', 'z')", ['<>']],
+    ["'x' is distinct from 'y'", ['=']],
+    ["'x' not like 'y'", ['!~~']],
+    ["row('x', 1) < row('y', 2)", ['<']],
+    ["'x' = any (array['y'])", ['=']],
+  ] as const) {
+    t.deepEqual(operatorsOf(checkSchemaSql(`create table a (b text default (${sql}))`)), operators, sql);
+  }
+  for (const [sql, operators] of [
+    ["'x' in (select 'y')", ['=']],
+    ["'x' < all (select 'y')", ['<']],
+    ['exists (select from b join c using (d))', ['=']],
+    ['exists (select from b natural join c)', ['=']],
+    ['exists (select from b cross join c)', []],
+  ] as const) {
+    t.deepEqual(operatorsOf(checkRlsSql(`create policy p on a using (${sql})`)), operators, sql);
+  }
+});
+
+test('what a query may call for once, nothing that stays in the database may', (t) => {
+  for (const call of [
+    "replace('a', 'b', 'c')",
+    "position('a' in 'b')",
+    "lpad('a', 10)",
+    "regexp_replace('a', 'b', 'c')",
+    "string_to_array('a', 'b')",
+  ]) {
+    t.true(checkSelectSql(`select ${call}`).allowed, call);
+    t.deepEqual(rulesOf(checkSchemaSql(`alter table canary alter note set default ${call}`)), ['function'], call);
+    t.deepEqual(rulesOf(checkSchemaSql(`create index on canary (id) where ${call} is null`)), ['function'], call);
+    t.deepEqual(rulesOf(checkRlsSql(`create policy p on canary using (${call} is null)`)), ['function'], call);
+  }
+});
+
 test('a reason tells where, in characters and not in bytes, and all reasons come in the order of the text', (t) => {
   const sql = "select '☃😀', pg_sleep(1), lo_create(2) from canary";
   const verdict = checkSelectSql(sql);
@@ -155,6 +210,23 @@ test('texts that the parser gives up on leave it as it was', (t) => {
     t.deepEqual(rulesOf(checkSelectSql(deep)), [first]);
   }
   t.true(checkSelectSql('select 1').allowed);
+});
+
+test('the end of a session and of a connection is told in words that help', (t) => {
+  const ended = Object.assign(new DatabaseError('terminating connection due to administrator command', 0, 'error'), {
+    code: '57P01',
+    severity: 'FATAL',
+  });
+  for (const [error, lost, code, hint] of [
+    [ended, undefined, '53200', /^Nothing was changed/],
+    [new Error('read ECONNRESET'), undefined, 'dependency_unavailable', /not known/],
+    [new Error('read ECONNRESET'), 'Send it again.', 'dependency_unavailable', /^Send it again/],
+  ] as const) {
+    const failure = ranFailure(error, 'select 1', lost);
+    if (!(failure instanceof DataError || failure instanceof ServiceError)) return t.fail(String(failure));
+    t.is(failure.code, code);
+    t.regex(failure.hint ?? '', hint);
+  }
 });
 
 test('a text is split into its statements, whatever semicolons are in it', (t) => {

@@ -1,10 +1,11 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
-import { deleteBudget, releaseLeftReservations } from '#domain/ai/usage/budget.ts';
+import { deleteBudget, releaseLeftReservations, setBudget } from '#domain/ai/usage/budget.ts';
 import { closeLostCalls, upsertEnds } from '#domain/ai/usage/call-store.ts';
 import type { CallLog } from '#domain/ai/usage/calls.ts';
 import { newId } from '#lib/ids.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { until } from '#test/support/until.ts';
 import { forgetKeepers, madeEnd, madeIntent, monthOf, putBudget, rowsOf, useUsageScene } from './usage-scene.ts';
 
 const scene = useUsageScene(test);
@@ -165,18 +166,59 @@ test('budgets that come and go while calls begin and end count each call once', 
   }
 });
 
-test('a stream takes more of the budget while there is some', async (t) => {
+test('a call that was given up counts with all that was kept for it under a budget, and nowhere else', async (t) => {
   const { db, createProject, openLog } = scene();
-  const project = await createProject(hardBudget(100));
+  const [budgeted, free] = [await createProject(hardBudget(100)), await createProject()];
   const log = openLog();
-  const call = log.begin(madeIntent(project, { reserveNanoUsd: 30 }));
-  await call.recorded;
-  t.true(await call.reserveMore(70));
-  t.false(await call.reserveMore(1));
-  t.deepEqual(await monthOf(db, project), { used: 0, reserved: 100 });
-  call.end(madeEnd({ costNanoUsd: 80 }));
+  for (const project of [budgeted, free]) {
+    const call = log.begin(madeIntent(project, { reserveNanoUsd: 70 }));
+    await call.recorded;
+    call.end(madeEnd({ status: 'client_closed', costNanoUsd: 5, givenUp: true }));
+  }
   await log.settled();
-  t.deepEqual(await monthOf(db, project), { used: 80, reserved: 0 });
+  t.deepEqual(await monthOf(db, budgeted), { used: 70, reserved: 0 });
+  t.deepEqual([await sumOfCosts(budgeted), await sumOfCosts(free)], [70, 5]);
+});
+
+test('while a budget is being set calls of other projects begin and end', async (t) => {
+  const { db, createProject, openLog } = scene();
+  const [busy, budgeted, free] = [await createProject(), await createProject(hardBudget(100)), await createProject()];
+  const log = openLog();
+  await db.transaction(async (tx) => {
+    await setBudget(tx, busy, hardBudget(10));
+    t.true(await spend(log, budgeted, 10, 7));
+    t.true(await spend(log, free, 10, 7));
+    await log.settled();
+    t.deepEqual(await monthOf(db, budgeted), { used: 7, reserved: 0 });
+  }, systemActor);
+  t.false(await spend(log, busy, 11, 1));
+});
+
+test('a call that waits for a budget that is being set is bound by it, and one that ends meanwhile counts', async (t) => {
+  const { db, createProject, openLog } = scene();
+  const project = await createProject();
+  const [first, second] = [openLog(), openLog()];
+  const before = first.begin(madeIntent(project, { reserveNanoUsd: 3 }));
+  await before.recorded;
+  const waiting = await db.transaction(async (tx) => {
+    await setBudget(tx, project, hardBudget(10));
+    const call = second.begin(madeIntent(project, { reserveNanoUsd: 8 }));
+    before.end(madeEnd({ costNanoUsd: 4 }));
+    await until(async () => {
+      const [row] = await db.query<{ waiting: number }>(
+        `select count(*) as waiting from pg_locks where locktype = 'advisory' and not granted
+           and objid = hashtext($1)::bigint & 4294967295
+           and database = (select oid from pg_database where datname = current_database())`,
+        [project],
+      );
+      return row?.waiting === 2;
+    });
+    return call;
+  }, systemActor);
+  t.is(await refusalOf(waiting.recorded), 'budget_exceeded');
+  waiting.end(madeEnd());
+  await first.settled();
+  t.deepEqual(await monthOf(db, project), { used: 4, reserved: 0 });
 });
 
 test('a call whose process is gone counts with all that was kept for it, until its real end comes', async (t) => {

@@ -86,7 +86,7 @@ test('numbers that no provider should give are kept within bounds and hold up no
   const rows = await rowsOf(db, project);
   t.deepEqual(
     rows.map((row) => row.cost_nano_usd),
-    [null, null, Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, 2],
+    [null, null, 1e13, 1e13, 2],
   );
 });
 

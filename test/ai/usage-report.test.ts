@@ -63,6 +63,34 @@ test.serial('the report adds up calls, tokens and cost, by provider and day; ope
   t.like(report.recent_logs[1], { status: 'error', error_code: 'provider_timeout', cost_nano_usd: null });
 });
 
+test.serial('absurd numbers of one project fail neither its report nor the sums of others', async (t) => {
+  const { db, createProject } = scene();
+  const [absurd, other] = [await createProject(), await createProject()];
+  const now = Date.parse('2026-01-20T12:00:00Z');
+  const most = Number.MAX_SAFE_INTEGER;
+  await callAt(absurd, now, { usage: { prompt_tokens: most, completion_tokens: most }, costNanoUsd: most });
+  await callAt(absurd, now);
+  await callAt(other, now);
+  const [row] = await rowsOf(db, absurd);
+  t.is(row?.cost_nano_usd, 1e13);
+  // As if they were there from before.
+  await db.query(`update ai_calls set cost_nano_usd = $2 where project_id = $1`, [absurd, most]);
+  await db.query(
+    `insert into ai_calls (id, project_id, kind, provider, model, status, cost_nano_usd, request_id, keeper, started_at)
+     select gen_random_uuid(), project_id, kind, provider, model, status, cost_nano_usd, request_id, keeper, started_at
+     from ai_calls, generate_series(1, 600) where project_id = $1`,
+    [absurd],
+  );
+  await db.query(`update ai_calls set id = ($2 || substr(id::text, 20))::uuid where project_id = $1`, [
+    absurd,
+    idAt(now).slice(0, 19),
+  ]);
+  t.is((await usageReport(db, absurd, 30, new Date(now))).total_cost_nano_usd, most);
+  await rollTo(now + 3 * dayMs);
+  t.is((await usageReport(db, absurd, 30, new Date(now))).total_cost_nano_usd, most);
+  t.is((await usageReport(db, other, 30, new Date(now))).total_cost_nano_usd, 10);
+});
+
 test.serial('a project without calls has an empty report', async (t) => {
   const { db, createProject } = scene();
   const report = await usageReport(db, await createProject(), 365);

@@ -82,6 +82,7 @@ export const madeEnd = (given: Partial<CallEnd> = {}): CallEnd => ({
   latencyMs: 5,
   ttftMs: null,
   errorCode: null,
+  givenUp: false,
   ...given,
 });
 

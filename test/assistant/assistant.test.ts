@@ -97,14 +97,14 @@ test('it is told names and types, keys and policies, never rows, defaults, comme
      create table books (id bigint primary key, author uuid references authors);
      alter table books enable row level security;
      create policy own_books on books for select to authenticated using (author = auth.uid());
-     create policy hidden on books for delete using (current_setting('a.b', true) = 'sk_live_0123456789abcdefghijkl');
+     create policy hidden on books for delete using (author::text > 'f' and current_setting('a.b', true) = 'sk_live_0123456789abcdefghijkl');
      insert into authors values ('01900000-0000-7000-8000-000000000001', 'secret-row')`,
   );
   await ask(project, 'Which tables are there (context)?');
   const [request] = askedWith('(context)');
   const system = String(request?.body.messages[0].content);
   t.is(request?.body.messages[0].role, 'system');
-  for (const told of ['authors', 'character varying(40)', 'books', 'own_books', 'auth.uid()', 'RS256']) {
+  for (const told of ["> 'f'::text", 'authors', 'character varying(40)', 'books', 'own_books', 'auth.uid()', 'RS256']) {
     t.true(system.includes(told), told);
   }
   t.regex(system, /foreign key \(author\) references authors/);

@@ -56,9 +56,7 @@ export const saying = (content: string, fields: Partial<ChatRequest> = {}): Chat
 
 export const chatWith = async (peer: Peer, request: ChatRequest): Promise<ChatAnswer> => {
   const dialect = dialectOf(peer.provider);
-  const { apiKey } = peer.target;
   const { status, headers, body } = await peer.transport.ask(dialect.chat(peer.target, request, false), {
-    secret: apiKey,
     signal: peer.signal,
   });
   if (status !== 200) throw dialect.fault(status, body, headers['retry-after']);
@@ -69,7 +67,6 @@ export const embedWith = async (peer: Peer, request: EmbeddingRequest): Promise<
   const dialect = dialectOf(peer.provider);
   const outgoing = dialect.embeddings(peer.target, request);
   const { status, headers, body } = await peer.transport.ask(outgoing, {
-    secret: peer.target.apiKey,
     signal: peer.signal,
   });
   if (status !== 200) throw dialect.fault(status, body, headers['retry-after']);
@@ -98,7 +95,7 @@ export const streamWith = async (
   const dialect = dialectOf(peer.provider);
   const reader = dialect.openStream();
   const outgoing = dialect.chat(peer.target, request, true);
-  const opened = await peer.transport.openStream(outgoing, { secret: peer.target.apiKey, signal: peer.signal });
+  const opened = await peer.transport.openStream(outgoing, { signal: peer.signal });
   if (!opened.ok) throw dialect.fault(opened.status, opened.body, opened.headers['retry-after']);
   const calls: CallText[] = [];
   let text = '';
@@ -109,6 +106,7 @@ export const streamWith = async (
       text += piece.text;
       onText(piece.text);
     }
+    if (reader.began()) opened.events.begun();
   }
   return {
     text,

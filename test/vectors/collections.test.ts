@@ -98,6 +98,11 @@ for (const [dimensions, type, index, warns] of [
   });
 }
 
+test.serial('a collection may have the name of a keyword', async (t) => {
+  t.is((await create('select')).status, 201);
+  t.is((await vectors('DELETE', '/collections/select')).status, 204);
+});
+
 test('more than 16,000 dimensions are 422', async (t) => {
   const answer = await create('too_long', 16_001);
   t.is(answer.status, 422, answer.text);
@@ -109,6 +114,7 @@ for (const [what, body] of Object.entries({
   'an empty name': { name: '', dimensions: 3 },
   'a capital letter': { name: 'Docs', dimensions: 3 },
   'a leading digit': { name: '1docs', dimensions: 3 },
+  'a prefix of the server’s own': { name: 'pg_docs', dimensions: 3 },
   'a quote': { name: 'a"b', dimensions: 3 },
   'a line break at the end': { name: 'docs\n', dimensions: 3 },
   '42 characters': { name: 'a'.repeat(42), dimensions: 3 },

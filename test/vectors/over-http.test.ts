@@ -28,6 +28,9 @@ const upsert = (name: string, documents: unknown, more: Record<string, unknown> 
 
 const search = (name: string, body: unknown) => call('POST', collectionUrl(name, '/search'), body);
 
+/** JSON as it stands there. */
+const sendExact = (rest: string, raw: string) => call('POST', collectionUrl('exact', rest), undefined, { raw });
+
 test.before('a project has a key of a played provider', async () => {
   upstream = await startAiUpstream();
   owner = await platform().client.signUp();
@@ -101,18 +104,57 @@ test('with an Idempotency-Key the documents get their ids once', async (t) => {
   t.deepEqual(second?.body, first?.body);
 });
 
-test('a provider that answers nonsense once is asked again', async (t) => {
-  await create('patient');
+test('a provider that answers nonsense is asked once, and the job has failed', async (t) => {
+  await create('nonsense');
   let asked = 0;
   upstream.answerWith(({ kind, text }) => {
-    if (kind !== 'embeddings' || text !== 'nonsense first') return undefined;
+    if (kind !== 'embeddings' || text !== 'nonsense') return undefined;
     asked += 1;
-    return asked === 1 ? { vectors: [Array.from({ length: dimensions }, () => 0)] } : undefined;
+    return { vectors: [Array.from({ length: dimensions }, () => 0)] };
   });
-  const answer = await upsert('patient', [{ id: 'a', content: 'nonsense first' }]);
-  t.is(answer.status, 200, answer.text);
-  t.like(answer.body, { upserted: 1 });
-  t.is(asked, 2);
+  const answer = await upsert('nonsense', [{ id: 'a', content: 'nonsense' }]);
+  t.is(answer.status, 502, answer.text);
+  t.is(answer.body.code, 'provider_bad_output');
+  t.is(asked, 1);
+});
+
+test('numbers in metadata stay as they were written, and are found by what they are', async (t) => {
+  await create('exact');
+  const metadata = '{"big":9007199254740993,"far":1e400,"price":1.10}';
+  const written = await sendExact(
+    '/upsert',
+    `{"model":"${model}","documents":[{"id":"a","content":"x","metadata":${metadata}}]}`,
+  );
+  t.is(written.status, 200, written.text);
+  const found = await sendExact('/search', '{"query":"x","filter":{"big":9007199254740993}}');
+  t.regex(found.text, /"big":9007199254740993[,}]/);
+  t.regex(found.text, /"far":10{400}[,}]/);
+  t.regex(found.text, /"price":1\.10[,}]/);
+  t.deepEqual((await sendExact('/search', '{"query":"x","filter":{"big":9007199254740992}}')).body.results, []);
+});
+
+test('what does not fit the collection is refused before there is a job, also for who does not wait', async (t) => {
+  await create('early');
+  const options = { headers: { prefer: 'respond-async' } };
+  const none = await upsert('early', [{ content: 'x' }], {}, options);
+  t.is(none.status, 400, none.text);
+  t.deepEqual(none.body.details, [{ path: 'model', message: 'is needed: the collection has no model yet' }]);
+  t.is((await upsert('early', [{ content: 'x' }], { model: 'google/gemini-embedding-001' }, options)).status, 409);
+  t.is((await upsert('early', [{ content: 'x' }])).status, 200);
+  const other = await upsert('early', [{ content: 'x' }], { model: 'openai/text-embedding-3-large' }, options);
+  t.is(other.status, 409, other.text);
+  t.is(other.body.hint, 'Make another collection for another model.');
+});
+
+test('the particulars of what the database refused stand in the message', async (t) => {
+  await create('unique');
+  const sql = 'create unique index on "unique" (content)';
+  t.is((await call('POST', '/db/query', { sql })).status, 200);
+  const twins = ['a', 'b'].map((id) => ({ id, content: 'the same' }));
+  const answer = await upsert('unique', twins);
+  t.is(answer.status, 400, answer.text);
+  t.is(answer.body.code, '23505');
+  t.regex(answer.body.message, /Key \(content\)=\(the same\) already exists/);
 });
 
 test('vectors of another length are 400 dimension_mismatch, in writing and in searching', async (t) => {
@@ -153,6 +195,12 @@ test('what the plan refuses is 403 and says so', async (t) => {
 const long = 'x'.repeat(100_001);
 const deep = (levels: number): unknown => (levels === 0 ? 1 : { in: deep(levels - 1) });
 
+test('metadata of 64 KB are written', async (t) => {
+  await create('roomy');
+  const answer = await upsert('roomy', [{ content: 'x', metadata: { a: 'x'.repeat(65_528) } }]);
+  t.is(answer.status, 200, answer.text);
+});
+
 for (const [what, body] of Object.entries({
   'no documents': { model },
   'an empty list': { documents: [], model },
@@ -179,6 +227,7 @@ for (const [what, body] of Object.entries({
   'metadata with NUL in a name': { documents: [{ content: 'x', metadata: { 'a\0': 1 } }], model },
   'metadata with NUL in a list': { documents: [{ content: 'x', metadata: { a: [['\0']] } }], model },
   'metadata that are too deep': { documents: [{ content: 'x', metadata: deep(101) }], model },
+  'metadata of more than 64 KB': { documents: [{ content: 'x', metadata: { a: 'x'.repeat(65_529) } }], model },
   'an embedding of its own': { documents: [{ content: 'x', embedding: [1] }], model },
   'an unknown field': { documents: [{ content: 'x' }], model, provider: 'openai' },
   'a model that is no text': { documents: [{ content: 'x' }], model: 7 },

@@ -84,6 +84,28 @@ test('all that fit are found when the index of vectors is the only one, and give
   t.is(found.length, 8);
 });
 
+test('more than 16 MB are refused with a word on the limit, and fewer documents are answered', async (t) => {
+  await scene().collection('heavy');
+  await scene().upsert(fakeGateway(), 'heavy', [{ id: 'a', content: '1 0 0' }]);
+  await scene().sql(`insert into heavy (id, content, metadata, embedding, content_hash)
+    select n, repeat('x', 9000000), '{}', ('[1,' || n || ',0]')::vector, '' from generate_series(1, 2) n`);
+  const error = await t.throwsAsync(scene().search(fakeGateway(), 'heavy', '1 0 0'), { code: 'validation_failed' });
+  t.like(error, { status: 400, details: [{ path: 'limit' }] });
+  t.deepEqual(idsOf(await scene().search(fakeGateway(), 'heavy', '1 0 0', { limit: 2 })), ['a', '1']);
+  await scene().sql(`update heavy set content = '', metadata = jsonb_build_object('a', content)`);
+  await t.throwsAsync(scene().search(fakeGateway(), 'heavy', '1 0 0'), { code: 'validation_failed' });
+});
+
+test('a collection that gives its name to another table while the provider is asked is not searched there', async (t) => {
+  await scene().collection('swapped');
+  await scene().upsert(fakeGateway(), 'swapped', [{ id: 'a', content: '1 0 0' }]);
+  const gateway = fakeGateway(async () => {
+    await scene().sql('alter table swapped rename to swapped_away');
+    await scene().sql('create table swapped (like swapped_away including all)');
+  });
+  await t.throwsAsync(scene().search(gateway, 'swapped', '1 0 0'), { code: 'conflict' });
+});
+
 test('a vector that is zero by SQL comes last, as similar as nothing', async (t) => {
   await scene().collection('zero');
   await scene().upsert(fakeGateway(), 'zero', [{ id: 'a', content: '-1 0 0' }]);

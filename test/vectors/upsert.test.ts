@@ -1,5 +1,6 @@
 import test from 'ava';
 import { asAdmin } from '#test/support/databases.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { fakeGateway, useVectors } from './vector-scene.ts';
 
 const { scene } = useVectors(test);
@@ -102,15 +103,19 @@ test('vectors of another length are dimension_mismatch, naming both, and nothing
   t.is(await modelOf('lengths'), null, 'a model that did not fit was kept');
 });
 
+// Each makes a collection: all at once they would wait too long for connections.
 for (const [what, content, dimensions] of [
   ['not a number', '1 nan 0', 3],
   ['infinite', '1 Infinity 0', 3],
   ['too large for a float', '1 1e39 0', 3],
   ['zero', '0 0 0', 3],
   ['zero as a float', '0 1e-60 0', 3],
+  ['too long to be compared', '3e38 3e38 1', 3],
+  ['too short to be compared', '1e-30 0 0', 3],
+  ['too short for a half', `1e-7${' 0'.repeat(2000)}`, 2001],
   ['too large for a half', `70000${' 1'.repeat(2000)}`, 2001],
 ] as const) {
-  test(`a vector that is ${what} is provider_bad_output, and nothing is written`, async (t) => {
+  test.serial(`a vector that is ${what} is provider_bad_output, and nothing is written`, async (t) => {
     const name = `bad_${what.replaceAll(' ', '_')}`;
     await scene().collection(name, dimensions);
     t.is(await codeOf(scene().upsert(fakeGateway(), name, [{ id: 'a', content }])), 'provider_bad_output');
@@ -199,6 +204,39 @@ test('the same documents written by many at once end as one of them wrote', asyn
     `select count(*)::int as rows, count(*) filter (where embedding::text <> '[1,' || (metadata ->> 'by') || ',0]')::int as torn from crowd`,
   );
   t.deepEqual(row, { rows: 50, torn: 0 });
+});
+
+for (const [what, swap, code] of [
+  ['gives its name to another table', 'create table %s (like %s_away including all)', 'conflict'],
+  ['gives its name to another collection', null, 'conflict'],
+  ['loses its name', 'select 1', 'not_found'],
+] as const) {
+  test.serial(`a collection that ${what} while the provider is asked is not written, nor is the other`, async (t) => {
+    const name = what.replaceAll(' ', '_').replace('gives_its_name_to_', '');
+    await scene().collection(name);
+    const gateway = fakeGateway(async () => {
+      await scene().sql(`alter table ${name} rename to ${name}_away`);
+      if (swap === null) await scene().collection(name);
+      else await scene().sql(swap.replaceAll('%s', name));
+    });
+    t.is(await codeOf(scene().upsert(gateway, name, [{ id: 'a', content: '1 0 0' }])), code);
+    t.deepEqual(await rowsOf(`${name}_away`), []);
+    t.is(await modelOf(`${name}_away`), null);
+    if (code === 'conflict') t.deepEqual(await rowsOf(name), []);
+  });
+}
+
+test('a job that a provider answered nonsense, or that the database refused, ends; a provider that is away does not end it', async (t) => {
+  await scene().collection('ends');
+  const outcome = await scene().run(fakeGateway(), 'ends', [{ id: 'a', content: '0 0 0' }]);
+  t.like(outcome, { status: 'failed', error: { code: 'provider_bad_output' } });
+  const short = await scene().run(fakeGateway(), 'ends', [{ id: 'a', content: '1 0' }]);
+  t.like(short, { status: 'failed', error: { code: 'dimension_mismatch' } });
+  t.regex(short.error?.message ?? '', /makes 2\. Use a model of that many dimensions/);
+  for (const code of ['provider_unavailable', 'provider_timeout', 'dependency_unavailable'] as const) {
+    const away = fakeGateway(() => Promise.reject(new ServiceError(code, 'away')));
+    await t.throwsAsync(scene().run(away, 'ends', [{ id: 'a', content: '1 0 0' }]), { code });
+  }
 });
 
 test('a rule of the project’s own refuses with its SQLSTATE, and the job fails at once', async (t) => {

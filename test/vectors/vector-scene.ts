@@ -27,9 +27,10 @@ export const fakeGateway = (
   return {
     asked,
     embed: async (_caller, { model, input }) => {
-      asked.push([...input]);
-      await before(input);
-      const vectors = input.map(vectorOf);
+      const texts = input.map(String);
+      asked.push(texts);
+      await before(texts);
+      const vectors = texts.map(vectorOf);
       return { ...told, tokensSource: 'reported', model, vectors, dimensions: vectors[0]?.length ?? 0 };
     },
     resolve: (_project, model) => Promise.resolve({ provider: 'openai', model: model.replace('openai/', '') }),
@@ -67,7 +68,7 @@ export interface VectorScene {
 }
 
 const withMetadata = (documents: readonly NewDocument[]) =>
-  documents.map(({ metadata = {}, ...document }) => ({ ...document, metadata }));
+  documents.map(({ metadata = {}, ...document }) => ({ ...document, metadata: JSON.stringify(metadata) }));
 
 const never = new AbortController().signal;
 
@@ -130,7 +131,12 @@ const sceneOf = async (
         },
       ),
     search: (gateway, collection, query, { limit = 10, filter } = {}) =>
-      searchDocuments({ tenantDb, gateway }, caller, { collection, query, limit, filter: filter ?? null }),
+      searchDocuments({ tenantDb, gateway }, caller, {
+        collection,
+        query,
+        limit,
+        filter: filter === undefined ? null : JSON.stringify(filter),
+      }),
     sql: async (sql, params = []) => (await post('/db/query', 200, { sql, params })).rows,
   };
 };

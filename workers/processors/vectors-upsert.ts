@@ -22,10 +22,26 @@ const failed = (code: string, message: string): JobOutcome => ({
   error: { code, message },
 });
 
-/** What the project's own database refuses is its answer; what it cannot do just now is tried again. */
-const whenRefused = (error: unknown): JobOutcome => {
+/** What the server says beyond its message, which names the row or the limit. */
+const detailOf = (details: unknown): string | null => {
+  if (typeof details === 'string') return details;
+  const detail: unknown = typeof details === 'object' && details !== null ? Reflect.get(details, 'detail') : null;
+  return typeof detail === 'string' ? detail : null;
+};
+
+/** The whole of it in its message: a job keeps no more of an error than that and the code. */
+const refused = ({ code, message, details, hint }: DataError | ServiceError): JobOutcome =>
+  failed(code, [message, detailOf(details), hint].filter((part) => part !== null).join(' '));
+
+/** 5xx all the same, but tried again they would end as they did, and cost as much. */
+const isFinal = ({ code, status }: ServiceError): boolean =>
+  status < 500 || code === 'provider_bad_output' || code === 'vector_extension_unavailable';
+
+/** What the project's own database or a provider refuses is its answer; what cannot be had just now is tried again. */
+const whenFailed = (error: unknown): JobOutcome => {
+  if (error instanceof ServiceError && isFinal(error)) return refused(error);
   if (!(error instanceof DataError)) throw error;
-  if (error.status < 500) return failed(error.code, error.message);
+  if (error.status < 500) return refused(error);
   throw new ServiceError('dependency_unavailable', error.message, { cause: error });
 };
 
@@ -40,7 +56,7 @@ export const vectorsUpsertProcessor = ({ db, projects, ...deps }: VectorsUpsertD
       const result = await upsertDocuments({ ...deps, tenantDb: projects.tenantDb }, caller, order, progress);
       return { status: 'succeeded', result: JSON.stringify(result), error: null };
     } catch (error) {
-      return whenRefused(error);
+      return whenFailed(error);
     }
   },
 });

@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import type { ArenaAsker, ArenaChat } from '#domain/ai/arena.ts';
+import { type ArenaAsker, type ArenaChat, arenaFailure } from '#domain/ai/arena.ts';
 import type { AiCaller } from '#domain/ai/gateway/types.ts';
-import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
 import { aiArena } from '#queues/ai-arena.ts';
 import { inProject } from '../../access.ts';
 import { aiCallerOf } from '../../ai/call.ts';
@@ -10,27 +9,17 @@ import { arenaEvents } from '../../ai/arena-events.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, type JobEnd, RawReply, jobEndpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
+import { aiJobFailure } from '../../job-error.ts';
 import { eventStreamHeaders } from '../../sse.ts';
 
 const body = chatBody
   .omit({ model: true })
   .extend({ models: z.array(model).min(2).max(4).describe('One may be named twice.') });
 
-const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorStatus, code);
-
-/** How an end is told that the job did not come to by itself. */
-const endings: Readonly<Record<string, ErrorCode>> = {
-  cancelled: 'conflict',
-  timeout: 'provider_timeout',
-  crashed: 'dependency_unavailable',
-};
-
-const codeOf = (code: string): ErrorCode => endings[code] ?? (isErrorCode(code) ? code : 'internal');
-
 const answerOf = ({ outcome: { status, result, error } }: Pick<JobEnd, 'outcome'>): RawReply => {
   if (status === 'succeeded' && result !== null) return new RawReply(result);
-  const details = result === null ? null : aiArena.result.parse(JSON.parse(result)).results;
-  throw new ServiceError(codeOf(error?.code ?? ''), error?.message ?? 'The models could not be asked.', { details });
+  const entries = result === null ? null : aiArena.result.parse(JSON.parse(result)).results;
+  throw (entries && arenaFailure(entries)) ?? aiJobFailure(error, entries);
 };
 
 const askerOf = ({ deps }: BaseCall, caller: AiCaller): ArenaAsker => ({

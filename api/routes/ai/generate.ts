@@ -63,7 +63,10 @@ const withResults = async (generated: z.output<typeof generatedSql>, call: Membe
     const rest = { ...generated, row_count: count, truncated };
     return new RawReply(`${JSON.stringify(rest).slice(0, -1)},"results":${text}}`);
   } catch (error) {
-    return new RawReply(JSON.stringify({ ...generated, execution_error: executionError(error) }));
+    const failed = executionError(error);
+    // What the names stand for only the database knew: its word is the last.
+    const verdict = failed.code === 'sql_not_allowed' && { allowed: false, reasons: failed.details };
+    return new RawReply(JSON.stringify({ ...generated, ...verdict, execution_error: failed }));
   }
 };
 

@@ -11,6 +11,7 @@ import {
   completionBody,
   embeddingsList,
   embeddingsRequest,
+  inputsOf,
   modelAnswer,
   modelsAnswer,
   wishOf,
@@ -77,7 +78,7 @@ const endpointsBelow = (root: string, inRoot: z.ZodRawShape): Endpoint[] => [
     body: embeddingsRequest,
     response: embeddingsList,
     handle: async ({ body: { model, input, dimensions, encoding_format } }, call) => {
-      const wish = { model, input: typeof input === 'string' ? [input] : input, dimensions: dimensions ?? undefined };
+      const wish = { model, input: inputsOf(input), dimensions: dimensions ?? undefined };
       const outcome = await call.deps.ai.gateway.embed(aiCallerOf(call, 'embeddings'), wish);
       return new RawReply(embeddingsText(outcome, encoding_format === 'base64'));
     },

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { DataError } from '#domain/data/errors.ts';
 import type { Once } from '#domain/database/console/owner-key.ts';
 import type { ChangeOf, TableChangeDeps } from '#domain/database/tables/table-changes.ts';
 import {
@@ -14,15 +13,16 @@ import {
 import { deleteDocument } from '#domain/vectors/documents.ts';
 import { enableVectors } from '#domain/vectors/extension.ts';
 import { searchDocuments } from '#domain/vectors/search.ts';
-import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
-import { newId } from '#lib/ids.ts';
-import type { JobError } from '#queues/define.ts';
+import { modelFor } from '#domain/vectors/upsert.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { vectorsUpsert } from '#queues/vectors-upsert.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, endpoint, jobEndpoint } from '../../endpoint.ts';
 import { page } from '../../fields.ts';
 import { inTurn } from '../../idempotency.ts';
+import { aiJobFailure } from '../../job-error.ts';
+import { documentsOf, filterOf } from '../../ai/vector-body.ts';
 import * as shapes from '../../ai/vector-shapes.ts';
 
 const area = 'ai';
@@ -113,18 +113,6 @@ const collectionEndpoints: readonly Endpoint[] = [
   }),
 ];
 
-const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorStatus, code);
-
-/** What a job that failed is told as. */
-const failureOf = ({ code, message }: JobError): Error => {
-  if (isErrorCode(code)) return new ServiceError(code, message);
-  if (code === 'cancelled') return new ServiceError('conflict', message);
-  if (code === 'timeout') return new ServiceError('provider_timeout', message);
-  if (code === 'crashed') return new ServiceError('internal', 'The documents could not be written.');
-  // A rule of the project's own database, by its SQLSTATE.
-  return new DataError(400, code, message);
-};
-
 const documentEndpoints: readonly Endpoint[] = [
   jobEndpoint({
     method: 'post',
@@ -137,18 +125,20 @@ const documentEndpoints: readonly Endpoint[] = [
     params: shapes.collectionPath,
     body: shapes.newDocuments,
     response: shapes.upserted,
-    request: async ({ params, body }, call) => {
+    request: async ({ params, body, bodyText }, call) => {
       requireActive(call);
-      const { id: projectId } = call.project;
-      // What is not there is said at once, also to who does not wait.
-      await getCollection(call.deps.projects.tenantDb, projectId, params.collection);
-      const documents = body.documents.map(({ id = newId(), ...document }) => ({ id, ...document }));
-      const data = { collection: params.collection, model: body.model ?? null, documents };
+      const { deps, project } = call;
+      const { id: projectId } = project;
+      const documents = documentsOf(body, bodyText);
+      // What is not there or does not fit is said at once, also to who does not wait.
+      const collection = await getCollection(deps.projects.tenantDb, projectId, params.collection);
+      const model = await modelFor(deps.ai.gateway, project, body.model ?? null, collection);
+      const data = { collection: params.collection, model, documents };
       return { job: vectorsUpsert, projectId, requestId: call.requestId, data };
     },
     answer: ({ outcome: { result, error } }) => {
       if (result !== null) return Promise.resolve(vectorsUpsert.result.parse(JSON.parse(result)));
-      return Promise.reject(failureOf(error ?? { code: 'crashed', message: '' }));
+      return Promise.reject(aiJobFailure(error));
     },
   }),
   endpoint({
@@ -163,10 +153,11 @@ const documentEndpoints: readonly Endpoint[] = [
     body: shapes.query,
     response: shapes.results,
     transaction: 'none',
-    handle: async ({ params, body: { filter = null, ...wanted } }, { deps, project, requestId, signal }) => {
+    handle: async ({ params, body: { query, limit }, bodyText }, { deps, project, requestId, signal }) => {
       const caller = { project, kind: 'vectors', requestId, signal } as const;
       const by = { tenantDb: deps.projects.tenantDb, gateway: deps.ai.gateway };
-      return { results: await searchDocuments(by, caller, { ...wanted, filter, collection: params.collection }) };
+      const wanted = { collection: params.collection, query, limit, filter: filterOf(bodyText) };
+      return { results: await searchDocuments(by, caller, wanted) };
     },
   }),
   endpoint({

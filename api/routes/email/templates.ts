@@ -11,7 +11,7 @@ import {
   resetTemplate,
   setTemplate,
 } from '#domain/email/templates.ts';
-import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
+import { ServiceError, isErrorCode } from '#lib/errors.ts';
 import { emailSend } from '#queues/email-send.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';
@@ -151,8 +151,6 @@ const previewEndpoints: readonly Endpoint[] = [
     },
   }),
 ];
-
-const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(errorStatus, code);
 
 const sendTest: Endpoint = jobEndpoint({
   method: 'post',

@@ -1,6 +1,6 @@
 import type { Departure } from '#lib/departure.ts';
 import type { ChatRequest } from '../chat.ts';
-import { tokensIn } from './estimate.ts';
+import { inputTokens, tokensIn } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
 import type { ChatOutcome, ChatStream, EmbeddingOutcome, EmbeddingWish, KeyTest } from './types.ts';
 import type { ProviderKey } from '../keys/keys.ts';
@@ -9,7 +9,7 @@ import { type Dialect, type ListedModel, type Outgoing, ProviderFault } from '..
 import { dialectOf } from '../providers/dialects.ts';
 import type { Transport, WholeAnswer } from '../providers/transport.ts';
 import { withRetries } from './retry.ts';
-import type { RunningCall } from './running-call.ts';
+import type { RunningCall, Used } from './running-call.ts';
 
 const faultOf = (dialect: Dialect, { status, headers, body }: WholeAnswer): ProviderFault =>
   dialect.fault(status, body, headers['retry-after']);
@@ -20,8 +20,6 @@ const bodyOf = (dialect: Dialect, answer: WholeAnswer): string => {
   return answer.body;
 };
 
-const secretOf = ({ route }: RunningCall): string => route.key.target.apiKey;
-
 const answerTo = <T>(
   transport: Transport,
   call: RunningCall,
@@ -29,7 +27,7 @@ const answerTo = <T>(
   read: (body: string) => T,
 ): Promise<T> => {
   const dialect = dialectOf(call.route.provider);
-  const asking = { secret: secretOf(call), signal: call.halt };
+  const asking = { signal: call.halt };
   return withRetries(async () => read(bodyOf(dialect, await transport.ask(outgoing, asking))), call.halt);
 };
 
@@ -48,7 +46,7 @@ export const askChat = async (transport: Transport, call: RunningCall, wish: Cha
 
 const openOnce = async (transport: Transport, call: RunningCall, outgoing: Outgoing): Promise<PieceReader> => {
   const dialect = dialectOf(call.route.provider);
-  const opened = await transport.openStream(outgoing, { secret: secretOf(call), signal: call.halt });
+  const opened = await transport.openStream(outgoing, { signal: call.halt });
   if (!opened.ok) throw faultOf(dialect, opened);
   const reader = new PieceReader(call, opened.events, dialect.openStream());
   try {
@@ -72,22 +70,38 @@ export const openChat = async (transport: Transport, call: RunningCall, wish: Ch
 interface Embedded {
   readonly model: string;
   readonly vectors: (readonly number[])[];
-  /** Null: of a part of them the provider did not say. */
-  promptTokens: number | null;
+}
+
+/** Of what was answered until now; it is used whatever becomes of the rest. */
+class PartsUsed {
+  #promptTokens = 0;
+  #isReported = true;
+
+  note(reported: number | null, input: EmbeddingWish['input']): void {
+    this.#isReported &&= reported !== null;
+    this.#promptTokens += reported ?? inputTokens(input);
+  }
+
+  used(): Used {
+    const usage = { prompt_tokens: this.#promptTokens, completion_tokens: 0 };
+    const reported = this.#isReported ? usage : null;
+    return { reported, promptTokens: this.#promptTokens, completionTokens: 0, ttftMs: null };
+  }
 }
 
 /** In as many requests as the provider needs; to the caller it is one. */
 const embedAll = async (transport: Transport, call: RunningCall, wish: EmbeddingWish): Promise<Embedded> => {
   const { provider, model, key } = call.route;
   const dialect = dialectOf(provider);
-  const all: Embedded = { model, vectors: [], promptTokens: 0 };
+  const parts = new PartsUsed();
+  const all: Embedded = { model, vectors: [] };
   for (let from = 0; from < wish.input.length; from += dialect.mostInputs) {
     const request = { ...wish, model, input: wish.input.slice(from, from + dialect.mostInputs) };
     const read = (body: string) => dialect.readEmbeddings(body, request);
     const answer = await answerTo(transport, call, dialect.embeddings(key.target, request), read);
     all.vectors.push(...answer.vectors);
-    const { promptTokens } = answer;
-    all.promptTokens = promptTokens === null || all.promptTokens === null ? null : all.promptTokens + promptTokens;
+    parts.note(answer.promptTokens, request.input);
+    call.used = () => parts.used();
   }
   return all;
 };
@@ -98,10 +112,9 @@ export const askEmbeddings = async (
   call: RunningCall,
   wish: EmbeddingWish,
 ): Promise<EmbeddingOutcome> => {
-  const { model, vectors, promptTokens } = await embedAll(transport, call, wish);
+  const { model, vectors } = await embedAll(transport, call, wish);
   await call.recorded;
-  const reported = promptTokens === null ? null : { prompt_tokens: promptTokens, completion_tokens: 0 };
-  const told = call.succeed({ reported, completionTokens: 0, ttftMs: null });
+  const told = call.succeed(call.used());
   return { provider: call.route.provider, model, vectors, dimensions: vectors[0]?.length ?? 0, ...told };
 };
 
@@ -125,7 +138,7 @@ export const askModels = async (
   const models: ListedModel[] = [];
   let after: string | null = null;
   for (let page = 0; page < mostPages; page += 1) {
-    const answer = await transport.ask(dialect.models(target, after), { secret: target.apiKey, signal });
+    const answer = await transport.ask(dialect.models(target, after), { signal });
     const read = dialect.readModels(bodyOf(dialect, answer));
     models.push(...read.models);
     after = read.next;
@@ -149,10 +162,10 @@ export const testKey = async (transport: Transport, run: Run): Promise<KeyTest> 
     const { provider, key } = call.route;
     const dialect = dialectOf(provider);
     try {
-      const asking = { secret: secretOf(call), signal: call.halt };
+      const asking = { signal: call.halt };
       dialect.readModels(bodyOf(dialect, await transport.ask(dialect.models(key.target, null), asking)));
     } catch (error) {
-      if (error instanceof ProviderFault) fault = sentenceOf(provider, error);
+      if (error instanceof ProviderFault) fault = sentenceOf(key, error);
       throw error;
     }
     await call.recorded;

@@ -1,46 +1,110 @@
-import type { ChatMessage, ChatRequest, TokenUsage } from '../chat.ts';
+import { ServiceError } from '#lib/errors.ts';
+import type { ChatMessage, ChatRequest, ContentPart, TokenUsage } from '../chat.ts';
 import { type KnownModel, type Price, costOf as costAt } from '../prices/prices.ts';
+import type { EmbeddingInput } from '../providers/dialect.ts';
+import { mostNanoUsd, mostTokens } from '../usage/calls.ts';
+
+/**
+ * What a call may use. Of each prompt there are two counts: what it likely is, for the row when its provider does not tell,
+ * and what it is at most, for what is kept free of a budget.
+ */
 
 /** A token of English is some four characters, in all tokenizers of ours. */
 const charactersPerToken = 4;
+/** Nobody writes eight characters with each token all through an answer: what is longer is more than was granted. */
+const mostCharactersPerToken = 8;
 /** An image of 1024 × 1024 is 765 tokens at OpenAI, 1400 at Anthropic. */
 const tokensPerImage = 1000;
-/** Other languages and code have more tokens to a character: what is kept free of a budget is so much more. */
-const caution = 2;
+/** No vendor counts more of them for an image, except for the small models of OpenAI's: gpt-4o-mini has up to 48,169. */
+const mostTokensPerImage = 10_000;
+const mostTokensPerImageOfMini = 50_000;
+const isMini = /(^|[-.])mini\b/;
+/** What stands between the parts of a prompt. */
+const framing = 20;
+/** What vendors say to the model about tools and forms of answers: some hundred tokens. */
+const instructions = 1000;
 /** Where nothing is known of how long an answer may be; models that think count their thoughts in it. */
 const assumedOutput = 8192;
-/** What a stream takes of a budget at a time, in tokens of its answer. */
-const outputStep = 1000;
 
 export const tokensIn = (characters: number): number => Math.ceil(characters / charactersPerToken);
 
-const charactersOf = ({ content, tool_calls: calls }: ChatMessage): number => {
-  let sum = 0;
-  if (typeof content === 'string') sum += content.length;
+interface Measure {
+  readonly text: (text: string) => number;
+  readonly image: (url: string) => number;
+  readonly framing: number;
+}
+
+const sizeOfPart = (part: ContentPart, measure: Measure): number => {
+  if (part.type === 'text') return measure.text(part.text);
+  // What only OpenAI's dialect knows is as much as its text: sound and files are inline.
+  return part.type === 'image_url' ? measure.image(part.image_url.url) : measure.text(JSON.stringify(part));
+};
+
+const sizeOf = (message: ChatMessage, measure: Measure): number => {
+  const { content, name = '', tool_calls: calls = [], tool_call_id: id = '' } = message;
+  let sum = measure.framing + measure.text(name) + measure.text(id);
+  if (typeof content === 'string') sum += measure.text(content);
   else {
     for (const part of content ?? []) {
-      sum += part.type === 'text' ? part.text.length : tokensPerImage * charactersPerToken;
+      sum += measure.framing + sizeOfPart(part, measure);
     }
   }
-  for (const call of calls ?? []) sum += call.function.name.length + call.function.arguments.length;
+  for (const call of calls) {
+    sum += measure.framing + measure.text(call.id);
+    sum += measure.text(call.function.name) + measure.text(call.function.arguments);
+  }
   return sum;
 };
 
-/** What a prompt is in tokens, as far as its length tells. */
-export const promptTokens = ({ messages, tools, response_format: format }: ChatRequest): number => {
-  let characters = 0;
-  for (const message of messages) characters += charactersOf(message);
-  if (tools) characters += JSON.stringify(tools).length;
-  if (format) characters += JSON.stringify(format).length;
-  return tokensIn(characters);
+const sizeOfPrompt = ({ messages, tools, response_format: format }: ChatRequest, measure: Measure): number => {
+  let sum = 0;
+  for (const message of messages) sum += sizeOf(message, measure);
+  if (tools) sum += measure.text(JSON.stringify(tools));
+  if (format) sum += measure.text(JSON.stringify(format));
+  return sum;
 };
 
-export const inputTokens = (input: readonly string[]): number =>
-  input.reduce((sum, text) => sum + tokensIn(text.length), 0);
+const likely: Measure = {
+  text: (text) => text.length,
+  image: () => tokensPerImage * charactersPerToken,
+  framing: 0,
+};
+
+/** What a prompt likely is in tokens. */
+export const promptTokens = (request: ChatRequest): number => tokensIn(sizeOfPrompt(request, likely));
+
+// A token is at least a byte. What is inline and no image, such as a document, has at most as many as its text.
+const mostFor = (model: string): Measure => ({
+  text: (text) => Buffer.byteLength(text),
+  image: (url) => {
+    const most = isMini.test(model) ? mostTokensPerImageOfMini : mostTokensPerImage;
+    return url.startsWith('data:') && !url.startsWith('data:image/') ? Math.max(most, url.length) : most;
+  },
+  framing,
+});
+
+const mostPromptTokens = (request: ChatRequest): number => {
+  const { model, tools, response_format: format, extra } = request;
+  const told = tools || format ? instructions : 0;
+  const further = extra === undefined ? 0 : Buffer.byteLength(JSON.stringify(extra));
+  return sizeOfPrompt(request, mostFor(model)) + told + further;
+};
+
+export const inputTokens = (input: readonly EmbeddingInput[]): number =>
+  input.reduce((sum, one) => sum + (typeof one === 'string' ? tokensIn(one.length) : one.length), 0);
+
+const mostInputTokens = (input: readonly EmbeddingInput[]): number =>
+  input.reduce((sum, one) => sum + framing + (typeof one === 'string' ? Buffer.byteLength(one) : one.length), 0);
 
 /** In nano-USD; null: the model has no price. */
 export const costOf = (price: Price | null, usage: TokenUsage): number | null =>
-  price === null ? null : costAt(price, usage);
+  price === null ? null : Math.min(costAt(price, usage), mostNanoUsd);
+
+/** What a provider says that was used; it may say anything. */
+export const plausible = ({ prompt_tokens: prompt, completion_tokens: completion }: TokenUsage): TokenUsage => ({
+  prompt_tokens: Math.min(prompt, mostTokens),
+  completion_tokens: Math.min(completion, mostTokens),
+});
 
 /** How many answers one request asks for. */
 const answersOf = ({ extra }: ChatRequest): number => {
@@ -51,27 +115,51 @@ const answersOf = ({ extra }: ChatRequest): number => {
 const mostOutput = (request: ChatRequest, known: KnownModel | undefined): number =>
   request.max_tokens ?? known?.mostOutput ?? assumedOutput;
 
-/** The same request with an end to its answer, which a hard budget has to be asked for before. */
-export const bounded = (request: ChatRequest, known: KnownModel | undefined): ChatRequest =>
-  known?.price ? { ...request, max_tokens: mostOutput(request, known) } : request;
+/** What of a route its budget goes by. */
+interface Budgeted {
+  readonly model: string;
+  readonly known: KnownModel | undefined;
+  readonly hardBudget: boolean;
+}
 
-/** The most that a whole answer may cost; null: the model has no price. */
-export const reserveFor = (request: ChatRequest, prompt: number, known: KnownModel | undefined): number | null => {
-  const most = mostOutput(request, known);
-  const usage = { prompt_tokens: prompt * caution, completion_tokens: most * answersOf(request) };
-  return costOf(known?.price ?? null, usage);
+/**
+ * Nothing can be kept free of a hard budget for what nobody knows the price of.
+ * @throws {ServiceError} `price_unknown`
+ */
+export const requirePrice = ({ hardBudget, known, model }: Budgeted): void => {
+  if (!hardBudget || (known?.price ?? null) !== null) return;
+  throw new ServiceError('price_unknown', `The price of ${model} is not known, and the project has a hard budget.`, {
+    hint: 'The operator can set the price in the file that PLINTH_AI_PRICES names; a budget that is not hard allows the call.',
+  });
 };
 
-/** What a stream takes at first: its prompt and the first step of its answer. */
-export const reserveForStream = (request: ChatRequest, prompt: number, known: KnownModel | undefined): number | null =>
-  reserveFor({ ...request, max_tokens: Math.min(request.max_tokens ?? outputStep, outputStep) }, prompt, known);
+/** The same request with an end to its answer, which a hard budget has to be asked for before. */
+export const bounded = (request: ChatRequest, { hardBudget, known }: Budgeted): ChatRequest =>
+  hardBudget ? { ...request, max_tokens: mostOutput(request, known) } : request;
 
-export const reserveForInput = (prompt: number, known: KnownModel | undefined): number | null =>
-  costOf(known?.price ?? null, { prompt_tokens: prompt * caution, completion_tokens: 0 });
+/** More than any budget is: it does not fit, and is still a number for Postgres. */
+const mostReserve = 2e15;
 
-/** What a stream takes of a budget when it goes on beyond what it had. */
-export const stepOf = (price: Price): number => Math.ceil(price.output * outputStep);
+const reserveOf = (known: KnownModel | undefined, usage: TokenUsage): number | null => {
+  const price = known?.price ?? null;
+  return price === null ? null : Math.min(costAt(price, usage), mostReserve);
+};
 
-/** What a stream has cost until now, on the safe side. */
-export const spentBy = (price: Price, { prompt_tokens, completion_tokens }: TokenUsage): number =>
-  costAt(price, { prompt_tokens: prompt_tokens * caution, completion_tokens: completion_tokens * caution });
+/** The most that an answer may cost; null: the model has no price. */
+export const reserveFor = (request: ChatRequest, known: KnownModel | undefined): number | null =>
+  reserveOf(known, {
+    prompt_tokens: mostPromptTokens(request),
+    completion_tokens: mostOutput(request, known) * answersOf(request),
+  });
+
+export const reserveForInput = (input: readonly EmbeddingInput[], known: KnownModel | undefined): number | null =>
+  reserveOf(known, { prompt_tokens: mostInputTokens(input), completion_tokens: 0 });
+
+/** What a stream has cost until now at the least. */
+export const spentAtLeast = (price: Price, reported: TokenUsage | null, characters: number): number => {
+  const completion = Math.floor(characters / mostCharactersPerToken);
+  return costAt(price, {
+    prompt_tokens: reported?.prompt_tokens ?? 0,
+    completion_tokens: Math.max(reported?.completion_tokens ?? 0, completion),
+  });
+};

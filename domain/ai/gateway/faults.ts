@@ -1,6 +1,8 @@
 import { type ErrorCode, type ErrorExtras, ServiceError } from '#lib/errors.ts';
-import { type ProviderName, providerFacts } from '../providers/catalog.ts';
+import type { ProviderKey } from '../keys/keys.ts';
+import { providerFacts } from '../providers/catalog.ts';
 import { type FaultKind, ProviderFault } from '../providers/dialect.ts';
+import { withoutSecret } from '../providers/secret.ts';
 
 interface Meaning {
   readonly code: ErrorCode;
@@ -51,20 +53,44 @@ const explained: ReadonlySet<FaultKind> = new Set([
   'bad_answer',
 ]);
 
-/** A fault in words: what a caller may read of it. */
-export const sentenceOf = (provider: ProviderName, { kind, message }: ProviderFault): string => {
+/** With which key a provider was asked. */
+type Asked = Pick<ProviderKey, 'provider' | 'target'>;
+
+/** Before anybody reads it, a log line included: what the provider says may repeat the key in any form. */
+const withoutKey = ({ target }: Asked, fault: ProviderFault): ProviderFault => {
+  const { kind, message, status, retryAfterMs, cause } = fault;
+  return new ProviderFault(kind, withoutSecret(message, target.apiKey), { status, retryAfterMs, cause });
+};
+
+const inWords = ({ provider }: Asked, { kind, message }: ProviderFault): string => {
   const sentence = `${providerFacts[provider].label} ${meanings[kind].what}`;
   return explained.has(kind) && message !== '' ? `${sentence}: ${message}` : `${sentence}.`;
 };
 
+/** A fault in words: what a caller may read of it. */
+export const sentenceOf = (asked: Asked, fault: ProviderFault): string => inWords(asked, withoutKey(asked, fault));
+
+/**
+ * Whether the provider has said its last word, or never had the request: nothing of it is going on. After a time-out, and
+ * after an answer that was broken off or not understood, it may be.
+ */
+export const isAnswered = (error: unknown): boolean => {
+  if (!(error instanceof ProviderFault)) return false;
+  const { kind, status, cause } = error;
+  // A time-out that has a cause is one of connecting.
+  if (kind === 'timeout') return cause !== undefined;
+  return status !== null || (kind !== 'cut' && kind !== 'bad_answer');
+};
+
 /** What a caller is told of a fault at a provider. What is none stays as it is. */
-export const explainFault = (provider: ProviderName, error: unknown): unknown => {
+export const explainFault = (asked: Asked, error: unknown): unknown => {
   if (!(error instanceof ProviderFault)) return error;
   const { code, hint } = meanings[error.kind];
-  return new ServiceError(code, sentenceOf(provider, error), {
-    details: { provider, status: error.status },
+  const cause = withoutKey(asked, error);
+  return new ServiceError(code, inWords(asked, cause), {
+    details: { provider: asked.provider, status: error.status },
     ...(hint !== undefined && { hint }),
     ...headersOf(error),
-    cause: error,
+    cause,
   });
 };

@@ -1,9 +1,9 @@
 import type { Egress } from '#lib/egress.ts';
 import type { Log } from '#lib/log.ts';
 import { askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
-import { bounded, inputTokens, promptTokens, reserveFor, reserveForInput, reserveForStream } from './estimate.ts';
+import { bounded, inputTokens, promptTokens, requirePrice, reserveFor, reserveForInput } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
-import type { AiCaller, ProviderGateway } from './types.ts';
+import type { AiCaller, AiModel, ChatWish, ProviderGateway } from './types.ts';
 import type { InFlight } from './in-flight.ts';
 import { notConfigured } from '../keys/changes.ts';
 import type { ProviderKeys } from '../keys/keys.ts';
@@ -16,6 +16,7 @@ import type { Times } from '../providers/exchange.ts';
 import { createTransport } from '../providers/transport.ts';
 import { createRouter } from '../models/router.ts';
 import { type Route, RunningCall, type Spending } from './running-call.ts';
+import { requireSpoken } from './spoken.ts';
 import type { CallLog } from '../usage/calls.ts';
 
 export interface GatewayDeps {
@@ -89,7 +90,7 @@ const listModels = async (
       } catch (error) {
         if (!(error instanceof ProviderFault)) log.error({ err: error }, 'a list of models could not be read');
         const fault = error instanceof ProviderFault ? error : new ProviderFault('bad_answer', '');
-        return { failed: { provider: key.provider, message: sentenceOf(key.provider, fault) } };
+        return { failed: { provider: key.provider, message: sentenceOf(key, fault) } };
       }
     }),
   );
@@ -110,28 +111,44 @@ const freeOf = (provider: ProviderName): KnownModel => ({
   price: { input: 0, output: 0 },
 });
 
+/** Where a wish goes, in the form in which its budget can grant it. */
+const openRoutes = ({ router }: Pick<Parts, 'router'>) => {
+  const routeOf = async (project: AiCaller['project'], model: string, type: AiModel['type']): Promise<Route> => {
+    const route = await router(project, model, type);
+    requirePrice(route);
+    return route;
+  };
+  return {
+    routeOf,
+    chat: async (project: AiCaller['project'], asked: ChatWish) => {
+      const route = await routeOf(project, asked.model, 'chat');
+      requireSpoken(route.provider, asked);
+      const wish = bounded({ ...asked, model: route.model }, route);
+      const spending: Spending = { promptTokens: promptTokens(wish), reserveNanoUsd: reserveFor(wish, route.known) };
+      return { route, wish, spending };
+    },
+  };
+};
+
 /** See `Gateway`. */
 export const createGateway = (deps: GatewayDeps): ProviderGateway => {
   const parts: Parts = { ...deps, ...open(deps) };
   const { router, running, transport, quick } = parts;
+  const routes = openRoutes(parts);
   return {
     chat: async (caller, asked) => {
-      const route = await router(caller.project, asked.model, 'chat');
-      const wish = route.hardBudget ? bounded(asked, route.known) : asked;
-      const prompt = promptTokens(wish);
-      const spending = { promptTokens: prompt, reserveNanoUsd: reserveFor(wish, prompt, route.known) };
+      const { route, wish, spending } = await routes.chat(caller.project, asked);
       return running.run({ caller, route, spending }, (call) => askChat(transport, call, wish));
     },
-    stream: async (caller, wish) => {
-      const route = await router(caller.project, wish.model, 'chat');
-      const prompt = promptTokens(wish);
-      const spending = { promptTokens: prompt, reserveNanoUsd: reserveForStream(wish, prompt, route.known) };
+    stream: async (caller, asked) => {
+      const { route, wish, spending } = await routes.chat(caller.project, asked);
       return running.run({ caller, route, spending }, (call) => openChat(transport, call, wish));
     },
     embed: async (caller, wish) => {
-      const route = await router(caller.project, wish.model, 'embedding');
-      const prompt = inputTokens(wish.input);
-      const spending = { promptTokens: prompt, reserveNanoUsd: reserveForInput(prompt, route.known) };
+      const route = await routes.routeOf(caller.project, wish.model, 'embedding');
+      requireSpoken(route.provider, wish);
+      const reserveNanoUsd = reserveForInput(wish.input, route.known);
+      const spending = { promptTokens: inputTokens(wish.input), reserveNanoUsd };
       return running.run({ caller, route, spending }, (call) => askEmbeddings(transport, call, wish));
     },
     test: async (caller, provider) => {

@@ -11,10 +11,13 @@ type Step = IteratorResult<readonly TimedPiece[], undefined>;
 const lastStep: Step = { done: true, value: undefined };
 
 const budgetExceeded = (): ServiceError =>
-  new ServiceError('budget_exceeded', "The project's budget for AI is used up: the answer was broken off.");
+  new ServiceError(
+    'budget_exceeded',
+    "The answer went on beyond what the project's budget for AI had granted, and was broken off.",
+  );
 
-const lengthOf = ({ text, toolCalls }: ChatPiece): number => {
-  let length = text.length;
+const lengthOf = ({ text, toolCalls, unshown = 0 }: ChatPiece): number => {
+  let length = text.length + unshown;
   for (const { name = '', arguments: more = '' } of toolCalls) length += name.length + more.length;
   return length;
 };
@@ -77,7 +80,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
 
   async #next(): Promise<Step> {
     for (;;) {
-      if (this.#waiting.length > 0) return await this.#give();
+      if (this.#waiting.length > 0) return this.#give();
       if (this.#fault !== null) throw this.#fault;
       if (this.#end !== null) return lastStep;
       await this.#advance();
@@ -91,10 +94,12 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
     else this.#take(step.value);
   }
 
-  async #give(): Promise<Step> {
+  #give(): Step {
     const value = this.#waiting;
     this.#waiting = [];
-    if (!(await this.#call.affords(tokensIn(this.#characters)))) throw budgetExceeded();
+    // An answer that has come to its end is not broken off: nothing would be saved by that.
+    const isOpen = !this.#reader.complete();
+    if (isOpen && !this.#call.isWithin(this.#reader.usage(), this.#characters)) throw budgetExceeded();
     return { done: false, value };
   }
 
@@ -105,6 +110,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
         const piece = this.#reader.take(event);
         if (piece !== null) this.#keep(piece, elapsedMs);
       }
+      if (this.#reader.began()) this.#events.begun();
     } catch (error) {
       // What came before it is given first.
       this.#fault = error instanceof Error ? error : new Error('an event could not be read', { cause: error });

@@ -2,13 +2,16 @@ import type { Departure } from '#lib/departure.ts';
 import { ProviderFault } from '../providers/dialect.ts';
 
 const mostRetries = 2;
+/** Whatever the provider says. */
+const mostTries = 5;
 const firstPauseMs = 200;
 /** What a provider asks for is waited for, so long in all. */
 const longestWaitMs = 10_000;
-// A provider that says 0 is not asked without end.
+// A provider that says 0 is not asked in the same moment.
 const leastWaitMs = 100;
 
 interface Tried {
+  tries: number;
   failures: number;
   /** For what the provider asked for. */
   waitedMs: number;
@@ -16,7 +19,8 @@ interface Tried {
 
 /** How long to wait before it is asked again; null: not again. */
 const pauseAfter = (error: unknown, tried: Tried): number | null => {
-  if (!(error instanceof ProviderFault)) return null;
+  tried.tries += 1;
+  if (!(error instanceof ProviderFault) || tried.tries === mostTries) return null;
   if (error.kind === 'rate_limited' && error.retryAfterMs !== null) {
     const waitMs = Math.max(error.retryAfterMs, leastWaitMs);
     tried.waitedMs += waitMs;
@@ -42,10 +46,10 @@ const pause = (ms: number, halt: Departure): Promise<void> =>
 
 /**
  * Asks again what failed before its first byte: 5xx and lost connections twice, a 429 as the provider wishes, up to 10 s
- * in all.
+ * in all; five times at most, the first included.
  */
 export const withRetries = async <T>(attempt: () => Promise<T>, halt: Departure): Promise<T> => {
-  const tried: Tried = { failures: 0, waitedMs: 0 };
+  const tried: Tried = { tries: 0, failures: 0, waitedMs: 0 };
   for (;;) {
     try {
       return await attempt();

@@ -1,8 +1,8 @@
 import { ServiceError, toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { TokenUsage } from '../chat.ts';
-import { costOf, spentBy, stepOf } from './estimate.ts';
-import { explainFault } from './faults.ts';
+import { costOf, plausible, spentAtLeast } from './estimate.ts';
+import { explainFault, isAnswered } from './faults.ts';
 import type { AiCaller } from './types.ts';
 import { Halt } from './halt.ts';
 import type { InFlight } from './in-flight.ts';
@@ -39,9 +39,16 @@ export interface Spending {
 export interface Used {
   /** As the provider told it; null: it did not. */
   readonly reported: TokenUsage | null;
-  /** Of the answer, as far as it came. */
+  /** Estimated, of the parts that were answered; left out: a prompt is used as a whole. */
+  readonly promptTokens?: number;
+  /** Of the answer, as far as it came; estimated. */
   readonly completionTokens: number;
   readonly ttftMs: number | null;
+}
+
+interface Ended extends Used {
+  /** By our side, once the provider was asked. */
+  readonly givenUp: boolean;
 }
 
 /** What was used, by whom it is known. */
@@ -75,7 +82,6 @@ export class RunningCall {
   readonly #release: () => void;
   readonly #over: (call: RunningCall) => void;
   readonly #began = performance.now();
-  #reserved: number;
   #isOver = false;
   /** What has come of the answer, for a call that ends without warning. */
   used: () => Used = () => nothingUsed;
@@ -92,7 +98,6 @@ export class RunningCall {
     this.#caller = caller;
     this.route = route;
     this.#spending = spending;
-    this.#reserved = spending.reserveNanoUsd ?? 0;
     this.#over = over;
     this.halt = new Halt(caller.signal);
     this.#open = calls.begin({
@@ -127,29 +132,23 @@ export class RunningCall {
     return this.#open.recorded;
   }
 
-  account({ reported, completionTokens }: Used): Accounted {
-    if (reported) return { usage: reported, tokensSource: 'reported' };
-    const usage = { prompt_tokens: this.#spending.promptTokens, completion_tokens: completionTokens };
-    return { usage, tokensSource: 'estimated' };
+  account({ reported, promptTokens, completionTokens }: Used): Accounted {
+    if (reported) return { usage: plausible(reported), tokensSource: 'reported' };
+    const usage = { prompt_tokens: promptTokens ?? this.#spending.promptTokens, completion_tokens: completionTokens };
+    return { usage: plausible(usage), tokensSource: 'estimated' };
   }
 
-  /** Of a stream that goes on: whether a hard budget still has room for it. */
-  async affords(completionTokens: number): Promise<boolean> {
+  /** Of a stream that goes on: whether it is still within what a hard budget granted it. */
+  isWithin(reported: TokenUsage | null, characters: number): boolean {
     const price = this.route.known?.price ?? null;
     if (!this.route.hardBudget || price === null) return true;
-    const usage = { prompt_tokens: this.#spending.promptTokens, completion_tokens: completionTokens };
-    while (spentBy(price, usage) > this.#reserved) {
-      const more = stepOf(price);
-      if (!(await this.#open.reserveMore(more))) return false;
-      this.#reserved += more;
-    }
-    return true;
+    return spentAtLeast(price, reported, characters) <= (this.#spending.reserveNanoUsd ?? 0);
   }
 
   succeed(used: Used): Accounted & { readonly latencyMs: number } {
     const accounted = this.account(used);
     const latencyMs = this.elapsed();
-    this.#end('success', used, null);
+    this.#end('success', { ...used, givenUp: false }, null);
     return { ...accounted, latencyMs };
   }
 
@@ -157,29 +156,41 @@ export class RunningCall {
   fail(error: unknown): unknown {
     const told = this.#explained(error);
     const status = this.halt.reason === 'left' ? 'client_closed' : 'error';
-    this.#end(status, this.used(), toServiceError(told).code);
+    this.#giveUp(status, toServiceError(told).code, this.halt.aborted || !isAnswered(error));
     return told;
   }
 
   readonly #halted = (): void => {
-    if (this.halt.reason === 'left') this.#end('client_closed', this.used(), null);
-    if (this.halt.reason === 'closing') this.#end('incomplete', this.used(), null);
+    if (this.halt.reason === 'left') this.#giveUp('client_closed', null, true);
+    if (this.halt.reason === 'closing') this.#giveUp('incomplete', null, true);
   };
+
+  /** @param byUs the provider may go on, and count what it does */
+  #giveUp(status: CallStatus, errorCode: string | null, byUs: boolean): void {
+    const givenUp = byUs && this.asked;
+    this.#end(status, { ...this.used(), givenUp }, errorCode);
+  }
 
   #explained(error: unknown): unknown {
     if (this.halt.reason === 'refused') return this.halt.error;
     if (this.halt.reason === 'left') return left();
     if (this.halt.reason === 'closing') return closing();
-    return explainFault(this.route.provider, error);
+    return explainFault(this.route.key, error);
   }
 
-  /** What is used up when a call does not end well: nothing before an answer began, unless it was given up by our side. */
-  #usedAfter(status: CallStatus, used: Used): Accounted | null {
-    if (used.reported || used.completionTokens > 0 || status === 'success') return this.account(used);
-    return status !== 'error' && this.asked ? this.account(used) : null;
+  /** When a call does not end well: nothing before an answer began, unless it was given up. */
+  #usedAfter(status: CallStatus, { givenUp, ...used }: Ended): Accounted | null {
+    const accounted = this.account(used);
+    if (status === 'success') return accounted;
+    const isUsed = givenUp || used.completionTokens > 0 || used.promptTokens !== undefined;
+    if (!used.reported) return isUsed ? accounted : null;
+    // What was told on the way may be less than what came.
+    if (used.completionTokens <= accounted.usage.completion_tokens) return accounted;
+    const usage = { ...accounted.usage, completion_tokens: used.completionTokens };
+    return { usage: plausible(usage), tokensSource: 'estimated' };
   }
 
-  #end(status: CallStatus, used: Used, errorCode: string | null): void {
+  #end(status: CallStatus, used: Ended, errorCode: string | null): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.halt.settle();
@@ -194,6 +205,7 @@ export class RunningCall {
       tokensSource: accounted?.tokensSource ?? 'reported',
       costNanoUsd: costOf(price, accounted?.usage ?? { prompt_tokens: 0, completion_tokens: 0 }),
       errorCode: status === 'error' ? errorCode : null,
+      givenUp: used.givenUp,
       ...times,
     });
     noteCall({ provider: this.route.provider, kind: this.#caller.kind }, { status, ...times });

@@ -79,7 +79,8 @@ export interface AiModel {
  * The one way to models: keys, limits, retries, time-outs, usage and budgets are kept here, whoever asks.
  * All throw ServiceErrors with the contract's codes (`model_not_found`, `model_ambiguous`, `provider_not_configured`,
  * `provider_auth_failed`, `provider_rate_limited`, `provider_unavailable`, `provider_timeout`, `provider_rejected`,
- * `provider_bad_output`, `context_length_exceeded`, `budget_exceeded`, `too_many_calls`, `dependency_unavailable`).
+ * `provider_bad_output`, `context_length_exceeded`, `not_supported`, `budget_exceeded`, `price_unknown`,
+ * `too_many_calls`, `dependency_unavailable`).
  */
 export interface Gateway {
   readonly chat: (caller: AiCaller, wish: ChatWish) => Promise<ChatOutcome>;

@@ -34,8 +34,22 @@ const formatFor = (provider: ProviderName, name: GeneratorName): ResponseFormat 
     ? { type: 'json_object' }
     : { type: 'json_schema', json_schema: { name: `${name}_answer`, schema: shapeOf(name), strict: true } };
 
-/** Some models put a code fence around what they were asked for. */
-const unfenced = (text: string): string => /^\s*```\w*\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(text)?.[1] ?? text;
+const parsed = (text: string): readonly unknown[] => {
+  try {
+    return [JSON.parse(text)];
+  } catch {
+    return [];
+  }
+};
+
+/** What is JSON of a text: the whole, or else, as some models write around it, code blocks and the outermost braces. */
+const jsonIn = (text: string): readonly unknown[] => {
+  const whole = parsed(text);
+  if (whole.length > 0) return whole;
+  const blocks = text.split('```').filter((_, number) => number % 2 === 1);
+  const braces = text.slice(text.indexOf('{'), text.lastIndexOf('}') + 1);
+  return [...blocks.map((block) => block.replace(/^\w+/, '')), braces].flatMap(parsed);
+};
 
 type Read<Name extends GeneratorName> =
   | { readonly ok: true; readonly answer: GeneratedAnswer<Name> }
@@ -43,13 +57,9 @@ type Read<Name extends GeneratorName> =
 
 /** What a model's text says. Fields that nobody asked for are left out. */
 export const readAnswer = <Name extends GeneratorName>(name: Name, text: string): Read<Name> => {
-  let value: unknown;
-  try {
-    value = JSON.parse(unfenced(text));
-  } catch {
-    return { ok: false, problems: ['the answer is not JSON'] };
-  }
-  const read = answerShapes[name].safeParse(value);
+  const reads = jsonIn(text).map((value) => answerShapes[name].safeParse(value));
+  const read = reads.find(({ success }) => success) ?? reads[0];
+  if (read === undefined) return { ok: false, problems: ['the answer is not JSON'] };
   if (!read.success) {
     return { ok: false, problems: read.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`) };
   }

@@ -35,11 +35,18 @@ const requireType = (provider: ProviderName, known: KnownModel | undefined, type
   );
 };
 
+const nowhere = (name: string, hint: string): ServiceError =>
+  new ServiceError('model_not_found', `No configured provider has a model "${name}".`, { hint });
+
 const unknown = (name: string, ids: Iterable<string>): ServiceError => {
   const meant = nearest(name, ids);
-  return new ServiceError('model_not_found', `No configured provider has a model "${name}".`, {
-    hint: meant === null ? 'GET …/ai/models lists what there is.' : `Perhaps you mean ${meant}.`,
-  });
+  return nowhere(name, meant === null ? 'GET …/ai/models lists what there is.' : `Perhaps you mean ${meant}.`);
+};
+
+/** Each of several servers of the project's own would take the name; that does not mean that one has it. */
+const unlisted = (id: string, own: readonly ProviderKey[]): ServiceError => {
+  const names = own.map(({ provider }) => `${provider}/${id}`);
+  return nowhere(id, `To ask a server that does not list it, name the provider, too: ${names.join(', ')}.`);
 };
 
 const ambiguous = (name: string, keys: readonly ProviderKey[]): ServiceError => {
@@ -54,7 +61,7 @@ const ambiguous = (name: string, keys: readonly ProviderKey[]): ServiceError => 
 const splitName = (name: string): readonly [ProviderName | null, string] => {
   const slash = name.indexOf('/');
   const first = name.slice(0, Math.max(slash, 0));
-  return isProviderName(first) && slash < name.length - 1 ? [first, name.slice(slash + 1)] : [null, name];
+  return isProviderName(first) ? [first, name.slice(slash + 1)] : [null, name];
 };
 
 const listsIt = (models: readonly { readonly id: string }[] | undefined, id: string): boolean =>
@@ -89,22 +96,20 @@ const knowing = ({ prices, lists }: RouterDeps, keys: readonly ProviderKey[], id
 
 /**
  * The key for a model that is named without its provider. Who knows the model comes first: a server of the project's own
- * (`base_url`) takes any name, but is meant only when none of the vendors has it. Vendors' lists are asked for only
- * when that leaves nobody, so that no call waits for them that could go out.
+ * (`base_url`) takes any name, but is meant only when none of the vendors has it, and when it is the only one. Lists are
+ * asked for only when that leaves nobody, so that no call waits for them that could go out.
  */
 const findKey = async (deps: RouterDeps, { byProvider }: ProjectKeys, asked: Asked): Promise<ProviderKey> => {
   const { id, type } = asked;
   const keys = [...byProvider.values()].filter(({ provider }) => supports(provider, type));
   const known = single(knowing(deps, keys, id), id);
   if (known) return known;
-  const own = single(
-    keys.filter(({ target }) => !target.isVendor),
-    id,
-  );
-  if (own) return own;
+  const own = keys.filter(({ target }) => !target.isVendor);
+  if (own[0] && own.length === 1) return own[0];
   const { found, ids } = await askLists(deps, keys, asked);
   const listed = single(found, id);
   if (listed) return listed;
+  if (own.length > 1) throw unlisted(id, own);
   const elsewhere = deps.prices.providersOf(id).find((provider) => !byProvider.has(provider));
   throw elsewhere === undefined ? unknown(id, ids) : notConfigured(elsewhere);
 };
@@ -123,6 +128,7 @@ export const createRouter =
   (deps: RouterDeps): Router =>
   async (project, name, type) => {
     const [named, id] = splitName(name);
+    if (id === '') throw unknown(name, []);
     const keys = await deps.keys.all(project);
     const key = named === null ? await findKey(deps, keys, { id, type }) : configured(keys, named);
     const { provider } = key;

@@ -32,10 +32,16 @@ interface Found {
 const listedAs = (models: ListedModels | undefined, name: string): ListedModel | undefined =>
   models?.named.get(name) ?? models?.matching.find(([matches]) => matches(name))?.[1];
 
-/** As it is named, as its date is written elsewhere, and without its date. */
+/** `ft:gpt-4.1-mini:company:name:id`: a fine-tuned model, after its base. */
+const baseOf = (name: string): string[] => {
+  const base = /^ft:([^:]+):/.exec(name)?.[1];
+  return base === undefined ? [] : [base];
+};
+
+/** As it is named, as its date is written elsewhere, and without its date; at last as the model that it was made from. */
 const waysOf = (model: string): string[] => {
-  const name = model.toLowerCase().replace(/^models\//, '');
-  return [...new Set([name, dashed(name), name.replace(edition, '')])];
+  const named = model.toLowerCase().replace(/^models\//, '');
+  return [...new Set([named, ...baseOf(named)].flatMap((name) => [name, dashed(name), name.replace(edition, '')]))];
 };
 
 /** Names are what callers write: as many as are asked for are kept, within reason. */

@@ -62,6 +62,7 @@ interface Writing {
 /** Reads a stream; it is whole with `message_stop`. */
 class AnthropicReader implements StreamReader {
   #stopped = false;
+  #began = false;
   #finish: FinishReason | null = null;
   #prompt: number | null = null;
   #completion: number | null = null;
@@ -70,6 +71,7 @@ class AnthropicReader implements StreamReader {
   /** By the number of their content block. */
   readonly #writing = new Map<unknown, Writing>();
 
+  readonly began = (): boolean => this.#began;
   readonly ended = (): boolean => this.#stopped;
   readonly complete = (): boolean => this.#stopped;
   readonly finish = (): FinishReason | null => this.#finish;
@@ -109,6 +111,7 @@ class AnthropicReader implements StreamReader {
   }
 
   #startBlock(at: unknown, block: Loose): ChatPiece | null {
+    if (block['type'] !== 'text') this.#began = true;
     if (block['type'] === 'text') return textPiece(textIn(block['text']));
     if (block['type'] !== 'tool_use') return null;
     const writing = { index: this.#calls, hasArguments: false };
@@ -118,6 +121,7 @@ class AnthropicReader implements StreamReader {
   }
 
   #delta(at: unknown, delta: Loose): ChatPiece | null {
+    this.#began = true;
     if (delta['type'] === 'text_delta') return textPiece(textIn(delta['text']));
     const writing = this.#writing.get(at);
     const json = textIn(delta['partial_json']);

@@ -1,6 +1,6 @@
 import type { ChatAnswer, ChatPiece, ChatRequest, FinishReason, TokenUsage } from '../chat.ts';
 
-/** Where a provider is and with which key. The key is never part of a message or a log line. */
+/** Where a provider is and with which key. The key never stands in a message that goes out, nor in a log line. */
 export interface Target {
   /** Without a slash at the end. */
   readonly baseUrl: string;
@@ -32,6 +32,8 @@ export interface StreamReader {
    * @throws {ProviderFault} of an event that tells of an error, or that is not what the dialect allows
    */
   readonly take: (event: SentEvent) => ChatPiece | null;
+  /** The model has said something: text, a call of a tool, or a thought that is not shown. */
+  readonly began: () => boolean;
   /** Nothing more can come that matters: the rest need not be waited for. Not all dialects tell. */
   readonly ended: () => boolean;
   /** Asked when the stream has ended in order: the provider's end marker came. Without it the stream is cut. */
@@ -43,10 +45,12 @@ export interface StreamReader {
   readonly model: () => string;
 }
 
+export type EmbeddingInput = string | readonly number[];
+
 export interface EmbeddingRequest {
   readonly model: string;
-  /** 1 to 2,048 texts. */
-  readonly input: readonly string[];
+  /** 1 to 2,048 texts; in OpenAI's dialect also lists of the numbers of tokens. */
+  readonly input: readonly EmbeddingInput[];
   /** Of the vectors, where the model lets one choose. */
   readonly dimensions?: number | undefined;
 }
@@ -113,7 +117,7 @@ export interface FaultExtras {
   readonly cause?: unknown;
 }
 
-/** What went wrong at a provider. `message` may be shown to the caller: it holds no key. */
+/** What went wrong at a provider. `message` is in its own words, which may repeat the key (`secret.ts` takes it out). */
 export class ProviderFault extends Error {
   override readonly name = 'ProviderFault';
   readonly kind: FaultKind;

@@ -2,8 +2,10 @@ import { type SentEvent, ProviderFault } from './dialect.ts';
 import type { Exchange } from './exchange.ts';
 import type { SseReader } from './sse.ts';
 
-// Of events that nobody has taken yet, in UTF-16 units: one socket's read buffer.
-const mostWaiting = 65_536;
+// Of events that are read and not done with, in UTF-16 units: one socket's read buffer.
+const mostHeld = 65_536;
+// What an event costs beside its data, once it is read.
+const eventCost = 256;
 // An end marker is followed by the end of the answer within a round trip.
 const graceMs = 2000;
 
@@ -11,25 +13,28 @@ type Step = IteratorResult<readonly SentEvent[], undefined>;
 
 const lastStep: Step = { done: true, value: undefined };
 
+type StreamExchange = Pick<Exchange, 'awaitFirst' | 'begun' | 'pause' | 'resume' | 'release' | 'stop'>;
+
 /**
- * The events of a stream, as many at a step as have come; for one reader. While the reader does not ask, no more than 64 KiB
- * are kept and the provider waits.
+ * The events of a stream, as many at a step as have come; for one reader. What it took last and what has come since are at
+ * most 64 KiB and one event; meanwhile the provider waits.
  */
 export class EventStream implements AsyncIterableIterator<readonly SentEvent[], undefined> {
   readonly #reader: SseReader;
-  readonly #exchange: Exchange;
-  readonly #secret: string;
+  readonly #exchange: StreamExchange;
   #waiting: SentEvent[] = [];
   #size = 0;
+  /** Of the last step, which its reader is not done with until it asks for the next. */
+  #taken = 0;
   #asked: PromiseWithResolvers<Step> | null = null;
   #ended = false;
   #broken: ProviderFault | null = null;
   #released = false;
 
-  constructor(exchange: Exchange, reader: SseReader, secret: string) {
+  constructor(exchange: StreamExchange, reader: SseReader) {
     this.#exchange = exchange;
     this.#reader = reader;
-    this.#secret = secret;
+    exchange.awaitFirst();
   }
 
   [Symbol.asyncIterator](): this {
@@ -38,17 +43,23 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
 
   /** @throws {ProviderFault} once all events that came before it are taken */
   next(): Promise<Step> {
-    if (this.#waiting.length > 0) {
-      const value = this.#waiting;
-      this.#waiting = [];
-      this.#size = 0;
-      this.#exchange.resume();
+    const value = this.#takeAll();
+    if (value.length > 0) {
+      if (this.#taken <= mostHeld) this.#exchange.resume();
       return Promise.resolve({ done: false, value });
     }
     if (this.#broken) return Promise.reject(this.#broken);
     if (this.#ended) return Promise.resolve(lastStep);
-    this.#asked = Promise.withResolvers();
-    return this.#asked.promise;
+    const asked = Promise.withResolvers<Step>();
+    this.#asked = asked;
+    // More may come within this very call.
+    this.#exchange.resume();
+    return asked.promise;
+  }
+
+  /** The model has begun to speak: from now on only silence is too long. */
+  begun(): void {
+    this.#exchange.begun();
   }
 
   /** Whoever stops reading before the end closes the connection. */
@@ -74,9 +85,10 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
     if (this.#released) return;
     const events = this.#reader.feed(chunk);
     if (events.length === 0) return;
-    for (const event of events) this.#keep(event);
-    if (this.#asked) this.#hand();
-    else if (this.#size > mostWaiting) this.#exchange.pause();
+    for (const event of events) this.#size += event.data.length + eventCost;
+    this.#waiting.push(...events);
+    if (this.#asked) this.#hand(this.#asked);
+    if (this.#taken + this.#size > mostHeld) this.#exchange.pause();
   }
 
   #end(): void {
@@ -91,25 +103,16 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
     this.#asked = null;
   }
 
-  #keep(event: SentEvent): void {
-    this.#size += event.data.length;
-    // An error may repeat the key. Within a text of the model the quotes would have a backslash.
-    const isError = event.data.includes('"error"');
-    this.#waiting.push(isError ? { event: event.event, data: withoutSecret(event.data, this.#secret) } : event);
-  }
-
-  #hand(): void {
-    const value = this.#waiting;
-    this.#waiting = [];
-    this.#size = 0;
-    this.#asked?.resolve({ done: false, value });
+  #hand(asked: PromiseWithResolvers<Step>): void {
+    asked.resolve({ done: false, value: this.#takeAll() });
     this.#asked = null;
   }
+
+  #takeAll(): readonly SentEvent[] {
+    const value = this.#waiting;
+    this.#waiting = [];
+    this.#taken = this.#size;
+    this.#size = 0;
+    return value;
+  }
 }
-
-// Shorter ones are no keys, and would be found in innocent words.
-const shortestSecret = 6;
-
-/** A text without the key, whatever the provider repeats. */
-export const withoutSecret = (text: string, secret: string): string =>
-  secret.length < shortestSecret ? text : text.replaceAll(secret, '[key]');

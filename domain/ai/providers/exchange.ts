@@ -6,7 +6,7 @@ import { type FaultKind, ProviderFault } from './dialect.ts';
 
 /** In milliseconds. Connecting has its own 5 s, in the egress. */
 export interface Times {
-  /** From the request to the first byte of the answer's body. */
+  /** From the request to the first byte of the answer's body; of a stream, to the first that the model says. */
   readonly firstByteMs: number;
   /** Between two parts of it. */
   readonly idleMs: number;
@@ -89,6 +89,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #dueAt: number;
   #controller: Dispatcher.DispatchController | null = null;
   #answered = false;
+  #awaitsFirst = false;
   #over = false;
   #paused = false;
 
@@ -117,6 +118,18 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#receiver.fail(reason);
   }
 
+  /** Of a stream a byte is not enough: comments and an empty beginning are none of the model's words. */
+  awaitFirst(): void {
+    this.#awaitsFirst = true;
+  }
+
+  /** What was awaited has come. */
+  begun(): void {
+    if (!this.#awaitsFirst) return;
+    this.#awaitsFirst = false;
+    this.#heard();
+  }
+
   /** Nothing more is read until `resume`; the provider is kept waiting, and is not blamed for it. */
   pause(): void {
     this.#paused = true;
@@ -126,7 +139,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
-    this.#heard(this.#times.idleMs);
+    this.#patience(this.#awaitsFirst ? this.#times.firstByteMs : this.#times.idleMs);
     this.#controller?.resume();
   }
 
@@ -157,7 +170,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseData(_controller: unknown, chunk: Buffer): void {
     if (this.#over) return;
-    this.#heard(this.#times.idleMs);
+    if (!this.#awaitsFirst) this.#heard();
     this.#guarded(() => this.#receiver.data(chunk));
   }
 
@@ -183,7 +196,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  #heard(patienceMs: number): void {
+  #heard(): void {
+    this.#patience(this.#times.idleMs);
+  }
+
+  #patience(patienceMs: number): void {
     this.#dueAt = Math.min(performance.now() + patienceMs, this.#lastAt);
   }
 

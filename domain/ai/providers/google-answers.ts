@@ -42,6 +42,8 @@ const usageIn = (value: unknown): TokenUsage | null => {
 /** What one answer, or one event of a stream, holds. */
 interface Told {
   readonly text: string;
+  /** Text, a call or a thought has come. */
+  readonly said: boolean;
   readonly calls: readonly ToolCall[];
   readonly finish: FinishReason | null;
   readonly usage: TokenUsage | null;
@@ -71,6 +73,7 @@ const read = (json: string): Told => {
   const isBlocked = textIn(objectIn(body['promptFeedback'])['blockReason']) !== '';
   return {
     text: parts.map((part) => (part['thought'] === true ? '' : textIn(part['text']))).join(''),
+    said: parts.some((part) => textIn(part['text']) !== '' || part['functionCall'] !== undefined),
     calls: parts.filter((part) => part['functionCall'] !== undefined).map((part) => callIn(part['functionCall'])),
     finish: isBlocked ? 'content_filter' : finishIn(candidate['finishReason']),
     usage: usageIn(body['usageMetadata']),
@@ -101,7 +104,9 @@ class GoogleReader implements StreamReader {
   #usage: TokenUsage | null = null;
   #model = '';
   #calls = 0;
+  #began = false;
 
+  readonly began = (): boolean => this.#began;
   // Usage may come after the reason, so the stream's end is waited for.
   readonly ended = (): boolean => false;
   readonly complete = (): boolean => this.#finish !== null;
@@ -111,6 +116,7 @@ class GoogleReader implements StreamReader {
 
   readonly take = ({ data }: SentEvent): ChatPiece | null => {
     const told = read(data);
+    this.#began ||= told.said;
     const first = this.#calls;
     this.#calls += told.calls.length;
     this.#finish = told.finish ?? this.#finish;

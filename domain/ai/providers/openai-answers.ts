@@ -94,18 +94,36 @@ const callsIn = (value: unknown): readonly ToolCallPart[] => {
   return calls.length === 0 ? noCalls : calls.map(toolPartIn);
 };
 
+/** The first chunk often names the role only. What else there is may have any name: `content`, `tool_calls`, `reasoning`. */
+const speaks = (delta: Loose): boolean =>
+  Object.entries(delta).some(
+    ([name, value]) =>
+      name !== 'role' && isError(value) && value !== '' && !(Array.isArray(value) && value.length === 0),
+  );
+
+/** DeepSeek's name for what a model thinks, and Groq's. */
+const thoughtsIn = (delta: Loose): number => (textIn(delta['reasoning_content']) || textIn(delta['reasoning'])).length;
+
+const lengthOf = (delta: Loose): number => {
+  let length = textOf(delta).length;
+  for (const { name = '', arguments: more = '' } of callsIn(delta['tool_calls'])) length += name.length + more.length;
+  return length;
+};
+
 /**
  * Reads a stream. It is whole with `[DONE]`, or, since not all of them send that, when every choice that began has said why it
  * ended and the connection was closed in order; whether it was, the transport tells.
  */
 class OpenAiReader implements StreamReader {
   #done = false;
+  #began = false;
   #choices = 0;
   #finished = 0;
   #finish: FinishReason | null = null;
   #usage: TokenUsage | null = null;
   #model = '';
 
+  readonly began = (): boolean => this.#began;
   readonly ended = (): boolean => this.#done;
   readonly complete = (): boolean => this.#done || (this.#finished > 0 && this.#finished >= this.#choices);
   readonly finish = (): FinishReason | null => this.#finish;
@@ -134,18 +152,24 @@ class OpenAiReader implements StreamReader {
   #read(chunk: Loose, raw: string): ChatPiece {
     let text = '';
     let toolCalls = noCalls;
+    let unshown = 0;
     for (const one of listIn(chunk['choices'])) {
       const choice = objectIn(one);
       const index = countIn(choice['index']) ?? 0;
       if (index >= this.#choices) this.#choices = index + 1;
       const finish = finishIn(choice['finish_reason']);
       if (finish !== null) this.#end(index, finish);
-      if (index !== 0) continue;
       const delta = objectIn(choice['delta']);
+      this.#began ||= speaks(delta);
+      unshown += thoughtsIn(delta);
+      if (index !== 0) {
+        unshown += lengthOf(delta);
+        continue;
+      }
       text += textOf(delta);
       if (delta['tool_calls'] !== undefined) toolCalls = callsIn(delta['tool_calls']);
     }
-    return { text, toolCalls, raw };
+    return { text, toolCalls, ...(unshown > 0 && { unshown }), raw };
   }
 
   #end(index: number, finish: FinishReason): void {

@@ -23,7 +23,7 @@ const schemaInWords = (request: ChatRequest): Partial<ChatRequest> => {
 };
 
 const bodyOf = (provider: ProviderName, target: Target, request: ChatRequest, stream: boolean): object => {
-  const { extra, max_tokens: maxTokens, ...fields } = request;
+  const { extra, max_tokens: maxTokens, onlyOpenAi: _foreign, ...fields } = request;
   const isOpenAi = provider === 'openai' && target.isVendor;
   const adapted = provider === 'deepseek' && target.isVendor ? { ...fields, ...schemaInWords(request) } : fields;
   return {

@@ -3,13 +3,11 @@ import type { Dispatcher } from 'undici';
 import type { Departure } from '#lib/departure.ts';
 import type { Egress } from '#lib/egress.ts';
 import { type Outgoing, ProviderFault } from './dialect.ts';
-import { EventStream, withoutSecret } from './event-stream.ts';
+import { EventStream } from './event-stream.ts';
 import { Exchange, type Receiver, type Times, connectionFault, createWatch, usualTimes } from './exchange.ts';
 import { createSseReader } from './sse.ts';
 
 export interface Call {
-  /** The key in the request: taken out of what the provider says about an error. */
-  readonly secret: string;
   /** Aborted: the connection is closed at once, and a fault of kind `cut` comes. */
   readonly signal: Departure;
 }
@@ -54,12 +52,6 @@ const createBody = () => {
   };
 };
 
-const wholeAnswer = (status: number, headers: IncomingHttpHeaders, body: string, secret: string): WholeAnswer => ({
-  status,
-  headers,
-  body: isGood(status) ? body : withoutSecret(body, secret),
-});
-
 const requireEventStream = (headers: IncomingHttpHeaders): void => {
   // Servers of the project's own may name no type, or text/plain.
   if (!String(headers['content-type']).includes('json')) return;
@@ -94,7 +86,7 @@ const askWith = (start: Start, outgoing: Outgoing, call: Call): Promise<WholeAns
       [status, headers] = [answered, told];
     },
     data: (chunk) => body.add(chunk, isGood(status) ? largestAnswer : largestError),
-    end: () => resolve(wholeAnswer(status, headers, body.text(), call.secret)),
+    end: () => resolve({ status, headers, body: body.text() }),
     fail: reject,
   });
   return promise;
@@ -109,13 +101,13 @@ const openWith = (start: Start, outgoing: Outgoing, call: Call): Promise<Opened>
     const body = createBody();
     return {
       data: (chunk) => body.add(chunk, largestError),
-      end: () => resolve({ ok: false, ...wholeAnswer(status, headers, body.text(), call.secret) }),
+      end: () => resolve({ ok: false, status, headers, body: body.text() }),
       fail: reject,
     };
   };
   const streamSink = (headers: IncomingHttpHeaders): Sink => {
     requireEventStream(headers);
-    const events = new EventStream(exchange, createSseReader(), call.secret);
+    const events = new EventStream(exchange, createSseReader());
     resolve({ ok: true, headers, events });
     return events.sink;
   };

@@ -3,10 +3,10 @@ import { CallerGone, DataError } from '#domain/data/errors.ts';
 import { type ChangeListeners, noteChange } from '#domain/database/changes.ts';
 import { type FenceDb, type StoppedBy, inCallersFence } from '#domain/database/console/fence.ts';
 import { type Once, onceAsOwner } from '#domain/database/console/owner-key.ts';
-import { connectionLost, sqlError } from '#domain/database/console/sql-error.ts';
-import { Refusal, ServiceError } from '#lib/errors.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
 import { checkRlsSql, checkSchemaSql } from './check.ts';
+import { ranFailure } from './failure.ts';
 import { notAllowed, requireAllowed } from './refusal.ts';
 import { reasonsOnServer } from './server-check.ts';
 import type { Allowed } from './verdict.ts';
@@ -35,9 +35,7 @@ const lockTimeoutMs = 5000;
 const failureOf = (error: unknown, sql: string, stoppedBy: StoppedBy): unknown => {
   if (stoppedBy === 'caller') return new CallerGone('the caller has gone');
   if (stoppedBy === 'watchdog') return new DataError(504, '57014', 'The change took too long and was undone.');
-  if (error instanceof Refusal) return error;
-  if (!(error instanceof DatabaseError)) return connectionLost(error);
-  if (error.code !== '55P03') return sqlError(error, sql);
+  if (!(error instanceof DatabaseError) || error.code !== '55P03') return ranFailure(error, sql);
   return new ServiceError('conflict', 'The table is in use.', { hint: 'Nothing was changed. Try again.' });
 };
 

@@ -1,12 +1,13 @@
 import { type Grammar, type Notes, textIn, walk } from './grammar.ts';
 import { expressionGrammar } from './expression-grammar.ts';
 import { type Fields, parseStatement } from './parse.ts';
+import { queryFunctions } from './functions.ts';
 import { queryGrammar } from './query-grammar.ts';
 import { rlsGrammar } from './rls-grammar.ts';
 import { schemaGrammar } from './schema-grammar.ts';
 import type { Finding, Reason, Refused, Verdict } from './verdict.ts';
 
-const selectGrammar: Grammar = { ...expressionGrammar(new Set()), ...queryGrammar };
+const selectGrammar: Grammar = { ...expressionGrammar(queryFunctions), ...queryGrammar };
 
 /** By kind of the statement: what it is called. Others are no statements of their own. */
 const schemaCommands = {
@@ -54,7 +55,11 @@ const policiesOf = (kind: string, fields: Fields): string[] => {
   return kind === 'RenameStmt' && fields['renameType'] === 'OBJECT_POLICY' ? [textIn(fields, 'newname')] : [];
 };
 
-const usesOf = ({ functions, fields, operators }: Notes) => ({
+const tablesOf = (kind: string, fields: Fields, { tables }: Notes): string[] =>
+  kind === 'RenameStmt' && fields['renameType'] === 'OBJECT_TABLE' ? [textIn(fields, 'newname')] : [...tables];
+
+const usesOf = ({ functions, fields, operators, targets }: Notes) => ({
+  targets: [...targets],
   functions: [...functions],
   fields: [...fields],
   operators: [...operators],
@@ -72,7 +77,8 @@ const check = (sql: string, { grammar, commands, words, instead }: Rules): Verdi
   const notes = walk(grammar, parsed.statement);
   const findings = [...wordFindings, ...notes.findings];
   if (findings.length > 0) return refused(sql, findings);
-  const objects = { tables: [...notes.tables], policies: policiesOf(kind, fields as Fields) };
+  const of = fields as Fields;
+  const objects = { tables: tablesOf(kind, of, notes), policies: policiesOf(kind, of) };
   return { allowed: true, command, objects, uses: usesOf(notes) };
 };
 

@@ -1,4 +1,3 @@
-import { harmlessFunctions } from './functions.ts';
 import { type Grammar, type NodeRule, type Notes, namesIn } from './grammar.ts';
 import type { Fields } from './parse.ts';
 
@@ -7,14 +6,28 @@ const plain = (fields: NodeRule['fields']): NodeRule => ({ fields });
 /** `pg_catalog.lower` and `lower` are one; anything else keeps its schema. */
 const bare = (names: readonly string[]): string => (names[0] === 'pg_catalog' ? names.slice(1) : names).join('.');
 
+const widest = 1000;
+const padding = new Set(['lpad', 'rpad']);
+
+/** A number that stands in the text and is not too large: 0 is left out by the parser, and what is large is no `ival`. */
+const isSmallWidth = (args: unknown): boolean => {
+  const width = Array.isArray(args) ? (args[1] as { A_Const?: { ival?: { ival?: number } } } | undefined) : undefined;
+  const number = width?.A_Const?.ival;
+  return number !== undefined && (number.ival ?? 0) <= widest;
+};
+
 const functionCheck =
-  (more: ReadonlySet<string>): NonNullable<NodeRule['check']> =>
-  ({ funcname }, notes, byte) => {
+  (allowed: ReadonlySet<string>): NonNullable<NodeRule['check']> =>
+  ({ funcname, args }, notes, byte) => {
     const names = namesIn(funcname);
     const name = bare(names);
-    if (!harmlessFunctions.has(name) && !more.has(name)) {
-      notes.refuse('function', `The function ${name} is not among those that are allowed.`, byte);
-    } else if (names.length === 1) notes.functions.add(name);
+    if (!allowed.has(name)) {
+      return notes.refuse('function', `The function ${name} is not among those that are allowed.`, byte);
+    }
+    if (padding.has(name) && !isSmallWidth(args)) {
+      notes.refuse('function', `The width that ${name} makes has to be a number of at most ${widest}.`, byte);
+    }
+    if (names.length === 1) notes.functions.add(name);
   };
 
 /** An operator is a function, too. */
@@ -25,10 +38,25 @@ export const noteOperator = (value: unknown, notes: Notes, byte: number | undefi
   else if (names.length === 1) notes.operators.add(name);
 };
 
+/** What stands for operators that nobody wrote, which are found by their names all the same. */
+export const noteImplied = (notes: Notes, operators: readonly string[]): void => {
+  for (const operator of operators) notes.operators.add(operator);
+};
+
+/** Of BETWEEN and NOT BETWEEN. */
+const within = ['>=', '<='];
+const beyond = ['<', '>'];
+
 const typeSchemas = new Set(['pg_catalog', 'public', 'extensions']);
 
+/** Two of them of 60 kB are compared point by point for minutes, and the server cannot interrupt it. */
+const endlessTypes = new Set(['path', '_path', 'polygon', '_polygon']);
+
 const checkType = ({ names }: Fields, notes: Notes, byte: number | undefined): void => {
-  const [schema = '', type] = namesIn(names);
+  const all = namesIn(names);
+  const name = all.at(-1) ?? '';
+  if (endlessTypes.has(name)) notes.refuse('type', `The type ${name} is not allowed.`, byte);
+  const [schema = '', type] = all;
   if (type !== undefined && !typeSchemas.has(schema)) {
     notes.refuse('type', `Types of the schema ${schema} are not allowed.`, byte);
   }
@@ -59,7 +87,7 @@ const windowDef = plain({
   endOffset: 'nodes',
 });
 
-const functionCall = (more: ReadonlySet<string>): NodeRule => ({
+const functionCall = (allowed: ReadonlySet<string>): NodeRule => ({
   fields: {
     funcname: 'nodes',
     args: 'nodes',
@@ -72,7 +100,7 @@ const functionCall = (more: ReadonlySet<string>): NodeRule => ({
     func_variadic: 'value',
     funcformat: 'value',
   },
-  check: functionCheck(more),
+  check: functionCheck(allowed),
 });
 
 const operatorCall: NodeRule = {
@@ -86,7 +114,9 @@ const operatorCall: NodeRule = {
   },
   check: ({ name, kind }, notes, byte) => {
     // BETWEEN and its kin stand where the operator's name would.
-    if (!(typeof kind === 'string' && kind.includes('BETWEEN'))) noteOperator(name, notes, byte);
+    if (typeof kind === 'string' && kind.includes('BETWEEN'))
+      noteImplied(notes, kind.includes('NOT') ? beyond : within);
+    else noteOperator(name, notes, byte);
   },
 };
 
@@ -102,9 +132,9 @@ const constants: Grammar = {
 
 /**
  * Values: constants, columns, operators, conditions and harmless functions.
- * @param more functions beside the harmless ones
+ * @param functions those that may be called
  */
-export const expressionGrammar = (more: ReadonlySet<string>): Grammar => ({
+export const expressionGrammar = (functions: ReadonlySet<string>): Grammar => ({
   ...constants,
   ColumnRef: columnRef,
   A_Indirection: indirection,
@@ -114,7 +144,11 @@ export const expressionGrammar = (more: ReadonlySet<string>): Grammar => ({
   BoolExpr: plain({ boolop: 'value', args: 'nodes' }),
   NullTest: plain({ arg: 'nodes', nulltesttype: 'value', argisrow: 'value' }),
   BooleanTest: plain({ arg: 'nodes', booltesttype: 'value' }),
-  CaseExpr: plain({ arg: 'nodes', args: 'nodes', defresult: 'nodes' }),
+  CaseExpr: {
+    fields: { arg: 'nodes', args: 'nodes', defresult: 'nodes' },
+    // CASE x WHEN y asks whether x = y.
+    check: ({ arg }, notes) => noteImplied(notes, arg === undefined ? [] : ['=']),
+  },
   CaseWhen: plain({ expr: 'nodes', result: 'nodes' }),
   CoalesceExpr: plain({ args: 'nodes' }),
   MinMaxExpr: plain({ op: 'value', args: 'nodes' }),
@@ -122,7 +156,7 @@ export const expressionGrammar = (more: ReadonlySet<string>): Grammar => ({
   CollateClause: plain({ arg: 'nodes', collname: 'nodes' }),
   SQLValueFunction: plain({ op: 'value', typmod: 'value' }),
   NamedArgExpr: plain({ arg: 'nodes', name: 'value', argnumber: 'value' }),
-  FuncCall: functionCall(more),
+  FuncCall: functionCall(functions),
   WindowDef: windowDef,
   SortBy: plain({ node: 'nodes', sortby_dir: 'value', sortby_nulls: 'value' }),
   TypeCast: plain({ arg: 'nodes', typeName: { is: 'TypeName' } }),
@@ -130,4 +164,20 @@ export const expressionGrammar = (more: ReadonlySet<string>): Grammar => ({
     fields: { names: 'nodes', typmods: 'nodes', typemod: 'value', arrayBounds: 'nodes' },
     check: checkType,
   },
+});
+
+/** A few digits raised by a few make 100,000, and the server computes with them for as long as it takes. */
+const powerless: NodeRule = {
+  ...operatorCall,
+  check: (fields, notes, byte) => {
+    operatorCall.check?.(fields, notes, byte);
+    if (namesIn(fields['name']).at(-1) !== '^') return;
+    notes.refuse('operator', 'The operator ^ is not allowed in what stays in the database.', byte);
+  },
+};
+
+/** Of what stays in the database, and is computed whenever somebody reads or writes. */
+export const storedGrammar = (functions: ReadonlySet<string>): Grammar => ({
+  ...expressionGrammar(functions),
+  A_Expr: powerless,
 });

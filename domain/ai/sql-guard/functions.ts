@@ -1,14 +1,17 @@
 const words = (text: string): readonly string[] => text.trim().split(/\s+/);
 
-/**
+/*
  * Functions of the server that change nothing, wait for nothing and tell of nothing but their arguments, the time and
  * chance. What is not here is refused: a list of what is harmful would have to know each server's and extension's.
+ * Those of geometry are not here, nor are `repeat` and `array_fill`: a few words make them compute for minutes, and the
+ * server cannot interrupt them.
  */
+
 const text = words(`
   ascii bit_length btrim casefold char_length character_length chr concat concat_ws convert_from convert_to decode encode
   format initcap left length like_escape lower lpad ltrim md5 normalize octet_length overlay parse_ident position quote_ident
   quote_literal quote_nullable regexp_count regexp_instr regexp_like regexp_match regexp_matches regexp_replace
-  regexp_split_to_array regexp_split_to_table regexp_substr repeat replace reverse right rpad rtrim sha224 sha256 sha384
+  regexp_split_to_array regexp_split_to_table regexp_substr replace reverse right rpad rtrim sha224 sha256 sha384
   sha512 similar_to_escape split_part starts_with string_to_array string_to_table strpos substr substring text to_ascii to_hex
   translate upper unistr is_normalized bpchar varchar name`);
 
@@ -38,7 +41,7 @@ const json = words(`
   to_jsonb`);
 
 const arraysAndRanges = words(`
-  array_append array_cat array_dims array_fill array_length array_lower array_ndims array_position array_positions
+  array_append array_cat array_dims array_length array_lower array_ndims array_position array_positions
   array_prepend array_remove array_replace array_reverse array_sample array_shuffle array_sort array_to_string array_upper
   cardinality daterange datemultirange generate_series generate_subscripts int4multirange int4range int8multirange int8range
   isempty lower_inc lower_inf multirange nummultirange numrange range_merge trim_array tsmultirange tsrange tstzmultirange
@@ -51,15 +54,15 @@ const aggregatesAndWindows = words(`
   regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy row_number stddev stddev_pop stddev_samp string_agg sum
   var_pop var_samp variance`);
 
-const searchAndPlaces = words(`
-  area box box2d broadcast center circle diagonal diameter family height host hostmask inet_merge inet_same_family isclosed
-  isopen line lseg masklen netmask network npoints numnode abbrev array_to_tsvector path phraseto_tsquery plainto_tsquery
-  point polygon popen pclose querytree radius set_masklen setweight slope strip to_tsquery to_tsvector ts_delete ts_filter
-  ts_headline ts_rank ts_rank_cd tsquery_phrase tsvector_to_array websearch_to_tsquery width`);
+const searchAndNetworks = words(`
+  abbrev array_to_tsvector broadcast family host hostmask inet_merge inet_same_family masklen netmask network numnode
+  phraseto_tsquery plainto_tsquery querytree set_masklen setweight strip to_tsquery to_tsvector ts_delete ts_filter
+  ts_headline ts_rank ts_rank_cd tsquery_phrase tsvector_to_array websearch_to_tsquery`);
 
 const other = words(`num_nonnulls num_nulls pg_typeof pg_size_pretty`);
 
-export const harmlessFunctions: ReadonlySet<string> = new Set([
+/** What a query may call, which is run once, in a session that can be given up. */
+export const queryFunctions: ReadonlySet<string> = new Set([
   ...text,
   ...numbers,
   ...time,
@@ -67,8 +70,33 @@ export const harmlessFunctions: ReadonlySet<string> = new Set([
   ...json,
   ...arraysAndRanges,
   ...aggregatesAndWindows,
-  ...searchAndPlaces,
+  ...searchAndNetworks,
   ...other,
+]);
+
+/**
+ * What a default, a check, an index or a policy may call: it stays in the database, and everybody's requests run it. So
+ * there is only what such expressions commonly need, and nothing that makes much of little or compares all with all.
+ */
+export const storedFunctions: ReadonlySet<string> = new Set([
+  ...words(`
+    bpchar btrim char_length character_length concat concat_ws decode encode initcap is_normalized left length lower ltrim
+    md5 name normalize octet_length right rtrim sha224 sha256 sha384 sha512 similar_to_escape starts_with substr substring
+    text upper varchar`),
+  ...words(`abs bool ceil ceiling div float4 float8 floor int2 int4 int8 mod numeric random round sign trunc`),
+  ...time,
+  ...ids,
+  ...words(`
+    json_array_elements json_array_elements_text json_array_length json_build_array json_build_object json_extract_path
+    json_extract_path_text json_typeof jsonb_array_elements jsonb_array_elements_text jsonb_array_length jsonb_build_array
+    jsonb_build_object jsonb_extract_path jsonb_extract_path_text jsonb_object_keys jsonb_typeof to_json to_jsonb`),
+  ...words(`
+    array_length array_lower array_ndims array_position array_remove array_upper cardinality daterange int4range int8range
+    isempty lower_inc lower_inf numrange tsrange tstzrange unnest upper_inc upper_inf`),
+  ...words(`any_value array_agg avg bool_and bool_or count every max min sum`),
+  ...words(`
+    family host masklen network phraseto_tsquery plainto_tsquery setweight to_tsquery to_tsvector websearch_to_tsquery`),
+  ...words(`num_nonnulls num_nulls`),
 ]);
 
 /** What policies ask of the request: the platform's helpers in schema auth, and the setting behind them. */

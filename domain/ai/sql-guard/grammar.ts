@@ -8,6 +8,10 @@ export class Notes {
   readonly fields = new Set<string>();
   readonly operators = new Set<string>();
   readonly tables = new Set<string>();
+  /** Those of the tables that the statement makes or changes. */
+  readonly targets = new Set<string>();
+  /** Queries that others read from: in FROM and in WITH. */
+  derived = 0;
 
   refuse(rule: Finding['rule'], message: string, byte?: number): void {
     this.findings.push({ rule, message, byte });
@@ -124,6 +128,17 @@ export const namesIn = (value: unknown): string[] =>
         return isObject(string) && typeof string['sval'] === 'string' ? string['sval'] : '';
       })
     : [];
+
+/** The columns that an expression mentions, each by its last name. */
+export const columnsIn = (expression: unknown): ReadonlySet<string> => {
+  const columns = new Set<string>();
+  const open = wrapped(expression, undefined);
+  for (let at = open.pop(); at !== undefined; at = open.pop()) {
+    if (at.kind === 'ColumnRef') columns.add(namesIn(at.fields['fields']).at(-1) ?? '');
+    else if (isObject(at.fields)) open.push(...Object.values(at.fields).flatMap((value) => wrapped(value, undefined)));
+  }
+  return columns;
+};
 
 export const textIn = (fields: Fields, field: string): string => {
   const value = fields[field];

@@ -1,4 +1,4 @@
-import { noteOperator } from './expression-grammar.ts';
+import { noteImplied, noteOperator } from './expression-grammar.ts';
 import type { Grammar, NodeRule, Notes } from './grammar.ts';
 import { textIn } from './grammar.ts';
 import type { Fields } from './parse.ts';
@@ -40,6 +40,9 @@ const select = plain({
   rarg: { is: 'SelectStmt' },
 });
 
+const fromQuery = { lateral: 'value', subquery: 'nodes', alias: { is: 'Alias' } } as const;
+const withQuery = { ctename: 'value', aliascolnames: 'nodes', ctematerialized: 'value', ctequery: 'nodes' } as const;
+
 const sources: Grammar = {
   RangeVar: {
     fields: {
@@ -51,7 +54,7 @@ const sources: Grammar = {
     },
     check: checkRead,
   },
-  RangeSubselect: plain({ lateral: 'value', subquery: 'nodes', alias: { is: 'Alias' } }),
+  RangeSubselect: plain(fromQuery),
   RangeFunction: plain({
     lateral: 'value',
     ordinality: 'value',
@@ -60,17 +63,31 @@ const sources: Grammar = {
     alias: { is: 'Alias' },
     coldeflist: 'nodes',
   }),
-  JoinExpr: plain({
-    jointype: 'value',
-    isNatural: 'value',
-    larg: 'nodes',
-    rarg: 'nodes',
-    usingClause: 'nodes',
-    join_using_alias: { is: 'Alias' },
-    quals: 'nodes',
-    alias: { is: 'Alias' },
-  }),
+  JoinExpr: {
+    fields: {
+      jointype: 'value',
+      isNatural: 'value',
+      larg: 'nodes',
+      rarg: 'nodes',
+      usingClause: 'nodes',
+      join_using_alias: { is: 'Alias' },
+      quals: 'nodes',
+      alias: { is: 'Alias' },
+    },
+    // USING and NATURAL ask whether columns are equal.
+    check: ({ usingClause, isNatural }, notes) =>
+      noteImplied(notes, usingClause !== undefined || isNatural === true ? ['='] : []),
+  },
   Alias: plain({ aliasname: 'value', colnames: 'nodes' }),
+};
+
+/** In a policy. */
+const mostDerived = 2;
+
+const countDerived: NonNullable<NodeRule['check']> = (_fields, notes, byte) => {
+  notes.derived += 1;
+  if (notes.derived !== mostDerived + 1) return;
+  notes.refuse('clause', `A policy can have ${mostDerived} queries in FROM and WITH, and not more.`, byte);
 };
 
 /** What reads and nothing else: the statements in WITH are queries again, and there is neither INTO nor a lock. */
@@ -79,18 +96,28 @@ export const queryGrammar: Grammar = {
   SelectStmt: select,
   ResTarget: plain({ name: 'value', val: 'nodes' }),
   WithClause: plain({ ctes: 'nodes', recursive: 'value' }),
-  CommonTableExpr: plain({
-    ctename: 'value',
-    aliascolnames: 'nodes',
-    ctematerialized: 'value',
-    ctequery: 'nodes',
-  }),
+  CommonTableExpr: plain(withQuery),
   GroupingSet: plain({ kind: 'value', content: 'nodes' }),
   GroupingFunc: plain({ args: 'nodes' }),
   SubLink: {
     fields: { subLinkType: 'value', testexpr: 'nodes', operName: 'nodes', subselect: 'nodes' },
-    check: ({ operName }, notes, byte) => noteOperator(operName, notes, byte),
+    check: ({ operName, testexpr }, notes, byte) => {
+      // x IN (SELECT …) names none and means =.
+      if (testexpr !== undefined && operName === undefined) noteImplied(notes, ['=']);
+      else noteOperator(operName, notes, byte);
+    },
   },
   // Of functions that return records: their columns.
   ColumnDef: plain({ colname: 'value', typeName: { is: 'TypeName' }, is_local: 'value' }),
+};
+
+/**
+ * The queries of a policy. There is no WITH RECURSIVE, and few stand in FROM and WITH: the planner writes the columns of
+ * one into the next, so that thirty with `x + x` would be a thousand million terms, and it cannot be interrupted.
+ */
+export const policyQueryGrammar: Grammar = {
+  ...queryGrammar,
+  RangeSubselect: { fields: fromQuery, check: countDerived },
+  CommonTableExpr: { fields: withQuery, check: countDerived },
+  WithClause: plain({ ctes: 'nodes' }),
 };

@@ -1,7 +1,7 @@
-import { expressionGrammar } from './expression-grammar.ts';
-import { requestFunctions } from './functions.ts';
+import { storedGrammar } from './expression-grammar.ts';
+import { requestFunctions, storedFunctions } from './functions.ts';
 import { type Grammar, type NodeRule, textIn } from './grammar.ts';
-import { queryGrammar } from './query-grammar.ts';
+import { policyQueryGrammar } from './query-grammar.ts';
 import { alterTable, tableRule, renameFields } from './schema-grammar.ts';
 
 const plain = (fields: NodeRule['fields']): NodeRule => ({ fields });
@@ -19,8 +19,8 @@ const policy = {
 
 /** CREATE POLICY, ALTER POLICY, and switching row-level security on. */
 export const rlsGrammar: Grammar = {
-  ...expressionGrammar(requestFunctions),
-  ...queryGrammar,
+  ...storedGrammar(new Set([...storedFunctions, ...requestFunctions])),
+  ...policyQueryGrammar,
   CreatePolicyStmt: plain({ ...policy, cmd_name: 'value', permissive: 'value' }),
   AlterPolicyStmt: plain(policy),
   TargetTable: tableRule,

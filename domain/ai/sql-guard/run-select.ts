@@ -1,11 +1,10 @@
-import { type ClientBase, DatabaseError } from 'pg';
+import type { ClientBase } from 'pg';
 import { CallerGone, DataError } from '#domain/data/errors.ts';
 import { describeStatement, runCapped } from '#domain/database/console/capped-query.ts';
 import { consoleRowsText, readColumns } from '#domain/database/console/console-rows.ts';
 import { type FenceDb, inCallersFence } from '#domain/database/console/fence.ts';
-import { connectionLost, sqlError } from '#domain/database/console/sql-error.ts';
-import { Refusal } from '#lib/errors.ts';
 import { checkSelectSql } from './check.ts';
+import { ranFailure } from './failure.ts';
 import { notAllowed, requireAllowed } from './refusal.ts';
 import { reasonsOnServer } from './server-check.ts';
 
@@ -51,8 +50,7 @@ export const runGeneratedSelect = async (
     } catch (error) {
       if (stoppedBy() === 'caller') throw new CallerGone('the caller has gone');
       if (stoppedBy() === 'watchdog') throw new DataError(504, '57014', 'The query took longer than 5 s.');
-      if (error instanceof DatabaseError) throw sqlError(error, sql);
-      throw error instanceof Refusal ? error : connectionLost(error);
+      throw ranFailure(error, sql, 'It changes nothing. Send it again.');
     }
   });
 };

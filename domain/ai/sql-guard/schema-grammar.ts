@@ -1,5 +1,6 @@
-import { expressionGrammar, noteOperator } from './expression-grammar.ts';
-import { type Grammar, type NodeRule, type Notes, namesIn, textIn } from './grammar.ts';
+import { noteOperator, storedGrammar } from './expression-grammar.ts';
+import { storedFunctions } from './functions.ts';
+import { type Grammar, type NodeRule, type Notes, columnsIn, namesIn, textIn } from './grammar.ts';
 import type { Fields } from './parse.ts';
 
 const plain = (fields: NodeRule['fields']): NodeRule => ({ fields });
@@ -16,6 +17,7 @@ export const tableRule: NodeRule = {
       notes.refuse('clause', 'Only permanent tables are allowed, not TEMPORARY or UNLOGGED ones.', byte);
     }
     notes.tables.add(textIn(relation, 'relname'));
+    notes.targets.add(textIn(relation, 'relname'));
   },
 };
 
@@ -38,14 +40,27 @@ const spokenChange = (subtype: string): string =>
     .replaceAll(/(?<=[a-z])(?=[A-Z])/g, ' ')
     .toLowerCase();
 
+const checkSubtype = oneOf(
+  'subtype',
+  changes,
+  (subtype) =>
+    `ALTER TABLE may add and change columns and constraints, rename, and switch row-level security on; it may not “${spokenChange(subtype)}”.`,
+);
+
+/** Whether USING does not so much as mention the column. */
+const losesColumn = ({ name, def }: Fields): boolean => {
+  const using = (def as { ColumnDef?: Fields } | undefined)?.ColumnDef?.['raw_default'];
+  return using !== undefined && !columnsIn(using).has(String(name));
+};
+
 const change: NodeRule = {
   fields: { subtype: 'value', name: 'value', def: 'nodes', behavior: 'value', missing_ok: 'value' },
-  check: oneOf(
-    'subtype',
-    changes,
-    (subtype) =>
-      `ALTER TABLE may add and change columns and constraints, rename, and switch row-level security on; it may not “${spokenChange(subtype)}”.`,
-  ),
+  check: (command, notes, byte) => {
+    checkSubtype(command, notes, byte);
+    if (command['subtype'] === 'AT_AlterColumnType' && losesColumn(command)) {
+      notes.refuse('clause', 'USING has to be made of the column itself: what is in it would be lost.', byte);
+    }
+  },
 };
 
 const checkTable = ({ objtype }: Fields, notes: Notes, byte: number | undefined): void => {
@@ -179,7 +194,7 @@ const checkOpclass = ({ opclass }: Fields, notes: Notes, byte: number | undefine
 
 /** CREATE TABLE, CREATE INDEX and what of ALTER TABLE concerns columns, constraints, names and row-level security. */
 export const schemaGrammar: Grammar = {
-  ...expressionGrammar(new Set()),
+  ...storedGrammar(storedFunctions),
   CreateStmt: createTable,
   IndexStmt: createIndex,
   AlterTableStmt: alterTable,

@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { harmlessFunctions } from './functions.ts';
+import { queryFunctions } from './functions.ts';
 import type { Reason, UsedNames } from './verdict.ts';
 
 /**
@@ -21,9 +21,12 @@ const namesSql = `
   where o.oprnamespace = 'public'::regnamespace and o.oprname = any($3)
     and not exists (
       select from pg_depend d where d.classid = 'pg_operator'::regclass and d.objid = o.oid and d.deptype = 'e')
+  union
+  select 'target', c.relname::text from pg_class c
+  where c.relnamespace = 'public'::regnamespace and c.relname = any($5) and c.relkind not in ('r', 'p')
   order by 1, 2`;
 
-type Kind = 'function' | 'field' | 'operator';
+type Kind = 'function' | 'field' | 'operator' | 'target';
 
 const reasons: Readonly<Record<Kind, (name: string) => Reason>> = {
   function: (name) => ({
@@ -36,7 +39,11 @@ const reasons: Readonly<Record<Kind, (name: string) => Reason>> = {
   }),
   operator: (name) => ({
     rule: 'operator',
-    message: `The project has an operator ${name} of its own. Write OPERATOR(pg_catalog.${name}).`,
+    message: `The project has an operator ${name} of its own, which may be called instead of the server’s. Write OPERATOR(pg_catalog.${name}), and no CASE x WHEN, BETWEEN, IN (SELECT …) or USING that stands for it.`,
+  }),
+  target: (name) => ({
+    rule: 'statement',
+    message: `${name} is no table: views, sequences, indexes and the like cannot be changed here.`,
   }),
 };
 
@@ -46,12 +53,12 @@ const reasons: Readonly<Record<Kind, (name: string) => Reason>> = {
  */
 export const reasonsOnServer = async (
   client: ClientBase,
-  { functions, fields, operators }: UsedNames,
+  { functions, fields, operators, targets }: UsedNames,
 ): Promise<readonly Reason[]> => {
-  if (functions.length + fields.length + operators.length === 0) return [];
+  if (functions.length + fields.length + operators.length + targets.length === 0) return [];
   // Our own words mean what they say, whatever the project has made.
   await client.query('set local search_path = pg_catalog');
-  const values = [functions, fields, operators, [...harmlessFunctions]];
+  const values = [functions, fields, operators, [...queryFunctions], targets];
   const { rows } = await client.query<{ kind: Kind; name: string }>(namesSql, values);
   await client.query('set local search_path = public');
   return rows.map(({ kind, name }) => reasons[kind](name));

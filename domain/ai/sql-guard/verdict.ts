@@ -28,13 +28,15 @@ export interface UsedNames {
   /** `x.name` is a column, or a call of the function with x. */
   readonly fields: readonly string[];
   readonly operators: readonly string[];
+  /** What is made or changed: a view or a sequence would be, too. */
+  readonly targets: readonly string[];
 }
 
 export interface Allowed {
   readonly allowed: true;
   /** In capitals, e.g. `CREATE TABLE`. */
   readonly command: string;
-  /** The tables that are made or changed, or read from; of policies their names, too. */
+  /** The tables that are made or changed, or read from; of policies their names, too. After a rename, the new name. */
   readonly objects: { readonly tables: readonly string[]; readonly policies: readonly string[] };
   readonly uses: UsedNames;
 }

@@ -1,5 +1,6 @@
 import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
 import { firstIdAt, newId } from '#lib/ids.ts';
+import { mostSum } from './call-store.ts';
 
 /** What a project may spend on models in a calendar month (UTC). */
 export interface Budget {
@@ -42,11 +43,11 @@ export const getBudget = async (db: Queryable, projectId: string): Promise<UsedB
 };
 
 /**
- * Waits for the statements that are under way on calls, and lets none begin until the transaction ends: each of them then
- * either is seen here, or sees what is done here.
+ * Waits for the statements that are under way on the project's calls, and lets none of them go on until the transaction ends
+ * (`ai_budget_of` asks for the same lock): each of them then either is seen here, or sees what is done here.
  */
-const holdCalls = (tx: Queryable): Promise<unknown[]> =>
-  tx.query('lock table ai_budget_months in share row exclusive mode');
+const holdCalls = (tx: Queryable, projectId: string): Promise<unknown[]> =>
+  tx.query('select pg_advisory_xact_lock(7245994, hashtext($1::uuid::text))', [projectId]);
 
 /** From the first budget on calls count as they end; those before it are added up here, and the open ones take their part. */
 const countSoFar = async (tx: Queryable, projectId: string, now: Date): Promise<void> => {
@@ -54,7 +55,9 @@ const countSoFar = async (tx: Queryable, projectId: string, now: Date): Promise<
   await tx.query('delete from ai_budget_months where project_id = $1', [projectId]);
   await tx.query(
     `insert into ai_budget_months (project_id, month, used_nano_usd, reserved_nano_usd)
-     select $1, ${thisMonth}, coalesce(sum(cost_nano_usd), 0), coalesce(sum(reserved_nano_usd), 0) from ai_calls
+     select $1, ${thisMonth}, least(coalesce(sum(cost_nano_usd), 0), ${mostSum}),
+       least(coalesce(sum(reserved_nano_usd), 0), ${mostSum})
+     from ai_calls
      where project_id = $1 and id >= $2 and date_trunc('month', started_at at time zone 'utc')::date = ${thisMonth}`,
     // Ids are made a moment before or after a call's time.
     [projectId, firstIdAt(monthBegins - 3_600_000)],
@@ -68,7 +71,7 @@ export const setBudget = async (
   budget: Budget,
   now = new Date(),
 ): Promise<UsedBudget> => {
-  await holdCalls(tx);
+  await holdCalls(tx, projectId);
   const before = await tx.query('select from ai_budgets where project_id = $1', [projectId]);
   await tx.query(
     `insert into ai_budgets (id, project_id, monthly_nano_usd, hard) values ($1, $2, $3, $4)
@@ -84,7 +87,7 @@ export const setBudget = async (
 
 /** In a transaction; also where there is none. */
 export const deleteBudget = async (tx: Queryable, projectId: string): Promise<void> => {
-  await holdCalls(tx);
+  await holdCalls(tx, projectId);
   await tx.query('delete from ai_budgets where project_id = $1', [projectId]);
   await tx.query('delete from ai_budget_months where project_id = $1', [projectId]);
 };

@@ -2,7 +2,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { ControlDb } from '#lib/control-db.ts';
 import { ServiceError, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { reserveForCall } from './call-store.ts';
 import type { CallEnd, CallIntent, CallLog, OpenCall } from './calls.ts';
 import { type Ends, createEnds } from './ends.ts';
 import { type Intents, type Recorded, createIntents } from './intents.ts';
@@ -41,18 +40,21 @@ const createSettling = () => {
 };
 
 interface Parts {
-  readonly db: ControlDb;
   readonly keeper: Keeper;
   readonly intents: Intents;
   readonly ends: Ends;
   readonly settling: ReturnType<typeof createSettling>;
 }
 
-/** What its caller was told stands, whatever the provider answered. */
-const endOf = (end: CallEnd, state: Recorded | ServiceError): CallEnd =>
-  state instanceof ServiceError && end.status === 'success' ? { ...end, status: 'error', errorCode: state.code } : end;
+/** What its caller was told stands, whatever the provider answered; a budget is not held by a guess. */
+const endOf = (end: CallEnd, state: Recorded | ServiceError, { reserveNanoUsd }: CallIntent): CallEnd => {
+  if (state instanceof ServiceError)
+    return end.status === 'success' ? { ...end, status: 'error', errorCode: state.code } : end;
+  if (state !== 'budgeted' || !end.givenUp || reserveNanoUsd === null) return end;
+  return { ...end, costNanoUsd: Math.max(end.costNanoUsd ?? 0, reserveNanoUsd) };
+};
 
-const openCall = ({ db, keeper, intents, ends, settling }: Parts, intent: CallIntent): OpenCall => {
+const openCall = ({ keeper, intents, ends, settling }: Parts, intent: CallIntent): OpenCall => {
   let state: Recorded | ServiceError | undefined;
   let end: CallEnd | undefined;
 
@@ -64,7 +66,7 @@ const openCall = ({ db, keeper, intents, ends, settling }: Parts, intent: CallIn
   const conclude = (): void => {
     if (state === undefined || end === undefined) return;
     if (state instanceof ServiceError && state.code === 'budget_exceeded') return finish();
-    ends.record({ intent, end: endOf(end, state) }, finish);
+    ends.record({ intent, end: endOf(end, state, intent) }, finish);
   };
 
   const record = async (): Promise<void> => {
@@ -85,14 +87,6 @@ const openCall = ({ db, keeper, intents, ends, settling }: Parts, intent: CallIn
 
   return {
     recorded,
-    reserveMore: async (nanoUsd) => {
-      if (state === 'unlimited') return true;
-      try {
-        return await reserveForCall(db, intent.id, nanoUsd);
-      } catch (error) {
-        throw toServiceError(error);
-      }
-    },
     end: (how) => {
       if (end !== undefined) return;
       end = how;
@@ -107,7 +101,7 @@ export const createCallLog = ({ db, log, mostWaiting }: CallLogDeps): CallLog =>
   const keeper = createKeeper({ db, log });
   const settling = createSettling();
   const ends = createEnds({ db, keeper, log, ...(mostWaiting !== undefined && { most: mostWaiting }) });
-  const parts: Parts = { db, keeper, settling, ends, intents: createIntents({ db, keeper, log }) };
+  const parts: Parts = { keeper, settling, ends, intents: createIntents({ db, keeper, log }) };
   return {
     begin: (intent) => openCall(parts, intent),
     settled: settling.all,

@@ -1,5 +1,5 @@
 import type { Queryable } from '#lib/control-db.ts';
-import type { CallEnd, CallIntent } from './calls.ts';
+import { type CallEnd, type CallIntent, mostNanoUsd, mostTokens } from './calls.ts';
 
 /** The SQL of ai_calls, of what goes with them in ai_budget_months, and of the processes that make them. */
 
@@ -17,10 +17,12 @@ const beginSql = `
       from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::bigint[])
         as given (id, project_id, kind, provider, model, request_id, ms, wanted)
     ) timed
+  ), budgets as materialized (
+    select p.project_id, b.hard, b.most from (select distinct project_id from given order by 1) p, ai_budget_of(project_id) b
   ), budgeted as materialized (
-    select g.id, g.project_id, g.month, b.hard, b.monthly_nano_usd as most,
+    select g.id, g.project_id, g.month, b.hard, b.most,
       (sum(g.wanted) over (partition by g.project_id, g.month order by g.wanted, g.id))::bigint as running
-    from given g join ai_budgets b using (project_id)
+    from given g join budgets b using (project_id)
   ), months as (
     insert into ai_budget_months as m (project_id, month, reserved_nano_usd, moved_nano_usd)
     select project_id, month, granted, granted
@@ -85,6 +87,9 @@ export const insertIntents = async (
   return new Map(rows.map(({ id, granted }) => [id, granted]));
 };
 
+/** What JSON's readers and ours can still count with: whatever providers say, no sum fails for it. */
+export const mostSum = Number.MAX_SAFE_INTEGER;
+
 // The second half of each statement that ends calls, from `changed` (id, project_id, started_at, cost_nano_usd) and
 // `before` (id, cost, reserved).
 const accountedFor = `
@@ -92,6 +97,8 @@ const accountedFor = `
     select c.project_id, ${monthOf('c.started_at')} as month,
       sum(coalesce(c.cost_nano_usd, 0) - coalesce(b.cost, 0)) as used, sum(coalesce(b.reserved, 0)) as released
     from changed c left join before b using (id) group by 1, 2
+  ), budgets as materialized (
+    select p.project_id from (select distinct project_id from changed order by 1) p, ai_budget_of(project_id) b
   ), stale as (
     insert into ai_usage_stale (project_id, day)
     select distinct c.project_id, ${dayOf('c.started_at')} from changed c
@@ -100,9 +107,9 @@ const accountedFor = `
     on conflict do nothing
   ), accounted as (
     insert into ai_budget_months as m (project_id, month, used_nano_usd, moved_nano_usd)
-    select project_id, month, used, released from moved join ai_budgets using (project_id) order by project_id, month
+    select project_id, month, used, released from moved join budgets using (project_id) order by project_id, month
     on conflict (project_id, month) do update set moved_nano_usd = excluded.moved_nano_usd,
-      used_nano_usd = m.used_nano_usd + excluded.used_nano_usd,
+      used_nano_usd = least(m.used_nano_usd + excluded.used_nano_usd, ${mostSum}),
       reserved_nano_usd = m.reserved_nano_usd - excluded.moved_nano_usd
   )
   select count(*) as calls from changed`;
@@ -156,10 +163,10 @@ export const upsertEnds = async (db: Queryable, calls: readonly EndedCall[], kee
       calls.map(({ intent }) => intent.requestId),
       calls.map(({ intent }) => intent.startedAt.getTime()),
       calls.map(({ end }) => end.status),
-      calls.map(({ end }) => whole(end.usage?.prompt_tokens)),
-      calls.map(({ end }) => whole(end.usage?.completion_tokens)),
+      calls.map(({ end }) => whole(end.usage?.prompt_tokens, mostTokens)),
+      calls.map(({ end }) => whole(end.usage?.completion_tokens, mostTokens)),
       calls.map(({ end }) => (end.usage === null ? null : end.tokensSource)),
-      calls.map(({ end }) => whole(end.costNanoUsd, Number.MAX_SAFE_INTEGER)),
+      calls.map(({ end }) => whole(end.costNanoUsd, mostNanoUsd)),
       calls.map(({ end }) => whole(end.latencyMs)),
       calls.map(({ end }) => whole(end.ttftMs)),
       calls.map(({ end }) => end.errorCode),
@@ -167,30 +174,6 @@ export const upsertEnds = async (db: Queryable, calls: readonly EndedCall[], kee
     ],
     'end-ai-calls',
   );
-};
-
-/** Takes more of its project's budget for an open call. False: there is no more. */
-export const reserveForCall = async (db: Queryable, id: string, nanoUsd: number): Promise<boolean> => {
-  const rows = await db.query(
-    `with call as materialized (
-       select id, project_id, ${monthOf('started_at')} as month from ai_calls where id = $1 and status = 'open' for update
-     ), wish as (
-       select c.project_id, c.month, b.hard, b.monthly_nano_usd as most from call c join ai_budgets b using (project_id)
-     ), taken as (
-       insert into ai_budget_months as m (project_id, month, reserved_nano_usd, moved_nano_usd)
-       select project_id, month, $2::bigint, $2::bigint from wish where not hard or $2::bigint <= most
-       on conflict (project_id, month) do update set moved_nano_usd = excluded.moved_nano_usd,
-         reserved_nano_usd = m.reserved_nano_usd + excluded.moved_nano_usd
-       where (select not hard or m.used_nano_usd + m.reserved_nano_usd + $2::bigint <= most from wish)
-       returning project_id
-     )
-     update ai_calls c set reserved_nano_usd = c.reserved_nano_usd + $2::bigint from call
-     where c.id = call.id and (exists (select from taken) or not exists (select from wish))
-     returning c.id`,
-    [id, Math.ceil(nanoUsd)],
-    'reserve-for-ai-call',
-  );
-  return rows.length > 0;
 };
 
 export const touchKeeper = async (db: Queryable, keeper: string): Promise<void> => {
@@ -220,7 +203,7 @@ export const closeLostCalls = async (db: Queryable, most: number): Promise<numbe
      ), changed as (
        update ai_calls c set status = 'incomplete', reserved_nano_usd = 0,
          cost_nano_usd = case when exists (select from ai_budgets g where g.project_id = c.project_id)
-           then nullif(b.reserved, 0) end
+           then nullif(least(b.reserved, ${mostNanoUsd}), 0) end
        from before b where c.id = b.id
        returning c.id, c.project_id, c.started_at, c.cost_nano_usd
      ), ${accountedFor}`,

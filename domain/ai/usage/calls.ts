@@ -26,6 +26,11 @@ export interface CallIntent {
   readonly reserveNanoUsd: number | null;
 }
 
+/** One call has no more, whatever a provider says: sums of them stay whole numbers. */
+export const mostTokens = 100_000_000;
+/** 10,000 USD. */
+export const mostNanoUsd = 1e13;
+
 /** How a call ended. */
 export interface CallEnd {
   readonly status: CallStatus;
@@ -39,6 +44,11 @@ export interface CallEnd {
   /** To the first piece of a stream. */
   readonly ttftMs: number | null;
   readonly errorCode: string | null;
+  /**
+   * It was given up by our side once the provider was asked: nobody knows what it cost. Under a budget it counts with all
+   * that was kept free for it.
+   */
+  readonly givenUp: boolean;
 }
 
 /** A call that has begun. */
@@ -48,12 +58,6 @@ export interface OpenCall {
    * @throws {ServiceError} `dependency_unavailable` when it cannot be recorded, `budget_exceeded`
    */
   readonly recorded: Promise<void>;
-  /**
-   * Takes more of a hard budget, for a stream that goes on beyond what was reserved. Once `recorded` has resolved.
-   * @returns false: there is no more
-   * @throws {ServiceError} `dependency_unavailable`
-   */
-  readonly reserveMore: (nanoUsd: number) => Promise<boolean>;
   /**
    * Records the end: insisted on in the background until Postgres takes it. The first word counts. Every call must get
    * one, also when `recorded` rejects: after `budget_exceeded` it leaves no row, after `dependency_unavailable` a call

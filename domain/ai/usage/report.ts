@@ -1,5 +1,6 @@
 import type { Queryable } from '#lib/control-db.ts';
 import { firstIdAt } from '#lib/ids.ts';
+import { mostSum } from './call-store.ts';
 import type { CallKind, CallStatus } from './calls.ts';
 import { dayBegins, dayText } from './roll-up.ts';
 
@@ -55,8 +56,8 @@ const mostRecent = 50;
 
 // One statement, one view: each call is in its day's sum, or in the days that are not added up yet.
 const sumsSql = `
-  select day::text, provider, sum(requests)::bigint as requests, sum(prompt)::bigint as prompt,
-    sum(completion)::bigint as completion, sum(cost)::bigint as cost
+  select day::text, provider, sum(requests)::bigint as requests, least(sum(prompt), ${mostSum})::bigint as prompt,
+    least(sum(completion), ${mostSum})::bigint as completion, least(sum(cost), ${mostSum})::bigint as cost
   from (
     select d.day, d.provider, d.requests, d.prompt_tokens as prompt, d.completion_tokens as completion,
       d.cost_nano_usd as cost
@@ -74,12 +75,15 @@ const sumsSql = `
 
 const nothing: Sum = { requests: 0, tokens: 0, cost_nano_usd: 0 };
 
+/** Of whole numbers that stay such. */
+const added = (a: number, b: number): number => Math.min(a + b, mostSum);
+
 const plus = (sum: Sum | undefined, row: Row): Sum => {
   const { requests, tokens, cost_nano_usd: cost } = sum ?? nothing;
   return {
     requests: requests + row.requests,
-    tokens: tokens + row.prompt + row.completion,
-    cost_nano_usd: cost + row.cost,
+    tokens: added(tokens, row.prompt + row.completion),
+    cost_nano_usd: added(cost, row.cost),
   };
 };
 
@@ -89,7 +93,8 @@ const sumsBy = (rows: readonly Row[], keyOf: (row: Row) => string): ReadonlyMap<
   return sums;
 };
 
-const total = (rows: readonly Row[], of: (row: Row) => number): number => rows.reduce((sum, row) => sum + of(row), 0);
+const total = (rows: readonly Row[], of: (row: Row) => number): number =>
+  rows.reduce((sum, row) => added(sum, of(row)), 0);
 
 const recentCalls = (db: Queryable, projectId: string): Promise<LoggedCall[]> =>
   db.query<LoggedCall>(

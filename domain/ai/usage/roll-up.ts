@@ -1,5 +1,6 @@
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { firstIdAt } from '#lib/ids.ts';
+import { mostSum } from './call-store.ts';
 
 /**
  * Calls of past days are added up in ai_usage_days. A day is so once it is over for a day and a minute: first it is
@@ -27,8 +28,9 @@ const idsOf = (day: string): readonly [string, string] => [
 const totals = `
   insert into ai_usage_days (project_id, day, provider, model, kind, status, requests, prompt_tokens, completion_tokens,
     cost_nano_usd)
-  select c.project_id, $1::date, c.provider, c.model, c.kind, c.status, count(*), coalesce(sum(c.prompt_tokens), 0),
-    coalesce(sum(c.completion_tokens), 0), coalesce(sum(c.cost_nano_usd), 0)
+  select c.project_id, $1::date, c.provider, c.model, c.kind, c.status, count(*),
+    least(coalesce(sum(c.prompt_tokens), 0), ${mostSum}), least(coalesce(sum(c.completion_tokens), 0), ${mostSum}),
+    least(coalesce(sum(c.cost_nano_usd), 0), ${mostSum})
   from ai_calls c join projects p on p.id = c.project_id
   where c.id >= $2 and c.id < $3 and (c.started_at at time zone 'utc')::date = $1::date and c.status <> 'open'`;
 const grouped = 'group by c.project_id, c.provider, c.model, c.kind, c.status';

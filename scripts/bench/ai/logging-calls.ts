@@ -15,7 +15,7 @@ import { model } from './scene.ts';
 
 /** A process that makes calls through the gateway, recorded or not. */
 const nothing: CallLog = {
-  begin: () => ({ recorded: Promise.resolve(), reserveMore: () => Promise.resolve(true), end: () => undefined }),
+  begin: () => ({ recorded: Promise.resolve(), end: () => undefined }),
   settled: () => Promise.resolve(),
   close: () => Promise.resolve(),
 };

@@ -29,7 +29,7 @@ const instantGateway = ({ vectors, queries: asked, dimensions }: Cloud): Pick<Ga
       tokensSource: 'reported',
       model,
       vectors: input.map((text) => {
-        const [kind, number = '0'] = text.split(' ');
+        const [kind, number = '0'] = String(text).split(' ');
         return Array.from((kind === 'query' ? asked : vectors)[Number(number)] ?? []);
       }),
       dimensions,
@@ -58,7 +58,7 @@ const makeProject = async (bench: Bench, dimensions: number): Promise<string> =>
 const documentAt = (number: number) => ({
   id: `document-${number}`,
   content: `document ${number} ${'of the words that a paragraph has '.repeat(10)}`,
-  metadata: { group: number % 100, ...(number % 7200 === 0 && { rare: true }) },
+  metadata: JSON.stringify({ group: number % 100, ...(number % 7200 === 0 && { rare: true }) }),
 });
 
 const onScene = async <T>(bench: Bench, work: (scene: Scene) => Promise<T>): Promise<T> => {
@@ -76,7 +76,8 @@ const onScene = async <T>(bench: Bench, work: (scene: Scene) => Promise<T>): Pro
         const batch = Array.from({ length: requestSize }, (_, index) => documentAt(from + index));
         return upsertDocuments(deps, caller, { collection, model: 'embed', documents: batch });
       },
-      search: (query, limit, filter) => searchDocuments(deps, caller, { collection, query, limit, filter }),
+      search: (query, limit, filter) =>
+        searchDocuments(deps, caller, { collection, query, limit, filter: filter && JSON.stringify(filter) }),
     });
   } finally {
     await platform.close();

@@ -98,7 +98,7 @@ for (const dialect of dialects) {
     const ids: string[] = [];
     let next: string | null = null;
     do {
-      const { body } = await transport.ask(models(target, next), { secret: target.apiKey, signal });
+      const { body } = await transport.ask(models(target, next), { signal });
       const page = readModels(body);
       ids.push(...page.models.map(({ id }) => id));
       ({ next } = page);

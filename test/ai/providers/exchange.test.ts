@@ -29,6 +29,27 @@ test('the first byte is waited for, then each next one', (t) => {
   t.is(faults.length, 1);
 });
 
+test('of a stream the first words are waited for, whatever bytes come before them', (t) => {
+  const { exchange, faults, lookIn } = open();
+  exchange.awaitFirst();
+  exchange.onResponseData(null, Buffer.from(': still thinking'));
+  lookIn(900);
+  t.is(faults.length, 0);
+  exchange.begun();
+  lookIn(1500);
+  t.is(faults.length, 0);
+  lookIn(2500);
+  t.is(faults.length, 1);
+  const silent = open();
+  silent.exchange.awaitFirst();
+  silent.exchange.onResponseData(null, Buffer.from(': still thinking'));
+  silent.lookIn(1500);
+  t.deepEqual(
+    silent.faults.map(({ kind }) => kind),
+    ['timeout'],
+  );
+});
+
 test('a provider that is kept waiting is not blamed for it, neither then nor just after; all in all there is an end', (t) => {
   const { exchange, faults, lookIn } = open();
   exchange.pause();

@@ -1,0 +1,22 @@
+import { DataError } from '#domain/data/errors.ts';
+import { type ErrorCode, ServiceError, isErrorCode } from '#lib/errors.ts';
+import type { JobError } from '#queues/define.ts';
+
+/** How the end of a job that asks models is told where it did not come to it by itself. */
+const endings: Readonly<Record<string, ErrorCode>> = {
+  cancelled: 'conflict',
+  timeout: 'provider_timeout',
+  crashed: 'dependency_unavailable',
+};
+
+/**
+ * What a job that asks models failed with, as the error that its caller is answered with.
+ * @param error null: it ended without a word
+ */
+export const aiJobFailure = (error: JobError | null, details: unknown = null): ServiceError | DataError => {
+  const { code, message } = error ?? { code: 'internal', message: 'The job failed on our side.' };
+  const known = endings[code] ?? code;
+  if (isErrorCode(known)) return new ServiceError(known, message, { details });
+  // A rule of the project's own database, by its SQLSTATE.
+  return new DataError(400, code, message, { details });
+};

@@ -1,0 +1,58 @@
+// A shorter piece of a key is found in innocent words, and does not help anybody to guess the rest.
+const longestHarmless = 7;
+// Shorter ones are no keys.
+const shortestSecret = 6;
+
+/** One character as JSON or a URL may write it; several backslashes come of JSON within JSON. */
+const written = /\\+u00([\da-f]{2})|%([\da-f]{2})|\\+([^\\])|[^]/gi;
+
+interface Character {
+  readonly meant: string;
+  /** As it stands in the text. */
+  readonly whole: string;
+}
+
+const charactersOf = (text: string): readonly Character[] =>
+  Array.from(text.matchAll(written), ([whole, unicode, percent, escaped]) => {
+    const code = unicode ?? percent;
+    return { whole, meant: code === undefined ? (escaped ?? whole) : String.fromCharCode(Number.parseInt(code, 16)) };
+  });
+
+const meaningOf = (characters: readonly Character[]): string => characters.map(({ meant }) => meant).join('');
+
+/** In base64 at each of the three places where it may begin, such as after `user:`; in both alphabets. */
+const base64Forms = (secret: string): readonly string[] =>
+  [0, 1, 2].flatMap((before) => {
+    const packed = Buffer.from('\0'.repeat(before) + secret);
+    return [packed.toString('base64'), packed.toString('base64url')];
+  });
+
+const piecesOf = (secret: string, length: number): ReadonlySet<string> => {
+  const pieces = new Set<string>();
+  for (const form of [secret, meaningOf(charactersOf(secret)), ...base64Forms(secret)]) {
+    for (let at = 0; at + length <= form.length; at += 1) pieces.add(form.slice(at, at + length));
+  }
+  return pieces;
+};
+
+/**
+ * A text without the key and without any piece of eight of its characters, however the provider writes it: plain, with
+ * escapes of JSON or URLs, or in base64.
+ * @param text short: what a provider says of an error
+ */
+export const withoutSecret = (text: string, secret: string): string => {
+  if (secret.length < shortestSecret) return text;
+  const length = Math.min(secret.length, longestHarmless + 1);
+  const pieces = piecesOf(secret, length);
+  const characters = charactersOf(text);
+  const meant = meaningOf(characters);
+  let [clean, hiddenTo] = ['', 0];
+  characters.forEach(({ whole }, at) => {
+    if (pieces.has(meant.slice(at, at + length))) {
+      if (hiddenTo <= at) clean += '[key]';
+      hiddenTo = at + length;
+    }
+    if (hiddenTo <= at) clean += whole;
+  });
+  return clean;
+};
