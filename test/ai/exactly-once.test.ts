@@ -9,9 +9,33 @@ import { type ChatScene, createScene, saying } from './chat-scene.ts';
 /** How many calls are made; more of them for a longer look: `PLINTH_TEST_CALLS=20000`. */
 const calls = Number(process.env['PLINTH_TEST_CALLS'] ?? 160);
 const callers = 12;
-/** Each so many calls the API is killed, and more often its connections to Postgres are cut. */
+/** About so many calls lie between two kills of the API, and between two cuts of its connections to Postgres. */
 const callsToKill = 60;
 const callsToCut = 25;
+/** The run can be had again with `PLINTH_TEST_SEED`. */
+const seed = Number(process.env['PLINTH_TEST_SEED'] ?? Date.now() % 1_000_000);
+
+/** Numbers from 0 to 1, the same for the same seed (a linear congruential generator). */
+const randomFrom = (start: number): (() => number) => {
+  let state = start >>> 0;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+};
+
+const random = randomFrom(seed);
+
+/** Does something again and again, with half to one and a half times `calls` between. */
+const each = (between: number, what: () => void): ((done: number) => void) => {
+  const soon = (): number => between * (0.5 + random());
+  let next = soon();
+  return (done) => {
+    if (done < next) return;
+    next = done + soon();
+    what();
+  };
+};
 
 const platform = usePlatform(test);
 
@@ -61,12 +85,12 @@ interface Seen {
 const words = ['well', 'SLOW:20', 'ERR500ONCE', 'CUT', 'STALL', 'ERR400', 'BLACKHOLE', 'RESETONCE'];
 const mustLeave = /STALL|BLACKHOLE/;
 
-const leaveAfterMs = (at: number, word: string): number | null =>
-  mustLeave.test(word) || at % 3 === 0 ? (at * 37) % 90 : null;
+const leaveAfterMs = (word: string): number | null =>
+  mustLeave.test(word) || random() < 1 / 3 ? Math.round(random() * 90) : null;
 
 const call = async (api: Mortal, at: number, id: string, seen: Seen): Promise<void> => {
   const word = words[at % words.length] ?? '';
-  const leaves = leaveAfterMs(at, word);
+  const leaves = leaveAfterMs(word);
   const path =
     at % 4 === 0 ? '/v1/chat/completions' : `/api/ai/chat${at % 2 === 0 || word === 'STALL' ? '/stream' : ''}`;
   try {
@@ -126,13 +150,12 @@ const sweep = async (): Promise<void> => {
   while ((await closeLostCalls(db, 1000)) > 0);
 };
 
-const cut = (done: number): void => {
-  if (done % callsToCut === 0) proxy.cut();
-};
+const cuts = (): ((done: number) => void) => each(callsToCut, () => proxy.cut());
 
 /** Makes the calls, ends the process, and looks: no call has two rows, and none is left open. */
 const settle = async (t: ExecutionContext, api: Mortal, trouble: (done: number) => void) => {
   t.timeout(60_000 + calls * 1000);
+  t.log(`PLINTH_TEST_SEED=${seed}`);
   t.teardown(() => api.current().child.kill('SIGKILL'));
   const seen = await makeCalls(api, trouble);
   await api.current().ready;
@@ -150,7 +173,7 @@ const settle = async (t: ExecutionContext, api: Mortal, trouble: (done: number) 
 };
 
 test.serial('clients leave and connections to Postgres are cut: each call at a provider has one row', async (t) => {
-  const { rows, seen, without } = await settle(t, startMortal(), cut);
+  const { rows, seen, without } = await settle(t, startMortal(), cuts());
   t.deepEqual(
     without.map((id) => ({ id, ...seen.get(id) })),
     [],
@@ -163,9 +186,10 @@ test.serial('clients leave and connections to Postgres are cut: each call at a p
 // what the process knew.
 test.serial('the API is killed, too: each call of which an answer began has one row', async (t) => {
   const api = startMortal();
+  const [cut, kill] = [cuts(), each(callsToKill, api.kill)];
   const { rows, seen, without } = await settle(t, api, (done) => {
     cut(done);
-    if (done % callsToKill === 0) api.kill();
+    kill(done);
   });
   t.deepEqual(
     without.filter((id) => seen.get(id)?.status === 200),

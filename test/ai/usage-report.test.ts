@@ -71,8 +71,8 @@ test.serial('absurd numbers of one project fail neither its report nor the sums 
   await callAt(absurd, now, { usage: { prompt_tokens: most, completion_tokens: most }, costNanoUsd: most });
   await callAt(absurd, now);
   await callAt(other, now);
-  const [row] = await rowsOf(db, absurd);
-  t.is(row?.cost_nano_usd, 1e13);
+  const costs = (await rowsOf(db, absurd)).map((row) => row.cost_nano_usd ?? 0);
+  t.is(Math.max(...costs), 1e13);
   // As if they were there from before.
   await db.query(`update ai_calls set cost_nano_usd = $2 where project_id = $1`, [absurd, most]);
   await db.query(

@@ -8,7 +8,7 @@ import { noteUnrecorded } from './metrics.ts';
 
 const mostInStatement = 500;
 /** Nobody waits for an end: more of them share a statement. */
-const restMs = 3;
+const restMs = 50;
 const firstPauseMs = 50;
 const slowestPauseMs = 2000;
 /** Some 50 MB of what waits for Postgres to come back. */

@@ -1,3 +1,4 @@
+import { setTimeout as rest } from 'node:timers/promises';
 import type { ControlDb } from '#lib/control-db.ts';
 import { ServiceError, isDependencyFailure, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -6,6 +7,8 @@ import type { CallIntent } from './calls.ts';
 import type { Keeper } from './keeper.ts';
 
 const mostInStatement = 500;
+/** Between batches of several: a statement costs as much as the rest of ten calls, and providers take longer than this. */
+const restMs = 2;
 const mostWaitMs = 2000;
 /** For a batch that has waited for the one before it. */
 const leastWaitMs = 500;
@@ -110,7 +113,11 @@ export const createIntents = (deps: IntentsDeps): Intents => {
   const drain = async (): Promise<void> => {
     // One turn of the event loop: the calls that were read together go out together.
     await new Promise(setImmediate);
-    while (waiting.length > 0) await sendInTime(waiting.splice(0, mostInStatement));
+    while (waiting.length > 0) {
+      const batch = waiting.splice(0, mostInStatement);
+      await sendInTime(batch);
+      if (batch.length > 1) await rest(restMs);
+    }
     isRunning = false;
   };
 
