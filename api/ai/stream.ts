@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { setTimeout as rest } from 'node:timers/promises';
 import type { ChatStream, StreamEnd, TimedPiece } from '#domain/ai/gateway/types.ts';
 import type { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -21,6 +22,10 @@ export interface StreamOptions {
 
 const usualKeepAliveMs = 15_000;
 const keepAlive = ': keep-alive\n\n';
+// A write costs as much as what is done for several words: those of a provider that is quicker than anybody reads go out
+// some at a time. Of others each goes out as it comes.
+const quickMs = 1;
+const restMs = 2;
 
 /**
  * A chat on its way to the client. It takes the next step when what it has was read, so a slow reader slows down the
@@ -34,6 +39,8 @@ class ChatEvents extends Readable {
   readonly #quiet: NodeJS.Timeout;
   #taking = false;
   #ended = false;
+  /** The last step came as soon as it was asked for. */
+  #isQuick = false;
 
   constructor(stream: ChatStream, form: StreamForm, { log, keepAliveMs = usualKeepAliveMs }: StreamOptions) {
     // Text stays text, and no more than a step waits to be read.
@@ -66,9 +73,12 @@ class ChatEvents extends Readable {
   }
 
   async #take(): Promise<void> {
+    if (this.#isQuick) await rest(restMs);
+    const asked = performance.now();
     const text = await this.#next().catch((error: unknown) => this.#break(error));
     this.#taking = false;
     if (this.destroyed) return;
+    this.#isQuick = performance.now() - asked < quickMs;
     this.#quiet.refresh();
     this.push(text);
     if (this.#ended) this.push(null);
