@@ -46,7 +46,11 @@ const kept = 'select plinth_api.keep_answer($1, $2, $3, $4)';
 /** Bytes of an answer that can be kept. */
 const longestKept = 1024 * 1024;
 
-const requireKeepable = ({ body }: RestAnswer): void => {
+/**
+ * @param hint how to have less of an answer
+ * @throws {DataError} 54000
+ */
+export const requireKeepable = (body: string, hint: string): void => {
   if (Buffer.byteLength(body) <= longestKept) return;
   throw new DataError(
     400,
@@ -54,7 +58,7 @@ const requireKeepable = ({ body }: RestAnswer): void => {
     'The answer is too large to be kept for its Idempotency-Key; nothing was changed.',
     {
       details: `At most ${longestKept} bytes can be kept.`,
-      hint: 'Ask for fewer rows or columns, or over REST for none: Prefer: return=minimal.',
+      hint,
     },
   );
 };
@@ -82,7 +86,7 @@ export const once = async (
     return { status: Number(status), headers: replayed, type: said.type, body: body ?? '' };
   }
   const answer = await work();
-  requireKeepable(answer);
+  requireKeepable(answer.body, 'Ask for fewer rows or columns, or over REST for none: Prefer: return=minimal.');
   const said = JSON.stringify({ headers: answer.headers, type: answer.type });
   await one({ text: kept, params: [key, String(answer.status), said, answer.body] });
   return answer;

@@ -1,3 +1,4 @@
+import { ServiceError } from '#lib/errors.ts';
 import type { ExecutionContext } from 'ava';
 import type { AiCaller, ProviderGateway } from '#domain/ai/gateway/types.ts';
 import { createGateway } from '#domain/ai/gateway/gateway.ts';
@@ -167,3 +168,14 @@ export const asking = (content: string, fields: object = {}) => ({
   messages: [{ role: 'user' as const, content }],
   ...fields,
 });
+
+/** What a call is refused with. */
+export const refused = async (promise: Promise<unknown>): Promise<ServiceError> => {
+  try {
+    await promise;
+  } catch (error) {
+    if (error instanceof ServiceError) return error;
+    throw error;
+  }
+  throw new Error('it was not refused');
+};

@@ -1,17 +1,6 @@
 import { inspect } from 'node:util';
 import test from 'ava';
-import { ServiceError } from '#lib/errors.ts';
-import { asking, gatewayAlone } from './gateway-alone.ts';
-
-const refused = async (promise: Promise<unknown>): Promise<ServiceError> => {
-  try {
-    await promise;
-  } catch (error) {
-    if (error instanceof ServiceError) return error;
-    throw error;
-  }
-  throw new Error('it was not refused');
-};
+import { asking, gatewayAlone, refused } from './gateway-alone.ts';
 
 test('a provider that says 429 without end and without a wait is asked five times', async (t) => {
   const { gateway, caller, upstream, calls } = await gatewayAlone(t);

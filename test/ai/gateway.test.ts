@@ -1,19 +1,9 @@
 import test from 'ava';
 import { ServiceError } from '#lib/errors.ts';
 import { until } from '#test/support/until.ts';
-import { asking, gatewayAlone, knownModel, testKey } from './gateway-alone.ts';
+import { asking, gatewayAlone, knownModel, testKey, refused } from './gateway-alone.ts';
 
 const priced = { models: [knownModel('openai', 'gpt-4o')] };
-
-const refused = async (promise: Promise<unknown>): Promise<ServiceError> => {
-  try {
-    await promise;
-  } catch (error) {
-    if (error instanceof ServiceError) return error;
-    throw error;
-  }
-  throw new Error('it was not refused');
-};
 
 test('a chat is answered, and recorded with what it cost', async (t) => {
   const { gateway, caller, calls, upstream } = await gatewayAlone(t, priced);

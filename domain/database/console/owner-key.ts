@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type ClientBase, DatabaseError } from 'pg';
 import { DataError } from '#domain/data/errors.ts';
+import { requireKeepable } from '#domain/data/idempotency.ts';
 import type { IdempotencyKey } from '#domain/idempotency/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 
@@ -13,9 +14,6 @@ export interface Once {
 
 const taken = 'select t.is_same, t.body from plinth_api.take_owner_key($1::pg_catalog.text, $2::pg_catalog.text) t';
 const kept = `select plinth_api.keep_answer($1::pg_catalog.text, '200', '{}', $2::pg_catalog.text)`;
-
-/** Bytes of an answer that can be kept. */
-const longestKept = 1024 * 1024;
 
 /** 33 bytes; what begins with one more than those of the data API is none of theirs. */
 const nameOf = ({ key }: IdempotencyKey): string => `00${createHash('sha256').update(key).digest('hex')}`;
@@ -45,18 +43,7 @@ const take = async (client: ClientBase, key: IdempotencyKey): Promise<Earlier | 
   return earlier;
 };
 
-const requireKeepable = (body: string): void => {
-  if (Buffer.byteLength(body) <= longestKept) return;
-  throw new DataError(
-    400,
-    '54000',
-    'The answer is too large to be kept for its Idempotency-Key; nothing was changed.',
-    {
-      details: `At most ${longestKept} bytes can be kept.`,
-      hint: 'Leave RETURNING out, or ask for fewer rows or columns; a statement that only reads needs no key.',
-    },
-  );
-};
+const lessHint = 'Leave RETURNING out, or ask for fewer rows or columns; a statement that only reads needs no key.';
 
 /**
  * Does the work once for a key, in the transaction of `client` that the caller has begun and commits: the key and its
@@ -78,7 +65,7 @@ export const onceAsOwner = async (
     return earlier.body;
   }
   const body = await work();
-  requireKeepable(body);
+  requireKeepable(body, lessHint);
   // A statement of the user may have changed in what letters we are understood.
   await client.query(`set client_encoding to 'UTF8'`);
   await client.query(kept, [nameOf(once.key), body]);
