@@ -46,8 +46,11 @@ const answerAll = ({ log, health }: Deps): Middleware => {
     const ms = performance.now() - began;
     const { method, status } = ctx;
     const route: unknown = ctx['_matchedRoute'];
-    noteRequest(typeof route === 'string' ? `${method} ${route}` : 'other', status, ms / 1000);
-    writeLine({ method, path: loggedPath(ctx), status, ms });
+    // Once the answer is on its way.
+    setImmediate(() => {
+      noteRequest(typeof route === 'string' ? `${method} ${route}` : 'other', status, ms / 1000);
+      writeLine({ method, path: loggedPath(ctx), status, ms });
+    });
   };
 };
 

@@ -1,5 +1,6 @@
 import { isIP, isIPv6 } from 'node:net';
 import { callbackify } from 'node:util';
+import { LRUCache } from 'lru-cache';
 import { Agent, type Dispatcher, buildConnector, request as send } from 'undici';
 import { EgressFailed, EgressRefused, explainFailure, hostRefused } from './egress/failures.ts';
 import { type Resolve, createResolve, localhostAddresses } from './egress/names.ts';
@@ -46,7 +47,7 @@ export interface Egress {
    * What can be said of a URL before anything is looked up, for a refusal when it is saved.
    * @throws {EgressRefused}
    */
-  readonly check: (url: string, user?: EgressUser) => URL;
+  readonly check: (url: string, user?: EgressUser) => Readonly<URL>;
   /**
    * The addresses of a host, all of them open. For connections that are not HTTP: connect to one of these, not to the name.
    * @throws {EgressRefused | EgressFailed}
@@ -132,6 +133,8 @@ const agentWith = (extra: Ranges, lookUp: LookUp): Agent => {
   });
 };
 
+type CheckUrl = (text: string) => Readonly<URL>;
+
 const checkUrl = (text: string, extra: Ranges): URL => {
   const url = URL.parse(text);
   if (url === null) throw new EgressRefused('The address is not a URL.');
@@ -145,6 +148,22 @@ const checkUrl = (text: string, extra: Ranges): URL => {
   const known = isIP(host) === 0 ? localhostAddresses(host) : [host];
   if (known && !known.every((address) => isOpen(address, extra))) throw hostRefused(hostAsWritten(text));
   return url;
+};
+
+const mostKnownUrls = 1000;
+// More is no address that is asked again and again.
+const longestKnownUrl = 500;
+
+/** Most requests go to the same few addresses, and to look at one costs as much as to parse its request. */
+const createCheckUrl = (extra: Ranges): CheckUrl => {
+  const known = new LRUCache<string, Readonly<URL>>({ max: mostKnownUrls });
+  return (text) => {
+    const present = known.get(text);
+    if (present !== undefined) return present;
+    const url = checkUrl(text, extra);
+    if (text.length <= longestKnownUrl) known.set(text, url);
+    return url;
+  };
 };
 
 const readUpTo = async (
@@ -165,7 +184,7 @@ const readUpTo = async (
   return { body: Buffer.concat(chunks), truncated: false };
 };
 
-const fetchWith = async (dispatcher: Dispatcher, url: URL, request: EgressRequest, signal: AbortSignal) => {
+const fetchWith = async (dispatcher: Dispatcher, url: Readonly<URL>, request: EgressRequest, signal: AbortSignal) => {
   const { statusCode, headers, body } = await send(url, {
     dispatcher,
     method: request.method ?? 'GET',
@@ -217,6 +236,7 @@ export const createEgress = (options: EgressOptions): Egress => {
     platform: parseRanges(allow ?? (local ? loopback : '')),
     function: parseRanges(allow ?? ''),
   };
+  const checks = { platform: createCheckUrl(extra.platform), function: createCheckUrl(extra.function) };
   const lookUp = { platform: lookUpWith(extra.platform, resolve), function: lookUpWith(extra.function, resolve) };
   // Apart, so that a function never gets a kept connection that only the platform may make.
   const agents = {
@@ -224,7 +244,7 @@ export const createEgress = (options: EgressOptions): Egress => {
     function: agentWith(extra.function, lookUp.function),
   };
   return {
-    check: (url, user = 'platform') => checkUrl(url, extra[user]),
+    check: (url, user = 'platform') => checks[user](url),
     lookup: async (host, user = 'platform') => {
       try {
         return await lookUp[user](canonicalHost(host));
@@ -234,7 +254,7 @@ export const createEgress = (options: EgressOptions): Egress => {
     },
     dispatcher: (user) => agents[user],
     fetch: async (text, request) => {
-      const url = checkUrl(text, extra[request.for]);
+      const url = checks[request.for](text);
       const within = startDeadline(request);
       try {
         return await fetchWith(agents[request.for], url, request, within.signal);

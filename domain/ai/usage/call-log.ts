@@ -6,6 +6,7 @@ import type { CallEnd, CallIntent, CallLog, OpenCall } from './calls.ts';
 import { type Ends, createEnds } from './ends.ts';
 import { type Intents, type Recorded, createIntents } from './intents.ts';
 import { type Keeper, createKeeper } from './keeper.ts';
+import { createRecording } from './recording.ts';
 
 export interface CallLogDeps {
   readonly db: ControlDb;
@@ -100,8 +101,9 @@ const openCall = ({ keeper, intents, ends, settling }: Parts, intent: CallIntent
 export const createCallLog = ({ db, log, mostWaiting }: CallLogDeps): CallLog => {
   const keeper = createKeeper({ db, log });
   const settling = createSettling();
-  const ends = createEnds({ db, keeper, log, ...(mostWaiting !== undefined && { most: mostWaiting }) });
-  const parts: Parts = { keeper, settling, ends, intents: createIntents({ db, keeper, log }) };
+  const recording = createRecording(db);
+  const ends = createEnds({ recording, keeper, log, ...(mostWaiting !== undefined && { most: mostWaiting }) });
+  const parts: Parts = { keeper, settling, ends, intents: createIntents({ recording, keeper, log }) };
   return {
     begin: (intent) => openCall(parts, intent),
     settled: settling.all,

@@ -1,5 +1,14 @@
 import type { Queryable } from '#lib/control-db.ts';
-import { type CallEnd, type CallIntent, mostNanoUsd, mostTokens } from './calls.ts';
+import {
+  type EndedCall,
+  endedColumns,
+  endsText,
+  givenEnds,
+  givenIntents,
+  intentsText,
+  onConflictEnd,
+} from './call-rows.ts';
+import { type CallIntent, mostNanoUsd } from './calls.ts';
 
 /** The SQL of ai_calls, of what goes with them in ai_budget_months, and of the processes that make them. */
 
@@ -12,10 +21,7 @@ const dayOf = (time: string): string => `(${time} at time zone 'utc')::date`;
 const beginSql = `
   with given as materialized (
     select *, ${monthOf('started_at')} as month
-    from (
-      select id, project_id, kind, provider, model, request_id, to_timestamp(ms / 1000.0) as started_at, wanted
-      from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::bigint[])
-        as given (id, project_id, kind, provider, model, request_id, ms, wanted)
+    from (${givenIntents}
     ) timed
   ), budgets as materialized (
     select p.project_id, b.hard, b.most from (select distinct project_id from given order by 1) p, ai_budget_of(project_id) b
@@ -41,12 +47,12 @@ const beginSql = `
     select b.id, not b.hard or b.running <= m.moved_nano_usd as granted
     from budgeted b join months m using (project_id, month)
   ), kept_alive as (
-    insert into ai_call_keepers (id) select $9::uuid where $10::boolean
+    insert into ai_call_keepers (id) select $2::uuid where $3::boolean
     on conflict (id) do update set seen_at = now()
   ), kept as (
     insert into ai_calls
       (id, project_id, kind, provider, model, request_id, started_at, reserved_nano_usd, keeper)
-    select g.id, g.project_id, g.kind, g.provider, g.model, g.request_id, g.started_at, g.wanted, $9::uuid
+    select g.id, g.project_id, g.kind, g.provider, g.model, g.request_id, g.started_at, g.wanted, $2::uuid
     from given g left join verdicts v using (id)
     where v.granted is not false
     on conflict (id) do nothing
@@ -70,18 +76,7 @@ export const insertIntents = async (
 ): Promise<ReadonlyMap<string, boolean>> => {
   const rows = await db.query<{ id: string; granted: boolean }>(
     beginSql,
-    [
-      intents.map((call) => call.id),
-      intents.map((call) => call.projectId),
-      intents.map((call) => call.kind),
-      intents.map((call) => call.provider),
-      intents.map((call) => call.model),
-      intents.map((call) => call.requestId),
-      intents.map((call) => call.startedAt.getTime()),
-      intents.map((call) => Math.ceil(call.reserveNanoUsd ?? 0)),
-      keeper,
-      touch,
-    ],
+    [intentsText(intents), keeper, touch],
     'begin-ai-calls',
   );
   return new Map(rows.map(({ id, granted }) => [id, granted]));
@@ -118,62 +113,20 @@ const accountedFor = `
 // it is; one that was given up as incomplete gets its real end, and only the difference is accounted for.
 const endSql = `
   with given as materialized (
-    select id, project_id, kind, provider, model, request_id, to_timestamp(ms / 1000.0) as started_at, status,
-      prompt_tokens, completion_tokens, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code
-    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::text[],
-        $9::int[], $10::int[], $11::text[], $12::bigint[], $13::int[], $14::int[], $15::text[])
-      as given (id, project_id, kind, provider, model, request_id, ms, status, prompt_tokens, completion_tokens,
-        tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code)
+    ${givenEnds}
   ), before as materialized (
     select id, cost_nano_usd as cost, reserved_nano_usd as reserved from ai_calls
-    where id = any($1::uuid[]) and status in ('open', 'incomplete') order by id for update
+    where id = any($2::uuid[]) and status in ('open', 'incomplete') order by id for update
   ), changed as (
-    insert into ai_calls as c (id, project_id, kind, provider, model, request_id, started_at, status, prompt_tokens,
-      completion_tokens, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code, reserved_nano_usd, keeper)
-    select g.*, 0, $16::uuid from given g left join before b using (id) order by g.id
-    on conflict (id) do update set status = excluded.status, prompt_tokens = excluded.prompt_tokens,
-      completion_tokens = excluded.completion_tokens, tokens_source = excluded.tokens_source,
-      cost_nano_usd = excluded.cost_nano_usd, latency_ms = excluded.latency_ms, ttft_ms = excluded.ttft_ms,
-      error_code = excluded.error_code, reserved_nano_usd = 0
-    where c.status in ('open', 'incomplete')
+    insert into ai_calls as c (${endedColumns})
+    select g.*, 0, $3::uuid from given g left join before b using (id) order by g.id
+    ${onConflictEnd}
     returning c.id, c.project_id, c.started_at, c.cost_nano_usd
   ), ${accountedFor}`;
 
-export interface EndedCall {
-  readonly intent: CallIntent;
-  readonly end: CallEnd;
-}
-
-const mostInteger = 2_147_483_647;
-
-/** What a provider says may be anything. */
-const whole = (value: number | null | undefined, most = mostInteger): number | null =>
-  value === null || value === undefined || !(value >= 0) ? null : Math.min(Math.round(value), most);
-
 /** Records ends, of calls whose intents are not there, too. What they cost goes from reserved to used, once. */
 export const upsertEnds = async (db: Queryable, calls: readonly EndedCall[], keeper: string): Promise<void> => {
-  await db.query(
-    endSql,
-    [
-      calls.map(({ intent }) => intent.id),
-      calls.map(({ intent }) => intent.projectId),
-      calls.map(({ intent }) => intent.kind),
-      calls.map(({ intent }) => intent.provider),
-      calls.map(({ intent }) => intent.model),
-      calls.map(({ intent }) => intent.requestId),
-      calls.map(({ intent }) => intent.startedAt.getTime()),
-      calls.map(({ end }) => end.status),
-      calls.map(({ end }) => whole(end.usage?.prompt_tokens, mostTokens)),
-      calls.map(({ end }) => whole(end.usage?.completion_tokens, mostTokens)),
-      calls.map(({ end }) => (end.usage === null ? null : end.tokensSource)),
-      calls.map(({ end }) => whole(end.costNanoUsd, mostNanoUsd)),
-      calls.map(({ end }) => whole(end.latencyMs)),
-      calls.map(({ end }) => whole(end.ttftMs)),
-      calls.map(({ end }) => end.errorCode),
-      keeper,
-    ],
-    'end-ai-calls',
-  );
+  await db.query(endSql, [endsText(calls), calls.map(({ intent }) => intent.id), keeper], 'end-ai-calls');
 };
 
 export const touchKeeper = async (db: Queryable, keeper: string): Promise<void> => {

@@ -1,14 +1,14 @@
 import { setTimeout as rest } from 'node:timers/promises';
-import type { ControlDb } from '#lib/control-db.ts';
 import { isDependencyFailure, isTooSlow } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { type EndedCall, upsertEnds } from './call-store.ts';
+import type { EndedCall } from './call-rows.ts';
 import type { Keeper } from './keeper.ts';
 import { noteUnrecorded } from './metrics.ts';
+import type { Recording } from './recording.ts';
 
 const mostInStatement = 500;
-/** Nobody waits for an end: more of them share a statement. */
-const restMs = 50;
+/** Nobody waits for an end: it lets the answer go first, and shares a statement with others. */
+const restMs = 10;
 const firstPauseMs = 50;
 const slowestPauseMs = 2000;
 /** Some 50 MB of what waits for Postgres to come back. */
@@ -25,7 +25,7 @@ interface Waiting extends EndedCall {
 }
 
 export interface EndsDeps {
-  readonly db: ControlDb;
+  readonly recording: Recording;
   readonly keeper: Keeper;
   readonly log: Log;
   /** How many may wait. */
@@ -33,7 +33,7 @@ export interface EndsDeps {
 }
 
 /** @returns what sends one batch to its end; never rejects */
-const senderOf = ({ db, keeper, log }: EndsDeps) => {
+const senderOf = ({ recording, keeper, log }: EndsDeps) => {
   const inHalves = async (batch: readonly Waiting[], error: unknown): Promise<void> => {
     const [only, another] = batch;
     if (another === undefined) {
@@ -49,7 +49,7 @@ const senderOf = ({ db, keeper, log }: EndsDeps) => {
   const send = async (batch: readonly Waiting[]): Promise<void> => {
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, slowestPauseMs)) {
       try {
-        await upsertEnds(db, batch, keeper.id());
+        await recording.ends(batch, keeper.id());
         for (const { settled } of batch) settled();
         return;
       } catch (error) {
@@ -72,13 +72,12 @@ export const createEnds = (deps: EndsDeps): Ends => {
   const send = senderOf(deps);
 
   const drain = async (): Promise<void> => {
-    await new Promise(setImmediate);
     while (waiting.length > 0) {
+      await rest(restMs);
       isFull = false;
       const batch = waiting.slice(0, mostInStatement);
       waiting = waiting.slice(mostInStatement);
       await send(batch);
-      await rest(restMs);
     }
     isRunning = false;
   };

@@ -1,14 +1,11 @@
-import { setTimeout as rest } from 'node:timers/promises';
-import type { ControlDb } from '#lib/control-db.ts';
+import { setImmediate as turn } from 'node:timers/promises';
 import { ServiceError, isDependencyFailure, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { insertIntents } from './call-store.ts';
 import type { CallIntent } from './calls.ts';
 import type { Keeper } from './keeper.ts';
+import type { Recording } from './recording.ts';
 
 const mostInStatement = 500;
-/** Between batches of several: a statement costs as much as the rest of ten calls, and providers take longer than this. */
-const restMs = 2;
 const mostWaitMs = 2000;
 /** For a batch that has waited for the one before it. */
 const leastWaitMs = 500;
@@ -53,21 +50,18 @@ const tell = (waiting: Waiting, verdict: boolean | undefined): void => {
 };
 
 interface IntentsDeps {
-  readonly db: ControlDb;
+  readonly recording: Recording;
   readonly keeper: Keeper;
   readonly log: Log;
 }
 
 /** @returns what sends one batch to its end; never rejects */
-const senderOf = ({ db, keeper, log }: IntentsDeps) => {
+const senderOf = ({ recording, keeper, log }: IntentsDeps) => {
   const send = async (batch: readonly Waiting[]): Promise<void> => {
     const keeping = { keeper: keeper.id(), touch: keeper.isDue() };
     try {
-      const verdicts = await insertIntents(
-        db,
-        batch.map(({ intent }) => intent),
-        keeping,
-      );
+      const intents = batch.map(({ intent }) => intent);
+      const verdicts = await recording.intents(intents, keeping);
       if (keeping.touch) keeper.touched(keeping.keeper);
       for (const waiting of batch) tell(waiting, verdicts.get(waiting.intent.id));
     } catch (error) {
@@ -111,12 +105,12 @@ export const createIntents = (deps: IntentsDeps): Intents => {
   };
 
   const drain = async (): Promise<void> => {
-    // One turn of the event loop: the calls that were read together go out together.
-    await new Promise(setImmediate);
     while (waiting.length > 0) {
-      const batch = waiting.splice(0, mostInStatement);
-      await sendInTime(batch);
-      if (batch.length > 1) await rest(restMs);
+      // Calls that were read together go out together, and to their providers first, which takes one turn: somebody waits
+      // for those.
+      await turn();
+      await turn();
+      await sendInTime(waiting.splice(0, mostInStatement));
     }
     isRunning = false;
   };

@@ -6,7 +6,8 @@ import { type Parameter, parametersOf, textsOf } from '#lib/postgres/parameters.
 import { doneOf } from '#lib/postgres/wire.ts';
 import { type CappedRows, type Described, Overflow, describeStatement, runCapped } from './capped-query.ts';
 import { type ReadColumn, consoleRowsText, readColumns } from './console-rows.ts';
-import { type FenceDb, type StoppedBy, inCallersFence } from './fence.ts';
+import { type FenceDb, type FencedWork, type StoppedBy, inCallersFence } from './fence.ts';
+import { inLine } from './line.ts';
 import { type Once, onceAsOwner } from './owner-key.ts';
 import { connectionLost, sessionEnded, sqlError } from './sql-error.ts';
 import { firstWord, isReading, isTransactionCommand } from './statement-words.ts';
@@ -136,8 +137,8 @@ const answerOnce = async (client: ClientBase, query: ConsoleQuery, once: Once): 
 };
 
 /**
- * Runs one statement in a fresh session (contract, section 5): as the owner, or so that nothing can be written. At most
- * 30 s; at most 10,000 rows or 16 MB, then `truncated: true` and `row_count` is what came back.
+ * Runs one statement in a fresh session (contract, section 5): as the owner, or so that nothing can be written. Two of a
+ * project run at a time, others wait in line. At most 30 s; at most 10,000 rows or 16 MB, then `truncated: true` and `row_count` is what came back.
  * @returns JSON text: `{rows, row_count, truncated?, columns: [{name, type}], command}`
  * @throws {DataError} 400 with the SQLSTATE as code, 504 `57014`
  * @throws {ServiceError} `dependency_unavailable`, `validation_failed`, `idempotency_mismatch`
@@ -146,7 +147,7 @@ export const runConsoleQuery = async (db: FenceDb, query: ConsoleQuery, signal: 
   const { projectId, sql, readOnly, once } = query;
   refuse(sql);
   const role = readOnly ? 'reader' : 'owner';
-  const ended = await inCallersFence(db, { projectId, role, timeoutMs, signal }, async (client, stoppedBy) => {
+  const run: FencedWork<Ran | string> = async (client, stoppedBy) => {
     try {
       return once === undefined ? await runIn(client, query) : await answerOnce(client, query, once);
     } catch (error) {
@@ -154,6 +155,8 @@ export const runConsoleQuery = async (db: FenceDb, query: ConsoleQuery, signal: 
       const failure = failureOf(error, sql, stoppedBy());
       throw once === undefined ? failure : withoutKey(failure);
     }
-  });
+  };
+  const fence = { projectId, role, timeoutMs, signal } as const;
+  const ended = await inLine(projectId, signal, () => inCallersFence(db, fence, run));
   return typeof ended === 'string' ? ended : answerOf(ended);
 };

@@ -60,9 +60,9 @@ const letGo = ({ projectId }: Fence, client: ClientBase): void => {
   wireOf(client).stream.destroy(ended);
 };
 
-type Work<T> = (client: ClientBase, stoppedBy: () => StoppedBy) => Promise<T>;
+export type FencedWork<T> = (client: ClientBase, stoppedBy: () => StoppedBy) => Promise<T>;
 
-const guarded = async <T>(db: FenceDb, fence: Fence, client: ClientBase, work: Work<T>): Promise<T> => {
+const guarded = async <T>(db: FenceDb, fence: Fence, client: ClientBase, work: FencedWork<T>): Promise<T> => {
   const over = new AbortController();
   let stopped: StoppedBy = null;
   let patience: NodeJS.Timeout | undefined;
@@ -93,7 +93,7 @@ const guarded = async <T>(db: FenceDb, fence: Fence, client: ClientBase, work: W
  * @throws {ServiceError} `dependency_unavailable` while two such statements of the project go on
  * @throws what connecting throws, before `work` began; then what `work` throws
  */
-export const inFence = async <T>(db: FenceDb, fence: Fence, work: Work<T>): Promise<T> => {
+export const inFence = async <T>(db: FenceDb, fence: Fence, work: FencedWork<T>): Promise<T> => {
   await refuseWhileAbandoned(db, fence.projectId);
   const spend = async (client: ClientBase): Promise<never> => {
     await freshen(client, fence.timeoutMs);
@@ -112,7 +112,7 @@ export const inFence = async <T>(db: FenceDb, fence: Fence, work: Work<T>): Prom
  * As `inFence`, for work that a client of the API waits for.
  * @throws {CallerGone} when it went away before the work began
  */
-export const inCallersFence = async <T>(db: FenceDb, fence: Fence, work: Work<T>): Promise<T> => {
+export const inCallersFence = async <T>(db: FenceDb, fence: Fence, work: FencedWork<T>): Promise<T> => {
   try {
     return await inFence(db, fence, work);
   } catch (error) {

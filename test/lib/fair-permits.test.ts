@@ -1,5 +1,5 @@
 import test from 'ava';
-import { createFairPermits } from '#domain/integrations/fair-permits.ts';
+import { createFairPermits } from '#lib/fair-permits.ts';
 
 const long = 60_000;
 const refusal = (): Error => new Error('no permit');

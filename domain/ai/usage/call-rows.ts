@@ -1,0 +1,67 @@
+import { type CallEnd, type CallIntent, mostNanoUsd, mostTokens } from './calls.ts';
+
+/** Calls as statements take them: one JSON list, which costs either side less than an array for each column. */
+
+export interface EndedCall {
+  readonly intent: CallIntent;
+  readonly end: CallEnd;
+}
+
+const intentColumns = 'id uuid, project_id uuid, kind text, provider text, model text, request_id text, ms float8';
+
+/** Rows of `$1`, with the time as such. */
+export const givenIntents = `
+  select id, project_id, kind, provider, model, request_id, to_timestamp(ms / 1000.0) as started_at, wanted
+  from json_to_recordset($1::json) as given (${intentColumns}, wanted bigint)`;
+
+/** Rows of `$1`, in the order of the columns of `endedColumns`. */
+export const givenEnds = `
+  select id, project_id, kind, provider, model, request_id, to_timestamp(ms / 1000.0) as started_at, status,
+    prompt_tokens, completion_tokens, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code
+  from json_to_recordset($1::json) as given (${intentColumns}, status text, prompt_tokens int, completion_tokens int,
+    tokens_source text, cost_nano_usd bigint, latency_ms int, ttft_ms int, error_code text)`;
+
+export const endedColumns = `id, project_id, kind, provider, model, request_id, started_at, status, prompt_tokens,
+  completion_tokens, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code, reserved_nano_usd, keeper`;
+
+/** What an end changes of an intent `c`; a call that ended is left as it is. */
+export const onConflictEnd = `
+  on conflict (id) do update set status = excluded.status, prompt_tokens = excluded.prompt_tokens,
+    completion_tokens = excluded.completion_tokens, tokens_source = excluded.tokens_source,
+    cost_nano_usd = excluded.cost_nano_usd, latency_ms = excluded.latency_ms, ttft_ms = excluded.ttft_ms,
+    error_code = excluded.error_code, reserved_nano_usd = 0
+  where c.status in ('open', 'incomplete')`;
+
+const intentRow = ({ id, projectId, kind, provider, model, requestId, startedAt }: CallIntent) => ({
+  id,
+  project_id: projectId,
+  kind,
+  provider,
+  // Half a character is none to Postgres.
+  model: model.toWellFormed(),
+  request_id: requestId,
+  ms: startedAt.getTime(),
+});
+
+export const intentsText = (intents: readonly CallIntent[]): string =>
+  JSON.stringify(intents.map((intent) => ({ ...intentRow(intent), wanted: Math.ceil(intent.reserveNanoUsd ?? 0) })));
+
+const mostInteger = 2_147_483_647;
+
+/** What a provider says may be anything. */
+const whole = (value: number | null | undefined, most = mostInteger): number | null =>
+  value === null || value === undefined || !(value >= 0) ? null : Math.min(Math.round(value), most);
+
+const endRow = ({ intent, end }: EndedCall) => ({
+  ...intentRow(intent),
+  status: end.status,
+  prompt_tokens: whole(end.usage?.prompt_tokens, mostTokens),
+  completion_tokens: whole(end.usage?.completion_tokens, mostTokens),
+  tokens_source: end.usage === null ? null : end.tokensSource,
+  cost_nano_usd: whole(end.costNanoUsd, mostNanoUsd),
+  latency_ms: whole(end.latencyMs),
+  ttft_ms: whole(end.ttftMs),
+  error_code: end.errorCode,
+});
+
+export const endsText = (calls: readonly EndedCall[]): string => JSON.stringify(calls.map(endRow));

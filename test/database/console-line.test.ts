@@ -1,0 +1,70 @@
+import test from 'ava';
+import { inLine } from '#domain/database/console/line.ts';
+import { usePlatform } from '#test/support/platform.ts';
+import { until } from '#test/support/until.ts';
+import { openScene } from './scene.ts';
+
+const platform = usePlatform(test);
+const { signal } = new AbortController();
+
+/** Statements of a project that run until they are told to end. */
+const running = (projectId: string) => {
+  const begun: PromiseWithResolvers<void>[] = [];
+  const ask = (by = signal): Promise<void> =>
+    inLine(projectId, by, () => {
+      const one = Promise.withResolvers<void>();
+      begun.push(one);
+      return one.promise;
+    });
+  return { begun, ask };
+};
+
+test('two statements of a project run, further ones take their turn, and another project waits for none', async (t) => {
+  const [busy, quiet] = [running('line-busy'), running('line-quiet')];
+  const all = [busy.ask(), busy.ask(), busy.ask(), busy.ask()];
+  const other = quiet.ask();
+  await until(() => quiet.begun.length === 1);
+  t.is(busy.begun.length, 2);
+  busy.begun[1]?.resolve();
+  await until(() => busy.begun.length === 3);
+  busy.begun[0]?.reject(new Error('refused'));
+  await t.throwsAsync(all[0] ?? Promise.resolve(), { message: 'refused' });
+  await until(() => busy.begun.length === 4);
+  for (const { begun } of [busy, quiet]) for (const one of begun) one.resolve();
+  await Promise.all([...all.slice(1), other]);
+});
+
+test('who has left meanwhile runs nothing and holds up nobody', async (t) => {
+  const { begun, ask } = running('line-left');
+  const leaver = new AbortController();
+  const [first, second] = [ask(), ask()];
+  const left = ask(leaver.signal);
+  const last = ask();
+  await until(() => begun.length === 2);
+  leaver.abort();
+  begun[0]?.resolve();
+  await t.throwsAsync(left, { message: 'the caller has gone' });
+  await until(() => begun.length === 3);
+  for (const one of begun) one.resolve();
+  await Promise.all([first, second, last]);
+});
+
+test('no more than twenty wait, and whoever asks the console then is told what to do', async (t) => {
+  const { project, query } = await openScene(platform());
+  const { begun, ask } = running(project.id);
+  const all = Array.from({ length: 22 }, () => ask());
+  const refused = await query('select 1');
+  t.is(refused.status, 503);
+  t.is(refused.headers.get('retry-after'), '5');
+  t.like(refused.body, {
+    code: 'dependency_unavailable',
+    message: '2 statements of this project still run. Try again later.',
+    hint: 'At most two statements of a project run at a time; further ones wait for up to 40 s.',
+  });
+  for (let ended = 0; ended < all.length; ended += 1) {
+    await until(() => begun.length > ended);
+    begun[ended]?.resolve();
+  }
+  await Promise.all(all);
+  t.is((await query('select 1')).status, 200);
+});
