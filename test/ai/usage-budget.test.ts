@@ -2,33 +2,24 @@ import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
 import { deleteBudget, releaseLeftReservations, setBudget } from '#domain/ai/usage/budget.ts';
 import { closeLostCalls, upsertEnds } from '#domain/ai/usage/call-store.ts';
-import type { CallLog } from '#domain/ai/usage/calls.ts';
 import { newId } from '#lib/ids.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { until } from '#test/support/until.ts';
-import { forgetKeepers, madeEnd, madeIntent, monthOf, putBudget, rowsOf, useUsageScene } from './usage-scene.ts';
+import {
+  forgetKeepers,
+  hardBudget,
+  madeEnd,
+  madeIntent,
+  monthOf,
+  nano,
+  putBudget,
+  refusalOf,
+  rowsOf,
+  spend,
+  useUsageScene,
+} from './usage-scene.ts';
 
 const scene = useUsageScene(test);
-
-const nano = 1_000_000_000;
-const hardBudget = (nanoUsd: number) => ({ monthly_usd: nanoUsd / nano, hard: true });
-
-/** Null when it was granted, else the code. */
-const refusalOf = async (recorded: Promise<void>): Promise<string | null> => {
-  try {
-    await recorded;
-    return null;
-  } catch (error) {
-    return error instanceof ServiceError ? error.code : String(error);
-  }
-};
-
-const spend = async (log: CallLog, projectId: string, wanted: number, cost: number): Promise<boolean> => {
-  const call = log.begin(madeIntent(projectId, { reserveNanoUsd: wanted }));
-  const refusal = await refusalOf(call.recorded);
-  call.end(madeEnd({ costNanoUsd: cost }));
-  return refusal === null;
-};
 
 const sumOfCosts = async (projectId: string): Promise<number> =>
   (await rowsOf(scene().db, projectId)).reduce((sum, row) => sum + (row.cost_nano_usd ?? 0), 0);
@@ -126,25 +117,6 @@ test('a project without a budget has no count', async (t) => {
   t.true(await spend(log, project, 1e12, 1e12));
   await log.settled();
   t.is(await monthOf(db, project), undefined);
-});
-
-test('a first budget finds what the month has cost, and what is open', async (t) => {
-  const { db, createProject, openLog } = scene();
-  const project = await createProject();
-  const log = openLog();
-  await spend(log, project, 50, 30);
-  const lastMonth = new Date(Date.UTC(new Date().getUTCFullYear(), new Date().getUTCMonth(), 1) - 1);
-  const old = log.begin(madeIntent(project, { startedAt: lastMonth, reserveNanoUsd: 7 }));
-  const open = log.begin(madeIntent(project, { reserveNanoUsd: 20 }));
-  await Promise.all([old.recorded, open.recorded]);
-  old.end(madeEnd({ costNanoUsd: 7 }));
-  await log.settled();
-  t.is((await putBudget(db, project, hardBudget(60))).used_usd, 30 / nano);
-  t.deepEqual(await monthOf(db, project), { used: 30, reserved: 20 });
-  t.false(await spend(log, project, 11, 1));
-  open.end(madeEnd({ costNanoUsd: 5 }));
-  await log.settled();
-  t.deepEqual(await monthOf(db, project), { used: 35, reserved: 0 });
 });
 
 test('budgets that come and go while calls begin and end count each call once', async (t) => {

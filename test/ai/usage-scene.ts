@@ -5,6 +5,7 @@ import { type Budget, setBudget } from '#domain/ai/usage/budget.ts';
 import { createCallLog } from '#domain/ai/usage/call-log.ts';
 import type { CallEnd, CallIntent, CallLog } from '#domain/ai/usage/calls.ts';
 import { type ControlDb, openControlDb } from '#lib/control-db.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { newId, newOrgId, newProjectRef } from '#lib/ids.ts';
 import { createTestDatabase } from '#test/support/databases.ts';
 
@@ -121,4 +122,25 @@ export const forgetKeepers = async (db: ControlDb, projectId: string): Promise<v
      where c.keeper = k.id and c.project_id = $1`,
     [projectId],
   );
+};
+
+export const nano = 1_000_000_000;
+export const hardBudget = (nanoUsd: number) => ({ monthly_usd: nanoUsd / nano, hard: true });
+
+/** Null when it was granted, else the code. */
+export const refusalOf = async (recorded: Promise<void>): Promise<string | null> => {
+  try {
+    await recorded;
+    return null;
+  } catch (error) {
+    return error instanceof ServiceError ? error.code : String(error);
+  }
+};
+
+/** A call from its beginning to its end. False: it was refused. */
+export const spend = async (log: CallLog, projectId: string, wanted: number, cost: number): Promise<boolean> => {
+  const call = log.begin(madeIntent(projectId, { reserveNanoUsd: wanted }));
+  const refusal = await refusalOf(call.recorded);
+  call.end(madeEnd({ costNanoUsd: cost }));
+  return refusal === null;
 };

@@ -40,7 +40,7 @@ test.before('a project is made', async () => {
   scene = await newProject();
 });
 
-test('setup enables vectors, again changes nothing, and many at once do', async (t) => {
+test.serial('setup enables vectors, again changes nothing, and many at once do', async (t) => {
   const own = await newProject();
   const answers = await Promise.all(Array.from({ length: 5 }, () => vectors('POST', '/setup', undefined, own)));
   for (const { status, body, text } of answers) {
@@ -52,7 +52,7 @@ test('setup enables vectors, again changes nothing, and many at once do', async 
   t.deepEqual(await sql(`select '[1,2,3]'::vector <=> '[1,2,3]' as distance`, own), [{ distance: 0 }]);
 });
 
-test('a type of the project’s own stands in the way of setup: 409', async (t) => {
+test.serial('a type of the project’s own stands in the way of setup: 409', async (t) => {
   const own = await newProject();
   await sql('create type vector as (x int)', own);
   const answer = await vectors('POST', '/setup', undefined, own);
@@ -61,7 +61,7 @@ test('a type of the project’s own stands in the way of setup: 409', async (t) 
   t.is((await create('documents', 3, own)).status, 409);
 });
 
-test('a collection is a closed table with an index of its vectors, and creating one enables vectors', async (t) => {
+test.serial('a collection is a closed table with an index of its vectors, and creating one enables vectors', async (t) => {
   const answer = await create('first');
   t.is(answer.status, 201, answer.text);
   const { created_at: createdAt, ...entry } = answer.body;
@@ -85,7 +85,7 @@ for (const [dimensions, type, index, warns] of [
   [4001, 'vector(4001)', 'none', true],
   [16_000, 'vector(16000)', 'none', true],
 ] as const) {
-  test(`${dimensions} dimensions are kept as ${type}, index ${index}`, async (t) => {
+  test.serial(`${dimensions} dimensions are kept as ${type}, index ${index}`, async (t) => {
     const name = `dims_${dimensions}`;
     const answer = await create(name, dimensions);
     t.is(answer.status, 201, answer.text);
@@ -103,7 +103,7 @@ test.serial('a collection may have the name of a keyword', async (t) => {
   t.is((await vectors('DELETE', '/collections/select')).status, 204);
 });
 
-test('more than 16,000 dimensions are 422', async (t) => {
+test.serial('more than 16,000 dimensions are 422', async (t) => {
   const answer = await create('too_long', 16_001);
   t.is(answer.status, 422, answer.text);
   t.is(answer.body.code, 'too_many_dimensions');
@@ -127,14 +127,14 @@ for (const [what, body] of Object.entries({
   'an unknown field': { name: 'docs', dimensions: 3, metric: 'l2' },
   'an array': [],
 })) {
-  test(`a collection with ${what} is 400`, async (t) => {
+  test.serial(`a collection with ${what} is 400`, async (t) => {
     const answer = await vectors('POST', '/collections', body);
     t.is(answer.status, 400, answer.text);
     t.is(answer.body.code, 'validation_failed');
   });
 }
 
-test('a name that is taken is 409, by a collection, a table or a view', async (t) => {
+test.serial('a name that is taken is 409, by a collection, a table or a view', async (t) => {
   await create('taken');
   await sql('create table taken_table ()');
   await sql('create view taken_view as select 1 as one');
@@ -146,7 +146,7 @@ test('a name that is taken is 409, by a collection, a table or a view', async (t
   t.is(await listed('taken_table'), undefined);
 });
 
-test('of many who create the same collection one does', async (t) => {
+test.serial('of many who create the same collection one does', async (t) => {
   const answers = await Promise.all(Array.from({ length: 5 }, () => create('raced')));
   const statuses = answers.map(({ status }) => status);
   t.deepEqual(
@@ -155,7 +155,7 @@ test('of many who create the same collection one does', async (t) => {
   );
 });
 
-test('with an Idempotency-Key the same request answers again what it answered', async (t) => {
+test.serial('with an Idempotency-Key the same request answers again what it answered', async (t) => {
   const options = {
     token: scene.owner.token,
     headers: { 'idempotency-key': 'once' },
@@ -169,7 +169,7 @@ test('with an Idempotency-Key the same request answers again what it answered', 
   t.deepEqual(second.body, first.body);
 });
 
-test('the list is by name, in pages, with the documents counted', async (t) => {
+test.serial('the list is by name, in pages, with the documents counted', async (t) => {
   const own = await newProject();
   for (const name of ['b', 'c', 'a']) await create(name, 3, own);
   await sql(
@@ -190,7 +190,7 @@ test('the list is by name, in pages, with the documents counted', async (t) => {
   t.is((await vectors('GET', '/collections?limit=201', undefined, own)).status, 400);
 });
 
-test('what SQL does to the table counts: a new name, a dropped index, a dropped column, a drop', async (t) => {
+test.serial('what SQL does to the table counts: a new name, a dropped index, a dropped column, a drop', async (t) => {
   for (const name of ['moved', 'plain', 'gutted', 'gone']) await create(name);
   await sql('alter table moved rename to "Moved elsewhere"');
   t.is(await listed('moved'), undefined);
@@ -212,7 +212,7 @@ test('what SQL does to the table counts: a new name, a dropped index, a dropped 
   t.is(kept, 0, 'dropped tables are remembered');
 });
 
-test('a collection is deleted once; a table that is none, or that a view needs, is not', async (t) => {
+test.serial('a collection is deleted once; a table that is none, or that a view needs, is not', async (t) => {
   await create('to_delete');
   t.is((await vectors('DELETE', '/collections/to_delete')).status, 204);
   t.is((await vectors('DELETE', '/collections/to_delete')).status, 404);
@@ -225,7 +225,7 @@ test('a collection is deleted once; a table that is none, or that a view needs, 
   t.is((await listed('needed')).name, 'needed');
 });
 
-test('collections count as tables of the plan', async (t) => {
+test.serial('collections count as tables of the plan', async (t) => {
   const own = await newProject({ plan: 'free' });
   for (let n = 0; n < 10; n += 1) await sql(`create table t${n} ()`, own);
   const answer = await create('eleventh', 3, own);
@@ -234,7 +234,7 @@ test('collections count as tables of the plan', async (t) => {
   t.deepEqual((await vectors('GET', '/collections', undefined, own)).body, { collections: [], total: 0 });
 });
 
-test('another tenant’s collection is not there, and a viewer reads but does not write', async (t) => {
+test.serial('another tenant’s collection is not there, and a viewer reads but does not write', async (t) => {
   await create('mine');
   const stranger = await platform().client.signUp();
   const theirs: Scene = { owner: stranger, project: scene.project };
@@ -246,7 +246,7 @@ test('another tenant’s collection is not there, and a viewer reads but does no
   t.is((await vectors('POST', '/collections/mine/search', { query: 'x' }, viewer)).status, 403);
 });
 
-test('without pgvector on the server vector calls are 501 and everything else works', async (t) => {
+test.serial('without pgvector on the server vector calls are 501 and everything else works', async (t) => {
   const own = await newProject();
   await asAdmin(own.project.dbName, (admin) =>
     admin.query(`set allow_system_table_mods = on; create or replace view pg_catalog.pg_available_extensions as

@@ -44,7 +44,7 @@ test.before('a project has a key of a played provider', async () => {
 });
 test.after.always('the provider stops', () => upstream?.close());
 
-test('documents are written, found, replaced, and their calls are accounted for', async (t) => {
+test.serial('documents are written, found, replaced, and their calls are accounted for', async (t) => {
   await create('whole');
   const written = await upsert('whole', [
     { id: 'a', content: 'apples', metadata: { fruit: true } },
@@ -80,7 +80,7 @@ test('documents are written, found, replaced, and their calls are accounted for'
   t.deepEqual(rest.body, [{ id: 'a', content: 'apples' }]);
 });
 
-test('who does not wait gets a job, which can be looked at', async (t) => {
+test.serial('who does not wait gets a job, which can be looked at', async (t) => {
   await create('async');
   const accepted = await upsert(
     'async',
@@ -96,7 +96,7 @@ test('who does not wait gets a job, which can be looked at', async (t) => {
   t.like(body, { type: 'vectors.upsert', status: 'succeeded', result: { upserted: 1, unchanged: 0, ids: ['a'] } });
 });
 
-test('with an Idempotency-Key the documents get their ids once', async (t) => {
+test.serial('with an Idempotency-Key the documents get their ids once', async (t) => {
   await create('keyed');
   const options = { headers: { 'idempotency-key': 'vectors-once' } };
   const [first, second] = await Promise.all([1, 2].map(() => upsert('keyed', [{ content: 'x' }], { model }, options)));
@@ -104,7 +104,7 @@ test('with an Idempotency-Key the documents get their ids once', async (t) => {
   t.deepEqual(second?.body, first?.body);
 });
 
-test('a provider that answers nonsense is asked once, and the job has failed', async (t) => {
+test.serial('a provider that answers nonsense is asked once, and the job has failed', async (t) => {
   await create('nonsense');
   let asked = 0;
   upstream.answerWith(({ kind, text }) => {
@@ -118,7 +118,7 @@ test('a provider that answers nonsense is asked once, and the job has failed', a
   t.is(asked, 1);
 });
 
-test('numbers in metadata stay as they were written, and are found by what they are', async (t) => {
+test.serial('numbers in metadata stay as they were written, and are found by what they are', async (t) => {
   await create('exact');
   const metadata = '{"big":9007199254740993,"far":1e400,"price":1.10}';
   const written = await sendExact(
@@ -133,7 +133,7 @@ test('numbers in metadata stay as they were written, and are found by what they 
   t.deepEqual((await sendExact('/search', '{"query":"x","filter":{"big":9007199254740992}}')).body.results, []);
 });
 
-test('what does not fit the collection is refused before there is a job, also for who does not wait', async (t) => {
+test.serial('what does not fit the collection is refused before there is a job, also for who does not wait', async (t) => {
   await create('early');
   const options = { headers: { prefer: 'respond-async' } };
   const none = await upsert('early', [{ content: 'x' }], {}, options);
@@ -146,7 +146,7 @@ test('what does not fit the collection is refused before there is a job, also fo
   t.is(other.body.hint, 'Make another collection for another model.');
 });
 
-test('the particulars of what the database refused stand in the message', async (t) => {
+test.serial('the particulars of what the database refused stand in the message', async (t) => {
   await create('unique');
   const sql = 'create unique index on "unique" (content)';
   t.is((await call('POST', '/db/query', { sql })).status, 200);
@@ -157,7 +157,7 @@ test('the particulars of what the database refused stand in the message', async 
   t.regex(answer.body.message, /Key \(content\)=\(the same\) already exists/);
 });
 
-test('vectors of another length are 400 dimension_mismatch, in writing and in searching', async (t) => {
+test.serial('vectors of another length are 400 dimension_mismatch, in writing and in searching', async (t) => {
   await create('short', 5);
   const answer = await upsert('short', [{ content: 'x' }]);
   t.is(answer.status, 400, answer.text);
@@ -165,7 +165,7 @@ test('vectors of another length are 400 dimension_mismatch, in writing and in se
   t.regex(answer.body.message, /5 dimensions.* makes 8/);
 });
 
-test('another model is 409, an unknown one 404, and none for the first documents 400', async (t) => {
+test.serial('another model is 409, an unknown one 404, and none for the first documents 400', async (t) => {
   await create('models');
   t.is((await upsert('models', [{ content: 'x' }], {})).status, 400);
   t.is((await upsert('models', [{ content: 'x' }])).status, 200);
@@ -178,7 +178,7 @@ test('another model is 409, an unknown one 404, and none for the first documents
   t.is(unconfigured.body.code, 'provider_not_configured');
 });
 
-test('what the plan refuses is 403 and says so', async (t) => {
+test.serial('what the plan refuses is 403 and says so', async (t) => {
   const own = await platform().client.createProject(owner, { plan: 'free' });
   const of = (path: string, body: unknown) =>
     platform().client.call('POST', `/projects/${own.id}${path}`, { token: owner.token, body });
@@ -195,7 +195,7 @@ test('what the plan refuses is 403 and says so', async (t) => {
 const long = 'x'.repeat(100_001);
 const deep = (levels: number): unknown => (levels === 0 ? 1 : { in: deep(levels - 1) });
 
-test('metadata of 64 KB are written', async (t) => {
+test.serial('metadata of 64 KB are written', async (t) => {
   await create('roomy');
   const answer = await upsert('roomy', [{ content: 'x', metadata: { a: 'x'.repeat(65_528) } }]);
   t.is(answer.status, 200, answer.text);
@@ -232,7 +232,7 @@ for (const [what, body] of Object.entries({
   'an unknown field': { documents: [{ content: 'x' }], model, provider: 'openai' },
   'a model that is no text': { documents: [{ content: 'x' }], model: 7 },
 })) {
-  test(`an upsert with ${what} is 400`, async (t) => {
+  test.serial(`an upsert with ${what} is 400`, async (t) => {
     const answer = await call('POST', collectionUrl('whole', '/upsert'), body);
     t.is(answer.status, 400, answer.text);
     t.is(answer.body.code, 'validation_failed');
@@ -253,14 +253,14 @@ for (const [what, body] of Object.entries({
   'a filter with NUL': { query: 'x', filter: { a: '\0' } },
   'an unknown field': { query: 'x', model },
 })) {
-  test(`a search with ${what} is 400`, async (t) => {
+  test.serial(`a search with ${what} is 400`, async (t) => {
     const answer = await search('whole', body);
     t.is(answer.status, 400, answer.text);
     t.is(answer.body.code, 'validation_failed');
   });
 }
 
-test('an unknown collection is 404 at once, also for who does not wait', async (t) => {
+test.serial('an unknown collection is 404 at once, also for who does not wait', async (t) => {
   const options = { headers: { prefer: 'respond-async' } };
   t.is((await upsert('nowhere', [{ content: 'x' }], { model }, options)).status, 404);
   t.is((await search('nowhere', { query: 'x' })).status, 404);

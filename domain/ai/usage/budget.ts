@@ -1,4 +1,5 @@
 import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { firstIdAt, newId } from '#lib/ids.ts';
 import { mostSum } from './call-store.ts';
 
@@ -49,37 +50,80 @@ export const getBudget = async (db: Queryable, projectId: string): Promise<UsedB
 const holdCalls = (tx: Queryable, projectId: string): Promise<unknown[]> =>
   tx.query('select pg_advisory_xact_lock(7245994, hashtext($1::uuid::text))', [projectId]);
 
-/** From the first budget on calls count as they end; those before it are added up here, and the open ones take their part. */
-const countSoFar = async (tx: Queryable, projectId: string, now: Date): Promise<void> => {
+/** Calls that began longer ago have ended, but for those whose ends Postgres could not take yet. */
+const settledMs = 15 * 60_000;
+
+/** What a project's calls of this month have cost, of those that nothing changes any more. */
+interface Settled {
+  /** Ids before this one are settled, but for `unsettled`. */
+  readonly until: string;
+  readonly used: number;
+  /** Ids of calls that are open, or were given up and may still get their real end. */
+  readonly unsettled: readonly string[];
+}
+
+const ofThisMonth = `date_trunc('month', started_at at time zone 'utc')::date = ${thisMonth}`;
+
+/** The greater part, which takes a while where there are millions: without the lock that all others' calls wait for, too. */
+const countSettled = async (tx: Queryable, projectId: string, now: Date): Promise<Settled> => {
   const monthBegins = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1);
+  // Ids are made a moment before or after a call's time.
+  const from = Math.min(monthBegins - 3_600_000, now.getTime() - settledMs);
+  const until = firstIdAt(now.getTime() - settledMs);
+  const [row] = await tx.query<{ used: number; unsettled: string[] | null }>(
+    `select least(coalesce(sum(cost_nano_usd) filter (where status not in ('open', 'incomplete')), 0), ${mostSum})::bigint
+         as used, array_agg(id) filter (where status in ('open', 'incomplete')) as unsettled
+     from ai_calls where project_id = $1 and id >= $2 and id < $3 and ${ofThisMonth}`,
+    [projectId, firstIdAt(from), until],
+  );
+  return { until, used: row?.used ?? 0, unsettled: row?.unsettled ?? [] };
+};
+
+/** From the first budget on calls count as they end; those before it are added up here, and the open ones take their part. */
+const countSoFar = async (tx: Queryable, projectId: string, { until, used, unsettled }: Settled): Promise<void> => {
   await tx.query('delete from ai_budget_months where project_id = $1', [projectId]);
   await tx.query(
     `insert into ai_budget_months (project_id, month, used_nano_usd, reserved_nano_usd)
-     select $1, ${thisMonth}, least(coalesce(sum(cost_nano_usd), 0), ${mostSum}),
+     select $1, ${thisMonth}, least(coalesce(sum(cost_nano_usd), 0) + $4::bigint, ${mostSum}),
        least(coalesce(sum(reserved_nano_usd), 0), ${mostSum})
-     from ai_calls
-     where project_id = $1 and id >= $2 and date_trunc('month', started_at at time zone 'utc')::date = ${thisMonth}`,
-    // Ids are made a moment before or after a call's time.
-    [projectId, firstIdAt(monthBegins - 3_600_000)],
+     from (
+       select * from ai_calls where project_id = $1 and id >= $2
+       union all
+       select * from ai_calls where project_id = $1 and id = any($3::uuid[])
+     ) recent
+     where ${ofThisMonth}`,
+    [projectId, until, unsettled, used],
   );
 };
 
-/** In a transaction. */
+const hasBudget = async (tx: Queryable, projectId: string): Promise<boolean> =>
+  (await tx.query('select from ai_budgets where project_id = $1', [projectId])).length > 0;
+
+const deletedMeanwhile = (): never => {
+  throw new ServiceError('conflict', 'The budget was deleted just now by somebody else. Set it once more.');
+};
+
+/**
+ * In a transaction.
+ * @throws {ServiceError} `conflict` when it was deleted at the same moment
+ */
 export const setBudget = async (
   tx: Queryable,
   projectId: string,
   budget: Budget,
   now = new Date(),
 ): Promise<UsedBudget> => {
+  const settled = (await hasBudget(tx, projectId)) ? null : await countSettled(tx, projectId, now);
   await holdCalls(tx, projectId);
-  const before = await tx.query('select from ai_budgets where project_id = $1', [projectId]);
+  // Another one may have been made meanwhile, or deleted.
+  const isFirst = !(await hasBudget(tx, projectId));
   await tx.query(
     `insert into ai_budgets (id, project_id, monthly_nano_usd, hard) values ($1, $2, $3, $4)
      on conflict (project_id) do update
        set monthly_nano_usd = excluded.monthly_nano_usd, hard = excluded.hard, updated_at = now()`,
     [newId(), projectId, Math.round(budget.monthly_usd * nanoPerUsd), budget.hard],
   );
-  if (before.length === 0) await countSoFar(tx, projectId, now);
+  if (isFirst) await countSoFar(tx, projectId, settled ?? deletedMeanwhile());
   const after = await getBudget(tx, projectId);
   if (after === undefined) throw new Error('the budget that was set is not there');
   return after;
