@@ -149,7 +149,7 @@ test('a flood of log lines and of words on standard error keeps neither others w
     const lines = frame(JSON.stringify({ type: 'logs', run, lines: Array.from({ length: 50 }, () => [Date.now(), 'info', 'y'.repeat(100)]), truncated: false }));
     const more = () => { while (socket.write(lines)); socket.once('drain', more) }; more();
     const shout = () => { while (process.stderr.write('z'.repeat(60000))); process.stderr.once('drain', shout) }; shout()`);
-  const outcome = outcomeOf(flood);
+  const outcome = outcomeOf(flood, {}, 6000);
   const runtime = await openRuntime({ spares: 0 });
   t.teardown(() => runtime.close());
   let others = 0;
