@@ -1,8 +1,9 @@
 import { Router } from '@koa/router';
 import Koa, { type Context, type Middleware } from 'koa';
-import { withLogContext } from '#lib/context.ts';
+import { type LogContext, logContext, withLogContext } from '#lib/context.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import type { Log } from '#lib/log.ts';
 import { createRequestLog } from '#lib/request-line.ts';
 import { isTracing, traced } from '#lib/tracing.ts';
 import type { Deps } from './deps.ts';
@@ -31,9 +32,35 @@ const loggedPath = (ctx: Context): string => {
   return path.includes('plinth_') ? path.replaceAll(/(plinth_[a-z]+_)[\w-]+/g, '$1[redacted]') : path;
 };
 
-/** Whatever happens below is answered, measured and logged: in one middleware, since each that waits costs a promise. */
-const answerAll = ({ log, health }: Deps): Middleware => {
+interface Answered {
+  readonly ctx: Context;
+  readonly status: number;
+  readonly ms: number;
+  readonly context: LogContext;
+}
+
+/** What was answered is measured and logged once the answers are on their way, of several with one turn of the loop. */
+const createNotes = (log: Log): ((answered: Answered) => void) => {
   const writeLine = createRequestLog(log);
+  let waiting: Answered[] = [];
+  const flush = (): void => {
+    const answered = waiting;
+    waiting = [];
+    for (const { ctx, status, ms, context } of answered) {
+      const { method } = ctx;
+      const route: unknown = ctx['_matchedRoute'];
+      noteRequest(typeof route === 'string' ? `${method} ${route}` : 'other', status, ms / 1000);
+      writeLine({ method, path: loggedPath(ctx), status, ms }, context);
+    }
+  };
+  return (answered) => {
+    if (waiting.push(answered) === 1) setImmediate(flush);
+  };
+};
+
+/** Whatever happens below is answered: in one middleware, since each that waits costs a promise. */
+const answerAll = ({ log, health }: Deps): Middleware => {
+  const note = createNotes(log);
   return async (ctx, next) => {
     const began = performance.now();
     try {
@@ -43,14 +70,7 @@ const answerAll = ({ log, health }: Deps): Middleware => {
     }
     // A stopping process lets go of its kept-alive connections with the answers that are still to come.
     if (!health.accepting()) ctx.set('Connection', 'close');
-    const ms = performance.now() - began;
-    const { method, status } = ctx;
-    const route: unknown = ctx['_matchedRoute'];
-    // Once the answer is on its way.
-    setImmediate(() => {
-      noteRequest(typeof route === 'string' ? `${method} ${route}` : 'other', status, ms / 1000);
-      writeLine({ method, path: loggedPath(ctx), status, ms });
-    });
+    note({ ctx, status: ctx.status, ms: performance.now() - began, context: logContext() });
   };
 };
 

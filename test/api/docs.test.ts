@@ -13,16 +13,21 @@ const program = [optionalTestEnv('PLINTH_TEST_CHROMIUM') ?? '', ...candidates].f
   (path) => path !== '' && existsSync(path),
 );
 
+/** So long that only what never comes is given up. */
+const patienceMs = 100_000;
+
 let browser: Browser | undefined;
 
 test.before(async () => {
   // A sandbox of its own needs a user that is not root.
-  if (program) browser = await chromium.launch({ executablePath: program, args: ['--no-sandbox'] });
+  if (program)
+    browser = await chromium.launch({ executablePath: program, args: ['--no-sandbox'], timeout: patienceMs });
 });
 test.after.always(() => browser?.close());
 
 const inBrowser = (title: string, work: (t: ExecutionContext) => Promise<void>): void => {
-  if (program) test(title, work);
+  // One after the other: a page of all operations takes a browser some seconds of a core.
+  if (program) test.serial(title, work);
   else test.skip(`${title} (no Chromium on this machine)`, work);
 };
 
@@ -37,6 +42,7 @@ interface Visit {
 const visit = async (width: number, height: number): Promise<Visit> => {
   if (browser === undefined) throw new Error('the browser has not started');
   const page = await browser.newPage({ viewport: { width, height } });
+  page.setDefaultTimeout(patienceMs);
   const [hosts, complaints]: [Set<string>, string[]] = [new Set(), []];
   page.on('request', (request) => request.url().startsWith('data:') || hosts.add(new URL(request.url()).host));
   page.on('console', (message) => ['error', 'warning'].includes(message.type()) && complaints.push(message.text()));

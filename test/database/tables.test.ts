@@ -2,6 +2,8 @@ import test from 'ava';
 import { isError } from '#test/support/is-error.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';
+import { asTenant, tenantLogin } from '#test/support/tenant.ts';
+import { until } from '#test/support/until.ts';
 import { type DatabaseScene, openScene } from './scene.ts';
 
 const platform = usePlatform(test);
@@ -232,4 +234,24 @@ test.serial('the table limit of a plan is 403 by the tables and by SQL', async (
   const refused = await call('/query', { sql: 'create table t11 (n int)' });
   isError(t, refused, 403, 'plan_limit_exceeded');
   t.regex(refused.body.message, /10/);
+});
+
+test.serial('of two who make the same table at the same moment the later one is told that it is there', async (t) => {
+  const login = await tenantLogin(platform(), scene.project.id, 'owner');
+  await asTenant(login, async (first) => {
+    await first.query('begin');
+    await first.query('create table made_twice (id int)');
+    const second = scene.call('POST', '/tables', { name: 'made_twice', columns: [{ name: 'id', type: 'int' }] });
+    await until(() =>
+      asAdmin(scene.project.dbName, async (admin) => {
+        const { rows } = await admin.query(
+          `select from pg_stat_activity
+           where datname = current_database() and wait_event_type = 'Lock' and query like '%made_twice%'`,
+        );
+        return rows.length > 0;
+      }),
+    );
+    await first.query('commit');
+    isError(t, await second, 409, 'conflict');
+  });
 });

@@ -24,19 +24,22 @@ export interface Visit {
   readonly close: () => Promise<void>;
 }
 
+/** So long that only what never comes is given up. */
+const patienceMs = 100_000;
+
 /** A browser of the test file's own, closed with it; opens pages with nothing kept from others. */
 export const useBrowser = (): ((url: string, options?: BrowserContextOptions) => Promise<Visit>) => {
   let browser: Browser | undefined;
   test.before(async () => {
     // A sandbox of its own needs a user that is not root.
-    if (program) browser = await chromium.launch({ executablePath: program, args: ['--no-sandbox'] });
+    if (program)
+      browser = await chromium.launch({ executablePath: program, args: ['--no-sandbox'], timeout: patienceMs });
   });
   test.after.always(() => browser?.close());
   return async (url, options = {}) => {
     if (browser === undefined) throw new Error('the browser has not started');
     const context = await browser.newContext({ viewport: { width: 1360, height: 900 }, ...options });
-    // What never comes fails by itself, before the file's time-out fails all.
-    context.setDefaultTimeout(15_000);
+    context.setDefaultTimeout(patienceMs);
     const page = await context.newPage();
     const [hosts, complaints] = [new Set<string>(), [] as string[]];
     page.on('request', (request) => request.url().startsWith('data:') || hosts.add(new URL(request.url()).host));

@@ -34,12 +34,16 @@ const conflicts: Readonly<Record<string, string>> = {
   '55006': 'The table is in use.',
 };
 
+/** Of two that make the same at the same moment the later one runs into the catalog's own index. */
+const codeOf = ({ code, schema }: DatabaseError): string =>
+  code === '23505' && schema === 'pg_catalog' ? '42P07' : (code ?? '');
+
 const failureOf = (error: unknown, stoppedBy: StoppedBy): unknown => {
   if (stoppedBy === 'caller') return new CallerGone('the caller has gone');
   if (stoppedBy === 'watchdog') return new DataError(504, '57014', 'The change took too long and was undone.');
   if (error instanceof Refusal) return error;
   if (!(error instanceof DatabaseError)) return connectionLost(error);
-  const conflict = conflicts[error.code ?? ''];
+  const conflict = conflicts[codeOf(error)];
   if (conflict === undefined) return sqlError(error);
   const { details } = sqlError(error);
   const hint = error.code === '2BP01' ? { hint: 'With ?cascade=true they are dropped, too.' } : {};
