@@ -42,16 +42,21 @@ interface Answered {
 /** What was answered is measured and logged once the answers are on their way, of several with one turn of the loop. */
 const createNotes = (log: Log): ((answered: Answered) => void) => {
   const writeLine = createRequestLog(log);
+  const noteOne = ({ ctx, status, ms, context }: Answered): void => {
+    const { method } = ctx;
+    const route: unknown = ctx['_matchedRoute'];
+    try {
+      noteRequest(typeof route === 'string' ? `${method} ${route}` : 'other', status, ms / 1000);
+      writeLine({ method, path: loggedPath(ctx), status, ms }, context);
+    } catch (error) {
+      log.error({ err: error }, 'a request could not be noted');
+    }
+  };
   let waiting: Answered[] = [];
   const flush = (): void => {
     const answered = waiting;
     waiting = [];
-    for (const { ctx, status, ms, context } of answered) {
-      const { method } = ctx;
-      const route: unknown = ctx['_matchedRoute'];
-      noteRequest(typeof route === 'string' ? `${method} ${route}` : 'other', status, ms / 1000);
-      writeLine({ method, path: loggedPath(ctx), status, ms }, context);
-    }
+    for (const one of answered) noteOne(one);
   };
   return (answered) => {
     if (waiting.push(answered) === 1) setImmediate(flush);

@@ -1,7 +1,10 @@
 /** Permits for callers in groups, of which none can keep the others waiting for long. */
 export interface FairPermits {
-  /** @throws what `refusal` makes, when there is no permit within the time or too many wait */
-  readonly acquire: (group: string) => Promise<void>;
+  /**
+   * @param signal when it is aborted while the caller waits, the caller has no place in the line any more
+   * @throws what `refusal` makes, when there is no permit within the time or too many wait; the reason of `signal`
+   */
+  readonly acquire: (group: string, signal?: AbortSignal) => Promise<void>;
   readonly release: (group: string) => void;
 }
 
@@ -52,17 +55,25 @@ export const createFairPermits = ({ total, each, mostWaiting, waitMs, refusal }:
     group.last = given;
   };
 
-  const wait = (name: string, group: Group): Promise<void> =>
+  const wait = (name: string, group: Group, signal: AbortSignal | undefined): Promise<void> =>
     new Promise((resolve, reject) => {
-      const give = (): void => {
+      const settle = (): void => {
         clearTimeout(timer);
+        signal?.removeEventListener('abort', leave);
+      };
+      const give = (): void => {
+        settle();
         resolve();
       };
-      const timer = setTimeout(() => {
+      const stepOut = (why: Error): void => {
+        settle();
         group.waiting.delete(give);
         forgetIdle(groups, name);
-        reject(refusal());
-      }, waitMs);
+        reject(why);
+      };
+      const leave = (): void => stepOut(signal?.reason as Error);
+      const timer = setTimeout(() => stepOut(refusal()), waitMs);
+      signal?.addEventListener('abort', leave, { once: true });
       group.waiting.add(give);
     });
 
@@ -76,7 +87,8 @@ export const createFairPermits = ({ total, each, mostWaiting, waitMs, refusal }:
   };
 
   return {
-    acquire: async (name) => {
+    acquire: async (name, signal) => {
+      signal?.throwIfAborted();
       const group = groups.get(name) ?? { held: 0, last: 0, waiting: new Set() };
       groups.set(name, group);
       if (held < total && group.held < each) return take(group);
@@ -84,7 +96,7 @@ export const createFairPermits = ({ total, each, mostWaiting, waitMs, refusal }:
         forgetIdle(groups, name);
         throw refusal();
       }
-      return wait(name, group);
+      return wait(name, group, signal);
     },
     release: (name) => {
       const group = groups.get(name);

@@ -13,7 +13,7 @@ const canConnect = (base: string): Promise<boolean> =>
   );
 
 test('an API that is told to stop takes nothing new, and lets streams come to their ends', async (t) => {
-  t.timeout(60_000);
+  t.timeout(200_000);
   const { project, upstream } = await createScene(platform());
   t.teardown(upstream.close);
   const { promise: goesOn, resolve: goOn } = Promise.withResolvers<void>();

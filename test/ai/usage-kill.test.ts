@@ -55,7 +55,7 @@ const makeTrouble = async (projects: readonly string[]): Promise<string[]> => {
 };
 
 test('whoever is killed and whatever is cut, each call is one row, and no budget is exceeded', async (t) => {
-  t.timeout(120_000);
+  t.timeout(200_000);
   const { db, createProject } = scene();
   const hard = { monthly_usd: budget / 1e9, hard: true };
   const projects = await Promise.all([createProject(), createProject(hard), createProject(hard)]);

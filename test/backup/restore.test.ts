@@ -165,7 +165,7 @@ const withDump = pair === null ? test.serial.skip : test.serial;
 const needs = pair === null ? ' (needs pg_dump, and a server that is not newer)' : '';
 
 test.before(async (t) => {
-  t.timeout(110_000);
+  t.timeout(200_000);
   if (pair === null) return;
   fresh = pair[1];
   await prepare(pair[0]);
@@ -250,7 +250,7 @@ const endOf = async (id: string) => {
 };
 
 withDump(`a job that waited at the dump runs, a function that ran is not run again${needs}`, async (t) => {
-  t.timeout(90_000);
+  t.timeout(200_000);
   t.like(await until(() => endOf(before.running)), { status: 'failed', error_code: 'crashed' });
   const ran = await until(() => endOf(before.waiting));
   t.is(ran.status, 'succeeded');

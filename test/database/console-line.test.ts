@@ -1,5 +1,6 @@
 import test from 'ava';
 import { inLine } from '#domain/database/console/line.ts';
+import type { TenantRole } from '#lib/tenant-db.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 import { openScene } from './scene.ts';
@@ -8,10 +9,10 @@ const platform = usePlatform(test);
 const { signal } = new AbortController();
 
 /** Statements of a project that run until they are told to end. */
-const running = (projectId: string) => {
+const running = (projectId: string, role: TenantRole = 'owner') => {
   const begun: PromiseWithResolvers<void>[] = [];
   const ask = (by = signal): Promise<void> =>
-    inLine(projectId, by, () => {
+    inLine({ projectId, role, signal: by }, () => {
       const one = Promise.withResolvers<void>();
       begun.push(one);
       return one.promise;
@@ -34,19 +35,38 @@ test('two statements of a project run, further ones take their turn, and another
   await Promise.all([...all.slice(1), other]);
 });
 
-test('who has left meanwhile runs nothing and holds up nobody', async (t) => {
+test('who leaves while waiting leaves the line, and runs nothing', async (t) => {
   const { begun, ask } = running('line-left');
   const leaver = new AbortController();
-  const [first, second] = [ask(), ask()];
+  const all = [ask(), ask()];
   const left = ask(leaver.signal);
-  const last = ask();
+  all.push(ask());
   await until(() => begun.length === 2);
   leaver.abort();
-  begun[0]?.resolve();
   await t.throwsAsync(left, { message: 'the caller has gone' });
+  begun[0]?.resolve();
   await until(() => begun.length === 3);
   for (const one of begun) one.resolve();
-  await Promise.all([first, second, last]);
+  await Promise.all(all);
+  await t.throwsAsync(ask(leaver.signal), { message: 'the caller has gone' });
+  t.is(begun.length, 3);
+});
+
+test('those who only read do not keep out those who own the tables', async (t) => {
+  const [readers, owners] = [running('line-roles', 'reader'), running('line-roles', 'owner')];
+  const reading = Array.from({ length: 6 }, () => readers.ask());
+  await until(() => readers.begun.length === 2);
+  const owning = owners.ask();
+  readers.begun[0]?.resolve();
+  await until(() => owners.begun.length === 1);
+  t.is(readers.begun.length, 2);
+  owners.begun[0]?.resolve();
+  await owning;
+  for (let ended = 1; ended < 6; ended += 1) {
+    await until(() => readers.begun.length > ended);
+    readers.begun[ended]?.resolve();
+  }
+  await Promise.all(reading);
 });
 
 test('no more than twenty wait, and whoever asks the console then is told what to do', async (t) => {

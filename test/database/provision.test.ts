@@ -118,7 +118,7 @@ const stateOf = async ({ ref, db_name }: Project): Promise<unknown> => {
 const withoutMarker = (state: unknown, { id }: Project): string => JSON.stringify(state).replaceAll(id, 'ID');
 
 test.serial('a creation that breaks off at any statement is completed by the next try', async (t) => {
-  t.timeout(60_000);
+  t.timeout(200_000);
   const real = await openServers();
   const [whole, counted] = [await acceptedProject(), await acceptedProject()];
   await provisionDatabase(depsWith(whole, real), whole);

@@ -28,7 +28,7 @@ const faults = {
 
 for (const [fault, begin] of Object.entries(faults)) {
   test.serial(`while Postgres ${fault} requests are answered with 503, and served again when it is back`, async (t) => {
-    t.timeout(60_000);
+    t.timeout(200_000);
     const { client, user, project, fn, read } = await scene();
     await begin();
     const calls = [

@@ -58,7 +58,7 @@ test('a worker for a queue that does not exist ends with code 78', async (t) => 
 });
 
 test('an API that is told to stop finishes what it has begun, then ends by itself', async (t) => {
-  t.timeout(20_000);
+  t.timeout(200_000);
   const { client, config, db } = platform();
   const user = await client.signUp();
   const project = await client.createProject(user);
@@ -80,7 +80,7 @@ test('an API that is told to stop finishes what it has begun, then ends by itsel
 });
 
 test('a worker that is told to stop finishes what it has begun and takes nothing new', async (t) => {
-  t.timeout(60_000);
+  t.timeout(200_000);
   // A platform of its own, so that this worker is the only one.
   const own = await startPlatform({ worker: false });
   try {

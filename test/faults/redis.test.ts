@@ -29,7 +29,7 @@ const faults = {
 
 for (const [fault, begin] of Object.entries(faults)) {
   test.serial(`while Redis ${fault} jobs are refused with 503 and nothing of them is kept`, async (t) => {
-    t.timeout(60_000);
+    t.timeout(200_000);
     const { client, user, project, fn } = await scene();
     const jobsBefore = (await jobsOf(project.id)).length;
     await begin();
@@ -56,7 +56,7 @@ for (const [fault, begin] of Object.entries(faults)) {
 }
 
 test.serial('a job that ends while Redis is away is recorded, and the worker goes on afterwards', async (t) => {
-  t.timeout(60_000);
+  t.timeout(200_000);
   const { client, user, project, fn } = await scene();
   const code = 'exports.handler = () => new Promise((resolve) => setTimeout(resolve, 500, "done"))';
   const slow = await client.deploy(user, project, code);

@@ -93,7 +93,7 @@ export function useHostileScene(test: TestFn): Scene {
       await until(isCalm);
     },
     suffer: async (t, [code, ...statuses], fields = {}) => {
-      t.timeout(60_000);
+      t.timeout(200_000);
       const fn = await deploy(code, { memory_mb: memoryMb, timeout_ms: 1000, ...fields });
       const peaks: number[] = [];
       for (;;) {

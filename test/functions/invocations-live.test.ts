@@ -109,7 +109,7 @@ test.serial('a run that nobody may see is not listened to', async (t) => {
 });
 
 test.serial('what was logged before its worker was killed is heard and kept', async (t) => {
-  t.timeout(60_000);
+  t.timeout(200_000);
   await stopWorker?.();
   const worker = startProcess('workers/server.ts', environmentOf(platform().config));
   await worker.ready;

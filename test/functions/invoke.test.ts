@@ -50,7 +50,7 @@ const endings = {
 
 for (const [status, { code, fields, publicStatus, publicCode }] of Object.entries(endings)) {
   test(`a run that ends with ${status} is told to members, to keys and by its job`, async (t) => {
-    t.timeout(60_000);
+    t.timeout(200_000);
     const fn = await deploy(code, fields);
     const sync = await platform().client.invoke(user, project, fn, 5);
     t.is(sync.status, 200);

@@ -12,7 +12,7 @@ const faults = {
 
 for (const [fault, begin] of Object.entries(faults)) {
   test.serial(`while Redis ${fault} jobs are listed, and who follows one hears of its end from its row`, async (t) => {
-    t.timeout(60_000);
+    t.timeout(200_000);
     const { base, client, db, redis } = platform();
     t.teardown(() => redis.restore());
     const user = await client.signUp();

@@ -30,7 +30,7 @@ const holdName = async (name: string): Promise<() => Promise<void>> => {
 };
 
 test('after a kill -9 of a worker no function runs twice, and what can be repeated is finished by another', async (t) => {
-  t.timeout(90_000);
+  t.timeout(200_000);
   const { client, config, db, startWorker } = platform();
   const first = startProcess('workers/server.ts', environmentOf(config));
   await first.ready;

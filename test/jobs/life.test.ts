@@ -189,7 +189,7 @@ test('60 invokes at once each get their own answer', async (t) => {
 });
 
 test('a creation that keeps failing is tried three times, then dead, and its project failed', async (t) => {
-  t.timeout(60_000);
+  t.timeout(200_000);
   const { client } = platform();
   const user = await client.signUp();
   const orgId = await ownOrganization(platform(), user);

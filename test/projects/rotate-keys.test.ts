@@ -109,7 +109,7 @@ test('two rotations at once, and projects that are made meanwhile, end with the 
 });
 
 test('the program says what it did; killed at any moment it can be run again', async (t) => {
-  t.timeout(60_000);
+  t.timeout(200_000);
   const scene = await openScene(250);
   const killed = run(scene, scene.both);
   await new Promise((resolve) => killed.child.stdout?.once('data', resolve));
@@ -124,7 +124,7 @@ test('the program says what it did; killed at any moment it can be run again', a
 });
 
 test('what cannot be opened is named with its missing key, and the program ends with 1', async (t) => {
-  t.timeout(60_000);
+  t.timeout(200_000);
   const scene = await openScene(2);
   const ring = `${newKey(3)},${scene.added}`;
   const end = run(scene, ring);

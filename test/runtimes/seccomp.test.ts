@@ -93,7 +93,7 @@ async function inside(t: ExecutionContext, program: string): Promise<unknown> {
   const python = { source: '/usr/bin/python3', target: '/usr/bin/python3' };
   const script = `import ctypes, errno, json, os, socket, subprocess\n${program}`;
   const command = sandbox.command({ program: python, args: ['-c', script], files: [], env: {}, dataMib: 512 }, 11);
-  t.timeout(60_000);
+  t.timeout(200_000);
   return JSON.parse(await outputOf(command, 30_000));
 }
 

@@ -61,21 +61,24 @@ test.serial('a type of the project’s own stands in the way of setup: 409', asy
   t.is((await create('documents', 3, own)).status, 409);
 });
 
-test.serial('a collection is a closed table with an index of its vectors, and creating one enables vectors', async (t) => {
-  const answer = await create('first');
-  t.is(answer.status, 201, answer.text);
-  const { created_at: createdAt, ...entry } = answer.body;
-  t.deepEqual(entry, { name: 'first', dimensions: 3, document_count: 0, index: 'hnsw', model: null });
-  t.regex(createdAt, /^\d{4}-.*\.\d{3}Z$/);
-  t.deepEqual(await listed('first'), answer.body);
-  const [table] =
-    await sql(`select relrowsecurity, array(select amname::text from pg_index i join pg_class x on x.oid = i.indexrelid
+test.serial(
+  'a collection is a closed table with an index of its vectors, and creating one enables vectors',
+  async (t) => {
+    const answer = await create('first');
+    t.is(answer.status, 201, answer.text);
+    const { created_at: createdAt, ...entry } = answer.body;
+    t.deepEqual(entry, { name: 'first', dimensions: 3, document_count: 0, index: 'hnsw', model: null });
+    t.regex(createdAt, /^\d{4}-.*\.\d{3}Z$/);
+    t.deepEqual(await listed('first'), answer.body);
+    const [table] =
+      await sql(`select relrowsecurity, array(select amname::text from pg_index i join pg_class x on x.oid = i.indexrelid
     join pg_am m on m.oid = x.relam where i.indrelid = c.oid order by 1) as indexes from pg_class c where oid = 'public.first'::regclass`);
-  t.deepEqual(table, { relrowsecurity: true, indexes: ['btree', 'gin', 'hnsw'] });
-  const anon = await platform().client.call('GET', `/v1/rest/first`, { key: scene.project.publishableKey });
-  t.is(anon.status, 200, anon.text);
-  t.deepEqual(anon.body, []);
-});
+    t.deepEqual(table, { relrowsecurity: true, indexes: ['btree', 'gin', 'hnsw'] });
+    const anon = await platform().client.call('GET', `/v1/rest/first`, { key: scene.project.publishableKey });
+    t.is(anon.status, 200, anon.text);
+    t.deepEqual(anon.body, []);
+  },
+);
 
 for (const [dimensions, type, index, warns] of [
   [1, 'vector(1)', 'hnsw', false],

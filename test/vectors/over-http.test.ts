@@ -133,18 +133,21 @@ test.serial('numbers in metadata stay as they were written, and are found by wha
   t.deepEqual((await sendExact('/search', '{"query":"x","filter":{"big":9007199254740992}}')).body.results, []);
 });
 
-test.serial('what does not fit the collection is refused before there is a job, also for who does not wait', async (t) => {
-  await create('early');
-  const options = { headers: { prefer: 'respond-async' } };
-  const none = await upsert('early', [{ content: 'x' }], {}, options);
-  t.is(none.status, 400, none.text);
-  t.deepEqual(none.body.details, [{ path: 'model', message: 'is needed: the collection has no model yet' }]);
-  t.is((await upsert('early', [{ content: 'x' }], { model: 'google/gemini-embedding-001' }, options)).status, 409);
-  t.is((await upsert('early', [{ content: 'x' }])).status, 200);
-  const other = await upsert('early', [{ content: 'x' }], { model: 'openai/text-embedding-3-large' }, options);
-  t.is(other.status, 409, other.text);
-  t.is(other.body.hint, 'Make another collection for another model.');
-});
+test.serial(
+  'what does not fit the collection is refused before there is a job, also for who does not wait',
+  async (t) => {
+    await create('early');
+    const options = { headers: { prefer: 'respond-async' } };
+    const none = await upsert('early', [{ content: 'x' }], {}, options);
+    t.is(none.status, 400, none.text);
+    t.deepEqual(none.body.details, [{ path: 'model', message: 'is needed: the collection has no model yet' }]);
+    t.is((await upsert('early', [{ content: 'x' }], { model: 'google/gemini-embedding-001' }, options)).status, 409);
+    t.is((await upsert('early', [{ content: 'x' }])).status, 200);
+    const other = await upsert('early', [{ content: 'x' }], { model: 'openai/text-embedding-3-large' }, options);
+    t.is(other.status, 409, other.text);
+    t.is(other.body.hint, 'Make another collection for another model.');
+  },
+);
 
 test.serial('the particulars of what the database refused stand in the message', async (t) => {
   await create('unique');

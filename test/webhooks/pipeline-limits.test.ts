@@ -118,7 +118,7 @@ const addMany = async ({ id, sealer }: BareProject, url: string, count: number):
 };
 
 test('ten thousand webhooks hear of one event, and others meanwhile of theirs', async (t) => {
-  t.timeout(180_000);
+  t.timeout(200_000);
   const receiver = await receiverFor(t);
   const project = await addProject(platform(), 'enterprise');
   const count = 10_000;

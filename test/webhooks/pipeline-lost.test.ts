@@ -14,7 +14,7 @@ const startWorker = async () => {
 };
 
 test.serial('a try whose worker is killed is made once more, under the same webhook-id', async (t) => {
-  t.timeout(90_000);
+  t.timeout(200_000);
   const receiver = await receiverFor(t);
   receiver.answer(() => undefined);
   const project = await addProject(platform());
@@ -38,7 +38,7 @@ test.serial('a try whose worker is killed is made once more, under the same webh
 });
 
 test.serial('a worker that is stopped hands a try back that does not end; nothing is recorded of it', async (t) => {
-  t.timeout(90_000);
+  t.timeout(200_000);
   const receiver = await receiverFor(t);
   receiver.answer(() => undefined);
   const project = await addProject(platform());

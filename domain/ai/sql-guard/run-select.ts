@@ -2,8 +2,7 @@ import type { ClientBase } from 'pg';
 import { CallerGone, DataError } from '#domain/data/errors.ts';
 import { describeStatement, runCapped } from '#domain/database/console/capped-query.ts';
 import { consoleRowsText, readColumns } from '#domain/database/console/console-rows.ts';
-import { type FenceDb, type FencedWork, inCallersFence } from '#domain/database/console/fence.ts';
-import { inLine } from '#domain/database/console/line.ts';
+import { type FenceDb, inCallersFence } from '#domain/database/console/fence.ts';
 import { checkSelectSql } from './check.ts';
 import { ranFailure } from './failure.ts';
 import { notAllowed, requireAllowed } from './refusal.ts';
@@ -45,7 +44,7 @@ export const runGeneratedSelect = async (
   // Before a connection is taken.
   requireAllowed(checkSelectSql(sql));
   const fence = { projectId, role: 'reader', timeoutMs, signal } as const;
-  const run: FencedWork<SelectedRows> = async (client, stoppedBy) => {
+  return inCallersFence(tenantDb, fence, async (client, stoppedBy) => {
     try {
       return await readIn(client, sql);
     } catch (error) {
@@ -53,6 +52,5 @@ export const runGeneratedSelect = async (
       if (stoppedBy() === 'watchdog') throw new DataError(504, '57014', 'The query took longer than 5 s.');
       throw ranFailure(error, sql, 'It changes nothing. Send it again.');
     }
-  };
-  return inLine(projectId, signal, () => inCallersFence(tenantDb, fence, run));
+  });
 };

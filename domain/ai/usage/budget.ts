@@ -50,11 +50,13 @@ export const getBudget = async (db: Queryable, projectId: string): Promise<UsedB
 const holdCalls = (tx: Queryable, projectId: string): Promise<unknown[]> =>
   tx.query('select pg_advisory_xact_lock(7245994, hashtext($1::uuid::text))', [projectId]);
 
-/** Calls that began longer ago have ended, but for those whose ends Postgres could not take yet. */
+/** Calls that began longer ago have ended, but for those whose ends Postgres could not take for so long. */
 const settledMs = 15 * 60_000;
 
 /** What a project's calls of this month have cost, of those that nothing changes any more. */
 interface Settled {
+  /** The first day of the month that was counted. */
+  readonly month: string;
   /** Ids before this one are settled, but for `unsettled`. */
   readonly until: string;
   readonly used: number;
@@ -62,7 +64,9 @@ interface Settled {
   readonly unsettled: readonly string[];
 }
 
-const ofThisMonth = `date_trunc('month', started_at at time zone 'utc')::date = ${thisMonth}`;
+// Not of the transaction's beginning: it may have waited for the lock beyond a month's end.
+const monthNow = `date_trunc('month', clock_timestamp() at time zone 'utc')::date`;
+const monthOfCall = `date_trunc('month', started_at at time zone 'utc')::date`;
 
 /** The greater part, which takes a while where there are millions: without the lock that all others' calls wait for, too. */
 const countSettled = async (tx: Queryable, projectId: string, now: Date): Promise<Settled> => {
@@ -70,29 +74,32 @@ const countSettled = async (tx: Queryable, projectId: string, now: Date): Promis
   // Ids are made a moment before or after a call's time.
   const from = Math.min(monthBegins - 3_600_000, now.getTime() - settledMs);
   const until = firstIdAt(now.getTime() - settledMs);
-  const [row] = await tx.query<{ used: number; unsettled: string[] | null }>(
-    `select least(coalesce(sum(cost_nano_usd) filter (where status not in ('open', 'incomplete')), 0), ${mostSum})::bigint
+  const [row] = await tx.query<{ month: string; used: number; unsettled: string[] | null }>(
+    `select ${monthNow}::text as month, least(coalesce(sum(cost_nano_usd) filter (where status not in ('open', 'incomplete')), 0), ${mostSum})::bigint
          as used, array_agg(id) filter (where status in ('open', 'incomplete')) as unsettled
-     from ai_calls where project_id = $1 and id >= $2 and id < $3 and ${ofThisMonth}`,
+     from ai_calls where project_id = $1 and id >= $2 and id < $3 and ${monthOfCall} = ${monthNow}`,
     [projectId, firstIdAt(from), until],
   );
-  return { until, used: row?.used ?? 0, unsettled: row?.unsettled ?? [] };
+  if (row === undefined) throw new Error('a sum has no row');
+  return { ...row, until, unsettled: row.unsettled ?? [] };
 };
 
 /** From the first budget on calls count as they end; those before it are added up here, and the open ones take their part. */
-const countSoFar = async (tx: Queryable, projectId: string, { until, used, unsettled }: Settled): Promise<void> => {
+const countSoFar = async (tx: Queryable, projectId: string, settled: Settled): Promise<void> => {
+  const { month, until, used, unsettled } = settled;
   await tx.query('delete from ai_budget_months where project_id = $1', [projectId]);
   await tx.query(
     `insert into ai_budget_months (project_id, month, used_nano_usd, reserved_nano_usd)
-     select $1, ${thisMonth}, least(coalesce(sum(cost_nano_usd), 0) + $4::bigint, ${mostSum}),
+     select $1, now.month,
+       least(coalesce(sum(cost_nano_usd), 0) + case now.month when $5::date then $4::bigint else 0 end, ${mostSum}),
        least(coalesce(sum(reserved_nano_usd), 0), ${mostSum})
-     from (
+     from (select ${monthNow} as month) now left join (
        select * from ai_calls where project_id = $1 and id >= $2
        union all
        select * from ai_calls where project_id = $1 and id = any($3::uuid[])
-     ) recent
-     where ${ofThisMonth}`,
-    [projectId, until, unsettled, used],
+     ) recent on ${monthOfCall} = now.month
+     group by now.month`,
+    [projectId, until, unsettled, used, month],
   );
 };
 

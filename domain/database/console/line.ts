@@ -1,40 +1,59 @@
+import { LRUCache } from 'lru-cache';
 import { CallerGone } from '#domain/data/errors.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { createFairPermits } from '#lib/fair-permits.ts';
+import { type FairPermits, createFairPermits } from '#lib/fair-permits.ts';
+import type { TenantRole } from '#lib/tenant-db.ts';
 
 /**
  * Statements that users write may keep a processor busy each for as long as they run: more of one project's at a time
  * would be felt by all others, and would take the connections that its own functions and cron need.
  */
 const mostAtOnce = 2;
+/** Of one role: those who may only read do not keep out those who own the tables. */
 const mostWaiting = 20;
 /** More than one statement may take. */
 const waitMs = 40_000;
+/** Projects whose statements are counted. */
+const mostKept = 10_000;
 
-const permits = createFairPermits({
-  total: Infinity,
-  each: mostAtOnce,
-  mostWaiting,
-  waitMs,
-  refusal: () =>
-    new ServiceError('dependency_unavailable', `${mostAtOnce} statements of this project still run. Try again later.`, {
-      hint: 'At most two statements of a project run at a time; further ones wait for up to 40 s.',
-      headers: { 'Retry-After': '5' },
-    }),
-});
+const refusal = (): ServiceError =>
+  new ServiceError('dependency_unavailable', `${mostAtOnce} statements of this project still run. Try again later.`, {
+    hint: 'At most two statements of a project run at a time; further ones wait for up to 40 s.',
+    headers: { 'Retry-After': '5' },
+  });
+
+const lines = new LRUCache<string, FairPermits>({ max: mostKept });
+
+const lineOf = (projectId: string): FairPermits => {
+  const present = lines.get(projectId);
+  if (present !== undefined) return present;
+  const line = createFairPermits({ total: mostAtOnce, each: mostAtOnce, mostWaiting, waitMs, refusal });
+  lines.set(projectId, line);
+  return line;
+};
+
+export interface InLine {
+  readonly projectId: string;
+  /** Roles take turns. */
+  readonly role: TenantRole;
+  /** Aborted when nobody waits any more. */
+  readonly signal: AbortSignal;
+}
 
 /**
  * Runs SQL that a user wrote when it is its turn, within this process.
  * @throws {ServiceError} `dependency_unavailable` when it was not within 40 s, or too many wait already
- * @throws {CallerGone} when it was, and nobody waits for it any more
+ * @throws {CallerGone} when it was not before the caller went away
  * @throws what `work` throws
  */
-export const inLine = async <T>(projectId: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> => {
-  await permits.acquire(projectId);
+export const inLine = async <T>({ projectId, role, signal }: InLine, work: () => Promise<T>): Promise<T> => {
+  const line = lineOf(projectId);
+  await line.acquire(role, signal).catch((error: unknown) => {
+    throw signal.aborted ? new CallerGone('the caller has gone') : error;
+  });
   try {
-    if (signal.aborted) throw new CallerGone('the caller has gone');
     return await work();
   } finally {
-    permits.release(projectId);
+    line.release(role);
   }
 };
