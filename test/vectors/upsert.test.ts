@@ -26,7 +26,7 @@ const modelOf = async (collection: string): Promise<string | null> =>
     return rows[0].model;
   });
 
-test('documents are embedded and written, in the order given', async (t) => {
+test.serial('documents are embedded and written, in the order given', async (t) => {
   await scene().collection('written');
   const gateway = fakeGateway();
   const answer = await scene().upsert(gateway, 'written', [
@@ -41,31 +41,34 @@ test('documents are embedded and written, in the order given', async (t) => {
   t.is(await modelOf('written'), 'openai/embed-1');
 });
 
-test('what is there in the same words is not embedded again; other metadata alone need no provider', async (t) => {
-  await scene().collection('again');
-  const documents = [
-    { id: 'a', content: '1 0 0', metadata: { x: 1 } },
-    { id: 'b', content: '0 1 0', metadata: { x: 1 } },
-    { id: 'c', content: '0 0 1', metadata: { x: 1 } },
-  ];
-  await scene().upsert(fakeGateway(), 'again', documents);
-  const gateway = fakeGateway();
-  t.deepEqual(await scene().upsert(gateway, 'again', documents), { upserted: 0, unchanged: 3, ids: ['a', 'b', 'c'] });
-  const changed = [
-    { id: 'a', content: '1 0 0', metadata: { x: 2 } },
-    { id: 'b', content: '1 1 0', metadata: { x: 1 } },
-    { id: 'c', content: '0 0 1', metadata: { x: 1 } },
-  ];
-  t.deepEqual(await scene().upsert(gateway, 'again', changed), { upserted: 2, unchanged: 1, ids: ['a', 'b', 'c'] });
-  t.deepEqual(gateway.asked, [['1 1 0']]);
-  t.deepEqual(await rowsOf('again'), [
-    { ...changed[0], embedding: '[1,0,0]' },
-    { ...changed[1], embedding: '[1,1,0]' },
-    { ...changed[2], embedding: '[0,0,1]' },
-  ]);
-});
+test.serial(
+  'what is there in the same words is not embedded again; other metadata alone need no provider',
+  async (t) => {
+    await scene().collection('again');
+    const documents = [
+      { id: 'a', content: '1 0 0', metadata: { x: 1 } },
+      { id: 'b', content: '0 1 0', metadata: { x: 1 } },
+      { id: 'c', content: '0 0 1', metadata: { x: 1 } },
+    ];
+    await scene().upsert(fakeGateway(), 'again', documents);
+    const gateway = fakeGateway();
+    t.deepEqual(await scene().upsert(gateway, 'again', documents), { upserted: 0, unchanged: 3, ids: ['a', 'b', 'c'] });
+    const changed = [
+      { id: 'a', content: '1 0 0', metadata: { x: 2 } },
+      { id: 'b', content: '1 1 0', metadata: { x: 1 } },
+      { id: 'c', content: '0 0 1', metadata: { x: 1 } },
+    ];
+    t.deepEqual(await scene().upsert(gateway, 'again', changed), { upserted: 2, unchanged: 1, ids: ['a', 'b', 'c'] });
+    t.deepEqual(gateway.asked, [['1 1 0']]);
+    t.deepEqual(await rowsOf('again'), [
+      { ...changed[0], embedding: '[1,0,0]' },
+      { ...changed[1], embedding: '[1,1,0]' },
+      { ...changed[2], embedding: '[0,0,1]' },
+    ]);
+  },
+);
 
-test('content that was changed by SQL is embedded again', async (t) => {
+test.serial('content that was changed by SQL is embedded again', async (t) => {
   await scene().collection('edited');
   await scene().upsert(fakeGateway(), 'edited', [{ id: 'a', content: '1 0 0' }]);
   await scene().sql(`update edited set content = 'something else'`);
@@ -74,7 +77,7 @@ test('content that was changed by SQL is embedded again', async (t) => {
   t.deepEqual(gateway.asked, [['1 0 0']]);
 });
 
-test('a provider gets at most 96 texts at once, and every document finds its own vector', async (t) => {
+test.serial('a provider gets at most 96 texts at once, and every document finds its own vector', async (t) => {
   await scene().collection('batches');
   const gateway = fakeGateway();
   const documents = Array.from({ length: 250 }, (_, n) => ({ id: `d${n}`, content: `1 ${n} 0` }));
@@ -89,7 +92,7 @@ test('a provider gets at most 96 texts at once, and every document finds its own
   t.deepEqual(row, { wrong: 0 });
 });
 
-test('vectors of another length are dimension_mismatch, naming both, and nothing is written', async (t) => {
+test.serial('vectors of another length are dimension_mismatch, naming both, and nothing is written', async (t) => {
   await scene().collection('lengths');
   const documents = [
     { id: 'a', content: '1 0 0' },
@@ -123,7 +126,7 @@ for (const [what, content, dimensions] of [
   });
 }
 
-test('up to 4,000 dimensions are written as halves, above as they are', async (t) => {
+test.serial('up to 4,000 dimensions are written as halves, above as they are', async (t) => {
   for (const dimensions of [2001, 4001]) {
     const name = `long_${dimensions}`;
     await scene().collection(name, dimensions);
@@ -135,17 +138,20 @@ test('up to 4,000 dimensions are written as halves, above as they are', async (t
   }
 });
 
-test('a second model is a conflict before any provider is asked; the same by another name is none', async (t) => {
-  await scene().collection('models');
-  await scene().upsert(fakeGateway(), 'models', [{ id: 'a', content: '1 0 0' }], 'openai/embed-1');
-  const gateway = fakeGateway();
-  t.is(await codeOf(scene().upsert(gateway, 'models', [{ id: 'b', content: '1 0 0' }], 'embed-2')), 'conflict');
-  t.deepEqual(gateway.asked, []);
-  t.is((await scene().upsert(gateway, 'models', [{ id: 'b', content: '1 0 0' }], 'embed-1')).upserted, 1);
-  t.is((await scene().upsert(gateway, 'models', [{ id: 'c', content: '1 0 0' }], null)).upserted, 1);
-});
+test.serial(
+  'a second model is a conflict before any provider is asked; the same by another name is none',
+  async (t) => {
+    await scene().collection('models');
+    await scene().upsert(fakeGateway(), 'models', [{ id: 'a', content: '1 0 0' }], 'openai/embed-1');
+    const gateway = fakeGateway();
+    t.is(await codeOf(scene().upsert(gateway, 'models', [{ id: 'b', content: '1 0 0' }], 'embed-2')), 'conflict');
+    t.deepEqual(gateway.asked, []);
+    t.is((await scene().upsert(gateway, 'models', [{ id: 'b', content: '1 0 0' }], 'embed-1')).upserted, 1);
+    t.is((await scene().upsert(gateway, 'models', [{ id: 'c', content: '1 0 0' }], null)).upserted, 1);
+  },
+);
 
-test('the first documents need a model', async (t) => {
+test.serial('the first documents need a model', async (t) => {
   await scene().collection('no_model');
   t.is(
     await codeOf(scene().upsert(fakeGateway(), 'no_model', [{ id: 'a', content: '1 0 0' }], null)),
@@ -153,7 +159,7 @@ test('the first documents need a model', async (t) => {
   );
 });
 
-test('of two first models at once one wins, and all documents are of it', async (t) => {
+test.serial('of two first models at once one wins, and all documents are of it', async (t) => {
   await scene().collection('race');
   let waiting = 0;
   const { promise: bothAsked, resolve } = Promise.withResolvers<void>();
@@ -176,7 +182,7 @@ test('of two first models at once one wins, and all documents are of it', async 
   );
 });
 
-test('a failure leaves whole batches only, and done again the rest is written', async (t) => {
+test.serial('a failure leaves whole batches only, and done again the rest is written', async (t) => {
   await scene().collection('broken');
   const documents = Array.from({ length: 200 }, (_, n) => ({ id: `d${n}`, content: `1 ${n} 0` }));
   const failing = fakeGateway(async (texts) => {
@@ -192,7 +198,7 @@ test('a failure leaves whole batches only, and done again the rest is written', 
   );
 });
 
-test('the same documents written by many at once end as one of them wrote', async (t) => {
+test.serial('the same documents written by many at once end as one of them wrote', async (t) => {
   await scene().collection('crowd');
   const ids = Array.from({ length: 50 }, (_, n) => `d${n}`);
   const write = (by: number) => {
@@ -226,27 +232,30 @@ for (const [what, swap, code] of [
   });
 }
 
-test('a job that a provider answered nonsense, or that the database refused, ends; a provider that is away does not end it', async (t) => {
-  await scene().collection('ends');
-  const outcome = await scene().run(fakeGateway(), 'ends', [{ id: 'a', content: '0 0 0' }]);
-  t.like(outcome, { status: 'failed', error: { code: 'provider_bad_output' } });
-  const short = await scene().run(fakeGateway(), 'ends', [{ id: 'a', content: '1 0' }]);
-  t.like(short, { status: 'failed', error: { code: 'dimension_mismatch' } });
-  t.regex(short.error?.message ?? '', /makes 2\. Use a model of that many dimensions/);
-  for (const code of ['provider_unavailable', 'provider_timeout', 'dependency_unavailable'] as const) {
-    const away = fakeGateway(() => Promise.reject(new ServiceError(code, 'away')));
-    await t.throwsAsync(scene().run(away, 'ends', [{ id: 'a', content: '1 0 0' }]), { code });
-  }
-});
+test.serial(
+  'a job that a provider answered nonsense, or that the database refused, ends; a provider that is away does not end it',
+  async (t) => {
+    await scene().collection('ends');
+    const outcome = await scene().run(fakeGateway(), 'ends', [{ id: 'a', content: '0 0 0' }]);
+    t.like(outcome, { status: 'failed', error: { code: 'provider_bad_output' } });
+    const short = await scene().run(fakeGateway(), 'ends', [{ id: 'a', content: '1 0' }]);
+    t.like(short, { status: 'failed', error: { code: 'dimension_mismatch' } });
+    t.regex(short.error?.message ?? '', /makes 2\. Use a model of that many dimensions/);
+    for (const code of ['provider_unavailable', 'provider_timeout', 'dependency_unavailable'] as const) {
+      const away = fakeGateway(() => Promise.reject(new ServiceError(code, 'away')));
+      await t.throwsAsync(scene().run(away, 'ends', [{ id: 'a', content: '1 0 0' }]), { code });
+    }
+  },
+);
 
-test('a rule of the project’s own refuses with its SQLSTATE, and the job fails at once', async (t) => {
+test.serial('a rule of the project’s own refuses with its SQLSTATE, and the job fails at once', async (t) => {
   await scene().collection('ruled');
   await scene().sql(`alter table ruled add check (content <> '1 0 0')`);
   const outcome = await scene().run(fakeGateway(), 'ruled', [{ id: 'a', content: '1 0 0' }]);
   t.like(outcome, { status: 'failed', result: null, error: { code: '23514' } });
 });
 
-test('a trigger of the project’s that changes the session does no harm to what comes after', async (t) => {
+test.serial('a trigger of the project’s that changes the session does no harm to what comes after', async (t) => {
   await scene().collection('spiteful');
   await scene().sql(`create function spite() returns trigger language plpgsql as $$ begin
     set search_path = nowhere; set statement_timeout = 1; set default_transaction_read_only = on; return null; end $$`);
@@ -256,14 +265,14 @@ test('a trigger of the project’s that changes the session does no harm to what
   t.is((await scene().search(fakeGateway(), 'spiteful', '1 0 0')).length, 5);
 });
 
-test('an unknown collection is not_found with the nearest name', async (t) => {
+test.serial('an unknown collection is not_found with the nearest name', async (t) => {
   await scene().collection('nearby');
   await t.throwsAsync(scene().upsert(fakeGateway(), 'nearbi', [{ id: 'a', content: '1 0 0' }]), {
     code: 'not_found',
   });
 });
 
-test('a job succeeds with what was done', async (t) => {
+test.serial('a job succeeds with what was done', async (t) => {
   await scene().collection('job');
   const outcome = await scene().run(fakeGateway(), 'job', [{ id: 'a', content: '1 0 0' }]);
   t.deepEqual(outcome, {

@@ -49,8 +49,12 @@ test('a webhook has at most a quarter of what its project may have running, at a
 
 test('one that hangs leaves room for the others of its project; what operators set counts', async (t) => {
   const receiver = await receiverFor(t);
+  let [hanging, mostHanging] = [0, 0];
   receiver.answer((response, { path }) => {
-    if (path === '/ok') response.end();
+    if (path === '/ok') return void response.end();
+    hanging += 1;
+    mostHanging = Math.max(mostHanging, hanging);
+    response.on('close', () => (hanging -= 1));
   });
   const project = await addProject(platform());
   await platform().db.transaction(
@@ -64,7 +68,7 @@ test('one that hangs leaves room for the others of its project; what operators s
   await receiver.when(1);
   await emit(platform(), project.id, 'auth.signup', many(20));
   await deliveriesWhen(platform(), ok.id, { count: 20, fits: hasStatus('success') });
-  t.is(receiver.received.filter(({ path }) => path === '/hang').length, 1);
+  t.is(mostHanging, 1);
 });
 
 test('what a webhook’s rate does not allow waits, and is sent as it does', async (t) => {
