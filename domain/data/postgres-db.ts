@@ -1,8 +1,11 @@
 import { type ClientBase, DatabaseError } from 'pg';
+import { hasAbandoned, noteAbandoned, refuseWhileAbandoned } from '#domain/database/console/abandoned.ts';
 import { stopQuery } from '#domain/database/console/stop-query.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { type Bound, type PipelineLimits, runPipeline } from '#lib/postgres/pipeline.ts';
+import { NoAnswer, type WatchLimits } from '#lib/postgres/watch.ts';
+import { processOf } from '#lib/postgres/wire.ts';
 import type { Departure } from '#lib/departure.ts';
 import type { TenantRole } from '#lib/tenant-db.ts';
 import type { DataCaller, DataDb, DataRun, RunOne, TextRow } from './db.ts';
@@ -13,9 +16,11 @@ export interface DataDbDeps {
   readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession'>;
   /** The version of a project's schema that requests are read by just now. */
   readonly schemaVersion: (projectId: string) => string;
+  /** Left out: 32 MB, and more time than the server gives a statement. */
+  readonly bounds?: WatchLimits;
 }
 
-const bounds = { mostBytes: 32 * 1024 * 1024, timeoutMs: 40_000 };
+const usualBounds: WatchLimits = { mostBytes: 32 * 1024 * 1024, timeoutMs: 40_000 };
 
 /** No `Refusal` and no error of the server: the connection is closed. */
 class SessionSpoilt extends Error {
@@ -34,7 +39,6 @@ const settings = `select pg_catalog.set_config('role', $1, true), pg_catalog.set
 const requestSettings = `select pg_catalog.set_config('request.method', $1, true),
   pg_catalog.set_config('request.path', $2, true), pg_catalog.set_config('request.headers', $3, true)`;
 
-/** What a function of the project may have set for the session ends with its call. */
 /** The statements that come before the caller's own: none for a secret key, whose role is the connection's. */
 const preludeOf = (caller: DataCaller, { mode, request }: DataRun): Bound[] => {
   if (caller.role === 'service' && request === undefined) return [];
@@ -128,6 +132,7 @@ const doTurn = async <T>(deps: DataDbDeps, turn: Turn, work: (turn: Turn) => Pro
     const waiting = { projectId: caller.projectId, client, signal: run.signal };
     return await whileCallerWaits(deps, waiting, () => work(turn));
   } catch (error) {
+    if (error instanceof NoAnswer) noteAbandoned(caller.projectId, processOf(client));
     const isSpoilt = run.mode === 'write' && error instanceof DatabaseError && spoilt.has(error.code ?? '');
     throw isSpoilt ? new SessionSpoilt(error) : error;
   }
@@ -136,22 +141,25 @@ const doTurn = async <T>(deps: DataDbDeps, turn: Turn, work: (turn: Turn) => Pro
 /**
  * Lends a connection. What SQL of the project may have set for the session is undone before anybody else has it: after the
  * commit, because deferred triggers ask for the claims, too, and behind the caller's back, who does not wait for it.
+ * @throws {ServiceError} `dependency_unavailable` while two statements of the project go on that nothing could interrupt
  */
 const lent = async <T>(
   deps: DataDbDeps,
   { caller, run }: Pick<Turn, 'caller' | 'run'>,
   work: (turn: Turn) => Promise<T>,
 ): Promise<T> => {
-  const limits = { ...bounds, schemaVersion: deps.schemaVersion(caller.projectId) };
+  const { projectId } = caller;
+  if (hasAbandoned(projectId)) await refuseWhileAbandoned(deps.tenantDb, projectId);
+  const limits = { ...(deps.bounds ?? usualBounds), schemaVersion: deps.schemaVersion(projectId) };
   const turn = (client: ClientBase): Promise<T> => doTurn(deps, { caller, run, client, limits }, work);
-  if (run.request === undefined) return deps.tenantDb.use(caller.projectId, loginOf(caller), turn).catch(rethrow);
+  if (run.request === undefined) return deps.tenantDb.use(projectId, loginOf(caller), turn).catch(rethrow);
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const use = async (client: ClientBase): Promise<void> => {
     resolve(await turn(client));
     await runPipeline(client, [{ text: 'reset all', params: [] }], limits);
   };
   // After the answer nobody hears of a failure; the connection is not lent again.
-  deps.tenantDb.use(caller.projectId, loginOf(caller), use).catch(rethrow).catch(reject);
+  deps.tenantDb.use(projectId, loginOf(caller), use).catch(rethrow).catch(reject);
   return promise;
 };
 

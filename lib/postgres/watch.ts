@@ -9,6 +9,15 @@ export interface WatchLimits {
   readonly timeoutMs: number;
 }
 
+/** No answer came within the time, and the connection was cut: what was asked for may go on. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer';
+
+  constructor() {
+    super('Connection terminated: no answer came in time');
+  }
+}
+
 interface Watch {
   readonly stream: Duplex;
   readonly mostBytes: number;
@@ -31,8 +40,7 @@ const cut = ({ stream, fail }: Watch, error: Error): void => {
 
 const look = (): void => {
   const now = performance.now();
-  for (const watch of running)
-    if (watch.until < now) cut(watch, new Error('Connection terminated: no answer came in time'));
+  for (const watch of running) if (watch.until < now) cut(watch, new NoAnswer());
   if (running.size > 0) return;
   clearInterval(looking);
   looking = undefined;

@@ -1,6 +1,7 @@
 import test from 'ava';
-import { createDataDb } from '#domain/data/postgres-db.ts';
+import { type DataDbDeps, createDataDb } from '#domain/data/postgres-db.ts';
 import type { DataCaller, DataRun } from '#domain/data/db.ts';
+import { asAdmin } from '#test/support/databases.ts';
 import { sqlStateOf } from '#test/support/tenant.ts';
 import { tenantDbOf, useDataScene } from './scene.ts';
 
@@ -15,12 +16,13 @@ const run = (more: Partial<DataRun> = {}): DataRun => ({
 });
 
 /** The data API's own way in, beside a version of the schema that the test turns. */
-const opened = () => {
+const opened = (given: Partial<DataDbDeps> = {}) => {
   const tenantDb = tenantDbOf(scene().platform);
   let version = '1';
   const data = createDataDb({
     tenantDb: { use: tenantDb.use, endSession: () => Promise.resolve() },
     schemaVersion: () => version,
+    ...given,
   });
   const caller = (role: DataCaller['role'], claims = '{}'): DataCaller => ({
     projectId: scene().project.id,
@@ -110,4 +112,37 @@ test('triggers know a secret key when they see one', async (t) => {
   const insert = `with made as (insert into public.asked default values returning *) select who, 1 from made`;
   t.deepEqual(await db.one('service', insert), ['service_role', '1']);
   await db.close();
+});
+
+test('a statement that nothing interrupts is left behind, and while two go on no other is begun', async (t) => {
+  const { platform, user, project: neighbour } = scene();
+  const project = await platform.client.createProject(user);
+  const tenantDb = tenantDbOf(platform);
+  let goesOn = true;
+  const data = createDataDb({
+    tenantDb: { use: tenantDb.use, endSession: () => Promise.resolve(goesOn) },
+    schemaVersion: () => '1',
+    bounds: { mostBytes: 1_000_000, timeoutMs: 50 },
+  });
+  const ask = (text: string, projectId = project.id) =>
+    data.one({ projectId, role: 'service', claims: '{}' }, run(), { text, params: [] });
+  const stubborn = `do $$ begin
+    for i in 1 .. 1000 loop
+      begin perform pg_sleep(3618); exception when query_canceled then null; end;
+    end loop;
+  end $$`;
+  const ends = await Promise.allSettled([ask(stubborn), ask(stubborn)]);
+  for (const end of ends) t.like(end, { status: 'rejected', reason: { name: 'NoAnswer' } });
+  const refused = { code: 'dependency_unavailable', message: /^2 earlier statements of this project still run/ };
+  await t.throwsAsync(ask(`select 'here', 1`), refused);
+  t.deepEqual(await ask(`select 'here', 1`, neighbour.id), ['here', '1']);
+  goesOn = false;
+  t.deepEqual(await ask(`select 'here', 1`), ['here', '1']);
+  await asAdmin(project.dbName, (admin) =>
+    admin.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and query like '%pg_sleep(3618)%' and pid <> pg_backend_pid()`,
+    ),
+  );
+  await tenantDb.close();
 });

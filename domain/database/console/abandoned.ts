@@ -18,6 +18,9 @@ export const noteAbandoned = (projectId: string, processId: number): void => {
   abandoned.set(projectId, [...(abandoned.get(projectId) ?? []), { processId, since: Date.now() }]);
 };
 
+/** Whether `refuseWhileAbandoned` has to be asked; costs nothing where all is well. */
+export const hasAbandoned = (projectId: string): boolean => abandoned.has(projectId);
+
 const tooMany = (count: number): ServiceError =>
   new ServiceError(
     'dependency_unavailable',
