@@ -1,7 +1,7 @@
 import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { firstIdAt, newId } from '#lib/ids.ts';
-import { mostSum } from './call-store.ts';
+import { monthOf, mostSum } from './call-store.ts';
 
 /** What a project may spend on models in a calendar month (UTC). */
 export interface Budget {
@@ -16,7 +16,7 @@ export interface UsedBudget extends Budget {
 }
 
 const nanoPerUsd = 1_000_000_000;
-const thisMonth = `date_trunc('month', now() at time zone 'utc')::date`;
+const thisMonth = monthOf('now()');
 
 interface Row {
   readonly monthly: number;
@@ -65,8 +65,8 @@ interface Settled {
 }
 
 // Not of the transaction's beginning: it may have waited for the lock beyond a month's end.
-const monthNow = `date_trunc('month', clock_timestamp() at time zone 'utc')::date`;
-const monthOfCall = `date_trunc('month', started_at at time zone 'utc')::date`;
+const monthNow = monthOf('clock_timestamp()');
+const monthOfCall = monthOf('started_at');
 
 /** The greater part, which takes a while where there are millions: without the lock that all others' calls wait for, too. */
 const countSettled = async (tx: Queryable, projectId: string, now: Date): Promise<Settled> => {
@@ -155,7 +155,7 @@ export const releaseLeftReservations = (db: ControlDb): Promise<void> =>
     await tx.query('select pg_advisory_xact_lock($1)', [mendLock]);
     await tx.query(
       `with open as (
-         select project_id, date_trunc('month', started_at at time zone 'utc')::date as month,
+         select project_id, ${monthOfCall} as month,
            sum(reserved_nano_usd) as reserved
          from ai_calls where status = 'open' group by 1, 2
        ), held as materialized (

@@ -12,7 +12,8 @@ import { type CallIntent, mostNanoUsd } from './calls.ts';
 
 /** The SQL of ai_calls, of what goes with them in ai_budget_months, and of the processes that make them. */
 
-const monthOf = (time: string): string => `date_trunc('month', ${time} at time zone 'utc')::date`;
+/** The first day (UTC) of a time's month, as SQL. */
+export const monthOf = (time: string): string => `date_trunc('month', ${time} at time zone 'utc')::date`;
 const dayOf = (time: string): string => `(${time} at time zone 'utc')::date`;
 
 // Rows of ai_budget_months are taken in one order by everybody. What is granted within a batch are its smallest wishes, as

@@ -12,7 +12,7 @@ import type { CallIntent } from './calls.ts';
 
 /**
  * The way of most calls into ai_calls: those of projects without a budget, of days that are not added up yet. Statements
- * that do nothing where that is not so, at a third of what the whole ones cost (`call-store.ts`).
+ * that do nothing where that is not so, and are shorter than the whole ones (`call-store.ts`).
  */
 
 // Asked in the statement that records, and locked until it is over: a budget that is made meanwhile waits, and counts it.
@@ -41,7 +41,7 @@ const endSql = `
     order by id
     ${onConflictEnd}
   )
-  select project_id, false as is_late from budgeted union all select null, true from late`;
+  select from budgeted union all select from late`;
 
 /** @returns the projects with a budget; if there are any, nothing was recorded */
 export const insertPlainIntents = async (

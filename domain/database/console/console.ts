@@ -138,8 +138,8 @@ const answerOnce = async (client: ClientBase, query: ConsoleQuery, once: Once): 
 
 /**
  * Runs one statement in a fresh session (contract, section 5): as the owner, or so that nothing can be written. One or
- * two of a project run at a time, others wait in line. At most 30 s; at most 10,000 rows or 16 MB, then `truncated: true` and
- * `row_count` is what came back.
+ * two of a project run at a time, others wait in line. At most 30 s; at most 10,000 rows or 16 MB, then `truncated: true`
+ * and `row_count` is what came back.
  * @returns JSON text: `{rows, row_count, truncated?, columns: [{name, type}], command}`
  * @throws {DataError} 400 with the SQLSTATE as code, 504 `57014`
  * @throws {ServiceError} `dependency_unavailable`, `validation_failed`, `idempotency_mismatch`
