@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { StartError } from './errors.ts';
 import { Guard } from './guard.ts';
 import { signalGroup } from './leftovers.ts';
@@ -23,6 +24,7 @@ interface Attended {
 }
 
 const attendedGraceMs = 3000;
+const killedGraceMs = 10_000;
 
 /** SIGINT is what test runners and benchmarks know how to end on. */
 const endAttended = async ({ child, gone }: Attended): Promise<void> => {
@@ -46,6 +48,7 @@ export class Stack {
   readonly #supervised: SupervisedProcess[] = [];
   readonly #attended: Attended[] = [];
   readonly #tasks = new Map<number, ProcessRecord>();
+  readonly #runs = new Set<Promise<unknown>>();
   readonly #stopping = new AbortController();
   readonly #failure = Promise.withResolvers<never>();
   #stopped: Promise<void> | null = null;
@@ -55,11 +58,12 @@ export class Stack {
     this.#guard = new Guard(settings);
     // Stopped for another reason before anyone waited for it: not an unhandled failure.
     this.#failure.promise.catch(() => undefined);
-    this.run = programRunner({
+    const runProgram = programRunner({
       signal: this.#stopping.signal,
       began: (pid, command) => this.#addTask(pid, command, 'SIGTERM'),
       ended: (pid) => this.#removeTask(pid),
     });
+    this.run = (...program) => this.#track(runProgram(...program));
   }
 
   /** Rejects with the reason when a process cannot be kept running. */
@@ -119,6 +123,13 @@ export class Stack {
     for (const supervised of this.#supervised) supervised.kill();
   }
 
+  #track<T>(run: Promise<T>): Promise<T> {
+    this.#runs.add(run);
+    const forget = (): boolean => this.#runs.delete(run);
+    run.then(forget, forget);
+    return run;
+  }
+
   #addTask(pid: number, name: string, stopSignal: NodeJS.Signals): void {
     const identity = processIdentity(pid) ?? '';
     this.#tasks.set(pid, { name, pid, identity, stage: 'task', stopSignal });
@@ -132,6 +143,8 @@ export class Stack {
 
   async #stopInOrder(): Promise<void> {
     this.#stopping.abort();
+    // They are killed; who started one removes what it left half made as soon as its end is known.
+    await Promise.race([Promise.allSettled(this.#runs), delay(killedGraceMs, undefined, { ref: false })]);
     await Promise.all(this.#attended.map(endAttended));
     for (const stage of ['app', 'infra'] as const) {
       const ofStage = this.#supervised.filter((supervised) => supervised.spec.stage === stage);

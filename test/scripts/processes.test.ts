@@ -1,8 +1,10 @@
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import type { StartError } from '#scripts/errors.ts';
+import { claimLock } from '#scripts/pid-lock.ts';
 import { type Patience, type ProcessSpec, readyMessage, SupervisedProcess } from '#scripts/processes.ts';
+import { Stack } from '#scripts/stack.ts';
 import { isAlive, readText, temporaryFolder, until } from './support.ts';
 
 const quick: Partial<Patience> = { firstPauseMs: 1, longestPauseMs: 5, mostDeaths: 3, steadyMs: 60_000 };
@@ -111,7 +113,7 @@ test('a process that does not heed the signal is killed when its time is over', 
 test('what a process that died had started goes with it', async (t) => {
   const code = `
     import { spawn } from 'node:child_process';
-    import { writeFileSync } from 'node:fs';
+    import { existsSync, writeFileSync } from 'node:fs';
     const child = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1000)'], { stdio: 'ignore' });
     writeFileSync('child.pid', String(child.pid));
     ${serving}
@@ -122,4 +124,23 @@ test('what a process that died had started goes with it', async (t) => {
   process.kill(await runningPid(observed), 'SIGKILL');
   await until(() => !isAlive(grandchild));
   t.pass();
+});
+
+test('stopping waits until whoever ran a program has cleared up after it', async (t) => {
+  const folder = temporaryFolder(t);
+  const lockFile = path.join(folder, 'platform.pid');
+  const claim = claimLock(lockFile);
+  if (!claim.taken) return t.fail('the folder is in use');
+  const narrator = { say: () => undefined, during: <T>(_what: string, work: () => Promise<T>) => work() };
+  const stack = new Stack({ lock: claim.lock, lockFile, graceMs: 200, narrator });
+  // What it starts outlives it for a moment and keeps its output open: its end is known later than its death.
+  const program = stack.run('sh', ['-c', 'setsid sh -c "echo begun >begun; sleep 0.5"; sleep 600'], { cwd: folder });
+  let cleared = false;
+  const clearing = program.catch(() => {
+    cleared = true;
+  });
+  await until(() => existsSync(path.join(folder, 'begun')));
+  await stack.stop();
+  t.true(cleared);
+  await clearing;
 });
