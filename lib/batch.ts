@@ -22,12 +22,16 @@ export interface BatchOptions {
    * silence goes at once. 0: no rest.
    */
   readonly restMs?: number;
+  /** Each bulk call waits so long before it goes, for what nobody waits for: it stays out of the way of what somebody does. */
+  readonly lingerMs?: number;
+  /** The first after a silence goes within its own turn of the event loop, alone: for what seldom comes in crowds. */
+  readonly eager?: boolean;
 }
 
 /** @param flush one bulk call; answers a result for each item, in order. What still takes its time does not hold up the next. */
 export const createBatcher = <Item, Result>(
   flush: (items: readonly Item[]) => Promise<readonly (Result | Promise<Result>)[]>,
-  { most = 500, restMs = 0 }: BatchOptions = {},
+  { most = 500, restMs = 0, lingerMs = 0, eager = false }: BatchOptions = {},
 ): Batcher<Item, Result> => {
   const waiting: Waiting<Item, Result>[] = [];
   let running: Promise<void> | undefined;
@@ -44,8 +48,9 @@ export const createBatcher = <Item, Result>(
 
   const drain = async (): Promise<void> => {
     // One turn of the event loop: the requests that were read together go out together.
-    await new Promise(setImmediate);
+    if (!eager) await new Promise(setImmediate);
     while (waiting.length > 0) {
+      if (lingerMs > 0) await rest(lingerMs);
       await flushOnce();
       if (restMs > 0) await rest(restMs);
     }

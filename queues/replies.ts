@@ -207,10 +207,13 @@ export const outcomesIn = (redis: Redis, prefix: string): Outcomes => {
     },
     { restMs: forgetEveryMs },
   );
-  const published = createBatcher<EndText, void>(async (ends) => {
-    await publishAll(redis, prefix, ends);
-    return ends.map(() => undefined);
-  });
+  const published = createBatcher<EndText, void>(
+    async (ends) => {
+      await publishAll(redis, prefix, ends);
+      return ends.map(() => undefined);
+    },
+    { eager: true },
+  );
   const kept = async (jobId: string): Promise<z.output<typeof keptSchema> | null> => {
     const text = await redis.get(outcomeKey(prefix, jobId));
     return text === null ? null : keptSchema.parse(JSON.parse(text));

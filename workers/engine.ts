@@ -65,6 +65,7 @@ export const startEngine = async (options: EngineOptions): Promise<Engine> => {
       const late = setTimeout(() => running.stopAll('drain'), Math.max(0, config.DRAIN_MS - lastWordMs));
       await lanes.drain();
       clearTimeout(late);
+      await recorder.idle();
     },
     close: async () => {
       await lanes.close();

@@ -17,6 +17,8 @@ export interface JobContext {
   readonly progress: (percent: number) => void;
 }
 
+export type Run = (data: unknown, context: JobContext) => Promise<JobOutcome>;
+
 /** Runs one kind of job. */
 export interface Processor {
   /** What the worker says of itself while it serves these jobs. */
@@ -25,7 +27,12 @@ export interface Processor {
    * Faults of user code are outcomes. What it throws is a fault of ours or of a dependency, before user code began: the
    * job is tried again.
    */
-  readonly run: (data: unknown, context: JobContext) => Promise<JobOutcome>;
+  readonly run: Run;
+  /**
+   * Called when a job arrives, before it is known whether it may begin: what it reads of the project is there sooner. It
+   * must change nothing and not throw. What it answers runs the job in place of `run`.
+   */
+  readonly ahead?: (projectId: string) => Run;
   /**
    * The last word on a job that ends without an outcome of its own: it was tried often enough, or its worker died.
    * Answers the result that its row keeps, as JSON text. Left out: none.

@@ -17,7 +17,43 @@ export interface Recorder {
   /** For people who look on: lost when Postgres is away. */
   readonly progress: (jobId: string, percent: number) => void;
   readonly log: (line: JobLogLine) => void;
+  /** Resolves when what was said for people who look on is written, or lost. */
+  readonly idle: () => Promise<void>;
 }
+
+/** Lines are out of the way of the answers that the same jobs give meanwhile. */
+const lineLingerMs = 5;
+const progressEveryMs = 500;
+
+type LoseIt = (error: unknown) => void;
+
+/** Keeps the last word of each running job; one statement writes all of them. A short job's goes with its end. */
+const createProgress = (db: ControlDb, loseIt: LoseIt) => {
+  const said = new Map<string, number>();
+  let timer: NodeJS.Timeout | undefined;
+
+  const write = async (): Promise<void> => {
+    clearTimeout(timer);
+    timer = undefined;
+    if (said.size === 0) return;
+    const percents = new Map(said);
+    said.clear();
+    await setProgress(db, percents).catch(loseIt);
+  };
+
+  return {
+    note: (jobId: string, percent: number): void => {
+      said.set(jobId, percent);
+      timer ??= setTimeout(() => void write(), progressEveryMs).unref();
+    },
+    take: (jobId: string): number | undefined => {
+      const percent = said.get(jobId);
+      said.delete(jobId);
+      return percent;
+    },
+    write,
+  };
+};
 
 const unrecordable = { code: 'internal', message: 'How the job ended could not be recorded.' };
 
@@ -57,6 +93,8 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
       const begun = new Map(rows.map((job) => [job.run_id, job]));
       return items.map(({ runId }) => begun.get(runId) ?? null);
     }),
+    // BullMQ hands jobs over one by one.
+    { eager: true },
   );
   const ends = createBatcher(
     insistOnEach(log, 'recording the ends of jobs', async (items: readonly JobEnd[]) => {
@@ -67,17 +105,33 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
       return items.map(() => undefined);
     }),
   );
-  const lines = createBatcher<JobLogLine, void>(async (items) => {
-    await insertLogLines(db, items);
-    return items.map(() => undefined);
-  });
-  const note = (what: string) => (error: unknown) => log.debug({ err: error }, `${what} of a job was lost`);
+  const lines = createBatcher<JobLogLine, void>(
+    async (items) => {
+      await insertLogLines(db, items);
+      return items.map(() => undefined);
+    },
+    { lingerMs: lineLingerMs },
+  );
+  const note =
+    (what: string): LoseIt =>
+    (error) =>
+      log.debug({ err: error }, `${what} of a job was lost`);
+  const progress = createProgress(db, note('the progress'));
   return {
     begin: starts.add,
-    end: ends.add,
-    retry: (run, delayMs) => insist(log, 'putting back a job', () => retryLater(db, run, delayMs)),
-    handBack: (run) => insist(log, 'handing back a job', () => handBack(db, run)),
-    progress: (jobId, percent) => void setProgress(db, jobId, percent).catch(note('the progress')),
+    end: (end) => ends.add({ ...end, progress: progress.take(end.id) }),
+    retry: (run, delayMs) => {
+      progress.take(run.id);
+      return insist(log, 'putting back a job', () => retryLater(db, run, delayMs));
+    },
+    handBack: (run) => {
+      progress.take(run.id);
+      return insist(log, 'handing back a job', () => handBack(db, run));
+    },
+    progress: progress.note,
     log: (line) => void lines.add(line).catch(note('a log line')),
+    idle: async () => {
+      await Promise.all([progress.write(), lines.idle()]);
+    },
   };
 };

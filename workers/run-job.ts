@@ -167,11 +167,14 @@ export const runJob = async (deps: RunJobDeps, delivery: Delivery): Promise<void
   if (job === undefined || processor === undefined) throw new Error(`no processor for ${delivery.type}`);
   const { projectId } = delivery;
   const runId = newId();
+  const runAhead = processor.ahead?.(projectId) ?? processor.run;
   const begun = await begin(deps, delivery, runId);
   if (begun === null) return turnAway(deps, delivery);
   const context = { requestId: begun.request_id, projectId, jobId: begun.id };
   const attributes = { 'plinth.job.type': job.type, 'plinth.job.id': begun.id, 'plinth.job.attempt': begun.attempt };
   await withLogContext(context, () =>
-    traced('job run', attributes, begun.traceparent, () => run({ deps, job, processor, delivery, runId, begun })),
+    traced('job run', attributes, begun.traceparent, () =>
+      run({ deps, job, processor, run: runAhead, delivery, runId, begun }),
+    ),
   );
 };

@@ -65,9 +65,9 @@ const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal): JobCon
     signal,
     progress: (percent) => {
       const progress = Math.max(0, Math.min(100, Math.round(percent)));
+      deps.recorder.progress(jobId, progress);
       if (progress < 100 && performance.now() - toldAt < progressEveryMs) return;
       toldAt = performance.now();
-      deps.recorder.progress(jobId, progress);
       deps.signals.announce(jobId, { event: 'progress', progress });
     },
     log: (level, text, ts) => {
@@ -128,8 +128,8 @@ const attemptOf = (run: () => Promise<JobOutcome>): Promise<Attempt> =>
 
 /** Within its time-out and until it is stopped. */
 const attemptWithin = async (work: Work, data: unknown, signal: AbortSignal): Promise<Ran> => {
-  const { deps, job, processor } = work;
-  const running = attemptOf(() => processor.run(data, contextOf(work, signal)));
+  const { deps, job } = work;
+  const running = attemptOf(() => work.run(data, contextOf(work, signal)));
   const attempt = await Promise.race([running, overdue(signal)]);
   const reason = stopReasonOf(signal);
   if (attempt === 'overdue') {

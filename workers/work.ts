@@ -6,7 +6,7 @@ import type { JobDefinition, JobRef } from '#queues/define.ts';
 import type { Lease } from '#queues/gate/lane-gate.ts';
 import type { Outcomes } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
-import type { Processor, Processors } from './processor.ts';
+import type { Processor, Processors, Run } from './processor.ts';
 import type { Recorder } from './recorder.ts';
 import type { RunningJobs } from './running.ts';
 
@@ -38,6 +38,7 @@ export interface Work {
   readonly deps: RunJobDeps;
   readonly job: JobDefinition;
   readonly processor: Processor;
+  readonly run: Run;
   readonly delivery: Delivery;
   readonly runId: string;
   readonly begun: BegunJob;

@@ -48,11 +48,12 @@ export const logLinesAfter = async (db: Queryable, jobId: string, line: number):
   return rows.slice(0, gap === -1 ? rows.length : gap).map(({ at, ...row }) => ({ ...row, ts: at.toISOString() }));
 };
 
-/** @param percent 0 to 100 */
-export const setProgress = async (db: Queryable, jobId: string, percent: number): Promise<void> => {
+/** @param percents 0 to 100, by the jobs' ids */
+export const setProgress = async (db: Queryable, percents: ReadonlyMap<string, number>): Promise<void> => {
   await db.query(
-    `update jobs set progress = $2 where id = $1 and status = 'running'`,
-    [jobId, percent],
+    `update jobs set progress = said.percent from unnest($1::uuid[], $2::int[]) as said (id, percent)
+     where jobs.id = said.id and jobs.status = 'running'`,
+    [[...percents.keys()], [...percents.values()]],
     'set-job-progress',
   );
 };

@@ -211,6 +211,8 @@ export interface JobEnd {
   /** By the worker's clock; never recorded as before the start. */
   readonly finishedAt: Date;
   readonly outcome: JobOutcome;
+  /** The last that was said and is not recorded yet. */
+  readonly progress?: number | undefined;
 }
 
 /**
@@ -220,10 +222,11 @@ export interface JobEnd {
 export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promise<string[]> => {
   const rows = await db.query<{ id: string }>(
     `update jobs set status = ended.status, result = ended.result, error_code = ended.error_code,
-       error_message = ended.error_message, report = ended.report,
+       error_message = ended.error_message, report = ended.report, progress = coalesce(ended.progress, jobs.progress),
        finished_at = greatest(jobs.started_at, ended.finished_at)
-     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::text[])
-       as ended (id, run_id, status, result, error_code, error_message, finished_at, report)
+     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::text[],
+         $9::int[])
+       as ended (id, run_id, status, result, error_code, error_message, finished_at, report, progress)
      where jobs.id = ended.id and jobs.status = 'running' and jobs.run_id = ended.run_id returning jobs.id`,
     [
       ended.map((e) => e.id),
@@ -234,6 +237,7 @@ export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promi
       ended.map((e) => e.outcome.error?.message ?? null),
       ended.map((e) => e.finishedAt),
       ended.map((e) => e.outcome.report ?? null),
+      ended.map((e) => e.progress ?? null),
     ],
     'record-ends',
   );

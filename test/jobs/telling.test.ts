@@ -30,6 +30,35 @@ test('progress and log lines of a run are kept', async (t) => {
   t.deepEqual(lines[2], { level: 'error', message: `${'y'.repeat(16_384)}… [5 characters cut]` });
 });
 
+test('the last progress of a run stands in its row, however short the run was', async (t) => {
+  const scene = await openEngine(t);
+  await scene.startWorker((_data, context) => {
+    context.progress(10);
+    context.progress(70);
+    return Promise.resolve(succeeded());
+  });
+  const id = await scene.accept(testJobs.once);
+  t.is((await scene.rowWhen(id, 'succeeded')).progress, 70);
+});
+
+test('what was said before a worker stopped is written when it has stopped', async (t) => {
+  const scene = await openEngine(t);
+  const held = heldRuns();
+  const engine = await scene.startWorker(async (data, context) => {
+    const outcome = await held.run(data, context);
+    context.log('info', 'the last words');
+    return outcome;
+  });
+  const id = await scene.accept(testJobs.once);
+  await scene.rowWhen(id, 'running');
+  const drained = engine.drain();
+  held.release();
+  await drained;
+  t.deepEqual(await scene.db.query('select message from job_logs where job_id = $1', [id]), [
+    { message: 'the last words' },
+  ]);
+});
+
 test('a run that logs without end is kept to 256 KB', async (t) => {
   const scene = await openEngine(t);
   await scene.startWorker((_data, context) => {

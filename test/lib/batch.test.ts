@@ -78,6 +78,41 @@ test('with a rest, the first goes at once, and what comes during the rest shares
   t.deepEqual(batches, [[1], [2, 3, 4]]);
 });
 
+test('a bulk call that lingers takes along what comes until it goes, the first of a silence too', async (t) => {
+  const batches: (readonly number[])[] = [];
+  const batcher = createBatcher(
+    async (items: readonly number[]) => {
+      batches.push(items);
+      return [...items];
+    },
+    { lingerMs: 300 },
+  );
+  const added = [];
+  for (const item of [1, 2, 3]) {
+    added.push(batcher.add(item));
+    await new Promise(setImmediate);
+  }
+  t.deepEqual(await Promise.all(added), [1, 2, 3]);
+  t.deepEqual(batches, [[1, 2, 3]]);
+});
+
+test('an eager one sends the first at once, and what comes while that is under way together', async (t) => {
+  const batches: (readonly number[])[] = [];
+  const batcher = createBatcher(
+    async (items: readonly number[]) => {
+      batches.push(items);
+      await new Promise(setImmediate);
+      return [...items];
+    },
+    { eager: true },
+  );
+  const added = [batcher.add(1)];
+  t.deepEqual(batches, [[1]]);
+  added.push(batcher.add(2), batcher.add(3));
+  t.deepEqual(await Promise.all(added), [1, 2, 3]);
+  t.deepEqual(batches, [[1], [2, 3]]);
+});
+
 test('a bulk call that fails fails its own items only', async (t) => {
   let calls = 0;
   const batcher = createBatcher(

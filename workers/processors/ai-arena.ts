@@ -6,7 +6,7 @@ import { notFound } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { ArenaResult, aiArena } from '#queues/ai-arena.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
-import type { JobContext, Processor } from '../processor.ts';
+import type { JobContext, Processor, Run } from '../processor.ts';
 
 export interface AiArenaDeps {
   readonly db: Queryable;
@@ -35,18 +35,29 @@ const outcomeOf = (results: readonly ArenaResult[]): JobOutcome => {
   return { status: 'failed', result, error: { code: failure.code, message: failure.message } };
 };
 
-export const aiArenaProcessor = ({ db, gateway, log }: AiArenaDeps): Processor => ({
-  run: async (given, context) => {
-    const { models, chat } = given as JobData<typeof aiArena>;
-    const project = await findProject(db, context.projectId);
-    if (project === undefined) throw notFound('project');
-    const { requestId, signal } = context;
-    const asker = {
-      gateway,
-      caller: { project, kind: 'arena', requestId, signal },
-      noteFault: (error: unknown) => log.error({ err: error }, 'a model of an arena could not be asked'),
-    } as const;
-    const order = { models, chat: chat as unknown as ArenaChat };
-    return outcomeOf(await runArena(asker, order, tellerOf(context, models.length)));
-  },
-});
+/** Somebody waits for it: the project is read while the start is recorded. */
+const aheadWith =
+  ({ db, gateway, log }: AiArenaDeps) =>
+  (projectId: string): Run => {
+    const found = findProject(db, projectId);
+    // Heard by the run, if there is one.
+    found.catch(() => undefined);
+    return async (given, context) => {
+      const { models, chat } = given as JobData<typeof aiArena>;
+      const project = await found;
+      if (project === undefined) throw notFound('project');
+      const { requestId, signal } = context;
+      const asker = {
+        gateway,
+        caller: { project, kind: 'arena', requestId, signal },
+        noteFault: (error: unknown) => log.error({ err: error }, 'a model of an arena could not be asked'),
+      } as const;
+      const order = { models, chat: chat as unknown as ArenaChat };
+      return outcomeOf(await runArena(asker, order, tellerOf(context, models.length)));
+    };
+  };
+
+export const aiArenaProcessor = (deps: AiArenaDeps): Processor => {
+  const ahead = aheadWith(deps);
+  return { ahead, run: (data, context) => ahead(context.projectId)(data, context) };
+};
