@@ -23,7 +23,7 @@ export interface Recorder {
 
 /** Lines are out of the way of the answers that the same jobs give meanwhile. */
 const lineLingerMs = 5;
-const progressEveryMs = 500;
+const progressEveryMs = 100;
 
 type LoseIt = (error: unknown) => void;
 
