@@ -25,9 +25,9 @@ const mostProjects = 100;
 
 // Projects with waiting events are found one by one in their index, however many events each has: one that has a million
 // holds up no other. A project's share of a pass gets smaller with its webhooks, and is half of it at most, or what one event
-// makes. Who subscribes is asked once for all events of a name. Events that somebody else passes on just now are left to them; a lane that somebody holds is not waited for:
-// other projects' events would wait, too. Ids are given as arrays: joined, the larger table would be walked through whenever
-// there might be many.
+// makes. Who subscribes is asked once for all events of a name. Events that somebody else passes on just now are left to
+// them; a lane that somebody holds is not waited for: other projects' events would wait, too. Ids are given as arrays:
+// joined, the larger table would be walked through whenever there might be many.
 const fanOutSql = `
   with recursive found as (
     (select project_id from outbox_events where fanned_at is null and project_id > $1 order by project_id limit 1)

@@ -1,9 +1,9 @@
 import test from 'ava';
+import { fanOut } from '#domain/webhooks/fan-out.ts';
 import { lanesWithWork } from '#domain/webhooks/lanes.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { laneScene, url } from './lane-scene.ts';
 import { addProject, addWebhook, emit } from './pipeline-scene.ts';
-import { fanOut } from '#domain/webhooks/fan-out.ts';
 
 const platform = usePlatform(test, { worker: false });
 const { pumpThese, underWay, end } = laneScene(platform);
