@@ -36,10 +36,10 @@ export interface ControlDbOptions {
 
 const beginWith = (client: PoolClient, settings: Readonly<Record<string, string>>): string => {
   const calls = Object.entries(settings).map(
-    ([name, value]) => `set_config(${client.escapeLiteral(name)}, ${client.escapeLiteral(value)}, true)`,
+    ([name, value]) => `set local ${client.escapeIdentifier(name)} = ${client.escapeLiteral(value)}`,
   );
   // One message, one round trip.
-  return calls.length > 0 ? `begin; select ${calls.join(', ')}` : 'begin';
+  return ['begin', ...calls].join('; ');
 };
 
 /** A server that is down is told at once. */

@@ -97,7 +97,7 @@ const run = async (work: Work): Promise<void> => {
   try {
     deps.signals.announce(begun.id, { event: 'status', status: 'running', attempt: begun.attempt });
     if (begun.cancel_requested_at !== null) deps.running.stop(begun.id, 'cancelled');
-    const ran = await runOnce(work, tracked.signal);
+    const ran = await runOnce(work, tracked);
     noteRun(job.type, performance.now() - began);
     // After the first words of `conclude`: the caller is told before the gate is.
     const left = Promise.resolve().then(() => leaveGate(deps, delivery));

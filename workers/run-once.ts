@@ -3,7 +3,7 @@ import { toServiceError } from '#lib/errors.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
 import { givenUp } from './give-up.ts';
 import type { JobContext } from './processor.ts';
-import { type StopReason, JobStopped, stopReasonOf } from './running.ts';
+import { type RunningJob, type StopReason, stopReasonOf } from './running.ts';
 import type { Work } from './work.ts';
 
 /** What came of one run: the job ended, is tried again later, or goes back as if it had not begun. */
@@ -141,19 +141,18 @@ const attemptWithin = async (work: Work, data: unknown, signal: AbortSignal): Pr
 };
 
 /** Runs a begun job once. */
-export const runOnce = async (work: Work, stopped: AbortSignal): Promise<Ran> => {
+export const runOnce = async (work: Work, { signal, stop }: RunningJob): Promise<Ran> => {
   const { deps, job, begun } = work;
-  const early = stopReasonOf(stopped);
+  const early = stopReasonOf(signal);
   if (early !== null) return whenStopped(work, early, null);
   const data = job.data.safeParse(JSON.parse(begun.data));
   if (!data.success) {
     deps.log.error({ err: data.error }, 'the data of a job do not fit it');
     return ended(await givenUp(jobOf(work), 'failed', misfit));
   }
-  const late = new AbortController();
-  const timer = setTimeout(() => late.abort(new JobStopped('timeout')), job.timeoutMs);
+  const timer = setTimeout(() => stop('timeout'), job.timeoutMs);
   try {
-    return await attemptWithin(work, data.data, AbortSignal.any([stopped, late.signal]));
+    return await attemptWithin(work, data.data, signal);
   } finally {
     clearTimeout(timer);
   }

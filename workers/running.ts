@@ -17,10 +17,17 @@ export class JobStopped extends Error {
 export const stopReasonOf = (signal: AbortSignal): StopReason | null =>
   signal.reason instanceof JobStopped ? signal.reason.reason : null;
 
+export interface RunningJob {
+  readonly signal: AbortSignal;
+  /** What stopped it first counts. */
+  readonly stop: (reason: StopReason) => void;
+  /** Takes it off the list. */
+  readonly remove: () => void;
+}
+
 /** The jobs that this worker runs just now. */
 export interface RunningJobs {
-  /** @returns its signal, and how to take it off the list */
-  readonly add: (job: JobRef) => { readonly signal: AbortSignal; readonly remove: () => void };
+  readonly add: (job: JobRef) => RunningJob;
   readonly stop: (jobId: string, reason: StopReason) => void;
   readonly stopAll: (reason: StopReason) => void;
   readonly count: (type: string) => number;
@@ -34,6 +41,7 @@ export const trackRunning = (): RunningJobs => {
       running.set(id, entry);
       return {
         signal: entry.controller.signal,
+        stop: (reason) => entry.controller.abort(new JobStopped(reason)),
         remove: () => {
           if (running.get(id) === entry) running.delete(id);
         },

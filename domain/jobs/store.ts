@@ -183,17 +183,9 @@ export interface BegunJob {
  */
 export const beginJobs = (db: Queryable, starts: readonly JobStart[]): Promise<BegunJob[]> =>
   db.query<BegunJob>(
-    `update jobs set status = 'running', run_id = started.run_id, worker_id = started.worker_id, next_run_at = null,
-       started_at = case when jobs.run_id is not distinct from started.run_id then jobs.started_at else clock_timestamp() end,
-       attempt = jobs.attempt + (jobs.run_id is distinct from started.run_id)::int
-     from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::bigint[])
-       as started (id, run_id, worker_id, lane, epoch)
-     join job_lanes l on l.name = started.lane and l.epoch = started.epoch
-     where jobs.id = started.id and (
-       (jobs.status = 'queued' and (jobs.next_run_at is null or jobs.next_run_at <= now()))
-       or (jobs.status = 'running' and jobs.run_id = started.run_id))
-     returning jobs.id, jobs.run_id, jobs.attempt, jobs.data, jobs.request_id, jobs.reply_to, jobs.traceparent,
-       jobs.cancel_requested_at, extract(epoch from clock_timestamp() - jobs.queued_at)::float8 * 1000 as waited_ms`,
+    `select id, run_id, attempt, data, request_id, reply_to, traceparent, cancel_requested_at,
+       extract(epoch from clock_timestamp() - queued_at)::float8 * 1000 as waited_ms
+     from begin_jobs($1, $2, $3, $4, $5)`,
     [
       starts.map((s) => s.id),
       starts.map((s) => s.runId),
@@ -221,13 +213,7 @@ export interface JobEnd {
  */
 export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promise<string[]> => {
   const rows = await db.query<{ id: string }>(
-    `update jobs set status = ended.status, result = ended.result, error_code = ended.error_code,
-       error_message = ended.error_message, report = ended.report, progress = coalesce(ended.progress, jobs.progress),
-       finished_at = greatest(jobs.started_at, ended.finished_at)
-     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::text[],
-         $9::int[])
-       as ended (id, run_id, status, result, error_code, error_message, finished_at, report, progress)
-     where jobs.id = ended.id and jobs.status = 'running' and jobs.run_id = ended.run_id returning jobs.id`,
+    'select id from end_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9) as id',
     [
       ended.map((e) => e.id),
       ended.map((e) => e.runId),

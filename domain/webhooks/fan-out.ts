@@ -25,9 +25,9 @@ const mostProjects = 100;
 
 // Projects with waiting events are found one by one in their index, however many events each has: one that has a million
 // holds up no other. A project's share of a pass gets smaller with its webhooks, and is half of it at most, or what one event
-// makes. Events that somebody else passes on just now are left to them; a lane that somebody holds is not waited for:
-// other projects' events would wait, too. Ids are given as arrays: joined, the larger table would be walked through whenever
-// there might be many.
+// makes. Who subscribes is asked once for all events of a name. Events that somebody else passes on just now are left to
+// them; a lane that somebody holds is not waited for: other projects' events would wait, too. Ids are given as arrays:
+// joined, the larger table would be walked through whenever there might be many.
 const fanOutSql = `
   with recursive found as (
     (select project_id from outbox_events where fanned_at is null and project_id > $1 order by project_id limit 1)
@@ -52,8 +52,10 @@ const fanOutSql = `
       for update skip locked) e
     where s.before < ${mostDeliveries}
   ), told as materialized (
-    select t.id as event_id, t.project_id, s.webhook_id, s.is_active, s.event
-    from taken t cross join lateral subscribers(t.project_id, t.event) as s
+    select e.id as event_id, h.project_id, s.webhook_id, s.is_active, s.event
+    from (select project_id, event, array_agg(id) as ids from taken group by project_id, event) as h
+      cross join lateral subscribers(h.project_id, h.event) as s cross join unnest(h.ids) as e (id)
+    order by e.id
   ), made as (
     insert into webhook_deliveries (webhook_id, project_id, event_id, event, status, next_attempt_at, finished_at)
     select webhook_id, project_id, event_id, event, case when is_active then 'pending' else 'skipped' end,

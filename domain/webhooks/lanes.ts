@@ -54,6 +54,19 @@ export const lockDueLanes = (tx: Tx, most: number): Promise<LockedLane[]> =>
 export const isLaneDue = async (db: Queryable): Promise<boolean> =>
   (await db.query('select from webhook_lanes where next_at <= now() limit 1', [], 'is-lane-due')).length > 0;
 
+/**
+ * Of these webhooks, of which tries have ended, those that have to be looked at: something of theirs waits, or they may have
+ * made room for others that are not quick. What is added meanwhile, whoever adds it wakes.
+ */
+export const lanesWithWork = async (db: Queryable, webhookIds: readonly string[]): Promise<string[]> => {
+  const rows = await db.query<{ id: string }>(
+    'select id from lanes_with_work($1) as id',
+    [webhookIds],
+    'lanes-with-work',
+  );
+  return rows.map((row) => row.id);
+};
+
 /** A rate's bucket holds what comes in a fifth of a second, one try at least: after a silence a second has so many more. */
 const bucketsPerSecond = 5;
 

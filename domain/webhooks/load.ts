@@ -8,6 +8,19 @@ export interface TryRef {
   readonly jobId: string;
 }
 
+/** What of a webhook a message is made with. */
+export type ToldWebhook = Pick<
+  WebhookRow,
+  | 'id'
+  | 'kind'
+  | 'url'
+  | 'url_sealed'
+  | 'secret_sealed'
+  | 'previous_secret_sealed'
+  | 'previous_secret_until'
+  | 'send_secret'
+>;
+
 /** All that a try needs. */
 export interface LoadedTry {
   readonly deliveryId: string;
@@ -21,13 +34,13 @@ export interface LoadedTry {
   readonly event: EventRow;
   /** The data are left out of deliveries. */
   readonly isLarge: boolean;
-  readonly webhook: WebhookRow;
+  readonly webhook: ToldWebhook;
   /** Of its address and secrets. */
   readonly version: number;
   readonly project: { readonly id: string; readonly name: string; readonly data_key: Buffer };
 }
 
-type Row = Omit<WebhookRow, 'id' | 'project_id' | 'created_at' | 'updated_at' | 'name'> & {
+type Row = Omit<ToldWebhook, 'id'> & {
   readonly delivery_id: string;
   readonly attempt: number;
   readonly event: string;
@@ -36,9 +49,6 @@ type Row = Omit<WebhookRow, 'id' | 'project_id' | 'created_at' | 'updated_at' | 
   readonly event_at: Date;
   readonly data: string | null;
   readonly webhook_id: string;
-  readonly webhook_name: string | null;
-  readonly webhook_created_at: Date;
-  readonly webhook_updated_at: Date;
   readonly is_wanted: boolean;
   readonly version: number;
   readonly project_id: string;
@@ -49,9 +59,8 @@ type Row = Omit<WebhookRow, 'id' | 'project_id' | 'created_at' | 'updated_at' | 
 const loadSql = `
   select d.id as delivery_id, d.attempt, d.event, e.id as event_id, e.event as of_event, e.created_at as event_at,
     case when octet_length(e.data::text) <= ${mostDataBytes} then e.data::text end as data,
-    w.id as webhook_id, w.kind, w.name as webhook_name, w.url, w.url_sealed, w.events, w.secret_sealed,
-    w.previous_secret_sealed, w.previous_secret_until, w.send_secret, w.rate_per_second, w.is_active, w.disabled_reason, w.version,
-    w.created_at as webhook_created_at, w.updated_at as webhook_updated_at,
+    w.id as webhook_id, w.kind, w.url, w.url_sealed, w.secret_sealed, w.previous_secret_sealed, w.previous_secret_until,
+    w.send_secret, w.version,
     w.deleted_at is null and p.deleted_at is null and (w.is_active or d.event like 'test.%') as is_wanted,
     p.id as project_id, p.name as project_name, p.data_key
   from unnest($1::uuid[], $2::uuid[]) as tried (delivery_id, job_id)
@@ -59,14 +68,6 @@ const loadSql = `
     join outbox_events e on e.id = d.event_id
     join webhooks w on w.id = d.webhook_id
     join projects p on p.id = w.project_id`;
-
-const webhookOf = (row: Row): WebhookRow => ({
-  ...row,
-  id: row.webhook_id,
-  name: row.webhook_name,
-  created_at: row.webhook_created_at,
-  updated_at: row.webhook_updated_at,
-});
 
 const loadedOf = (row: Row): LoadedTry => ({
   deliveryId: row.delivery_id,
@@ -81,7 +82,7 @@ const loadedOf = (row: Row): LoadedTry => ({
     created_at: row.event_at,
   },
   isLarge: row.data === null,
-  webhook: webhookOf(row),
+  webhook: { ...row, id: row.webhook_id },
   version: row.version,
   project: { id: row.project_id, name: row.project_name, data_key: row.data_key },
 });

@@ -185,7 +185,9 @@ const heldSql = `
   with news as (${newsSql}), locked as materialized (
     select l.webhook_id ${toNoteSql} order by l.webhook_id for update of l skip locked
   )
-  select l.webhook_id ${toNoteSql} and l.webhook_id not in (select webhook_id from locked)`;
+  select webhook_id, false as is_held from locked
+  union all
+  select l.webhook_id, true ${toNoteSql} and l.webhook_id not in (select webhook_id from locked)`;
 
 const asArrays = (news: ReadonlyMap<string, LaneNews>): unknown[] => {
   const all = [...news.values()];
@@ -199,10 +201,17 @@ const asArrays = (news: ReadonlyMap<string, LaneNews>): unknown[] => {
   ];
 };
 
-/** Locks the lanes that the tries say something new of. @returns those that somebody else holds */
-const lockToNote = async (tx: Tx, tries: readonly WebhookAttempt[]): Promise<Set<string>> => {
-  const rows = await tx.query<{ webhook_id: string }>(heldSql, asArrays(newsOf(tries)), 'held-lanes');
-  return new Set(rows.map((row) => row.webhook_id));
+/**
+ * Locks the lanes that the tries say something new of.
+ * @returns those, and the ones of them that somebody else holds
+ */
+const lockToNote = async (
+  tx: Tx,
+  tries: readonly WebhookAttempt[],
+): Promise<{ readonly locked: ReadonlySet<string>; readonly held: ReadonlySet<string> }> => {
+  const rows = await tx.query<{ webhook_id: string; is_held: boolean }>(heldSql, asArrays(newsOf(tries)), 'held-lanes');
+  const idsOf = (isHeld: boolean) => new Set(rows.flatMap((row) => (row.is_held === isHeld ? [row.webhook_id] : [])));
+  return { locked: idsOf(false), held: idsOf(true) };
 };
 
 const noteLanes = async (tx: Tx, news: ReadonlyMap<string, LaneNews>): Promise<string[]> => {
@@ -238,12 +247,14 @@ export const recordTries = async (
   readonly hopeless: readonly Hopeless[];
   readonly held: ReadonlySet<string>;
 }> => {
-  const held = await lockToNote(tx, tries);
+  const { locked, held } = await lockToNote(tx, tries);
   const free = tries.filter((each) => !held.has(each.webhookId));
   const rows = await recordDeliveries(tx, free);
   const telling = new Set(rows.filter((row) => row.is_telling).map((row) => row.id));
   const told = free.filter((each) => telling.has(each.deliveryId));
-  const failing = new Set(await noteLanes(tx, newsOf(told)));
+  // Mostly each try counts, and its lane is well: then what was found at first is known.
+  const noted = told.length < free.length ? told : told.filter((each) => locked.has(each.webhookId));
+  const failing = new Set(await noteLanes(tx, newsOf(noted)));
   return {
     recorded: rows.map(({ id, status }) => ({ deliveryId: id, status })),
     hopeless: hopelessOf(told, failing),

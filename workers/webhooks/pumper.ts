@@ -1,4 +1,5 @@
 import { setTimeout as rest } from 'node:timers/promises';
+import { lanesWithWork } from '#domain/webhooks/lanes.ts';
 import { type PumpDeps, pumpDue, pumpLanes } from '#domain/webhooks/pump.ts';
 
 /** Begins deliveries of webhooks that have something to do, one look at a time. */
@@ -61,8 +62,27 @@ const createAlarm = (work: () => void) => {
   };
 };
 
+/** Webhooks that are yet to be looked at. */
+const createAsked = ({ db }: Pick<PumpDeps, 'db'>) => {
+  let asked = new Set<string>();
+  let ended = new Set<string>();
+  return {
+    add: (webhookIds: readonly string[]): void => webhookIds.forEach((id) => asked.add(id)),
+    /** Tries of these have ended: mostly nothing else of theirs waits. */
+    addEnded: (webhookIds: readonly string[]): void => webhookIds.forEach((id) => ended.add(id)),
+    isAny: (): boolean => asked.size > 0 || ended.size > 0,
+    take: async (): Promise<string[]> => {
+      const [sure, perhaps] = [asked, [...ended.difference(asked)]];
+      asked = new Set();
+      ended = new Set();
+      // A question is cheaper than a look, but not than some more webhooks in a look that has to be.
+      return sure.size > 0 || perhaps.length === 0 ? [...sure, ...perhaps] : lanesWithWork(db, perhaps);
+    },
+  };
+};
+
 export const createPumper = (deps: PumpDeps): Pumper => {
-  const waiting = new Set<string>();
+  const asked = createAsked(deps);
   let isStopped = false;
   let isDue = false;
   let running: Promise<void> | undefined;
@@ -76,8 +96,7 @@ export const createPumper = (deps: PumpDeps): Pumper => {
   };
 
   const lookOnce = async (): Promise<void> => {
-    const ids = [...waiting];
-    waiting.clear();
+    const ids = await asked.take();
     if (ids.length > 0) {
       const { nextInMs, heldIds } = await pumpLanes(deps, ids);
       if (nextInMs !== null) wakeIn(nextInMs);
@@ -89,7 +108,7 @@ export const createPumper = (deps: PumpDeps): Pumper => {
   };
 
   const look = async (): Promise<void> => {
-    while (!isStopped && (waiting.size > 0 || isDue)) {
+    while (!isStopped && (asked.isAny() || isDue)) {
       await lookOnce().catch((error: unknown) => {
         deps.log.warn({ err: error }, 'deliveries could not be begun; they are at the next look');
         isDue = false;
@@ -104,19 +123,21 @@ export const createPumper = (deps: PumpDeps): Pumper => {
     running ??= look();
   };
 
-  const note = (webhookIds: readonly string[], then: () => void): void => {
-    for (const id of webhookIds) waiting.add(id);
-    if (!isStopped && webhookIds.length > 0) then();
+  const add = (webhookIds: readonly string[]): void => {
+    asked.add(webhookIds);
+    if (!isStopped && webhookIds.length > 0) begin();
   };
-  const add = (webhookIds: readonly string[]): void => note(webhookIds, begin);
 
   // A look that was under way may have taken them.
-  const gather = onceIn(gatherMs, () => waiting.size > 0 && begin());
+  const gather = onceIn(gatherMs, () => asked.isAny() && begin());
 
   return {
     start: () => wakeIn(0),
     add,
-    addRoom: (webhookIds) => note(webhookIds, gather.ask),
+    addRoom: (webhookIds) => {
+      asked.addEnded(webhookIds);
+      if (!isStopped && webhookIds.length > 0) gather.ask();
+    },
     wakeIn,
     stop: async () => {
       isStopped = true;
