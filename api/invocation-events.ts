@@ -12,6 +12,8 @@ import { listen } from './job-events.ts';
 import { type EventStream, eventText } from './sse.ts';
 
 const lookEveryMs = 100;
+/** A line that was told just before somebody listened is on its way to the rows. */
+const rowsLagMs = 50;
 
 type LoggedLine = Pick<KeptLine, 'ts' | 'message'> & { readonly level: string };
 
@@ -112,6 +114,7 @@ const follow = async (telling: Telling, followed: Followed, projectId: string): 
   });
   if (stream.body.destroyed) return stop();
   const run = async (): Promise<void> => {
+    await pause(rowsLagMs);
     await tellWhileItRuns(telling, heard);
     const end = stream.body.destroyed ? undefined : await recorded(telling);
     if (end) await tellEnd(telling, end);

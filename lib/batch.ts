@@ -22,7 +22,7 @@ export interface BatchOptions {
    * silence goes at once. 0: no rest.
    */
   readonly restMs?: number;
-  /** Each bulk call waits so long before it goes, for what nobody waits for: it stays out of the way of what somebody does. */
+  /** Each bulk call waits so long before it goes: what nobody waits for stays out of the way of what somebody does. */
   readonly lingerMs?: number;
   /** The first after a silence goes within its own turn of the event loop, alone: for what seldom comes in crowds. */
   readonly eager?: boolean;

@@ -51,6 +51,7 @@ export class Stack {
   readonly #runs = new Set<Promise<unknown>>();
   readonly #stopping = new AbortController();
   readonly #failure = Promise.withResolvers<never>();
+  readonly #killed = Promise.withResolvers<void>();
   #stopped: Promise<void> | null = null;
 
   constructor(settings: StackSettings) {
@@ -120,6 +121,7 @@ export class Stack {
   /** Does not wait for what is being finished: the second Ctrl-C. */
   kill(): void {
     this.#stopping.abort();
+    this.#killed.resolve();
     for (const supervised of this.#supervised) supervised.kill();
   }
 
@@ -144,7 +146,8 @@ export class Stack {
   async #stopInOrder(): Promise<void> {
     this.#stopping.abort();
     // They are killed; who started one removes what it left half made as soon as its end is known.
-    await Promise.race([Promise.allSettled(this.#runs), delay(killedGraceMs, undefined, { ref: false })]);
+    const overdue = delay(killedGraceMs, undefined, { ref: false });
+    await Promise.race([Promise.allSettled(this.#runs), this.#killed.promise, overdue]);
     await Promise.all(this.#attended.map(endAttended));
     for (const stage of ['app', 'infra'] as const) {
       const ofStage = this.#supervised.filter((supervised) => supervised.spec.stage === stage);

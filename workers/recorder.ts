@@ -21,24 +21,34 @@ export interface Recorder {
   readonly idle: () => Promise<void>;
 }
 
-/** Lines are out of the way of the answers that the same jobs give meanwhile. */
+/** Lines are out of the way of the answers that the same jobs give meanwhile; a process that dies takes the last along. */
 const lineLingerMs = 5;
 const progressEveryMs = 100;
 
 type LoseIt = (error: unknown) => void;
 
+type Percents = Map<string, number>;
+
 /** Keeps the last word of each running job; one statement writes all of them. A short job's goes with its end. */
 const createProgress = (db: ControlDb, loseIt: LoseIt) => {
-  const said = new Map<string, number>();
+  let said: Percents = new Map();
+  /** What is on its way. A job that ends meanwhile takes it along, since the row may be its end's already. */
+  let writing: Percents = new Map();
+  let written = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
 
-  const write = async (): Promise<void> => {
+  const writeOnce = async (): Promise<void> => {
+    if (said.size === 0) return;
+    [writing, said] = [said, new Map()];
+    await setProgress(db, writing).catch(loseIt);
+    writing = new Map();
+  };
+
+  const write = (): Promise<void> => {
     clearTimeout(timer);
     timer = undefined;
-    if (said.size === 0) return;
-    const percents = new Map(said);
-    said.clear();
-    await setProgress(db, percents).catch(loseIt);
+    written = written.then(writeOnce);
+    return written;
   };
 
   return {
@@ -47,7 +57,7 @@ const createProgress = (db: ControlDb, loseIt: LoseIt) => {
       timer ??= setTimeout(() => void write(), progressEveryMs).unref();
     },
     take: (jobId: string): number | undefined => {
-      const percent = said.get(jobId);
+      const percent = said.get(jobId) ?? writing.get(jobId);
       said.delete(jobId);
       return percent;
     },
@@ -63,7 +73,8 @@ const recordEach = async (db: ControlDb, log: Log, items: readonly JobEnd[]): Pr
     await recordEnds(db, [end]).catch((error: unknown) => {
       if (isDependencyFailure(error)) throw error;
       log.error({ err: error, job_id: end.id }, 'Postgres refused the end of a job');
-      return recordEnds(db, [{ ...end, outcome: { status: 'failed', result: null, error: unrecordable } }]);
+      const outcome = { status: 'failed', result: null, error: unrecordable } as const;
+      return recordEnds(db, [{ ...end, progress: undefined, outcome }]);
     });
   }
 };

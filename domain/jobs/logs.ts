@@ -49,17 +49,10 @@ export const logLinesAfter = async (db: Queryable, jobId: string, line: number):
 };
 
 /**
- * Those whose end is just being written are left out: it holds their last word, and two statements that each wait for a row
- * of the other's would not end.
+ * Rows that somebody else changes just now are left out: two statements that each wait for a row of the other's would not
+ * end.
  * @param percents 0 to 100, by the jobs' ids
  */
 export const setProgress = async (db: Queryable, percents: ReadonlyMap<string, number>): Promise<void> => {
-  await db.query(
-    `with free as materialized
-       (select id from jobs where id = any($1::uuid[]) and status = 'running' for no key update skip locked)
-     update jobs set progress = said.percent from unnest($1::uuid[], $2::int[]) as said (id, percent)
-     join free on free.id = said.id where jobs.id = said.id`,
-    [[...percents.keys()], [...percents.values()]],
-    'set-job-progress',
-  );
+  await db.query('select set_progress($1, $2)', [[...percents.keys()], [...percents.values()]], 'set-job-progress');
 };

@@ -51,10 +51,13 @@ const fanOutSql = `
       order by o.id limit greatest(1, least(${mostEvents}, ${mostDeliveries} / (s.hooks * s.projects)))
       for update skip locked) e
     where s.before < ${mostDeliveries}
-  ), told as materialized (
-    select e.id as event_id, h.project_id, s.webhook_id, s.is_active, s.event
+  ), heard as materialized (
+    select h.project_id, h.ids, s.webhook_id, s.is_active, s.event
     from (select project_id, event, array_agg(id) as ids from taken group by project_id, event) as h
-      cross join lateral subscribers(h.project_id, h.event) as s cross join unnest(h.ids) as e (id)
+      cross join lateral subscribers(h.project_id, h.event) as s
+  ), told as materialized (
+    select e.id as event_id, project_id, webhook_id, is_active, event
+    from heard cross join unnest(ids) as e (id)
     order by e.id
   ), made as (
     insert into webhook_deliveries (webhook_id, project_id, event_id, event, status, next_attempt_at, finished_at)

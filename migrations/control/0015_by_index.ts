@@ -41,6 +41,17 @@ begin
     where j.id = ended.id and case j.status when 'running' then j.run_id = ended.run else false end
     returning j.id;
 end $$;
+
+create function set_progress(ids uuid[], percents int[]) returns void language plpgsql
+  ${byIndex} as $$
+begin
+  with free as materialized (
+    select j.id from jobs j where j.id = any (ids) and case j.status when 'running' then true else false end
+    for no key update skip locked)
+  update jobs j set progress = said.percent
+  from unnest(ids, percents) as said (id, percent) join free on free.id = said.id
+  where j.id = said.id;
+end $$;
 `;
 
 const webhooks = `
@@ -61,7 +72,8 @@ begin
   return patterns;
 end $$;
 
--- As before, with the name of a write found once and not for each webhook: in a function of its own it was planned each time.
+-- As before, with the name of a write found once and not for each webhook: in a function of its own (event_name_for, which a
+-- later release drops) it was planned each time.
 create or replace function subscribers(of_project uuid, happened text)
   returns table (webhook_id uuid, is_active boolean, event text) language plpgsql stable
   ${byIndex} as $$
@@ -78,7 +90,6 @@ begin
       join webhooks w on w.id = m.id
     where w.deleted_at is null;
 end $$;
-drop function event_name_for(text, text[]);
 
 -- Of these webhooks those of which something waits, and those that count as not quick.
 create function lanes_with_work(ids uuid[]) returns setof uuid language plpgsql stable

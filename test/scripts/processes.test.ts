@@ -113,7 +113,7 @@ test('a process that does not heed the signal is killed when its time is over', 
 test('what a process that died had started goes with it', async (t) => {
   const code = `
     import { spawn } from 'node:child_process';
-    import { existsSync, writeFileSync } from 'node:fs';
+    import { writeFileSync } from 'node:fs';
     const child = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1000)'], { stdio: 'ignore' });
     writeFileSync('child.pid', String(child.pid));
     ${serving}

@@ -35,16 +35,20 @@ const outcomeOf = (results: readonly ArenaResult[]): JobOutcome => {
   return { status: 'failed', result, error: { code: failure.code, message: failure.message } };
 };
 
+/** What was read longer ago is read again: a start may wait for minutes to be recorded. */
+const oldReadMs = 500;
+
 /** Somebody waits for it: the project is read while the start is recorded. */
 const aheadWith =
   ({ db, gateway, log }: AiArenaDeps) =>
   (projectId: string): Run => {
-    const found = findProject(db, projectId);
-    // Heard by the run, if there is one.
-    found.catch(() => undefined);
+    const readAt = performance.now();
+    // What fails now may be there when the start is recorded.
+    const early = findProject(db, projectId).catch(() => undefined);
     return async (given, context) => {
       const { models, chat } = given as JobData<typeof aiArena>;
-      const project = await found;
+      const isFresh = performance.now() - readAt < oldReadMs;
+      const project = (isFresh ? await early : undefined) ?? (await findProject(db, projectId));
       if (project === undefined) throw notFound('project');
       const { requestId, signal } = context;
       const asker = {

@@ -1,6 +1,6 @@
 import { setTimeout as rest } from 'node:timers/promises';
 import { lanesWithWork } from '#domain/webhooks/lanes.ts';
-import { type PumpDeps, pumpDue, pumpLanes } from '#domain/webhooks/pump.ts';
+import { type Looked, type PumpDeps, pumpDue, pumpLanes } from '#domain/webhooks/pump.ts';
 
 /** Begins deliveries of webhooks that have something to do, one look at a time. */
 export interface Pumper {
@@ -76,9 +76,25 @@ const createAsked = ({ db }: Pick<PumpDeps, 'db'>) => {
       asked = new Set();
       ended = new Set();
       // A question is cheaper than a look, but not than some more webhooks in a look that has to be.
-      return sure.size > 0 || perhaps.length === 0 ? [...sure, ...perhaps] : lanesWithWork(db, perhaps);
+      if (sure.size > 0 || perhaps.length === 0) return [...sure, ...perhaps];
+      return lanesWithWork(db, perhaps).catch((error: unknown) => {
+        for (const id of perhaps) ended.add(id);
+        throw error;
+      });
     },
   };
+};
+
+const nothingAsked: Looked = { nextInMs: null, heldIds: [] };
+
+/** What fails is asked for again. */
+const lookAtAsked = async (deps: PumpDeps, asked: ReturnType<typeof createAsked>): Promise<Looked> => {
+  const ids = await asked.take();
+  if (ids.length === 0) return nothingAsked;
+  return pumpLanes(deps, ids).catch((error: unknown) => {
+    asked.add(ids);
+    throw error;
+  });
 };
 
 export const createPumper = (deps: PumpDeps): Pumper => {
@@ -96,24 +112,25 @@ export const createPumper = (deps: PumpDeps): Pumper => {
   };
 
   const lookOnce = async (): Promise<void> => {
-    const ids = await asked.take();
-    if (ids.length > 0) {
-      const { nextInMs, heldIds } = await pumpLanes(deps, ids);
-      if (nextInMs !== null) wakeIn(nextInMs);
-      setTimeout(() => add(heldIds), heldMs).unref();
-    }
+    const { nextInMs, heldIds } = await lookAtAsked(deps, asked);
+    if (nextInMs !== null) wakeIn(nextInMs);
+    if (heldIds.length > 0) setTimeout(() => add(heldIds), heldMs).unref();
     if (!isDue) return;
     isDue = false;
     wakeIn((await pumpDue(deps)) ?? lookEveryMs);
   };
 
+  const noteFailure = (error: unknown): false => {
+    deps.log.warn({ err: error }, 'deliveries could not be begun; they are at the next look');
+    isDue = false;
+    wakeIn(lookEveryMs);
+    return false;
+  };
+
   const look = async (): Promise<void> => {
-    while (!isStopped && (asked.isAny() || isDue)) {
-      await lookOnce().catch((error: unknown) => {
-        deps.log.warn({ err: error }, 'deliveries could not be begun; they are at the next look');
-        isDue = false;
-        wakeIn(lookEveryMs);
-      });
+    let isWell = true;
+    while (!isStopped && isWell && (asked.isAny() || isDue)) {
+      isWell = await lookOnce().then(() => true, noteFailure);
       await rest(restMs);
     }
     running = undefined;
