@@ -1,4 +1,5 @@
 import test from 'ava';
+import { setProgress } from '#domain/jobs/logs.ts';
 import { beginJobs, insertJobs, recordEnds } from '#domain/jobs/store.ts';
 import type { Tx } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
@@ -19,13 +20,14 @@ const readBy = async (tx: Tx): Promise<number> => {
   return row?.read ?? -1;
 };
 
-/** A job is begun and ended; answers what was read for that. */
+/** A job is begun, tells of its progress and is ended; answers what was read for that. */
 const once = async (): Promise<number> => {
   const { db } = platform();
   const [id, runId] = [newId(), newId()];
   await insertJobs(db, [{ id, projectId, type, data: '{}', maxAttempts: 1, requestId: 'plans' }]);
   return db.transaction(async (tx) => {
     const begun = await beginJobs(tx, [{ id, runId, workerId: newId(), lane, epoch: '1' }]);
+    await setProgress(tx, new Map([[id, 50]]));
     const outcome = { status: 'succeeded', result: null, error: null } as const;
     const ended = await recordEnds(tx, [{ id, runId, finishedAt: new Date(), outcome }]);
     if (begun.length + ended.length !== 2) throw new Error('the job was not begun, or not ended');
@@ -33,7 +35,7 @@ const once = async (): Promise<number> => {
   });
 };
 
-test('however many jobs wait and run, whoever begins or ends one reads no other', async (t) => {
+test('however many jobs wait and run, whoever begins one, tells of it or ends it reads no other', async (t) => {
   const { db } = platform();
   await db.query('insert into job_lanes (name, epoch) values ($1, 1)', [lane]);
   // As often as it takes until plans are kept: those of a table that is almost empty.

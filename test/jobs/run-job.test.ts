@@ -131,26 +131,6 @@ test('the caller is told before the place at the gate is given up', async (t) =>
   t.deepEqual(order, ['told', 'freed']);
 });
 
-test('what a processor reads ahead is asked for before the start is recorded; what came of it runs the job', async (t) => {
-  const delivery = await delivered();
-  const { processor, contexts } = counting();
-  let before: unknown;
-  const ahead = (projectId: string): Processor['run'] => {
-    before = projectId;
-    return (data, context) => processor.run(data, { ...context, requestId: 'ahead' });
-  };
-  await runWith({ ...processor, ahead }, delivery);
-  t.is(before, delivery.projectId);
-  t.deepEqual(
-    contexts.map(({ requestId }) => requestId),
-    ['ahead'],
-  );
-  const lost = { ...(await delivered()), epoch: 'another' };
-  await runWith({ ...processor, ahead }, lost);
-  t.is(before, lost.projectId);
-  t.is(contexts.length, 1);
-});
-
 test('a job that was taken back never runs, and its place is free', async (t) => {
   const delivery = await delivered();
   await platform().db.query('delete from jobs where id = $1', [delivery.lease.id]);

@@ -1,0 +1,51 @@
+import test from 'ava';
+import { fanOut } from '#domain/webhooks/fan-out.ts';
+import type { ControlDb } from '#lib/control-db.ts';
+import { memoryLog, usePlatform } from '#test/support/platform.ts';
+import { until } from '#test/support/until.ts';
+import { createPumper } from '#workers/webhooks/pumper.ts';
+import { laneScene, url } from './lane-scene.ts';
+import { addProject, addWebhook, emit } from './pipeline-scene.ts';
+
+const platform = usePlatform(test, { worker: false });
+const { underWay } = laneScene(platform);
+
+/** A database that refuses the first so many of what it is asked. */
+const refusing = (db: ControlDb, times: number) => {
+  let left = times;
+  const or = <T>(work: () => Promise<T>): Promise<T> => {
+    left -= 1;
+    return left >= 0 ? Promise.reject(new Error('Postgres is away')) : work();
+  };
+  const refused: ControlDb = {
+    ...db,
+    query: (...statement) => or(() => db.query(...statement)),
+    transaction: (...work) => or(() => db.transaction(...work)),
+  };
+  return { db: refused, isWell: () => left < 0 };
+};
+
+for (const [what, say] of [
+  ['asked for', 'add'],
+  ['of which a try has ended', 'addRoom'],
+] as const) {
+  test(`a webhook ${what} is looked at later when it cannot be looked at now, though its lane says nothing`, async (t) => {
+    const { db } = platform();
+    const project = await addProject(platform(), 'pro');
+    const { id } = await addWebhook(platform(), project, { url });
+    await emit(platform(), project.id, 'auth.login');
+    await fanOut(db);
+    await db.query('update webhook_lanes set next_at = null where webhook_id = $1', [id]);
+    const away = refusing(db, 2);
+    const gate = { admit: () => Promise.resolve('handed over' as const) };
+    const pumper = createPumper({ db: away.db, gate, log: memoryLog().log });
+    t.teardown(() => pumper.stop());
+    pumper[say]([id]);
+    const tries = await until(async () => {
+      const found = await underWay(project);
+      return found.length > 0 && found;
+    });
+    t.is(tries.length, 1);
+    t.true(away.isWell());
+  });
+}
