@@ -3,6 +3,9 @@ import { openControlDb } from '#lib/control-db.ts';
 import { createEmptyDatabase } from '#test/support/databases.ts';
 import { memoryLog } from '#test/support/platform.ts';
 
+/** With all that a literal has to keep. */
+const said = (mark: string): string => `{"email":"${mark}@example.com","it's":"\\\\ $$ ; drop table x -- \u{1F600}"}`;
+
 test('settings of a transaction hold within it only, whatever is in them, and leave no text in the statistics', async (t) => {
   const database = await createEmptyDatabase();
   const db = openControlDb({ url: database.url, connections: 1, log: memoryLog().log });
@@ -10,7 +13,6 @@ test('settings of a transaction hold within it only, whatever is in them, and le
     await db.close();
     await database.drop();
   });
-  const said = (mark: string): string => `{"email":"${mark}@example.com","it's":"\\\\ $$ ; drop table x -- \u{1F600}"}`;
   const settingsNow = `select current_setting('plinth.actor', true) as actor, current_setting('enable_seqscan') as seqscan`;
   for (const mark of ['first', 'second']) {
     const settings = { 'plinth.actor': said(mark), enable_seqscan: 'off' };
