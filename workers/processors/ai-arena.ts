@@ -30,8 +30,7 @@ const outcomeOf = (results: readonly ArenaResult[]): JobOutcome => {
   const failure = arenaFailure(results);
   const result = JSON.stringify({ results });
   if (failure === null) return { status: 'succeeded', result, error: null };
-  // Nobody was asked: it may be tried again.
-  if (failure.code === 'dependency_unavailable') throw failure;
+  // Not even where it could not be recorded: the providers are asked meanwhile, and paid.
   return { status: 'failed', result, error: { code: failure.code, message: failure.message } };
 };
 

@@ -22,6 +22,7 @@ import { type Endpoint, endpoint, jobEndpoint } from '../../endpoint.ts';
 import { page } from '../../fields.ts';
 import { inTurn } from '../../idempotency.ts';
 import { aiJobFailure } from '../../job-error.ts';
+import { aiCallerOf } from '../../ai/call.ts';
 import { documentsOf, filterOf } from '../../ai/vector-body.ts';
 import * as shapes from '../../ai/vector-shapes.ts';
 
@@ -153,8 +154,9 @@ const documentEndpoints: readonly Endpoint[] = [
     body: shapes.query,
     response: shapes.results,
     transaction: 'none',
-    handle: async ({ params, body: { query, limit }, bodyText }, { deps, project, requestId, signal }) => {
-      const caller = { project, kind: 'vectors', requestId, signal } as const;
+    handle: async ({ params, body: { query, limit }, bodyText }, call) => {
+      const { deps } = call;
+      const caller = { ...aiCallerOf(call, 'vectors'), direct: true } as const;
       const by = { tenantDb: deps.projects.tenantDb, gateway: deps.ai.gateway };
       const wanted = { collection: params.collection, query, limit, filter: filterOf(bodyText) };
       return { results: await searchDocuments(by, caller, wanted) };

@@ -1,3 +1,4 @@
+import { toServiceError } from '#lib/errors.ts';
 import type { Departure } from '#lib/departure.ts';
 import type { ChatRequest } from '../chat.ts';
 import { inputTokens, tokensIn } from './estimate.ts';
@@ -48,7 +49,7 @@ const openOnce = async (transport: Transport, call: RunningCall, outgoing: Outgo
   const dialect = dialectOf(call.route.provider);
   const opened = await transport.openStream(outgoing, { signal: call.halt });
   if (!opened.ok) throw faultOf(dialect, opened);
-  const reader = new PieceReader(call, opened.events, dialect.openStream());
+  const reader = new PieceReader(call, opened.events, dialect.openStream(call.route.key.target));
   try {
     await reader.begin();
     return reader;
@@ -176,7 +177,8 @@ export const testKey = async (transport: Transport, run: Run): Promise<KeyTest> 
     await run(work);
     return told(null);
   } catch (error) {
-    if (fault === null) throw error;
+    // Not recorded: then it was not tested either.
+    if (fault === null || toServiceError(error).code === 'dependency_unavailable') throw error;
     return told(fault);
   }
 };

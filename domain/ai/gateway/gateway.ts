@@ -47,7 +47,9 @@ const createRunning = (deps: Pick<GatewayDeps, 'calls' | 'inFlight'>) => {
         await call.admitted();
         return await work(call);
       } catch (error) {
-        throw call.fail(error);
+        const told = call.fail(error);
+        await call.answerable();
+        throw told;
       }
     },
     /** They end as incomplete. */

@@ -17,6 +17,10 @@ interface Tried {
   waitedMs: number;
 }
 
+/** It could not serve, or was not reached: a time-out that has a cause is one of connecting. */
+const isWorthAnother = ({ kind, cause }: ProviderFault): boolean =>
+  kind === 'unavailable' || kind === 'unreachable' || (kind === 'timeout' && cause !== undefined);
+
 /** How long to wait before it is asked again; null: not again. */
 const pauseAfter = (error: unknown, tried: Tried): number | null => {
   tried.tries += 1;
@@ -26,7 +30,7 @@ const pauseAfter = (error: unknown, tried: Tried): number | null => {
     tried.waitedMs += waitMs;
     return tried.waitedMs <= longestWaitMs ? waitMs : null;
   }
-  if (error.kind !== 'unavailable' && error.kind !== 'unreachable') return null;
+  if (!isWorthAnother(error)) return null;
   tried.failures += 1;
   // Full jitter: what failed together does not come back together.
   return tried.failures > mostRetries ? null : Math.random() * firstPauseMs * 2 ** (tried.failures - 1);
@@ -45,7 +49,7 @@ const pause = (ms: number, halt: Departure): Promise<void> =>
   });
 
 /**
- * Asks again what failed before its first byte: 5xx and lost connections twice, a 429 as the provider wishes, up to 10 s
+ * Asks again what failed before its first byte: 5xx and connections that are lost or not made twice, a 429 as the provider wishes, up to 10 s
  * in all; five times at most, the first included.
  */
 export const withRetries = async <T>(attempt: () => Promise<T>, halt: Departure): Promise<T> => {

@@ -132,6 +132,15 @@ export class RunningCall {
     return this.#open.recorded;
   }
 
+  /**
+   * Before it is told what went wrong: that, too, is an answer, which goes out once the call is recorded. Who has left is
+   * told nothing.
+   * @throws {ServiceError} what kept it from being recorded
+   */
+  async answerable(): Promise<void> {
+    if (this.halt.reason !== 'left') await this.#open.recorded;
+  }
+
   account({ reported, promptTokens, completionTokens }: Used): Accounted {
     if (reported) return { usage: plausible(reported), tokensSource: 'reported' };
     const usage = { prompt_tokens: promptTokens ?? this.#spending.promptTokens, completion_tokens: completionTokens };

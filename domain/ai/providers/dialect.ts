@@ -79,7 +79,8 @@ export interface Dialect {
   readonly chat: (target: Target, request: ChatRequest, stream: boolean) => Outgoing;
   /** @throws {ProviderFault} `bad_answer` */
   readonly readChat: (body: string) => ChatAnswer;
-  readonly openStream: () => StreamReader;
+  /** Of the vendor itself the end marker is asked for; left out: of a server that may not send one. */
+  readonly openStream: (target?: Pick<Target, 'isVendor'>) => StreamReader;
   readonly embeddings: (target: Target, request: EmbeddingRequest) => Outgoing;
   /** @throws {ProviderFault} `bad_answer`, also when there is not one vector of numbers for each input */
   readonly readEmbeddings: (body: string, request: EmbeddingRequest) => EmbeddingAnswer;

@@ -1,6 +1,6 @@
 import { endianness } from 'node:os';
 import type { ChatAnswer, ChatPiece, FinishReason, TokenUsage, ToolCall, ToolCallPart } from '../chat.ts';
-import type { EmbeddingAnswer, EmbeddingRequest, ListedModel, SentEvent, StreamReader } from './dialect.ts';
+import type { Dialect, EmbeddingAnswer, EmbeddingRequest, ListedModel, SentEvent, StreamReader } from './dialect.ts';
 import { sentFault } from './faults.ts';
 import {
   type Loose,
@@ -111,10 +111,11 @@ const lengthOf = (delta: Loose): number => {
 };
 
 /**
- * Reads a stream. It is whole with `[DONE]`, or, since not all of them send that, when every choice that began has said why it
- * ended and the connection was closed in order; whether it was, the transport tells.
+ * Reads a stream. It is whole with `[DONE]`, or, since not all servers of projects' own send that, when every choice that
+ * began has said why it ended and the connection was closed in order; whether it was, the transport tells. The vendors do.
  */
 class OpenAiReader implements StreamReader {
+  readonly #isVendor: boolean;
   #done = false;
   #began = false;
   #choices = 0;
@@ -125,10 +126,14 @@ class OpenAiReader implements StreamReader {
 
   readonly began = (): boolean => this.#began;
   readonly ended = (): boolean => this.#done;
-  readonly complete = (): boolean => this.#done || (this.#finished > 0 && this.#finished >= this.#choices);
+  readonly complete = (): boolean => this.#done || (!this.#isVendor && this.#allFinished());
   readonly finish = (): FinishReason | null => this.#finish;
   readonly usage = (): TokenUsage | null => this.#usage;
   readonly model = (): string => this.#model;
+
+  constructor(isVendor: boolean) {
+    this.#isVendor = isVendor;
+  }
 
   readonly take = ({ event, data }: SentEvent): ChatPiece | null => {
     if (data === '[DONE]') {
@@ -141,6 +146,10 @@ class OpenAiReader implements StreamReader {
     this.#note(chunk);
     return this.#read(chunk, data);
   };
+
+  #allFinished(): boolean {
+    return this.#finished > 0 && this.#finished >= this.#choices;
+  }
 
   #note(chunk: Loose): void {
     if (this.#model === '') this.#model = textIn(chunk['model']);
@@ -178,7 +187,7 @@ class OpenAiReader implements StreamReader {
   }
 }
 
-export const openStream = (): StreamReader => new OpenAiReader();
+export const openStream: Dialect['openStream'] = ({ isVendor } = { isVendor: false }) => new OpenAiReader(isVendor);
 
 /** Little-endian float32, as OpenAI sends them. */
 const floatsIn = (base64: string): readonly number[] => {

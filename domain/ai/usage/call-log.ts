@@ -50,7 +50,9 @@ interface Parts {
 /** What its caller was told stands, whatever the provider answered; a budget is not held by a guess. */
 const endOf = (end: CallEnd, state: Recorded | ServiceError, { reserveNanoUsd }: CallIntent): CallEnd => {
   if (state instanceof ServiceError)
-    return end.status === 'success' ? { ...end, status: 'error', errorCode: state.code } : end;
+    return end.status === 'success' || end.status === 'error'
+      ? { ...end, status: 'error', errorCode: state.code }
+      : end;
   if (state !== 'budgeted' || !end.givenUp || reserveNanoUsd === null) return end;
   return { ...end, costNanoUsd: Math.max(end.costNanoUsd ?? 0, reserveNanoUsd) };
 };
@@ -66,7 +68,8 @@ const openCall = ({ keeper, intents, ends, settling }: Parts, intent: CallIntent
   /** Once it is known what became of the intent, and how the call ended. */
   const conclude = (): void => {
     if (state === undefined || end === undefined) return;
-    if (state instanceof ServiceError && state.code === 'budget_exceeded') return finish();
+    // Of a budget that this process had not heard of the provider was asked meanwhile: that is a call like any other.
+    if (state instanceof ServiceError && state.code === 'budget_exceeded' && !end.givenUp) return finish();
     ends.record({ intent, end: endOf(end, state, intent) }, finish);
   };
 

@@ -60,7 +60,7 @@ export interface OpenCall {
   readonly recorded: Promise<void>;
   /**
    * Records the end: insisted on in the background until Postgres takes it. The first word counts. Every call must get
-   * one, also when `recorded` rejects: after `budget_exceeded` it leaves no row, after `dependency_unavailable` a call
+   * one, also when `recorded` rejects: after `budget_exceeded` it leaves no row unless the provider was asked, after `dependency_unavailable` a call
    * that went well is recorded as an error all the same, since its caller was told so.
    */
   readonly end: (end: CallEnd) => void;

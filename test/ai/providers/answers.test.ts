@@ -119,6 +119,8 @@ test('an OpenAI stream is whole with [DONE], or when each of its choices has end
   t.false(feed(openStream(), ending(0, 'stop')).ended());
   t.false(feed(openStream(), ending(0, null)).complete());
   t.false(feed(openStream(), ending(1, null), ending(0, 'stop')).complete());
+  t.false(feed(openStream({ isVendor: true }), ending(0, 'stop')).complete(), 'the vendors send their marker');
+  t.true(feed(openStream({ isVendor: true }), ending(0, 'stop'), '[DONE]').complete());
   const both = feed(openStream(), ending(1, 'length'), ending(0, 'stop'));
   t.true(both.complete());
   t.is(both.finish(), 'stop');
