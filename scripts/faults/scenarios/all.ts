@@ -7,6 +7,7 @@ import { redisScenarios } from './redis.ts';
 import { ruleScenarios } from './rules.ts';
 import { workerScenarios } from './workers.ts';
 import type { Scenario } from './scenario.ts';
+import { modelScenarios } from './models.ts';
 import { webhookScenarios } from './webhooks.ts';
 
 /** The fault table, in the order of its rows. */
@@ -20,4 +21,5 @@ export const scenarios: readonly Scenario[] = [
   ...apiScenarios,
   ...cronScenarios,
   ...webhookScenarios,
+  ...modelScenarios,
 ];
