@@ -92,8 +92,7 @@ const openSite = async (scene: Scene, providerUrl: string) => {
     url,
     project,
     end,
-    restart: async () => {
-      await end('SIGKILL');
+    start: async () => {
       api = await startApi(port);
     },
   };
@@ -147,17 +146,22 @@ const startCalls = (site: Site) => {
   };
 };
 
-const strike = async (scene: Scene, site: Site, faults: number): Promise<void> => {
+/** The API goes, Postgres goes, or both: then nobody is left who knows what was not written. */
+const blows = ['postgres', 'api', 'both'] as const;
+
+const strike = async (scene: Scene, site: Site, blow: (typeof blows)[number]): Promise<void> => {
   const { postgres } = scene.stage.servers;
+  if (blow !== 'api') await postgres.end('SIGQUIT');
+  if (blow !== 'api') await pause(awayMs);
+  if (blow !== 'postgres') await site.end('SIGKILL');
+  if (blow !== 'api') await postgres.start();
+  if (blow !== 'postgres') await site.start();
+};
+
+const strikeAll = async (scene: Scene, site: Site, faults: number): Promise<void> => {
   for (let n = 0; n < faults; n += 1) {
     await pause(betweenFaultsMs * (0.5 + Math.random()));
-    if (n % 2 === 0) {
-      await postgres.end('SIGQUIT');
-      await pause(awayMs);
-      await postgres.start();
-    } else {
-      await site.restart();
-    }
+    await strike(scene, site, blows[n % blows.length] ?? 'both');
   }
 };
 
@@ -196,7 +200,7 @@ const findings = (
 
 const struck = (name: string, faults: number): Scenario => ({
   name,
-  did: `${faults} times, by turns, an immediate stop of Postgres and kill -9 of the API, while ${callers} callers chat and leave every fourth call`,
+  did: `${faults} times, by turns, an immediate stop of Postgres, kill -9 of the API, and both at once, while ${callers} callers chat and leave every fourth call`,
   isWitnessed: false,
   run: async (scene) => {
     const provider = await openProvider();
@@ -204,7 +208,7 @@ const struck = (name: string, faults: number): Scenario => ({
       const site = await openSite(scene, provider.url);
       const calls = startCalls(site);
       scene.faultBegins();
-      await strike(scene, site, faults);
+      await strikeAll(scene, site, faults);
       scene.faultIsOver();
       const seen = await calls.stop();
       scene.stage.say(`${seen.size} calls, of which ${provider.asked.size} came to the provider`);
@@ -216,6 +220,6 @@ const struck = (name: string, faults: number): Scenario => ({
   },
 });
 
-export const modelsStruckShortly = struck('models struck shortly', 4);
+export const modelsStruckShortly = struck('models struck shortly', 6);
 
 export const modelScenarios: readonly Scenario[] = [struck('models struck', 30)];
