@@ -117,8 +117,20 @@ test('when the client leaves, every upstream is closed', async (t) => {
   t.pass();
 });
 
-test('each model counts among the calls that a project may have under way', async (t) => {
+/** A search of a collection that is there; its text is embedded. */
+const searchIn = async ({ user, path }: AiProject) => {
+  const collections = `${path}/ai/vectors/collections`;
+  const { client } = platform();
+  await client.call('POST', collections, { token: user.token, body: { name: 'words', dimensions: 8 } });
+  const body = { documents: [{ content: 'one' }], model: 'text-embedding-3-small' };
+  await client.call('POST', `${collections}/words/upsert`, { token: user.token, body });
+  return () => client.call('POST', `${collections}/words/search`, { token: user.token, body: { query: 'one' } });
+};
+
+test('each model counts among the calls that a project may have under way, and so does a search', async (t) => {
   const of = await createAiProject(platform(), upstream);
+  const search = await searchIn(of);
+  t.is((await search()).status, 200);
   const models = ['openai/held-many', 'openai/held-many', 'openai/held-many', 'openai/held-many'];
   const sources = await Promise.all(Array.from({ length: 5 }, () => arena(models, of)));
   t.deepEqual(
@@ -132,6 +144,9 @@ test('each model counts among the calls that a project may have under way', asyn
   t.is(refused.headers.get('retry-after'), '1');
   t.is(refused.events[0].code, 'too_many_calls');
   t.is(refused.events[0].details[0].error.code, 'too_many_calls');
+  const unsearched = await search();
+  t.is(unsearched.status, 429);
+  t.is(unsearched.body.code, 'too_many_calls');
   holdOf('held-many').resolve();
   await Promise.all(sources.map(({ end }) => end));
 });
