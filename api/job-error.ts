@@ -1,3 +1,4 @@
+import { nextMonth } from '#domain/ai/usage/intents.ts';
 import { DataError } from '#domain/data/errors.ts';
 import { type ErrorCode, ServiceError, isErrorCode } from '#lib/errors.ts';
 import type { JobError } from '#queues/define.ts';
@@ -16,7 +17,9 @@ const endings: Readonly<Record<string, ErrorCode>> = {
 export const aiJobFailure = (error: JobError | null, details: unknown = null): ServiceError | DataError => {
   const { code, message } = error ?? { code: 'internal', message: 'The job failed on our side.' };
   const known = endings[code] ?? code;
-  if (isErrorCode(known)) return new ServiceError(known, message, { details });
+  // A job keeps code and message; when a budget begins anew is known without it.
+  const headers = known === 'budget_exceeded' ? { 'Retry-After': String(nextMonth().inSeconds) } : {};
+  if (isErrorCode(known)) return new ServiceError(known, message, { details, headers });
   // A rule of the project's own database, by its SQLSTATE.
   return new DataError(400, code, message, { details });
 };

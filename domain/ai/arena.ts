@@ -85,6 +85,7 @@ export const runArena = (
 /** Why nobody was asked: no provider has failed then. */
 const ownCodes: ReadonlySet<string> = new Set<ErrorCode>([
   'budget_exceeded',
+  'price_unknown',
   'too_many_calls',
   'dependency_unavailable',
 ]);

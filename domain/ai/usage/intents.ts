@@ -26,14 +26,20 @@ interface Waiting {
   readonly reject: (error: ServiceError) => void;
 }
 
-const budgetExceeded = (now = new Date()): ServiceError => {
+/** When budgets begin anew, and in how many seconds that is. */
+export const nextMonth = (now = new Date()): { readonly resets: Date; readonly inSeconds: number } => {
   const resets = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1));
+  return { resets, inSeconds: Math.max(1, Math.ceil((resets.getTime() - now.getTime()) / 1000)) };
+};
+
+const budgetExceeded = (): ServiceError => {
+  const { resets, inSeconds } = nextMonth();
   return new ServiceError(
     'budget_exceeded',
     `The project's budget for AI has no room for this call. It begins anew at ${resets.toISOString()}.`,
     {
       hint: 'A smaller max_tokens may fit. PUT /projects/{id}/ai/budget changes the budget.',
-      headers: { 'Retry-After': String(Math.max(1, Math.ceil((resets.getTime() - now.getTime()) / 1000))) },
+      headers: { 'Retry-After': String(inSeconds) },
     },
   );
 };
