@@ -27,41 +27,35 @@ const progressEveryMs = 100;
 
 type LoseIt = (error: unknown) => void;
 
-type Percents = Map<string, number>;
-
-/** Keeps the last word of each running job; one statement writes all of them. A short job's goes with its end. */
+/** Keeps the last word of each running job, for all of them in one statement; it goes with the job's end in any case. */
 const createProgress = (db: ControlDb, loseIt: LoseIt) => {
-  let said: Percents = new Map();
-  /** What is on its way. A job that ends meanwhile takes it along, since the row may be its end's already. */
-  let writing: Percents = new Map();
-  let written = Promise.resolve();
-  let timer: NodeJS.Timeout | undefined;
-
-  const writeOnce = async (): Promise<void> => {
-    if (said.size === 0) return;
-    [writing, said] = [said, new Map()];
-    await setProgress(db, writing).catch(loseIt);
-    writing = new Map();
-  };
-
-  const write = (): Promise<void> => {
-    clearTimeout(timer);
-    timer = undefined;
-    written = written.then(writeOnce);
-    return written;
-  };
-
+  const last = new Map<string, number>();
+  /** However often a job says something, it waits once. */
+  const waiting = new Set<string>();
+  const written = createBatcher<string, void>(
+    async (jobIds) => {
+      for (const jobId of jobIds) waiting.delete(jobId);
+      // What is not there has ended.
+      const known = jobIds.map((jobId) => [jobId, last.get(jobId)] as const);
+      const percents = new Map(known.flatMap(([jobId, percent]) => (percent === undefined ? [] : [[jobId, percent]])));
+      if (percents.size > 0) await setProgress(db, percents);
+      return jobIds.map(() => undefined);
+    },
+    { lingerMs: progressEveryMs },
+  );
   return {
     note: (jobId: string, percent: number): void => {
-      said.set(jobId, percent);
-      timer ??= setTimeout(() => void write(), progressEveryMs).unref();
+      last.set(jobId, percent);
+      if (waiting.has(jobId)) return;
+      waiting.add(jobId);
+      written.add(jobId).catch(loseIt);
     },
     take: (jobId: string): number | undefined => {
-      const percent = said.get(jobId) ?? writing.get(jobId);
-      said.delete(jobId);
+      const percent = last.get(jobId);
+      last.delete(jobId);
       return percent;
     },
-    write,
+    idle: written.idle,
   };
 };
 
@@ -142,7 +136,7 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
     progress: progress.note,
     log: (line) => void lines.add(line).catch(note('a log line')),
     idle: async () => {
-      await Promise.all([progress.write(), lines.idle()]);
+      await Promise.all([progress.idle(), lines.idle()]);
     },
   };
 };

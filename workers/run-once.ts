@@ -64,7 +64,8 @@ const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal): JobCon
     attempt: begun.attempt,
     signal,
     progress: (percent) => {
-      if (Number.isNaN(percent)) return;
+      // What was told to stop and goes on has no say any more.
+      if (signal.aborted || Number.isNaN(percent)) return;
       const progress = Math.max(0, Math.min(100, Math.round(percent)));
       deps.recorder.progress(jobId, progress);
       if (progress < 100 && performance.now() - toldAt < progressEveryMs) return;

@@ -38,6 +38,7 @@ export interface Work {
   readonly deps: RunJobDeps;
   readonly job: JobDefinition;
   readonly processor: Processor;
+  /** The processor's, or what it began ahead. */
   readonly run: Run;
   readonly delivery: Delivery;
   readonly runId: string;

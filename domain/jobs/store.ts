@@ -203,7 +203,7 @@ export interface JobEnd {
   /** By the worker's clock; never recorded as before the start. */
   readonly finishedAt: Date;
   readonly outcome: JobOutcome;
-  /** The last that was said and is not recorded yet. */
+  /** The last that was said. */
   readonly progress?: number | undefined;
 }
 

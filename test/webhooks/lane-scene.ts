@@ -67,5 +67,16 @@ export const laneScene = (platform: ReturnType<typeof usePlatform>) => {
     return { project, ids };
   };
 
-  return { pumpThese, underWay, end, withBacklog };
+  /** A webhook with a delivery that waits, of which its lane says nothing. */
+  const withForgotten = async () => {
+    const { db } = platform();
+    const project = await addProject(platform(), 'pro');
+    const { id } = await addWebhook(platform(), project, { url });
+    await emit(platform(), project.id, 'auth.login');
+    await fanOut(db);
+    await db.query('update webhook_lanes set next_at = null where webhook_id = $1', [id]);
+    return { project, id };
+  };
+
+  return { pumpThese, underWay, end, withBacklog, withForgotten };
 };

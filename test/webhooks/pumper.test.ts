@@ -1,14 +1,12 @@
 import test from 'ava';
-import { fanOut } from '#domain/webhooks/fan-out.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 import { createPumper } from '#workers/webhooks/pumper.ts';
-import { laneScene, url } from './lane-scene.ts';
-import { addProject, addWebhook, emit } from './pipeline-scene.ts';
+import { laneScene } from './lane-scene.ts';
 
 const platform = usePlatform(test, { worker: false });
-const { underWay } = laneScene(platform);
+const { underWay, withForgotten } = laneScene(platform);
 
 /** A database that refuses the first so many of what it is asked. */
 const refusing = (db: ControlDb, times: number) => {
@@ -34,11 +32,7 @@ for (const [what, say] of [
     `a webhook ${what} is looked at later when it cannot be looked at now, though its lane says nothing`,
     async (t) => {
       const { db } = platform();
-      const project = await addProject(platform(), 'pro');
-      const { id } = await addWebhook(platform(), project, { url });
-      await emit(platform(), project.id, 'auth.login');
-      await fanOut(db);
-      await db.query('update webhook_lanes set next_at = null where webhook_id = $1', [id]);
+      const { project, id } = await withForgotten();
       const away = refusing(db, 2);
       const gate = { admit: () => Promise.resolve('handed over' as const) };
       const pumper = createPumper({ db: away.db, gate, log: memoryLog().log });

@@ -6,7 +6,7 @@ import { laneScene, url } from './lane-scene.ts';
 import { addProject, addWebhook, emit } from './pipeline-scene.ts';
 
 const platform = usePlatform(test, { worker: false });
-const { pumpThese, underWay, end } = laneScene(platform);
+const { pumpThese, underWay, end, withForgotten } = laneScene(platform);
 
 // One after the other: a pass of the fan-out leaves events alone that another one has under way.
 for (const [what, quick] of [
@@ -45,10 +45,6 @@ for (const [what, quick] of [
 
 test.serial('what waits is found though nobody noted it', async (t) => {
   const { db } = platform();
-  const project = await addProject(platform(), 'pro');
-  const { id } = await addWebhook(platform(), project, { url });
-  await emit(platform(), project.id, 'auth.login');
-  await fanOut(db);
-  await db.query('update webhook_lanes set next_at = null where webhook_id = $1', [id]);
+  const { id } = await withForgotten();
   t.deepEqual(await lanesWithWork(db, [id]), [id]);
 });

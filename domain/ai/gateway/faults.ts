@@ -2,6 +2,7 @@ import { type ErrorCode, type ErrorExtras, ServiceError } from '#lib/errors.ts';
 import type { ProviderKey } from '../keys/keys.ts';
 import { providerFacts } from '../providers/catalog.ts';
 import { type FaultKind, ProviderFault } from '../providers/dialect.ts';
+import { isConnectTimeout } from '../providers/exchange.ts';
 import { withoutSecret } from '../providers/secret.ts';
 
 interface Meaning {
@@ -76,9 +77,8 @@ export const sentenceOf = (asked: Asked, fault: ProviderFault): string => inWord
  */
 export const isAnswered = (error: unknown): boolean => {
   if (!(error instanceof ProviderFault)) return false;
-  const { kind, status, cause } = error;
-  // A time-out that has a cause is one of connecting.
-  if (kind === 'timeout') return cause !== undefined;
+  const { kind, status } = error;
+  if (kind === 'timeout') return isConnectTimeout(error);
   return status !== null || (kind !== 'cut' && kind !== 'bad_answer');
 };
 

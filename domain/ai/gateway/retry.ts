@@ -1,5 +1,6 @@
 import type { Departure } from '#lib/departure.ts';
 import { ProviderFault } from '../providers/dialect.ts';
+import { isConnectTimeout } from '../providers/exchange.ts';
 
 const mostRetries = 2;
 /** Whatever the provider says. */
@@ -17,9 +18,9 @@ interface Tried {
   waitedMs: number;
 }
 
-/** It could not serve, or was not reached: a time-out that has a cause is one of connecting. */
-const isWorthAnother = ({ kind, cause }: ProviderFault): boolean =>
-  kind === 'unavailable' || kind === 'unreachable' || (kind === 'timeout' && cause !== undefined);
+/** It could not serve, or was not reached. */
+const isWorthAnother = (fault: ProviderFault): boolean =>
+  fault.kind === 'unavailable' || fault.kind === 'unreachable' || isConnectTimeout(fault);
 
 /** How long to wait before it is asked again; null: not again. */
 const pauseAfter = (error: unknown, tried: Tried): number | null => {
@@ -49,8 +50,8 @@ const pause = (ms: number, halt: Departure): Promise<void> =>
   });
 
 /**
- * Asks again what failed before its first byte: 5xx and connections that are lost or not made twice, a 429 as the provider wishes, up to 10 s
- * in all; five times at most, the first included.
+ * Asks again what failed before its first byte: 5xx and connections that are lost or not made twice, a 429 as the provider
+ * wishes, up to 10 s in all; five times at most, the first included.
  */
 export const withRetries = async <T>(attempt: () => Promise<T>, halt: Departure): Promise<T> => {
   const tried: Tried = { tries: 0, failures: 0, waitedMs: 0 };

@@ -76,6 +76,9 @@ export const connectionFault = (error: unknown, answered: boolean): ProviderFaul
   return fault(answered ? 'cut' : 'unreachable', error);
 };
 
+/** The provider never had the request: of a time-out that we set ourselves, later, there is no cause. */
+export const isConnectTimeout = ({ kind, cause }: ProviderFault): boolean => kind === 'timeout' && cause !== undefined;
+
 /**
  * One request and its answer, straight on undici's dispatcher: what leaves closes the socket in the same turn, a reader that
  * rests holds the socket back, and a Departure is enough where undici's own functions want an AbortSignal.
