@@ -204,6 +204,8 @@ export const settings = z.object({
     z.enum(['anyone', 'operator']).default('anyone'),
     'Who may choose a plan other than free: project owners, or operators only.',
   ),
+  PLINTH_FREE_PROJECTS_PER_ORG: note(integer(10, 1, 1_000_000), 'Projects on the Free plan per organization.'),
+  PLINTH_ORGS_PER_USER: note(integer(20, 1, 1_000_000), 'Organizations that one user may own.'),
   PLINTH_TRUST_PROXY: note(
     onOff('off'),
     'Whether the last address of X-Forwarded-For, and X-Forwarded-Proto, X-Forwarded-Host and traceparent, are believed: on behind one proxy that sets or removes them all.',

@@ -57,10 +57,14 @@ const throwawaySecrets = (settings: Settings, site: Site): PlatformSecrets => {
   return { ...secrets, keyRing: secrets.keyRing ?? newKeyRing() };
 };
 
+/** Tests and benchmarks make more with one account than a tenant may. */
+const roomForMany = { PLINTH_FREE_PROJECTS_PER_ORG: '100000', PLINTH_ORGS_PER_USER: '100000' };
+
 const bringUp = async (settings: Settings, plan: ThrowawayPlan, surroundings: Surroundings): Promise<number> => {
   const { site, stack } = surroundings;
   const servers = await provideServers({ settings, site, stack });
   const env: NodeJS.ProcessEnv = {
+    ...roomForMany,
     ...processEnvironment(servers, throwawaySecrets(settings, site), site),
     // A Redis that was given may serve others too.
     ...(settings.redisUrl !== null && { PLINTH_REDIS_PREFIX: `plinth-test-${process.pid}` }),

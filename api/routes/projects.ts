@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { actingAs } from '#domain/audit/actor.ts';
 import { inDatabase, writeLimits } from '#domain/database/limits/limits.ts';
 import { createApiKey } from '#domain/projects/api-keys.ts';
-import { requirePlanChange } from '#domain/projects/plans.ts';
+import { requirePlanChange, requireRoomForProject } from '#domain/projects/plans.ts';
 import {
   type Project,
   deleteProjectRow,
@@ -65,6 +65,11 @@ const organizationToCreateIn = async (call: Call<SignedIn>, orgId: string | unde
   return organization.id;
 };
 
+const roomOf = ({ user, deps }: Pick<Call<SignedIn>, 'user' | 'deps'>) => ({
+  userId: user.id,
+  most: deps.config.PLINTH_FREE_PROJECTS_PER_ORG,
+});
+
 /** `My Blog` → `my_blog`, for callers who leave the slug to us. */
 const slugOf = (text: string): string =>
   text
@@ -106,7 +111,10 @@ const createEndpoint = jobEndpoint({
       requestId: call.requestId,
       data: {},
       actor: actingAs(call.actor),
-      alongside: (tx) => insertProject(tx, draft),
+      alongside: async (tx) => {
+        await requireRoomForProject(tx, { ...roomOf(call), orgId, plan: draft.plan });
+        await insertProject(tx, draft);
+      },
       undo: (tx) => deleteProjectRow(tx, draft.id),
     };
   },
@@ -169,6 +177,7 @@ export const projectEndpoints: readonly Endpoint[] = [
         if (call.role !== 'owner')
           throw new ServiceError('forbidden', `Changing the plan needs the role owner; yours is ${call.role}.`);
         requirePlanChange(call.deps.config.PLINTH_PLAN_CHANGES, body.plan);
+        await requireRoomForProject(call.db, { ...roomOf(call), orgId: call.project.org_id, plan: body.plan });
       }
       const row = await updateProject(call.db, call.project.id, body);
       if (row === undefined) throw notFound('project');

@@ -1,7 +1,14 @@
 import { z } from 'zod';
 import { listAuditEntries } from '#domain/audit/store.ts';
-import { insertOrganization, membersOf, organizationsOf, renameOrganization } from '#domain/teams/store.ts';
-import { acceptInvite, changeRole, invite, removeMember, resendInvite } from '#domain/teams/teams.ts';
+import { membersOf, organizationsOf, renameOrganization } from '#domain/teams/store.ts';
+import {
+  acceptInvite,
+  changeRole,
+  createOrganization,
+  invite,
+  removeMember,
+  resendInvite,
+} from '#domain/teams/teams.ts';
 import { inOrganization, signedIn } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { email, id, instant, name, page, role, shownOnce } from '../fields.ts';
@@ -62,8 +69,8 @@ const organizationEndpoints: readonly Endpoint[] = [
     body: z.strictObject({ org_name: name }),
     status: 201,
     response: organization,
-    handle: async ({ body }, { db, user }) => ({
-      org_id: await insertOrganization(db, body.org_name, user),
+    handle: async ({ body }, { db, user, deps }) => ({
+      org_id: await createOrganization(db, user, { name: body.org_name, mostOwned: deps.config.PLINTH_ORGS_PER_USER }),
       org_name: body.org_name,
     }),
   }),
@@ -123,8 +130,8 @@ const memberEndpoints: readonly Endpoint[] = [
     params: z.object({ token: z.string().max(200) }),
     response: z.object({ accepted: z.literal(true), org_id: z.string(), role }),
     auditAction: 'member.accept',
-    handle: async ({ params }, { db, user }) => {
-      const accepted = await acceptInvite(db, user, params.token);
+    handle: async ({ params: { token } }, { db, user, deps }) => {
+      const accepted = await acceptInvite(db, user, { token, mostOwned: deps.config.PLINTH_ORGS_PER_USER });
       return { accepted: true as const, org_id: accepted.org_id, role: accepted.role };
     },
   }),
@@ -137,7 +144,12 @@ const memberEndpoints: readonly Endpoint[] = [
     params: memberPath,
     body: z.strictObject({ role }),
     response: member,
-    handle: ({ params, body }, call) => changeRole(call.db, call, params.id, body.role),
+    handle: ({ params, body }, call) =>
+      changeRole(call.db, call, {
+        memberId: params.id,
+        role: body.role,
+        mostOwned: call.deps.config.PLINTH_ORGS_PER_USER,
+      }),
   }),
   endpoint({
     method: 'delete',

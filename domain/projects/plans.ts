@@ -1,5 +1,7 @@
-import { ServiceError } from '#lib/errors.ts';
-import type { Plan } from './store.ts';
+import { lockMembers } from '#domain/teams/store.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import { type Plan, countFreeProjects } from './store.ts';
 
 /**
  * Free may be chosen by anyone.
@@ -8,5 +10,37 @@ import type { Plan } from './store.ts';
 export const requirePlanChange = (who: 'anyone' | 'operator', plan: Plan): void => {
   if (who === 'operator' && plan !== 'free') {
     throw new ServiceError('forbidden', 'On this installation only its operators choose plans other than free.');
+  }
+};
+
+/** A deleted project keeps its database for days, so creating and deleting in a loop must end somewhere, too. */
+const keptPerPresent = 5;
+
+/**
+ * Before an organization gets one more project of a plan. Requests at the same moment wait for each other until the
+ * caller's transaction ends, so that the limit is exact.
+ * @param of.most `PLINTH_FREE_PROJECTS_PER_ORG`
+ * @throws {ServiceError} `plan_limit_exceeded`; `not_found` when the user is no member any more
+ */
+export const requireRoomForProject = async (
+  db: Queryable,
+  of: { readonly orgId: string; readonly userId: string; readonly plan: Plan; readonly most: number },
+): Promise<void> => {
+  if (of.plan !== 'free') return;
+  if ((await lockMembers(db, of.orgId, of.userId)) === undefined) throw notFound('organization');
+  const { present, kept } = await countFreeProjects(db, of.orgId, of.userId);
+  if (present >= of.most) {
+    throw new ServiceError(
+      'plan_limit_exceeded',
+      `The organization has ${present} projects of the Free plan, and ${of.most} is the limit.`,
+      { hint: 'Delete one, or choose a larger plan for one.' },
+    );
+  }
+  if (kept >= of.most * keptPerPresent) {
+    throw new ServiceError(
+      'plan_limit_exceeded',
+      `You have deleted ${kept} projects whose databases are still kept, and ${of.most * keptPerPresent} is the limit.`,
+      { hint: 'Wait until the first of them are gone, or choose a larger plan.' },
+    );
   }
 };

@@ -1,4 +1,4 @@
-import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 
 export type Plan = 'free' | 'pro' | 'enterprise';
@@ -75,6 +75,24 @@ export const insertProject = async (db: Queryable, project: NewProject): Promise
 /** A project whatever its state, deleted ones too. */
 export const findProject = (db: Queryable, id: string): Promise<Project | undefined> =>
   maybeOne(db.query<Project>(`select ${projectColumns} from projects p where p.id = $1`, [id], 'find-project'));
+
+export interface FreeProjects {
+  /** Projects of the organization. */
+  readonly present: number;
+  /** Deleted ones that the user made, in whatever organization, whose databases are still kept. */
+  readonly kept: number;
+}
+
+/** How many projects of the Free plan there are. */
+export const countFreeProjects = (db: Queryable, orgId: string, userId: string): Promise<FreeProjects> =>
+  one(
+    db.query<FreeProjects>(
+      `select
+         (select count(*) from projects where org_id = $1 and plan = 'free' and deleted_at is null) as present,
+         (select count(*) from projects where created_by = $2 and plan = 'free' and deleted_at is not null) as kept`,
+      [orgId, userId],
+    ),
+  );
 
 export interface ProjectFilter {
   readonly orgId: string | undefined;

@@ -176,6 +176,17 @@ export const countOwners = async (db: Queryable, orgId: string): Promise<number>
   return row.owners;
 };
 
+/** How many organizations the user owns. */
+export const countOwned = async (db: Queryable, userId: string): Promise<number> => {
+  const row = await one(
+    db.query<{ owned: number }>(
+      `select count(*) as owned from members where user_id = $1 and role = 'owner' and status = 'active'`,
+      [userId],
+    ),
+  );
+  return row.owned;
+};
+
 export const renameOrganization = async (db: Queryable, orgId: string, name: string): Promise<void> => {
   await db.query('update organizations set name = $2 where id = $1', [orgId, name]);
 };

@@ -4,6 +4,7 @@ import type { PlatformMail } from '#domain/mail/platform-mail.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken, newToken } from '#lib/ids.ts';
+import { requireRoomToOwn } from './limits.ts';
 import { type Role, atLeast } from './roles.ts';
 import {
   type Invite,
@@ -15,6 +16,7 @@ import {
   findInvite,
   findMember,
   insertInvite,
+  insertOrganization,
   lockMembers,
   renewInvite,
   setMemberRole,
@@ -113,8 +115,30 @@ export const resendInvite = async (
   return { id: member.id, email: member.email, role: member.role, status: 'pending', invite_link: link };
 };
 
-/** @throws {ServiceError} `not_found`, `forbidden` for another e-mail address, `already_member`, `expired` */
-export const acceptInvite = async (db: Queryable, user: User, token: string): Promise<Invite> => {
+/**
+ * An organization that the user owns.
+ * @param mostOwned organizations that one user may own
+ * @throws {ServiceError} `plan_limit_exceeded`
+ */
+export const createOrganization = async (
+  db: Queryable,
+  owner: User,
+  { name, mostOwned }: { readonly name: string; readonly mostOwned: number },
+): Promise<string> => {
+  await requireRoomToOwn(db, owner.id, mostOwned);
+  return insertOrganization(db, name, owner);
+};
+
+/**
+ * @param mostOwned organizations that one user may own
+ * @throws {ServiceError} `not_found`, `forbidden` for another e-mail address, `already_member`, `expired`,
+ * `plan_limit_exceeded`
+ */
+export const acceptInvite = async (
+  db: Queryable,
+  user: User,
+  { token, mostOwned }: { readonly token: string; readonly mostOwned: number },
+): Promise<Invite> => {
   const found = await findInvite(db, hashToken(token));
   if (found === undefined) throw notFound('invite');
   if (found.email.toLowerCase() !== user.email.toLowerCase()) {
@@ -126,15 +150,28 @@ export const acceptInvite = async (db: Queryable, user: User, token: string): Pr
   if (found.expired) {
     throw new ServiceError('expired', 'This invite is too old.', { hint: 'Ask for it to be sent again.' });
   }
+  if (found.role === 'owner') await requireRoomToOwn(db, user.id, mostOwned);
   await activateMember(db, found.id, user);
   return found;
 };
 
-/** @throws {ServiceError} `not_found`, `forbidden`, `last_owner` */
-export const changeRole = async (db: Queryable, acting: Acting, memberId: string, role: Role): Promise<Member> => {
+export interface RoleChange {
+  readonly memberId: string;
+  readonly role: Role;
+  /** Organizations that one user may own. */
+  readonly mostOwned: number;
+}
+
+/** @throws {ServiceError} `not_found`, `forbidden`, `last_owner`, `plan_limit_exceeded` */
+export const changeRole = async (
+  db: Queryable,
+  acting: Acting,
+  { memberId, role, mostOwned }: RoleChange,
+): Promise<Member> => {
   const member = await holdMember(db, acting, memberId);
   notAbove(acting, role, member.role);
   if (role !== 'owner') await keepAnOwner(db, member);
+  else if (member.role !== 'owner' && member.user_id !== null) await requireRoomToOwn(db, member.user_id, mostOwned);
   await setMemberRole(db, member.id, role);
   return { ...member, role };
 };

@@ -42,6 +42,9 @@ export const testConfig = (databaseUrl: string, settings: Settings = {}): Config
     PLINTH_OPS_TOKEN: opsToken,
     PLINTH_RATE_LIMITS: 'off',
     PLINTH_DATABASE_POOL: '8',
+    // Many tests make more than a free account may have.
+    PLINTH_FREE_PROJECTS_PER_ORG: '10000',
+    PLINTH_ORGS_PER_USER: '10000',
     PLINTH_LOCAL: 'on',
     ...(optionalTestEnv('PLINTH_BWRAP') && { PLINTH_BWRAP: testEnv('PLINTH_BWRAP') }),
     ...settings,
