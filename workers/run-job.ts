@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { cancelIfAbandoned } from '#domain/jobs/abandon.ts';
 import { type BegunJob, type JobRow, outcomeOf } from '#domain/jobs/store.ts';
 import { withLogContext } from '#lib/context.ts';
 import { maybeOne } from '#lib/control-db.ts';
@@ -147,8 +148,10 @@ const standingOf = (deps: RunJobDeps, id: string): Promise<Standing | undefined>
  */
 const turnAway = async (deps: RunJobDeps, delivery: Delivery): Promise<void> => {
   const { lane, lease, projectId } = delivery;
-  const row = await standingOf(deps, lease.id).catch(() => null);
-  if (row === null || row?.status === 'running') return;
+  const known = await standingOf(deps, lease.id).catch(() => null);
+  if (known === null || known?.status === 'running') return;
+  const abandoned = known?.status === 'queued' && (await cancelIfAbandoned(deps.db, lease.id).catch(() => undefined));
+  const row = abandoned ? { ...abandoned, due: false } : known;
   await leaveGate(deps, delivery);
   if (row?.status === 'queued' && row.due) await bringBack(deps, lane, { id: lease.id, projectId });
   const outcome = row && outcomeOf(row);

@@ -10,6 +10,7 @@ import { deleteOldEmails } from '#domain/email/store.ts';
 import { deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
 import { sweepIdempotencyKeys } from '#domain/idempotency/store.ts';
 import { deleteOld, expireWaiting } from '#domain/jobs/changes.ts';
+import { endTeller } from '#domain/jobs/abandon.ts';
 import { sweepSeen } from '#domain/jobs/lanes.ts';
 import { sweepUsage } from '#domain/jobs/usage.ts';
 import { outcomeOf, refOf } from '#domain/jobs/store.ts';
@@ -145,7 +146,10 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'old calls of models': inSteps((most) => deleteOldCalls(deps.db, most)),
   'limits of projects': createLimitsSweep(deps),
   'half-deleted projects': async () => {
-    for (const projectId of await deps.projects.retireLeftOvers()) await deps.gate.rulesChanged({ projectId });
+    const { gate, outcomes } = deps;
+    const abandonment = { longestMs: mostSweepMs, dropBacklog: gate.drop, onEnded: endTeller(outcomes) };
+    const retired = await deps.projects.retireLeftOvers(abandonment);
+    for (const projectId of retired) await deps.gate.rulesChanged({ projectId });
   },
   'deleted projects': async () => {
     const purged = await deps.projects.purge(deps.config.PLINTH_DELETED_PROJECT_DAYS);

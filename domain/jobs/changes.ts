@@ -1,5 +1,4 @@
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
-import { projectProvision } from '#queues/project-provision.ts';
 import { firstIdAt } from '#lib/ids.ts';
 import { type JobRow, jobColumns } from './store.ts';
 
@@ -45,27 +44,6 @@ export const revive = (db: Queryable, projectId: string, id: string): Promise<Jo
       [projectId, id],
     ),
   );
-
-/**
- * What waits or runs of a project that goes: the first ends here, the second is stopped by its workers. What holds it
- * back is put away too, so that the gate lets go of what it still has. The creation of its database goes on: it puts
- * away what it made (see `Projects.provision`), whereas one that is cut off would leave it.
- */
-export const cancelAllOf = async (db: Queryable, projectId: string): Promise<void> => {
-  await db.query(
-    `update jobs set status = 'cancelled', finished_at = now(), next_run_at = null,
-       error_code = 'cancelled', error_message = 'The project was deleted.'
-     where project_id = $1 and status = 'queued' and type <> $2`,
-    [projectId, projectProvision.type],
-  );
-  await db.query(
-    `update jobs set cancel_requested_at = coalesce(cancel_requested_at, now())
-     where project_id = $1 and status = 'running' and type <> $2`,
-    [projectId, projectProvision.type],
-  );
-  await db.query('delete from job_pauses where project_id = $1', [projectId]);
-  await db.query('delete from job_limits where project_id = $1', [projectId]);
-};
 
 /** Ends jobs that waited too long, some at a time. A job that waits so long was accepted at least as long ago. */
 export const expireWaiting = (

@@ -9,6 +9,7 @@ import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted, noteFinished, noteReply } from '#queues/metrics.ts';
 import type { Outcomes, Replies } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
+import { type Abandonment, endTeller } from './abandon.ts';
 import { type JobRequest, acceptWith } from './accept.ts';
 import { type Changed, cancelWaiting, revive, wishCancelled } from './changes.ts';
 import { type Standing, placesWith } from './standing.ts';
@@ -48,6 +49,8 @@ export interface Jobs {
    * @throws {ServiceError} `not_found`; `conflict` in any other state; `monthly_cap_exceeded`
    */
   readonly retry: (projectId: string, jobId: string, within?: Within) => Promise<JobRow>;
+  /** Tells the callers that wait of ends that were recorded elsewhere. */
+  readonly tellEnded: Abandonment['onEnded'];
 }
 
 export interface Within {
@@ -172,6 +175,7 @@ export const createJobs = (deps: JobsDeps): Jobs => {
   return {
     get,
     ...steeringWith(deps, get),
+    tellEnded: endTeller(outcomes),
     run: async (request, waitMs) => {
       const { job, projectId, requestId, monthlyLimit } = request;
       if (!deps.queueIsUp()) throw queueDown();

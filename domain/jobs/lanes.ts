@@ -1,5 +1,7 @@
 import { type ControlDb, type Queryable, one } from '#lib/control-db.ts';
 import type { JobRef } from '#queues/define.ts';
+import { projectProvision } from '#queues/project-provision.ts';
+import { isAbandoned } from './abandon.ts';
 import { type Part, inPart } from './part.ts';
 
 type Waiting = Pick<JobRef, 'id' | 'projectId'>;
@@ -125,6 +127,10 @@ export const sweepSeen = async (db: Queryable): Promise<void> => {
   await db.query(`delete from job_workers where seen_at < now() - interval '1 day'`);
 };
 
+/** SQL: whether the jobs of its project are cancelled just now. One that was accepted late is admitted, and turned away. */
+const isBeingCancelled = `(jobs.type <> '${projectProvision.type}'
+  and (select p.deleted_at is not null and p.retired_at is null from projects p where p.id = jobs.project_id) is true)`;
+
 /** Jobs that may run at once, by age: those after `after` and not after `until` (ids). */
 export const waitingBetween = async (
   db: Queryable,
@@ -140,7 +146,7 @@ export const waitingBetween = async (
     await db.query<Row>(
       `select id, project_id from jobs
        where type = $1 and status = 'queued' and id > $2 and id <= $3 and next_run_at is null
-         and ${inPart('$5', '$6')} order by id limit $4`,
+         and ${inPart('$5', '$6')} and not ${isBeingCancelled} order by id limit $4`,
       [range.type, range.after, range.until, range.most, range.part.count, range.part.index],
       'waiting-jobs-between',
     ),
@@ -179,17 +185,17 @@ export interface SuspectRun {
 /** A worker that Postgres saw so lately lives, whatever is heard of it in Redis. */
 const seenSeconds = 10;
 
-/** Jobs that run on none of these workers, or that somebody wants stopped. */
+/** Jobs that run on none of these workers, or that somebody wants stopped: those of deleted projects, too. */
 export const suspectRuns = (
   db: Queryable,
   { type, part, alive }: { readonly type: string; readonly part: Part; readonly alive: readonly string[] },
 ): Promise<SuspectRun[]> =>
   db.query<SuspectRun>(
-    `select id, project_id, run_id, worker_id, attempt, crashes, reply_to, cancel_requested_at is not null as cancelled,
+    `select id, project_id, run_id, worker_id, attempt, crashes, reply_to, cancel_requested_at is not null or ${isAbandoned} as cancelled,
        exists (select from job_workers w
          where w.id = jobs.worker_id and w.seen_at > now() - make_interval(secs => $5)) as seen
      from jobs where type = $1 and status = 'running' and ${inPart('$3', '$4')}
-       and (worker_id is null or worker_id <> all($2::uuid[]) or cancel_requested_at is not null) limit 1000`,
+       and (worker_id is null or worker_id <> all($2::uuid[]) or cancel_requested_at is not null or ${isAbandoned}) limit 1000`,
     [type, alive, part.count, part.index, seenSeconds],
     'suspect-runs',
   );

@@ -141,11 +141,6 @@ export const deleteQueuedJob = async (db: Queryable, id: string, counted = false
   return gone.length > 0;
 };
 
-/** What a project's jobs were given and answered goes with the project. */
-export const deleteJobsOf = async (db: Queryable, projectId: string): Promise<void> => {
-  await db.query('delete from jobs where project_id = $1', [projectId]);
-};
-
 export const findJob = (db: Queryable, projectId: string, id: string): Promise<JobRow | undefined> =>
   maybeOne(
     db.query<JobRow>(`select ${jobColumns} from jobs where project_id = $1 and id = $2`, [projectId, id], 'find-job'),

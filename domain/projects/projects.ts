@@ -3,9 +3,8 @@ import { provisionDatabase, openPassword } from '#domain/database/servers/provis
 import { dropDatabase, retireDatabase } from '#domain/database/servers/retire.ts';
 import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import { databaseName } from '#domain/database/tables/names.ts';
-import { actingAs, systemActor } from '#domain/audit/actor.ts';
-import { cancelAllOf } from '#domain/jobs/changes.ts';
-import { deleteJobsOf } from '#domain/jobs/store.ts';
+import { actingAs } from '#domain/audit/actor.ts';
+import { type Abandonment, abandonJobsOf, deleteJobsOf } from '#domain/jobs/abandon.ts';
 import { type ControlDb, maybeOne } from '#lib/control-db.ts';
 import { notFound } from '#lib/errors.ts';
 import { newId, newProjectRef } from '#lib/ids.ts';
@@ -43,12 +42,12 @@ export interface Projects {
   readonly provision: (projectId: string) => Promise<{ dbName: string }>;
   readonly provisionFailed: (projectId: string) => Promise<void>;
   /**
-   * After a project was marked as deleted: ends its jobs, locks everyone out and frees the database's name. The gate is
-   * to be told afterwards, that its rules have changed.
+   * After a project was marked as deleted: locks everyone out, frees the database's name and cancels its jobs in batches,
+   * as far as the time goes; a sweep does the rest. The gate is to read its rules again afterwards.
    */
-  readonly retire: (projectId: string) => Promise<void>;
-  /** Finishes deletions that broke off between the mark and the lock-out. Answers which. */
-  readonly retireLeftOvers: () => Promise<readonly string[]>;
+  readonly retire: (projectId: string, abandonment?: Abandonment) => Promise<void>;
+  /** Continues deletions that broke off, or left many jobs to cancel. Answers which. */
+  readonly retireLeftOvers: (abandonment?: Abandonment) => Promise<readonly string[]>;
   /** Drops the databases of projects that were deleted more than `days` ago. Answers how many. */
   readonly purge: (days: number) => Promise<number>;
   readonly sealer: (project: Pick<Project, 'id' | 'data_key'>) => Sealer;
@@ -109,22 +108,32 @@ const draftWith =
 
 type Deletion = Pick<Projects, 'retire' | 'retireLeftOvers' | 'purge'>;
 
+/** 100,000 jobs take half a minute; what is left then is done by the next sweep. */
+const longestMs = 45_000;
+const alone: Abandonment = {
+  longestMs,
+  dropBacklog: () => Promise.resolve(),
+  onEnded: () => Promise.resolve(),
+};
+
 const deletionWith = ({ db, servers, log }: ProjectsOptions, tenantDb: TenantDb): Deletion => {
-  const retire = async (projectId: string): Promise<void> => {
-    await db.transaction((tx) => cancelAllOf(tx, projectId), systemActor);
-    await Promise.all([tenantDb.release(projectId), retireDatabase({ db, servers }, projectId)]);
-    await markProjectRetired(db, projectId);
+  const retire = async (projectId: string, abandonment = alone): Promise<void> => {
+    // What the gate keeps is refused when it would begin: a missing Redis holds up no deletion.
+    await abandonment.dropBacklog(projectId).catch((error: unknown) => {
+      log.warn({ err: error, project_id: projectId }, 'the backlog of a deleted project leaves the gate later');
+    });
+    const [isEmpty] = await Promise.all([
+      abandonJobsOf(db, projectId, abandonment),
+      tenantDb.release(projectId),
+      retireDatabase({ db, servers }, projectId),
+    ]);
+    if (isEmpty) await markProjectRetired(db, projectId);
   };
 
   const drop = async (project: Project): Promise<void> => {
     await dropDatabase({ db, servers }, project);
-    await db.transaction(
-      async (tx) => {
-        await deleteJobsOf(tx, project.id);
-        await deleteProjectRow(tx, project.id);
-      },
-      actingAs({ type: 'system' }, 'project.purge'),
-    );
+    if (!(await deleteJobsOf(db, project.id, longestMs))) return;
+    await db.transaction((tx) => deleteProjectRow(tx, project.id), actingAs({ type: 'system' }, 'project.purge'));
   };
 
   /** One that fails must not hold up the others. */
@@ -141,9 +150,9 @@ const deletionWith = ({ db, servers, log }: ProjectsOptions, tenantDb: TenantDb)
 
   return {
     retire,
-    retireLeftOvers: async () => {
+    retireLeftOvers: async (abandonment) => {
       const projects = await projectsToRetire(db, sweepBatch);
-      await each(projects, (project) => retire(project.id));
+      await each(projects, (project) => retire(project.id, abandonment));
       return projects.map(({ id }) => id);
     },
     purge: async (days) => each(await projectsToPurge(db, days, sweepBatch), drop),

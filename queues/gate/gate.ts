@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis';
 import { z } from 'zod';
 import type { JobRef } from '../define.ts';
 import { sandboxLevels } from '../function-invoke.ts';
+import { projectProvision } from '../project-provision.ts';
 import { LaneGate, silentAfterMs } from './lane-gate.ts';
 import { lanesOf, shardOf } from './lanes.ts';
 import { scriptsOn } from './scripts.ts';
@@ -156,6 +157,10 @@ export const createGate = ({ redis, prefix, types, shards, rules, bullmqScript }
     ...statsWith(redis, lanes),
     admit: (job, capped) => laneOf(job).admit(job, capped),
     withdraw: (job) => laneOf(job).withdraw([job]),
+    drop: async (projectId) => {
+      const dropped = types.filter((type) => type !== projectProvision.type);
+      await Promise.all(dropped.map((type) => laneOf({ type, projectId }).drop(projectId)));
+    },
     places: (jobs) => placesOf(jobs, laneOf),
     rulesChanged: async ({ type, projectId }) => {
       for (const each of type === undefined ? types : [type]) await rereadRules(each, projectId);

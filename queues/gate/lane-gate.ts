@@ -144,6 +144,11 @@ export class LaneGate {
     );
   }
 
+  /** Forgets all waiting jobs of a project. Answers how many there were. */
+  async drop(projectId: string): Promise<number> {
+    return z.number().parse(await this.#run('drop', [projectId]));
+  }
+
   async setLimits(limits: ReadonlyMap<string, Limits>): Promise<void> {
     const args = [...limits].flatMap(([project, { running, waiting }]) => [project, running, waiting]);
     if (args.length > 0) await this.#runAndHandOver('limits', args);

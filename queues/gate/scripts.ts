@@ -9,6 +9,7 @@ const names = [
   'finish',
   'renew',
   'withdraw',
+  'drop',
   'limits',
   'pauses',
   'beat',

@@ -59,6 +59,11 @@ export interface Gate {
   readonly admit: (job: JobRef, capped: boolean) => Promise<Admission>;
   /** Forgets a job that waits and is not to run any more. */
   readonly withdraw: (job: JobRef) => Promise<void>;
+  /**
+   * Forgets all waiting jobs of a deleted project, one script for each of its lanes. The provisioning of its database
+   * stays.
+   */
+  readonly drop: (projectId: string) => Promise<void>;
   /** Where jobs stand, in their order: one question for each lane. */
   readonly places: (jobs: readonly JobRef[]) => Promise<readonly Place[]>;
   /** A plan, limit or pause changed in Postgres: the gate reads it again. */

@@ -1,5 +1,6 @@
 import { systemActor } from '#domain/audit/actor.ts';
-import { cancelAllOf } from '#domain/jobs/changes.ts';
+import { abandonJobsOf, endTeller } from '#domain/jobs/abandon.ts';
+import { markProjectDeleted } from '#domain/projects/store.ts';
 import type { Scene } from '../scene.ts';
 import { clock } from '../witness.ts';
 import { jobOf } from '../jobs.ts';
@@ -83,6 +84,9 @@ const paused: Scenario = {
   },
 };
 
+const markDeleted = ({ db }: Scene, projectId: string): Promise<void> =>
+  db.transaction((tx) => markProjectDeleted(tx, projectId), systemActor);
+
 const deleted: Scenario = {
   name: 'project deleted under load',
   did: 'one of four projects is paused and then deleted with jobs waiting and running: its jobs are cancelled',
@@ -95,7 +99,9 @@ const deleted: Scenario = {
     await doomed.end;
     scene.faultBegins();
     await setPause(scene, true);
-    await scene.db.transaction((tx) => cancelAllOf(tx, projectId), systemActor);
+    await markDeleted(scene, projectId);
+    await scene.queues.gate.drop(projectId);
+    await abandonJobsOf(scene.db, projectId, { longestMs: 10_000, onEnded: endTeller(scene.queues.outcomes) });
     await setPause(scene, false);
     scene.faultIsOver();
     await answered(load);
@@ -104,4 +110,39 @@ const deleted: Scenario = {
   },
 };
 
-export const ruleScenarios: readonly Scenario[] = [loweredLimit, paused, deleted];
+const floodSize = 100_000;
+
+const floodedAndDeleted: Scenario = {
+  name: 'project deleted with a flood',
+  did: `one of four projects has ${floodSize.toLocaleString('en')} jobs waiting and is deleted under the load of the others: none of its jobs begins after that`,
+  restWithinMs: 180_000,
+  run: async (scene) => {
+    const projectId = projectOf(scene);
+    await scene.db.query(
+      `insert into jobs (id, project_id, type, status, data, max_attempts, request_id)
+       select uuid_v7(), $1, $2, 'queued', '{}', 1, 'flood ' || n from generate_series(1, $3) as n`,
+      [projectId, type, floodSize],
+    );
+    await scene.startWorkers(2);
+    const load = await underLoad(scene, { projects: scene.projects.slice(1), workMs: 150 });
+    await amidst(800);
+    scene.faultBegins();
+    await markDeleted(scene, projectId);
+    await scene.queues.gate.drop(projectId);
+    await amidst(handedOverMs);
+    const from = clock();
+    const isDone = await abandonJobsOf(scene.db, projectId, {
+      longestMs: 120_000,
+      onEnded: endTeller(scene.queues.outcomes),
+    });
+    scene.faultIsOver();
+    await answered(load);
+    const started = await startsOf(scene, from);
+    return [
+      ...(isDone ? [] : ['its jobs were not cancelled in two minutes']),
+      ...(started === 0 ? [] : [`${started} jobs of the deleted project started`]),
+    ];
+  },
+};
+
+export const ruleScenarios: readonly Scenario[] = [loweredLimit, paused, deleted, floodedAndDeleted];
