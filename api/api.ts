@@ -9,6 +9,7 @@ import { createPaypal } from '#domain/integrations/paypal.ts';
 import { openJobs } from '#domain/jobs/open.ts';
 import { createPlatformMail } from '#domain/mail/platform-mail.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
+import { createByteBudget } from '#lib/byte-budget.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { createEgress } from '#lib/egress.ts';
@@ -117,6 +118,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     paypal: createPaypal(egress),
     mail: createPlatformMail(platform.sealer, ownAddress(config)),
     rateLimiter,
+    bodies: createByteBudget({ perOwner: config.PLINTH_BODIES_PER_PROJECT, total: config.PLINTH_BODIES_PER_PROCESS }),
     turns: createTurns(),
     health: healthOf(platform.db, queues.redis, () => accepting),
   };

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'koa';
 import { ServiceError } from '#lib/errors.ts';
+import type { HeldBytes } from '#lib/byte-budget.ts';
 import { decodeUtf8, parseJsonBody } from '#lib/json-body.ts';
 
 export interface BodyRules {
@@ -9,6 +10,12 @@ export interface BodyRules {
   /** The setting that moves the limit, for the error. */
   readonly setting: string;
   readonly timeoutMs: number;
+  /** Bytes per second, on average over each five seconds. */
+  readonly leastRate: number;
+  /** Where the bytes are counted while they are in memory. */
+  readonly held: HeldBytes;
+  /** Tells a client that waits for it (`Expect: 100-continue`) that the body is wanted. */
+  readonly invite: () => void;
   /** text/plain is taken too, as the JSON string that it would be. */
   readonly text?: boolean;
 }
@@ -18,42 +25,95 @@ const tooLarge = ({ limit, setting }: BodyRules): ServiceError =>
     hint: `Operators set the limit with ${setting}.`,
   });
 
-const tooSlow = ({ timeoutMs }: BodyRules): ServiceError =>
-  new ServiceError('request_timeout', `The body did not arrive within ${timeoutMs} ms.`, {
-    headers: { Connection: 'close' },
-  });
+const tooSlow = (message: string): ServiceError =>
+  new ServiceError('request_timeout', message, { headers: { Connection: 'close' } });
 
 const brokeOff = (cause?: unknown): ServiceError => new ServiceError('invalid_json', 'The body broke off.', { cause });
 
+const overloaded = (): ServiceError =>
+  new ServiceError('overloaded', 'Too many bytes of request bodies are in flight.', {
+    hint: 'Send fewer large bodies at a time, and this one again shortly.',
+    headers: { 'Retry-After': '2' },
+  });
+
 const declaredLength = (req: IncomingMessage): number => Number(req.headers['content-length'] ?? 0);
+
+/** Not counted of each body: most are smaller, and the limit on connections bounds them. */
+const uncountedBytes = 16 * 1024;
+const rateWindowMs = 5000;
+
+/**
+ * Calls `refuse` when the body does not arrive within its time, or when too little of it arrived within five seconds.
+ * @returns ends the watch
+ */
+const watchArrival = (
+  { timeoutMs, leastRate }: BodyRules,
+  arrived: () => number,
+  refuse: (error: ServiceError) => void,
+): (() => void) => {
+  const least = (leastRate * rateWindowMs) / 1000;
+  let before = 0;
+  let left = timeoutMs;
+  let check: NodeJS.Immediate | undefined;
+  const look = (): void => {
+    if (left <= 0) return refuse(tooSlow(`The body did not arrive within ${timeoutMs} ms.`));
+    if (arrived() - before < least) {
+      return refuse(tooSlow(`The body arrived at less than ${leastRate} bytes per second.`));
+    }
+    before = arrived();
+    timer = wait();
+  };
+  const wait = (): NodeJS.Timeout => {
+    const span = Math.min(left, rateWindowMs);
+    left -= span;
+    // When the event loop was held up, what arrived meanwhile is read before the check.
+    return setTimeout(() => {
+      check = setImmediate(look);
+    }, span);
+  };
+  let timer = wait();
+  return () => {
+    clearTimeout(timer);
+    clearImmediate(check);
+  };
+};
+
+const refusalBefore = (req: IncomingMessage, rules: BodyRules): ServiceError | null => {
+  if (declaredLength(req) > rules.limit) return tooLarge(rules);
+  return req.destroyed ? brokeOff() : null;
+};
 
 /**
  * Reads a body. One that is refused is still taken off the wire, unkept, until it ends or the server's request time-out
  * passes: a connection that is closed under a sending client shows it a reset instead of the answer.
- * @throws {ServiceError} `payload_too_large`, `request_timeout`, `invalid_json` when it breaks off
+ * @throws {ServiceError} `payload_too_large`, `overloaded`, `request_timeout`, `invalid_json` when it breaks off
  */
 export const readBody = (req: IncomingMessage, rules: BodyRules): Promise<Buffer> => {
-  if (declaredLength(req) > rules.limit) return Promise.reject(tooLarge(rules));
-  if (req.destroyed) return Promise.reject(brokeOff());
+  const refusal = refusalBefore(req, rules);
+  if (refusal !== null) return Promise.reject(refusal);
+  rules.invite();
   return new Promise((resolve, reject) => {
     let chunks: Buffer[] = [];
     let length = 0;
     const refuse = (error: ServiceError): void => {
-      clearTimeout(timer);
+      endWatch();
       req.off('data', take).resume();
       chunks = [];
+      rules.held.release();
       reject(error);
     };
     const take = (chunk: Buffer): void => {
+      const counted = Math.min(chunk.length, Math.max(0, length + chunk.length - uncountedBytes));
       length += chunk.length;
       if (length > rules.limit) refuse(tooLarge(rules));
+      else if (counted > 0 && !rules.held.grow(counted)) refuse(overloaded());
       else chunks.push(chunk);
     };
-    const timer = setTimeout(() => refuse(tooSlow(rules)), rules.timeoutMs);
+    const endWatch = watchArrival(rules, () => length, refuse);
     req.on('data', take);
     req.once('error', (error) => refuse(brokeOff(error)));
     req.once('end', () => {
-      clearTimeout(timer);
+      endWatch();
       resolve(Buffer.concat(chunks));
     });
   });

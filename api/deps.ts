@@ -8,6 +8,7 @@ import type { WaitingMarks } from '#domain/events/waiting.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import type { PlatformMail } from '#domain/mail/platform-mail.ts';
+import type { ByteBudget } from '#lib/byte-budget.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Egress } from '#lib/egress.ts';
@@ -57,6 +58,8 @@ export interface Deps {
   readonly assistant: Assistant;
   readonly mail: PlatformMail;
   readonly rateLimiter: RateLimiter;
+  /** Request bodies in memory, by project. */
+  readonly bodies: ByteBudget;
   /** For requests with the same `Idempotency-Key`. */
   readonly turns: Turns;
   readonly health: Health;

@@ -1,6 +1,7 @@
 import type { Context } from 'koa';
 import type { Config } from '#lib/config.ts';
 import type { Queryable } from '#lib/control-db.ts';
+import type { HeldBytes } from '#lib/byte-budget.ts';
 import type { Departure } from '#lib/departure.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Actor } from '#domain/audit/actor.ts';
@@ -28,14 +29,39 @@ const bodyLimits = {
 
 const noBody: JsonBody = { text: '', value: undefined };
 
-const bodyRules = ({ bodyLimit, textBody }: Endpoint, config: Config): BodyRules => {
-  const setting = bodyLimits[bodyLimit];
-  return { limit: config[setting], setting, timeoutMs: config.PLINTH_BODY_TIMEOUT_MS, text: textBody };
+/** Before anybody has signed in no project is known: then the address counts. */
+const ownerOf = (ctx: Context, { project, user }: AnyCaller): string =>
+  project?.id ?? user?.id ?? networkOf(addressOf(ctx));
+
+/** What the body takes is given back when the request is answered: it stays in memory as long. */
+const holdBody = (ctx: Context, { bodies }: Deps, owner: string): HeldBytes => {
+  const held = bodies.hold(owner);
+  if (ctx.res.destroyed) held.release();
+  else ctx.res.once('close', held.release);
+  return held;
 };
 
-const bodyOf = (endpoint: Endpoint, ctx: Context, config: Config): Promise<JsonBody> => {
+const inviteBody = ({ req, res }: Context): void => {
+  if (req.headers.expect?.toLowerCase() === '100-continue' && !res.headersSent) res.writeContinue();
+};
+
+const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps: Deps, caller: AnyCaller): BodyRules => {
+  const { config } = deps;
+  const setting = bodyLimits[bodyLimit];
+  return {
+    limit: config[setting],
+    setting,
+    timeoutMs: config.PLINTH_BODY_TIMEOUT_MS,
+    leastRate: config.PLINTH_BODY_MIN_RATE,
+    held: holdBody(ctx, deps, ownerOf(ctx, caller)),
+    invite: () => inviteBody(ctx),
+    text: textBody,
+  };
+};
+
+const bodyOf = (endpoint: Endpoint, ctx: Context, call: BaseCall & AnyCaller): Promise<JsonBody> => {
   if (endpoint.body === undefined || endpoint.method === 'get') return Promise.resolve(noBody);
-  return readJsonBody(ctx, bodyRules(endpoint, config));
+  return readJsonBody(ctx, bodyRules(endpoint, ctx, call.deps, call));
 };
 
 /** Scheme and host as the client sees them. */
@@ -204,22 +230,22 @@ const credentialHeaders = new Set(['authorization', 'apikey', 'x-api-key', 'cook
 const publicHeaders = ({ headers }: Context): string =>
   JSON.stringify(Object.fromEntries(Object.entries(headers).filter(([name]) => !credentialHeaders.has(name))));
 
-const rawRequestOf = (endpoint: Endpoint, ctx: Context, config: Config, signal: Departure): RawRequest => ({
+const rawRequestOf = (endpoint: Endpoint, ctx: Context, call: BaseCall & AnyCaller): RawRequest => ({
   method: ctx.method,
   path: ctx.path,
   queryText: ctx.querystring,
   params: (ctx['params'] ?? {}) as Record<string, string>,
   header: (name) => ctx.get(name),
   headersJson: () => publicHeaders(ctx),
-  body: () => readBody(ctx.req, bodyRules(endpoint, config)),
-  signal,
+  body: () => readBody(ctx.req, bodyRules(endpoint, ctx, call.deps, call)),
+  signal: call.departure,
 });
 
 const runRaw = (
   { endpoint, work }: { endpoint: Endpoint; work: RawWork },
   ctx: Context,
   call: BaseCall & AnyCaller,
-): Promise<Reply> => work.handle(rawRequestOf(endpoint, ctx, call.deps.config, call.departure), call);
+): Promise<Reply> => work.handle(rawRequestOf(endpoint, ctx, call), call);
 
 // The change is committed, so it is answered as done; what was left over is a sweep's to finish.
 const noteHook = ({ log }: Deps, error: unknown): void =>
@@ -230,7 +256,7 @@ const answer = async (endpoint: Endpoint, ctx: Context, call: BaseCall & AnyCall
   if (work.kind === 'raw') return runRaw({ endpoint, work }, ctx, call);
   const params = (ctx['params'] ?? {}) as Record<string, string>;
   const checked = { params: checkParams(endpoint, params), query: checkQuery(endpoint, ctx.query) };
-  const body = await bodyOf(endpoint, ctx, call.deps.config);
+  const body = await bodyOf(endpoint, ctx, call);
   const input = { ...checked, body: checkBody(endpoint, body.value), bodyText: body.text } as Input<
     never,
     never,

@@ -6,6 +6,7 @@ import type { Config } from '#lib/config.ts';
 import { type ErrorCode, ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
+import { networkOf } from './address.ts';
 import { errorBody } from './errors.ts';
 
 const headerBytes = 192 * 1024; // room for a URL of 128 KB
@@ -60,6 +61,56 @@ const refuse = (failure: ServiceError, socket: Duplex): void => {
   socket.resume();
 };
 
+type ConnectionLimits = Pick<Config, 'PLINTH_CONNECTIONS' | 'PLINTH_CONNECTIONS_PER_ADDRESS' | 'PLINTH_TRUST_PROXY'>;
+
+const tooManyConnections = new ServiceError('overloaded', 'There are too many connections from your address.', {
+  hint: 'Close some of them, or send several requests over one.',
+  headers: { 'Retry-After': '5' },
+});
+
+/** Answers and closes at once: whoever opens too many connections must not keep each for the time of a linger. */
+const turnAway = (socket: Socket): void => {
+  socket.on('error', () => socket.destroy());
+  socket.resume().end(answerText(tooManyConnections), () => socket.destroy());
+};
+
+/** Counts by address. */
+const createCounts = (): { readonly add: (address: string) => number; readonly remove: (address: string) => void } => {
+  const counts = new Map<string, number>();
+  return {
+    add: (address) => {
+      const count = (counts.get(address) ?? 0) + 1;
+      counts.set(address, count);
+      return count;
+    },
+    remove: (address) => {
+      const left = (counts.get(address) ?? 1) - 1;
+      if (left > 0) counts.set(address, left);
+      else counts.delete(address);
+    },
+  };
+};
+
+/**
+ * Bounds the connections of one address and of the process. Node closes those above the whole limit before anything is
+ * read; idle ones make room then. Behind a trusted proxy all come from its address, and it is the proxy that bounds them.
+ */
+const limitConnections = (server: Server, limits: ConnectionLimits): void => {
+  server.maxConnections = limits.PLINTH_CONNECTIONS;
+  server.on('drop', () => server.closeIdleConnections());
+  if (limits.PLINTH_TRUST_PROXY === 'on') return;
+  const counts = createCounts();
+  // In place of the HTTP server's own listeners: they would read a request from a connection that is turned away, and run it.
+  const accept = server.listeners('connection');
+  server.removeAllListeners('connection');
+  server.on('connection', (socket: Socket) => {
+    const address = networkOf(socket.remoteAddress ?? '');
+    socket.once('close', () => counts.remove(address));
+    if (counts.add(address) > limits.PLINTH_CONNECTIONS_PER_ADDRESS) turnAway(socket);
+    else for (const listener of accept) listener.call(server, socket);
+  });
+};
+
 const createHttpServer = (listener: RequestListener, bodyTimeoutMs: number): Server => {
   const server = createServer(
     {
@@ -78,6 +129,8 @@ const createHttpServer = (listener: RequestListener, bodyTimeoutMs: number): Ser
     else refuse(meaningOf(error), socket);
   });
   server.on('connect', (_request, socket: Duplex) => refuse(noTunnel, socket));
+  // The application asks for the body once it knows who sends it.
+  server.on('checkContinue', listener);
   // An expectation that nobody knows is no reason to refuse (RFC 9110, 10.1.1).
   server.on('checkExpectation', listener);
   return server;
@@ -86,10 +139,11 @@ const createHttpServer = (listener: RequestListener, bodyTimeoutMs: number): Ser
 /** Listens with the limits of the contract. */
 export const listen = async (
   listener: RequestListener,
-  config: Pick<Config, 'HOST' | 'PORT' | 'PLINTH_BODY_TIMEOUT_MS'>,
+  config: ConnectionLimits & Pick<Config, 'HOST' | 'PORT' | 'PLINTH_BODY_TIMEOUT_MS'>,
   log: Log,
 ): Promise<{ server: Server; port: number }> => {
   const server = createHttpServer(listener, config.PLINTH_BODY_TIMEOUT_MS);
+  limitConnections(server, config);
   server.listen(config.PORT, config.HOST);
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

@@ -233,6 +233,29 @@ export const settings = z.object({
     'bytes',
   ),
   PLINTH_BODY_TIMEOUT_MS: note(integer(15_000, 100, 600_000), 'How long a request body may take to arrive.', 'ms'),
+  PLINTH_BODY_MIN_RATE: note(
+    integer(4096, 0, 64 * mib),
+    'The least rate at which a request body must arrive, on average over five seconds.',
+    'bytes per second',
+  ),
+  PLINTH_BODIES_PER_PROJECT: note(
+    integer(64 * mib, mib, 1024 * mib),
+    'Request bodies of one project (before it is known: of one address) that one process holds at a time; more are refused as `overloaded`.',
+    'bytes',
+  ),
+  PLINTH_BODIES_PER_PROCESS: note(
+    integer(256 * mib, 2 * mib, 16_384 * mib),
+    'Request bodies of all projects that one process holds at a time; no project gets more of it than is still free.',
+    'bytes',
+  ),
+  PLINTH_CONNECTIONS: note(
+    integer(10_000, 1, 1_000_000),
+    'Connections that one API process accepts; more are closed at once.',
+  ),
+  PLINTH_CONNECTIONS_PER_ADDRESS: note(
+    integer(1000, 1, 1_000_000),
+    'Connections from one IP address (an IPv6 network of 64 bits) to one API process; not counted behind a trusted proxy.',
+  ),
   PLINTH_AI_FIRST_BYTE_MS: note(
     integer(60_000, 100, 600_000),
     'How long a provider of models may take to begin its answer: all of its time when it is not a stream. Models that think for long need more.',

@@ -59,6 +59,7 @@ export const errorStatus = {
   provider_unavailable: 502,
   provider_bad_output: 502,
   dependency_unavailable: 503,
+  overloaded: 503,
   function_timeout: 504,
   provider_timeout: 504,
 } as const satisfies Record<string, number>;

@@ -1,0 +1,47 @@
+import test from 'ava';
+import { createByteBudget } from '#lib/byte-budget.ts';
+
+const budget = (perOwner: number, total: number) => createByteBudget({ perOwner, total });
+
+test('an owner holds up to its limit, over all its holders', (t) => {
+  const bytes = budget(100, 1000);
+  const [first, second] = [bytes.hold('a'), bytes.hold('a')];
+  t.true(first.grow(60));
+  t.false(second.grow(41));
+  t.true(second.grow(40));
+  t.is(bytes.heldBy('a'), 100);
+  first.release();
+  t.true(second.grow(60));
+});
+
+test('owners who take all they can leave room for the next', (t) => {
+  const bytes = budget(1000, 1000);
+  for (let i = 0; i < 9; i += 1) {
+    const holder = bytes.hold(`greedy ${i}`);
+    while (holder.grow(1));
+  }
+  t.true(bytes.held() < 1000);
+  t.true(bytes.hold('late').grow(1));
+  t.false(bytes.hold('greedy 0').grow(1));
+});
+
+test('what is released is given back once, and nothing is granted after it', (t) => {
+  const bytes = budget(100, 1000);
+  const holder = bytes.hold('a');
+  holder.grow(50);
+  holder.shrink(20);
+  t.is(bytes.held(), 30);
+  holder.release();
+  holder.release();
+  t.is(bytes.held(), 0);
+  t.false(holder.grow(1));
+  t.is(bytes.heldBy('a'), 0);
+});
+
+test('an owner never gives back more than it holds', (t) => {
+  const bytes = budget(100, 1000);
+  const holder = bytes.hold('a');
+  holder.grow(10);
+  holder.shrink(500);
+  t.is(bytes.held(), 0);
+});
