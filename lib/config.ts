@@ -2,24 +2,8 @@ import { z } from 'zod';
 import { isBearerToken } from './bearer.ts';
 import { parseRanges } from './egress/ranges.ts';
 import { SecretError, openKeyRing } from './secrets.ts';
-
-/** One setting as `plinth.env.example` shows it. The schema holds the default and the bounds. */
-interface SettingNote {
-  readonly meaning: string;
-  readonly unit?: string;
-}
-
-const integer = (fallback: number, least: number, most: number) =>
-  z.coerce.number().int().min(least).max(most).default(fallback);
-/** Not set: no limit of its own. */
-const globalLimit = z.coerce.number().int().min(1).max(1_000_000).optional();
-const onOff = (fallback: 'on' | 'off') => z.enum(['on', 'off']).default(fallback);
-const url = (...schemes: string[]) =>
-  z.string().refine((text) => URL.canParse(text) && schemes.includes(new URL(text).protocol.slice(0, -1)), {
-    error: `must be a URL that begins with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`,
-  });
-const note = <T extends z.ZodType>(schema: T, meaning: string, unit?: string): T =>
-  schema.meta({ meaning, ...(unit && { unit }) } satisfies SettingNote & Record<string, unknown>);
+import { limitSettings } from './config/limits.ts';
+import { globalLimit, integer, note, onOff, url } from './config/kinds.ts';
 
 /** What is wrong with a key ring; never the keys themselves. */
 const keyRingFault = (ring: string): string | null => {
@@ -41,8 +25,6 @@ const rangesFault = (ranges: string): string | null => {
     throw error;
   }
 };
-
-const mib = 1024 * 1024;
 
 /** In characters; what is longer is no token of operators. */
 export const longestOpsToken = 1000;
@@ -210,52 +192,7 @@ export const settings = z.object({
     onOff('off'),
     'Whether the last address of X-Forwarded-For, and X-Forwarded-Proto, X-Forwarded-Host and traceparent, are believed: on behind one proxy that sets or removes them all.',
   ),
-  PLINTH_RATE_LIMITS: note(onOff('on'), 'Turns all rate limits off (tests, benchmarks).'),
-  PLINTH_RATE_LIMIT_DASHBOARD: note(integer(300, 1, 1_000_000), 'Management requests per user.', 'per minute'),
-  PLINTH_RATE_LIMIT_SIGN_IN: note(integer(30, 1, 1_000_000), 'Sign-ups and logins per IP address.', 'per 5 minutes'),
-  PLINTH_RATE_LIMIT_DATA_FREE: note(
-    integer(600, 1, 10_000_000),
-    'Data API requests per API key of a project on the free plan.',
-    'per minute',
-  ),
-  PLINTH_RATE_LIMIT_DATA_PRO: note(
-    integer(6000, 1, 10_000_000),
-    'Data API requests per API key of a project on the pro plan.',
-    'per minute',
-  ),
-  PLINTH_RATE_LIMIT_AI_FREE: note(integer(60, 1, 10_000_000), 'AI requests per key, free plan.', 'per minute'),
-  PLINTH_RATE_LIMIT_AI_PRO: note(integer(600, 1, 10_000_000), 'AI requests per key, pro plan.', 'per minute'),
-  PLINTH_BODY_LIMIT_JSON: note(integer(mib, 1024, 64 * mib), 'The largest JSON request body.', 'bytes'),
-  PLINTH_BODY_LIMIT_FUNCTION: note(integer(6 * mib, 1024, 64 * mib), 'The largest payload of a function.', 'bytes'),
-  PLINTH_BODY_LIMIT_AI: note(
-    integer(10 * mib, 1024, 64 * mib),
-    'The largest body of a request to models, with its images and documents.',
-    'bytes',
-  ),
-  PLINTH_BODY_TIMEOUT_MS: note(integer(15_000, 100, 600_000), 'How long a request body may take to arrive.', 'ms'),
-  PLINTH_BODY_MIN_RATE: note(
-    integer(4096, 0, 64 * mib),
-    'The least rate at which a request body must arrive, on average over five seconds.',
-    'bytes per second',
-  ),
-  PLINTH_BODIES_PER_PROJECT: note(
-    integer(64 * mib, mib, 1024 * mib),
-    'Request bodies of one project (before it is known: of one address) that one process holds at a time; more are refused as `overloaded`.',
-    'bytes',
-  ),
-  PLINTH_BODIES_PER_PROCESS: note(
-    integer(256 * mib, 2 * mib, 16_384 * mib),
-    'Request bodies of all projects that one process holds at a time; no project gets more of it than is still free.',
-    'bytes',
-  ),
-  PLINTH_CONNECTIONS: note(
-    integer(10_000, 1, 1_000_000),
-    'Connections that one API process accepts; more are closed at once.',
-  ),
-  PLINTH_CONNECTIONS_PER_ADDRESS: note(
-    integer(1000, 1, 1_000_000),
-    'Connections from one IP address (an IPv6 network of 64 bits) to one API process; not counted behind a trusted proxy.',
-  ),
+  ...limitSettings,
   PLINTH_AI_FIRST_BYTE_MS: note(
     integer(60_000, 100, 600_000),
     'How long a provider of models may take to begin its answer: all of its time when it is not a stream. Models that think for long need more.',

@@ -1,0 +1,51 @@
+import { integer, mib, note, onOff } from './kinds.ts';
+
+/** Settings that bound what one client may ask for and hold over HTTP. */
+export const limitSettings = {
+  PLINTH_RATE_LIMITS: note(onOff('on'), 'Turns all rate limits off (tests, benchmarks).'),
+  PLINTH_RATE_LIMIT_DASHBOARD: note(integer(300, 1, 1_000_000), 'Management requests per user.', 'per minute'),
+  PLINTH_RATE_LIMIT_SIGN_IN: note(integer(30, 1, 1_000_000), 'Sign-ups and logins per IP address.', 'per 5 minutes'),
+  PLINTH_RATE_LIMIT_DATA_FREE: note(
+    integer(600, 1, 10_000_000),
+    'Data API requests per API key of a project on the free plan.',
+    'per minute',
+  ),
+  PLINTH_RATE_LIMIT_DATA_PRO: note(
+    integer(6000, 1, 10_000_000),
+    'Data API requests per API key of a project on the pro plan.',
+    'per minute',
+  ),
+  PLINTH_RATE_LIMIT_AI_FREE: note(integer(60, 1, 10_000_000), 'AI requests per key, free plan.', 'per minute'),
+  PLINTH_RATE_LIMIT_AI_PRO: note(integer(600, 1, 10_000_000), 'AI requests per key, pro plan.', 'per minute'),
+  PLINTH_BODY_LIMIT_JSON: note(integer(mib, 1024, 64 * mib), 'The largest JSON request body.', 'bytes'),
+  PLINTH_BODY_LIMIT_FUNCTION: note(integer(6 * mib, 1024, 64 * mib), 'The largest payload of a function.', 'bytes'),
+  PLINTH_BODY_LIMIT_AI: note(
+    integer(10 * mib, 1024, 64 * mib),
+    'The largest body of a request to models, with its images and documents.',
+    'bytes',
+  ),
+  PLINTH_BODY_TIMEOUT_MS: note(integer(15_000, 100, 600_000), 'How long a request body may take to arrive.', 'ms'),
+  PLINTH_BODY_MIN_RATE: note(
+    integer(4096, 0, 64 * mib),
+    'The least rate at which a request body must arrive, on average over five seconds.',
+    'bytes per second',
+  ),
+  PLINTH_BODIES_PER_PROJECT: note(
+    integer(64 * mib, mib, 1024 * mib),
+    'Request bodies of one project (before it is known: of one address) that one process holds at a time; more are refused as `overloaded`.',
+    'bytes',
+  ),
+  PLINTH_BODIES_PER_PROCESS: note(
+    integer(256 * mib, 2 * mib, 16_384 * mib),
+    'Request bodies of all projects that one process holds at a time; no project gets more of it than is still free.',
+    'bytes',
+  ),
+  PLINTH_CONNECTIONS: note(
+    integer(10_000, 1, 1_000_000),
+    'Connections that one API process accepts; more are closed at once.',
+  ),
+  PLINTH_CONNECTIONS_PER_ADDRESS: note(
+    integer(1000, 1, 1_000_000),
+    'Connections from one IP address (an IPv6 network of 64 bits) to one API process; not counted behind a trusted proxy.',
+  ),
+};
