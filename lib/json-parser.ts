@@ -1,0 +1,182 @@
+import { Worker } from 'node:worker_threads';
+import { ServiceError } from './errors.ts';
+import { createFairPermits } from './fair-permits.ts';
+import { decodeUtf8, parseJsonBody } from './json-body.ts';
+import type { JsonScan, ScanLimits } from './json-scan.ts';
+import type { ReaderName, ThreadAnswer, ThreadTask } from './json-thread.ts';
+
+/** Bytes up to which JSON is parsed on the event loop: at worst 20 ms of it. */
+export const largestInline = 262_144;
+
+/**
+ * What may be built on the event loop out of a text that was checked before: 50 ms at worst (objects with a name each),
+ * 5 ms as JSON usually is.
+ */
+const mostPartsOnLoop = 100_000;
+const mostDepth = 1000;
+
+export interface ParseOptions {
+  /** Whose work it is (a project, else a user): the threads go round by it. */
+  readonly owner: string;
+  /** Left out: 100,000 containers, strings and names; eight numbers count as one. */
+  readonly mostParts?: number;
+}
+
+export interface ParsedJson {
+  readonly text: string;
+  readonly value: unknown;
+}
+
+/**
+ * JSON of strangers, kept away from the event loop when it is large. Each text is checked and counted by a thread before
+ * anything is built out of it.
+ * All throw ServiceErrors: `invalid_json`, `payload_too_large` (too many parts), `overloaded` (the threads are busy).
+ */
+export interface JsonParser {
+  /** Whether it is JSON, for what is passed on as text. The number of parts is bounded only when `mostParts` is given. */
+  readonly check: (bytes: Buffer, options: ParseOptions) => Promise<void>;
+  /** Text and value; of a large text the value is built on the event loop once it is known to be cheap. */
+  readonly parse: (bytes: Buffer, options: ParseOptions) => Promise<ParsedJson>;
+  /**
+   * What a reader makes of the text, in the thread, whatever the size: for values that would be dear to build here.
+   * @throws what the reader throws, as an Error without its class
+   */
+  readonly read: (
+    bytes: Buffer,
+    reader: ReaderName,
+    options: ParseOptions & { readonly args?: unknown },
+  ) => Promise<unknown>;
+  readonly close: () => Promise<void>;
+}
+
+export interface JsonParserOptions {
+  readonly threads?: number;
+  readonly timeoutMs?: number;
+  /** Texts of one owner that may wait. */
+  readonly mostWaiting?: number;
+}
+
+const overloaded = (): ServiceError =>
+  new ServiceError('overloaded', 'This process has too much JSON to parse just now.', {
+    hint: 'Try again in a moment; smaller requests are answered at once.',
+    headers: { 'Retry-After': '1' },
+  });
+
+const refusalOf = (scan: JsonScan, { mostParts }: ScanLimits): ServiceError => {
+  if (scan.verdict === 'too_many') {
+    return new ServiceError('payload_too_large', `The JSON holds more than ${mostParts} values.`, {
+      hint: 'Objects, lists, strings and names count one each, eight numbers count as one. Send less at a time.',
+    });
+  }
+  if (scan.verdict === 'too_deep') {
+    return new ServiceError('invalid_json', `The body is nested deeper than ${mostDepth} levels.`);
+  }
+  const at = scan.verdict === 'invalid' ? scan.at : 0;
+  return new ServiceError('invalid_json', 'The body is not JSON.', {
+    details: [{ path: '', message: `Unexpected byte at position ${at}.` }],
+  });
+};
+
+/** Bounds a fault of ours, not a stranger's text: within JSON.parse V8 ends the process instead of the thread. */
+const heapMib = 512;
+
+const startThread = (): Worker => {
+  const thread = new Worker(new URL('json-thread.ts', import.meta.url), {
+    name: 'json',
+    resourceLimits: { maxOldGenerationSizeMb: heapMib },
+  });
+  thread.unref();
+  // One that ends while it is idle has nobody to tell.
+  thread.on('error', () => undefined);
+  return thread;
+};
+
+/** One task and its answer. What takes too long, or breaks, ends with its thread. */
+const ask = (thread: Worker, task: ThreadTask, timeoutMs: number): Promise<ThreadAnswer> =>
+  new Promise((resolve, reject) => {
+    const fail = (error: Error): void => {
+      settle();
+      void thread.terminate();
+      reject(error);
+    };
+    const answered = (answer: ThreadAnswer): void => {
+      settle();
+      resolve(answer);
+    };
+    const exited = (): void => fail(overloaded());
+    const settle = (): void => {
+      clearTimeout(timer);
+      thread.off('message', answered).off('error', fail).off('exit', exited);
+    };
+    const timer = setTimeout(exited, timeoutMs);
+    thread.once('message', answered).once('error', fail).once('exit', exited);
+    thread.postMessage(task, [task.bytes.buffer as ArrayBuffer]);
+  });
+
+/** Threads that are started when they are needed and kept. */
+const createThreads = (timeoutMs: number) => {
+  const idle: Worker[] = [];
+  const all = new Set<Worker>();
+  const start = (): Worker => {
+    const thread = startThread();
+    all.add(thread);
+    return thread;
+  };
+  return {
+    run: async (task: ThreadTask): Promise<ThreadAnswer> => {
+      const thread = idle.pop() ?? start();
+      try {
+        const answer = await ask(thread, task, timeoutMs);
+        idle.push(thread);
+        return answer;
+      } catch (error) {
+        all.delete(thread);
+        throw error;
+      }
+    },
+    close: async (): Promise<void> => {
+      idle.length = 0;
+      await Promise.all([...all].map((thread) => thread.terminate()));
+    },
+  };
+};
+
+const usual = { threads: 2, timeoutMs: 10_000, mostWaiting: 32 } as const;
+
+/** See `JsonParser`. One owner has one thread at a time, so that another one never waits for more than one text of his. */
+export const createJsonParser = (options: JsonParserOptions = {}): JsonParser => {
+  const { threads: total, timeoutMs, mostWaiting } = { ...usual, ...options };
+  const permits = createFairPermits({ total, each: 1, mostWaiting, waitMs: timeoutMs, refusal: overloaded });
+  const threads = createThreads(timeoutMs);
+
+  const run = async (bytes: Buffer, owner: string, task: Omit<ThreadTask, 'bytes'>): Promise<unknown> => {
+    await permits.acquire(owner);
+    try {
+      // A copy, to be handed over: the caller still needs its bytes.
+      const { scan, value } = await threads.run({ ...task, bytes: new Uint8Array(bytes) });
+      if (scan.verdict !== 'valid') throw refusalOf(scan, task.limits);
+      return value;
+    } finally {
+      permits.release(owner);
+    }
+  };
+
+  const check = async (bytes: Buffer, { owner, mostParts = Infinity }: ParseOptions): Promise<void> => {
+    await run(bytes, owner, { limits: { mostParts, mostDepth }, reader: null, args: null });
+  };
+  return {
+    check,
+    parse: async (bytes, { owner, mostParts = mostPartsOnLoop }) => {
+      if (bytes.length <= largestInline) {
+        const text = decodeUtf8(bytes);
+        return { text, value: parseJsonBody(text) };
+      }
+      await check(bytes, { owner, mostParts });
+      const text = bytes.toString();
+      return { text, value: JSON.parse(text) as unknown };
+    },
+    read: (bytes, reader, { owner, mostParts = mostPartsOnLoop, args = null }) =>
+      run(bytes, owner, { limits: { mostParts, mostDepth }, reader, args }),
+    close: threads.close,
+  };
+};
