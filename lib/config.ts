@@ -178,6 +178,11 @@ export const settings = z.object({
     url('smtp', 'smtps').optional(),
     'The server for the platform’s own mail (invites, resets, notices): smtp://user:password@host:587, or smtps:// for TLS from the start.',
   ),
+  PLINTH_SMTP_ANSWER_MS: note(
+    integer(600_000, 100, 600_000),
+    'How long a mail server may take to answer once it has the whole mail; after that the mail’s fate is unknown and it is not sent again by itself.',
+    'ms',
+  ),
   PLINTH_MAIL_FROM: note(
     z.string().max(320).optional(),
     'The sender of the platform’s own mail: `Name <address>` or an address; empty means plinth@ and the host of PLINTH_BASE_URL.',

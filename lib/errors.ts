@@ -56,6 +56,7 @@ export const errorStatus = {
   vector_extension_unavailable: 501,
   mail_failed: 502,
   mail_rejected: 502,
+  mail_unknown: 502,
   provider_unavailable: 502,
   provider_bad_output: 502,
   dependency_unavailable: 503,

@@ -17,6 +17,7 @@ export const emailSend = defineJob({
   retryFromMs: 2000,
   // At least once: a mail whose worker died before the server's word was recorded goes out again, with the same id.
   repeatable: true,
-  timeoutMs: 120_000,
+  // Up to a minute until the server has the mail, and up to ten for its answer (RFC 5321, 4.5.3.2.6).
+  timeoutMs: 720_000,
   capped: true,
 });

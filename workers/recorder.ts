@@ -1,5 +1,5 @@
 import { type JobLogLine, insertLogLines, setProgress } from '#domain/jobs/logs.ts';
-import { type BrokenRun, handBack, retryLater } from '#domain/jobs/retries.ts';
+import { type BrokenRun, type Resumption, handBack, parkJob, resumeJob, retryLater } from '#domain/jobs/retries.ts';
 import { type BegunJob, type JobEnd, type JobStart, beginJobs, recordEnds } from '#domain/jobs/store.ts';
 import { createBatcher } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
@@ -14,6 +14,10 @@ export interface Recorder {
   readonly end: (end: JobEnd) => Promise<void>;
   readonly retry: (run: BrokenRun, delayMs: number) => Promise<boolean>;
   readonly handBack: (run: Pick<BrokenRun, 'id' | 'runId'>) => Promise<boolean>;
+  /** False: the job was not running under this run any more. */
+  readonly park: (run: Pick<BrokenRun, 'id' | 'runId'>, longestMs: number) => Promise<boolean>;
+  /** False: the job is not parked any more. */
+  readonly resume: (jobId: string, how: Resumption) => Promise<boolean>;
   /** For people who look on: lost when Postgres is away. */
   readonly progress: (jobId: string, percent: number) => void;
   readonly log: (line: JobLogLine) => void;
@@ -133,6 +137,11 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
       progress.take(run.id);
       return insist(log, 'handing back a job', () => handBack(db, run));
     },
+    park: (run, longestMs) => {
+      progress.take(run.id);
+      return insist(log, 'parking a job', () => parkJob(db, run, longestMs));
+    },
+    resume: (jobId, how) => insist(log, 'resuming a job', () => resumeJob(db, jobId, how)),
     progress: progress.note,
     log: (line) => void lines.add(line).catch(note('a log line')),
     idle: async () => {

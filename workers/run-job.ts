@@ -9,6 +9,7 @@ import type { Delivery } from '#queues/consumer.ts';
 import type { JobError, JobOutcome, JobRef } from '#queues/define.ts';
 import { noteFinished, noteRetried, noteRun, noteWait } from '#queues/metrics.ts';
 import { type Ran, backoff, runOnce } from './run-once.ts';
+import { park } from './park.ts';
 import type { RunJobDeps, Work } from './work.ts';
 
 const longestMessage = 4096;
@@ -85,6 +86,7 @@ const handBack = async ({ deps, delivery, begun, runId }: Work, left: Promise<vo
 
 const conclude = (work: Work, ran: Ran, left: Promise<void>): Promise<void> => {
   if (ran.kind === 'back') return handBack(work, left);
+  if (ran.kind === 'parked') return park(work, ran.parked, left);
   if (ran.kind === 'again') return retry(work, recordable(ran.error), left);
   const { outcome } = ran;
   return settle(work, { ...outcome, error: outcome.error && recordable(outcome.error) });

@@ -2,14 +2,15 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { toServiceError } from '#lib/errors.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
 import { givenUp } from './give-up.ts';
-import type { JobContext } from './processor.ts';
+import { type JobContext, JobParked } from './processor.ts';
 import { type RunningJob, type StopReason, stopReasonOf } from './running.ts';
 import type { Work } from './work.ts';
 
-/** What came of one run: the job ended, is tried again later, or goes back as if it had not begun. */
+/** What came of one run: the job ended, is tried again later, waits for an answer, or goes back as if it had not begun. */
 export type Ran =
   | { readonly kind: 'ended'; readonly outcome: JobOutcome }
   | { readonly kind: 'again'; readonly error: JobError }
+  | { readonly kind: 'parked'; readonly parked: JobParked }
   | { readonly kind: 'back' };
 
 const retryBaseMs = 500;
@@ -103,6 +104,7 @@ const whenStopped = async (work: Work, reason: StopReason, outcome: JobOutcome |
 /** A fault of ours is tried again, as long as there are attempts; one of the request is not. */
 const whenThrown = async (work: Work, thrown: unknown): Promise<Ran> => {
   const { deps, job, begun } = work;
+  if (thrown instanceof JobParked) return { kind: 'parked', parked: thrown };
   const { code, message, status } = toServiceError(thrown);
   const isOurs = status >= 500;
   if (isOurs) deps.log.error({ err: thrown, attempt: begun.attempt }, `${job.type} failed`);

@@ -72,6 +72,8 @@ interface ProcessorDeps {
   readonly deliveries: Deliveries;
   readonly local: boolean;
   readonly log: Log;
+  /** How long a mail server may take to answer to a whole mail. */
+  readonly answerMs: number;
 }
 
 /** The processors for what this worker serves. */
@@ -127,6 +129,7 @@ const startHousekeeping = (
     ...deps,
     server: openPlatformMailServer(deps.config),
     keepText: deps.config.PLINTH_LOCAL === 'on',
+    answerMs: deps.config.PLINTH_SMTP_ANSWER_MS,
   });
   const relay = startRelay({
     ...deps,
@@ -153,13 +156,15 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const runtimes = pools.includes('functions') ? await openRuntimes(config, egress, log) : null;
   const listeners = openChangeListeners(config, log);
   const local = config.PLINTH_LOCAL === 'on';
-  const transports = createTransports({ db: platform.db, egress, local });
+  const answerMs = config.PLINTH_SMTP_ANSWER_MS;
+  const transports = createTransports({ db: platform.db, egress, local, timeouts: { answerMs } });
   const deliveries = openDeliveries({ platform, egress, config, log });
   // Those of the engine, which begins later.
   let ears: Pick<Ear, 'listens'> | undefined;
   const hearsChanges = (): boolean => ears?.listens() ?? false;
   const ai = await openAi({ config, platform, egress, redis: null, hearsChanges, log });
-  const processors = processorsFor({ platform, egress, ai, runtimes, listeners, transports, deliveries, local, log });
+  const about = { platform, egress, ai, runtimes, listeners, transports, deliveries };
+  const processors = processorsFor({ ...about, local, log, answerMs });
   checkProcessors(pools, processors);
   const served = jobs.filter((job) => pools.includes(job.pool));
   const engine = await startEngine({

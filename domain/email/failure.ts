@@ -1,8 +1,11 @@
 import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
 import type { SmtpServer } from './smtp-server.ts';
 
-/** `again`: another try may do. `rejected`: it will not. `bounced`: nor will it, and the reason is the recipient. */
-export type MailFault = 'again' | 'rejected' | 'bounced';
+/**
+ * `again`: another try may do. `rejected`: it will not. `bounced`: nor will it, and the reason is the recipient.
+ * `unknown`: the server had the whole mail and did not answer, so that another try might deliver it twice.
+ */
+export type MailFault = 'again' | 'rejected' | 'bounced' | 'unknown';
 
 /** Why a mail was not sent, in words that its project's members may see: no password, no address of ours. */
 export class MailFailure extends Error {
@@ -97,22 +100,37 @@ const whenAnswered = (fault: SmtpFault, server: SmtpServer): MailFailure => {
   return new MailFailure(isAboutRecipient(fault) ? 'bounced' : 'rejected', `The mail server said: ${words}`);
 };
 
-/** What nodemailer or the way out has thrown, explained. */
-export const explainMailFailure = (error: unknown, server: SmtpServer): MailFailure => {
-  if (error instanceof EgressRefused) return new MailFailure('rejected', error.message);
-  if (error instanceof EgressFailed) return new MailFailure('again', error.message);
-  const fault = faultOf(error);
+const withoutAnswer = (host: string): string =>
+  `${host} received the whole mail and did not say whether it took it. It may have been delivered, so it is not sent again by itself.`;
+
+/** Faults of the mail or of the settings, found before the server said anything about them. */
+const rejections: Readonly<Record<string, (host: string) => string>> = {
+  EMESSAGE: () => 'The mail is larger than the server takes.',
+  EAUTH: (host) => `${host} offers no way to sign in that is known here.`,
+  // Of messages that cannot be put together.
+  EENVELOPE: () => 'The recipient is not an address that mail can go to.',
+};
+
+const explainFault = (fault: SmtpFault, server: SmtpServer): MailFailure => {
   const isTls = fault.code === 'ETLS' || tlsCauses.test(fault.cause);
   // A server that has no STARTTLS will have none in a minute.
   if (isTls) return new MailFailure(fault.reply >= 500 ? 'rejected' : 'again', unsafe(server.host));
   if (fault.reply > 0) return whenAnswered(fault, server);
-  if (fault.code === 'EMESSAGE') return new MailFailure('rejected', 'The mail is larger than the server takes.');
-  if (fault.code === 'EAUTH') {
-    return new MailFailure('rejected', `${server.host} offers no way to sign in that is known here.`);
-  }
-  // Of messages that cannot be put together.
-  if (fault.code === 'EENVELOPE')
-    return new MailFailure('rejected', 'The recipient is not an address that mail can go to.');
+  const rejection = rejections[fault.code];
+  if (rejection) return new MailFailure('rejected', rejection(server.host));
   const sentence = sentences[fault.code] ?? ((host: string) => `${host} closed the connection before it had answered.`);
   return new MailFailure('again', sentence(server.host));
+};
+
+/**
+ * Explains what nodemailer or the way out has thrown.
+ * @param atDot whether the server may have had the whole mail by then
+ */
+export const explainMailFailure = (error: unknown, server: SmtpServer, atDot = false): MailFailure => {
+  if (error instanceof MailFailure) return error;
+  if (error instanceof EgressRefused) return new MailFailure('rejected', error.message);
+  if (error instanceof EgressFailed) return new MailFailure('again', error.message);
+  const fault = faultOf(error);
+  if (atDot && fault.reply === 0) return new MailFailure('unknown', withoutAnswer(server.host));
+  return explainFault(fault, server);
 };

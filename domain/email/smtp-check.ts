@@ -156,6 +156,11 @@ const tryMail = async (session: Session, options: CheckOptions): Promise<void> =
   const local = options.fromEmail.slice(0, options.fromEmail.lastIndexOf('@'));
   const address = `${local}@${domainOf(options.fromEmail)}`;
   const isUtf8 = /[^\x20-\x7e]/.test(local);
+  if (isUtf8 && !session.offered.some((line) => /^SMTPUTF8\b/i.test(line))) {
+    throw new StepFailed(
+      `The server takes no addresses with letters beyond ASCII before the @ (it has no SMTPUTF8), and ${options.fromEmail} is one.`,
+    );
+  }
   const from = await dialog.say(`MAIL FROM:<${address}>${isUtf8 ? ' SMTPUTF8' : ''}`);
   demand(from, options, `The server does not send for ${options.fromEmail}. Does the address belong to the account?`);
   demand(await dialog.say(`RCPT TO:<${address}>`), options, `The server takes no mail to ${options.fromEmail}.`);

@@ -3,7 +3,7 @@ import type { TemplateType } from './defaults.ts';
 import { lineOf } from './failure.ts';
 import { type EmailSettingsRow, settingsColumns } from './settings.ts';
 
-export type EmailStatus = 'queued' | 'sent' | 'failed' | 'bounced' | 'kept';
+export type EmailStatus = 'queued' | 'sent' | 'failed' | 'bounced' | 'kept' | 'unknown';
 
 /** What a mail says, as its row keeps it, sealed. */
 export interface EmailContent {
@@ -42,6 +42,9 @@ export interface SendableRow {
   readonly content_sealed: Buffer | null;
   readonly status: EmailStatus;
   readonly response: string | null;
+  readonly error: string | null;
+  /** Null unless only the server's answer was missing when a run gave its place up. */
+  readonly handed_over_at: Date | null;
   readonly data_key: Buffer;
   /** Null: the project has no server. */
   readonly settings: EmailSettingsRow | null;
@@ -60,7 +63,7 @@ const settingsOf = (row: JoinedRow): EmailSettingsRow | null =>
 export const findSendable = async (db: Queryable, projectId: string, id: string): Promise<SendableRow | undefined> => {
   const row = await maybeOne(
     db.query<JoinedRow>(
-      `select e.id, e.recipient, e.content_sealed, e.status, e.response, p.data_key,
+      `select e.id, e.recipient, e.content_sealed, e.status, e.response, e.error, e.handed_over_at, p.data_key,
          ${settingsColumns.map((name) => `s.${name} as s_${name}`).join(', ')}
        from emails e join projects p on p.id = e.project_id left join email_settings s on s.project_id = e.project_id
        where e.id = $1 and e.project_id = $2 and p.deleted_at is null`,
@@ -90,7 +93,7 @@ const storable = (words: string | null): string | null => words && lineOf(words,
 export const recordTries = async (db: Queryable, tries: readonly EmailTry[]): Promise<void> => {
   await db.query(
     `update emails set status = tried.status, response = tried.response, error = tried.error,
-       message_id = tried.message_id, attempts = emails.attempts + 1,
+       message_id = tried.message_id, attempts = emails.attempts + 1, handed_over_at = null,
        sent_at = case when tried.status = 'sent' then clock_timestamp() end,
        content_sealed = case when tried.status in ('sent', 'bounced') then null else emails.content_sealed end
      from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[])
@@ -104,6 +107,15 @@ export const recordTries = async (db: Queryable, tries: readonly EmailTry[]): Pr
       tries.map(({ messageId }) => storable(messageId)),
     ],
     'record-email-tries',
+  );
+};
+
+/** Notes that the server has the whole mail and only its answer is missing. */
+export const noteHandedOver = async (db: Queryable, id: string): Promise<void> => {
+  await db.query(
+    `update emails set handed_over_at = now() where id = $1 and status = 'queued'`,
+    [id],
+    'note-handed-over',
   );
 };
 

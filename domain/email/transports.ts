@@ -6,6 +6,7 @@ import type { Sealer } from '#lib/secrets.ts';
 import { domainOf } from './address.ts';
 import { type EmailSettingsRow, dkimOf, serverOf } from './settings.ts';
 import { plainRule } from './smtp-server.ts';
+import type { SmtpTimeouts } from './smtp-timeouts.ts';
 import { type Dkim, type Transport, openTransport } from './transport.ts';
 
 /** Who sends a project's mail, and in whose name. */
@@ -24,6 +25,7 @@ export interface Transports {
     readonly sealer: Sealer;
     readonly settings: EmailSettingsRow | null;
   }) => Promise<Sender | null>;
+  /** Ends every connection at once; answers that are still missing are not waited for. */
   readonly close: () => void;
 }
 
@@ -34,6 +36,8 @@ export interface TransportsDeps {
   readonly local: boolean;
   /** Certificates (PEM) that are trusted instead of the usual ones. */
   readonly ca?: string;
+  /** Those that differ from the usual ones. */
+  readonly timeouts?: Partial<SmtpTimeouts>;
 }
 
 /** Their connections end by themselves when nothing is sent. */
@@ -46,14 +50,15 @@ interface Open {
 }
 
 /** Connections to the servers of projects, kept for the next mail: one pool for each project and version of its settings. */
-export const createTransports = ({ db, egress, local, ca }: TransportsDeps): Transports => {
+export const createTransports = ({ db, egress, local, ca, timeouts }: TransportsDeps): Transports => {
   const open = new LRUCache<string, Open>({ max: mostProjects, dispose: ({ close }) => close() });
+  const ending = new AbortController();
   const route = { lookup: egress.lookup, plainTo: plainRule(local), ...(ca !== undefined && { ca }) };
 
   const bySmtp = (settings: EmailSettingsRow, sealer: Sealer): Sender => {
     const present = open.get(settings.id);
     if (present?.version === settings.version) return present.sender;
-    const transport = openTransport({ ...serverOf(settings, sealer), ...route });
+    const transport = openTransport({ ...serverOf(settings, sealer), ...route, timeouts, ended: ending.signal });
     const sender = {
       transport,
       from: { name: settings.from_name, address: settings.from_email },
@@ -75,6 +80,9 @@ export const createTransports = ({ db, egress, local, ca }: TransportsDeps): Tra
       }
       return settings === null ? null : bySmtp(settings, sealer);
     },
-    close: () => open.clear(),
+    close: () => {
+      ending.abort();
+      open.clear();
+    },
   };
 };

@@ -40,6 +40,39 @@ export const handBack = async (db: Queryable, run: Pick<BrokenRun, 'id' | 'runId
   return rows.length > 0;
 };
 
+/** Puts a job back that waits for an answer; it runs again after `longestMs` unless it is resumed before. */
+export const parkJob = async (
+  db: Queryable,
+  run: Pick<BrokenRun, 'id' | 'runId'>,
+  longestMs: number,
+): Promise<boolean> => {
+  const rows = await db.query(
+    `update jobs set status = 'queued', run_id = null, next_run_at = now() + make_interval(secs => $3)
+     where id = $1 and run_id = $2 and status = 'running' returning id`,
+    [run.id, run.runId, longestMs / 1000],
+    'park-job',
+  );
+  return rows.length > 0;
+};
+
+export interface Resumption {
+  readonly delayMs: number;
+  /** Whether the run that was parked counts as an attempt. */
+  readonly counts: boolean;
+}
+
+/** Lets a parked job run. */
+export const resumeJob = async (db: Queryable, id: string, { delayMs, counts }: Resumption): Promise<boolean> => {
+  const rows = await db.query(
+    `update jobs set next_run_at = now() + make_interval(secs => $2),
+       attempt = case when $3 then attempt else greatest(0, attempt - 1) end
+     where id = $1 and status = 'queued' and next_run_at is not null returning id`,
+    [id, delayMs / 1000, counts],
+    'resume-job',
+  );
+  return rows.length > 0;
+};
+
 /** Lets a job whose worker died begin anew. */
 export const restartCrashed = async (db: Queryable, run: BrokenRun): Promise<boolean> => {
   const rows = await db.query(putBack('crashes = crashes + 1, next_run_at = null'), [

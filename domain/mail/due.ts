@@ -13,15 +13,20 @@ export interface DueMail {
 /** Longer than a sender may take: after that, it is taken for dead, and the mail is another one's. */
 const leaseSeconds = 120;
 
+/** Mails that may wait for slow answers at a time: each holds a connection of a worker. */
+const mostHandedOver = 200;
+
 /** Takes mails whose time has come, notices after all others, the oldest first. */
 export const takeDueMail = (db: Queryable, most: number): Promise<DueMail[]> =>
   db.query<DueMail>(
     `update platform_mail set attempts = attempts + 1, next_at = now() + make_interval(secs => $2)
      where id in (
-       select id from platform_mail where status = 'queued' and next_at <= now()
+       select id from platform_mail where status = 'queued' and next_at <= now() and handed_over_at is null
+         and (select count(*) from (select from platform_mail
+              where status = 'queued' and handed_over_at is not null limit $3) waiting) < $3
        order by kind = 'notice', next_at limit $1 for update skip locked)
      returning id, recipient, subject, body_sealed, attempts`,
-    [most, leaseSeconds],
+    [most, leaseSeconds, mostHandedOver],
     'take-due-mail',
   );
 
@@ -31,27 +36,47 @@ export const noteSent = async (
   { id, response, keepText }: { readonly id: string; readonly response: string; readonly keepText: boolean },
 ): Promise<void> => {
   await db.query(
-    `update platform_mail set status = 'sent', sent_at = now(), response = $2, error = null,
+    `update platform_mail set status = 'sent', sent_at = now(), response = $2, error = null, handed_over_at = null,
        body_sealed = case when $3 then body_sealed end
      where id = $1`,
     [id, response, keepText],
   );
 };
 
-/** @param againInSeconds null: not again */
-export const noteNotSent = async (
-  db: Queryable,
-  {
-    id,
-    error,
-    againInSeconds,
-  }: { readonly id: string; readonly error: string; readonly againInSeconds: number | null },
-): Promise<void> => {
+/** `again`: in so many seconds. */
+export type NotSent = { readonly id: string; readonly error: string } & (
+  | { readonly status: 'failed' | 'unknown' }
+  | { readonly againInSeconds: number }
+);
+
+export const noteNotSent = async (db: Queryable, notSent: NotSent): Promise<void> => {
+  const { id, error } = notSent;
+  const [status, seconds] = 'status' in notSent ? [notSent.status, 0] : ['queued', notSent.againInSeconds];
   await db.query(
-    `update platform_mail set error = $2, status = case when $3::float8 is null then 'failed' else status end,
-       next_at = case when $3 is null then next_at else now() + make_interval(secs => $3) end
+    `update platform_mail set error = $2, status = $3, handed_over_at = null,
+       next_at = case when $3 = 'queued' then now() + make_interval(secs => $4) else next_at end
      where id = $1 and status = 'queued'`,
-    [id, error, againInSeconds],
+    [id, error, status, seconds],
+  );
+};
+
+/** Only the server's answer is missing: for so long no other worker may decide what became of the mail. */
+export const noteHandedOver = async (db: Queryable, id: string, forSeconds: number): Promise<void> => {
+  await db.query(
+    `update platform_mail set handed_over_at = now(), next_at = now() + make_interval(secs => $2)
+     where id = $1 and status = 'queued'`,
+    [id, forSeconds],
+  );
+};
+
+/** Mails whose answer nobody waits for any more, because the worker that did so died. */
+export const giveUpHandedOver = async (db: Queryable): Promise<void> => {
+  await db.query(
+    `update platform_mail set status = 'unknown', handed_over_at = null,
+       error = 'The mail server had the whole mail, and its answer was not heard. It may have been delivered.'
+     where status = 'queued' and handed_over_at is not null and next_at <= now()`,
+    [],
+    'give-up-handed-over-mail',
   );
 };
 

@@ -7,7 +7,7 @@ import type { Sealer } from '#lib/secrets.ts';
 import { htmlOf } from './message.ts';
 import { aboutMail } from './platform-mail.ts';
 
-export const mailStatuses = ['queued', 'sent', 'failed', 'kept'] as const;
+export const mailStatuses = ['queued', 'sent', 'failed', 'unknown', 'kept'] as const;
 export type MailStatus = (typeof mailStatuses)[number];
 
 /** A mail as operators see it: the platform's own, or one of a project that nothing could send. */
@@ -124,7 +124,7 @@ export const sendAgain = async (deps: MailboxDeps, id: string): Promise<Mailed> 
   }
   const queued = await deps.db.query(
     `update platform_mail set status = 'queued', attempts = 0, next_at = now(), error = null
-     where id = $1 and status in ('failed', 'kept') and body_sealed is not null returning id`,
+     where id = $1 and status in ('failed', 'unknown', 'kept') and body_sealed is not null returning id`,
     [id],
   );
   if (queued.length > 0) return findMail(deps, id);

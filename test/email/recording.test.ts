@@ -1,13 +1,15 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
 import { aboutContent, insertEmail } from '#domain/email/store.ts';
-import type { Mail } from '#domain/email/transport.ts';
+import type { Transport } from '#domain/email/transport.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { insertProject } from '#test/support/engine.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
-import { emailSendProcessor } from '#workers/processors/email-send.ts';
+import { until } from '#test/support/until.ts';
+import { JobParked } from '#workers/processor.ts';
+import { type EmailSendDeps, emailSendProcessor } from '#workers/processors/email-send.ts';
 import { emailRows } from './scene.ts';
 
 // Without a worker: the tests run the mails.
@@ -34,7 +36,11 @@ const projectWith = async (...recipients: readonly string[]) => {
 };
 
 /** Runs mails as one worker does. */
-const workerWith = (send: (mail: Mail) => Promise<string>, db: Queryable = platform().db) => {
+const workerWith = (
+  send: Transport['send'],
+  db: Queryable = platform().db,
+  mostParked?: EmailSendDeps['mostParked'],
+) => {
   const from = { name: 'Shop', address: 'shop@example.com' };
   const sender = { transport: { send }, dkim: null, domain: 'example.com', from };
   const processor = emailSendProcessor({
@@ -43,6 +49,7 @@ const workerWith = (send: (mail: Mail) => Promise<string>, db: Queryable = platf
     transports: { senderOf: () => Promise.resolve(sender) },
     local: false,
     log: memoryLog().log,
+    ...(mostParked && { mostParked }),
   });
   return (projectId: string, id: string) =>
     processor.run(
@@ -163,4 +170,34 @@ test('a 250 that comes after its job ended is recorded, and a retry of the job s
   const first = await run(projectId, ids[0] ?? '');
   t.deepEqual(await run(projectId, ids[0] ?? ''), first);
   t.is(sent, 1);
+});
+
+test('a mail that was handed over to a server by a worker that died is unknown, and not sent', async (t) => {
+  const { projectId, ids } = await projectWith('a@b.example');
+  await platform().db.query('update emails set handed_over_at = now() where id = $1', [ids[0]]);
+  let sent = 0;
+  const run = workerWith(() => Promise.resolve(`250 ${(sent += 1)}`));
+  const outcome = await run(projectId, ids[0] ?? '');
+  t.like(outcome, { status: 'failed', error: { code: 'mail_unknown' } });
+  t.is(sent, 0);
+  t.like((await emailRows(platform(), projectId))[0], { status: 'unknown' });
+  t.like(await run(projectId, ids[0] ?? ''), { status: 'failed', error: { code: 'mail_unknown' } });
+});
+
+test('so many mails of a project wait without a slot; the next one keeps its own', async (t) => {
+  const { projectId, ids } = await projectWith('a@b.example', 'b@b.example');
+  const answer = Promise.withResolvers<string>();
+  const run = workerWith(
+    (_mail, _signal, onSlow) => {
+      onSlow?.();
+      return answer.promise;
+    },
+    platform().db,
+    { ofProject: 1, ofAll: 10 },
+  );
+  const [first, second] = ids.map((id) => run(projectId, id));
+  await t.throwsAsync(first ?? Promise.resolve(), { instanceOf: JobParked });
+  answer.resolve('250 at last');
+  t.like(await second, { status: 'succeeded' });
+  await until(async () => (await statusesOf(projectId)).every((status) => status === 'sent: 250 at last'));
 });

@@ -69,6 +69,16 @@ test('a server that is fine passes all five steps, and gets no mail', async (t) 
   t.is(server.mails.length, 0);
 });
 
+test('a sender with letters beyond ASCII before the @ fails plainly where the server lacks SMTPUTF8', async (t) => {
+  const server = await smtp({ asciiOnly: true });
+  const { ok, names, error } = await check(server.port, { fromEmail: 'jörg@example.com' });
+  t.false(ok);
+  t.is(names, 'dns connect tls auth mail');
+  t.regex(error ?? '', /no SMTPUTF8/);
+  const able = await smtp();
+  t.true((await check(able.port, { fromEmail: 'jörg@example.com' })).ok);
+});
+
 test('so does one with TLS from the start', async (t) => {
   const server = await smtp({ tls: 'start', certificate });
   t.like(await check(server.port, { tls: 'start' }), { ok: true, names: 'dns connect tls auth mail' });

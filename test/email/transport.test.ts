@@ -1,4 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import test from 'ava';
 import { MailFailure } from '#domain/email/failure.ts';
 import { plainRule } from '#domain/email/smtp-server.ts';
@@ -184,7 +186,7 @@ test('a mail that is given up ends its connection and nothing else', async (t) =
   const slow = transport.send({ ...mail, to: 'slow@example.com' }, giveUp.signal);
   await arrived;
   giveUp.abort();
-  t.is((await fails(slow)).fault, 'again');
+  t.is((await fails(slow)).fault, 'unknown', 'the server had the whole mail');
   t.regex(await transport.send(mail, new AbortController().signal), /^250/);
 });
 
@@ -197,4 +199,51 @@ test('a connection that the server ended while nothing was sent is made anew', a
   closes.push(transport.close);
   for (let i = 0; i < 3; i += 1) await transport.send(mail, new AbortController().signal);
   t.is(server.mails.length, 3);
+});
+
+test('a server that ends the connection, or says nothing, behind the final dot leaves it unknown whether it took the mail', async (t) => {
+  const hangsUp = await smtp({ onMail: () => 'hang up' });
+  const mute = await smtp({ onMail: () => new Promise(() => undefined) });
+  for (const { port } of [hangsUp, mute]) {
+    const failure = await fails(send(port, { timeouts: { answerMs: 200 } }));
+    t.is(failure.fault, 'unknown');
+    t.regex(failure.message, /may have been delivered/);
+  }
+});
+
+test('a server that says nothing before it has the mail may be asked again', async (t) => {
+  const silent = createServer((socket) => void socket.on('error', () => undefined)).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  closes.push(() => silent.close());
+  const { port } = silent.address() as AddressInfo;
+  t.is((await fails(send(port, { timeouts: { connectMs: 200 } }))).fault, 'again');
+  t.is((await fails(send(port, { timeouts: { deliverMs: 200 } }))).fault, 'again');
+});
+
+test('a slow answer gives its place to the next mail, and is heard when it comes', async (t) => {
+  const { promise: answer, resolve: give } = Promise.withResolvers<'take'>();
+  const server = await smtp({ onMail: ({ to }) => (to[0] === 'slow@example.com' ? answer : 'take') });
+  const transport = openTransport({ ...usual, port: server.port, connections: 1, timeouts: { slowMs: 50 } });
+  closes.push(transport.close);
+  const signal = new AbortController().signal;
+  let isSlow = false;
+  const slow = transport.send({ ...mail, to: 'slow@example.com' }, signal, () => {
+    isSlow = true;
+  });
+  t.regex(await transport.send(mail, signal), /^250/);
+  t.true(isSlow);
+  give('take');
+  t.regex(await slow, /^250/);
+});
+
+test('an address with letters beyond ASCII before the @ fails plainly where the server lacks SMTPUTF8', async (t) => {
+  const lacking = await smtp({ asciiOnly: true });
+  const failure = await fails(send(lacking.port, {}, { to: 'jörg@example.com' }));
+  t.is(failure.fault, 'rejected');
+  t.regex(failure.message, /no SMTPUTF8.*jörg@example\.com/);
+  t.is(lacking.mails.length, 0);
+  t.regex(await send(lacking.port), /^250/);
+  const able = await smtp();
+  await send(able.port, {}, { to: 'jörg@example.com' });
+  t.deepEqual(able.mails[0]?.to, ['jörg@example.com']);
 });

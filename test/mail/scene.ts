@@ -55,7 +55,7 @@ export const openMailScene = async (test: TestPlatform, options: SmtpOptions = {
       await db.query('update platform_mail set next_at = now() where recipient = $1', [to]);
     },
     close: async () => {
-      server?.transport.close();
+      server?.end();
       await smtp.close();
       await platform.close();
     },

@@ -4,6 +4,7 @@ import { takeDueMail } from '#domain/mail/due.ts';
 import { createPlatformMail } from '#domain/mail/platform-mail.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { parseMail } from '#test/support/smtp.ts';
+import { until } from '#test/support/until.ts';
 import { sendDueMail } from '#workers/mail/sender.ts';
 import { openMailScene } from './scene.ts';
 
@@ -42,17 +43,57 @@ test.serial('what the server cannot take just now is sent later', async (t) => {
   t.like(await scene.row('later@example.com'), { status: 'sent', attempts: 2, error: null });
 });
 
-test.serial('a connection that breaks before the answer, and a server that is away, are tried again', async (t) => {
-  const scene = await openMailScene(platform(), { onMail: (_mail, nth) => (nth === 1 ? 'hang up' : 'take') });
+test.serial('a server that is away is tried again', async (t) => {
+  const scene = await openMailScene(platform());
   t.teardown(scene.close);
   await scene.write('broken@example.com');
+  await scene.smtp.close();
   await sendDueMail(scene.deps);
   t.like(await scene.row('broken@example.com'), { status: 'queued', attempts: 1 });
-  await scene.smtp.close();
   await scene.hurry('broken@example.com');
   await sendDueMail(scene.deps);
   t.like(await scene.row('broken@example.com'), { status: 'queued', attempts: 2 });
   await scene.platform.db.query(`delete from platform_mail where recipient = 'broken@example.com'`);
+});
+
+test.serial('a server that had the whole mail and did not answer does not get it again', async (t) => {
+  const scene = await openMailScene(platform(), { onMail: (_mail, nth) => (nth === 1 ? 'hang up' : 'take') });
+  t.teardown(scene.close);
+  await scene.write('unknown@example.com');
+  await sendDueMail(scene.deps);
+  t.like(await scene.row('unknown@example.com'), { status: 'unknown', attempts: 1, hasText: true });
+  await scene.hurry('unknown@example.com');
+  t.is(await sendDueMail(scene.deps), 0);
+  t.is(scene.smtp.mails.length, 1);
+});
+
+test.serial('a slow answer holds up no other mail, and is heard when it comes', async (t) => {
+  const { promise: answer, resolve: give } = Promise.withResolvers<'take'>();
+  const scene = await openMailScene(platform(), {
+    onMail: ({ to }) => (to[0] === 'slow@example.com' ? answer : 'take'),
+  });
+  t.teardown(scene.close);
+  await scene.write('slow@example.com');
+  await sendDueMail(scene.deps);
+  t.like(await scene.row('slow@example.com'), { status: 'queued', attempts: 1 });
+  await scene.write('next@example.com');
+  t.is(await sendDueMail(scene.deps), 1, 'only the other one');
+  t.like(await scene.row('next@example.com'), { status: 'sent' });
+  give('take');
+  await until(async () => (await scene.row('slow@example.com')).status === 'sent');
+  t.is(scene.smtp.mails.length, 2);
+});
+
+test.serial('a mail whose answer nobody waits for any more is unknown', async (t) => {
+  const scene = await openMailScene(platform());
+  t.teardown(scene.close);
+  await scene.write('orphan@example.com');
+  await scene.platform.db.query(
+    `update platform_mail set handed_over_at = now(), next_at = now() where recipient = 'orphan@example.com'`,
+  );
+  t.is(await sendDueMail(scene.deps), 0);
+  t.like(await scene.row('orphan@example.com'), { status: 'unknown', hasText: true });
+  t.is(scene.smtp.mails.length, 0);
 });
 
 test.serial('what the server refuses for good is given up with its words', async (t) => {

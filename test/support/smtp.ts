@@ -46,6 +46,8 @@ export interface SmtpOptions {
   readonly user?: { readonly name: string; readonly password: string };
   /** @param nth 1 for the first mail */
   readonly onMail?: (mail: ReceivedMail, nth: number) => Verdict | Promise<Verdict>;
+  /** Addresses with letters beyond ASCII are not taken (no SMTPUTF8). */
+  readonly asciiOnly?: boolean;
   /** Null: taken. */
   readonly onRecipient?: (address: string) => { readonly code: number; readonly text: string } | null;
 }
@@ -102,6 +104,7 @@ export const startSmtp = async (options: SmtpOptions = {}): Promise<TestSmtp> =>
     secure: tls === 'start',
     ...(certificate && { key: certificate.key, cert: certificate.cert }),
     disabledCommands: disabled(options),
+    hideSMTPUTF8: options.asciiOnly === true,
     authOptional: user === undefined,
     allowInsecureAuth: true,
     disableReverseLookup: true,

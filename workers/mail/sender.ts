@@ -1,5 +1,7 @@
 import { MailFailure } from '#domain/email/failure.ts';
-import { type DueMail, keepDueMail, noteNotSent, noteSent, oldestWait, takeDueMail } from '#domain/mail/due.ts';
+import { type DueMail, keepDueMail, oldestWait, takeDueMail } from '#domain/mail/due.ts';
+import { giveUpHandedOver, noteHandedOver, noteNotSent, noteSent } from '#domain/mail/due.ts';
+import { usualTimeouts } from '#domain/email/smtp-timeouts.ts';
 import { htmlOf } from '#domain/mail/message.ts';
 import { aboutMail } from '#domain/mail/platform-mail.ts';
 import type { Queryable } from '#lib/control-db.ts';
@@ -17,10 +19,13 @@ export interface SenderDeps {
   readonly server: PlatformMailServer | null;
   /** In local development the mailbox page shows what was sent. */
   readonly keepText: boolean;
+  /** How long the server may take to answer to a whole mail; 10 minutes unless given. */
+  readonly answerMs?: number;
 }
 
 const atOnce = 4;
-const sendTimeoutMs = 60_000;
+/** How much later than the last possible answer a mail's fate counts as unknown. */
+const answerSlackMs = 60_000;
 const mostTries = 10;
 const firstPauseSeconds = 5;
 const longestPauseSeconds = 3600;
@@ -44,35 +49,63 @@ const mailOf = ({ sealer }: SenderDeps, { from, domain }: PlatformMailServer, ro
   };
 };
 
-/** What went wrong: again later, unless the server refused the mail or it was tried often enough. */
+/** Again later, unless the server refused the mail, may have taken it, or it was tried often enough. */
 const noteFailure = async ({ db, log }: SenderDeps, { id, attempts }: DueMail, error: unknown): Promise<void> => {
-  const isFinal = (error instanceof MailFailure && error.fault !== 'again') || attempts >= mostTries;
+  const fault = error instanceof MailFailure ? error.fault : 'again';
+  const isFinal = fault !== 'again' || attempts >= mostTries;
   const message = error instanceof MailFailure ? error.message : 'The mail could not be made or sent.';
   mailTries.inc({ outcome: isFinal ? 'failed' : 'again' });
   log.warn({ err: error, mail_id: id, attempts }, isFinal ? 'a mail was given up' : 'a mail is sent later');
-  await noteNotSent(db, { id, error: message, againInSeconds: isFinal ? null : pauseAfter(attempts) });
+  if (!isFinal) await noteNotSent(db, { id, error: message, againInSeconds: pauseAfter(attempts) });
+  else await noteNotSent(db, { id, error: message, status: fault === 'unknown' ? 'unknown' : 'failed' });
 };
 
-const sendOne = async (deps: SenderDeps, server: PlatformMailServer, row: DueMail): Promise<void> => {
+/** @param onSlow called when only the server's answer is missing */
+const sendOne = async (
+  deps: SenderDeps,
+  server: PlatformMailServer,
+  row: DueMail,
+  onSlow: () => Promise<void>,
+): Promise<void> => {
   const { db, log, keepText } = deps;
+  let noted = Promise.resolve();
   let response: string;
   try {
-    response = await server.transport.send(mailOf(deps, server, row), AbortSignal.timeout(sendTimeoutMs));
+    const mail = mailOf(deps, server, row);
+    response = await server.transport.send(mail, new AbortController().signal, () => {
+      noted = onSlow();
+    });
   } catch (error) {
+    await noted;
     await noteFailure(deps, row, error);
     return;
   }
   mailTries.inc({ outcome: 'sent' });
+  await noted;
   // The server has it: forgotten now, it would be sent again.
   await insist(log, 'noting that a mail was sent', () => noteSent(db, { id: row.id, response, keepText }));
+};
+
+/** Resolves when the mail needs no more attention, or when only the answer of a slow server is missing. */
+const sendOrLeave = async (deps: SenderDeps, server: PlatformMailServer, row: DueMail): Promise<void> => {
+  const { db, log, answerMs = usualTimeouts.answerMs } = deps;
+  const slow = Promise.withResolvers<void>();
+  const sent = sendOne(deps, server, row, async () => {
+    const seconds = (answerMs + answerSlackMs) / 1000;
+    await insist(log, 'noting that a mail was handed over', () => noteHandedOver(db, row.id, seconds));
+    slow.resolve();
+  });
+  await Promise.race([sent, slow.promise]);
+  sent.catch((error: unknown) => log.warn({ err: error, mail_id: row.id }, 'a mail’s fate could not be noted'));
 };
 
 /** Sends what is due; answers how many mails it took. */
 export const sendDueMail = async (deps: SenderDeps): Promise<number> => {
   const { db, server } = deps;
   if (server === null) return keepDueMail(db);
+  await giveUpHandedOver(db);
   const due = await takeDueMail(db, atOnce);
-  const results = await Promise.allSettled(due.map((row) => sendOne(deps, server, row)));
+  const results = await Promise.allSettled(due.map((row) => sendOrLeave(deps, server, row)));
   const failure = results.find((result) => result.status === 'rejected');
   // Not even the failure could be noted: the mail is taken again when its lease is over.
   if (failure) throw failure.reason;
@@ -112,7 +145,7 @@ export const startMailSender = (deps: SenderDeps): { readonly stop: () => Promis
       stopped = true;
       clearTimeout(timer);
       await running;
-      deps.server?.transport.close();
+      deps.server?.end();
     },
   };
 };

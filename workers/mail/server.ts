@@ -10,6 +10,8 @@ export interface PlatformMailServer {
   readonly from: { readonly name: string; readonly address: string };
   /** Of the sender's address. */
   readonly domain: string;
+  /** Ends every connection at once; answers that are still missing are not waited for. */
+  readonly end: () => void;
 }
 
 const senderOf = (config: Config): PlatformMailServer['from'] => {
@@ -26,8 +28,10 @@ export const openPlatformMailServer = (config: Config, ca?: string): PlatformMai
   const isTls = url.protocol === 'smtps:';
   const port = url.port === '' ? (isTls ? 465 : 587) : Number(url.port);
   const from = senderOf(config);
+  const ending = new AbortController();
   return {
     from,
+    end: () => ending.abort(),
     domain: from.address.slice(from.address.lastIndexOf('@') + 1),
     transport: openTransport({
       host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
@@ -40,6 +44,8 @@ export const openPlatformMailServer = (config: Config, ca?: string): PlatformMai
         (await lookup(host, { all: true })).map(({ address, family }) => ({ address, family: family === 6 ? 6 : 4 })),
       plainTo: plainRule(true),
       ...(ca !== undefined && { ca }),
+      timeouts: { answerMs: config.PLINTH_SMTP_ANSWER_MS },
+      ended: ending.signal,
     }),
   };
 };

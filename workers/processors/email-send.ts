@@ -1,18 +1,17 @@
 import { MailFailure } from '#domain/email/failure.ts';
-import { type EmailContent, type EmailTry, type SendableRow, aboutContent } from '#domain/email/store.ts';
-import { findSendable, recordTries } from '#domain/email/store.ts';
+import { type EmailContent, type SendableRow, aboutContent, findSendable } from '#domain/email/store.ts';
 import { textOf } from '#domain/email/text-part.ts';
+import { usualTimeouts } from '#domain/email/smtp-timeouts.ts';
 import type { Sender, Transports } from '#domain/email/transports.ts';
 import type { Projects } from '#domain/projects/projects.ts';
-import { createBatcher } from '#lib/batch.ts';
 import type { Queryable } from '#lib/control-db.ts';
-import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
+import { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
-import type { emailSend } from '#queues/email-send.ts';
-import { insist, insistOnEach } from '../insist.ts';
-import type { JobContext, Processor } from '../processor.ts';
+import { emailSend } from '#queues/email-send.ts';
+import { type TryRecorder, createTryRecorder } from '../mail/record-tries.ts';
+import { type JobContext, JobParked, type Processor } from '../processor.ts';
 
 export interface EmailSendDeps {
   readonly db: Queryable;
@@ -21,10 +20,15 @@ export interface EmailSendDeps {
   /** What nobody can send is kept for the mailbox page. */
   readonly local: boolean;
   readonly log: Log;
+  /** How long a server may take to answer to a whole mail; 10 minutes unless given. */
+  readonly answerMs?: number;
+  /** 20 of one project and 500 of all unless given. */
+  readonly mostParked?: { readonly ofProject: number; readonly ofAll: number };
 }
 
-/** From the first word to the last, whatever the server does in between. */
-const sendTimeoutMs = 60_000;
+/** How much later than the last possible answer a mail's fate counts as unknown. */
+const parkSlackMs = 90_000;
+const usuallyParked = { ofProject: 20, ofAll: 500 };
 /** A mail that may be on its way when the job is to stop has so long to be answered: its fate would be unknown. */
 const stopGraceMs = 8000;
 
@@ -42,11 +46,11 @@ const failed = (code: string, message: string): JobOutcome => ({
   error: { code, message },
 });
 
-/** What ends a sending: too long a time, or a job that was told to stop a while ago. */
+/** Ends a sending some time after its job was told to stop. */
 const endingOf = (stopped: AbortSignal): { readonly signal: AbortSignal; readonly clear: () => void } => {
   const controller = new AbortController();
   const end = (): void => controller.abort();
-  const timers = [setTimeout(end, sendTimeoutMs)];
+  const timers: NodeJS.Timeout[] = [];
   const stop = (): void => void timers.push(setTimeout(end, stopGraceMs));
   if (stopped.aborted) end();
   else stopped.addEventListener('abort', stop, { once: true });
@@ -67,10 +71,16 @@ interface Outgoing {
   readonly messageId: string;
 }
 
+/** What a run is told from outside, and what it says of itself. */
+interface Surroundings extends Pick<JobContext, 'projectId' | 'signal' | 'attempt'> {
+  /** Only the server's answer is missing, and it takes its time. */
+  readonly onSlow: () => void;
+}
+
 const attempt = async (
   sender: Sender,
   { row, sealer, messageId }: Outgoing,
-  stopped: AbortSignal,
+  { signal: stopped, onSlow }: Surroundings,
 ): Promise<Attempt> => {
   const { id, recipient: to, content_sealed: sealed } = row;
   if (sealed === null) return { failure: new MailFailure('rejected', 'What the mail said is not kept any more.') };
@@ -79,7 +89,7 @@ const attempt = async (
   const ending = endingOf(stopped);
   try {
     const mail = { ...content, text: textOf(content.html), messageId, from, to, dkim };
-    return { said: await sender.transport.send(mail, ending.signal) };
+    return { said: await sender.transport.send(mail, ending.signal, onSlow) };
   } catch (error) {
     if (error instanceof MailFailure) return { failure: error };
     throw error;
@@ -88,60 +98,31 @@ const attempt = async (
   }
 };
 
-const unrecordable = 'What was said about it could not be recorded.';
-
-/** What became of it, without the words that Postgres refused. */
-const withoutWords = ({ id, status, response, error }: EmailTry): EmailTry => ({
-  id,
-  status,
-  response: response && unrecordable,
-  error: error && unrecordable,
-  messageId: null,
-});
-
-/** However long Postgres is away: what is not recorded would be sent again. */
-const recorderWith = ({ db, log }: EmailSendDeps): ((tried: EmailTry) => Promise<void>) => {
-  /** Whether Postgres could store it. */
-  const recordOne = async (tried: EmailTry): Promise<boolean> => {
-    try {
-      await recordTries(db, [tried]);
-      return true;
-    } catch (error) {
-      if (isDependencyFailure(error)) throw error;
-      log.error({ err: error, email_id: tried.id }, 'Postgres refused the record of a mail');
-      return false;
-    }
-  };
-  const recordEach = async (tries: readonly EmailTry[]): Promise<boolean[]> => {
-    const stored: boolean[] = [];
-    for (const tried of tries) stored.push(await recordOne(tried));
-    return stored;
-  };
-  const batches = createBatcher(
-    insistOnEach(log, 'recording mails', async (tries: readonly EmailTry[]) => {
-      try {
-        await recordTries(db, tries);
-        return tries.map(() => true);
-      } catch (error) {
-        if (isDependencyFailure(error)) throw error;
-        return recordEach(tries);
-      }
-    }),
-  );
-  return async (tried) => {
-    // By itself from here on: what is refused once more holds up no mail but this one.
-    if (!(await batches.add(tried)))
-      await insist(log, 'recording a mail', () => recordTries(db, [withoutWords(tried)]));
-  };
-};
-
 /** A mail that needs no sending: it was done by a run that could not say so, or is over for good. */
 const whenDone = ({ id, status, response }: SendableRow): JobOutcome | null => {
   if (status === 'sent' || status === 'kept') return succeeded(id, response ?? '');
   return status === 'bounced' ? failed('mail_rejected', response ?? 'The recipient was refused.') : null;
 };
 
-type Record = ReturnType<typeof recorderWith>;
+type Record = TryRecorder['record'];
+
+const lostAnswer =
+  'The mail server had the whole mail, and its answer was not heard. It may have been delivered, so it is not sent again by itself.';
+
+/**
+ * Null: it may be sent. A mail that was handed over and is not under way here has lost the worker that waited for the
+ * answer.
+ * @throws {ServiceError} `mail_failed` when the last allowed try failed while the job was parked
+ */
+const whenHandedOver = async (record: Record, row: SendableRow, tries: number): Promise<JobOutcome | null> => {
+  if (row.status === 'unknown') return failed('mail_unknown', row.error ?? lostAnswer);
+  if (row.handed_over_at !== null) {
+    await record({ id: row.id, status: 'unknown', response: null, error: lostAnswer, messageId: null });
+    return failed('mail_unknown', lostAnswer);
+  }
+  if (tries > emailSend.maxAttempts) throw new ServiceError('mail_failed', row.error ?? 'The mail was not sent.');
+  return null;
+};
 
 /** @throws {ServiceError} `mail_failed` when another try may do */
 const conclude = async (record: Record, tried: Attempt, { row, messageId }: Outgoing): Promise<JobOutcome> => {
@@ -154,6 +135,10 @@ const conclude = async (record: Record, tried: Attempt, { row, messageId }: Outg
   if (fault === 'again') {
     await record({ ...of, status: 'queued', response: null, error: message });
     throw new ServiceError('mail_failed', message);
+  }
+  if (fault === 'unknown') {
+    await record({ ...of, status: 'unknown', response: null, error: message });
+    return failed('mail_unknown', message);
   }
   const status = fault === 'bounced' ? 'bounced' : 'failed';
   await record({ ...of, status, response: fault === 'bounced' ? message : null, error: message });
@@ -175,39 +160,102 @@ const sendMail = async (
   deps: EmailSendDeps,
   record: Record,
   emailId: string,
-  { projectId, signal }: Pick<JobContext, 'projectId' | 'signal'>,
+  surroundings: Surroundings,
 ): Promise<JobOutcome> => {
+  const { projectId } = surroundings;
   const row = await findSendable(deps.db, projectId, emailId);
   if (row === undefined) return failed('not_found', 'The mail or its project was deleted.');
-  const done = whenDone(row);
+  const done = whenDone(row) ?? (await whenHandedOver(record, row, surroundings.attempt));
   if (done) return done;
   const sealer = deps.projects.sealer({ id: projectId, data_key: row.data_key });
   const sender = await deps.transports.senderOf({ id: projectId, sealer, settings: row.settings });
   const outgoing = { row, sealer, messageId: `${emailId}@${sender?.domain ?? ''}` };
   if (sender === null) return withoutSender(deps, record, outgoing);
-  return conclude(record, await attempt(sender, outgoing, signal), outgoing);
+  return conclude(record, await attempt(sender, outgoing, surroundings), outgoing);
+};
+
+/** Counts mails that wait for a slow answer without a slot: each still holds a connection. */
+const createParking = (most: NonNullable<EmailSendDeps['mostParked']>) => {
+  const parked = new Map<string, number>();
+  let all = 0;
+  const change = (projectId: string, by: 1 | -1): void => {
+    all += by;
+    const count = (parked.get(projectId) ?? 0) + by;
+    if (count === 0) parked.delete(projectId);
+    else parked.set(projectId, count);
+  };
+  return {
+    /** False: there are too many, and the mail keeps its slot. */
+    enter: (projectId: string): boolean => {
+      if (all >= most.ofAll || (parked.get(projectId) ?? 0) >= most.ofProject) return false;
+      change(projectId, 1);
+      return true;
+    },
+    leave: (projectId: string): void => change(projectId, -1),
+  };
+};
+
+type Parking = ReturnType<typeof createParking>;
+
+interface SlowMail {
+  readonly projectId: string;
+  readonly sending: Promise<JobOutcome>;
+  /** Resolves when Postgres knows that only the answer is missing. */
+  readonly noted: Promise<void>;
+}
+
+/** @throws {JobParked} unless too many mails are parked already: then it waits for the outcome */
+const parkSlow = async (
+  { answerMs = usualTimeouts.answerMs }: EmailSendDeps,
+  parking: Parking,
+  { projectId, sending, noted }: SlowMail,
+): Promise<JobOutcome> => {
+  if (!parking.enter(projectId)) return sending;
+  const leave = (): void => parking.leave(projectId);
+  sending.then(leave, leave);
+  await noted;
+  throw new JobParked(sending, answerMs + parkSlackMs);
 };
 
 /**
- * Sends one mail. The server's 250 is recorded before anything else, so that no later run sends it again; what ended
- * without a word of the server's is sent again, under the same message id.
+ * Sends one mail. The server's 250 is recorded before anything else, so that no later run sends it again. What ended
+ * without an answer before the server had the whole mail is sent again, under the same message id; after that its fate is
+ * unknown and it is not.
  */
 export const emailSendProcessor = (deps: EmailSendDeps): Processor => {
-  const record = recorderWith(deps);
+  const recorder = createTryRecorder(deps);
+  const parking = createParking(deps.mostParked ?? usuallyParked);
   const underWay = new Map<string, Promise<JobOutcome>>();
+
+  const begin = (id: string, { projectId, signal, attempt: tries }: JobContext) => {
+    const slow = Promise.withResolvers<'slow'>();
+    let noted = Promise.resolve();
+    const onSlow = (): void => {
+      noted = recorder.handedOver(id);
+      slow.resolve('slow');
+    };
+    const record: Record = async (tried) => {
+      // In this order: noted after it, a mail that may be tried again would count as handed over.
+      await noted;
+      await recorder.record(tried);
+    };
+    const sending = sendMail(deps, record, id, { projectId, signal, attempt: tries, onSlow }).finally(() =>
+      underWay.delete(id),
+    );
+    underWay.set(id, sending);
+    return { sending, slow: slow.promise, noted: () => noted };
+  };
+
   return {
     run: async (data, context) => {
       const { email_id: id } = data as JobData<typeof emailSend>;
       // A run that was given up may have had its 250 and not have been able to record it yet: the next waits for it.
       const present = underWay.get(id);
       if (present) return present;
-      const sending = sendMail(deps, record, id, context);
-      underWay.set(id, sending);
-      try {
-        return await sending;
-      } finally {
-        underWay.delete(id);
-      }
+      const { sending, slow, noted } = begin(id, context);
+      const first = await Promise.race([sending, slow]);
+      if (first !== 'slow') return first;
+      return parkSlow(deps, parking, { projectId: context.projectId, sending, noted: noted() });
     },
   };
 };

@@ -7,7 +7,7 @@ import { goTo, select } from './filters.js';
 import { pager } from './job-table.js';
 
 const limit = 50;
-const statuses = ['queued', 'sent', 'failed', 'kept'];
+const statuses = ['queued', 'sent', 'failed', 'unknown', 'kept'];
 const kinds = { queued: 'plain', sent: 'good', failed: 'bad', kept: 'info' };
 const columns = [{ label: 'To' }, { label: 'Subject', class: 'wide' }, { label: 'Status' }, { label: 'Written' }];
 
@@ -76,7 +76,7 @@ const textOf = ({ id, body, subject }) =>
         h('section', { class: 'panel' }, h('h2', {}, 'As text'), h('pre', { tabindex: 0 }, body)),
       ];
 
-const maySend = ({ status, project_id: project }) => project === null && (status === 'failed' || status === 'kept');
+const maySend = ({ status, project_id: project }) => project === null && ['failed', 'unknown', 'kept'].includes(status);
 
 /** One mail, as its reader sees it. */
 export const oneMail = ({ id }) => {
