@@ -3,6 +3,7 @@ import type { Access, Everyone, InOrganization, InProject, Operator, SignedIn, W
 import type { Actor } from '#domain/audit/actor.ts';
 import type { User } from '#domain/accounts/store.ts';
 import type { DataCaller } from '#domain/data/db.ts';
+import type { Starter } from '#domain/jobs/starter.ts';
 import type { ApiKey } from '#domain/projects/api-keys.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Organization } from '#domain/teams/store.ts';
@@ -27,6 +28,8 @@ export interface BaseCall {
   /** Scheme and host as clients see them, without a slash at the end. */
   readonly baseUrl: string;
   readonly actor: Actor;
+  /** As whom it starts jobs. */
+  readonly starter: Starter;
   /** Aborted when the client goes away before it is answered. */
   readonly signal: AbortSignal;
   /** The same for those who only listen. */

@@ -5,6 +5,7 @@ import type { HeldBytes } from '#lib/byte-budget.ts';
 import type { Departure } from '#lib/departure.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Actor } from '#domain/audit/actor.ts';
+import type { Starter } from '#domain/jobs/starter.ts';
 import type { Access } from './access.ts';
 import { addressOf, isLocalCaller, networkOf } from './address.ts';
 import { authenticate } from './auth/authenticate.ts';
@@ -19,6 +20,7 @@ import type { RateName, RateVerdict } from './rate-limit.ts';
 import type { RawRequest, RawWork } from './raw-endpoint.ts';
 import type { Reply } from './reply.ts';
 import { runDirect, runJob } from './run.ts';
+import { starterOf } from './starter.ts';
 import { checkBody, checkParams, checkQuery } from './validate.ts';
 
 const bodyLimits = {
@@ -143,6 +145,10 @@ class RequestCall implements BaseCall {
   get actor(): Actor {
     const { access, caller, ctx } = this.#parts;
     return actorOf(access, caller, ctx);
+  }
+
+  get starter(): Starter {
+    return starterOf(this.#parts.caller);
   }
 
   get requestId(): string {

@@ -86,7 +86,7 @@ const join = async (call: BaseCall, key: IdempotencyKey, waitMs: number): Promis
 };
 
 const accept = async ({ work, input, call, key }: Work<JobWork>, waitMs: number): Promise<Begun> => {
-  const request = await work.request(input, call);
+  const request = { startedBy: call.starter, ...(await work.request(input, call)) };
   const accepted = await call.deps.jobs.run(key ? withKeyClaimed(request, key) : request, waitMs);
   return { ...accepted, projectId: request.projectId, replayed: false };
 };

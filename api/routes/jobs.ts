@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { monthlyCaps } from '#domain/functions/caps.ts';
 import { listJobs, longestListedResult } from '#domain/jobs/list.ts';
-import { ServiceError } from '#lib/errors.ts';
+import { mayRead } from '#domain/jobs/starter.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { projectProvision } from '#queues/project-provision.ts';
 import { inProject, withKey } from '../access.ts';
@@ -102,12 +103,14 @@ export const jobEndpoints: readonly Endpoint[] = [
     method: 'get',
     path: '/api/jobs/{job_id}',
     area,
-    summary: 'A job of the key’s project',
+    summary: 'A job that was started with this key; a secret key sees every job of its project',
     access: withKey('secret', 'publishable'),
     params: z.object({ job_id: id }),
     response: job,
-    handle: async ({ params }, { deps, project, key }) => {
-      const seen = await shown(deps.jobs, await deps.jobs.get(project.id, params.job_id));
+    handle: async ({ params }, { deps, project, key, starter }) => {
+      const row = await deps.jobs.get(project.id, params.job_id);
+      if (!mayRead(row, starter)) throw notFound('job');
+      const seen = await shown(deps.jobs, row);
       return key.kind === 'secret' ? seen : inPublic(seen);
     },
   }),

@@ -12,9 +12,15 @@ export type Start =
 
 export const functionIsGone = 'the function was deleted';
 
-const jobOf = (definition: JobDefinition, projectId: string, runId: string, data: unknown): NewJobRow => ({
+const jobOf = (
+  definition: JobDefinition,
+  { id, project_id: projectId }: Pick<Contents, 'id' | 'project_id'>,
+  runId: string,
+  data: unknown,
+): NewJobRow => ({
   id: newId(),
   projectId,
+  startedBy: { kind: 'cron', id },
   type: definition.type,
   data: JSON.stringify(data),
   maxAttempts: definition.maxAttempts,
@@ -27,13 +33,14 @@ const jobOf = (definition: JobDefinition, projectId: string, runId: string, data
  * functions the project may have this month
  */
 export const startOf = (
-  { id, project_id: projectId, target, payload }: Contents,
+  schedule: Contents,
   called: { readonly version: number | null; readonly monthlyLimit: number | null },
   runId: string,
 ): Start => {
+  const { id, target, payload } = schedule;
   if (target.type !== 'function') {
     const data: JobData<typeof cronFire> = { schedule_id: id, run_id: runId, target, payload };
-    return { job: jobOf(cronFire, projectId, runId, data), reason: null };
+    return { job: jobOf(cronFire, schedule, runId, data), reason: null };
   }
   if (called.version === null) return { job: null, reason: functionIsGone };
   const data: JobData<typeof functionInvoke> = {
@@ -42,6 +49,6 @@ export const startOf = (
     trigger: 'cron',
     payload,
   };
-  const job = jobOf(functionInvoke, projectId, runId, data);
+  const job = jobOf(functionInvoke, schedule, runId, data);
   return { job: { ...job, monthlyLimit: called.monthlyLimit }, reason: null };
 };

@@ -4,7 +4,6 @@ import { presentVersion } from '#domain/functions/store.ts';
 import { requireRoomAt } from '#domain/jobs/queue-room.ts';
 import { type NewJobRow, insertJobs } from '#domain/jobs/store.ts';
 import type { MonthlyCaps } from '#domain/jobs/usage.ts';
-import type { Project } from '#domain/projects/store.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import type { ControlDb, Tx } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
@@ -141,9 +140,10 @@ const functionOf = ({ project, integration }: AnyReceiver, { projects }: Inbound
 
 const jobFor = async (
   tx: Tx,
-  { project, functionId, text }: { project: Project; functionId: string; text: string },
+  { receiver, functionId, text }: { receiver: AnyReceiver; functionId: string; text: string },
   { caps, call }: { caps: MonthlyCaps; call: InboundCall },
 ): Promise<NewJobRow | null> => {
+  const { project, integration } = receiver;
   const present = await presentVersion(tx, project.id, { id: functionId });
   if (present === undefined) return null;
   const data: JobData<typeof functionInvoke> = {
@@ -158,6 +158,7 @@ const jobFor = async (
     type: functionInvoke.type,
     data: JSON.stringify(data),
     maxAttempts: functionInvoke.maxAttempts,
+    startedBy: { kind: 'event', id: integration.id },
     requestId: call.requestId,
     monthlyLimit: caps[project.plan],
   };
@@ -178,7 +179,7 @@ const keep = async (
     'keep-payment-event',
   );
   if (functionId === undefined) return null;
-  const job = await jobFor(tx, { project, functionId, text: event.text }, { caps: deps.caps, call });
+  const job = await jobFor(tx, { receiver, functionId, text: event.text }, { caps: deps.caps, call });
   const isTaken = job !== null && (await insertJobs(tx, [job])).has(job.id);
   if (isTaken) return job;
   // The provider can do nothing about it, and its event is told to the webhooks all the same.

@@ -8,6 +8,7 @@ import type { JobDefinition } from '#queues/define.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
 import { queueFull } from './queue-room.ts';
+import type { Starter } from './starter.ts';
 import { type NewJobRow, deleteQueuedJob, insertJobs } from './store.ts';
 import { capExceeded } from './usage.ts';
 
@@ -20,6 +21,8 @@ export interface JobRequest<Job extends JobDefinition = JobDefinition> {
   readonly projectId: string;
   readonly requestId: string;
   readonly data: z.input<Job['data']>;
+  /** Left out: the platform itself. */
+  readonly startedBy?: Starter | undefined;
   /** What must be kept together with the job's row, or not at all. */
   readonly alongside?: (tx: Tx, jobId: string) => Promise<void>;
   /** Who is behind `alongside`, for the audit log. */

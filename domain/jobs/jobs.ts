@@ -13,7 +13,7 @@ import { type Abandonment, endTeller } from './abandon.ts';
 import { type JobRequest, acceptWith } from './accept.ts';
 import { type Changed, cancelWaiting, revive, wishCancelled } from './changes.ts';
 import { type Standing, placesWith } from './standing.ts';
-import { type JobRow, findJob, hasEnded, outcomeOf, refOf } from './store.ts';
+import { type JobRow, type NewJobRow, findJob, hasEnded, outcomeOf, refOf } from './store.ts';
 import { capExceeded, takeOne } from './usage.ts';
 
 export type { JobRequest } from './accept.ts';
@@ -153,6 +153,17 @@ const steeringWith = ({ db, gate, outcomes, signals, log }: JobsDeps, get: Jobs[
   };
 };
 
+const rowOf = ({ job, data, ...request }: JobRequest, id: string): NewJobRow => ({
+  id,
+  projectId: request.projectId,
+  type: job.type,
+  data: JSON.stringify(job.data.parse(data)),
+  maxAttempts: job.maxAttempts,
+  requestId: request.requestId,
+  monthlyLimit: request.monthlyLimit,
+  startedBy: request.startedBy,
+});
+
 export const createJobs = (deps: JobsDeps): Jobs => {
   const { db, replies, outcomes } = deps;
   const accept = acceptWith(deps);
@@ -177,13 +188,12 @@ export const createJobs = (deps: JobsDeps): Jobs => {
     ...steeringWith(deps, get),
     tellEnded: endTeller(outcomes),
     run: async (request, waitMs) => {
-      const { job, projectId, requestId, monthlyLimit } = request;
+      const { job, projectId } = request;
       if (!deps.queueIsUp()) throw queueDown();
       const began = performance.now();
       const id = newId();
-      const data = JSON.stringify(job.data.parse(request.data));
+      const row = rowOf(request, id);
       const waiter = waitMs > 0 ? replies.wait(id, waitMs) : null;
-      const row = { id, projectId, type: job.type, data, maxAttempts: job.maxAttempts, requestId, monthlyLimit };
       const replyTo = waiter && replies.stream;
       try {
         await traced('job accept', { 'plinth.job.type': job.type, 'plinth.job.id': id }, null, () =>

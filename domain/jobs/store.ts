@@ -1,5 +1,6 @@
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { type EndStatus, type JobError, type JobOutcome, type JobRef, endStatuses } from '#queues/define.ts';
+import type { StartedBy, Starter } from './starter.ts';
 import { thisMonth, unlimited } from './usage.ts';
 
 export type JobStatus = 'queued' | 'running' | EndStatus;
@@ -15,11 +16,13 @@ export interface NewJobRow {
   /** The reply stream of the API process whose caller waits. */
   readonly replyTo?: string | null;
   readonly traceparent?: string | null;
+  /** Left out: the platform itself. */
+  readonly startedBy?: Starter | undefined;
   /** How many of its type its project may have accepted this month; null: counted without a limit. Left out: not counted. */
   readonly monthlyLimit?: number | null | undefined;
 }
 
-export interface JobRow {
+export interface JobRow extends StartedBy {
   readonly id: string;
   readonly project_id: string;
   readonly type: string;
@@ -41,7 +44,7 @@ export interface JobRow {
 
 /** The columns of a job as it is shown, from the table `jobs`. */
 export const jobColumns =
-  'id, project_id, type, status, result, error_code, error_message, progress, attempt, max_attempts, request_id, run_id, next_run_at, created_at, started_at, finished_at';
+  'id, project_id, type, status, result, error_code, error_message, progress, attempt, max_attempts, request_id, run_id, next_run_at, created_at, started_at, finished_at, started_by_kind, started_by_id';
 
 const ends: ReadonlySet<string> = new Set(endStatuses);
 
@@ -82,8 +85,9 @@ const insertSql = `
   with new as materialized (
     select *, row_number() over (partition by project_id, type, counted order by place) as nth
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[], $9::bool[],
-        $10::bigint[]) with ordinality
-      as given (id, project_id, type, data, max_attempts, request_id, reply_to, traceparent, counted, most, place)
+        $10::bigint[], $11::text[], $12::text[]) with ordinality
+      as given (id, project_id, type, data, max_attempts, request_id, reply_to, traceparent, counted, most,
+        started_by_kind, started_by_id, place)
   ), granted as (
     insert into job_usage as u (project_id, type, month, used, granted, most)
     select project_id, type, ${thisMonth}, least(count(*), min(most)), least(count(*), min(most)), min(most)
@@ -93,8 +97,10 @@ const insertSql = `
       used = u.used + greatest(0, least(excluded.granted, excluded.most - u.used))
     returning project_id, type, granted
   )
-  insert into jobs (id, project_id, type, status, data, max_attempts, request_id, reply_to, traceparent)
-  select id, project_id, type, 'queued', data, max_attempts, request_id, reply_to, traceparent
+  insert into jobs (id, project_id, type, status, data, max_attempts, request_id, reply_to, traceparent,
+    started_by_kind, started_by_id)
+  select id, project_id, type, 'queued', data, max_attempts, request_id, reply_to, traceparent,
+    started_by_kind, started_by_id
   from new left join granted using (project_id, type) where not counted or nth <= granted
   returning id`;
 
@@ -116,6 +122,8 @@ export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Pro
       jobs.map((job) => job.traceparent ?? null),
       jobs.map((job) => job.monthlyLimit !== undefined),
       jobs.map((job) => job.monthlyLimit ?? unlimited),
+      jobs.map((job) => job.startedBy?.kind ?? null),
+      jobs.map((job) => job.startedBy?.id ?? null),
     ],
     'insert-jobs',
   );

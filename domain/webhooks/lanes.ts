@@ -125,9 +125,15 @@ export interface Turns {
   readonly crowdedOut: readonly string[];
 }
 
-const jobOf = ({ id, job_id: jobId, project_id: projectId }: Taken & { readonly id: string }): NewJobRow => ({
+const jobOf = ({
+  id,
+  job_id: jobId,
+  project_id: projectId,
+  webhook_id: webhookId,
+}: Taken & { readonly id: string }): NewJobRow => ({
   id: jobId,
   projectId,
+  startedBy: { kind: 'event', id: webhookId },
   type: webhookDeliver.type,
   data: `{"delivery_id":"${id}"}`,
   maxAttempts: webhookDeliver.maxAttempts,

@@ -1,5 +1,6 @@
 import test from 'ava';
 import { usePlatform } from '#test/support/platform.ts';
+import { until } from '#test/support/until.ts';
 
 const platform = usePlatform(test);
 
@@ -25,8 +26,10 @@ test('a publishable key sees of a job neither stack nor log, and no job but runs
   const project = await client.createProject(user);
   const code = 'exports.handler = () => { console.log("inside"); throw new Error("inner detail") }';
   const fn = await client.deploy(user, project, code);
-  const { body } = await client.invoke(user, project, fn, null);
-  const path = `/api/jobs/${body.invocation_id}`;
+  const headers = { prefer: 'respond-async' };
+  const { body } = await client.call('POST', `/api/functions/${fn.slug}`, { key: project.publishableKey, headers });
+  const path = `/api/jobs/${body.job_id}`;
+  await until(async () => (await client.call('GET', path, { key: project.key })).body.status === 'failed');
   const open = await client.call('GET', path, { key: project.key });
   t.is(open.body.result.error.message, 'inner detail');
   const seen = await client.call('GET', path, { key: project.publishableKey });

@@ -74,7 +74,7 @@ test('a job whose function fails is failed, and its result is the whole answer',
   t.like(body.result, { status: 'error', result: null, error: { name: 'TypeError', message: 'no' } });
 });
 
-test('a job is seen by members and keys of its project, and by nobody else', async (t) => {
+test('a job is seen by members and the secret keys of its project, and by nobody else', async (t) => {
   const { client } = platform();
   const at = await scene('exports.handler = () => 1');
   const other = await scene('exports.handler = () => 1');
@@ -87,7 +87,7 @@ test('a job is seen by members and keys of its project, and by nobody else', asy
   t.is((await read(other.project.id, other.user.token)).status, 404);
   const byKey = (key: string) => client.call('GET', `/api/jobs/${id}`, { key });
   t.is((await byKey(at.project.key)).status, 200);
-  t.is((await byKey(at.project.publishableKey)).status, 200);
+  t.is((await byKey(at.project.publishableKey)).status, 404);
   t.is((await byKey(other.project.key)).status, 404);
   for (const nonsense of ['nonsense', '00000000-0000-7000-8000-000000000000'])
     t.is((await client.call('GET', `/api/jobs/${nonsense}`, { key: at.project.key })).status, 404);
