@@ -2,6 +2,7 @@ import { type ChildProcess, type StdioOptions, spawn, spawnSync } from 'node:chi
 import path from 'node:path';
 import { z } from 'zod';
 import { environment } from '#lib/config.ts';
+import { baseNice, setNice } from '#lib/cpu-priority.ts';
 import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
 import { createCompileLine } from './compile-line.ts';
 
@@ -46,6 +47,7 @@ const startProcess = (limited: boolean): ChildProcess => {
   const [file = '', ...args] = limited ? ['prlimit', `--data=${dataBytes}`, '--core=0', '--', ...node] : node;
   const stdio: StdioOptions = ['ignore', 'ignore', 'ignore', 'ipc'];
   const child = spawn(file, args, { stdio, detached: true, env: { PATH: environment()['PATH'] ?? '' } });
+  if (child.pid !== undefined) setNice(child.pid, baseNice);
   child.unref();
   child.channel?.unref();
   return child;

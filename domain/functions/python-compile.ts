@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
+import { baseNice, setNice } from '#lib/cpu-priority.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { createCompileLine } from './compile-line.ts';
 import { type Interpreter, findPython } from './python-interpreter.ts';
@@ -89,6 +90,7 @@ const outputOf = async (program: string, source: string): Promise<string> => {
     timeout: timeoutMs,
     killSignal: 'SIGKILL',
   });
+  if (child.pid !== undefined) setNice(child.pid, baseNice);
   const failed = new Promise<string>((resolve) => child.once('error', () => resolve('')));
   child.stdin?.on('error', () => undefined).end(source);
   return Promise.race([failed, child.stdout === null ? '' : text(child.stdout)]);

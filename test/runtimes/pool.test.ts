@@ -2,10 +2,11 @@ import test from 'ava';
 import { guestCommand } from '#workers/runtimes/javascript/guest-command.ts';
 import { NoRunner, type PoolOptions, RunnerPool } from '#workers/runtimes/pool.ts';
 import { Runner } from '#workers/runtimes/runner.ts';
+import { CpuShares } from '#workers/runtimes/cpu-shares.ts';
 import { Watchdog } from '#workers/runtimes/watchdog.ts';
 import { guests, request, sandbox } from './harness.ts';
 
-const tools = { watchdog: new Watchdog(), cpuGraceMs: 2000 };
+const tools = { watchdog: new Watchdog(), cpuShares: new CpuShares(), cpuGraceMs: 2000 };
 const start = (slot: number): Runner => new Runner(sandbox.command(guestCommand(), slot), tools);
 const open = (options: Partial<PoolOptions> = {}): RunnerPool =>
   new RunnerPool({ maxRunners: 2, spares: 0, maxRuns: 100, start, ...options });

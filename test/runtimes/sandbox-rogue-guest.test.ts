@@ -5,6 +5,7 @@ import { Allowance, readWithin } from '#workers/runtimes/allowance.ts';
 import { RunnerPool } from '#workers/runtimes/pool.ts';
 import { Runner } from '#workers/runtimes/runner.ts';
 import type { RunOptions, RunOutcome } from '#workers/runtimes/runtime.ts';
+import { CpuShares } from '#workers/runtimes/cpu-shares.ts';
 import { Watchdog } from '#workers/runtimes/watchdog.ts';
 import { openRuntime, request } from './harness.ts';
 
@@ -13,7 +14,7 @@ import { openRuntime, request } from './harness.ts';
  * what is recorded of a run, must not be theirs.
  */
 
-const tools = { watchdog: new Watchdog(), cpuGraceMs: 60_000 };
+const tools = { watchdog: new Watchdog(), cpuShares: new CpuShares(), cpuGraceMs: 60_000 };
 
 /** @param onRun what it does when it is asked to run; `send(message)`, `raw(bytes)`, `socket` and `run` are at hand */
 const rogue = (onRun: string, always = ''): Runner => {

@@ -36,6 +36,10 @@ const needed = {
 
 // The numbers of arm64 are run through an interpreter only: the machine that runs this test is mostly not one.
 for (const architecture of architectures) {
+  test(`on ${architecture} no session can be begun, which the scheduler would weigh like the platform`, (t) => {
+    t.is(ask(architecture, sifted.setsid[architecture]), errno(0));
+  });
+
   test(`on ${architecture} the filter refuses what it lists, and lets pass what guests need`, (t) => {
     for (const [name, numbers] of Object.entries(denied)) {
       const number = numbers[architecture];

@@ -2,6 +2,7 @@ import path from 'node:path';
 import { type Config, ConfigError } from '#lib/config.ts';
 import type { Egress } from '#lib/egress.ts';
 import type { Log } from '#lib/log.ts';
+import { CpuShares } from './cpu-shares.ts';
 import { createJavascriptRuntime } from './javascript/index.ts';
 import { type PythonOptions, createPythonRuntime } from './python/index.ts';
 import { type Interpreter, findPython, howToInstall } from '#domain/functions/python-interpreter.ts';
@@ -25,7 +26,8 @@ export const openRuntimes = async (config: Config, egress: Egress, log: Log): Pr
       privateFolders: [path.resolve(config.DATA_DIR)],
     });
     if (sandbox.warning !== null) log.warn(sandbox.warning);
-    const options = { sandbox, maxRunners: config.PLINTH_FUNCTION_SLOTS * 2, spares: 1, log };
+    const maxRunners = config.PLINTH_FUNCTION_SLOTS * 2;
+    const options = { sandbox, cpuShares: new CpuShares(), maxRunners, spares: 1, log };
     const interpreter = await pythonFor(config, sandbox, log);
     const javascript = await createJavascriptRuntime(options);
     const python = interpreter && (await startPython({ ...options, interpreter, egress }));

@@ -2,6 +2,7 @@ import type { RunStatus } from '#queues/function-invoke.ts';
 import type { ResultMessage } from './messages.ts';
 import type { RunLog } from './run-log.ts';
 import { maxErrorLength, maxResultBytes, type RunError, type RunOutcome, type RunRequest } from './runtime.ts';
+import type { Watch } from './watchdog.ts';
 
 /** Why the host ended a run itself. */
 export type EndCause = 'timeout' | 'memory_limit' | 'cpu_limit' | 'crashed' | 'cancelled';
@@ -11,6 +12,20 @@ export interface RunFigures {
   readonly cpuMs: number;
   readonly memoryPeakMib: number;
 }
+
+/** Figures that a guest gives of itself are shown, not acted upon; they have to fit into a column. */
+const mostBelieved = 1e9;
+const round = (value: number): number => Math.round(value * 100) / 100;
+
+/** @param message what the guest says of the run; left out when it ended without a word */
+export const figuresOf = (
+  { startedAt, watch }: { readonly startedAt: number; readonly watch: Watch },
+  message?: ResultMessage,
+): RunFigures => ({
+  durationMs: round(performance.now() - startedAt),
+  cpuMs: round(Math.min(message?.cpuMs ?? watch.cpuMs, mostBelieved)),
+  memoryPeakMib: round(Math.max(Math.min(message?.memoryMib ?? 0, mostBelieved), watch.peakKib / 1024)),
+});
 
 const tooLarge = { name: 'ResultTooLargeError', message: 'The result is larger than 1 MiB of JSON.', stack: '' };
 

@@ -2,19 +2,22 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import type { Server } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { baseNice, setNice } from '#lib/cpu-priority.ts';
 import { Allowance, readWithin } from './allowance.ts';
 import { RunCalls } from './calls.ts';
-import type { GuestNetwork, ServeGuest } from './egress-proxy.ts';
+import type { CpuShare } from './cpu-shares.ts';
+import type { GuestNetwork } from './egress-proxy.ts';
 import { FrameReader, writeFrame } from './frames.ts';
 import { parseGuestMessage, type GuestMessage, type ResultMessage, type RunMessage } from './messages.ts';
-import { outcomeOfEnd, outcomeOfNoStart, outcomeOfResult, type EndCause, type RunFigures } from './outcome.ts';
+import { type EndCause, figuresOf, outcomeOfEnd, outcomeOfNoStart, outcomeOfResult } from './outcome.ts';
 import { killGroup, killInside } from './kill.ts';
 import { anonymousKib, cpuTimeMs, dieFirst, processTree } from './processes.ts';
 import { RunLog } from './run-log.ts';
+import type { RunnerTools } from './runner-tools.ts';
 import type { RunOptions, RunOutcome, RunRequest } from './runtime.ts';
 import { channelOf, spawnCommand } from './spawn.ts';
 import type { SpawnCommand } from './guest.ts';
-import type { Measure, Watch, Watchdog } from './watchdog.ts';
+import type { Watch } from './watchdog.ts';
 
 /** Code, buffers and engine work that a function's own limit does not count. */
 const overheadMib = 32;
@@ -25,22 +28,10 @@ const killAgainMs = 500;
 const maxUnreadBytes = 64 * 1024 * 1024;
 /** A guest that waits for work needs next to no CPU time. Between two looks, that is. */
 const restlessMs = 500;
-/** Figures that a guest gives of itself are shown, not acted upon; they have to fit into a column. */
-const mostBelieved = 1e9;
 /** How the engine's last words read when it had no memory left. */
 const outOfMemory = /out of memory|out-of-memory|allocation failed|bad_alloc|MemoryError/i;
 
 const functionName = (id: string, version: number, memoryMib: number): string => `${id}@${version}/${memoryMib}`;
-const round = (value: number): number => Math.round(value * 100) / 100;
-
-export interface RunnerTools {
-  readonly watchdog: Watchdog;
-  /** CPU time allowed beyond the wall-clock time-out. */
-  readonly cpuGraceMs: number;
-  readonly measure?: Measure;
-  /** Given: the guest hands over a listener of its own before it is ready, and this serves it. */
-  readonly network?: ServeGuest;
-}
 
 interface ActiveRun {
   readonly id: number;
@@ -113,12 +104,14 @@ export class Runner {
       const cancel = (): void => this.#end('cancelled');
       const wall = setTimeout(() => this.#end('timeout'), request.timeoutMs);
       signal?.addEventListener('abort', cancel, { once: true });
-      const watch = this.#watch(request);
+      const share = this.#tools.cpuShares.enter(request.projectId, this.#guestPid);
+      const watch = this.#watch(request, share);
       this.#network?.open();
       const release = (): void => {
         this.#network?.shut();
         clearTimeout(wall);
         watch.stop();
+        share.leave();
         signal?.removeEventListener('abort', cancel);
       };
       const id = this.runs;
@@ -164,13 +157,19 @@ export class Runner {
     return runs === this.runs && cpuMs - before > restlessMs;
   }
 
-  #watch({ memoryMib, timeoutMs }: RunRequest): Watch {
+  get #guestPid(): number {
+    return this.#pids.at(-1) ?? this.#child.pid ?? 0;
+  }
+
+  #watch({ memoryMib, timeoutMs }: RunRequest, share: CpuShare): Watch {
     const limits = {
       memoryKib: (memoryMib + overheadMib) * 1024,
       cpuMs: timeoutMs + this.#tools.cpuGraceMs,
     };
     const idle = { idleKib: this.#idleKib, idlePids: this.#pids };
-    const guest = { pid: this.#child.pid ?? 0, ...idle, measure: this.#tools.measure };
+    const onProcesses = (pids: readonly number[]): void =>
+      share.follow(pids.filter((pid) => !this.#pids.includes(pid)));
+    const guest = { pid: this.#child.pid ?? 0, ...idle, measure: this.#tools.measure, onProcesses };
     return this.#tools.watchdog.watch(guest, limits, (breach) => this.#end(breach));
   }
 
@@ -246,7 +245,10 @@ export class Runner {
     if (this.#isReady) return;
     this.#isReady = true;
     this.#pids = processTree(this.#child.pid ?? 0);
-    for (const pid of this.#pids) dieFirst(pid);
+    for (const pid of this.#pids) {
+      dieFirst(pid);
+      setNice(pid, baseNice);
+    }
     this.#idleKib = this.#anonymousKib();
     this.#ready.resolve();
   }
@@ -256,7 +258,7 @@ export class Runner {
     this.#active = null;
     active.release();
     if (message.retire === true) this.kill('crashed');
-    active.resolve(outcomeOfResult(message, active.log, this.#figures(active, message)));
+    active.resolve(outcomeOfResult(message, active.log, figuresOf(active, message)));
   }
 
   /** Ends the run by ending the process; the outcome follows when it is gone and all it said has been read. */
@@ -279,19 +281,11 @@ export class Runner {
     if (active === null) return;
     this.#active = null;
     active.release();
-    active.resolve(outcomeOfEnd(this.#cause(), active.request, active.log, this.#figures(active)));
+    active.resolve(outcomeOfEnd(this.#cause(), active.request, active.log, figuresOf(active)));
   }
 
   #cause(): EndCause {
     return this.#endCause ?? (outOfMemory.test(this.#stderr) ? 'memory_limit' : 'crashed');
-  }
-
-  #figures({ startedAt, watch }: ActiveRun, message?: ResultMessage): RunFigures {
-    return {
-      durationMs: round(performance.now() - startedAt),
-      cpuMs: round(Math.min(message?.cpuMs ?? watch.cpuMs, mostBelieved)),
-      memoryPeakMib: round(Math.max(Math.min(message?.memoryMib ?? 0, mostBelieved), watch.peakKib / 1024)),
-    };
   }
 
   #anonymousKib(): number {

@@ -136,4 +136,5 @@ export const sifted = {
   socketpair: both(53, 199),
   setsockopt: both(54, 208),
   ioctl: both(16, 29),
+  setsid: both(112, 157),
 } as const satisfies Readonly<Record<string, Numbers>>;

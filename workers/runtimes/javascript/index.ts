@@ -2,12 +2,15 @@ import type { Log } from '#lib/log.ts';
 import { createPooledRuntime } from '../pooled-runtime.ts';
 import { Runner } from '../runner.ts';
 import { defaultCpuGraceMs, type Runtime } from '../runtime.ts';
+import { CpuShares } from '../cpu-shares.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { Watchdog } from '../watchdog.ts';
 import { guestCommand } from './guest-command.ts';
 
 export interface JavascriptOptions {
   readonly sandbox: Sandbox;
+  /** Those of the worker, which all its runtimes share; left out: of this runtime alone. */
+  readonly cpuShares?: CpuShares;
   /** Processes that belong to projects; at least as many as runs are started at a time. */
   readonly maxRunners: number;
   /** Warm processes for projects that have none yet. */
@@ -26,7 +29,11 @@ export interface JavascriptOptions {
 export async function createJavascriptRuntime(options: JavascriptOptions): Promise<Runtime> {
   const { sandbox } = options;
   const guest = guestCommand();
-  const tools = { watchdog: new Watchdog(), cpuGraceMs: options.cpuGraceMs ?? defaultCpuGraceMs };
+  const tools = {
+    watchdog: new Watchdog(),
+    cpuGraceMs: options.cpuGraceMs ?? defaultCpuGraceMs,
+    cpuShares: options.cpuShares ?? new CpuShares(),
+  };
   const start = (slot: number): Runner => new Runner(sandbox.command(guest, slot), tools);
   return createPooledRuntime({ ...options, language: 'JavaScript', start });
 }

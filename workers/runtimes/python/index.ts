@@ -4,6 +4,7 @@ import { createGuestProxy } from '../egress-proxy.ts';
 import { createPooledRuntime } from '../pooled-runtime.ts';
 import { Runner } from '../runner.ts';
 import { defaultCpuGraceMs, type Runtime } from '../runtime.ts';
+import { CpuShares } from '../cpu-shares.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { Watchdog } from '../watchdog.ts';
 import { guestCommand } from './guest-command.ts';
@@ -15,6 +16,8 @@ export interface PythonOptions {
   readonly sandbox: Sandbox;
   /** The way out for HTTP. */
   readonly egress: Pick<Egress, 'check' | 'lookup' | 'dispatcher'>;
+  /** Those of the worker, which all its runtimes share; left out: of this runtime alone. */
+  readonly cpuShares?: CpuShares;
   readonly maxRunners: number;
   readonly spares: number;
   readonly log: Pick<Log, 'warn' | 'error'>;
@@ -34,6 +37,7 @@ export async function createPythonRuntime(options: PythonOptions): Promise<Runti
   const tools = {
     watchdog: new Watchdog(),
     cpuGraceMs: options.cpuGraceMs ?? defaultCpuGraceMs,
+    cpuShares: options.cpuShares ?? new CpuShares(),
     measure: heldMemory(sandbox.level),
     network: createGuestProxy(egress),
   };

@@ -44,7 +44,7 @@ def _settle(message, workspace, fds, environment):
     os.closerange(4, os.sysconf('SC_OPEN_MAX'))
     link = links.Link(socket.socket(fileno=3))
     fence.open_child()
-    os.setsid()
+    os.setpgid(0, 0)
     os.chdir(workspace)
     os.environ.clear()
     os.environ.update(environment)

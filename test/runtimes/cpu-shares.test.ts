@@ -1,0 +1,113 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { readFileSync, readdirSync } from 'node:fs';
+import test from 'ava';
+import { baseNice, niceOfEach, setNice } from '#lib/cpu-priority.ts';
+import { CpuShares } from '#workers/runtimes/cpu-shares.ts';
+import { processTree } from '#workers/runtimes/processes.ts';
+import { commandLine, openRuntime, request, resultOf, sandbox } from './harness.ts';
+import { openPython, pythonGuests, pythonTest } from './python-harness.ts';
+
+const given = () => {
+  const values = new Map<number, number>();
+  const shares = new CpuShares((pid, nice) => {
+    values.set(pid, nice);
+    return true;
+  });
+  return { values, shares };
+};
+
+/** What the scheduler makes of a nice value, in parts of what it makes of 0. */
+const weightOf = (nice: number): number => 1.25 ** -nice;
+
+test('a project with many busy processes weighs about as much as a project with one', (t) => {
+  for (const processes of [1, 2, 3, 5, 10, 20]) {
+    const together = processes * weightOf(niceOfEach(processes));
+    t.true(Math.abs(together / weightOf(baseNice) - 1) < 0.13, `${processes}`);
+  }
+  t.is(niceOfEach(1000), 19);
+});
+
+test('the runs of one project share one weight; another project keeps its own', (t) => {
+  const { values, shares } = given();
+  const runs = [1, 2, 3, 4, 5].map((pid) => ({ pid, share: shares.enter('busy', pid) }));
+  const quiet = shares.enter('quiet', 6);
+  for (const { pid, share } of runs) share.follow([pid]);
+  quiet.follow([6]);
+  t.deepEqual([...values.values()], [...Array.from({ length: 5 }, () => baseNice + 7), baseNice]);
+});
+
+test('processes that a run starts count as much as runs', (t) => {
+  const { values, shares } = given();
+  const share = shares.enter('busy', 1);
+  share.follow([11, 12, 13, 14, 15]);
+  t.is(values.get(11), baseNice + 7);
+});
+
+test('a process that stays returns to the base when its run is over, and the others get what it had', (t) => {
+  const { values, shares } = given();
+  const [first, second] = [shares.enter('busy', 1), shares.enter('busy', 2)];
+  first.follow([1]);
+  second.follow([2]);
+  first.leave();
+  t.is(values.get(1), baseNice);
+  t.is(values.get(2), niceOfEach(2));
+  second.follow([2]);
+  t.is(values.get(2), baseNice);
+});
+
+const niceOf = (pid: number): number[] =>
+  readdirSync(`/proc/${pid}/task`).map((thread) => {
+    const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'latin1');
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16]);
+  });
+
+const javascriptGuests = (): number[] =>
+  processTree(process.pid).filter((pid) => commandLine(pid).includes('guest/main.cjs'));
+
+const onLinux = process.platform === 'linux' ? test.serial : test.serial.skip;
+
+onLinux('every thread of a runner has a lower priority than the worker, before any code runs in it', async (t) => {
+  const runtime = await openRuntime();
+  t.teardown(() => runtime.close());
+  const guests = javascriptGuests();
+  t.true(guests.length > 0);
+  for (const guest of guests) for (const nice of niceOf(guest)) t.is(nice, baseNice);
+});
+
+onLinux('runs of one project that go on at once have a lower priority than a single one', async (t) => {
+  const lowered: number[] = [];
+  const shares = new CpuShares((pid, nice) => {
+    lowered.push(nice);
+    return setNice(pid, nice);
+  });
+  const runtime = await openRuntime({ cpuShares: shares });
+  t.teardown(() => runtime.close());
+  const abort = new AbortController();
+  const forever = request('exports.handler = () => { for (;;); };');
+  const runs = [0, 1, 2].map(() => runtime.run(forever, { signal: abort.signal }));
+  while (!lowered.includes(niceOfEach(3))) await pause(10);
+  t.true(javascriptGuests().some((guest) => niceOf(guest).every((nice) => nice === niceOfEach(3))));
+  abort.abort();
+  await Promise.all(runs);
+});
+
+pythonTest('the processes of a run have a lower priority than the worker and cannot leave it', async (t) => {
+  const runtime = await openPython({ spares: 0 });
+  t.teardown(() => runtime.close());
+  const code = [
+    'import os',
+    'def handler(payload, sdk):',
+    '    before = open("/proc/self/autogroup").read() if os.path.exists("/proc/self/autogroup") else ""',
+    '    os.setsid()',
+    '    after = open("/proc/self/autogroup").read() if before else ""',
+    '    try:',
+    '        os.nice(-1)',
+    '    except PermissionError:',
+    '        pass',
+    '    return [os.getpriority(os.PRIO_PROCESS, 0), before.split()[:1] == after.split()[:1]]',
+  ].join('\n');
+  const [nice, isSameSession] = (await resultOf(t, runtime, code)) as [number, boolean];
+  t.is(nice, baseNice);
+  t.true(isSameSession || sandbox.level !== 'strict');
+  for (const guest of pythonGuests()) for (const value of niceOf(guest)) t.true(value >= baseNice);
+});
