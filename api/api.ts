@@ -7,6 +7,7 @@ import { createCompiler } from '#domain/functions/compiler.ts';
 import { createPythonChecker } from '#domain/functions/python-compile.ts';
 import { createPaypal } from '#domain/integrations/paypal.ts';
 import { openJobs } from '#domain/jobs/open.ts';
+import { createResetSender } from '#domain/accounts/resets.ts';
 import { createPlatformMail } from '#domain/mail/platform-mail.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { createByteBudget } from '#lib/byte-budget.ts';
@@ -99,6 +100,8 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const hearsChanges = queues.ear.listens;
   const ai = await openAi({ config, platform, egress, redis: queues.redis, hearsChanges, log });
   const data = openDataDeps({ config, log, platform, ai, ...queues });
+  const mail = createPlatformMail(platform.sealer, ownAddress(config));
+  const resets = createResetSender({ db: platform.db, mail, log });
   const deps: Deps = {
     config,
     log,
@@ -116,7 +119,8 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     egress,
     sealer: platform.sealer,
     paypal: createPaypal(egress),
-    mail: createPlatformMail(platform.sealer, ownAddress(config)),
+    mail,
+    resets,
     rateLimiter,
     bodies: createByteBudget({ perOwner: config.PLINTH_BODIES_PER_PROJECT, total: config.PLINTH_BODIES_PER_PROCESS }),
     turns: createTurns(),
@@ -136,6 +140,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
       accepting = false;
       await closeServer(server);
       rateLimiter.close();
+      await resets.stop();
       compiler.close();
       await ai.close();
       await egress.close();

@@ -1,3 +1,4 @@
+import type { ResetSender } from '#domain/accounts/resets.ts';
 import type { Ai } from '#domain/ai/open.ts';
 import type { Assistant } from '#domain/assistant/assistant.ts';
 import type { DatabaseServers } from '#domain/database/servers/servers.ts';
@@ -57,6 +58,8 @@ export interface Deps {
   readonly ai: Ai;
   readonly assistant: Assistant;
   readonly mail: PlatformMail;
+  /** Sends links to reset passwords, beside the answers to those who ask for them. */
+  readonly resets: Pick<ResetSender, 'wake'>;
   readonly rateLimiter: RateLimiter;
   /** Request bodies in memory, by project. */
   readonly bodies: ByteBudget;

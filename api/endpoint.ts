@@ -55,6 +55,11 @@ interface Common<A extends Access, P extends z.ZodType, Q extends z.ZodType, B e
   readonly body?: B;
   /** Left out: 204 for DELETE, 200 otherwise. */
   readonly status?: number;
+  /**
+   * Runs before an earlier answer is repeated for its `Idempotency-Key`: throws when the caller may not ask for it any
+   * more. For endpoints that check more than their access says.
+   */
+  readonly beforeReplay?: (input: Input<z.output<P>, z.output<Q>, z.output<B>>, call: Call<A>) => Promise<unknown>;
 }
 
 /** An endpoint that answers by itself. */
@@ -132,6 +137,7 @@ export interface Endpoint {
   readonly response: z.ZodType | undefined;
   readonly mediaType: string;
   readonly auditAction: string | undefined;
+  readonly beforeReplay: (input: AnyInput, call: BaseCall) => Promise<unknown>;
   readonly work: DirectWork | JobWork | RawWork;
 }
 
@@ -163,7 +169,7 @@ const bodyOf = (method: Method, body: z.ZodType | undefined): z.ZodType | undefi
   body ?? (method === 'get' || method === 'delete' ? undefined : z.strictObject({}));
 
 const common = (
-  d: Common<Access, z.ZodType, z.ZodType, z.ZodType>,
+  d: Omit<Common<Access, z.ZodType, z.ZodType, z.ZodType>, 'beforeReplay'> & { readonly beforeReplay?: unknown },
 ): Omit<Endpoint, 'response' | 'mediaType' | 'auditAction' | 'work'> => ({
   method: d.method,
   path: d.path,
@@ -178,6 +184,7 @@ const common = (
   query: d.query,
   body: bodyOf(d.method, d.body),
   status: d.status ?? (d.method === 'delete' ? 204 : 200),
+  beforeReplay: (d.beforeReplay ?? (() => Promise.resolve())) as Endpoint['beforeReplay'],
 });
 
 /** Defines an endpoint: its route, validation, access, rate class and OpenAPI entry all come from this one object. */

@@ -1,14 +1,31 @@
 import { createHash } from 'node:crypto';
 import type { Context } from 'koa';
+import type { DataCaller } from '#domain/data/db.ts';
 import type { Once } from '#domain/database/console/owner-key.ts';
 import type { IdempotencyKey } from '#domain/idempotency/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Access } from './access.ts';
-import type { AnyCaller, BaseCall } from './call.ts';
+import type { AnyCaller, BaseCall, DataCall } from './call.ts';
+
+/** The end user of a token; its other claims change with each token. */
+const subjectOf = ({ claims }: DataCaller): string => {
+  const { sub } = JSON.parse(claims === '' ? '{}' : claims) as { sub?: unknown };
+  return typeof sub === 'string' ? sub : '';
+};
+
+/**
+ * Whose space a key lies in. A publishable key is known to everybody, and an end user is anybody: what a secret key, or
+ * another user, has asked for is not repeated to them.
+ */
+const spaceInProject = ({ project, key, caller }: AnyCaller & Partial<DataCall>): string | undefined => {
+  if (project === undefined) return undefined;
+  if (caller?.role === 'authenticated') return `${project.id} user ${subjectOf(caller)}`;
+  return key?.kind === 'publishable' ? `${project.id} publishable` : project.id;
+};
 
 /** Operators share one token, and so their keys. */
-const ownerOf = (access: Access, { project, user }: AnyCaller): string | undefined =>
-  access.kind === 'operator' ? 'operators' : (project?.id ?? user?.id);
+const ownerOf = (access: Access, caller: AnyCaller): string | undefined =>
+  access.kind === 'operator' ? 'operators' : (spaceInProject(caller) ?? caller.user?.id);
 
 /**
  * The request's `Idempotency-Key` within its project, its user or the operators; undefined where there is none, and for

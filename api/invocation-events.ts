@@ -131,7 +131,7 @@ const follow = async (telling: Telling, followed: Followed, projectId: string): 
 export const invocationEvents = async (
   deps: Deps,
   of: { readonly functionId: string; readonly id: string },
-  who: { readonly projectId: string; readonly userId: string },
+  who: { readonly projectId: string; readonly userId: string; readonly signInId: string },
 ): Promise<RawReply> => {
   const row = await getInvocation(deps.db, of.functionId, of.id);
   return listen(deps, { ...who, jobId: of.id }, async (followed, stream) => {

@@ -7,12 +7,13 @@ import type { Deps } from './deps.ts';
 import { RawReply } from './endpoint.ts';
 import { resultOf } from './job-shapes.ts';
 import { type EventStream, eventStreamType, openEventStream } from './sse.ts';
+import { watchAccess } from './stream-access.ts';
 
 const mostListeners = 1000;
 /** One project must not take the places of all others, nor one user with many projects. */
 export const mostListenersOfProject = 50;
 export const mostListenersOfUser = 100;
-/** Then the client asks anew: who has signed out or left the team meanwhile hears no more. */
+/** Then the client asks anew. */
 export const longestListenMs = 5 * 60_000;
 
 /** What follows jobs in one process, and how many places are taken, by whose they are. */
@@ -34,6 +35,7 @@ export interface Asked {
   readonly projectId: string;
   readonly jobId: string;
   readonly userId: string;
+  readonly signInId: string;
 }
 
 /** @returns how to give the place back */
@@ -72,7 +74,15 @@ export const listen = async (
 ): Promise<RawReply> => {
   const { followed, taken } = listenersOf(deps);
   const leave = takePlace(taken, asked);
-  const stream = openEventStream({ goesOn: deps.health.accepting, longestMs: longestListenMs, onClose: leave });
+  const access = watchAccess(deps, asked);
+  const stream = openEventStream({
+    goesOn: () => deps.health.accepting() && access.holds(),
+    longestMs: longestListenMs,
+    onClose: () => {
+      access.forget();
+      leave();
+    },
+  });
   try {
     await begin(followed, stream);
   } catch (error) {

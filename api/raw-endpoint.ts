@@ -70,5 +70,6 @@ export const rawEndpoint = <A extends Access>(d: RawDefinition<A>): Endpoint => 
   response: undefined,
   mediaType: d.mediaType ?? 'application/json',
   auditAction: undefined,
+  beforeReplay: () => Promise.resolve(),
   work: { kind: 'raw', handle: d.handle as unknown as RawWork['handle'] },
 });

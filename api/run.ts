@@ -33,7 +33,10 @@ const inTransaction = async (
 ): Promise<Reply> =>
   call.deps.db.transaction(
     async (tx) => {
-      if (key && !(await claimKey(tx, key))) return replay(tx, key, call);
+      if (key && !(await claimKey(tx, key))) {
+        await endpoint.beforeReplay(input, call.within(tx));
+        return replay(tx, key, call);
+      }
       const reply = replyOf(endpoint, await work.handle({ ...input, prepared, key }, call.within(tx)));
       if (key) await keepAnswer(tx, key, reply.status, withoutSecrets(endpoint, reply));
       return reply;
@@ -93,15 +96,19 @@ const accept = async ({ work, input, call, key }: Work<JobWork>, waitMs: number)
 
 /** One job, whatever the number of requests with the same key: the first accepts it, the others wait for its end. */
 const begin = async (of: Work<JobWork>, waitMs: number): Promise<Begun> => {
-  const { call, key } = of;
+  const { endpoint, input, call, key } = of;
   if (key === undefined) return accept(of, waitMs);
-  const known = await join(call, key, waitMs);
+  const joined = async (): Promise<Begun | undefined> => {
+    await endpoint.beforeReplay(input, call);
+    return join(call, key, waitMs);
+  };
+  const known = await joined();
   if (known) return known;
   try {
     return await accept(of, waitMs);
   } catch (error) {
     if (!(error instanceof KeyIsTaken)) throw error;
-    const winner = await join(call, key, waitMs);
+    const winner = await joined();
     if (winner) return winner;
     throw new ServiceError('conflict', 'The job of an earlier request with this Idempotency-Key is gone.', {
       hint: 'Use a new key.',

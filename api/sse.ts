@@ -12,9 +12,9 @@ const lookEveryMs = 1000;
 const mostUnread = 256 * 1024;
 
 export interface EventStreamOptions {
-  /** Asked each second; false ends the stream: a stopping process waits for its answers to end. */
+  /** Asked each second; false ends the stream: the listener may not hear more, or the process is to stop. */
   readonly goesOn: () => boolean;
-  /** The client asks anew after that: whether it still may is looked at then. */
+  /** The client asks anew after that. */
   readonly longestMs: number;
   /** Runs once, whoever ends the stream. */
   readonly onClose: () => void;

@@ -1,13 +1,7 @@
 import { z } from 'zod';
-import {
-  forgotPassword,
-  logIn,
-  resetPassword,
-  signUp,
-  type SignedInUser,
-  userOfReset,
-} from '#domain/accounts/accounts.ts';
+import { logIn, signUp, type SignedInUser } from '#domain/accounts/accounts.ts';
 import { hashPassword } from '#domain/accounts/passwords.ts';
+import { requestReset, resetPassword, userOfReset } from '#domain/accounts/resets.ts';
 import { accessTokenSeconds, endSignIn, refresh } from '#domain/accounts/sign-ins.ts';
 import { everyone, signedIn } from '../access.ts';
 import type { BaseCall } from '../call.ts';
@@ -111,8 +105,10 @@ export const accountEndpoints: readonly Endpoint[] = [
     body: z.strictObject({ email }),
     status: 202,
     response: z.object({ status: z.literal('accepted') }),
+    transaction: 'none',
     handle: async ({ body }, { db, deps }) => {
-      await forgotPassword(db, deps.mail, body.email);
+      await requestReset(db, body.email);
+      deps.resets.wake();
       return { status: 'accepted' as const };
     },
   }),

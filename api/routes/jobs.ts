@@ -60,8 +60,9 @@ export const jobEndpoints: readonly Endpoint[] = [
         `A result longer than ${longestListedResult} bytes is null: ask for the job itself. Ends after five minutes at most.`,
       ),
     mediaType: eventStreamType,
-    handle: async ({ params }, { deps, project, user, setHeader }) => {
-      const events = await jobEvents(deps, { projectId: project.id, jobId: params.job_id, userId: user.id });
+    handle: async ({ params }, { deps, project, user, signInId, setHeader }) => {
+      const who = { projectId: project.id, userId: user.id, signInId };
+      const events = await jobEvents(deps, { ...who, jobId: params.job_id });
       for (const [name, value] of Object.entries(eventStreamHeaders)) setHeader(name, value);
       return events;
     },

@@ -98,6 +98,7 @@ const createEndpoint = jobEndpoint({
   }),
   status: 201,
   response: created,
+  beforeReplay: ({ body }, call) => organizationToCreateIn(call, body.org_id),
   request: async ({ body }, call) => {
     requirePlanChange(call.deps.config.PLINTH_PLAN_CHANGES, body.plan);
     const orgId = await organizationToCreateIn(call, body.org_id);

@@ -7,6 +7,7 @@ import {
   createOrganization,
   invite,
   removeMember,
+  requireMayGrant,
   resendInvite,
 } from '#domain/teams/teams.ts';
 import { inOrganization, signedIn } from '../access.ts';
@@ -119,6 +120,7 @@ const memberEndpoints: readonly Endpoint[] = [
     status: 201,
     response: invited,
     auditAction: 'member.invite',
+    beforeReplay: ({ body }, call) => Promise.resolve(requireMayGrant(call, body.role)),
     handle: ({ body }, call) => invite(call.db, call.deps.mail, call, body),
   }),
   endpoint({

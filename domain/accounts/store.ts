@@ -28,6 +28,9 @@ export const insertUser = (db: Queryable, user: NewUser): Promise<User> =>
     ),
   );
 
+export const findUser = (db: Queryable, id: string): Promise<User | undefined> =>
+  maybeOne(db.query(`select ${columns} from users where id = $1`, [id]));
+
 export const findUserByEmail = (db: Queryable, email: string): Promise<UserWithPassword | undefined> =>
   maybeOne(db.query(`select ${columns}, password_hash from users where lower(email) = lower($1)`, [email]));
 
@@ -38,6 +41,23 @@ export const lockUser = async (db: Queryable, userId: string): Promise<void> => 
 
 export const setPassword = async (db: Queryable, userId: string, passwordHash: string): Promise<void> => {
   await db.query('update users set password_hash = $2, updated_at = now() where id = $1', [userId, passwordHash]);
+};
+
+export const insertResetRequest = async (db: Queryable, id: string, email: string): Promise<void> => {
+  await db.query('insert into reset_requests (id, email) values ($1, $2)', [id, email]);
+};
+
+/** Takes the oldest request that nobody else serves. @returns its address */
+export const takeResetRequest = async (db: Queryable): Promise<string | undefined> => {
+  const row = await maybeOne(
+    db.query<{ email: string }>(
+      `delete from reset_requests where id = (
+         select id from reset_requests order by id limit 1 for update skip locked) returning email`,
+      [],
+      'take-reset-request',
+    ),
+  );
+  return row?.email;
 };
 
 export interface PasswordReset {

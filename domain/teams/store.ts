@@ -99,24 +99,53 @@ export interface NewInvite {
   readonly role: Role;
   readonly hash: Buffer;
   readonly days: number;
+  /** The user whose right the invite rests on. */
+  readonly invitedBy: string;
 }
 
 /** Fails on `members_org_email_key` when the address is a member or invited. */
 export const insertInvite = async (db: Queryable, invite: NewInvite): Promise<string> => {
   const id = newId();
   await db.query(
-    `insert into members (id, org_id, email, role, status, invite_hash, invite_expires_at)
-     values ($1, $2, $3, $4, 'pending', $5, now() + make_interval(days => $6))`,
-    [id, invite.orgId, invite.email, invite.role, invite.hash, invite.days],
+    `insert into members (id, org_id, email, role, status, invite_hash, invite_expires_at, invited_by)
+     values ($1, $2, $3, $4, 'pending', $5, now() + make_interval(days => $6), $7)`,
+    [id, invite.orgId, invite.email, invite.role, invite.hash, invite.days, invite.invitedBy],
   );
   return id;
 };
 
-export const renewInvite = async (db: Queryable, memberId: string, hash: Buffer, days: number): Promise<void> => {
+export const renewInvite = async (
+  db: Queryable,
+  memberId: string,
+  { hash, days, invitedBy }: Pick<NewInvite, 'hash' | 'days' | 'invitedBy'>,
+): Promise<void> => {
   await db.query(
-    'update members set invite_hash = $2, invite_expires_at = now() + make_interval(days => $3) where id = $1',
-    [memberId, hash, days],
+    `update members set invite_hash = $2, invite_expires_at = now() + make_interval(days => $3), invited_by = $4
+     where id = $1`,
+    [memberId, hash, days, invitedBy],
   );
+};
+
+/** Takes back the invites that rest on the right of that user, but for those to one of the roles in `still`. */
+export const deleteInvitesBy = async (
+  db: Queryable,
+  orgId: string,
+  userId: string,
+  still: readonly Role[],
+): Promise<void> => {
+  await db.query(
+    `delete from members where org_id = $1 and invited_by = $2 and status = 'pending' and role <> all ($3)`,
+    [orgId, userId, still],
+  );
+};
+
+/** The organization is not that user's own any more. @returns whether it was */
+export const disownOrganization = async (db: Queryable, orgId: string, userId: string): Promise<boolean> => {
+  const rows = await db.query(`update organizations set own_of = null where id = $1 and own_of = $2 returning id`, [
+    orgId,
+    userId,
+  ]);
+  return rows.length > 0;
 };
 
 export interface Invite {
@@ -146,8 +175,16 @@ export const activateMember = async (db: Queryable, memberId: string, user: User
   );
 };
 
-export const setMemberRole = async (db: Queryable, memberId: string, role: Role): Promise<void> => {
-  await db.query('update members set role = $2 where id = $1', [memberId, role]);
+/** @param by the user who changes it: an invite then rests on their right */
+export const setMemberRole = async (
+  db: Queryable,
+  memberId: string,
+  { role, by }: { readonly role: Role; readonly by: string },
+): Promise<void> => {
+  await db.query(
+    `update members set role = $2, invited_by = case when status = 'pending' then $3 else invited_by end where id = $1`,
+    [memberId, role, by],
+  );
 };
 
 export const deleteMember = async (db: Queryable, memberId: string): Promise<void> => {

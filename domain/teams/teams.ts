@@ -1,22 +1,25 @@
-import type { User } from '#domain/accounts/store.ts';
+import { type User, findUser } from '#domain/accounts/store.ts';
 import { requireRoomForInvite } from '#domain/mail/limits.ts';
 import type { PlatformMail } from '#domain/mail/platform-mail.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken, newToken } from '#lib/ids.ts';
 import { requireRoomToOwn } from './limits.ts';
-import { type Role, atLeast } from './roles.ts';
+import { type Role, atLeast, roles } from './roles.ts';
 import {
   type Invite,
   type Member,
   type Organization,
   activateMember,
   countOwners,
+  deleteInvitesBy,
   deleteMember,
+  disownOrganization,
   findInvite,
   findMember,
   insertInvite,
   insertOrganization,
+  insertOwnOrganization,
   lockMembers,
   renewInvite,
   setMemberRole,
@@ -42,8 +45,9 @@ const holdMembers = async (db: Queryable, { organization, user, role }: Acting):
   if (!atLeast(present, role)) throw new ServiceError('forbidden', `Your role is ${present} by now.`);
 };
 
-const notAbove = (acting: Acting, ...roles: Role[]): void => {
-  if (roles.every((role) => atLeast(acting.role, role))) return;
+/** @throws {ServiceError} `forbidden` for a role above the caller's */
+export const requireMayGrant = (acting: Acting, ...wanted: Role[]): void => {
+  if (wanted.every((role) => atLeast(acting.role, role))) return;
   throw new ServiceError('forbidden', `Your role (${acting.role}) cannot grant, change or remove a role above it.`);
 };
 
@@ -60,6 +64,26 @@ const keepAnOwner = async (db: Queryable, member: Member): Promise<void> => {
   throw new ServiceError('last_owner', 'An organization keeps at least one owner.', {
     hint: 'Make somebody else an owner first.',
   });
+};
+
+/** What a member with that role may grant. */
+const grantableBy = (role: Role | null): readonly Role[] =>
+  role !== null && atLeast(role, 'admin') ? roles.filter((granted) => atLeast(role, granted)) : [];
+
+/**
+ * Invites die with the right that they rest on: a member who is about to be removed could otherwise invite another
+ * address of theirs, and come back.
+ * @param role the member's from now on; null: none
+ */
+const withdrawInvites = async (db: Queryable, member: Member, role: Role | null): Promise<void> => {
+  if (member.user_id !== null) await deleteInvitesBy(db, member.org_id, member.user_id, grantableBy(role));
+};
+
+/** Whoever leaves the organization that they began with begins with a new one: calls without `X-Org-Id` act on it. */
+const replaceOwn = async (db: Queryable, { org_id: orgId, user_id: userId }: Member): Promise<void> => {
+  if (userId === null || !(await disownOrganization(db, orgId, userId))) return;
+  const user = await findUser(db, userId);
+  if (user !== undefined) await insertOwnOrganization(db, user);
 };
 
 const sendInvite = async (
@@ -91,10 +115,11 @@ export const invite = async (
   { email, role }: { readonly email: string; readonly role: Role },
 ): Promise<Invited> => {
   await holdMembers(db, acting);
-  notAbove(acting, role);
+  requireMayGrant(acting, role);
   const token = newToken('plinth_invite');
   const orgId = acting.organization.id;
-  const id = await insertInvite(db, { orgId, email, role, hash: hashToken(token), days: inviteDays });
+  const invitedBy = acting.user.id;
+  const id = await insertInvite(db, { orgId, email, role, hash: hashToken(token), days: inviteDays, invitedBy });
   const link = await sendInvite(db, mail, email, { token, organization: acting.organization });
   return { id, email, role, status: 'pending', invite_link: link };
 };
@@ -108,9 +133,9 @@ export const resendInvite = async (
 ): Promise<Invited> => {
   const member = await holdMember(db, acting, memberId);
   if (member.status !== 'pending') throw new ServiceError('already_member', 'This member has accepted already.');
-  notAbove(acting, member.role);
+  requireMayGrant(acting, member.role);
   const token = newToken('plinth_invite');
-  await renewInvite(db, member.id, hashToken(token), inviteDays);
+  await renewInvite(db, member.id, { hash: hashToken(token), days: inviteDays, invitedBy: acting.user.id });
   const link = await sendInvite(db, mail, member.email, { token, organization: acting.organization });
   return { id: member.id, email: member.email, role: member.role, status: 'pending', invite_link: link };
 };
@@ -169,10 +194,11 @@ export const changeRole = async (
   { memberId, role, mostOwned }: RoleChange,
 ): Promise<Member> => {
   const member = await holdMember(db, acting, memberId);
-  notAbove(acting, role, member.role);
+  requireMayGrant(acting, role, member.role);
   if (role !== 'owner') await keepAnOwner(db, member);
   else if (member.role !== 'owner' && member.user_id !== null) await requireRoomToOwn(db, member.user_id, mostOwned);
-  await setMemberRole(db, member.id, role);
+  await setMemberRole(db, member.id, { role, by: acting.user.id });
+  await withdrawInvites(db, member, role);
   return { ...member, role };
 };
 
@@ -184,8 +210,10 @@ export const removeMember = async (db: Queryable, acting: Acting, memberId: stri
   const member = await holdMember(db, acting, memberId);
   if (member.user_id !== acting.user.id) {
     if (!atLeast(acting.role, 'admin')) throw new ServiceError('forbidden', 'Removing others needs the role admin.');
-    notAbove(acting, member.role);
+    requireMayGrant(acting, member.role);
   }
   await keepAnOwner(db, member);
   await deleteMember(db, member.id);
+  await withdrawInvites(db, member, null);
+  await replaceOwn(db, member);
 };

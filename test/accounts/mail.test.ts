@@ -1,5 +1,6 @@
 import test from 'ava';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
+import { askForReset } from '#test/support/reset.ts';
 
 const platform = usePlatform(test, { worker: false });
 
@@ -8,7 +9,7 @@ const read = (query = '', token = opsToken) => platform().client.call('GET', `/o
 test.serial('operators read the mail of the platform, the newest first', async (t) => {
   const { client } = platform();
   const [one, other] = [await client.signUp(), await client.signUp()];
-  for (const { email } of [one, other]) await client.call('POST', '/auth/forgot', { body: { email } });
+  for (const { email } of [one, other]) await askForReset(platform(), email);
   const { status, body } = await read();
   t.is(status, 200);
   const recipients = body.mails.map((mail: { recipient: string }) => mail.recipient);
@@ -30,7 +31,7 @@ test('a number of mails out of range is refused', async (t) => {
 test('the text of a mail is sealed where it is kept', async (t) => {
   const { client, db } = platform();
   const user = await client.signUp();
-  await client.call('POST', '/auth/forgot', { body: { email: user.email } });
+  await askForReset(platform(), user.email);
   const rows = await db.query<{ body_sealed: Buffer }>('select body_sealed from platform_mail where recipient = $1', [
     user.email,
   ]);

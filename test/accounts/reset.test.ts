@@ -11,6 +11,7 @@ import {
   type Attempt,
 } from '#test/support/malformed.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
+import { untilResetsAreSent } from '#test/support/reset.ts';
 import { statusCounts } from '#test/support/status-counts.ts';
 
 const platform = usePlatform(test, { worker: false, settings: { PLINTH_BASE_URL: 'https://plinth.example/' } });
@@ -22,6 +23,7 @@ interface Mail {
 }
 
 const mailsTo = async (email: string): Promise<Mail[]> => {
+  await untilResetsAreSent(platform());
   const { body } = await platform().client.call('GET', '/ops/api/mail?limit=200', { token: opsToken });
   return body.mails.filter(({ recipient }: Mail) => recipient === email);
 };
@@ -145,6 +147,7 @@ test('a link that is too old is refused', async (t) => {
 test('links live an hour', async (t) => {
   const user = await platform().client.signUp();
   await forgot(user.email);
+  await untilResetsAreSent(platform());
   const [row] = await platform().db.query<{ seconds: number }>(
     'select extract(epoch from expires_at - now())::int as seconds from password_resets where user_id = $1',
     [user.id],

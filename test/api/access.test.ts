@@ -154,7 +154,7 @@ const valuesOf: Values = {
   provider: () => providerFor(asOwner, scene.project.id),
   webhook_id: () => webhookFor(asOwner, scene.project.id),
   event_id: () => crypto.randomUUID(),
-  mail_id: () => mailFor(platform().client, scene.users.owner.email),
+  mail_id: () => mailFor(platform(), scene.users.owner.email),
   table: tableFor,
   column: () => 'lost',
   v: () => '1',

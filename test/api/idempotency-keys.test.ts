@@ -25,15 +25,24 @@ test('the key of another user or project is another key', async (t) => {
   t.not(inOther.body.id, first.body.id);
 });
 
-test('a public run by API key is replayed within its project', async (t) => {
-  const key = newKey();
-  const ask = (apiKey: string) =>
-    post(`/api/functions/${scene().fn.slug}`, key, { token: undefined, key: apiKey, raw: '7' });
-  const first = await ask(scene().project.key);
-  const second = await ask(scene().project.publishableKey);
-  t.is(first.status, 200);
-  t.true(isReplay(second));
-  t.is(second.text, first.text);
+test('a run by API key is replayed within its project, by whatever key of that kind', async (t) => {
+  const { client } = platform();
+  const { project, user } = scene();
+  for (const [kind, firstKey] of [
+    ['secret', project.key],
+    ['publishable', project.publishableKey],
+  ]) {
+    const key = newKey();
+    const ask = (apiKey: string | undefined) =>
+      post(`/api/functions/${scene().fn.slug}`, key, { token: undefined, key: apiKey, raw: '7' });
+    const body = { name: 'another', kind };
+    const another = await client.call('POST', `/projects/${project.id}/api-keys`, { token: user.token, body });
+    const first = await ask(firstKey);
+    const second = await ask(another.body.api_key);
+    t.is(first.status, 200);
+    t.true(isReplay(second));
+    t.is(second.text, first.text);
+  }
 });
 
 test('a key is free again after 24 hours', async (t) => {

@@ -1,6 +1,7 @@
 import type { ControlDb } from '#lib/control-db.ts';
-import type { Answer, Client } from '#test/support/client.ts';
-import { opsToken } from '#test/support/platform.ts';
+import type { Answer } from '#test/support/client.ts';
+import { type TestPlatform, opsToken } from '#test/support/platform.ts';
+import { askForReset } from '#test/support/reset.ts';
 
 type Ask = (method: string, path: string, body?: unknown) => Promise<Answer>;
 
@@ -32,10 +33,9 @@ export const deliveryFor = async (db: ControlDb, path: string): Promise<string> 
 };
 
 /** A mail that the platform wrote to that address. */
-export const mailFor = async (client: Client, email: string): Promise<string> => {
-  const asked = await client.call('POST', '/auth/forgot', { body: { email } });
-  if (asked.status !== 202) throw new Error(asked.text);
-  const { body } = await client.call('GET', '/ops/api/mail?limit=1', { token: opsToken });
+export const mailFor = async (platform: Pick<TestPlatform, 'client' | 'db'>, email: string): Promise<string> => {
+  await askForReset(platform, email);
+  const { body } = await platform.client.call('GET', '/ops/api/mail?limit=1', { token: opsToken });
   return String(body.mails[0].id);
 };
 

@@ -2,6 +2,7 @@ import test from 'ava';
 import { uniqueName } from '#test/support/client.ts';
 import { createOrganization, tokenOfLink } from '#test/support/organization.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
+import { askForReset } from '#test/support/reset.ts';
 
 const platform = usePlatform(test);
 
@@ -28,7 +29,7 @@ const formsOf = (secret: string): string[] => {
 
 const resetToken = async (email: string): Promise<string> => {
   const { client } = platform();
-  await client.call('POST', '/auth/forgot', { body: { email } });
+  await askForReset(platform(), email);
   const { body } = await client.call('GET', '/ops/api/mail?limit=200', { token: opsToken });
   const mail = body.mails.find((each: { recipient: string }) => each.recipient === email);
   return /\/reset-password\/(\S+)/.exec(mail.body)?.[1] ?? '';

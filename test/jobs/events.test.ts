@@ -168,7 +168,7 @@ test('who cannot be told anything gives the place back', async (t) => {
     },
   } as unknown as Deps;
   for (let i = 0; i <= mostListenersOfProject; i += 1) {
-    const asked = { projectId: row.project_id, jobId: row.id, userId: newId() };
+    const asked = { projectId: row.project_id, jobId: row.id, userId: newId(), signInId: newId() };
     t.is(await t.throwsAsync(jobEvents(deps, asked)), deaf);
     await turnOfTheLoop();
   }

@@ -5,6 +5,7 @@ import { opsToken, startPlatform } from '#test/support/platform.ts';
 import { parseMail, startSmtp } from '#test/support/smtp.ts';
 import { until } from '#test/support/until.ts';
 import { openMailScene } from './scene.ts';
+import { askForReset } from '#test/support/reset.ts';
 
 const smtp = await startSmtp();
 const platform = await startPlatform({ settings: { PLINTH_SMTP_URL: `smtp://127.0.0.1:${smtp.port}` } });
@@ -102,7 +103,7 @@ test('operators see what became of a mail, and have one sent again', async (t) =
 
 test('a mail is shown as a document that may do nothing', async (t) => {
   const user = await client.signUp();
-  await client.call('POST', '/auth/forgot', { body: { email: user.email } });
+  await askForReset(platform, user.email);
   const { body } = await client.call('GET', '/ops/api/mail?limit=200', { token: opsToken });
   const { id } = (body.mails as { id: string; recipient: string }[]).find((m) => m.recipient === user.email) ?? {};
   const response = await fetch(`${platform.base}/ops/api/mail/${id}/html`, {

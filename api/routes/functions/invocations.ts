@@ -62,10 +62,13 @@ export const invocationEndpoints: readonly Endpoint[] = [
     access: inProject('viewer'),
     params: invocationPath,
     response: invocation,
-    handle: async ({ params: { id: functionId, iid } }, { db, deps, project, user, wantsEvents, setHeader }) => {
+    handle: async (
+      { params: { id: functionId, iid } },
+      { db, deps, project, user, signInId, wantsEvents, setHeader },
+    ) => {
       await getFunctionVersion(db, project.id, { id: functionId });
       if (!wantsEvents) return shownInvocation(await getInvocation(db, functionId, iid));
-      const who = { projectId: project.id, userId: user.id };
+      const who = { projectId: project.id, userId: user.id, signInId };
       const events = await invocationEvents(deps, { functionId, id: iid }, who);
       for (const [name, value] of Object.entries(eventStreamHeaders)) setHeader(name, value);
       return events;

@@ -1,0 +1,126 @@
+import type { PlatformMail } from '#domain/mail/platform-mail.ts';
+import type { ControlDb, Queryable } from '#lib/control-db.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { hashToken, newId, newToken } from '#lib/ids.ts';
+import type { Log } from '#lib/log.ts';
+import { endAllSignIns } from './sign-ins.ts';
+import {
+  countResets,
+  deleteResets,
+  findResetUser,
+  findUserByEmail,
+  insertReset,
+  insertResetRequest,
+  lockUser,
+  setPassword,
+  takeResetRequest,
+} from './store.ts';
+
+const resetMinutes = 60;
+// A stranger who asks again and again must not fill somebody's mailbox; the links that were sent keep working.
+const mostResetLinks = 5;
+
+/**
+ * Notes that somebody asks for a reset link. The same single statement for known and unknown addresses, so that the time
+ * of the answer says nothing; a `ResetSender` does the rest after the answer.
+ */
+export const requestReset = (db: Queryable, email: string): Promise<void> => insertResetRequest(db, newId(), email);
+
+/** Mails a reset link when the address is known. Needs a transaction. */
+const sendReset = async (db: Queryable, mail: PlatformMail, email: string): Promise<void> => {
+  const user = await findUserByEmail(db, email);
+  if (user === undefined) return;
+  await lockUser(db, user.id);
+  if ((await countResets(db, user.id)) >= mostResetLinks) return;
+  const token = newToken('plinth_reset');
+  await insertReset(db, { hash: hashToken(token), userId: user.id, minutes: resetMinutes });
+  await mail.send(db, {
+    to: user.email,
+    kind: 'password-reset',
+    url: mail.link(`/reset-password/${token}`),
+    minutes: resetMinutes,
+  });
+};
+
+/** @returns false: there is no request */
+const sendNext = (db: ControlDb, mail: PlatformMail): Promise<boolean> =>
+  db.transaction(async (tx) => {
+    const email = await takeResetRequest(tx);
+    if (email === undefined) return false;
+    await sendReset(tx, mail, email);
+    return true;
+  });
+
+/** Serves requests for reset links, one at a time. */
+export interface ResetSender {
+  /** There may be a request. Returns at once. */
+  readonly wake: () => void;
+  /** Resolves when the request under way is served. */
+  readonly stop: () => Promise<void>;
+}
+
+export interface ResetSenderOptions {
+  readonly db: ControlDb;
+  readonly mail: PlatformMail;
+  readonly log: Log;
+  /** How often it looks for requests that another process left behind. */
+  readonly everyMs?: number;
+}
+
+const usualMs = 30_000;
+
+export const createResetSender = ({ db, mail, log, everyMs = usualMs }: ResetSenderOptions): ResetSender => {
+  let isStopped = false;
+  let isWoken = false;
+  let running: Promise<void> | undefined;
+  const serve = async (): Promise<void> => {
+    while (isWoken && !isStopped) {
+      isWoken = false;
+      let isMore = true;
+      while (isMore && !isStopped) isMore = await sendNext(db, mail);
+    }
+  };
+  const wake = (): void => {
+    isWoken = true;
+    running ??= serve()
+      // The request is still there: the next look finds it.
+      .catch((error: unknown) => log.warn({ err: error }, 'a reset link could not be sent yet'))
+      .finally(() => {
+        running = undefined;
+        if (isWoken && !isStopped) wake();
+      });
+  };
+  const timer = setInterval(wake, everyMs).unref();
+  return {
+    wake,
+    stop: async () => {
+      isStopped = true;
+      clearInterval(timer);
+      await running;
+    },
+  };
+};
+
+/**
+ * The user of a reset link. Also asked before a new password is hashed, so that made-up links cost little.
+ * @throws {ServiceError} `expired` when the token was used, is too old or never was
+ */
+export const userOfReset = async (db: Queryable, token: string): Promise<string> => {
+  const userId = await findResetUser(db, hashToken(token));
+  if (userId !== undefined) return userId;
+  throw new ServiceError('expired', 'This reset link was used or is too old.', { hint: 'Ask for a new one.' });
+};
+
+/**
+ * Sets a new password by the token of a reset link; all sign-ins and links of the user end. Needs a transaction.
+ * @throws {ServiceError} `expired`
+ */
+export const resetPassword = async (db: Queryable, token: string, passwordHash: string): Promise<void> => {
+  const userId = await userOfReset(db, token);
+  await lockUser(db, userId);
+  // Whoever held the lock before may have used the link, or another of the user.
+  await userOfReset(db, token);
+  await setPassword(db, userId, passwordHash);
+  await endAllSignIns(db, userId);
+  await deleteResets(db, userId);
+};
