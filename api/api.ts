@@ -1,4 +1,4 @@
-import type { Server } from 'node:http';
+import type { RequestListener, Server } from 'node:http';
 import type { Redis } from 'ioredis';
 import { openAi } from '#domain/ai/open.ts';
 import { openAssistant } from '#domain/assistant/open.ts';
@@ -26,6 +26,7 @@ import { docsPages } from './docs.ts';
 import { endpoints } from './endpoints.ts';
 import { listen } from './listen.ts';
 import { opsPages } from './ops-pages.ts';
+import { createUnsent } from './unsent.ts';
 import { createRateLimiter } from './rate-limit.ts';
 
 /** A server that answers. */
@@ -88,6 +89,19 @@ const closeServer = async (server: Server): Promise<void> => {
   clearInterval(timer);
 };
 
+/** What clients may hold in this process: request bodies, and answers that they do not read. */
+const memoryOfClients = (config: Config, log: Log): Pick<Deps, 'bodies' | 'unsent'> => ({
+  bodies: createByteBudget({ perOwner: config.PLINTH_BODIES_PER_PROJECT, total: config.PLINTH_BODIES_PER_PROCESS }),
+  unsent: createUnsent(config, log),
+});
+
+const listenerFor = (deps: Deps, redis: Redis): RequestListener => {
+  const { PLINTH_REDIS_PREFIX: prefix, PLINTH_QUEUE_SHARDS: shards } = deps.config;
+  const pages = [docsPages(), opsPages(deps, { redis, prefix, shards })];
+  const respond = createApp({ endpoints, deps, pages }).callback();
+  return (req, res) => void respond(req, res);
+};
+
 /** Starts the API: migrates, connects, listens. */
 export const startApi = async (config: Config, log: Log): Promise<Api> => {
   await prepareDatabase(config, log);
@@ -122,17 +136,11 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     mail,
     resets,
     rateLimiter,
-    bodies: createByteBudget({ perOwner: config.PLINTH_BODIES_PER_PROJECT, total: config.PLINTH_BODIES_PER_PROCESS }),
+    ...memoryOfClients(config, log),
     turns: createTurns(),
     health: healthOf(platform.db, queues.redis, () => accepting),
   };
-  const boardOptions = {
-    redis: queues.redis,
-    prefix: config.PLINTH_REDIS_PREFIX,
-    shards: config.PLINTH_QUEUE_SHARDS,
-  };
-  const respond = createApp({ endpoints, deps, pages: [docsPages(), opsPages(deps, boardOptions)] }).callback();
-  const { server, port } = await listen((req, res) => void respond(req, res), config, log);
+  const { server, port } = await listen(listenerFor(deps, queues.redis), config, log);
   return {
     port,
     server,

@@ -64,12 +64,13 @@ const createNotes = (log: Log): ((answered: Answered) => void) => {
 };
 
 /** Whatever happens below is answered: in one middleware, since each that waits costs a promise. */
-const answerAll = ({ log, health }: Deps): Middleware => {
+const answerAll = ({ log, health, unsent }: Deps): Middleware => {
   const note = createNotes(log);
   return async (ctx, next) => {
     const began = performance.now();
     try {
       await next();
+      unsent.take(ctx, ctx.state['owner'] as string | undefined);
     } catch (thrown) {
       answerError(ctx, thrown, log);
     }

@@ -23,6 +23,7 @@ import type { KeyHolders } from '#domain/projects/key-holders.ts';
 import type { Ear } from '#queues/signals.ts';
 import type { Turns } from '#lib/turns.ts';
 import type { RateLimiter } from './rate-limit.ts';
+import type { Unsent } from './unsent.ts';
 
 /** What endpoints work with; made once in `server.ts` (or by a test) and handed to every call. */
 export interface Deps {
@@ -63,6 +64,8 @@ export interface Deps {
   readonly rateLimiter: RateLimiter;
   /** Request bodies in memory, by project. */
   readonly bodies: ByteBudget;
+  /** Answers on their way. */
+  readonly unsent: Unsent;
   /** For requests with the same `Idempotency-Key`. */
   readonly turns: Turns;
   readonly health: Health;

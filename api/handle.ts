@@ -36,8 +36,8 @@ const ownerOf = (ctx: Context, { project, user }: AnyCaller): string =>
   project?.id ?? user?.id ?? networkOf(addressOf(ctx));
 
 /** What the body takes is given back when the request is answered: it stays in memory as long. */
-const holdBody = (ctx: Context, { bodies }: Deps, owner: string): HeldBytes => {
-  const held = bodies.hold(owner);
+const holdBody = (ctx: Context, { bodies }: Deps): HeldBytes => {
+  const held = bodies.hold(String(ctx.state['owner']));
   if (ctx.res.destroyed) held.release();
   else ctx.res.once('close', held.release);
   return held;
@@ -47,7 +47,7 @@ const inviteBody = ({ req, res }: Context): void => {
   if (req.headers.expect?.toLowerCase() === '100-continue' && !res.headersSent) res.writeContinue();
 };
 
-const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps: Deps, caller: AnyCaller): BodyRules => {
+const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps: Deps): BodyRules => {
   const { config } = deps;
   const setting = bodyLimits[bodyLimit];
   return {
@@ -55,15 +55,15 @@ const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps: Deps, 
     setting,
     timeoutMs: config.PLINTH_BODY_TIMEOUT_MS,
     leastRate: config.PLINTH_BODY_MIN_RATE,
-    held: holdBody(ctx, deps, ownerOf(ctx, caller)),
+    held: holdBody(ctx, deps),
     invite: () => inviteBody(ctx),
     text: textBody,
   };
 };
 
-const bodyOf = (endpoint: Endpoint, ctx: Context, call: BaseCall & AnyCaller): Promise<JsonBody> => {
+const bodyOf = (endpoint: Endpoint, ctx: Context, call: BaseCall): Promise<JsonBody> => {
   if (endpoint.body === undefined || endpoint.method === 'get') return Promise.resolve(noBody);
-  return readJsonBody(ctx, bodyRules(endpoint, ctx, call.deps, call));
+  return readJsonBody(ctx, bodyRules(endpoint, ctx, call.deps));
 };
 
 /** Scheme and host as the client sees them. */
@@ -236,14 +236,14 @@ const credentialHeaders = new Set(['authorization', 'apikey', 'x-api-key', 'cook
 const publicHeaders = ({ headers }: Context): string =>
   JSON.stringify(Object.fromEntries(Object.entries(headers).filter(([name]) => !credentialHeaders.has(name))));
 
-const rawRequestOf = (endpoint: Endpoint, ctx: Context, call: BaseCall & AnyCaller): RawRequest => ({
+const rawRequestOf = (endpoint: Endpoint, ctx: Context, call: BaseCall): RawRequest => ({
   method: ctx.method,
   path: ctx.path,
   queryText: ctx.querystring,
   params: (ctx['params'] ?? {}) as Record<string, string>,
   header: (name) => ctx.get(name),
   headersJson: () => publicHeaders(ctx),
-  body: () => readBody(ctx.req, bodyRules(endpoint, ctx, call.deps, call)),
+  body: () => readBody(ctx.req, bodyRules(endpoint, ctx, call.deps)),
   signal: call.departure,
 });
 
@@ -282,6 +282,7 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
   const params = (ctx['params'] ?? {}) as Record<string, string>;
   const caller = await authenticate(endpoint.access, ctx, deps, params);
   takeRate(endpoint, ctx, deps, caller);
+  ctx.state['owner'] = ownerOf(ctx, caller);
   const hooks: Hooks = [];
   const call = new RequestCall(
     { access: endpoint.access, ctx, deps, caller, hooks },

@@ -40,6 +40,21 @@ export const limitSettings = {
     'Request bodies of all projects that one process holds at a time; no project gets more of it than is still free.',
     'bytes',
   ),
+  PLINTH_ANSWERS_PER_PROJECT: note(
+    integer(64 * mib, mib, 1024 * mib),
+    'Answers of one project (without one: to one address) that wait for their readers in one process; more are refused as `overloaded`.',
+    'bytes',
+  ),
+  PLINTH_ANSWERS_PER_PROCESS: note(
+    integer(256 * mib, 2 * mib, 16_384 * mib),
+    'Answers of all projects that wait for their readers in one process; no project gets more of it than is still free.',
+    'bytes',
+  ),
+  PLINTH_STALLED_ANSWER_MS: note(
+    integer(30_000, 1000, 600_000),
+    'A connection whose client reads nothing of its answer for so long is closed.',
+    'ms',
+  ),
   PLINTH_CONNECTIONS: note(
     integer(10_000, 1, 1_000_000),
     'Connections that one API process accepts; more are closed at once.',

@@ -1,0 +1,173 @@
+import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import type { Context } from 'koa';
+import { type HeldBytes, createByteBudget } from '#lib/byte-budget.ts';
+import type { Config } from '#lib/config.ts';
+import { ServiceError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
+import { addressOf, networkOf } from './address.ts';
+
+/** Smaller answers are in the kernel's buffer at once, and are not counted. */
+const uncounted = 16 * 1024;
+/** Encoding and writing that much at once takes about 1 ms; 12 MB at once held the event loop up for 40 to 65 ms. */
+const wholeAnswer = 256 * 1024;
+const pieceLength = 128 * 1024;
+const sweepMs = 1000;
+/** Who makes no progress for so long is closed before an answer of the same project is refused. */
+const evictableMs = 2000;
+
+const isHighSurrogate = (code: number): boolean => code >= 0xd800 && code <= 0xdbff;
+
+/** Where a piece of text ends that begins at `from`: not within a pair of surrogates, which would be encoded as two U+FFFD. */
+const pieceEnd = (text: string, from: number): number => {
+  const end = Math.min(text.length, from + pieceLength);
+  return end < text.length && isHighSurrogate(text.charCodeAt(end - 1)) ? end - 1 : end;
+};
+
+const nextPiece = (body: string | Buffer, from: number): Buffer =>
+  typeof body === 'string'
+    ? Buffer.from(body.slice(from, pieceEnd(body, from)))
+    : body.subarray(from, from + pieceLength);
+
+const pieceStep = (body: string | Buffer, from: number): number =>
+  typeof body === 'string' ? pieceEnd(body, from) : from + pieceLength;
+
+/** A body as a stream whose pieces are encoded when the reader has room, with a turn of the event loop between them. */
+const inPieces = (body: string | Buffer): Readable => {
+  let at = 0;
+  return new Readable({
+    highWaterMark: pieceLength,
+    read() {
+      setImmediate(() => {
+        const from = at;
+        if (from >= body.length) return void this.push(null);
+        at = pieceStep(body, from);
+        this.push(nextPiece(body, from));
+      });
+    },
+  });
+};
+
+interface Answer {
+  readonly owner: string;
+  readonly ctx: Context;
+  readonly held: HeldBytes;
+  /** Bytes that the kernel had taken at the last progress. */
+  taken: number;
+  progressAt: number;
+}
+
+/** Bytes of a connection that the kernel has taken. */
+const takenBy = (socket: Socket): number => socket.bytesWritten - socket.writableLength;
+
+const noteProgress = (answer: Answer, now: number): void => {
+  const { socket } = answer.ctx.res;
+  // Without a socket it waits for an earlier answer on its connection; with nothing to write, for its source.
+  const taken = socket === null || socket.writableLength === 0 ? -1 : takenBy(socket);
+  if (taken !== -1 && taken === answer.taken) return;
+  answer.taken = taken;
+  answer.progressAt = now;
+};
+
+const overloaded = ({ method }: Context): ServiceError =>
+  new ServiceError('overloaded', 'Too many bytes of answers wait for their readers.', {
+    hint:
+      method === 'GET' || method === 'HEAD'
+        ? 'Read the answers that are under way, ask for fewer rows at a time, and try again.'
+        : 'Only the answer is missing: what was asked for may have been done.',
+    headers: { 'Retry-After': '2' },
+  });
+
+export interface Unsent {
+  /**
+   * Takes over an answer that is set: one that is long goes out in pieces, and is closed when its reader makes no progress.
+   * @throws {ServiceError} `overloaded` when too much of the same owner's, or of all, is unsent
+   */
+  readonly take: (ctx: Context, owner: string | undefined) => void;
+}
+
+type Limits = Pick<Config, 'PLINTH_ANSWERS_PER_PROJECT' | 'PLINTH_ANSWERS_PER_PROCESS' | 'PLINTH_STALLED_ANSWER_MS'>;
+
+/** The answers of a process that are on their way, with what they hold in memory. */
+class Answers {
+  readonly #limits: Limits;
+  readonly #log: Log;
+  readonly #budget: ReturnType<typeof createByteBudget>;
+  readonly #open = new Set<Answer>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(limits: Limits, log: Log) {
+    this.#limits = limits;
+    this.#log = log;
+    this.#budget = createByteBudget({
+      perOwner: limits.PLINTH_ANSWERS_PER_PROJECT,
+      total: limits.PLINTH_ANSWERS_PER_PROCESS,
+    });
+  }
+
+  take(ctx: Context, owner: string, bytes: number): void {
+    const held = this.#budget.hold(owner);
+    if (!held.grow(bytes) && !this.#makeRoom(held, owner, bytes)) {
+      held.release();
+      throw overloaded(ctx);
+    }
+    const answer: Answer = { owner, ctx, held, taken: -1, progressAt: performance.now() };
+    this.#open.add(answer);
+    this.#timer ??= setInterval(() => this.#sweep(), sweepMs).unref();
+    const end = (): void => {
+      held.release();
+      this.#open.delete(answer);
+    };
+    if (ctx.res.destroyed) end();
+    else ctx.res.once('close', end);
+  }
+
+  /** Closes answers of the owner that nobody reads, the longest without progress first. */
+  #makeRoom(held: HeldBytes, owner: string, bytes: number): boolean {
+    const before = performance.now() - evictableMs;
+    const stalled = [...this.#open]
+      .filter((answer) => answer.owner === owner && answer.taken !== -1 && answer.progressAt < before)
+      .toSorted((a, b) => a.progressAt - b.progressAt);
+    return stalled.some((answer) => {
+      this.#cut(answer);
+      return held.grow(bytes);
+    });
+  }
+
+  #sweep(): void {
+    const now = performance.now();
+    for (const answer of this.#open) {
+      noteProgress(answer, now);
+      if (now - answer.progressAt >= this.#limits.PLINTH_STALLED_ANSWER_MS) this.#cut(answer);
+    }
+    if (this.#open.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #cut(answer: Answer): void {
+    this.#open.delete(answer);
+    answer.held.release();
+    answer.ctx.req.socket.destroy();
+    this.#log.info({ owner: answer.owner }, 'a connection was closed: its client did not read the answer');
+  }
+}
+
+/** Bounds what answers hold in memory while their clients read them, or do not. */
+export const createUnsent = (limits: Limits, log: Log): Unsent => {
+  const answers = new Answers(limits, log);
+  return {
+    take: (ctx, owner) => {
+      const body: unknown = ctx.body;
+      const isText = typeof body === 'string' || Buffer.isBuffer(body);
+      const bytes = isText ? body.length : 0;
+      if (isText ? bytes <= uncounted : !(body instanceof Readable)) return;
+      answers.take(ctx, owner ?? networkOf(addressOf(ctx)), bytes);
+      if (!isText || bytes <= wholeAnswer || ctx.method === 'HEAD') return;
+      const { type } = ctx;
+      const contentType = ctx.response.get('Content-Type');
+      ctx.body = inPieces(body);
+      ctx.set('Content-Type', contentType === '' ? type : contentType);
+    },
+  };
+};
