@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { type Client, DatabaseError } from 'pg';
 import type { Queryable } from '#lib/control-db.ts';
 import { isTooSlow } from '#lib/errors.ts';
+import { type SetAside, boundSetAside, isMalformed, setAsideMalformed } from './set-aside.ts';
 
 interface OutboxRow {
   readonly id: string;
@@ -69,30 +70,30 @@ interface Turn {
   ids: readonly string[];
 }
 
-/** Ids of the rows that go together; others take what this one holds no more than this one takes theirs. */
-const lockSome = async (client: Client, { most, behind }: Turn): Promise<string[]> => {
-  const { rows } = await client.query<{ id: string; size: number }>(
-    `select id::text as id, octet_length(row) + coalesce(octet_length(old), 0) as size
+interface Locked {
+  /** Of the rows that go together. */
+  readonly ids: readonly string[];
+  /** Of rows that are not fetched at all. */
+  readonly malformed: readonly string[];
+}
+
+/** Locks some rows; others take what this one holds no more than this one takes theirs. */
+const lockSome = async (client: Client, { most, behind }: Turn): Promise<Locked> => {
+  const { rows } = await client.query<{ id: string; size: number; malformed: boolean }>(
+    `select id::text as id, (octet_length(row)::bigint + coalesce(octet_length(old), 0))::float8 as size,
+       ${isMalformed} as malformed
      from plinth.outbox where plinth.outbox.id > $2 order by plinth.outbox.id limit $1 for update skip locked`,
     [most, behind],
   );
   const ids: string[] = [];
   let size = 0;
-  for (const row of rows) {
+  for (const row of rows.filter(({ malformed }) => !malformed)) {
     size += row.size;
     if (ids.length > 0 && size > mostBytes) break;
     ids.push(row.id);
   }
-  return ids;
+  return { ids, malformed: rows.filter(({ malformed }) => malformed).map(({ id }) => id) };
 };
-
-/** An event that the control database does not take. */
-export interface SetAside {
-  readonly id: string;
-  readonly table: string;
-  /** Of the server. */
-  readonly reason: string;
-}
 
 export interface Taking {
   readonly client: Client;
@@ -112,14 +113,16 @@ const setAside = async ({ client, onSetAside }: Taking, row: OutboxRow, { messag
      values ($1, to_timestamp($2::float8 / 1000), $3, $4, $5, $6, $7)`,
     [row.id, row.at, row.table_name, row.op, row.row, row.old, message],
   );
+  await boundSetAside(client);
   onSetAside({ id: row.id, table: row.table_name, reason: message });
 };
 
 const moveSome = async (taking: Taking, turn: Turn): Promise<number> => {
   const { client, db, projectId } = taking;
-  const ids = await lockSome(client, turn);
+  const { ids, malformed } = await lockSome(client, turn);
   turn.ids = ids;
-  if (ids.length === 0) return 0;
+  if (malformed.length > 0) (await setAsideMalformed(client, malformed)).forEach(taking.onSetAside);
+  if (ids.length === 0) return malformed.length;
   const { rows } = await client.query<OutboxRow>(
     `delete from plinth.outbox where id = any ($1::bigint[])
      returning id::text as id, extract(epoch from ts)::float8 * 1000 as at, table_name, op, row, old`,
@@ -133,7 +136,7 @@ const moveSome = async (taking: Taking, turn: Turn): Promise<number> => {
     if (turn.most > 1 || only === undefined || !isOfValues(error)) throw error;
     await setAside(taking, only, error);
   }
-  return ids.length;
+  return ids.length + malformed.length;
 };
 
 const inTransaction = async <T>(client: Client, work: () => Promise<T>): Promise<T> => {

@@ -1,51 +1,14 @@
 import test from 'ava';
-import { createProjects } from '#domain/projects/projects.ts';
 import { projectMigrations } from '#domain/database/servers/template.ts';
-import { upgradeDatabases } from '#domain/database/servers/upgrade.ts';
-import { openKeyRing } from '#lib/secrets.ts';
 import { asAdmin } from '#test/support/databases.ts';
-import { memoryLog, usePlatform } from '#test/support/platform.ts';
+import { usePlatform } from '#test/support/platform.ts';
 import { asTenant, tenantLogin } from '#test/support/tenant.ts';
-import { type ProjectDatabase, denied, makeDatabase } from './guard-scene.ts';
-import { openServers } from './guard-servers.ts';
+import { denied, makeDatabase } from './guard-scene.ts';
+import { makeOld, upgradeAll } from './old-database.ts';
 
 const platform = usePlatform(test);
 
-/** As the first version made it. */
-const makeOld = async ({ id, name, ref }: ProjectDatabase): Promise<void> => {
-  const [first] = await projectMigrations();
-  const named = (kind: string): string => `"${ref}_${kind}"`;
-  const all = ['owner', 'api', 'service', 'reader'].map(named).join(', ');
-  await asAdmin('postgres', async (admin) => {
-    await admin.query(`drop database "${name}" with (force)`);
-    await admin.query(`create database "${name}" template template0`);
-    await admin.query(`
-      revoke connect, temporary on database "${name}" from public;
-      grant connect on database "${name}" to ${all};
-      grant create, temporary on database "${name}" to ${named('owner')};
-      comment on database "${name}" is 'plinth project ${id}'`);
-  });
-  await asAdmin(name, (db) =>
-    db.query(`
-      ${first?.sql};
-      insert into plinth.migrations values (1);
-      grant usage, create on schema public to ${named('owner')};
-      grant usage on schema public to anon, authenticated, ${named('service')}, ${named('reader')};
-      alter default privileges for role ${named('owner')} grant select on tables to ${named('reader')};
-      alter default privileges for role ${named('owner')} grant all on tables to ${named('service')}`),
-  );
-};
-
-const upgrade = async (): Promise<{ done: number; logged: string }> => {
-  const { db, config } = platform();
-  const servers = await openServers(platform());
-  const { log, text } = memoryLog();
-  const keyRing = openKeyRing(config.PLINTH_SECRET_KEYS);
-  const { sealer } = createProjects({ db, servers, keyRing, tenantConnections: 1, log });
-  const done = await upgradeDatabases({ db, servers, sealer, log });
-  await servers.close();
-  return { done, logged: text() };
-};
+const upgrade = () => upgradeAll(platform());
 
 const versionsIn = (name: string) =>
   asAdmin(name, async (db) => (await db.query('select version from plinth.migrations order by 1')).rows);

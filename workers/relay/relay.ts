@@ -4,13 +4,13 @@ import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import { dirtyKey } from '#domain/events/dirty.ts';
 import {
   type Backlog,
-  type SetAside,
   type Taking,
   backlogOf,
   isOutboxInUse,
   shrinkOutbox,
   takeEvents,
 } from '#domain/events/outbox.ts';
+import type { SetAside } from '#domain/events/set-aside.ts';
 import { type EventSource, findSource, removeSource, sourcesToLookInto } from '#domain/events/sources.ts';
 import { hasWaitingEvents } from '#domain/webhooks/backlog.ts';
 import type { Queryable } from '#lib/control-db.ts';

@@ -88,6 +88,7 @@ const prepareServer = async (admin: Client, ownDatabases: readonly string[]): Pr
       if not exists (select from pg_roles where rolname = 'anon') then create role anon nologin noinherit; end if;
       if not exists (select from pg_roles where rolname = 'authenticated') then create role authenticated nologin noinherit; end if;
       if not exists (select from pg_roles where rolname = 'plinth_events') then create role plinth_events nologin noinherit; end if;
+      if not exists (select from pg_roles where rolname = 'plinth_triggers') then create role plinth_triggers nologin noinherit; end if;
     end $$`);
   for (const name of ownDatabases)
     await admin.query(`revoke connect, temporary on database ${escapeIdentifier(name)} from public`);

@@ -66,7 +66,7 @@ const withoutCount = async (admin: Client, table: InsertTable): Promise<void> =>
     .replace(/^ {2}if added [^;]* then\n {4}top [\s\S]*?^ {2}end if;\n {2}if top [\s\S]*?^ {2}end if;/m, '');
   if (/row_deltas values|nextval/.test(rest)) throw new Error(`the count was not found in ${text}`);
   await admin.query(rest);
-  await admin.query(`alter function ${name}() owner to plinth_events`);
+  await admin.query(`alter function ${name}() owner to plinth_triggers`);
 };
 
 const prepare = async (admin: Client): Promise<void> => {
