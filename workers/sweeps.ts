@@ -28,6 +28,8 @@ import {
 } from '#domain/webhooks/sweep.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
+import { actingAs } from '#domain/audit/actor.ts';
+import { sweepOrganizations } from '#domain/teams/store.ts';
 import type { Log } from '#lib/log.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { jobs } from '#queues/registry.ts';
@@ -155,6 +157,8 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
     const purged = await deps.projects.purge(deps.config.PLINTH_DELETED_PROJECT_DAYS);
     if (purged > 0) deps.log.info({ projects: purged }, 'dropped the databases of deleted projects');
   },
+  'deleted organizations': () =>
+    deps.db.transaction(sweepOrganizations, actingAs({ type: 'system' }, 'organization.purge')),
 });
 
 /** What is over is put away once a minute by every system worker; each step can run beside itself. */

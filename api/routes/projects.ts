@@ -21,12 +21,10 @@ import type { Call } from '../call.ts';
 import type { SignedIn } from '../access.ts';
 import { type Endpoint, endpoint, jobEndpoint } from '../endpoint.ts';
 import { id, instant, name, page, plan, shownOnce } from '../fields.ts';
+import { finishDeletion } from '../project-deletion.ts';
 import { restUrl } from '../rest-url.ts';
 
 const area = 'projects';
-
-/** The caller of a deletion waits so long for waiting jobs to be cancelled; a sweep cancels the rest. */
-const cancelWithinMs = 1000;
 
 const slug = z.string().regex(/^[a-z][a-z0-9_]{0,30}$/, {
   error: 'must begin with a letter a-z and go on with at most 30 letters a-z, digits or underscores',
@@ -209,15 +207,7 @@ export const projectEndpoints: readonly Endpoint[] = [
       await markProjectDeleted(db, projectId);
       // Should it fail, it is logged, and what is left over is swept up.
       afterCommit(() => deps.projectChanged(projectId));
-      afterCommit(async () => {
-        const { gate, jobs } = deps;
-        await deps.projects.retire(projectId, {
-          longestMs: cancelWithinMs,
-          dropBacklog: gate.drop,
-          onEnded: jobs.tellEnded,
-        });
-        await deps.gate.rulesChanged({ projectId });
-      });
+      afterCommit(() => finishDeletion(deps, projectId));
     },
   }),
 ];

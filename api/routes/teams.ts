@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { listAuditEntries } from '#domain/audit/store.ts';
 import { membersOf, organizationsOf, renameOrganization } from '#domain/teams/store.ts';
+import { deleteOrganization, transferOrganization } from '#domain/teams/ownership.ts';
 import {
   acceptInvite,
   changeRole,
@@ -12,6 +13,7 @@ import {
 } from '#domain/teams/teams.ts';
 import { inOrganization, signedIn } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
+import { finishDeletions } from '../project-deletion.ts';
 import { email, id, instant, name, page, role, shownOnce } from '../fields.ts';
 
 const area = 'teams';
@@ -87,6 +89,36 @@ const organizationEndpoints: readonly Endpoint[] = [
       await renameOrganization(db, orgId, body.org_name);
       return { org_id: orgId, org_name: body.org_name };
     },
+  }),
+  endpoint({
+    method: 'delete',
+    path: '/team/orgs/current',
+    area,
+    summary: 'Delete the organization and all its projects; their databases are kept for 7 days, then dropped',
+    access: inOrganization('owner'),
+    auditAction: 'organization.delete',
+    handle: async (_input, call) => {
+      const projects = await deleteOrganization(call.db, call);
+      call.afterCommit(() => finishDeletions(call.deps, projects));
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: '/team/orgs/current/transfer',
+    area,
+    summary: 'Make another member the owner in your place; you stay as an admin',
+    access: inOrganization('owner'),
+    body: z.strictObject({ member_id: id }),
+    response: organization.extend({ owner: member }),
+    auditAction: 'member.transfer',
+    handle: async ({ body }, call) => ({
+      org_id: call.organization.id,
+      org_name: call.organization.name,
+      owner: await transferOrganization(call.db, call, {
+        memberId: body.member_id,
+        mostOwned: call.deps.config.PLINTH_ORGS_PER_USER,
+      }),
+    }),
   }),
   endpoint({
     method: 'get',

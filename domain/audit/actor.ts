@@ -1,3 +1,5 @@
+import type { Queryable } from '#lib/control-db.ts';
+
 /** Who makes a change: written into each audit entry by the triggers on the audited tables. */
 export interface Actor {
   readonly type: 'user' | 'operator' | 'system';
@@ -19,3 +21,8 @@ export const actingAs = (actor: Actor, action?: string): Record<string, string> 
 
 /** The platform itself: provisioning, sweeps. */
 export const systemActor = actingAs({ type: 'system' });
+
+/** Names what the following changes of a transaction are, as `action` of `actingAs` does. */
+export const nameAction = async (db: Queryable, action: string): Promise<void> => {
+  await db.query(`select set_config('plinth.action', $1, true)`, [action]);
+};

@@ -26,8 +26,9 @@ export const requireRoomForProject = async (
   db: Queryable,
   of: { readonly orgId: string; readonly userId: string; readonly plan: Plan; readonly most: number },
 ): Promise<void> => {
-  if (of.plan !== 'free') return;
+  // Whatever the plan: the organization may be deleted at this moment.
   if ((await lockMembers(db, of.orgId, of.userId)) === undefined) throw notFound('organization');
+  if (of.plan !== 'free') return;
   const { present, kept } = await countFreeProjects(db, of.orgId, of.userId);
   if (present >= of.most) {
     throw new ServiceError(

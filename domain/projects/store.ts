@@ -152,6 +152,16 @@ export const markProjectDeleted = async (db: Queryable, id: string): Promise<voi
   );
 };
 
+/** The same for all projects of an organization. @returns which */
+export const markProjectsDeleted = async (db: Queryable, orgId: string): Promise<readonly string[]> => {
+  const rows = await db.query<{ id: string }>(
+    `update projects set status = 'deleting', deleted_at = now(), updated_at = now()
+     where org_id = $1 and deleted_at is null returning id`,
+    [orgId],
+  );
+  return rows.map(({ id }) => id);
+};
+
 export const deleteProjectRow = async (db: Queryable, id: string): Promise<void> => {
   await db.query('delete from projects where id = $1', [id]);
 };

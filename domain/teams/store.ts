@@ -56,7 +56,7 @@ export const organizationsOf = (db: Queryable, userId: string): Promise<Organiza
   db.query(
     `select o.id as org_id, o.name as org_name, m.role, o.own_of is not distinct from m.user_id as is_own
      from members m join organizations o on o.id = m.org_id
-     where m.user_id = $1 order by is_own desc, o.created_at, o.id`,
+     where m.user_id = $1 and o.deleted_at is null order by is_own desc, o.created_at, o.id`,
     [userId],
   );
 
@@ -69,7 +69,7 @@ export const organizationFor = (
   maybeOne(
     db.query(
       `select o.id, o.name, o.own_of, m.role from members m join organizations o on o.id = m.org_id
-       where m.user_id = $1 and case when $2::text is null then o.own_of = $1 else o.id = $2 end`,
+       where m.user_id = $1 and o.deleted_at is null and case when $2::text is null then o.own_of = $1 else o.id = $2 end`,
       [userId, orgId ?? null],
     ),
   );
@@ -84,12 +84,17 @@ export const membersOf = (db: Queryable, orgId: string): Promise<Member[]> =>
   );
 
 /** Locks the member against acceptance at the same moment. */
-export const findMember = (db: Queryable, orgId: string, id: string): Promise<Member | undefined> =>
+export const findMember = (
+  db: Queryable,
+  orgId: string,
+  which: { readonly id: string } | { readonly userId: string },
+): Promise<Member | undefined> =>
   maybeOne(
     db.query(
-      `select ${memberColumns} from members m left join users u on u.id = m.user_id where m.org_id = $1 and m.id = $2
+      `select ${memberColumns} from members m left join users u on u.id = m.user_id
+       where m.org_id = $1 and (m.id = $2 or m.user_id = $3)
        for no key update of m`,
-      [orgId, id],
+      [orgId, 'id' in which ? which.id : null, 'userId' in which ? which.userId : null],
     ),
   );
 
@@ -151,6 +156,7 @@ export const disownOrganization = async (db: Queryable, orgId: string, userId: s
 export interface Invite {
   readonly id: string;
   readonly org_id: string;
+  readonly org_name: string;
   readonly email: string;
   readonly role: Role;
   readonly status: 'pending' | 'active';
@@ -161,8 +167,9 @@ export interface Invite {
 export const findInvite = (db: Queryable, hash: Buffer): Promise<Invite | undefined> =>
   maybeOne(
     db.query(
-      `select id, org_id, email, role, status, invite_expires_at <= now() as expired from members
-       where invite_hash = $1 for no key update`,
+      `select m.id, m.org_id, o.name as org_name, m.email, m.role, m.status, m.invite_expires_at <= now() as expired
+       from members m join organizations o on o.id = m.org_id
+       where m.invite_hash = $1 and o.deleted_at is null for no key update of m`,
       [hash],
     ),
   );
@@ -198,7 +205,11 @@ export const deleteMember = async (db: Queryable, memberId: string): Promise<voi
 export const lockMembers = async (db: Queryable, orgId: string, userId: string): Promise<Role | undefined> => {
   await db.query('select from organizations where id = $1 for no key update', [orgId]);
   const row = await maybeOne(
-    db.query<{ role: Role }>('select role from members where org_id = $1 and user_id = $2', [orgId, userId]),
+    db.query<{ role: Role }>(
+      `select m.role from members m join organizations o on o.id = m.org_id
+       where m.org_id = $1 and m.user_id = $2 and o.deleted_at is null`,
+      [orgId, userId],
+    ),
   );
   return row?.role;
 };
@@ -217,11 +228,37 @@ export const countOwners = async (db: Queryable, orgId: string): Promise<number>
 export const countOwned = async (db: Queryable, userId: string): Promise<number> => {
   const row = await one(
     db.query<{ owned: number }>(
-      `select count(*) as owned from members where user_id = $1 and role = 'owner' and status = 'active'`,
+      `select count(*) as owned from members m join organizations o on o.id = m.org_id
+       where m.user_id = $1 and m.role = 'owner' and m.status = 'active' and o.deleted_at is null`,
       [userId],
     ),
   );
   return row.owned;
+};
+
+export const deleteOrganizationInvites = async (db: Queryable, orgId: string): Promise<void> => {
+  await db.query(`delete from members where org_id = $1 and status = 'pending'`, [orgId]);
+};
+
+/** From here on the organization is gone for everybody. @returns the user whose own one it is, if any */
+export const markOrganizationDeleted = async (db: Queryable, orgId: string): Promise<string | null> => {
+  const row = await maybeOne(
+    db.query<{ own_of: string | null }>(
+      `update organizations set deleted_at = now() where id = $1 and deleted_at is null returning own_of`,
+      [orgId],
+    ),
+  );
+  return row?.own_of ?? null;
+};
+
+/** Removes deleted organizations of whose projects nothing is kept any more, a bounded number at a time. */
+export const sweepOrganizations = async (db: Queryable): Promise<void> => {
+  await db.query(
+    `delete from organizations where id = any (array(
+       select o.id from organizations o
+       where o.deleted_at is not null and not exists (select from projects p where p.org_id = o.id)
+       limit 500 for update skip locked))`,
+  );
 };
 
 export const renameOrganization = async (db: Queryable, orgId: string, name: string): Promise<void> => {

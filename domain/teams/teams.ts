@@ -39,7 +39,7 @@ export interface Acting {
  * two owners demote each other at once.
  * @throws {ServiceError} `not_found` for who was removed, `forbidden` for who was demoted
  */
-const holdMembers = async (db: Queryable, { organization, user, role }: Acting): Promise<void> => {
+export const holdMembers = async (db: Queryable, { organization, user, role }: Acting): Promise<void> => {
   const present = await lockMembers(db, organization.id, user.id);
   if (present === undefined) throw notFound('organization');
   if (!atLeast(present, role)) throw new ServiceError('forbidden', `Your role is ${present} by now.`);
@@ -51,9 +51,10 @@ export const requireMayGrant = (acting: Acting, ...wanted: Role[]): void => {
   throw new ServiceError('forbidden', `Your role (${acting.role}) cannot grant, change or remove a role above it.`);
 };
 
-const holdMember = async (db: Queryable, acting: Acting, id: string): Promise<Member> => {
+/** The same, and the member that the caller names. @throws {ServiceError} `not_found`, `forbidden` */
+export const holdMember = async (db: Queryable, acting: Acting, id: string): Promise<Member> => {
   await holdMembers(db, acting);
-  const member = await findMember(db, acting.organization.id, id);
+  const member = await findMember(db, acting.organization.id, { id });
   if (member === undefined) throw notFound('member');
   return member;
 };
@@ -75,12 +76,15 @@ const grantableBy = (role: Role | null): readonly Role[] =>
  * address of theirs, and come back.
  * @param role the member's from now on; null: none
  */
-const withdrawInvites = async (db: Queryable, member: Member, role: Role | null): Promise<void> => {
+export const withdrawInvites = async (db: Queryable, member: Member, role: Role | null): Promise<void> => {
   if (member.user_id !== null) await deleteInvitesBy(db, member.org_id, member.user_id, grantableBy(role));
 };
 
 /** Whoever leaves the organization that they began with begins with a new one: calls without `X-Org-Id` act on it. */
-const replaceOwn = async (db: Queryable, { org_id: orgId, user_id: userId }: Member): Promise<void> => {
+export const replaceOwn = async (
+  db: Queryable,
+  { org_id: orgId, user_id: userId }: Pick<Member, 'org_id' | 'user_id'>,
+): Promise<void> => {
   if (userId === null || !(await disownOrganization(db, orgId, userId))) return;
   const user = await findUser(db, userId);
   if (user !== undefined) await insertOwnOrganization(db, user);
