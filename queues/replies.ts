@@ -27,6 +27,8 @@ const outcomeSchema = z.object({
 });
 const keptSchema = z.object({
   runId: z.string(),
+  /** Left out by workers of an earlier release. */
+  finishedAt: z.coerce.date().optional(),
   outcome: outcomeSchema.extend({ report: z.string().nullable().optional() }),
 });
 const replySchema = z.object({ id: z.string(), outcome: outcomeSchema });
@@ -153,9 +155,14 @@ const replyText = (jobId: string, { status, result, error }: JobOutcome): string
 export interface RunEnd {
   readonly jobId: string;
   readonly runId: string;
+  /** By the worker's clock; what is recorded later has this time, too. */
+  readonly finishedAt: Date;
   readonly outcome: JobOutcome;
   readonly replyTo: string | null;
 }
+
+/** An end that Postgres may not have yet. */
+export type KnownEnd = Pick<RunEnd, 'outcome' | 'finishedAt'>;
 
 /** Outcomes between the end of a run and their record in Postgres. */
 export interface Outcomes {
@@ -163,8 +170,8 @@ export interface Outcomes {
   readonly publish: (end: RunEnd) => Promise<void>;
   /** Tells the waiting caller of an end that Postgres has. */
   readonly tell: (jobId: string, outcome: JobOutcome, replyTo: string | null) => Promise<void>;
-  /** The outcome of this very run, when it is not recorded yet. */
-  readonly find: (jobId: string, runId: string) => Promise<JobOutcome | null>;
+  /** The end of this very run, when it may not be recorded yet. */
+  readonly find: (jobId: string, runId: string) => Promise<KnownEnd | null>;
   /** Postgres has it. */
   readonly forget: (jobId: string) => Promise<void>;
 }
@@ -219,8 +226,8 @@ export const outcomesIn = (redis: Redis, prefix: string): Outcomes => {
     return text === null ? null : keptSchema.parse(JSON.parse(text));
   };
   return {
-    publish: async ({ jobId, runId, outcome, replyTo }) => {
-      const keeping = JSON.stringify({ runId, outcome });
+    publish: async ({ jobId, runId, finishedAt, outcome, replyTo }) => {
+      const keeping = JSON.stringify({ runId, finishedAt, outcome });
       const end = { jobId, replyTo, keeping, reply: replyTo === null ? null : replyText(jobId, outcome) };
       await (keeping.length <= batchedTextLength ? published.add(end) : publishAll(redis, prefix, [end]));
     },
@@ -229,7 +236,8 @@ export const outcomesIn = (redis: Redis, prefix: string): Outcomes => {
     },
     find: async (jobId, runId) => {
       const found = await kept(jobId);
-      return found?.runId === runId ? found.outcome : null;
+      if (found?.runId !== runId) return null;
+      return { outcome: found.outcome, finishedAt: found.finishedAt ?? new Date() };
     },
     forget: forgotten.add,
   };

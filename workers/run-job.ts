@@ -39,11 +39,13 @@ const tellLater = async ({ deps, begun }: Work, outcome: JobOutcome): Promise<vo
 /** Redis first, where the waiting caller is told; when it is away, Postgres first: one of them always knows. */
 const settle = async (work: Work, outcome: JobOutcome): Promise<void> => {
   const { deps, runId, begun, job } = work;
-  const told = await deps.outcomes.publish({ jobId: begun.id, runId, outcome, replyTo: begun.reply_to }).then(
+  const finishedAt = new Date();
+  const end = { jobId: begun.id, runId, finishedAt, outcome, replyTo: begun.reply_to };
+  const told = await deps.outcomes.publish(end).then(
     () => true,
     () => false,
   );
-  await deps.recorder.end({ id: begun.id, runId, finishedAt: new Date(), outcome });
+  await deps.recorder.end({ id: begun.id, runId, finishedAt, outcome });
   noteFinished(job.type, outcome.status);
   deps.onEnded?.(job.type);
   deps.signals.announce(begun.id, { event: 'status', status: outcome.status, attempt: begun.attempt });

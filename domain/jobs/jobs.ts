@@ -7,13 +7,13 @@ import { newId } from '#lib/ids.ts';
 import type { JobOutcome } from '#queues/define.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted, noteFinished, noteReply } from '#queues/metrics.ts';
-import type { Outcomes, Replies } from '#queues/replies.ts';
+import type { KnownEnd, Outcomes, Replies } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
 import { type Abandonment, endTeller } from './abandon.ts';
 import { type JobRequest, acceptWith } from './accept.ts';
 import { type Changed, cancelWaiting, revive, wishCancelled } from './changes.ts';
 import { type Standing, placesWith } from './standing.ts';
-import { type JobRow, type NewJobRow, findJob, hasEnded, outcomeOf, refOf } from './store.ts';
+import { type JobRow, type NewJobRow, findJob, hasEnded, outcomeOf, recordEnds, refOf } from './store.ts';
 import { capExceeded, takeOne } from './usage.ts';
 
 export type { JobRequest } from './accept.ts';
@@ -71,13 +71,14 @@ export interface JobsDeps {
   readonly queueIsUp: () => boolean;
 }
 
-const withOutcome = (row: JobRow, outcome: JobOutcome): JobRow => ({
+/** The row as it will be once the end is recorded: the same time, never before its start. */
+const withEnd = (row: JobRow, { outcome, finishedAt }: KnownEnd): JobRow => ({
   ...row,
   status: outcome.status,
   result: outcome.result,
   error_code: outcome.error?.code ?? null,
   error_message: outcome.error?.message ?? null,
-  finished_at: new Date(),
+  finished_at: row.started_at !== null && row.started_at > finishedAt ? row.started_at : finishedAt,
 });
 
 const queueDown = (): ServiceError =>
@@ -116,8 +117,17 @@ const steeringWith = ({ db, gate, outcomes, signals, log }: JobsDeps, get: Jobs[
     throw new ServiceError('conflict', why(await get(projectId, jobId)));
   };
 
+  /** What callers were told is recorded before the job is changed: its worker may be about to do so. */
+  const recordKnownEnd = async (within: Queryable, projectId: string, jobId: string): Promise<void> => {
+    const row = await findJob(within, projectId, jobId);
+    if (row?.status !== 'running' || row.run_id === null) return;
+    const end = await outcomes.find(jobId, row.run_id).catch(() => null);
+    if (end !== null) await recordEnds(within, [{ id: jobId, runId: row.run_id, ...end }]);
+  };
+
   return {
     cancel: async (projectId, jobId) => {
+      await recordKnownEnd(db, projectId, jobId);
       // It may move from one state to the other between the two statements, and back again.
       for (let tries = 0; tries < 3; tries += 1) {
         const ended = await cancelWaiting(db, projectId, jobId);
@@ -132,6 +142,7 @@ const steeringWith = ({ db, gate, outcomes, signals, log }: JobsDeps, get: Jobs[
       return refuse(projectId, jobId, (row) => `The job is ${row.status} already.`);
     },
     retry: async (projectId, jobId, within) => {
+      await recordKnownEnd(within?.db ?? db, projectId, jobId);
       const row = await revive(within?.db ?? db, projectId, jobId);
       if (row === undefined) {
         return refuse(projectId, jobId, ({ status }) => `A job that is ${status} cannot be run again.`);
@@ -173,8 +184,8 @@ export const createJobs = (deps: JobsDeps): Jobs => {
     if (row === undefined) throw notFound('job');
     if (row.status !== 'running' || row.run_id === null) return row;
     // It may have ended a moment ago and be on its way into Postgres.
-    const outcome = await outcomes.find(jobId, row.run_id).catch(() => null);
-    return outcome === null ? row : withOutcome(row, outcome);
+    const end = await outcomes.find(jobId, row.run_id).catch(() => null);
+    return end === null ? row : withEnd(row, end);
   };
 
   /** A reply can get lost with its stream: when the time is over, the row has the last word. */

@@ -66,7 +66,13 @@ test('an outcome that a dead worker left is recorded, whatever the job', async (
   for (const job of [testJobs.once, testJobs.steady]) {
     const id = await scene.accept(job);
     const runId = await beginAsDead(scene, job, id);
-    await scene.queues.outcomes.publish({ jobId: id, runId, outcome: succeeded('left'), replyTo: null });
+    await scene.queues.outcomes.publish({
+      jobId: id,
+      runId,
+      finishedAt: new Date(),
+      outcome: succeeded('left'),
+      replyTo: null,
+    });
     await reap(laneOf(scene, job), allDead);
     t.like(await scene.row(id), { status: 'succeeded', result: '"left"', attempt: 1 });
     t.is(await scene.queues.outcomes.find(id, runId), null);
@@ -77,7 +83,13 @@ test('the outcome of an earlier run is not the one that was cut off', async (t) 
   const scene = await openEngine(t);
   const id = await scene.accept(testJobs.once);
   await beginAsDead(scene, testJobs.once, id);
-  await scene.queues.outcomes.publish({ jobId: id, runId: newId(), outcome: succeeded('old'), replyTo: null });
+  await scene.queues.outcomes.publish({
+    jobId: id,
+    runId: newId(),
+    finishedAt: new Date(),
+    outcome: succeeded('old'),
+    replyTo: null,
+  });
   await reap(laneOf(scene, testJobs.once), allDead);
   t.like(await scene.row(id), { status: 'failed', error_code: 'crashed' });
 });

@@ -22,7 +22,13 @@ test('an outcome that was published but not recorded is recorded by the next wor
   const { epoch } = await beginLaneLife(db, { name: lane, type: lane, part: { index: 0, count: 1 } });
   await beginJobs(db, [{ id, runId, workerId: newId(), lane, epoch: String(epoch) }]);
   const outcome = { status: 'failed', result: null, error: { code: 'internal', message: 'left behind' } } as const;
-  await outcomesIn(redis, config.PLINTH_REDIS_PREFIX).publish({ jobId: id, runId, outcome, replyTo: null });
+  await outcomesIn(redis, config.PLINTH_REDIS_PREFIX).publish({
+    jobId: id,
+    runId,
+    finishedAt: new Date(),
+    outcome,
+    replyTo: null,
+  });
   // Who asks meanwhile is told what Postgres does not know yet.
   const location = accepted.headers.get('location') ?? '';
   t.like((await client.call('GET', location, { token: user.token })).body, { status: 'failed' });

@@ -2,6 +2,7 @@ import { type SuspectRun, suspectRuns } from '#domain/jobs/lanes.ts';
 import { restartCrashed } from '#domain/jobs/retries.ts';
 import { recordEnds } from '#domain/jobs/store.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
+import type { KnownEnd } from '#queues/replies.ts';
 import { noteFinished, noteReconciled } from '#queues/metrics.ts';
 import { lastWord } from '../give-up.ts';
 import type { KeptLane } from './lane.ts';
@@ -27,9 +28,9 @@ const endOf = async ({ job, processor }: KeptLane, run: SuspectRun): Promise<Job
 };
 
 /** Who records the end frees the place; when the run had ended after all, its worker did both. */
-const end = async (lane: KeptLane, run: SuspectRun, outcome: JobOutcome): Promise<void> => {
+const end = async (lane: KeptLane, run: SuspectRun, { outcome, finishedAt }: KnownEnd): Promise<void> => {
   const { db, gate, outcomes, signals, job } = lane;
-  const ended = await recordEnds(db, [{ id: run.id, runId: run.run_id, finishedAt: new Date(), outcome }]);
+  const ended = await recordEnds(db, [{ id: run.id, runId: run.run_id, finishedAt, outcome }]);
   if (ended.length === 0) return;
   noteFinished(job.type, outcome.status);
   await gate.finish({ id: run.id, nonce: '' });
@@ -42,9 +43,9 @@ const end = async (lane: KeptLane, run: SuspectRun, outcome: JobOutcome): Promis
 const reapOne = async (lane: KeptLane, run: SuspectRun): Promise<void> => {
   const { db, gate, outcomes, job } = lane;
   const left = await outcomes.find(run.id, run.run_id);
-  const outcome = left ?? (await endOf(lane, run));
+  const outcome = left?.outcome ?? (await endOf(lane, run));
   noteReconciled(job.type, 'dead_worker');
-  if (outcome !== null) return end(lane, run, outcome);
+  if (outcome !== null) return end(lane, run, { outcome, finishedAt: left?.finishedAt ?? new Date() });
   const isBack = await restartCrashed(db, { id: run.id, runId: run.run_id, error: crashed });
   // It keeps its place: were that freed first, another would have it, and this one could still begin by the delivery
   // that the dead worker had. Without a place (Redis lost it) the reconciler admits it.

@@ -76,7 +76,9 @@ export const gateWorker = async (plan: WorkerPlan, ears: Ears): Promise<Close> =
       ears.begun(lease.id);
       await work();
       const told =
-        replyTo === null ? null : outcomes.publish({ jobId: lease.id, runId: lease.id, outcome: succeeded, replyTo });
+        replyTo === null
+          ? null
+          : outcomes.publish({ jobId: lease.id, runId: lease.id, finishedAt: new Date(), outcome: succeeded, replyTo });
       await Promise.all([gate.finish(lease), told]);
       ears.ended();
     },
