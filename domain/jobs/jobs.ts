@@ -90,8 +90,21 @@ const cancelPatienceMs = 2000;
 
 type Steering = Pick<Jobs, 'cancel' | 'retry' | 'places'>;
 
+/** What callers were told is recorded before the job is changed: its worker may be about to do so. */
+const recordKnownEnd = async (
+  { outcomes }: Pick<JobsDeps, 'outcomes'>,
+  db: Queryable,
+  { projectId, jobId }: { readonly projectId: string; readonly jobId: string },
+): Promise<void> => {
+  const row = await findJob(db, projectId, jobId);
+  if (row?.status !== 'running' || row.run_id === null) return;
+  const end = await outcomes.find(jobId, row.run_id).catch(() => null);
+  if (end !== null) await recordEnds(db, [{ id: jobId, runId: row.run_id, ...end }]);
+};
+
 /** What can be done to a job from outside. */
-const steeringWith = ({ db, gate, outcomes, signals, log }: JobsDeps, get: Jobs['get']): Steering => {
+const steeringWith = (deps: JobsDeps, get: Jobs['get']): Steering => {
+  const { db, gate, outcomes, signals, log } = deps;
   const otherwise = (what: string) => (error: unknown) => log.warn({ err: error }, what);
 
   const untilEnded = async (row: JobRow): Promise<JobRow> => {
@@ -117,17 +130,9 @@ const steeringWith = ({ db, gate, outcomes, signals, log }: JobsDeps, get: Jobs[
     throw new ServiceError('conflict', why(await get(projectId, jobId)));
   };
 
-  /** What callers were told is recorded before the job is changed: its worker may be about to do so. */
-  const recordKnownEnd = async (within: Queryable, projectId: string, jobId: string): Promise<void> => {
-    const row = await findJob(within, projectId, jobId);
-    if (row?.status !== 'running' || row.run_id === null) return;
-    const end = await outcomes.find(jobId, row.run_id).catch(() => null);
-    if (end !== null) await recordEnds(within, [{ id: jobId, runId: row.run_id, ...end }]);
-  };
-
   return {
     cancel: async (projectId, jobId) => {
-      await recordKnownEnd(db, projectId, jobId);
+      await recordKnownEnd(deps, db, { projectId, jobId });
       // It may move from one state to the other between the two statements, and back again.
       for (let tries = 0; tries < 3; tries += 1) {
         const ended = await cancelWaiting(db, projectId, jobId);
@@ -142,7 +147,7 @@ const steeringWith = ({ db, gate, outcomes, signals, log }: JobsDeps, get: Jobs[
       return refuse(projectId, jobId, (row) => `The job is ${row.status} already.`);
     },
     retry: async (projectId, jobId, within) => {
-      await recordKnownEnd(within?.db ?? db, projectId, jobId);
+      await recordKnownEnd(deps, within?.db ?? db, { projectId, jobId });
       const row = await revive(within?.db ?? db, projectId, jobId);
       if (row === undefined) {
         return refuse(projectId, jobId, ({ status }) => `A job that is ${status} cannot be run again.`);
