@@ -44,7 +44,7 @@ const readRows = (db: Queryable, types: readonly string[]): Promise<RowStats[]> 
   db.query<RowStats>(
     `with dead as (
        select type, count(*)::int as jobs
-       from (select type from jobs where status = 'dead' limit ${mostDead}) few group by type
+       from (select type from jobs where status = 'dead' order by id limit ${mostDead}) few group by type
      )
      select t.type, coalesce(dead.jobs, 0) as dead,
        greatest(0, coalesce(extract(epoch from clock_timestamp() - ${waitingSince('t.type')}), 0))::float8 as oldest_wait
