@@ -3,7 +3,7 @@ import { isBearerToken } from './bearer.ts';
 import { parseRanges } from './egress/ranges.ts';
 import { SecretError, openKeyRing } from './secrets.ts';
 import { limitSettings } from './config/limits.ts';
-import { globalLimit, integer, note, onOff, url } from './config/kinds.ts';
+import { globalLimit, integer, note, onOff, oneOf, ratio, url, wholeNumber } from './config/kinds.ts';
 
 /** What is wrong with a key ring; never the keys themselves. */
 const keyRingFault = (ring: string): string | null => {
@@ -42,7 +42,7 @@ export const settings = z.object({
   PLINTH_REDIS_PREFIX: note(
     z
       .string()
-      .regex(/^[a-z0-9-]{1,40}$/)
+      .regex(/^[a-z0-9-]{1,40}$/, { error: 'may hold the letters a to z, digits and -, at most 40 of them' })
       .default('plinth'),
     'Begins the name of every Redis key, for a Redis that is shared.',
   ),
@@ -50,19 +50,19 @@ export const settings = z.object({
   WORKER_QUEUES: note(
     z
       .string()
-      .regex(/^[a-z]+(,[a-z]+)*$/)
+      .regex(/^[a-z]+(,[a-z]+)*$/, { error: 'must be names of queues, separated by commas' })
       .optional(),
     'Which queues this worker serves, separated by commas; empty means all: functions, system, webhooks, email, ai, vectors.',
   ),
   DRAIN_MS: note(integer(10_000, 0, 600_000), 'How long a stopping process waits for what is running.', 'ms'),
   SANDBOX: note(
-    z.enum(['strict', 'best-effort']).optional(),
+    oneOf(['strict', 'best-effort']).optional(),
     'How functions are fenced. `strict` (the default) refuses to start without Linux namespaces.',
   ),
   PUBLIC_DOMAIN: note(
     z
       .string()
-      .regex(/^[a-z0-9.-]+(:\d+)?$/)
+      .regex(/^[a-z0-9.-]+(:\d+)?$/, { error: 'must be a host name without https://, such as example.org' })
       .optional(),
     'When set, projects are also served at `{ref}.{PUBLIC_DOMAIN}`.',
   ),
@@ -94,22 +94,19 @@ export const settings = z.object({
   ),
   PLINTH_WORKER_NAME: note(z.string().default('worker'), 'The name of this worker in logs.'),
   PLINTH_WORKER_PORT: note(
-    z.coerce.number().int().min(0).max(65_535).optional(),
+    wholeNumber(0, 65_535).optional(),
     'The port where a worker answers `/healthz`, `/readyz` and `/metrics`, on `HOST`; empty means that it does not.',
   ),
   PLINTH_LOG_LEVEL: note(
-    z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
+    oneOf(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
     'The least level that is logged.',
   ),
-  PLINTH_LOG_FORMAT: note(z.enum(['json', 'pretty']).optional(), 'By default readable in a terminal, JSON elsewhere.'),
+  PLINTH_LOG_FORMAT: note(oneOf(['json', 'pretty']).optional(), 'By default readable in a terminal, JSON elsewhere.'),
   OTEL_EXPORTER_OTLP_ENDPOINT: note(
     url('http', 'https').optional(),
     'An OpenTelemetry receiver (OTLP over HTTP) for traces; empty means no tracing.',
   ),
-  PLINTH_TRACE_RATIO: note(
-    z.coerce.number().min(0).max(1).default(1),
-    'Of the traces that begin here, the part that is recorded.',
-  ),
+  PLINTH_TRACE_RATIO: note(ratio.default(1), 'Of the traces that begin here, the part that is recorded.'),
   PLINTH_DATABASE_POOL: note(integer(16, 2, 500), 'Connections to the control database, per process.'),
   PLINTH_TENANT_CONNECTIONS: note(integer(40, 4, 2000), 'Connections to project databases, per process.'),
   PLINTH_MIGRATE: note(onOff('on'), 'Whether the API brings the control database up to date when it starts.'),
@@ -188,7 +185,7 @@ export const settings = z.object({
     'The sender of the platform’s own mail: `Name <address>` or an address; empty means plinth@ and the host of PLINTH_BASE_URL.',
   ),
   PLINTH_PLAN_CHANGES: note(
-    z.enum(['anyone', 'operator']).default('anyone'),
+    oneOf(['anyone', 'operator']).default('anyone'),
     'Who may choose a plan other than free: project owners, or operators only.',
   ),
   PLINTH_FREE_PROJECTS_PER_ORG: note(integer(10, 1, 1_000_000), 'Projects on the Free plan per organization.'),
@@ -240,23 +237,38 @@ export const unknownSettings = (env: NodeJS.ProcessEnv): string[] =>
 // Where empty is a value of its own.
 const mayBeEmpty = new Set(['PLINTH_EGRESS_ALLOW']);
 
+/** An empty value counts as not set, but for those in `mayBeEmpty`. */
+const givenIn = (env: NodeJS.ProcessEnv): Readonly<Record<string, string | undefined>> =>
+  Object.fromEntries(
+    Object.entries(env).filter(([name, value]) => name in settings.shape && (value !== '' || mayBeEmpty.has(name))),
+  );
+
 /**
- * Reads the settings; an empty value counts as not set, but for those in `mayBeEmpty`.
+ * What is wrong with the settings, a line each; empty when they can be used.
+ * @param later names that are set later: they may be missing here
+ */
+export const settingFaults = (env: NodeJS.ProcessEnv, later: readonly string[] = []): string[] => {
+  const given = givenIn(env);
+  const issues = settings.safeParse(given).error?.issues ?? [];
+  return issues.flatMap((issue) => {
+    const name = String(issue.path[0]);
+    if (given[name] !== undefined) return [`${name}: ${issue.message}`];
+    return later.includes(name) ? [] : [`${name} is not set`];
+  });
+};
+
+/** The message for people that lists faults of settings. */
+export const faultList = (faults: readonly string[]): string =>
+  `The settings are not usable:\n${faults.map((line) => `  ${line}`).join('\n')}\nSee plinth.env.example.`;
+
+/**
+ * Reads the settings.
  * @throws {ConfigError} naming every setting that is missing or wrong.
  */
 export const loadConfig = (env: NodeJS.ProcessEnv): Config => {
-  const given = Object.fromEntries(
-    Object.entries(env).filter(([name, value]) => name in settings.shape && (value !== '' || mayBeEmpty.has(name))),
-  );
-  const parsed = settings.safeParse(given);
+  const parsed = settings.safeParse(givenIn(env));
   if (parsed.success) return parsed.data;
-  const lines = parsed.error.issues.map((issue) => {
-    const name = String(issue.path[0]);
-    return given[name] === undefined ? `${name} is not set` : `${name}: ${issue.message}`;
-  });
-  throw new ConfigError(
-    `The settings are not usable:\n${lines.map((line) => `  ${line}`).join('\n')}\nSee plinth.env.example.`,
-  );
+  throw new ConfigError(faultList(settingFaults(env)));
 };
 
 /** Where each process finds its settings; the one place that touches `process.env`. */

@@ -152,12 +152,12 @@ const createCheckUrl = (extra: Ranges): CheckUrl => {
   };
 };
 
-const noticeOf = ({ allow, local }: EgressOptions): string | null => {
-  if (allow === undefined) {
-    return local
-      ? 'requests of the platform may reach this machine itself (loopback), those of functions may not: PLINTH_EGRESS_ALLOW decides otherwise'
-      : null;
-  }
+/** What `npm start` says once for all of its processes, unless `PLINTH_EGRESS_ALLOW` is set. */
+export const loopbackNotice =
+  'requests of the platform may reach this machine itself (loopback), those of functions may not; PLINTH_EGRESS_ALLOW decides otherwise';
+
+const noticeOf = ({ allow }: EgressOptions): string | null => {
+  if (allow === undefined) return null;
   return allow.trim() === '' ? null : `requests may also reach ${allow} (PLINTH_EGRESS_ALLOW)`;
 };
 

@@ -82,7 +82,12 @@ export const createLog = (options: LogOptions): Log => {
   }
   const pretty = {
     target: 'pino-pretty',
-    options: { translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname,process', messageFormat: '{process}: {msg}' },
+    options: {
+      translateTime: 'SYS:HH:MM:ss',
+      ignore: 'pid,hostname,process',
+      messageFormat: '{process}: {msg}',
+      singleLine: true,
+    },
   };
   return pino(settings, transport(pretty));
 };

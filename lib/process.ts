@@ -29,15 +29,21 @@ export const stopOnSignal = (log: Log, drainMs: number, stop: () => Promise<void
   if (process.send !== undefined) process.on('disconnect', () => begin('the supervisor went away'));
 };
 
+/** Plain words for what a person can mend; the stack of anything else. */
+const wordsOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return String(error);
+  if (error instanceof ConfigError) return error.message;
+  const { code, port, address } = error as NodeJS.ErrnoException & { port?: number; address?: string };
+  if (code === 'EADDRINUSE') return `Port ${port} of ${address} is taken.`;
+  return error.stack ?? error.message;
+};
+
 /** Runs a process's `main`; what it cannot start with is said plainly. */
 export const runMain = async (main: () => Promise<void>): Promise<void> => {
   try {
     await main();
   } catch (error) {
-    const isConfig = error instanceof ConfigError;
-    process.stderr.write(
-      `${isConfig ? error.message : error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
-    );
-    process.exit(isConfig ? configExitCode : 1);
+    process.stderr.write(`${wordsOf(error)}\n`);
+    process.exit(error instanceof ConfigError ? configExitCode : 1);
   }
 };

@@ -4,6 +4,19 @@ import type { z } from 'zod';
 export const poolNames = ['functions', 'system', 'webhooks', 'email', 'ai', 'vectors'] as const;
 export type PoolName = (typeof poolNames)[number];
 
+const isPoolName = (name: string): name is PoolName => (poolNames as readonly string[]).includes(name);
+
+/**
+ * The pools of a list of names separated by commas; all of them without a list.
+ * @returns null when the list names something else
+ */
+export const poolsOf = (names: string | undefined): PoolName[] | null => {
+  const wanted = [...new Set(names?.split(',') ?? poolNames)];
+  return wanted.every(isPoolName) ? wanted : null;
+};
+
+export const poolsFault = `WORKER_QUEUES: may name ${poolNames.join(', ')}`;
+
 /** A number for each plan. */
 export interface ByPlan {
   readonly free: number;

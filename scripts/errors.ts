@@ -9,6 +9,16 @@ export class StartError extends Error {
   }
 }
 
+/** Another program listens on the port that a process was to have; a different one may do. */
+export class PortTaken extends StartError {
+  readonly port: number;
+
+  constructor(port: number) {
+    super(`Port ${port} is taken.`);
+    this.port = port;
+  }
+}
+
 const noSpace = (where: string): StartError =>
   new StartError(
     `The disk that holds ${where} is full: free some space (300 MB are enough to begin) and run this again.`,

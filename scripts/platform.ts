@@ -4,7 +4,7 @@ import { provideBubblewrap } from './infra/bubblewrap.ts';
 import { type ProvidedPostgres, providePostgres } from './infra/postgres.ts';
 import { provideRedis } from './infra/redis.ts';
 import type { Site } from './infra/site.ts';
-import { freePortAnywhere, freePortFrom, isFree } from './infra/ports.ts';
+import { freePortAnywhere, freePortFrom, isFree, onFreePort } from './infra/ports.ts';
 import { keyRingIn, type MadeSecret, opsTokenIn } from './made-secrets.ts';
 import { type ProcessSpec, readyMessage } from './processes.ts';
 import type { Settings } from './settings.ts';
@@ -25,19 +25,21 @@ interface Means {
   readonly stack: Stack;
 }
 
-const providedDatabase = async ({ site, stack }: Means): Promise<ProvidedPostgres> => {
-  const postgres = await providePostgres(site);
-  await site.narrator.during('starting PostgreSQL', () => stack.start(postgres.spec));
-  site.narrator.say(postgres.name);
-  return postgres;
-};
+const providedDatabase = ({ site, stack }: Means): Promise<ProvidedPostgres> =>
+  onFreePort(async () => {
+    const postgres = await providePostgres(site);
+    await site.narrator.during('starting PostgreSQL', () => stack.start(postgres.spec));
+    site.narrator.say(postgres.name);
+    return postgres;
+  }, site.narrator.say);
 
-const providedRedisUrl = async ({ site, stack }: Means): Promise<string> => {
-  const redis = await provideRedis(site);
-  await site.narrator.during('starting Redis', () => stack.start(redis.spec));
-  site.narrator.say(redis.name);
-  return redis.url;
-};
+const providedRedisUrl = ({ site, stack }: Means): Promise<string> =>
+  onFreePort(async () => {
+    const redis = await provideRedis(site);
+    await site.narrator.during('starting Redis', () => stack.start(redis.spec));
+    site.narrator.say(redis.name);
+    return redis.url;
+  }, site.narrator.say);
 
 const bubblewrapPath = async ({ site, settings }: Means): Promise<string | null> => {
   // With both servers given this is a machine that somebody prepares: nothing is fetched.
@@ -113,7 +115,8 @@ export const processEnvironment = (
 });
 
 export interface AppPlan {
-  readonly port: number;
+  /** Asked again when another program was faster; one that was asked for by number cannot be replaced. */
+  readonly choosePort: () => Promise<number>;
   readonly workers: number;
   readonly drainMs: number;
   readonly env: NodeJS.ProcessEnv;
@@ -134,13 +137,19 @@ const appSpec = (root: string, plan: AppPlan, name: string, own: Pick<ProcessSpe
   ready: readyMessage,
 });
 
-/** Starts the API and the workers; resolves when all of them serve. */
-export const startProcesses = async ({ site, stack }: Omit<Means, 'settings'>, plan: AppPlan): Promise<void> => {
-  const { root } = site;
-  const api = appSpec(root, plan, 'api', {
-    args: [path.join(root, 'api/server.ts')],
-    env: { ...plan.env, PORT: String(plan.port) },
-  });
+/** Answers the port that the API got. */
+const startApi = async ({ site, stack }: Omit<Means, 'settings'>, plan: AppPlan): Promise<number> => {
+  const port = await plan.choosePort();
+  const args = [path.join(site.root, 'api/server.ts')];
+  const spec = appSpec(site.root, plan, 'api', { args, env: { ...plan.env, PORT: String(port) } });
+  await stack.start({ ...spec, port });
+  return port;
+};
+
+/** Starts the API and the workers; resolves with the port of the API when all of them serve. */
+export const startProcesses = async (means: Omit<Means, 'settings'>, plan: AppPlan): Promise<number> => {
+  const { site, stack } = means;
+  const { root, narrator } = site;
   const worker = (name: string): ProcessSpec =>
     appSpec(root, plan, name, {
       // isolated-vm does not work with Node's start-up snapshot.
@@ -148,7 +157,11 @@ export const startProcesses = async ({ site, stack }: Omit<Means, 'settings'>, p
       env: { ...plan.env, PLINTH_WORKER_NAME: name },
     });
   const workers = Array.from({ length: plan.workers }, (_, index) => worker(`worker-${index + 1}`));
-  await site.narrator.during('starting the API and the workers', () =>
-    Promise.all([api, ...workers].map((spec) => stack.start(spec))),
+  const [port] = await narrator.during('starting the API and the workers', () =>
+    Promise.all([
+      onFreePort(() => startApi(means, plan), narrator.say),
+      ...workers.map((spec) => stack.start(spec).then(() => 0)),
+    ]),
   );
+  return port;
 };

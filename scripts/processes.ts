@@ -1,7 +1,8 @@
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { explainOutput, StartError } from './errors.ts';
+import { explainOutput, PortTaken, StartError } from './errors.ts';
+import { isFree } from './infra/ports.ts';
 import { signalGroup, signalProcess } from './leftovers.ts';
 import { processIdentity, type ProcessRecord } from './process-identity.ts';
 
@@ -17,6 +18,8 @@ export interface ProcessSpec {
   readonly gid?: number;
   /** A file that its output is added to; without one the output goes where ours goes. */
   readonly logFile?: string;
+  /** Where it listens: should the port be taken when it starts, it is not started again there. */
+  readonly port?: number;
   readonly stopSignal: NodeJS.Signals;
   /** For a second Ctrl-C: how it is told not to finish anything. */
   readonly killSignal?: NodeJS.Signals;
@@ -82,11 +85,14 @@ export class SupervisedProcess {
   readonly #served = Promise.withResolvers<void>();
   readonly #ended: Promise<void>;
   #record: ProcessRecord | null = null;
+  #hasServed = false;
 
   constructor(spec: ProcessSpec, hooks: ProcessHooks, patience: Partial<Patience> = {}) {
     this.spec = spec;
     this.#hooks = hooks;
     this.#patience = { ...defaultPatience, ...patience };
+    // Heard by whoever waits for it; nobody may.
+    this.#served.promise.catch(() => undefined);
     this.#ended = this.#keepRunning();
   }
 
@@ -95,7 +101,10 @@ export class SupervisedProcess {
     return this.#record;
   }
 
-  /** Resolves when it serves for the first time. Never rejects: `onFatal` says that it never will. */
+  /**
+   * Resolves when it serves for the first time. Rejects with `PortTaken` when another program has its port; that it never
+   * will for another reason is said by `onFatal`.
+   */
   get served(): Promise<void> {
     return this.#served.promise;
   }
@@ -124,13 +133,21 @@ export class SupervisedProcess {
     const { steadyMs, mostDeaths } = this.#patience;
     for (let deaths = 0; !this.#stopping.signal.aborted;) {
       const life = await this.#live();
+      this.#hasServed ||= life.servedMs > 0;
       if (this.#stopping.signal.aborted) return;
       deaths = life.servedMs >= steadyMs ? 1 : deaths + 1;
+      if (await this.#lostItsPort()) return this.#served.reject(new PortTaken(this.spec.port ?? 0));
       if (life.code === wrongSettings) return this.#hooks.onFatal(this.#refusal());
       if (deaths >= mostDeaths) return this.#hooks.onFatal(this.#despair(life, deaths));
       this.#hooks.onDeath(`${this.spec.name} ${life.how}; starting it again`);
       await this.#pause(deaths);
     }
+  }
+
+  /** Once it has served, others know it by its port: then it has to come back there. */
+  async #lostItsPort(): Promise<boolean> {
+    const { port } = this.spec;
+    return port !== undefined && !this.#hasServed && !(await isFree(port));
   }
 
   #refusal(): StartError {

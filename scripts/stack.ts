@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { StartError } from './errors.ts';
+import { PortTaken, type StartError } from './errors.ts';
 import { Guard } from './guard.ts';
 import { signalGroup } from './leftovers.ts';
 import type { Narrator } from './narrator.ts';
@@ -81,7 +81,10 @@ export class Stack {
     return this.#stopping.signal;
   }
 
-  /** Starts a process and keeps it running; resolves when it serves, rejects when the stack fails. */
+  /**
+   * Starts a process and keeps it running; resolves when it serves, rejects when the stack fails.
+   * @throws {PortTaken} when another program has its port: the stack goes on without it
+   */
   async start(spec: ProcessSpec): Promise<void> {
     this.#stopping.signal.throwIfAborted();
     const hooks = {
@@ -92,7 +95,12 @@ export class Stack {
     const supervised = new SupervisedProcess(spec, hooks, this.#settings.patience);
     this.#supervised.push(supervised);
     this.#announce();
-    await Promise.race([supervised.served, this.#failure.promise]);
+    try {
+      await Promise.race([supervised.served, this.#failure.promise]);
+    } catch (error) {
+      if (error instanceof PortTaken) this.#forget(supervised);
+      throw error;
+    }
   }
 
   /** Runs a program that talks to the terminal itself to its end; resolves with its exit code. Stopping ends it. */
@@ -123,6 +131,11 @@ export class Stack {
     this.#stopping.abort();
     this.#killed.resolve();
     for (const supervised of this.#supervised) supervised.kill();
+  }
+
+  #forget(supervised: SupervisedProcess): void {
+    this.#supervised.splice(this.#supervised.indexOf(supervised), 1);
+    this.#announce();
   }
 
   #track<T>(run: Promise<T>): Promise<T> {

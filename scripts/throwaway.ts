@@ -69,9 +69,9 @@ const bringUp = async (settings: Settings, plan: ThrowawayPlan, surroundings: Su
     // A Redis that was given may serve others too.
     ...(settings.redisUrl !== null && { PLINTH_REDIS_PREFIX: `plinth-test-${process.pid}` }),
   };
-  const port = await freePortAnywhere();
   const { drainMs } = settings;
-  await startProcesses({ site, stack }, { port, workers: plan.workers, drainMs, env, logFolder: site.dataDir });
+  const app = { choosePort: freePortAnywhere, workers: plan.workers, drainMs, env, logFolder: site.dataDir };
+  const port = await startProcesses({ site, stack }, app);
   void provideVectorNowOrLater(site, servers);
   return plan.use(surroundings, { ...env, PLINTH_TEST_BASE_URL: `http://127.0.0.1:${port}` });
 };

@@ -1,4 +1,5 @@
 import { accessSync, constants, mkdirSync } from 'node:fs';
+import path from 'node:path';
 import { explain, notWritable, StartError } from './errors.ts';
 import type { Site } from './infra/site.ts';
 import { stopLeftovers } from './leftovers.ts';
@@ -34,10 +35,17 @@ const leftoverGraceMs = 15_000;
 // npm and the terminal both pass one Ctrl-C on: what comes this soon is not a second one.
 const oneKeyPressMs = 300;
 
-const alreadyRunning = (owner: LockRecord, dataDir: string): StartError => {
+const inShell = (text: string): string =>
+  /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+
+/** `npm stop` stops the platform of the folder that it is told. */
+const stopCommand = (dataDir: string, root: string): string =>
+  dataDir === path.join(root, '.data') ? 'npm stop' : `DATA_DIR=${inShell(dataDir)} npm stop`;
+
+const alreadyRunning = (owner: LockRecord, { dataDir, root }: StackPlan): StartError => {
   const where = owner.url === undefined ? '(it is still starting)' : `on ${owner.url}`;
   return new StartError(
-    `already running (pid ${owner.pid}) ${where}, with the data in ${dataDir}. Stop it with: npm stop`,
+    `already running (pid ${owner.pid}) ${where}, with the data in ${dataDir}. Stop it with: ${stopCommand(dataDir, root)}`,
   );
 };
 
@@ -78,7 +86,7 @@ export const withStack = async (
   const { lockFile, dataDir, narrator, throwaway } = plan;
   makeDataFolder(dataDir);
   const claim = claimLock(lockFile);
-  if (!claim.taken) throw alreadyRunning(claim.owner, dataDir);
+  if (!claim.taken) throw alreadyRunning(claim.owner, plan);
   const { lock, leftovers } = claim;
   const stack = new Stack({
     lock,

@@ -14,7 +14,7 @@ import { type Egress, createEgress } from '#lib/egress.ts';
 import type { Log } from '#lib/log.ts';
 import { waitForSchema } from '#lib/migrate.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
-import { type PoolName, poolNames } from '#queues/define.ts';
+import { type PoolName, poolsFault, poolsOf } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { jobs } from '#queues/registry.ts';
 import { type Ear, signalsOn } from '#queues/signals.ts';
@@ -37,14 +37,6 @@ import { type SweepDeps, startSweeps } from './sweeps.ts';
 import { startSubscriptions } from './subscriptions.ts';
 import { startTenantWatch } from './tenant-watch.ts';
 import { type Deliveries, openDeliveries } from './webhooks/open.ts';
-
-const isPoolName = (name: string): name is PoolName => (poolNames as readonly string[]).includes(name);
-
-const poolsOf = (config: Config): PoolName[] => {
-  const wanted = [...new Set(config.WORKER_QUEUES?.split(',') ?? poolNames)];
-  if (wanted.every(isPoolName)) return wanted;
-  throw new ConfigError(`WORKER_QUEUES may name ${poolNames.join(', ')}.`);
-};
 
 /** Tells the other processes of what jobs change in projects' databases. */
 const openChangeListeners = (
@@ -149,7 +141,8 @@ const startHousekeeping = (
  * @returns how to stop it: no new jobs, the running ones end or are handed back, everything is closed
  */
 export const startWorker = async (config: Config, log: Log): Promise<() => Promise<void>> => {
-  const pools = poolsOf(config);
+  const pools = poolsOf(config.WORKER_QUEUES);
+  if (pools === null) throw new ConfigError(poolsFault);
   await waitForSchema(config.DATABASE_URL, controlMigrations, log);
   const platform = await openPlatform(config, log);
   const egress = openEgress(config, log);

@@ -6,11 +6,20 @@ export interface SettingNote {
   readonly unit?: string;
 }
 
-export const integer = (fallback: number, least: number, most: number) =>
-  z.coerce.number().int().min(least).max(most).default(fallback);
+export const wholeNumber = (least: number, most: number) => {
+  const error = `must be a whole number from ${least} to ${most}`;
+  return z.coerce.number({ error }).int({ error }).min(least, { error }).max(most, { error });
+};
+
+export const integer = (fallback: number, least: number, most: number) => wholeNumber(least, most).default(fallback);
+const ratioFault = { error: 'must be a number from 0 to 1' };
+export const ratio = z.coerce.number(ratioFault).min(0, ratioFault).max(1, ratioFault);
 /** Not set: no limit of its own. */
-export const globalLimit = z.coerce.number().int().min(1).max(1_000_000).optional();
-export const onOff = (fallback: 'on' | 'off') => z.enum(['on', 'off']).default(fallback);
+export const globalLimit = wholeNumber(1, 1_000_000).optional();
+/** One of some words. */
+export const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
+  z.enum(words, { error: `must be ${words.join(' or ')}` });
+export const onOff = (fallback: 'on' | 'off') => oneOf(['on', 'off']).default(fallback);
 export const url = (...schemes: string[]) =>
   z.string().refine((text) => URL.canParse(text) && schemes.includes(new URL(text).protocol.slice(0, -1)), {
     error: `must be a URL that begins with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`,

@@ -1,4 +1,6 @@
 import path from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { loopbackNotice } from '#lib/egress.ts';
 import { findVector, provideVector } from '../infra/pgvector.ts';
 import type { Site } from '../infra/site.ts';
 import { narrateTo } from '../narrator.ts';
@@ -11,6 +13,7 @@ import {
   type Servers,
   startProcesses,
 } from '../platform.ts';
+import { requireUsableSettings } from '../check-settings.ts';
 import { readSettings, type Settings } from '../settings.ts';
 import { type Surroundings, withStack } from '../with-stack.ts';
 import type { Command } from './command.ts';
@@ -24,6 +27,12 @@ const opsTokenLine = ({ madeOpsToken }: PlatformSecrets): string => {
   return isNew ? `${value} (shown this once; kept in ${file})` : `in ${file}`;
 };
 
+/** In a terminal the banner and what goes wrong are read; files and pipes get everything. */
+export const quietIn = (env: NodeJS.ProcessEnv, isTerminal: boolean): NodeJS.ProcessEnv =>
+  isTerminal && !env['PLINTH_LOG_LEVEL'] ? { PLINTH_LOG_LEVEL: 'warn' } : {};
+
+const quiet = (): NodeJS.ProcessEnv => quietIn(process.env, process.stdout.isTTY);
+
 const welcome = (url: string, secrets: PlatformSecrets, site: Site): string => {
   const seconds = (performance.now() / 1000).toFixed(1);
   return [
@@ -34,6 +43,9 @@ const welcome = (url: string, secrets: PlatformSecrets, site: Site): string => {
     `  Operators   ${url}/ops`,
     `  Ops token   ${opsTokenLine(secrets)}`,
     `  Data        ${site.dataDir}`,
+    ...('PLINTH_LOG_LEVEL' in quiet()
+      ? ['  Log         warnings and errors appear here; PLINTH_LOG_LEVEL=info shows more']
+      : []),
     '  Next step   "A five-minute tour" in README.md: sign up, make a project, run a function',
     '',
     '  Ctrl-C stops everything.',
@@ -54,19 +66,24 @@ const run = async (settings: Settings, { site, stack, lock }: Surroundings): Pro
   if (settings.port !== null) await choosePort(settings.port, narrator.say);
   const servers = await provideServers({ settings, site, stack });
   const secrets = platformSecrets(settings, site.dataDir);
-  const env = processEnvironment(servers, secrets, site);
+  const env = { ...processEnvironment(servers, secrets, site), ...quiet() };
   const { workers, drainMs } = settings;
-  const port = await choosePort(settings.port, narrator.say);
-  await startProcesses({ site, stack }, { port, workers, drainMs, env });
+  const chooseOne = (): Promise<number> => choosePort(settings.port, narrator.say);
+  const port = await startProcesses({ site, stack }, { choosePort: chooseOne, workers, drainMs, env });
   const url = `http://127.0.0.1:${port}`;
   lock.update({ url });
+  if (process.env['PLINTH_EGRESS_ALLOW'] === undefined) narrator.say(`note: ${loopbackNotice}`);
+  const vector = provideVectorInBackground(site, servers);
+  // What it says at once comes before the banner, which is what a person should see last.
+  await Promise.race([vector, nextTurn()]);
   narrator.say(welcome(url, secrets, site));
-  await provideVectorInBackground(site, servers);
+  await vector;
   return stack.failure;
 };
 
 /** `npm start`: the platform with everything it needs, until it is stopped. A stop that was asked for is no failure. */
 export const start: Command = async (_args, root) => {
+  await requireUsableSettings(process.env);
   const settings = readSettings(process.env, root);
   const { dataDir, runtimeDir, drainMs } = settings;
   const narrator = narrateTo(process.stdout);

@@ -1,5 +1,5 @@
 import { createServer } from 'node:net';
-import { StartError } from '../errors.ts';
+import { PortTaken, StartError } from '../errors.ts';
 
 const host = '127.0.0.1';
 const span = 100;
@@ -23,3 +23,20 @@ export const freePortFrom = async (first: number): Promise<number> => {
  * process that died comes back to it. Random, so that two test runs that begin together do not meet.
  */
 export const freePortAnywhere = (): Promise<number> => freePortFrom(20_000 + Math.floor(Math.random() * 9000));
+
+const mostChoices = 10;
+
+/**
+ * Runs `begin`, which chooses a port and starts something there. Between the two another program may take the port: then
+ * it runs again and chooses anew. Two starts at the same moment look for ports in the same order.
+ */
+export const onFreePort = async <T>(begin: () => Promise<T>, say: (line: string) => void): Promise<T> => {
+  for (let choices = 1; ; choices += 1) {
+    try {
+      return await begin();
+    } catch (error) {
+      if (!(error instanceof PortTaken) || choices >= mostChoices) throw error;
+      say(`port ${error.port} was just taken by another program, choosing the next free one`);
+    }
+  }
+};

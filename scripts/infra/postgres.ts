@@ -104,6 +104,7 @@ const specOf = (cluster: Cluster, port: number): ProcessSpec => {
     ...(account.uid !== undefined && { uid: account.uid }),
     ...(account.gid !== undefined && { gid: account.gid }),
     logFile,
+    port,
     stopSignal: 'SIGINT',
     killSignal: 'SIGQUIT',
     stopWithinMs: 20_000,

@@ -136,6 +136,7 @@ export const provideRedis = async (site: Site): Promise<ProvidedRedis> => {
     env: program.env,
     cwd: site.dataDir,
     logFile,
+    port,
     stopSignal: 'SIGTERM',
     stopWithinMs: 10_000,
     ready: (_child, signal) => readyWhen(() => answers(port, password), signal),

@@ -1,6 +1,6 @@
 import test, { type ExecutionContext } from 'ava';
 import { loadConfig } from '#lib/config.ts';
-import { type Egress, type EgressOptions, createEgress } from '#lib/egress.ts';
+import { type Egress, type EgressOptions, createEgress, loopbackNotice } from '#lib/egress.ts';
 import { EgressRefused } from '#lib/egress/failures.ts';
 import { isOpen, parseRanges } from '#lib/egress/ranges.ts';
 import { closedHosts, publicAddresses } from '#test/support/egress-cases.ts';
@@ -117,7 +117,8 @@ test('PLINTH_EGRESS_ALLOW set to nothing is not the same as not set, and a bad o
 
 test('what is open beside public addresses is said at start', (t) => {
   const noticeOf = (allow: string | undefined, local: boolean) => egressFor(t, { allow, local }).notice;
-  t.regex(noticeOf(undefined, true) ?? '', /loopback.*functions may not/);
+  t.regex(loopbackNotice, /loopback.*functions may not/);
+  t.is(noticeOf(undefined, true), null, '`npm start` says it once for all of its processes');
   t.is(noticeOf(undefined, false), null);
   t.is(noticeOf('', true), null);
   t.regex(noticeOf('10.0.0.0/8', false) ?? '', /10\.0\.0\.0\/8/);

@@ -2,6 +2,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { Client } from 'pg';
+import { quietIn } from '#scripts/commands/start.ts';
 import { lockOwner, recordedProcesses } from '#scripts/pid-lock.ts';
 import {
   isAlive,
@@ -92,6 +93,13 @@ test.serial(
     t.is(await second.end, 1);
     const owner = lockOwner(lockFile(dataDir))?.pid;
     t.true(second.output().includes(`already running (pid ${owner}) on ${platform.url}`));
+    const shown = dataDir.replaceAll("'", String.raw`'\''`);
+    t.true(second.output().includes(`Stop it with: DATA_DIR='${shown}' npm stop`), second.output());
+    t.is(
+      platform.program.output().split('loopback').length,
+      2,
+      'one warning about loopback, of all processes together',
+    );
 
     await query(dataDir, 'create table kept_over_a_restart ()');
     for (const name of ['postgres', 'redis', 'worker-1', 'api']) {
@@ -120,13 +128,49 @@ test.serial(
   },
 );
 
-test.serial('settings that our processes refuse end the start with their code', async (t) => {
+test.serial('settings that cannot be used are all named at once, before anything is made', async (t) => {
   const dataDir = temporaryFolder(t);
-  const env = plainEnvironment({ DATA_DIR: dataDir, PLINTH_LOG_LEVEL: 'loudest', WORKERS: '1' });
+  const wrong = {
+    PORT: 'web',
+    WORKERS: '-1',
+    WORKER_QUEUES: 'functions,cooking',
+    PLINTH_LOG_LEVEL: 'loudest',
+    PLINTH_AI_PRICES: path.join(dataDir, 'nowhere.json'),
+    PLINTH_OPS_TOKEN: 'too-short',
+  };
+  const program = runScript(
+    [path.join(root, 'scripts/cli.mjs'), 'start'],
+    plainEnvironment({ DATA_DIR: dataDir, ...wrong }),
+  );
+  t.is(await program.end, 78);
+  for (const name of Object.keys(wrong)) t.is(program.output().split(`${name}: `).length, 2, `${name} is named once`);
+  t.false(program.output().includes(wrong.PLINTH_OPS_TOKEN));
+  t.deepEqual(readdirSync(dataDir), []);
+});
+
+test.serial('with a database that was given, the missing key ring is named beside the rest', async (t) => {
+  const given = { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/x', DRAIN_MS: 'soon' };
+  const env = plainEnvironment({ DATA_DIR: temporaryFolder(t), ...given });
   const program = runScript([path.join(root, 'scripts/cli.mjs'), 'start'], env);
   t.is(await program.end, 78);
-  t.regex(program.output(), /PLINTH_LOG_LEVEL/);
-  t.false(existsSync(lockFile(dataDir)));
+  t.regex(program.output(), /PLINTH_SECRET_KEYS is not set/);
+  t.regex(program.output(), /DRAIN_MS: must be a whole number from 0 to 600000/);
+});
+
+test('in a terminal only warnings are logged unless a level is set; elsewhere everything is', (t) => {
+  t.deepEqual(quietIn({}, true), { PLINTH_LOG_LEVEL: 'warn' });
+  t.deepEqual(quietIn({ PLINTH_LOG_LEVEL: 'debug' }, true), {});
+  t.deepEqual(quietIn({}, false), {});
+});
+
+test('in a terminal an event is one line', async (t) => {
+  const script = `
+    const { createLog } = await import(${JSON.stringify(path.join(root, 'lib/log.ts'))});
+    createLog({ level: 'info', format: 'pretty', process: 'api' }).info({ pools: ['a', 'b'], of: { depth: 2 } }, 'ready');`;
+  const program = runScript(['--input-type=module', '-e', script]);
+  t.is(await program.end, 0);
+  t.is(program.output().trim().split('\n').length, 1, program.output());
+  t.regex(program.output(), /api: ready.*pools.*depth/);
 });
 
 test.serial('Ctrl-C while the database is made leaves nothing behind', async (t) => {

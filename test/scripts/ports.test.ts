@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:net';
 import test from 'ava';
-import { freePortAnywhere, freePortFrom, isFree } from '#scripts/infra/ports.ts';
+import { PortTaken, StartError } from '#scripts/errors.ts';
+import { freePortAnywhere, freePortFrom, isFree, onFreePort } from '#scripts/infra/ports.ts';
 
 const listenOn = (port: number): Promise<Server> =>
   new Promise((resolve, reject) => {
@@ -22,4 +23,23 @@ test('a port found free can be listened on', async (t) => {
   t.true(await isFree(port));
   const server = await listenOn(port);
   server.close();
+});
+
+test('a port that another program took meanwhile is chosen again; another fault is not tried again', async (t) => {
+  const said: string[] = [];
+  const say = (line: string): void => void said.push(line);
+  let begun = 0;
+  const port = await onFreePort(() => {
+    begun += 1;
+    return begun < 3 ? Promise.reject(new PortTaken(1)) : Promise.resolve(begun);
+  }, say);
+  t.deepEqual([port, said.length], [3, 2]);
+  begun = 0;
+  const other = (): Promise<never> => {
+    begun += 1;
+    return Promise.reject(new StartError('no'));
+  };
+  await t.throwsAsync(() => onFreePort(other, say), { message: 'no' });
+  t.is(begun, 1);
+  await t.throwsAsync(() => onFreePort(() => Promise.reject(new PortTaken(1)), say), { instanceOf: PortTaken });
 });

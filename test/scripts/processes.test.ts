@@ -1,8 +1,11 @@
+import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { StartError } from '#scripts/errors.ts';
-import { claimLock } from '#scripts/pid-lock.ts';
+import { PortTaken, type StartError } from '#scripts/errors.ts';
+import { freePortAnywhere } from '#scripts/infra/ports.ts';
+import { claimLock, recordedProcesses } from '#scripts/pid-lock.ts';
 import { type Patience, type ProcessSpec, readyMessage, SupervisedProcess } from '#scripts/processes.ts';
 import { Stack } from '#scripts/stack.ts';
 import { isAlive, readText, temporaryFolder, until } from './support.ts';
@@ -143,4 +146,38 @@ test('stopping waits until whoever ran a program has cleared up after it', async
   await stack.stop();
   t.true(cleared);
   await clearing;
+});
+
+test('a process whose port another program took is not started again there, and the others go on', async (t) => {
+  const folder = temporaryFolder(t);
+  const lockFile = path.join(folder, 'platform.pid');
+  const claim = claimLock(lockFile);
+  if (!claim.taken) return t.fail('the folder is in use');
+  const narrator = { say: () => undefined, during: <T>(_what: string, work: () => Promise<T>) => work() };
+  const stack = new Stack({ lock: claim.lock, lockFile, graceMs: 200, narrator, patience: quick });
+  t.teardown(() => stack.stop());
+  const taken = createServer().listen(0, '127.0.0.1');
+  t.teardown(() => taken.close());
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  const listener = (onPort: number): ProcessSpec => ({
+    name: 'listener',
+    stage: 'app',
+    command: process.execPath,
+    args: ['-e', `require('net').createServer().listen(${onPort}, '127.0.0.1', () => process.send({ type: 'ready' }))`],
+    env: process.env,
+    cwd: folder,
+    logFile: path.join(folder, 'listener.log'),
+    port: onPort,
+    stopSignal: 'SIGTERM',
+    stopWithinMs: 60_000,
+    ready: readyMessage,
+  });
+  await t.throwsAsync(() => stack.start(listener(port)), { instanceOf: PortTaken });
+  await stack.start(listener(await freePortAnywhere()));
+  t.deepEqual(
+    recordedProcesses(lockFile).map(({ name }) => name),
+    ['listener'],
+    'the one that lost its port is forgotten',
+  );
 });
