@@ -40,6 +40,8 @@ export interface Row {
   readonly target?: Target;
   /** What stands behind the figure: rounds, percentiles, settings. */
   readonly notes: readonly string[];
+  /** Of a row that is a line of a table of its own: the heads and the cells behind its name. */
+  readonly line?: { readonly table: string; readonly heads: readonly string[]; readonly cells: readonly string[] };
 }
 
 export interface Benchmark {

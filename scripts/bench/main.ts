@@ -11,14 +11,15 @@ import { functionBenchmarks } from './functions.ts';
 import type { Bench, Benchmark, Row } from './harness.ts';
 import { jobBenchmarks } from './jobs.ts';
 import { describeMachine, loadAverage } from './machine.ts';
+import { type NoiseOptions, noiseBenchmarks, victimsBy } from './noise.ts';
 import { projectCreate, projectCreateAtOnce } from './projects.ts';
 import { createServers } from './servers.ts';
 import { start } from './start.ts';
-import { tableOf } from './table.ts';
+import { linesOf, tableOf } from './table.ts';
 import { webhookBenchmarks } from './webhooks.ts';
 
 /** In the order in which they run. A new area adds its file here. */
-const benchmarksOf = (million: boolean): readonly Benchmark[] => [
+const benchmarksOf = (million: boolean, noise: NoiseOptions): readonly Benchmark[] => [
   start,
   memory,
   projectRead,
@@ -31,20 +32,27 @@ const benchmarksOf = (million: boolean): readonly Benchmark[] => [
   emailSending,
   ...dataBenchmarks,
   ...aiBenchmarks,
+  ...noiseBenchmarks(noise),
 ];
 
 /**
- * `[NAME …] [--million] [--vs plain]`: benchmarks whose names hold one of the words, or all. `--million` piles up a
- * million jobs in place of a hundred thousand. `--vs` names what the job engine is measured against.
+ * `[NAME …] [--million] [--vs plain] [--short] [--victims read,chat]`: benchmarks whose names hold one of the words, or
+ * all. `--million` piles up a million jobs in place of a hundred thousand. `--vs` names what the job engine is measured
+ * against. `--short` and `--victims` are the noise matrix's: a third of the time, and only these columns.
  */
 const chosenBy = (args: string[]): { readonly all: readonly Benchmark[]; readonly chosen: readonly Benchmark[] } => {
   const { values, positionals } = parseArgs({
     args,
     allowPositionals: true,
-    options: { million: { type: 'boolean', default: false }, vs: { type: 'string', default: 'plain' } },
+    options: {
+      million: { type: 'boolean', default: false },
+      vs: { type: 'string', default: 'plain' },
+      short: { type: 'boolean', default: false },
+      victims: { type: 'string' },
+    },
   });
   if (values.vs !== 'plain') throw new Error('--vs takes: plain (BullMQ alone)');
-  const all = benchmarksOf(values.million);
+  const all = benchmarksOf(values.million, { short: values.short, victims: victimsBy(values.victims) });
   const isChosen = ({ name }: Benchmark): boolean => positionals.some((word) => name.includes(word));
   return { all, chosen: positionals.length === 0 ? all : all.filter(isChosen) };
 };
@@ -100,7 +108,7 @@ const main = async (args: string[]): Promise<number> => {
     const { rows, failures } = await runAll(chosen, bench);
     // The run itself adds 2 to 3 until its end; what is above that, and all of it before, is somebody else's.
     const load = `load average ${loadBefore} before, ${loadAverage()} after`;
-    console.log(['', ...machine, load, '', tableOf(rows), '', ...failures].join('\n'));
+    console.log(['', ...machine, load, '', tableOf(rows), ...linesOf(rows), '', ...failures].join('\n'));
     return failures.length > 0 || signal.aborted ? 1 : 0;
   } finally {
     await servers.stopAll();

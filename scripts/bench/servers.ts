@@ -18,6 +18,8 @@ export interface ServerSpec {
   readonly env?: Readonly<Record<string, string>>;
   /** For Node itself; workers need `--no-node-snapshot`. */
   readonly nodeArgs?: readonly string[];
+  /** In a session of its own. */
+  readonly detached?: boolean;
 }
 
 /** The processes that a run of the benchmarks starts beside the stack. */
@@ -79,13 +81,14 @@ export const createServers = ({ root, env, folder, profileFolder }: ServersPlace
   };
 
   return {
-    start: async ({ name, file, env: own, nodeArgs = [] }) => {
+    start: async ({ name, file, env: own, nodeArgs = [], detached = false }) => {
       const logFile = path.join(folder, `${name}.log`);
       const log = openSync(logFile, 'w');
       const child = spawn(process.execPath, [...nodeArgs, ...profiling(profileFolder, name), path.join(root, file)], {
         cwd: root,
         env: { ...env, PORT: '0', ...own },
         stdio: ['ignore', log, log, 'ipc'],
+        detached,
       });
       closeSync(log);
       note(child);

@@ -52,3 +52,18 @@ export const tableOf = (rows: readonly Row[]): string => {
   const notes = rows.map(({ name, notes }) => `${name}\n${notes.map((note) => `  ${note}`).join('\n')}`);
   return [line(heads, widths), rule, ...body.map((row) => line(row, widths)), '', ...notes].join('\n');
 };
+
+const lineTable = (table: string, rows: readonly Row[]): string => {
+  const lines = rows.flatMap(({ name, line }) => (line?.table === table ? [{ name, line }] : []));
+  const heads = [table, ...(lines[0]?.line.heads ?? [])];
+  const body = lines.map(({ name, line: { cells } }) => [name, ...cells]);
+  const widths = heads.map((head, column) => Math.max(head.length, ...body.map((row) => row[column]?.length ?? 0)));
+  const rule = `| ${widths.map((width) => '-'.repeat(width)).join(' | ')} |`;
+  return ['', line(heads, widths), rule, ...body.map((row) => line(row, widths))].join('\n');
+};
+
+/** The tables that rows are lines of, in Markdown. */
+export const linesOf = (rows: readonly Row[]): string[] => {
+  const tables = new Set(rows.flatMap((row) => row.line?.table ?? []));
+  return [...tables].map((table) => lineTable(table, rows));
+};

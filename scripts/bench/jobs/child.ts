@@ -80,8 +80,8 @@ const childOf = (process: ChildProcess): Child => {
   };
 };
 
-/** Starts a program of a folder of the benchmarks. */
-export type StartChild = (program: string) => Child;
+/** Starts a program of a folder of the benchmarks; `detached`: in a session of its own. */
+export type StartChild = (program: string, how?: { readonly detached: boolean }) => Child;
 
 /** Gives `work` processes of programs in `scripts/bench/FOLDER`, and ends them all whatever happens. */
 export const withChildren = async <T>(
@@ -97,10 +97,11 @@ export const withChildren = async <T>(
   const interrupt = (): void => void stopAll();
   bench.signal.addEventListener('abort', interrupt);
   try {
-    return await work((program) => {
+    return await work((program, { detached } = { detached: false }) => {
       const process = fork(path.join(bench.root, `scripts/bench/${folder}/${program}.ts`), [], {
         cwd: bench.root,
         serialization: 'advanced',
+        detached,
         execArgv:
           profiles === undefined
             ? []

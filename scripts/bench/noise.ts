@@ -1,0 +1,47 @@
+import type { Benchmark, Row } from './harness.ts';
+import type { AbuseName } from './noise/abuses/all.ts';
+import { measureNoise, type NoiseOptions } from './noise/measure.ts';
+import { rowOf } from './noise/verdict.ts';
+import { type Victim, victims } from './noise/shapes.ts';
+
+export type { NoiseOptions };
+
+const isVictim = (name: string): name is Victim => (victims as readonly string[]).includes(name);
+
+/**
+ * The columns that were asked for, separated by commas; all when nothing was said.
+ * @throws {Error} naming those that there are
+ */
+export const victimsBy = (names: string | undefined): readonly Victim[] => {
+  const asked = names?.split(',') ?? victims;
+  if (asked.every(isVictim)) return victims.filter((victim) => asked.includes(victim));
+  throw new Error(`--victims takes some of: ${victims.join(',')}`);
+};
+
+const titles: Readonly<Record<AbuseName, string>> = {
+  'queue-flood': 'queue flood, 10,000 waiting',
+  'cpu-loops': 'CPU loops in every function slot',
+  'log-flood': 'log flood',
+  'held-bodies': '6 MB bodies held back',
+  'slow-readers': 'slow readers of 12 MB',
+  'bulk-inserts': '20,000-row inserts with a webhook',
+  'hanging-webhooks': 'hanging webhooks',
+  'console-sql': 'heavy SQL in the console',
+  'data-sql': 'heavy SQL by the data API',
+  'compile-flood': 'compile flood',
+  'giant-answers': 'giant answers of its own models',
+  'endless-answers': 'endless answers of its own models',
+  'vector-upserts': 'vector upserts',
+  'deleted-flood': 'deletion of flooded projects',
+};
+
+const isAbuse = (name: string): name is AbuseName => Object.hasOwn(titles, name);
+
+/** What a quiet project notices of a Free project of another account that does its worst: a row for each abuse. */
+export const noiseBenchmarks = (options: NoiseOptions): readonly Benchmark[] =>
+  Object.keys(titles)
+    .filter(isAbuse)
+    .map((abuse) => ({
+      name: `noise/${abuse}`,
+      run: async (bench): Promise<readonly Row[]> => [rowOf(titles[abuse], await measureNoise(bench, abuse, options))],
+    }));
