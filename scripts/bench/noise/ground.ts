@@ -99,11 +99,11 @@ export const effectOf = (
 };
 
 /** The ordinary abuse: callers that repeat a call. It is in full course after the first answers. */
-export const striking = (ground: Ground, callers: number, next: (caller: number) => Call, least = 10): Attack => ({
+export const striking = (ground: Ground, callers: number, next: (caller: number) => Call): Attack => ({
   begin: async () => {
     keepStriking(ground, callers, next);
     await until(() => countOf(ground, 'calls') >= callers, ground.signal);
     await rest(1000, ground.signal);
   },
-  effect: async () => effectOf(ground, { calls: least }),
+  effect: async () => effectOf(ground, { calls: callers }),
 });

@@ -69,16 +69,15 @@ export const hangingWebhooks: Abuse = async (ground) => {
 const sorting = `select count(*) from (select md5(n::text) as hash from generate_series(1, 2000000) n order by 1 offset 1000) sorted`;
 
 /** Four callers sort two million hashes at the SQL console. */
-export const consoleSql: Abuse = (ground) => Promise.resolve(striking(ground, 4, () => queryOf(ground, sorting), 4));
+export const consoleSql: Abuse = (ground) => Promise.resolve(striking(ground, 4, () => queryOf(ground, sorting)));
 
 /** Four callers of the data API have a function sort two million hashes. */
 export const dataSql: Abuse = async (ground) => {
   const { account, keys } = ground;
   await runSql(account, `create function burn() returns bigint language sql as $$ ${sorting} $$`);
-  return striking(
-    ground,
-    4,
-    (caller) => ({ path: '/v1/rest/rpc/burn', headers: { apikey: keys[caller % keys.length] ?? '' }, body: '{}' }),
-    4,
-  );
+  return striking(ground, 4, (caller) => ({
+    path: '/v1/rest/rpc/burn',
+    headers: { apikey: keys[caller % keys.length] ?? '' },
+    body: '{}',
+  }));
 };

@@ -59,7 +59,7 @@ const codeOf = (number: number): string =>
       `export const made${n} = (list) => { const own = list.map((x) => x * ${n + number}); return own.filter(Boolean).length; };`,
   ).join('\n')}`;
 
-/** Four callers deploy 700 KB of code that nobody has compiled yet, as often as they are let. */
+/** Four callers deploy 800 KB of code that nobody has compiled yet, as often as they are let. */
 export const compileFlood: Abuse = async (ground) => {
   const { headers, projectId } = ground.account;
   const { id } = await deployFunction(ground.account, projectId, codeOf(0));
@@ -72,19 +72,22 @@ export const compileFlood: Abuse = async (ground) => {
   }));
 };
 
+const longestFloodMs = 8000;
+
 interface Flooded {
   readonly id: string;
   readonly accepted: number;
 }
 
-/** A project of the same account with 10,000 waiting jobs, or as many as it took until it was full or the end came. */
+/** A project of the same account with 10,000 waiting jobs, or as many as it took until it was full or 8 s had passed. */
 const flooded = async (ground: Ground): Promise<Flooded> => {
   const { account, signal } = ground;
   const { id, api_key: key } = await createProject(account.url, account.headers, 'free');
   const { slug } = await deployFunction(account, id, patient);
+  const end = performance.now() + longestFloodMs;
   let [sent, accepted, over] = [0, 0, false];
   const caller = async (): Promise<void> => {
-    while (!over && !signal.aborted && sent < wanted) {
+    while (!over && !signal.aborted && sent < wanted && performance.now() < end) {
       sent += 1;
       const answer = await strike(ground, invocationOf(slug, key));
       if (answer?.status === 202) accepted += 1;

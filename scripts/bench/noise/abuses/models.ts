@@ -100,12 +100,16 @@ export const endlessAnswers: Abuse = async (ground) => {
 
 const documents = 1000;
 const dimensions = 384;
-const batches = 8;
 
-const vectors = (): string => {
-  const data = Array.from({ length: documents }, (_, index) => {
-    const embedding = Array.from({ length: dimensions }, () => Number((Math.random() - 0.5).toFixed(4)));
-    return JSON.stringify({ object: 'embedding', index, embedding });
+const vector = (): string =>
+  JSON.stringify(Array.from({ length: dimensions }, () => Number((Math.random() - 0.5).toFixed(4))));
+
+/** As many vectors as there are texts in the request: the platform asks in portions of its own. */
+const embeddingsFor = (vectors: readonly string[], body: string, from: number): string => {
+  const { input } = JSON.parse(body) as { input: readonly string[] };
+  const data = input.map((_, index) => {
+    const embedding = vectors[(from + index) % vectors.length];
+    return `{"object":"embedding","index":${index},"embedding":${embedding}}`;
   });
   const usage = '{"prompt_tokens":1,"total_tokens":1}';
   return `{"object":"list","model":"text-embedding-3-small","data":[${data.join(',')}],"usage":${usage}}`;
@@ -114,10 +118,10 @@ const vectors = (): string => {
 /** Four callers upsert 1,000 documents at a time, which replace earlier ones: 5,000 in all. */
 export const vectorUpserts: Abuse = async (ground) => {
   const { account } = ground;
-  const answers = Array.from({ length: batches }, vectors);
+  const vectors = Array.from({ length: 5000 }, vector);
   let answered = 0;
-  await serveModels(ground, (response) => {
-    response.writeHead(200, json).end(answers[(answered += 1) % batches]);
+  await serveModels(ground, (response, _path, body) => {
+    response.writeHead(200, json).end(embeddingsFor(vectors, body, (answered += 1) * 977));
   });
   const path = `/projects/${account.projectId}/ai/vectors/collections`;
   await callOk(account.url, { path, headers: account.headers, json: { name: 'noisy', dimensions } });
@@ -130,5 +134,5 @@ export const vectorUpserts: Abuse = async (ground) => {
     }));
     return JSON.stringify({ model: 'text-embedding-3-small', documents: batch });
   };
-  return striking(ground, 4, () => ({ path: `${path}/noisy/upsert`, headers: account.headers, body: body() }), 2);
+  return striking(ground, 4, () => ({ path: `${path}/noisy/upsert`, headers: account.headers, body: body() }));
 };
