@@ -104,12 +104,14 @@ const ask = (thread: Worker, task: ThreadTask, timeoutMs: number): Promise<Threa
       resolve(answer);
     };
     const exited = (): void => fail(overloaded());
+    // Of another realm: it is no Error to those who look for its class.
+    const broke = ({ message }: Error): void => fail(new Error(message));
     const settle = (): void => {
       clearTimeout(timer);
-      thread.off('message', answered).off('error', fail).off('exit', exited);
+      thread.off('message', answered).off('error', broke).off('exit', exited);
     };
     const timer = setTimeout(exited, timeoutMs);
-    thread.once('message', answered).once('error', fail).once('exit', exited);
+    thread.once('message', answered).once('error', broke).once('exit', exited);
     thread.postMessage(task, [task.bytes.buffer as ArrayBuffer]);
   });
 
