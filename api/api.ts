@@ -14,6 +14,7 @@ import { createByteBudget } from '#lib/byte-budget.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { createEgress } from '#lib/egress.ts';
+import { createJsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
 import { migrate, waitForSchema } from '#lib/migrate.ts';
 import { ownAddress } from '#lib/own-address.ts';
@@ -112,7 +113,8 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const compiler = createCompiler();
   const egress = createEgress({ allow: config.PLINTH_EGRESS_ALLOW, local: config.PLINTH_LOCAL === 'on' });
   const hearsChanges = queues.ear.listens;
-  const ai = await openAi({ config, platform, egress, redis: queues.redis, hearsChanges, log });
+  const json = createJsonParser();
+  const ai = await openAi({ config, platform, egress, redis: queues.redis, json, hearsChanges, log });
   const data = openDataDeps({ config, log, platform, ai, ...queues });
   const mail = createPlatformMail(platform.sealer, ownAddress(config));
   const resets = createResetSender({ db: platform.db, mail, log });
@@ -131,6 +133,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     ai,
     assistant: openAssistant({ platform, ai, ...data, redis: queues.redis, prefix: config.PLINTH_REDIS_PREFIX, log }),
     egress,
+    json,
     sealer: platform.sealer,
     paypal: createPaypal(egress),
     mail,
@@ -151,6 +154,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
       await resets.stop();
       compiler.close();
       await ai.close();
+      await json.close();
       await egress.close();
       await queues.close();
       await platform.close();

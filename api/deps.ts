@@ -13,6 +13,7 @@ import type { ByteBudget } from '#lib/byte-budget.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Egress } from '#lib/egress.ts';
+import type { JsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import type { Gate } from '#queues/gate/types.ts';
@@ -51,6 +52,8 @@ export interface Deps {
   readonly projectChanged: (projectId: string) => Promise<void>;
   /** The one way out, for what is checked or asked while a caller waits. */
   readonly egress: Egress;
+  /** For JSON of strangers. */
+  readonly json: JsonParser;
   /** Seals and opens the platform's own secrets. */
   readonly sealer: Sealer;
   /** Asks PayPal whether calls are its own. */

@@ -11,6 +11,7 @@ import { type WaitingMarks, createWaitingMarks } from '#domain/events/waiting.ts
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { type Config, ConfigError } from '#lib/config.ts';
 import { type Egress, createEgress } from '#lib/egress.ts';
+import { createJsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
 import { waitForSchema } from '#lib/migrate.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
@@ -155,7 +156,8 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   // Those of the engine, which begins later.
   let ears: Pick<Ear, 'listens'> | undefined;
   const hearsChanges = (): boolean => ears?.listens() ?? false;
-  const ai = await openAi({ config, platform, egress, redis: null, hearsChanges, log });
+  const json = createJsonParser();
+  const ai = await openAi({ config, platform, egress, redis: null, json, hearsChanges, log });
   const about = { platform, egress, ai, runtimes, listeners, transports, deliveries };
   const processors = processorsFor({ ...about, local, log, answerMs });
   checkProcessors(pools, processors);
@@ -191,6 +193,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
     await engine.close();
     transports.close();
     await ai.close();
+    await json.close();
     await egress.close();
     listeners.close();
     await platform.close();

@@ -1,8 +1,10 @@
 import type { ChatPiece, FinishReason, TokenUsage, ToolCallPart } from '#domain/ai/chat.ts';
 import type { AiModel, ChatOutcome, ChatStream, EmbeddingOutcome, TimedPiece } from '#domain/ai/gateway/types.ts';
 import { providerFacts } from '#domain/ai/providers/catalog.ts';
+import type { Vector } from '#domain/ai/providers/dialect.ts';
 import { newId } from '#lib/ids.ts';
 import { openAiErrorBody } from './openai-errors.ts';
+import { type VectorText, numbersText, vectorText } from './vector-text.ts';
 import type { StreamForm } from './stream.ts';
 
 /** Answers as OpenAI's clients read them: as they came where the provider speaks so, otherwise made. */
@@ -103,18 +105,19 @@ export const openAiStream = ({ provider, model }: ChatStream, withUsage: boolean
   };
 };
 
-const base64Of = (vector: readonly number[]): string =>
-  Buffer.from(Float32Array.from(vector).buffer).toString('base64');
+const base64Of = (vector: Vector): string => Buffer.from(Float32Array.from(vector).buffer).toString('base64');
 
 /** JSON text of vectors, as numbers or as little-endian 32-bit floats in base64. */
-export const embeddingsText = ({ vectors, model, usage }: EmbeddingOutcome, base64: boolean): string => {
+export const embeddingsText = ({ vectors, model, usage }: EmbeddingOutcome, base64: boolean): VectorText => {
   const { prompt_tokens } = usage;
-  const data = vectors.map((vector, index) => ({
-    object: 'embedding',
-    index,
-    embedding: base64 ? base64Of(vector) : vector,
-  }));
-  return JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens, total_tokens: prompt_tokens } });
+  const tail = JSON.stringify({ model, usage: { prompt_tokens, total_tokens: prompt_tokens } });
+  return vectorText({
+    head: '{"object":"list","data":[',
+    vectors,
+    write: (vector, index) =>
+      `{"object":"embedding","index":${index},"embedding":${base64 ? `"${base64Of(vector)}"` : numbersText(vector)}}`,
+    tail: `],${tail.slice(1)}`,
+  });
 };
 
 /** A model by the name under which it is always found. When it was made no list of all providers says. */

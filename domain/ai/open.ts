@@ -2,6 +2,8 @@ import type { Redis } from 'ioredis';
 import type { Platform } from '#domain/platform.ts';
 import type { Config } from '#lib/config.ts';
 import type { Egress } from '#lib/egress.ts';
+import { createByteBudget } from '#lib/byte-budget.ts';
+import type { JsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
 import type { ProviderGateway } from './gateway/types.ts';
 import { createGateway } from './gateway/gateway.ts';
@@ -24,7 +26,15 @@ export interface Ai {
 }
 
 export interface AiOptions {
-  readonly config: Pick<Config, 'PLINTH_AI_PRICES' | 'PLINTH_AI_FIRST_BYTE_MS' | 'PLINTH_REDIS_PREFIX'>;
+  readonly config: Pick<
+    Config,
+    | 'PLINTH_AI_PRICES'
+    | 'PLINTH_AI_FIRST_BYTE_MS'
+    | 'PLINTH_AI_ANSWERS_PER_PROJECT'
+    | 'PLINTH_AI_ANSWERS_PER_PROCESS'
+    | 'PLINTH_REDIS_PREFIX'
+  >;
+  readonly json: Pick<JsonParser, 'read'>;
   readonly platform: Pick<Platform, 'db' | 'projects'>;
   readonly egress: Egress;
   /** For counting what all processes have under way; null: only this one's calls count. */
@@ -34,14 +44,18 @@ export interface AiOptions {
   readonly log: Log;
 }
 
-export const openAi = async ({ config, platform, egress, redis, hearsChanges, log }: AiOptions): Promise<Ai> => {
+export const openAi = async ({ config, platform, egress, redis, json, hearsChanges, log }: AiOptions): Promise<Ai> => {
   const { db, projects } = platform;
   const prices = await openPrices(config.PLINTH_AI_PRICES);
   const keys = createProviderKeys({ db, sealer: projects.sealer, hearsChanges });
   const calls = createCallLog({ db, log });
   const inFlight = createInFlight({ redis, prefix: config.PLINTH_REDIS_PREFIX });
+  const answerBytes = createByteBudget({
+    perOwner: config.PLINTH_AI_ANSWERS_PER_PROJECT,
+    total: config.PLINTH_AI_ANSWERS_PER_PROCESS,
+  });
   const times = { ...usualTimes, firstByteMs: config.PLINTH_AI_FIRST_BYTE_MS };
-  const gateway = createGateway({ keys, prices, calls, inFlight, egress, log, times });
+  const gateway = createGateway({ keys, prices, calls, inFlight, answerBytes, json, egress, log, times });
   return {
     gateway,
     keys,

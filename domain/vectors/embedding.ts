@@ -1,4 +1,5 @@
 import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
+import type { Vector } from '#domain/ai/providers/dialect.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Collection } from './collections.ts';
 
@@ -14,7 +15,7 @@ const unusable = (why: string): ServiceError =>
 type Shape = Pick<Collection, 'name' | 'dimensions' | 'column_type'>;
 
 /** @throws {ServiceError} `dimension_mismatch`, `provider_bad_output` */
-const checked = (vector: readonly number[], { name, dimensions, column_type: type }: Shape, model: string) => {
+const checked = (vector: Vector, { name, dimensions, column_type: type }: Shape, model: string) => {
   if (vector.length !== dimensions) {
     throw new ServiceError(
       'dimension_mismatch',

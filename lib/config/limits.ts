@@ -55,6 +55,16 @@ export const limitSettings = {
     'A connection whose client reads nothing of its answer for so long is closed.',
     'ms',
   ),
+  PLINTH_AI_ANSWERS_PER_PROJECT: note(
+    integer(64 * mib, 33 * mib, 1024 * mib),
+    'Answers of models of one project that one process holds at a time; more are refused as `overloaded`.',
+    'bytes',
+  ),
+  PLINTH_AI_ANSWERS_PER_PROCESS: note(
+    integer(256 * mib, 66 * mib, 16_384 * mib),
+    'Answers of models of all projects that one process holds at a time; no project gets more of it than is still free.',
+    'bytes',
+  ),
   PLINTH_CONNECTIONS: note(
     integer(10_000, 1, 1_000_000),
     'Connections that one API process accepts; more are closed at once.',

@@ -8,8 +8,10 @@ import type { KnownModel, Prices } from '#domain/ai/prices/prices.ts';
 import { type ProviderName, providerFacts } from '#domain/ai/providers/catalog.ts';
 import { type Times, usualTimes } from '#domain/ai/providers/exchange.ts';
 import type { CallEnd, CallIntent, CallLog } from '#domain/ai/usage/calls.ts';
+import { type ByteBudgetOptions, createByteBudget } from '#lib/byte-budget.ts';
 import type { Departure } from '#lib/departure.ts';
 import { createEgress } from '#lib/egress.ts';
+import { createJsonParser } from '#lib/json-parser.ts';
 import { type AiUpstream, aiUpstreamFor } from '#test/support/ai-upstream.ts';
 import { memoryLog } from '#test/support/platform.ts';
 
@@ -98,6 +100,7 @@ export interface AloneOptions extends LogBehaviour {
   readonly limit?: number;
   readonly hardBudget?: boolean;
   readonly apiKey?: string;
+  readonly answerBytes?: ByteBudgetOptions;
   /** What is open; otherwise loopback. */
   readonly allow?: string;
 }
@@ -139,6 +142,7 @@ export const gatewayAlone = async (t: ExecutionContext, options: AloneOptions = 
     );
   };
   setKeys(options.keys?.(upstream) ?? { openai: upstream.openai });
+  const json = createJsonParser();
   const gateway = createGateway({
     keys: {
       all: () => Promise.resolve({ byProvider: keys, hardBudget }),
@@ -148,12 +152,15 @@ export const gatewayAlone = async (t: ExecutionContext, options: AloneOptions = 
     prices: pricesOf(models),
     calls: log,
     inFlight: createInFlight({ redis: null, prefix: 'x', limits: { free: limit, pro: limit, enterprise: limit } }),
+    answerBytes: createByteBudget(options.answerBytes ?? { perOwner: 64_000_000, total: 256_000_000 }),
+    json,
     egress,
     log: lines,
     times: { ...usualTimes, ...options.times },
   });
   t.teardown(async () => {
     await gateway.close();
+    await json.close();
     await egress.close();
   });
   const client = new Client();

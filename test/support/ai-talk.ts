@@ -56,9 +56,9 @@ export const saying = (content: string, fields: Partial<ChatRequest> = {}): Chat
 
 export const chatWith = async (peer: Peer, request: ChatRequest): Promise<ChatAnswer> => {
   const dialect = dialectOf(peer.provider);
-  const { status, headers, body } = await peer.transport.ask(dialect.chat(peer.target, request, false), {
-    signal: peer.signal,
-  });
+  const outgoing = dialect.chat(peer.target, request, false);
+  const { status, headers, bytes } = await peer.transport.ask(outgoing, { signal: peer.signal });
+  const body = bytes.toString();
   if (status !== 200) throw dialect.fault(status, body, headers['retry-after']);
   return dialect.readChat(body);
 };
@@ -66,9 +66,8 @@ export const chatWith = async (peer: Peer, request: ChatRequest): Promise<ChatAn
 export const embedWith = async (peer: Peer, request: EmbeddingRequest): Promise<EmbeddingAnswer> => {
   const dialect = dialectOf(peer.provider);
   const outgoing = dialect.embeddings(peer.target, request);
-  const { status, headers, body } = await peer.transport.ask(outgoing, {
-    signal: peer.signal,
-  });
+  const { status, headers, bytes } = await peer.transport.ask(outgoing, { signal: peer.signal });
+  const body = bytes.toString();
   if (status !== 200) throw dialect.fault(status, body, headers['retry-after']);
   return dialect.readEmbeddings(body, request);
 };
@@ -96,7 +95,7 @@ export const streamWith = async (
   const reader = dialect.openStream();
   const outgoing = dialect.chat(peer.target, request, true);
   const opened = await peer.transport.openStream(outgoing, { signal: peer.signal });
-  if (!opened.ok) throw dialect.fault(opened.status, opened.body, opened.headers['retry-after']);
+  if (!opened.ok) throw dialect.fault(opened.status, String(opened.bytes), opened.headers['retry-after']);
   const calls: CallText[] = [];
   let text = '';
   for await (const events of opened.events) {

@@ -6,6 +6,7 @@ import { aiCallerOf } from '../../ai/call.ts';
 import { ownAnswer, ownStream } from '../../ai/own-form.ts';
 import { chatAnswer, chatBody, embeddingsAnswer, embeddingsBody, eventsAnswer } from '../../ai/shapes.ts';
 import { chatEvents } from '../../ai/stream.ts';
+import { numbersText, vectorText } from '../../ai/vector-text.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
@@ -66,9 +67,10 @@ export const chatEndpoints: readonly Endpoint[] = [
     handle: async ({ body }, call) => {
       const told = await call.deps.ai.gateway.embed(aiCallerOf(call, 'embeddings'), wishOf(body));
       const { vectors, dimensions, model, provider, usage } = told;
-      const answer = { embeddings: vectors, dimensions, model, provider };
       const { prompt_tokens } = usage;
-      return new RawReply(JSON.stringify({ ...answer, usage: { prompt_tokens } }));
+      const tail = JSON.stringify({ dimensions, model, provider, usage: { prompt_tokens } });
+      const text = { head: '{"embeddings":[', vectors, write: numbersText, tail: `],${tail.slice(1)}` };
+      return new RawReply(vectorText(text));
     },
   }),
   endpoint({

@@ -1,43 +1,62 @@
 import { toServiceError } from '#lib/errors.ts';
 import type { Departure } from '#lib/departure.ts';
 import type { ChatRequest } from '../chat.ts';
+import { type Answers, type Asked, mostBytesOf } from './answers.ts';
 import { inputTokens, tokensIn } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
 import type { ChatOutcome, ChatStream, EmbeddingOutcome, EmbeddingWish, KeyTest } from './types.ts';
 import type { ProviderKey } from '../keys/keys.ts';
 import { PieceReader } from './piece-reader.ts';
-import { type Dialect, type ListedModel, type Outgoing, ProviderFault } from '../providers/dialect.ts';
+import { type Dialect, type ListedModel, type Outgoing, ProviderFault, type Vector } from '../providers/dialect.ts';
 import { dialectOf } from '../providers/dialects.ts';
+import { badAnswer, mostModels } from '../providers/json.ts';
 import type { Transport, WholeAnswer } from '../providers/transport.ts';
 import { withRetries } from './retry.ts';
 import type { RunningCall, Used } from './running-call.ts';
 
-const faultOf = (dialect: Dialect, { status, headers, body }: WholeAnswer): ProviderFault =>
-  dialect.fault(status, body, headers['retry-after']);
+const faultOf = (dialect: Dialect, { status, headers, bytes }: WholeAnswer): ProviderFault =>
+  dialect.fault(status, bytes.toString(), headers['retry-after']);
 
 /** The body of an answer that is good. */
-const bodyOf = (dialect: Dialect, answer: WholeAnswer): string => {
+const bodyOf = (dialect: Dialect, answer: WholeAnswer): Buffer => {
   if (answer.status < 200 || answer.status > 299) throw faultOf(dialect, answer);
-  return answer.body;
+  return answer.bytes;
 };
+
+/** What answers come over, and what reads them. */
+export interface Line {
+  readonly transport: Transport;
+  readonly answers: Answers;
+}
+
+interface Question<T> {
+  readonly outgoing: Outgoing;
+  readonly mostBytes?: number;
+  readonly read: (bytes: Buffer) => Promise<T>;
+}
 
 const answerTo = <T>(
-  transport: Transport,
+  { transport }: Line,
   call: RunningCall,
-  outgoing: Outgoing,
-  read: (body: string) => T,
+  { outgoing, read, ...bounds }: Question<T>,
 ): Promise<T> => {
   const dialect = dialectOf(call.route.provider);
-  const asking = { signal: call.halt };
-  return withRetries(async () => read(bodyOf(dialect, await transport.ask(outgoing, asking))), call.halt);
+  const asking = { signal: call.halt, held: call.held, ...bounds };
+  return withRetries(async () => {
+    // Of the try before nothing is kept.
+    call.held.shrink(call.held.bytes);
+    return read(bodyOf(dialect, await transport.ask(outgoing, asking)));
+  }, call.halt);
 };
 
+const askedOf = (call: RunningCall): Asked => ({ provider: call.route.provider, owner: call.projectId });
+
 /** A whole answer to a chat. */
-export const askChat = async (transport: Transport, call: RunningCall, wish: ChatRequest): Promise<ChatOutcome> => {
+export const askChat = async (line: Line, call: RunningCall, wish: ChatRequest): Promise<ChatOutcome> => {
   const { provider, model, key } = call.route;
-  const dialect = dialectOf(provider);
-  const outgoing = dialect.chat(key.target, { ...wish, model }, false);
-  const answer = await answerTo(transport, call, outgoing, dialect.readChat);
+  const outgoing = dialectOf(provider).chat(key.target, { ...wish, model }, false);
+  const read = (bytes: Buffer) => line.answers.chat(askedOf(call), bytes);
+  const answer = await answerTo(line, call, { outgoing, read });
   await call.recorded;
   let length = answer.content.length;
   for (const { function: called } of answer.toolCalls) length += called.name.length + called.arguments.length;
@@ -47,7 +66,8 @@ export const askChat = async (transport: Transport, call: RunningCall, wish: Cha
 
 const openOnce = async (transport: Transport, call: RunningCall, outgoing: Outgoing): Promise<PieceReader> => {
   const dialect = dialectOf(call.route.provider);
-  const opened = await transport.openStream(outgoing, { signal: call.halt });
+  call.held.shrink(call.held.bytes);
+  const opened = await transport.openStream(outgoing, { signal: call.halt, held: call.held });
   if (!opened.ok) throw faultOf(dialect, opened);
   const reader = new PieceReader(call, opened.events, dialect.openStream(call.route.key.target));
   try {
@@ -60,7 +80,7 @@ const openOnce = async (transport: Transport, call: RunningCall, outgoing: Outgo
 };
 
 /** A stream, once its first event has come. */
-export const openChat = async (transport: Transport, call: RunningCall, wish: ChatRequest): Promise<ChatStream> => {
+export const openChat = async ({ transport }: Line, call: RunningCall, wish: ChatRequest): Promise<ChatStream> => {
   const { provider, model, key } = call.route;
   const outgoing = dialectOf(provider).chat(key.target, { ...wish, model }, true);
   const pieces = await withRetries(() => openOnce(transport, call, outgoing), call.halt);
@@ -70,7 +90,7 @@ export const openChat = async (transport: Transport, call: RunningCall, wish: Ch
 
 interface Embedded {
   readonly model: string;
-  readonly vectors: (readonly number[])[];
+  readonly vectors: Vector[];
 }
 
 /** Of what was answered until now; it is used whatever becomes of the rest. */
@@ -91,15 +111,17 @@ class PartsUsed {
 }
 
 /** In as many requests as the provider needs; to the caller it is one. */
-const embedAll = async (transport: Transport, call: RunningCall, wish: EmbeddingWish): Promise<Embedded> => {
-  const { provider, model, key } = call.route;
+const embedAll = async (line: Line, call: RunningCall, wish: EmbeddingWish): Promise<Embedded> => {
+  const { provider, model, key, known } = call.route;
   const dialect = dialectOf(provider);
   const parts = new PartsUsed();
   const all: Embedded = { model, vectors: [] };
   for (let from = 0; from < wish.input.length; from += dialect.mostInputs) {
     const request = { ...wish, model, input: wish.input.slice(from, from + dialect.mostInputs) };
-    const read = (body: string) => dialect.readEmbeddings(body, request);
-    const answer = await answerTo(transport, call, dialect.embeddings(key.target, request), read);
+    const read = (bytes: Buffer) => line.answers.embeddings(askedOf(call), bytes, request);
+    const outgoing = dialect.embeddings(key.target, request);
+    const mostBytes = mostBytesOf(request, known, key.target);
+    const answer = await answerTo(line, call, { outgoing, mostBytes, read });
     all.vectors.push(...answer.vectors);
     parts.note(answer.promptTokens, request.input);
     call.used = () => parts.used();
@@ -108,12 +130,8 @@ const embedAll = async (transport: Transport, call: RunningCall, wish: Embedding
 };
 
 /** Vectors for texts. */
-export const askEmbeddings = async (
-  transport: Transport,
-  call: RunningCall,
-  wish: EmbeddingWish,
-): Promise<EmbeddingOutcome> => {
-  const { model, vectors } = await embedAll(transport, call, wish);
+export const askEmbeddings = async (line: Line, call: RunningCall, wish: EmbeddingWish): Promise<EmbeddingOutcome> => {
+  const { model, vectors } = await embedAll(line, call, wish);
   await call.recorded;
   const told = call.succeed(call.used());
   return { provider: call.route.provider, model, vectors, dimensions: vectors[0]?.length ?? 0, ...told };
@@ -121,6 +139,8 @@ export const askEmbeddings = async (
 
 // Google has 50 models on a page unless it is told otherwise.
 const mostPages = 20;
+/** Of one page; OpenRouter's 500 models with all that it says of them have some 700 KB. */
+const mostListBytes = 1_000_000;
 
 /** Several wait for one list: none of them ends it by leaving. */
 const nobodyLeaves: Departure = {
@@ -131,17 +151,18 @@ const nobodyLeaves: Departure = {
 
 /** A provider's whole list. @throws {ProviderFault} */
 export const askModels = async (
-  transport: Transport,
-  { provider, target }: ProviderKey,
+  { transport, answers }: Line,
+  { id, provider, target }: ProviderKey,
   signal: Departure = nobodyLeaves,
 ): Promise<readonly ListedModel[]> => {
   const dialect = dialectOf(provider);
   const models: ListedModel[] = [];
   let after: string | null = null;
   for (let page = 0; page < mostPages; page += 1) {
-    const answer = await transport.ask(dialect.models(target, after), { signal });
-    const read = dialect.readModels(bodyOf(dialect, answer));
+    const answer = await transport.ask(dialect.models(target, after), { signal, mostBytes: mostListBytes });
+    const read = await answers.models({ provider, owner: id }, bodyOf(dialect, answer));
     models.push(...read.models);
+    if (models.length > mostModels) throw badAnswer(`There are more than ${mostModels} models.`);
     after = read.next;
     if (after === null) break;
   }
@@ -151,7 +172,7 @@ export const askModels = async (
 type Run = (work: (call: RunningCall) => Promise<void>) => Promise<void>;
 
 /** Asks for one page of models: what needs the key, changes nothing and costs nothing. */
-export const testKey = async (transport: Transport, run: Run): Promise<KeyTest> => {
+export const testKey = async ({ transport, answers }: Line, run: Run): Promise<KeyTest> => {
   const began = performance.now();
   const told = (error: string | null): KeyTest => ({
     ok: error === null,
@@ -163,8 +184,9 @@ export const testKey = async (transport: Transport, run: Run): Promise<KeyTest> 
     const { provider, key } = call.route;
     const dialect = dialectOf(provider);
     try {
-      const asking = { signal: call.halt };
-      dialect.readModels(bodyOf(dialect, await transport.ask(dialect.models(key.target, null), asking)));
+      const asking = { signal: call.halt, held: call.held, mostBytes: mostListBytes };
+      const answer = await transport.ask(dialect.models(key.target, null), asking);
+      await answers.models(askedOf(call), bodyOf(dialect, answer));
     } catch (error) {
       if (error instanceof ProviderFault) fault = sentenceOf(key, error);
       throw error;

@@ -28,6 +28,11 @@ const meanings: Readonly<Record<FaultKind, Meaning>> = {
   timeout: { code: 'provider_timeout', what: 'did not answer in time' },
   bad_answer: { code: 'provider_bad_output', what: 'answered something that is not understood' },
   cut: { code: 'provider_unavailable', what: 'broke off its answer' },
+  overloaded: {
+    code: 'overloaded',
+    what: 'answered more than there is room for just now',
+    hint: 'Ask for fewer or shorter answers at a time, and again shortly.',
+  },
   refused_address: {
     code: 'egress_refused',
     what: 'has a base URL that may not be reached from here',
@@ -39,6 +44,7 @@ const meanings: Readonly<Record<FaultKind, Meaning>> = {
 const comeBackAfterMs = 30_000;
 
 const headersOf = ({ kind, retryAfterMs }: ProviderFault): Pick<ErrorExtras, 'headers'> => {
+  if (kind === 'overloaded') return { headers: { 'Retry-After': '2' } };
   if (kind !== 'rate_limited') return {};
   return { headers: { 'Retry-After': String(Math.max(1, Math.ceil((retryAfterMs ?? comeBackAfterMs) / 1000))) } };
 };
@@ -79,7 +85,7 @@ export const isAnswered = (error: unknown): boolean => {
   if (!(error instanceof ProviderFault)) return false;
   const { kind, status } = error;
   if (kind === 'timeout') return isConnectTimeout(error);
-  return status !== null || (kind !== 'cut' && kind !== 'bad_answer');
+  return status !== null || (kind !== 'cut' && kind !== 'bad_answer' && kind !== 'overloaded');
 };
 
 /** What a caller is told of a fault at a provider. What is none stays as it is. */

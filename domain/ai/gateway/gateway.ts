@@ -1,6 +1,9 @@
+import type { ByteBudget } from '#lib/byte-budget.ts';
 import type { Egress } from '#lib/egress.ts';
+import type { JsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
-import { askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
+import { createAnswers } from './answers.ts';
+import { type Line, askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
 import { bounded, inputTokens, promptTokens, requirePrice, reserveFor, reserveForInput } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
 import type { AiCaller, AiModel, ChatWish, ProviderGateway } from './types.ts';
@@ -24,6 +27,9 @@ export interface GatewayDeps {
   readonly prices: Prices;
   readonly calls: CallLog;
   readonly inFlight: InFlight;
+  /** Bytes of answers that are in memory, by project. */
+  readonly answerBytes: Pick<ByteBudget, 'hold'>;
+  readonly json: Pick<JsonParser, 'read'>;
   readonly egress: Pick<Egress, 'check' | 'dispatcher'>;
   readonly log: Log;
   /** Left out: the usual ones. */
@@ -31,7 +37,7 @@ export interface GatewayDeps {
 }
 
 /** The calls of this process that are under way. */
-const createRunning = (deps: Pick<GatewayDeps, 'calls' | 'inFlight'>) => {
+const createRunning = (deps: Pick<GatewayDeps, 'calls' | 'inFlight' | 'answerBytes'>) => {
   const running = new Set<RunningCall>();
   const over = (call: RunningCall): void => void running.delete(call);
 
@@ -60,7 +66,7 @@ const createRunning = (deps: Pick<GatewayDeps, 'calls' | 'inFlight'>) => {
 };
 
 type Running = ReturnType<typeof createRunning>;
-type Parts = GatewayDeps & Pick<ReturnType<typeof open>, 'transport' | 'quick' | 'router' | 'lists' | 'running'>;
+type Parts = GatewayDeps & Pick<ReturnType<typeof open>, 'line' | 'quick' | 'router' | 'lists' | 'running'>;
 
 /** Lists and tests ask for nothing that takes time. */
 const quickTimes: Times = { firstByteMs: 10_000, idleMs: 10_000, totalMs: 30_000 };
@@ -72,12 +78,13 @@ const shorterOf = (times: Times | undefined): Times => ({
 });
 
 const open = (deps: GatewayDeps) => {
-  const transport = createTransport(deps.egress, deps.times);
-  const quick = createTransport(deps.egress, shorterOf(deps.times));
+  const answers = createAnswers(deps.json);
+  const line: Line = { transport: createTransport(deps.egress, deps.times), answers };
+  const quick: Line = { transport: createTransport(deps.egress, shorterOf(deps.times)), answers };
   const lists = createModelLists((key) => askModels(quick, key));
   const router = createRouter({ keys: deps.keys, prices: deps.prices, lists });
   const running: Running = createRunning(deps);
-  return { transport, quick, lists, router, running };
+  return { line, quick, lists, router, running };
 };
 
 const listModels = async (
@@ -135,23 +142,23 @@ const openRoutes = ({ router }: Pick<Parts, 'router'>) => {
 /** See `Gateway`. */
 export const createGateway = (deps: GatewayDeps): ProviderGateway => {
   const parts: Parts = { ...deps, ...open(deps) };
-  const { router, running, transport, quick } = parts;
+  const { router, running, line, quick } = parts;
   const routes = openRoutes(parts);
   return {
     chat: async (caller, asked) => {
       const { route, wish, spending } = await routes.chat(caller.project, asked);
-      return running.run({ caller, route, spending }, (call) => askChat(transport, call, wish));
+      return running.run({ caller, route, spending }, (call) => askChat(line, call, wish));
     },
     stream: async (caller, asked) => {
       const { route, wish, spending } = await routes.chat(caller.project, asked);
-      return running.run({ caller, route, spending }, (call) => openChat(transport, call, wish));
+      return running.run({ caller, route, spending }, (call) => openChat(line, call, wish));
     },
     embed: async (caller, wish) => {
       const route = await routes.routeOf(caller.project, wish.model, 'embedding');
       requireSpoken(route.provider, wish);
       const reserveNanoUsd = reserveForInput(wish.input, route.known);
       const spending = { promptTokens: inputTokens(wish.input), reserveNanoUsd };
-      return running.run({ caller, route, spending }, (call) => askEmbeddings(transport, call, wish));
+      return running.run({ caller, route, spending }, (call) => askEmbeddings(line, call, wish));
     },
     test: async (caller, provider) => {
       const key = await deps.keys.find(caller.project, provider);

@@ -16,6 +16,12 @@ const budgetExceeded = (): ServiceError =>
     "The answer went on beyond what the project's budget for AI had granted, and was broken off.",
   );
 
+/** What is nested too deep to be walked is the provider's fault, not ours. */
+const faultOf = (error: unknown): Error => {
+  if (error instanceof RangeError) return new ProviderFault('bad_answer', 'An event is nested too deep.');
+  return error instanceof Error ? error : new Error('an event could not be read', { cause: error });
+};
+
 const lengthOf = ({ text, toolCalls, unshown = 0 }: ChatPiece): number => {
   let length = text.length + unshown;
   for (const { name = '', arguments: more = '' } of toolCalls) length += name.length + more.length;
@@ -113,7 +119,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
       if (this.#reader.began()) this.#events.begun();
     } catch (error) {
       // What came before it is given first.
-      this.#fault = error instanceof Error ? error : new Error('an event could not be read', { cause: error });
+      this.#fault = faultOf(error);
     }
   }
 

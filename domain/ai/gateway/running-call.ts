@@ -1,3 +1,4 @@
+import type { ByteBudget, HeldBytes } from '#lib/byte-budget.ts';
 import { ServiceError, toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { TokenUsage } from '../chat.ts';
@@ -27,6 +28,8 @@ export interface Route {
 export interface RunningDeps {
   readonly calls: CallLog;
   readonly inFlight: InFlight;
+  /** Of answers, by project. */
+  readonly answerBytes: Pick<ByteBudget, 'hold'>;
 }
 
 export interface Spending {
@@ -76,6 +79,8 @@ const closing = (): ServiceError =>
 export class RunningCall {
   readonly halt: Halt;
   readonly route: Route;
+  /** What of its answer is in memory. */
+  readonly held: HeldBytes;
   readonly #caller: AiCaller;
   readonly #open: OpenCall;
   readonly #spending: Spending;
@@ -90,11 +95,12 @@ export class RunningCall {
 
   /** @throws {ServiceError} `too_many_calls` */
   constructor(
-    { calls, inFlight }: RunningDeps,
+    { calls, inFlight, answerBytes }: RunningDeps,
     { caller, route, spending }: { readonly caller: AiCaller; readonly route: Route; readonly spending: Spending },
     over: (call: RunningCall) => void,
   ) {
     this.#release = queued.has(caller.kind) && !caller.direct ? ended : inFlight.take(caller.project);
+    this.held = answerBytes.hold(caller.project.id);
     this.#caller = caller;
     this.route = route;
     this.#spending = spending;
@@ -113,6 +119,11 @@ export class RunningCall {
     // Not recorded, or not granted: the provider need not go on.
     this.#open.recorded.catch((error: unknown) => this.halt.abort('refused', error));
     this.halt.addEventListener('abort', this.#halted);
+  }
+
+  /** Whose call it is. */
+  get projectId(): string {
+    return this.#caller.project.id;
   }
 
   /** From its beginning, in ms. */
@@ -204,6 +215,7 @@ export class RunningCall {
     this.#isOver = true;
     this.halt.settle();
     this.#release();
+    this.held.release();
     this.#over(this);
     const accounted = this.#usedAfter(status, used);
     const price = this.route.known?.price ?? null;

@@ -1,7 +1,7 @@
 import type { Project } from '#domain/projects/store.ts';
 import type { Departure } from '#lib/departure.ts';
 import type { ChatAnswer, ChatPiece, ChatRequest, FinishReason, TokenUsage } from '../chat.ts';
-import type { EmbeddingRequest } from '../providers/dialect.ts';
+import type { EmbeddingRequest, Vector } from '../providers/dialect.ts';
 import type { ProviderName } from '../providers/catalog.ts';
 import type { CallKind } from '../usage/calls.ts';
 
@@ -59,7 +59,7 @@ export interface ChatStream {
 
 export interface EmbeddingOutcome extends Told {
   readonly model: string;
-  readonly vectors: readonly (readonly number[])[];
+  readonly vectors: readonly Vector[];
   readonly dimensions: number;
 }
 

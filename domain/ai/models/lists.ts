@@ -19,8 +19,9 @@ interface Kept {
 }
 
 const keptMs = 3_600_000;
-// Of some 100 models each.
+// Of some 100 models each, and of 5,000 at most.
 const mostKept = 500;
+const mostModelsKept = 100_000;
 
 /** A changed key is another: it may open other models. */
 const nameOf = ({ id, version }: ProviderKey): string => `${id}:${version}`;
@@ -30,7 +31,11 @@ export const createModelLists = (
   ask: (key: ProviderKey) => Promise<readonly ListedModel[]>,
   now: () => number = Date.now,
 ): ModelLists => {
-  const lists = new LRUCache<string, Kept>({ max: mostKept });
+  const lists = new LRUCache<string, Kept>({
+    max: mostKept,
+    maxSize: mostModelsKept,
+    sizeCalculation: ({ models }) => models.length + 1,
+  });
   const asking = new Map<string, Promise<readonly ListedModel[]>>();
 
   const askAndKeep = async (key: ProviderKey, name: string): Promise<readonly ListedModel[]> => {

@@ -1,7 +1,19 @@
 import type { ChatAnswer, ChatPiece, FinishReason, TokenUsage, ToolCallPart } from '../chat.ts';
 import type { ListedModel, SentEvent, StreamReader } from './dialect.ts';
 import { sentFault } from './faults.ts';
-import { type Loose, badAnswer, countIn, listIn, objectIn, parseObject, textIn, usageOf } from './json.ts';
+import {
+  type Loose,
+  badAnswer,
+  countIn,
+  listIn,
+  modelsIn,
+  objectIn,
+  parseEvent,
+  parseObject,
+  requireFew,
+  textIn,
+  usageOf,
+} from './json.ts';
 
 const finishes: Readonly<Record<string, FinishReason>> = {
   end_turn: 'stop',
@@ -36,6 +48,7 @@ export const readChat = (body: string): ChatAnswer => {
   if (!Array.isArray(answer['content'])) throw badAnswer('The answer holds no content.');
   const blocks = listIn(answer['content']).map(objectIn);
   const calls = blocks.filter((block) => block['type'] === 'tool_use');
+  requireFew(calls.length, 'tool calls');
   return {
     model: textIn(answer['model']),
     content: blocks.map((block) => (block['type'] === 'text' ? textIn(block['text']) : '')).join(''),
@@ -81,7 +94,7 @@ class AnthropicReader implements StreamReader {
   readonly take = ({ event, data }: SentEvent): ChatPiece | null => {
     // Nothing to read in it, whatever it is.
     if (event === 'ping') return null;
-    const sent = parseObject(data);
+    const sent = parseEvent(data);
     switch (sent['type']) {
       case 'message_start':
         return this.#start(objectIn(sent['message']));
@@ -116,6 +129,7 @@ class AnthropicReader implements StreamReader {
     if (block['type'] !== 'tool_use') return null;
     const writing = { index: this.#calls, hasArguments: false };
     this.#calls += 1;
+    requireFew(this.#calls, 'tool calls');
     this.#writing.set(at, writing);
     return callPiece({ index: writing.index, id: textIn(block['id']), name: textIn(block['name']), arguments: '' });
   }
@@ -162,9 +176,7 @@ export const readModels = (body: string): { models: readonly ListedModel[]; next
   if (!Array.isArray(answer['data'])) throw badAnswer('There is no list of models.');
   const last = textIn(answer['last_id']);
   return {
-    models: listIn(answer['data'])
-      .map(modelIn)
-      .filter(({ id }) => id !== ''),
+    models: modelsIn(answer['data'], modelIn),
     next: answer['has_more'] === true && last !== '' ? last : null,
   };
 };

@@ -55,10 +55,13 @@ export interface EmbeddingRequest {
   readonly dimensions?: number | undefined;
 }
 
+/** A typed array when it was read by another thread. */
+export type Vector = readonly number[] | Float64Array;
+
 export interface EmbeddingAnswer {
   readonly model: string;
   /** One for each input, in its order. */
-  readonly vectors: readonly (readonly number[])[];
+  readonly vectors: readonly Vector[];
   /** Null: the provider did not say. */
   readonly promptTokens: number | null;
 }
@@ -108,6 +111,8 @@ export type FaultKind =
   /** Something came that is not what the dialect allows, or the stream ended without its end marker. */
   | 'bad_answer'
   | 'cut'
+  /** There was no room for its answer on our side. */
+  | 'overloaded'
   /** The address of the provider is not open. */
   | 'refused_address';
 

@@ -1,11 +1,15 @@
+import type { HeldBytes } from '#lib/byte-budget.ts';
 import { type SentEvent, ProviderFault } from './dialect.ts';
 import type { Exchange } from './exchange.ts';
+import { hold } from './held.ts';
 import type { SseReader } from './sse.ts';
 
 // Of events that are read and not done with, in UTF-16 units: one socket's read buffer.
 const mostHeld = 65_536;
 // What an event costs beside its data, once it is read.
 const eventCost = 256;
+// A whole stream: 64,000 tokens at 250 bytes each, comments included.
+const mostBytes = 16_000_000;
 // An end marker is followed by the end of the answer within a round trip.
 const graceMs = 2000;
 
@@ -13,6 +17,7 @@ type Step = IteratorResult<readonly SentEvent[], undefined>;
 
 const lastStep: Step = { done: true, value: undefined };
 
+type Held = Pick<HeldBytes, 'bytes' | 'grow' | 'shrink'>;
 type StreamExchange = Pick<Exchange, 'awaitFirst' | 'begun' | 'pause' | 'resume' | 'release' | 'stop'>;
 
 /**
@@ -22,6 +27,8 @@ type StreamExchange = Pick<Exchange, 'awaitFirst' | 'begun' | 'pause' | 'resume'
 export class EventStream implements AsyncIterableIterator<readonly SentEvent[], undefined> {
   readonly #reader: SseReader;
   readonly #exchange: StreamExchange;
+  readonly #held: Held | undefined;
+  #received = 0;
   #waiting: SentEvent[] = [];
   #size = 0;
   /** Of the last step, which its reader is not done with until it asks for the next. */
@@ -31,8 +38,9 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
   #broken: ProviderFault | null = null;
   #released = false;
 
-  constructor(exchange: StreamExchange, reader: SseReader) {
+  constructor(exchange: StreamExchange, reader: SseReader, held?: Held) {
     this.#exchange = exchange;
+    this.#held = held;
     this.#reader = reader;
     exchange.awaitFirst();
   }
@@ -83,8 +91,14 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
 
   #take(chunk: Buffer): void {
     if (this.#released) return;
+    this.#received += chunk.length;
+    if (this.#received > mostBytes) {
+      throw new ProviderFault('bad_answer', `The stream is longer than ${mostBytes} bytes.`);
+    }
     const events = this.#reader.feed(chunk);
-    if (events.length === 0) return;
+    // Until the event is whole, its beginning is kept.
+    if (events.length === 0) return hold(this.#held, chunk.length);
+    this.#held?.shrink(this.#held.bytes);
     for (const event of events) this.#size += event.data.length + eventCost;
     this.#waiting.push(...events);
     if (this.#asked) this.#hand(this.#asked);

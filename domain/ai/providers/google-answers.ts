@@ -7,9 +7,12 @@ import {
   badAnswer,
   countIn,
   listIn,
+  modelsIn,
   objectIn,
+  parseEvent,
   parseObject,
   requireAll,
+  requireFew,
   textIn,
   usageOf,
   vectorIn,
@@ -63,18 +66,19 @@ const callIn = (value: unknown): ToolCall => {
 const isAnswer = (body: Loose): boolean =>
   Array.isArray(body['candidates']) || 'promptFeedback' in body || 'usageMetadata' in body;
 
-const read = (json: string): Told => {
-  const body = parseObject(json);
+const read = (body: Loose): Told => {
   if ('error' in body) throw sentFault(objectIn(body['error']));
   if (!isAnswer(body)) throw badAnswer('The answer holds no candidates.');
   const candidate = objectIn(listIn(body['candidates'])[0]);
   const parts = listIn(objectIn(candidate['content'])['parts']).map(objectIn);
+  const called = parts.filter((part) => part['functionCall'] !== undefined);
+  requireFew(called.length, 'tool calls');
   // A refused prompt has no candidate at all.
   const isBlocked = textIn(objectIn(body['promptFeedback'])['blockReason']) !== '';
   return {
     text: parts.map((part) => (part['thought'] === true ? '' : textIn(part['text']))).join(''),
     said: parts.some((part) => textIn(part['text']) !== '' || part['functionCall'] !== undefined),
-    calls: parts.filter((part) => part['functionCall'] !== undefined).map((part) => callIn(part['functionCall'])),
+    calls: called.map((part) => callIn(part['functionCall'])),
     finish: isBlocked ? 'content_filter' : finishIn(candidate['finishReason']),
     usage: usageIn(body['usageMetadata']),
     model: textIn(body['modelVersion']),
@@ -86,7 +90,7 @@ const finishWith = (finish: FinishReason | null, calls: number): FinishReason | 
   finish === 'stop' && calls > 0 ? 'tool_calls' : finish;
 
 export const readChat = (body: string): ChatAnswer => {
-  const { text, calls, finish, usage, model } = read(body);
+  const { text, calls, finish, usage, model } = read(parseObject(body));
   if (finish === null && text === '' && calls.length === 0) throw badAnswer('The answer is empty.');
   return {
     model,
@@ -115,10 +119,11 @@ class GoogleReader implements StreamReader {
   readonly model = (): string => this.#model;
 
   readonly take = ({ data }: SentEvent): ChatPiece | null => {
-    const told = read(data);
+    const told = read(parseEvent(data));
     this.#began ||= told.said;
     const first = this.#calls;
     this.#calls += told.calls.length;
+    requireFew(this.#calls, 'tool calls');
     this.#finish = told.finish ?? this.#finish;
     this.#usage = told.usage ?? this.#usage;
     if (told.model !== '') this.#model = told.model;
@@ -144,16 +149,17 @@ const typeIn = (model: Loose): 'chat' | 'embedding' | null => {
   return methods.includes('embedContent') ? 'embedding' : null;
 };
 
+const modelIn = (value: unknown): ListedModel => {
+  const model = objectIn(value);
+  const id = textIn(model['name']).replace(/^models\//, '');
+  return { id, type: typeIn(model), contextWindow: countIn(model['inputTokenLimit']) };
+};
+
 export const readModels = (body: string): { models: readonly ListedModel[]; next: string | null } => {
   const answer = parseObject(body);
   if (!Array.isArray(answer['models'])) throw badAnswer('There is no list of models.');
-  const models = listIn(answer['models']).map((one) => {
-    const model = objectIn(one);
-    const id = textIn(model['name']).replace(/^models\//, '');
-    return { id, type: typeIn(model), contextWindow: countIn(model['inputTokenLimit']) };
-  });
   return {
-    models: models.filter(({ id, type }) => id !== '' && type !== null),
+    models: modelsIn(answer['models'], modelIn).filter(({ type }) => type !== null),
     next: textIn(answer['nextPageToken']) || null,
   };
 };

@@ -7,9 +7,12 @@ import {
   badAnswer,
   countIn,
   listIn,
+  modelsIn,
   objectIn,
+  parseEvent,
   parseObject,
   requireAll,
+  requireFew,
   textIn,
   usageOf,
   vectorIn,
@@ -60,14 +63,17 @@ export const readChat = (body: string): ChatAnswer => {
   const answer = parseObject(body);
   requireNoError(answer);
   const choices = listIn(answer['choices']).map(objectIn);
+  requireFew(choices.length, 'choices');
   // With n > 1 there are several; the first is the answer, all are in `raw` and in the usage.
   const choice = choices.find((one) => one['index'] === 0) ?? choices[0];
   if (choice === undefined || typeof choice['message'] !== 'object') throw badAnswer('The answer holds no message.');
   const message = objectIn(choice['message']);
+  const toolCalls = listIn(message['tool_calls']);
+  requireFew(toolCalls.length, 'tool calls');
   return {
     model: textIn(answer['model']),
     content: textOf(message),
-    toolCalls: listIn(message['tool_calls']).map(toolCallIn),
+    toolCalls: toolCalls.map(toolCallIn),
     finish: finishIn(choice['finish_reason']) ?? 'stop',
     usage: usageIn(answer['usage']),
     raw: body,
@@ -91,7 +97,11 @@ const toolPartIn = (value: unknown, position: number): ToolCallPart => {
 
 const callsIn = (value: unknown): readonly ToolCallPart[] => {
   const calls = listIn(value);
-  return calls.length === 0 ? noCalls : calls.map(toolPartIn);
+  if (calls.length === 0) return noCalls;
+  requireFew(calls.length, 'tool calls');
+  const parts = calls.map(toolPartIn);
+  for (const { index } of parts) requireFew(index + 1, 'tool calls');
+  return parts;
 };
 
 /** The first chunk often names the role only. What else there is may have any name: `content`, `tool_calls`, `reasoning`. */
@@ -140,7 +150,7 @@ class OpenAiReader implements StreamReader {
       this.#done = true;
       return null;
     }
-    const chunk = parseObject(data);
+    const chunk = parseEvent(data);
     if (event === 'error' && !isError(chunk['error'])) throw sentFault(chunk);
     requireNoError(chunk);
     this.#note(chunk);
@@ -162,9 +172,12 @@ class OpenAiReader implements StreamReader {
     let text = '';
     let toolCalls = noCalls;
     let unshown = 0;
-    for (const one of listIn(chunk['choices'])) {
+    const choices = listIn(chunk['choices']);
+    requireFew(choices.length, 'choices');
+    for (const one of choices) {
       const choice = objectIn(one);
       const index = countIn(choice['index']) ?? 0;
+      requireFew(index + 1, 'choices');
       if (index >= this.#choices) this.#choices = index + 1;
       const finish = finishIn(choice['finish_reason']);
       if (finish !== null) this.#end(index, finish);
@@ -235,10 +248,5 @@ export const readModels = (body: string): { models: readonly ListedModel[]; next
   const answer = parseObject(body);
   requireNoError(answer);
   if (!Array.isArray(answer['data'])) throw badAnswer('There is no list of models.');
-  return {
-    models: listIn(answer['data'])
-      .map(modelIn)
-      .filter(({ id }) => id !== ''),
-    next: null,
-  };
+  return { models: modelsIn(answer['data'], modelIn), next: null };
 };

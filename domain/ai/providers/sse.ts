@@ -3,13 +3,13 @@ import { createParser } from 'eventsource-parser';
 import { ProviderFault, type SentEvent } from './dialect.ts';
 
 /** Of one event, in UTF-16 units: what providers send is far below it, and a stream without an end of line fills no memory. */
-const largestEvent = 262_144;
+const largestEvent = 1_000_000;
 
 export interface SseReader {
   /**
    * Takes what came and answers the events that are whole with it. One that has no blank line after it at the stream's end
    * is no event (HTML standard, 9.2.6).
-   * @throws {ProviderFault} `bad_answer` when an event is longer than 262,144 characters
+   * @throws {ProviderFault} `bad_answer` when an event is longer than 1,000,000 characters
    */
   readonly feed: (chunk: Buffer) => readonly SentEvent[];
 }

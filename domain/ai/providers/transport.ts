@@ -1,22 +1,28 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { Departure } from '#lib/departure.ts';
+import type { HeldBytes } from '#lib/byte-budget.ts';
 import type { Egress } from '#lib/egress.ts';
 import { type Outgoing, ProviderFault } from './dialect.ts';
 import { EventStream } from './event-stream.ts';
+import { hold } from './held.ts';
 import { Exchange, type Receiver, type Times, connectionFault, createWatch, usualTimes } from './exchange.ts';
 import { createSseReader } from './sse.ts';
 
 export interface Call {
   /** Aborted: the connection is closed at once, and a fault of kind `cut` comes. */
   readonly signal: Departure;
+  /** Where the bytes of the answer are counted while they are in memory; left out: nowhere. */
+  readonly held?: Pick<HeldBytes, 'bytes' | 'grow' | 'shrink'>;
+  /** Bytes of an answer that is asked for whole. Left out: 4 MB, far above any chat. */
+  readonly mostBytes?: number;
 }
 
 /** An answer that is whole. */
 export interface WholeAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  readonly body: string;
+  readonly bytes: Buffer;
 }
 
 /** A stream has begun, or the provider answered with an error. */
@@ -26,29 +32,30 @@ export type Opened =
 
 /** Talks to providers over the one way out. Tries nothing twice. All throw ProviderFaults. */
 export interface Transport {
-  /** Any status but a redirect; up to 32 MB. */
+  /** Any status but a redirect. */
   readonly ask: (outgoing: Outgoing, call: Call) => Promise<WholeAnswer>;
   /** Resolves with the headers of a stream, or with the whole of an answer that is no 2xx. */
   readonly openStream: (outgoing: Outgoing, call: Call) => Promise<Opened>;
 }
 
-const largestAnswer = 32_000_000;
-// Of an error only the beginning is read anyway.
-const largestError = 1_000_000;
+const largestAnswer = 4_000_000;
+/** Of an error 500 characters are shown; those of the six have some kilobytes with all their details. */
+const largestError = 65_536;
 
 const isGood = (status: number): boolean => status >= 200 && status < 300;
 
 /** The parts of a body, bounded. */
-const createBody = () => {
+const createBody = ({ held }: Call) => {
   const chunks: Buffer[] = [];
   let size = 0;
   return {
     add: (chunk: Buffer, most: number): void => {
       size += chunk.length;
-      if (size > most) throw new ProviderFault('bad_answer', 'The answer of the provider is too long.');
+      if (size > most) throw new ProviderFault('bad_answer', `The answer is longer than ${most} bytes.`);
+      hold(held, chunk.length);
       chunks.push(chunk);
     },
-    text: (): string => (chunks.length === 1 ? String(chunks[0]) : Buffer.concat(chunks).toString()),
+    bytes: (): Buffer => Buffer.concat(chunks),
   };
 };
 
@@ -78,15 +85,16 @@ const createStart = (egress: Pick<Egress, 'check' | 'dispatcher'>, times: Times)
 
 const askWith = (start: Start, outgoing: Outgoing, call: Call): Promise<WholeAnswer> => {
   const { promise, resolve, reject } = Promise.withResolvers<WholeAnswer>();
-  const body = createBody();
+  const body = createBody(call);
+  const most = call.mostBytes ?? largestAnswer;
   let status = 0;
   let headers: IncomingHttpHeaders = {};
   start(outgoing, call, {
     head: (answered, told) => {
       [status, headers] = [answered, told];
     },
-    data: (chunk) => body.add(chunk, isGood(status) ? largestAnswer : largestError),
-    end: () => resolve({ status, headers, body: body.text() }),
+    data: (chunk) => body.add(chunk, isGood(status) ? most : largestError),
+    end: () => resolve({ status, headers, bytes: body.bytes() }),
     fail: reject,
   });
   return promise;
@@ -98,16 +106,16 @@ type Sink = Pick<Receiver, 'data' | 'end' | 'fail'>;
 const openWith = (start: Start, outgoing: Outgoing, call: Call): Promise<Opened> => {
   const { promise, resolve, reject } = Promise.withResolvers<Opened>();
   const errorSink = (status: number, headers: IncomingHttpHeaders): Sink => {
-    const body = createBody();
+    const body = createBody(call);
     return {
       data: (chunk) => body.add(chunk, largestError),
-      end: () => resolve({ ok: false, status, headers, body: body.text() }),
+      end: () => resolve({ ok: false, status, headers, bytes: body.bytes() }),
       fail: reject,
     };
   };
   const streamSink = (headers: IncomingHttpHeaders): Sink => {
     requireEventStream(headers);
-    const events = new EventStream(exchange, createSseReader());
+    const events = new EventStream(exchange, createSseReader(), call.held);
     resolve({ ok: true, headers, events });
     return events.sink;
   };

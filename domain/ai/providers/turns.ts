@@ -47,8 +47,12 @@ export const turnsOf = <Block>(
   return turns.filter(({ blocks }) => blocks.length > 0);
 };
 
+/** Far above what models write; a tool's answer that is longer is passed on as text. */
+const longestArguments = 65_536;
+
 /** The arguments of a tool call as an object. What the model wrote may be no JSON: then it is kept as text. */
 export const argumentsOf = (text: string): Loose => {
+  if (text.length > longestArguments) return { text };
   if (text.trim() === '') return {};
   try {
     const value: unknown = JSON.parse(text);

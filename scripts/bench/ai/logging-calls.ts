@@ -8,7 +8,9 @@ import { openPrices } from '#domain/ai/prices/table.ts';
 import { openPlatform } from '#domain/platform.ts';
 import { findProject, type Project } from '#domain/projects/store.ts';
 import { environment, loadConfig } from '#lib/config.ts';
+import { createByteBudget } from '#lib/byte-budget.ts';
 import { createEgress } from '#lib/egress.ts';
+import { createJsonParser } from '#lib/json-parser.ts';
 import { createLog } from '#lib/log.ts';
 import { answerParent } from '../jobs/child.ts';
 import { model } from './scene.ts';
@@ -30,6 +32,8 @@ const parts = {
   prices: await openPrices(undefined),
   keys: createProviderKeys({ db: platform.db, sealer: platform.projects.sealer, hearsChanges: () => true }),
   inFlight: createInFlight({ redis: null, prefix: config.PLINTH_REDIS_PREFIX }),
+  answerBytes: createByteBudget({ perOwner: 64_000_000, total: 256_000_000 }),
+  json: createJsonParser(),
   egress,
   log,
 };

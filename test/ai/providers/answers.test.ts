@@ -98,8 +98,8 @@ for (const dialect of dialects) {
     const ids: string[] = [];
     let next: string | null = null;
     do {
-      const { body } = await transport.ask(models(target, next), { signal });
-      const page = readModels(body);
+      const { bytes } = await transport.ask(models(target, next), { signal });
+      const page = readModels(bytes.toString());
       ids.push(...page.models.map(({ id }) => id));
       ({ next } = page);
     } while (next !== null);

@@ -1,0 +1,77 @@
+import type { Reader, ReaderResult } from '#lib/json-thread.ts';
+import type { ProviderName } from './catalog.ts';
+import { type EmbeddingRequest, type FaultKind, ProviderFault } from './dialect.ts';
+import { dialectOf } from './dialects.ts';
+
+/** Readers of large answers that run in a thread of the JSON parser: what they give back is small, or typed arrays. */
+
+export const threadReaders = import.meta.url;
+
+/** What cannot cross threads as an Error. */
+export interface FaultThere {
+  readonly kind: FaultKind;
+  readonly message: string;
+  readonly status: number | null;
+  readonly retryAfterMs: number | null;
+}
+
+export type ReadThere = { readonly read: unknown } | { readonly fault: FaultThere };
+
+const faultThere = (error: unknown): FaultThere => {
+  if (error instanceof RangeError) {
+    return { kind: 'bad_answer', message: 'The answer is nested too deep.', status: null, retryAfterMs: null };
+  }
+  if (!(error instanceof ProviderFault)) throw error;
+  const { kind, message, status, retryAfterMs } = error;
+  return { kind, message, status, retryAfterMs };
+};
+
+const reading = (read: () => ReaderResult): ReaderResult => {
+  try {
+    const { value, transfer = [] } = read();
+    return { value: { read: value } satisfies ReadThere, transfer };
+  } catch (error) {
+    return { value: { fault: faultThere(error) } satisfies ReadThere };
+  }
+};
+
+interface Asked {
+  readonly provider: ProviderName;
+}
+
+/** A ChatAnswer; `raw` is true in place of the text, which need not cross. */
+export const chat: Reader = (text, args) =>
+  reading(() => {
+    const answer = dialectOf((args as Asked).provider).readChat(text);
+    return { value: { ...answer, raw: answer.raw !== null } };
+  });
+
+export interface EmbeddingsThere {
+  readonly model: string;
+  readonly promptTokens: number | null;
+  readonly dimensions: number;
+  /** One vector after the other. */
+  readonly numbers: Float64Array;
+}
+
+export interface EmbeddingsAsked extends Asked {
+  readonly model: string;
+  readonly inputs: number;
+}
+
+export const embeddings: Reader = (text, args) =>
+  reading(() => {
+    const { provider, model, inputs } = args as EmbeddingsAsked;
+    // Only their number matters to the reader.
+    const request: EmbeddingRequest = { model, input: Array.from({ length: inputs }, () => '') };
+    const { vectors, ...rest } = dialectOf(provider).readEmbeddings(text, request);
+    const dimensions = vectors[0]?.length ?? 0;
+    const numbers = new Float64Array(vectors.length * dimensions);
+    for (const [at, vector] of vectors.entries()) numbers.set(vector, at * dimensions);
+    const { promptTokens } = rest;
+    const value: EmbeddingsThere = { model: rest.model, promptTokens, dimensions, numbers };
+    return { value, transfer: [numbers.buffer] };
+  });
+
+export const models: Reader = (text, args) =>
+  reading(() => ({ value: dialectOf((args as Asked).provider).readModels(text) }));
