@@ -10,9 +10,9 @@ const stepWeight = 1.25;
 export const baseNice = 3;
 const highestNice = 19;
 
-/** The nice value at which so many busy processes weigh together what one of them weighs at the base. */
-export const niceOfEach = (processes: number): number =>
-  Math.min(highestNice, baseNice + Math.round(Math.log(Math.max(1, processes)) / Math.log(stepWeight)));
+/** The nice value at which so many runs weigh together what one of them weighs at the base. */
+export const niceOfEach = (runs: number): number =>
+  Math.min(highestNice, baseNice + Math.round(Math.log(Math.max(1, runs)) / Math.log(stepWeight)));
 
 const threadsOf = (pid: number): number[] => {
   try {

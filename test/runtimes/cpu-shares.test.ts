@@ -19,7 +19,7 @@ const given = () => {
 /** What the scheduler makes of a nice value, in parts of what it makes of 0. */
 const weightOf = (nice: number): number => 1.25 ** -nice;
 
-test('a project with many busy processes weighs about as much as a project with one', (t) => {
+test('a project with many runs weighs about as much as a project with one', (t) => {
   for (const processes of [1, 2, 3, 5, 10, 20]) {
     const together = processes * weightOf(niceOfEach(processes));
     t.true(Math.abs(together / weightOf(baseNice) - 1) < 0.13, `${processes}`);
@@ -34,13 +34,6 @@ test('the runs of one project share one weight; another project keeps its own', 
   for (const { pid, share } of runs) share.follow([pid]);
   quiet.follow([6]);
   t.deepEqual([...values.values()], [...Array.from({ length: 5 }, () => baseNice + 7), baseNice]);
-});
-
-test('processes that a run starts count as much as runs', (t) => {
-  const { values, shares } = given();
-  const share = shares.enter('busy', 1);
-  share.follow([11, 12, 13, 14, 15]);
-  t.is(values.get(11), baseNice + 7);
 });
 
 test('a process that stays returns to the base when its run is over, and the others get what it had', (t) => {

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import test, { type ExecutionContext } from 'ava';
 import { type Architecture, seccompFilter } from '#workers/runtimes/seccomp.ts';
-import { denied, sifted } from '#workers/runtimes/seccomp-syscalls.ts';
+import { denied, extendedAttributes, sifted } from '#workers/runtimes/seccomp-syscalls.ts';
 import { outputOf } from '#workers/runtimes/spawn.ts';
 import { runFilter } from './bpf.ts';
 import { sandbox } from './harness.ts';
@@ -36,6 +36,14 @@ const needed = {
 
 // The numbers of arm64 are run through an interpreter only: the machine that runs this test is mostly not one.
 for (const architecture of architectures) {
+  test(`on ${architecture} files have no attributes that outlive them`, (t) => {
+    for (const [name, numbers] of Object.entries(extendedAttributes))
+      t.is(ask(architecture, numbers[architecture]), errno(95), name);
+    const { ioctl } = sifted;
+    for (const setFlags of [0x40086602, 0x40046602, 0x401c5820])
+      t.is(ask(architecture, ioctl[architecture], 0, setFlags), errno(1));
+  });
+
   test(`on ${architecture} no session can be begun, which the scheduler would weigh like the platform`, (t) => {
     t.is(ask(architecture, sifted.setsid[architecture]), errno(0));
   });

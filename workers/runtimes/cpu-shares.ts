@@ -12,17 +12,15 @@ export interface CpuShare {
   readonly leave: () => void;
 }
 
-interface Run {
-  processes: number;
-}
-
 /**
- * Gives projects, and not runs, an equal share of processor time: the more processes of a project are busy on this worker,
- * the less each of them weighs. A process that a run starts counts as much as a run. Nothing is changed before the first
- * tick of the watchdog: one change takes some 40 µs for the dozen threads of a Node, and most runs are over by then.
+ * Gives projects, and not runs, an equal share of processor time: the more runs of a project go on at once on this worker,
+ * the less each of them weighs. Processes that a run starts are in the session of its runner, which the scheduler weighs as
+ * one; with a lower value for each of them, reading their memory had to wait for them so long that honest runs were ended.
+ * Nothing is changed before the first tick of the watchdog: one change takes some 40 µs for the dozen threads of a Node, and
+ * most runs are over by then.
  */
 export class CpuShares {
-  readonly #projects = new Map<string, Set<Run>>();
+  readonly #projects = new Map<string, Set<symbol>>();
   readonly #change: typeof changeNice;
 
   /** @param change how a process is given its nice value */
@@ -32,15 +30,14 @@ export class CpuShares {
 
   /** @param guest the process that stays for the next run */
   enter(projectId: string, guest: number): CpuShare {
-    const run: Run = { processes: 1 };
-    const runs = this.#projects.get(projectId) ?? new Set();
+    const run = Symbol('run');
+    const runs = this.#projects.get(projectId) ?? new Set<symbol>();
     this.#projects.set(projectId, runs.add(run));
     let isFollowed = false;
     return {
       follow: (started) => {
         const pids = started.length > 0 ? started : [guest];
-        run.processes = pids.length;
-        const nice = niceOfEach([...runs].reduce((sum, { processes }) => sum + processes, 0));
+        const nice = niceOfEach(runs.size);
         for (const pid of pids) this.#change(pid, nice);
         isFollowed = true;
       },

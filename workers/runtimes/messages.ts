@@ -52,13 +52,18 @@ export type ResultMessage = Extract<GuestMessage, { type: 'result' }>;
 export type CallMessage = Extract<GuestMessage, { type: 'call' }>;
 export type LogsMessage = Extract<GuestMessage, { type: 'logs' }>;
 
+/** Comes before the first run of a function, and again when the guest has dropped it. */
+export interface CodeMessage {
+  readonly type: 'code';
+  readonly function: string;
+  readonly code: string;
+}
+
 export interface RunMessage {
   readonly type: 'run';
   readonly run: number;
   /** Names one version of one function: the guest keeps what it compiled under this name. */
   readonly function: string;
-  /** Null when the guest has it already. */
-  readonly code: string | null;
   readonly entryPoint: string;
   readonly payload: string;
   readonly env: Readonly<Record<string, string>>;

@@ -8,7 +8,13 @@ import { RunCalls } from './calls.ts';
 import type { CpuShare } from './cpu-shares.ts';
 import type { GuestNetwork } from './egress-proxy.ts';
 import { FrameReader, writeFrame } from './frames.ts';
-import { parseGuestMessage, type GuestMessage, type ResultMessage, type RunMessage } from './messages.ts';
+import {
+  parseGuestMessage,
+  type CodeMessage,
+  type GuestMessage,
+  type ResultMessage,
+  type RunMessage,
+} from './messages.ts';
 import { type EndCause, figuresOf, outcomeOfEnd, outcomeOfNoStart, outcomeOfResult } from './outcome.ts';
 import { killGroup, killInside } from './kill.ts';
 import { anonymousKib, cpuTimeMs, dieFirst, processTree } from './processes.ts';
@@ -72,13 +78,8 @@ export class Runner {
 
   constructor(command: SpawnCommand, tools: RunnerTools) {
     this.#tools = tools;
-    this.#child = spawnCommand(command, [
-      'ignore',
-      'ignore',
-      'pipe',
-      'pipe',
-      ...(tools.network ? (['ipc'] as const) : []),
-    ]);
+    const ipc = tools.network ? (['ipc'] as const) : [];
+    this.#child = spawnCommand(command, ['ignore', 'ignore', 'pipe', 'pipe', ...ipc]);
     this.#socket = channelOf(this.#child);
     this.#ready.promise.catch(() => undefined);
     this.gone = this.#untilGone();
@@ -180,8 +181,9 @@ export class Runner {
     this.#known.add(name);
     this.#last = name;
     const cpuMs = timeoutMs + this.#tools.cpuGraceMs;
-    const about = { run: this.runs, function: name, code: isKnown ? null : code, cpuMs };
-    const message: RunMessage = { type: 'run', ...about, ...rest };
+    if (!isKnown) writeFrame(this.#socket, { type: 'code', function: name, code } satisfies CodeMessage);
+    // In this order: Python's guest reads the first fields alone.
+    const message: RunMessage = { type: 'run', run: this.runs, function: name, cpuMs, ...rest };
     writeFrame(this.#socket, message);
   }
 

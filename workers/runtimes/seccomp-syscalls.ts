@@ -85,6 +85,7 @@ const filesPastFolders = {
   quotactl_fd: same(443),
   sysfs: both(139, null),
   ustat: both(136, null),
+  file_setattr: same(469),
 };
 
 /** The machine itself: its clock, its modules, its name, its end. */
@@ -116,6 +117,29 @@ const theMachine = {
   nfsservctl: both(180, 42),
   uselib: both(134, null),
   _sysctl: both(156, null),
+};
+
+/**
+ * What is written to a file beside its content: it would outlive the wiping of a folder. Refused as by a file system that
+ * has none, which is what programs that copy files expect.
+ */
+export const extendedAttributes: Readonly<Record<string, Numbers>> = {
+  setxattr: both(188, 5),
+  lsetxattr: both(189, 6),
+  fsetxattr: both(190, 7),
+  getxattr: both(191, 8),
+  lgetxattr: both(192, 9),
+  fgetxattr: both(193, 10),
+  listxattr: both(194, 11),
+  llistxattr: both(195, 12),
+  flistxattr: both(196, 13),
+  removexattr: both(197, 14),
+  lremovexattr: both(198, 15),
+  fremovexattr: both(199, 16),
+  setxattrat: same(463),
+  getxattrat: same(464),
+  listxattrat: same(465),
+  removexattrat: same(466),
 };
 
 /** What no guest may call, whatever it says with it. The answer is EPERM. */

@@ -1,4 +1,4 @@
-import { type Numbers, denied, sifted } from './seccomp-syscalls.ts';
+import { type Numbers, denied, extendedAttributes, sifted } from './seccomp-syscalls.ts';
 
 /**
  * What a guest may ask of the kernel: a filter in the kernel's own language (classic BPF), made for `bwrap --seccomp`.
@@ -21,7 +21,7 @@ const allow = 0x7fff0000;
 const kill = 0x80000000;
 const fail = (errno: number): number => 0x00050000 + errno;
 
-const errors = { EPERM: 1, ENOSYS: 38, EPROTONOSUPPORT: 93, EAFNOSUPPORT: 97 } as const;
+const errors = { EPERM: 1, ENOSYS: 38, EPROTONOSUPPORT: 93, EOPNOTSUPP: 95, EAFNOSUPPORT: 97 } as const;
 
 /** Where `struct seccomp_data` has what is asked; of an argument the lower half, on machines with little ends. */
 const numberAt = 0;
@@ -32,8 +32,11 @@ const argumentAt = (index: number): number => 16 + 8 * index;
 const x32Bit = 0x40000000;
 /** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
 const namespaceFlags = 0x7e020000;
-/** TIOCSTI and TIOCLINUX: to type into the terminal of whoever started us. */
-const terminalCommands = [0x5412, 0x541c];
+/**
+ * TIOCSTI and TIOCLINUX: to type into the terminal of whoever started us. FS_IOC_SETFLAGS, its form of 32 bits and
+ * FS_IOC_FSSETXATTR: attributes of files, which outlive the wiping of a folder.
+ */
+const refusedCommands = [0x5412, 0x541c, 0x40086602, 0x40046602, 0x401c5820];
 /** AF_UNIX, AF_INET, AF_INET6: others are drivers that nobody here has a use for. */
 const families = [1, 2, 10];
 /** None named, ICMP (or AF_UNIX by its name), TCP, UDP; not SCTP, DCCP, MPTCP and what else a kernel may load. */
@@ -95,7 +98,7 @@ const siftedRules = (architecture: Architecture): Instruction[] => {
     ...of('setsid', [ret(fail(0))]),
     ...of('ioctl', [
       [load, 0, 0, argumentAt(1)],
-      ...terminalCommands.flatMap((command): Instruction[] => [[jumpEqual, 0, 1, command], ret(fail(errors.EPERM))]),
+      ...refusedCommands.flatMap((command): Instruction[] => [[jumpEqual, 0, 1, command], ret(fail(errors.EPERM))]),
       ret(allow),
     ]),
   ];
@@ -120,7 +123,11 @@ const isArchitecture = (name: string): name is Architecture => Object.hasOwn(aud
 export function seccompFilter(architecture: string = process.arch): Buffer | null {
   if (!isArchitecture(architecture)) return null;
   const refused = Object.values(denied).flatMap((numbers) => rule(numbers[architecture], [ret(fail(errors.EPERM))]));
-  return encoded([...rightInterface(architecture), ...siftedRules(architecture), ...refused, ret(allow)]);
+  const unsupported = Object.values(extendedAttributes).flatMap((numbers) =>
+    rule(numbers[architecture], [ret(fail(errors.EOPNOTSUPP))]),
+  );
+  const rules = [...siftedRules(architecture), ...refused, ...unsupported];
+  return encoded([...rightInterface(architecture), ...rules, ret(allow)]);
 }
 
 const instructionBytes = 8;

@@ -17,6 +17,8 @@ const host = connect(3, onMessage);
 const store = new FunctionStore(ivm, readFileSync(script, 'latin1'), (name) =>
   host.send({ type: 'dropped', function: name }),
 );
+/** The code that came last. */
+let brought = null;
 /** The run under way. */
 let current = null;
 
@@ -34,12 +36,15 @@ const hooks = {
 };
 
 function onMessage(message) {
-  if (message.type === 'run') begin(message);
+  if (message.type === 'code') brought = message;
+  else if (message.type === 'run') begin(message);
   else if (current !== null && current.id === message.run) current.answer(message);
 }
 
 function begin(message) {
-  const { run: id, function: name, code, memoryMib } = message;
+  const { run: id, function: name, memoryMib } = message;
+  const code = brought?.function === name ? brought.code : null;
+  brought = null;
   const kept = store.get(name);
   if (kept === undefined && code === null) throw new Error(`asked for ${name}, which is not here`);
   try {

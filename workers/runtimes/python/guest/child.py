@@ -22,11 +22,12 @@ _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
 _STACK_BYTES = 1024 * 1024
 
 
-def run(message, code, workspace, fds, environment):
+def run(host, code, workspace, fds, environment):
     """
-    Never returns. `code` is (source, compiled or None); `fds` are the channel, standard output and standard error.
+    Never returns. `host` holds the frame that asks for the run; `code` is (source, compiled or None); `fds` are the channel, standard output and standard error.
     """
     try:
+        message = host.parse()
         link = _settle(message, workspace, fds, environment)
     except BaseException as error:
         os.write(2, repr(error).encode())
@@ -44,6 +45,7 @@ def _settle(message, workspace, fds, environment):
     os.closerange(4, os.sysconf('SC_OPEN_MAX'))
     link = links.Link(socket.socket(fileno=3))
     fence.open_child()
+    fence.overwrite_freed(False)
     os.setpgid(0, 0)
     os.chdir(workspace)
     os.environ.clear()

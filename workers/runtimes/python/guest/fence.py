@@ -1,6 +1,7 @@
 """What stands between this process, the zygote, and user code, which has the same user id in the same namespaces."""
 
 import ctypes
+import errno
 import os
 import resource
 import shutil
@@ -8,6 +9,7 @@ import signal
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
+_M_PERTURB = -6
 _libc = ctypes.CDLL(None, use_errno=True)
 
 MIB = 1024 * 1024
@@ -36,6 +38,16 @@ def close_zygote():
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     for number in (*_IGNORED, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
+
+
+def overwrite_freed(on):
+    """
+    Whether memory that is given back to the C library is overwritten. Small objects, up to 512 bytes, do not come from
+    there.
+    """
+    mallopt = getattr(_libc, 'mallopt', None)
+    if mallopt is not None:
+        mallopt(_M_PERTURB, 0xFF if on else 0)
 
 
 def close_inherited(kept):
@@ -138,6 +150,21 @@ def _kill(pid):
 def _entries(folder):
     space = os.statvfs(folder)
     return space.f_files - space.f_ffree
+
+
+def folder_state(folder):
+    """What a run can change about its folder beside what lies in it. It must be the same after each run."""
+    # Listing updates it; set by a run, it would be a message to the next.
+    os.utime(folder, (0, 0))
+    status = os.stat(folder)
+    try:
+        attributes = tuple((name, os.getxattr(folder, name)) for name in sorted(os.listxattr(folder)))
+    except OSError as error:
+        # The filter of system calls has none set either.
+        if error.errno != errno.ENOTSUP:
+            raise
+        attributes = ()
+    return status.st_mode, status.st_uid, status.st_gid, attributes, tuple(os.listdir(folder))
 
 
 def wipe(folder, is_whole_filesystem):

@@ -49,7 +49,8 @@ class Link:
         while True:
             found = self._frames.take()
             if found is not None:
-                return json.loads(found[1])
+                message = json.loads(found[1])
+                return message['call'], message['ok'], message['value']
             chunk = self._sock.recv(1 << 18)
             if not chunk:
                 os._exit(70)

@@ -42,16 +42,21 @@ class Zygote:
         self.in_namespace = in_namespace
         self._proxy = proxy
         self.folder = self._make_folder()
+        self.folder_state = fence.folder_state(self.folder)
         self._functions = {}
         self.resident = 0
 
     def serve(self):
         while True:
-            message = self._host.receive()
-            if message is None:
+            if not self._host.receive():
                 return
-            if message['type'] == 'run':
-                self._perform(message)
+            code, run = self._host.code(), self._host.run()
+            if code is not None:
+                self._learn(*code)
+            if run is not None:
+                self._perform(*run)
+            # An answer to a run that is over is nobody's.
+            self._host.erase()
 
     def environment(self, workspace):
         variables = {'PATH': '/usr/bin:/bin', 'HOME': workspace, 'TMPDIR': workspace, 'LANG': 'C.UTF-8', **self._proxy}
@@ -69,15 +74,15 @@ class Zygote:
         with open('/proc/self/statm') as file:
             self.resident = int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE') // 1024
 
-    def _perform(self, message):
-        name = message['function']
-        if message['code'] is not None:
-            self._make_room(len(message['code']))
-            self._functions[name] = (message['code'], None)
-            if warm.import_for(message['code']):
-                self.settle()
+    def _learn(self, name, source):
+        self._make_room(len(source))
+        self._functions[name] = (source, None)
+        if warm.import_for(source):
+            self.settle()
+
+    def _perform(self, number, name):
         code = self._functions[name]
-        work = run.Run(message, code, self._host, self)
+        work = run.Run(number, code, self._host, self)
         answer = work.perform()
         if work.compiled is not None:
             self._functions[name] = (code[0], work.compiled)
@@ -121,6 +126,7 @@ def main():
     if channel_fd is not None:
         proxy = network.proxy_variables(network.hand_over_listener(int(channel_fd)))
     fence.close_zygote()
+    fence.overwrite_freed(True)
     _add_installed_packages()
     zygote = Zygote(host, 'namespace' in sys.argv[1:], proxy)
     gc.disable()

@@ -18,9 +18,8 @@ _STATUSES = ('success', 'error', 'result_too_large', 'memory_limit')
 
 
 class Run:
-    def __init__(self, message, code, host, zygote):
-        self._message = message
-        self._id = message['run']
+    def __init__(self, number, code, host, zygote):
+        self._id = number
         self._code = code
         self._host = host
         self._zygote = zygote
@@ -40,6 +39,7 @@ class Run:
         self._flush_logs()
         verdict = self._verdict or self._crash(status)
         wiped = fence.wipe(self._zygote.folder, self._zygote.in_namespace)
+        wiped = wiped and fence.folder_state(self._zygote.folder) == self._zygote.folder_state
         return {
             'type': 'result',
             'run': self._id,
@@ -58,9 +58,11 @@ class Run:
         out, out_end = os.pipe()
         err, err_end = os.pipe()
         pid = os.fork()
-        if pid == 0:
+        if pid != 0:
+            self._host.erase()
+        else:
             fds = (theirs.fileno(), out_end, err_end)
-            child.run(self._message, self._code, workspace, fds, self._zygote.environment(workspace))
+            child.run(self._host, self._code, workspace, fds, self._zygote.environment(workspace))
         theirs.close()
         os.close(out_end)
         os.close(err_end)
@@ -98,17 +100,17 @@ class Run:
             os.close(ended)
 
     def _pass_answer(self):
-        message = self._host.receive()
-        if message is None:
+        if not self._host.receive():
             os._exit(0)
-        if message['type'] != 'answer' or message['run'] != self._id:
-            return
-        body = json.dumps([message['call'], message['ok'], message['value']]).encode()
         try:
-            self._channel.sendall(channel.frame(b'A', body))
+            if self._host.answers(self._id):
+                self._channel.sendall(channel.HEADER.pack(b'A', self._host.size()))
+                self._host.pass_on(self._channel.sendall)
         except OSError:
             # The process has ended.
             pass
+        finally:
+            self._host.erase()
 
     def _read_channel(self):
         """False when there is nothing more to come."""
