@@ -118,6 +118,7 @@ const lowerBound = async (client: Client, { id }: Counter): Promise<void> => {
 
 /** Puts the deltas of each table together, and lowers bounds that have come near the limit. Nobody waits for it. */
 export const foldCounters = async (client: Client): Promise<void> => {
+  await client.query('select plinth.lower_tables()');
   for (const counter of await countersOf(client)) {
     if (counter.top > counter.most / 2 && counter.top > counter.held) await lowerBound(client, counter);
     else if (counter.deltas > fewDeltas) await client.query('select plinth.merge_deltas($1)', [counter.id]);
