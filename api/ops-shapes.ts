@@ -88,6 +88,8 @@ export const foundJob = z.object({
   project_id: id,
   project_ref: z.string().nullable(),
   project_name: z.string().nullable(),
+  function_id: id.nullable().describe('Of a run of a function.'),
+  function_name: z.string().nullable().describe('Null when the function was deleted, too.'),
   type: z.string(),
   status,
   progress: z.number().nullable(),

@@ -120,22 +120,3 @@ export const listSchedules = async (
 
 export const deleteSchedule = async (db: Queryable, projectId: string, id: string): Promise<boolean> =>
   (await db.query('delete from schedules where project_id = $1 and id = $2 returning id', [projectId, id])).length > 0;
-
-export interface UpcomingFire {
-  readonly schedule_id: string;
-  readonly project_id: string;
-  readonly project_ref: string;
-  readonly project_name: string;
-  readonly name: string;
-  readonly target_type: Target['type'];
-  readonly next_run_at: Date;
-}
-
-/** What fires next in all active projects, soonest first: for operators. */
-export const upcomingFires = (db: Queryable, limit: number): Promise<UpcomingFire[]> =>
-  db.query<UpcomingFire>(
-    `select s.id as schedule_id, s.project_id, p.ref as project_ref, p.name as project_name, s.name,
-       s.target ->> 'type' as target_type, s.next_run_at
-     from schedules s join projects p on p.id = s.project_id where s.due_at is not null order by s.due_at limit $1`,
-    [limit],
-  );

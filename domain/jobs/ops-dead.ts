@@ -1,7 +1,6 @@
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Jobs } from './jobs.ts';
-import type { JobFilter } from './ops-search.ts';
 
 /** Dead letters that have a type and an error in common. */
 export interface DeadGroup {
@@ -19,7 +18,12 @@ export const deadGroups = (db: Queryable): Promise<DeadGroup[]> =>
      group by type, error_code order by count desc, type, error_code limit ${mostGroups}`,
   );
 
-export type DeadFilter = Omit<JobFilter, 'status'>;
+export interface DeadFilter {
+  readonly ids?: readonly string[] | undefined;
+  readonly projectId?: string | undefined;
+  readonly type?: string | undefined;
+  readonly errorCode?: string | undefined;
+}
 
 // One call answers within some seconds; who wants more calls again.
 const mostAtOnce = 200;

@@ -1,16 +1,8 @@
 import type { ControlDb, Queryable, Tx } from '#lib/control-db.ts';
 import { maybeOne } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
+import { type JobFilter, filterSize, filterSql, filterValues, functionOf } from './ops-filter.ts';
 import type { JobStatus } from './store.ts';
-
-/** Which jobs; what is left out does not matter. */
-export interface JobFilter {
-  readonly ids?: readonly string[] | undefined;
-  readonly projectId?: string | undefined;
-  readonly type?: string | undefined;
-  readonly status?: JobStatus | undefined;
-  readonly errorCode?: string | undefined;
-}
 
 export interface FoundJob {
   readonly id: string;
@@ -18,6 +10,10 @@ export interface FoundJob {
   /** Null when the project's row is gone. */
   readonly project_ref: string | null;
   readonly project_name: string | null;
+  /** Null for other jobs than runs of functions. */
+  readonly function_id: string | null;
+  /** Null when the function was deleted, too. */
+  readonly function_name: string | null;
   readonly type: string;
   readonly status: JobStatus;
   readonly progress: number | null;
@@ -45,31 +41,24 @@ const mostCounted = 10_000;
 // A search without an index to it may not keep the database busy.
 const searchMs = 3000;
 
-// Unnamed statements are planned for their values: a null takes its condition out of the plan.
-const conditions = `($1::uuid[] is null or j.id = any ($1)) and ($2::uuid is null or j.project_id = $2)
-  and ($3::text is null or j.type = $3) and ($4::text is null or j.status = $4)
-  and ($5::text is null or j.error_code = $5)`;
-
-const valuesOf = ({ ids, projectId, type, status, errorCode }: JobFilter): unknown[] => [
-  ids ?? null,
-  projectId ?? null,
-  type ?? null,
-  status ?? null,
-  errorCode ?? null,
-];
-
-const columns = `j.id, j.project_id, p.ref as project_ref, p.name as project_name, j.type, j.status, j.progress,
+const columns = `j.id, j.project_id, p.ref as project_ref, p.name as project_name,
+  f.function_id, fn.name as function_name, j.type, j.status, j.progress,
   j.attempt, j.max_attempts, j.error_code, left(j.error_message, ${longestMessage}) as error_message, j.request_id,
   j.worker_id, j.created_at, j.next_run_at, j.started_at, j.finished_at`;
 
+/** What names the jobs' projects and functions. */
+const names = `left join projects p on p.id = j.project_id
+  cross join lateral (select ${functionOf('j')} as function_id) f
+  left join functions fn on fn.id = f.function_id::uuid`;
+
 const tooSlow = (cause: unknown): ServiceError =>
   new ServiceError('validation_failed', 'This search looks at too many jobs.', {
-    hint: 'Name a project, an error code or a status other than succeeded.',
+    hint: 'Name a project, an error code, a shorter time or a status other than succeeded.',
     cause,
   });
 
 /** A read that is given up after three seconds. */
-const bounded = async <T>(db: ControlDb, read: (tx: Tx) => Promise<T>): Promise<T> => {
+export const bounded = async <T>(db: ControlDb, read: (tx: Tx) => Promise<T>): Promise<T> => {
   try {
     return await db.transaction(read, { statement_timeout: String(searchMs) });
   } catch (error) {
@@ -79,8 +68,8 @@ const bounded = async <T>(db: ControlDb, read: (tx: Tx) => Promise<T>): Promise<
 
 const countUpTo = async (db: Queryable, filter: JobFilter): Promise<number> => {
   const [row] = await db.query<{ count: number }>(
-    `select count(*)::int as count from (select from jobs j where ${conditions} limit ${mostCounted + 1}) found`,
-    valuesOf(filter),
+    `select count(*)::int as count from (select from jobs j where ${filterSql} limit ${mostCounted + 1}) found`,
+    filterValues(filter),
   );
   return row?.count ?? 0;
 };
@@ -96,11 +85,12 @@ export const searchJobs = (
 ): Promise<FoundJobs> =>
   bounded(db, async (tx) => {
     // Each order is that of the index that the filter leads to.
-    const order = filter.projectId === undefined ? 'j.id desc' : 'j.created_at desc, j.id desc';
+    const order = filter.projectIds === undefined ? 'j.id desc' : 'j.created_at desc, j.id desc';
     const jobs = await tx.query<FoundJob>(
-      `with j as materialized (select * from jobs j where ${conditions} order by ${order} limit $6 offset $7)
-       select ${columns} from j left join projects p on p.id = j.project_id order by ${order}`,
-      [...valuesOf(filter), limit, offset],
+      `with j as materialized (
+         select * from jobs j where ${filterSql} order by ${order} limit $${filterSize + 1} offset $${filterSize + 2})
+       select ${columns} from j ${names} order by ${order}`,
+      [...filterValues(filter), limit, offset],
     );
     const total = await countUpTo(tx, filter);
     return { jobs, total: Math.min(total, mostCounted), totalIsExact: total <= mostCounted };
@@ -147,7 +137,7 @@ export const jobDetail = async (db: Queryable, id: string): Promise<JobDetail> =
         `select ${columns.replace(/left\([^)]*\) as error_message/, 'j.error_message')}, j.crashes,
            j.cancel_requested_at, j.traceparent, left(j.data, $2) as payload, length(j.data) as payload_length,
            left(j.result, $2) as result, length(j.result) as result_length
-         from jobs j left join projects p on p.id = j.project_id where j.id = $1`,
+         from jobs j ${names} where j.id = $1`,
         [id, longestText],
       ),
     ),

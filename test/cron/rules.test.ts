@@ -1,5 +1,5 @@
 import { sweepScheduleRuns } from '#domain/cron/run-store.ts';
-import { upcomingFires } from '#domain/cron/store.ts';
+import { upcomingFires } from '#domain/cron/ops-schedules.ts';
 import { tick } from '#domain/cron/tick.ts';
 import {
   type CronScene,
@@ -179,4 +179,21 @@ inScene('what fires next is listed soonest first', async (t, scene) => {
   const [project] = await scene.db.query('select ref, name from projects where id = $1', [scene.projectId]);
   t.deepEqual({ ref: upcoming[0]?.project_ref, name: upcoming[0]?.project_name }, project);
   t.is((await upcomingFires(scene.db, 1)).length, 1);
+});
+
+inScene('operators see what a schedule says, how it ended last, and since when it is overdue', async (t, scene) => {
+  const late = await insertSchedule(scene, { dueFor: 90 });
+  const fine = await insertSchedule(scene, { dueFor: -60 });
+  await scene.db.query(
+    `insert into schedule_runs (id, schedule_id, fire_at, trigger, status, error_code, error_message)
+     values (gen_random_uuid(), $1, now() - interval '2 min', 'schedule', 'succeeded', null, null),
+       (gen_random_uuid(), $1, now() - interval '1 min', 'schedule', 'failed', 'timeout', 'It took too long.')`,
+    [late],
+  );
+  const [first, second] = await upcomingFires(scene.db, 10);
+  t.is(first?.schedule_id, late);
+  t.true((first?.overdue_seconds ?? 0) >= 90);
+  t.like(first?.last_run, { status: 'failed', error_code: 'timeout', error_message: 'It took too long.' });
+  t.truthy(first?.schedule);
+  t.like(second, { schedule_id: fine, overdue_seconds: null, last_run: null });
 });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { upcomingFires } from '#domain/cron/store.ts';
+import { upcomingFires } from '#domain/cron/ops-schedules.ts';
 import { operator } from '../../access.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { id, instant, wholeNumber } from '../../fields.ts';
@@ -10,8 +10,22 @@ const fire = z.object({
   project_ref: z.string(),
   project_name: z.string(),
   name: z.string(),
+  schedule: z.string().describe('The expression.'),
+  timezone: z.string(),
   target_type: z.string(),
+  function_name: z.string().nullable(),
   next_run_at: instant.nullable(),
+  overdue_seconds: z.number().nullable().describe('Since when it should have fired; null when it is in time.'),
+  last_run: z
+    .object({
+      status: z.string(),
+      fire_at: instant,
+      job_id: id.nullable(),
+      reason: z.string().nullable(),
+      error_code: z.string().nullable(),
+      error_message: z.string().nullable(),
+    })
+    .nullable(),
 });
 
 /** What schedules will do next. */

@@ -1,5 +1,7 @@
 import { z } from 'zod';
+import { type BulkAction, bulkStatuses, changeInBulk } from '#domain/jobs/ops-bulk.ts';
 import { type DeadFilter, type Redriven, deadGroups, redrive } from '#domain/jobs/ops-dead.ts';
+import { type JobFilter, idsOfNamed } from '#domain/jobs/ops-filter.ts';
 import { type JobDetail, jobDetail, projectOfJob, searchJobs } from '#domain/jobs/ops-search.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
@@ -8,19 +10,37 @@ import { operator } from '../../access.ts';
 import type { BaseCall } from '../../call.ts';
 import type { Deps } from '../../deps.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { id, instant } from '../../fields.ts';
+import { id, instant, text } from '../../fields.ts';
 import { errorCode, foundJob, jobType, page, shownJob, status } from '../../ops-shapes.ts';
 
 const area = 'operators';
 const params = z.object({ job_id: id });
 const total = { total: z.int(), total_is_exact: z.boolean().describe('False: there are more than `total`.') };
 
-const filter = page.extend({
+const deadFilter = page.extend({
   id: id.optional(),
   project_id: id.optional(),
   type: jobType.optional(),
   error_code: errorCode.optional(),
 });
+
+/** Which jobs, in words of people: what `GET /ops/api/jobs` finds, the bulk endpoints change. */
+const filterShape = {
+  id: id.optional(),
+  project_id: id.optional(),
+  project: text(200, 1).optional().describe('Id, ref, slug or name.'),
+  function: text(200, 1).optional().describe('Id, slug or name.'),
+  type: jobType.optional(),
+  status: status.optional(),
+  error_code: errorCode.optional(),
+  error: text(200, 1).optional().describe('A part of the error’s message.'),
+  request_id: text(64, 1).optional(),
+  since: z.iso.datetime({ offset: true }).optional().describe('Accepted then or later.'),
+  until: z.iso.datetime({ offset: true }).optional().describe('Accepted before that.'),
+};
+
+const filterFields = z.object(filterShape);
+type Filter = z.output<typeof filterFields>;
 
 const detail = foundJob.extend({
   crashes: z.int(),
@@ -92,14 +112,50 @@ const detailOf = async (deps: JobReader, jobId: string): Promise<z.output<typeof
   return shownDetail(job, await placeOf(deps, job));
 };
 
-type Query = z.output<typeof filter>;
+const timeOf = (text: string | undefined): Date | undefined => (text === undefined ? undefined : new Date(text));
 
-const filterOf = ({ id: jobId, project_id: projectId, type, error_code: code }: Query) => ({
-  ids: jobId === undefined ? undefined : [jobId],
-  projectId,
-  type,
-  errorCode: code,
-});
+const filterOf = async (db: Queryable, filter: Filter): Promise<JobFilter> => {
+  const named = await idsOfNamed(db, filter);
+  return {
+    ids: filter.id === undefined ? undefined : [filter.id],
+    functionIds: named.functionIds,
+    projectIds: bothOf(filter.project_id === undefined ? undefined : [filter.project_id], named.projectIds),
+    type: filter.type,
+    statuses: filter.status === undefined ? undefined : [filter.status],
+    errorCode: filter.error_code,
+    errorText: filter.error,
+    requestId: filter.request_id,
+    since: timeOf(filter.since),
+    until: timeOf(filter.until),
+  };
+};
+
+const bothOf = (one: readonly string[] | undefined, other: readonly string[] | undefined) =>
+  one === undefined || other === undefined ? (one ?? other) : one.filter((each) => other.includes(each));
+
+const changing = (action: BulkAction, summary: string): Endpoint =>
+  endpoint({
+    method: 'post',
+    path: `/ops/api/jobs/${action}`,
+    area,
+    summary,
+    access: operator,
+    transaction: 'none',
+    body: z.strictObject({
+      filter: z
+        .strictObject({ ...filterShape, status: z.enum(bulkStatuses[action]).optional() })
+        .refine((filter) => Object.values(filter).some((value) => value !== undefined), {
+          error: 'must name something: an empty filter would be all jobs',
+        }),
+      dry_run: z.boolean().default(false).describe('Counts only.'),
+    }),
+    response: z.object({
+      matched: z.int().describe('Counted up to 100,000.'),
+      changed: z.int().describe('A call changes for at most 20 s: when this is less than matched, call again.'),
+    }),
+    handle: async ({ body: { filter, dry_run: dryRun } }, { deps }) =>
+      changeInBulk(deps.db, deps.jobs, { action, filter: await filterOf(deps.db, filter), dryRun }),
+  });
 
 const which = {
   ids: z.array(id).min(1).max(200).optional(),
@@ -129,13 +185,15 @@ export const opsJobEndpoints: readonly Endpoint[] = [
     area,
     summary: 'Jobs of all projects, newest first',
     access: operator,
-    query: filter.extend({ status: status.optional() }),
+    query: page.extend(filterShape),
     response: z.object({ jobs: z.array(foundJob), ...total }),
     handle: async ({ query }, { deps }) => {
-      const found = await searchJobs(deps.db, { ...filterOf(query), status: query.status }, query);
+      const found = await searchJobs(deps.db, await filterOf(deps.db, query), query);
       return { jobs: found.jobs.map(shownJob), total: found.total, total_is_exact: found.totalIsExact };
     },
   }),
+  changing('retry', 'Runs the jobs of a filter again that failed, died, expired or were cancelled'),
+  changing('cancel', 'Cancels the jobs of a filter that have not ended'),
   endpoint({
     method: 'get',
     path: '/ops/api/jobs/{job_id}',
@@ -181,7 +239,7 @@ export const opsJobEndpoints: readonly Endpoint[] = [
     area,
     summary: 'Dead letters, newest first, and how many there are of each type and error',
     access: operator,
-    query: filter,
+    query: deadFilter,
     response: z.object({
       jobs: z.array(foundJob),
       ...total,
@@ -189,7 +247,7 @@ export const opsJobEndpoints: readonly Endpoint[] = [
     }),
     handle: async ({ query }, { db, deps }) => {
       const [found, groups] = await Promise.all([
-        searchJobs(deps.db, { ...filterOf(query), status: 'dead' }, query),
+        searchJobs(deps.db, { ...(await filterOf(deps.db, query)), statuses: ['dead'] }, query),
         deadGroups(db),
       ]);
       return { jobs: found.jobs.map(shownJob), total: found.total, total_is_exact: found.totalIsExact, groups };

@@ -1,7 +1,11 @@
 import { z } from 'zod';
+import { cachedFor } from '#domain/jobs/ops-cached.ts';
 import { pause, resume } from '#domain/jobs/ops-rules.ts';
+import { type Trouble, troubles } from '#domain/jobs/ops-trouble.ts';
+import type { ControlDb } from '#lib/control-db.ts';
 import { operator } from '../../access.ts';
 import type { BaseCall } from '../../call.ts';
+import type { Deps } from '../../deps.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { instant } from '../../fields.ts';
 import { jobType, overviewOf, queue, worker } from '../../ops-shapes.ts';
@@ -15,6 +19,24 @@ const changed = ({ deps, afterCommit }: BaseCall, type: string): void =>
 
 const perMinute = z.array(z.int());
 
+const trouble = z.object({
+  severity: z.enum(['bad', 'warn']),
+  title: z.string(),
+  detail: z.string(),
+  view: z.string().describe('Where the page shows more, behind its `#/`.'),
+});
+
+type Troubles = () => Promise<readonly Trouble[]>;
+const troublesByDb = new WeakMap<ControlDb, Troubles>();
+
+/** Shared by all who look: ten open pages cost what one does. */
+const troublesOf = (deps: Pick<Deps, 'db' | 'gate'>): Troubles => {
+  const known =
+    troublesByDb.get(deps.db) ?? cachedFor(4000, async () => troubles(deps.db, await overviewOf(deps).snapshot()));
+  troublesByDb.set(deps.db, known);
+  return known;
+};
+
 /** The queues at a glance. */
 export const opsQueueEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -25,6 +47,15 @@ export const opsQueueEndpoints: readonly Endpoint[] = [
     access: operator,
     response: z.object({ at: instant, redis: z.boolean(), queues: z.array(queue).readonly() }),
     handle: (_input, { deps }) => overviewOf(deps).snapshot(),
+  }),
+  endpoint({
+    method: 'get',
+    path: '/ops/api/trouble',
+    area,
+    summary: 'What is wrong now, the cause before what follows from it',
+    access: operator,
+    response: z.object({ troubles: z.array(trouble).readonly() }),
+    handle: async (_input, { deps }) => ({ troubles: await troublesOf(deps)() }),
   }),
   endpoint({
     method: 'post',

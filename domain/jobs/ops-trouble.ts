@@ -1,0 +1,198 @@
+import { overdueSchedules } from '#domain/cron/ops-schedules.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import { functionOf } from './ops-filter.ts';
+import type { QueueView, Snapshot } from './ops-overview.ts';
+
+/** Something that is wrong now. Earlier ones may be the cause of later ones. */
+export interface Trouble {
+  readonly severity: 'bad' | 'warn';
+  readonly title: string;
+  readonly detail: string;
+  /** Where the page shows more: the part of its address behind the `#/`. */
+  readonly view: string;
+}
+
+/** Failures of the last hour that have type and code in common. */
+interface FailureGroup {
+  readonly type: string;
+  readonly error_code: string;
+  readonly count: number;
+  readonly projects: number;
+  readonly top_project: string;
+  readonly top_project_id: string;
+  readonly top_count: number;
+  readonly function_name: string | null;
+  readonly message: string;
+}
+
+const sampled = 5000;
+const mostGroups = 6;
+/** Fewer failures than that in an hour are the everyday faults of somebody's code. */
+const leastFailures = 5;
+const longWaitSeconds = 60;
+const longestMessage = 200;
+
+/** Of the newest failures of an hour, so that it costs the same at any load. */
+const failureGroups = (db: Queryable): Promise<FailureGroup[]> =>
+  db.query<FailureGroup>(
+    `with bad as materialized (
+       select j.* from unnest(array['failed', 'dead']) as s (status) cross join lateral (
+         select id, type, error_code, error_message, project_id, data from jobs
+         where status = s.status and finished_at > now() - interval '1 hour' order by finished_at desc limit $1) j
+     ), grouped as (
+       select type, coalesce(error_code, 'unknown') as error_code, count(*)::int as count,
+         count(distinct project_id)::int as projects, mode() within group (order by project_id) as top_project_id,
+         mode() within group (order by ${functionOf('bad')}) as top_function_id,
+         (array_agg(left(error_message, $2) order by id desc))[1] as message
+       from bad group by 1, 2 having count(*) >= $3 order by count desc limit $4
+     )
+     select g.*, coalesce(p.name, g.top_project_id::text) as top_project, f.name as function_name,
+       (select count(*)::int from bad b where b.type = g.type and b.project_id = g.top_project_id
+         and coalesce(b.error_code, 'unknown') = g.error_code) as top_count
+     from grouped g left join projects p on p.id = g.top_project_id
+     left join functions f on f.id = g.top_function_id::uuid order by g.count desc`,
+    [sampled, longestMessage, leastFailures, mostGroups],
+  );
+
+const viewOf = (name: string, fields: Readonly<Record<string, string>>): string =>
+  `${name}?${new URLSearchParams(fields).toString()}`;
+
+const span = (seconds: number): string => {
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
+};
+
+const jobsOf = (count: number | null): string => (count === 1 ? '1 job' : `${(count ?? 0).toLocaleString('en')} jobs`);
+
+const ofRedis: Trouble = {
+  severity: 'bad',
+  title: 'Redis does not answer',
+  detail: 'Nothing new is handed to workers. What was accepted is safe in Postgres and runs once Redis is back.',
+  view: '',
+};
+
+/** What keeps a type from running at all. */
+const ofQueue = (queue: QueueView): Trouble[] => {
+  const { type, open, paused, waiting, workers_alive: alive } = queue;
+  const view = viewOf('jobs', { type, status: 'queued' });
+  if (open === false) {
+    return [
+      {
+        severity: 'bad',
+        title: `${type} is being rebuilt from Postgres`,
+        detail: 'Its jobs wait until that is done.',
+        view,
+      },
+    ];
+  }
+  if (alive === 0 && (waiting ?? 0) > 0) {
+    return [
+      { severity: 'bad', title: `No worker is alive for ${type}`, detail: `${jobsOf(waiting)} wait for one.`, view },
+    ];
+  }
+  if (paused === true) {
+    return [
+      {
+        severity: 'warn',
+        title: `${type} is paused for all projects`,
+        detail: `${jobsOf(waiting)} wait until it is resumed.`,
+        view,
+      },
+    ];
+  }
+  return [];
+};
+
+const whyLong = ({ running, slots, window }: QueueView): string => {
+  const room = slots ?? window ?? 0;
+  if (room > 0 && (running ?? 0) >= room) return `All ${room} slots are busy: more workers would help.`;
+  return 'Workers have room: the projects that wait are at their own limits or paused.';
+};
+
+const ofWait = (queue: QueueView): Trouble[] => {
+  const { type, oldest_wait_seconds: seconds, paused, open, waiting } = queue;
+  // Said by its cause already.
+  if (seconds === null || seconds < longWaitSeconds || paused === true || open !== true) return [];
+  const detail = `${jobsOf(waiting)} wait. ${whyLong(queue)}`;
+  return [
+    { severity: 'warn', title: `${type} has waited for ${span(seconds)}`, detail, view: viewOf('projects', { type }) },
+  ];
+};
+
+const ofGroup = (group: FailureGroup): Trouble => {
+  const { type, error_code: code, count, projects, top_project: project, top_count: most, function_name: name } = group;
+  const where = name === null ? project : `${project} (function ${name})`;
+  const spread = projects === 1 ? `All in ${where}.` : `In ${projects} projects, ${most} of them in ${where}.`;
+  return {
+    severity: projects > 3 ? 'bad' : 'warn',
+    title: `${count >= sampled ? 'More than ' : ''}${count.toLocaleString('en')} ${type} failed with ${code} in the last hour`,
+    detail: `${spread} Latest: ${group.message}`,
+    view: viewOf('jobs', { type, error_code: code, ...(projects === 1 && { project_id: group.top_project_id }) }),
+  };
+};
+
+const ofSchedules = ({ count, seconds }: { count: number; seconds: number }): Trouble[] =>
+  count === 0
+    ? []
+    : [
+        {
+          severity: 'bad',
+          title: `${count === 1 ? '1 schedule is' : `${count} schedules are`} overdue`,
+          detail: `The first should have fired ${span(seconds)} ago. Workers of the pool system look each second.`,
+          view: 'cron',
+        },
+      ];
+
+interface OtherCounts {
+  readonly failed_projects: number;
+  readonly lost_mail: number;
+}
+
+const otherCounts = async (db: Queryable): Promise<OtherCounts> => {
+  const [row] = await db.query<OtherCounts>(
+    `select (select count(*)::int from projects where status = 'failed' and deleted_at is null) as failed_projects,
+       (select count(*)::int from platform_mail
+        where status in ('failed', 'unknown') and created_at > now() - interval '1 day') as lost_mail`,
+  );
+  return row ?? { failed_projects: 0, lost_mail: 0 };
+};
+
+const ofOthers = ({ failed_projects: projects, lost_mail: mails }: OtherCounts): Trouble[] => [
+  ...(projects === 0
+    ? []
+    : [
+        {
+          severity: 'warn' as const,
+          title: `${projects === 1 ? '1 project has' : `${projects} projects have`} no database`,
+          detail: 'Their creation failed. A retry of the job project.provision makes it.',
+          view: viewOf('jobs', { type: 'project.provision', status: 'dead' }),
+        },
+      ]),
+  ...(mails === 0
+    ? []
+    : [
+        {
+          severity: 'warn' as const,
+          title: `${mails === 1 ? '1 mail' : `${mails} mails`} of the platform did not arrive in the last day`,
+          detail: 'Invites, resets or notices; each can be sent again.',
+          view: viewOf('mail', { status: 'failed' }),
+        },
+      ]),
+];
+
+/** What is wrong now: first what keeps everything from running, then what people see of it. */
+export const troubles = async (db: Queryable, { redis, queues }: Snapshot): Promise<Trouble[]> => {
+  const [groups, overdue, others] = await Promise.all([failureGroups(db), overdueSchedules(db), otherCounts(db)]);
+  const blocked = queues.flatMap(ofQueue);
+  const failures = groups.map(ofGroup);
+  return [
+    ...(redis ? [] : [ofRedis]),
+    ...blocked.filter(({ severity }) => severity === 'bad'),
+    ...ofSchedules(overdue),
+    ...failures.filter(({ severity }) => severity === 'bad'),
+    ...blocked.filter(({ severity }) => severity === 'warn'),
+    ...failures.filter(({ severity }) => severity === 'warn'),
+    ...queues.flatMap(ofWait),
+    ...ofOthers(others),
+  ];
+};
