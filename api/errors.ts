@@ -72,6 +72,7 @@ export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
   }
   if (thrown instanceof DataError) {
     if (thrown.status >= 500) log.warn({ err: thrown }, 'a request of the data API could not be served');
+    ctx.set(thrown.headers);
     return sendError(ctx, thrown);
   }
   const error = explain(thrown, log);

@@ -111,7 +111,7 @@ const busy = (): ServiceError =>
   });
 
 /** What the server refused, and what we refused ourselves, leaves a usable connection; anything else may be half-way. */
-const leavesUsable = (error: unknown): boolean =>
+export const leavesUsable = (error: unknown): boolean =>
   error instanceof Refusal || (error instanceof DatabaseError && error.severity === 'ERROR');
 
 const leased = 'leased';

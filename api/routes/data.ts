@@ -61,6 +61,7 @@ const callOf = (mount: Mount, { target, request, body }: Asked, call: Calls): Re
   signal: request.signal,
   headersJson: request.headersJson,
   dialect: dialectOf(mount, request.params),
+  exposed: [],
   request: {
     method: request.method,
     path: request.path,

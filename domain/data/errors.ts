@@ -1,5 +1,11 @@
 import { Refusal } from '#lib/errors.ts';
 
+interface DataErrorExtras {
+  readonly details?: unknown;
+  readonly hint?: string | null;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
 /**
  * A failure on the data API, in PostgREST's words: `code` is a SQLSTATE or one of its own (`PGRST205`), or one of ours
  * where neither has one (`filter_required`).
@@ -10,13 +16,16 @@ export class DataError extends Refusal {
   readonly code: string;
   readonly details: unknown;
   readonly hint: string | null;
+  /** Of the answer, e.g. `Content-Range`. */
+  readonly headers: Readonly<Record<string, string>>;
 
-  constructor(status: number, code: string, message: string, more: { details?: unknown; hint?: string | null } = {}) {
+  constructor(status: number, code: string, message: string, more: DataErrorExtras = {}) {
     super(message);
     this.status = status;
     this.code = code;
     this.details = more.details ?? null;
     this.hint = more.hint ?? null;
+    this.headers = more.headers ?? {};
   }
 }
 

@@ -1,4 +1,5 @@
 import { DatabaseError } from 'pg';
+import { withoutDatabaseName } from '#domain/database/tables/names.ts';
 import type { DataCaller } from './db.ts';
 import { DataError, statusOfSqlState } from './errors.ts';
 
@@ -25,7 +26,7 @@ const deniedRelation = /^permission denied for (?:table|view|materialized view|f
 
 /** What to do about a refusal that has no hint of the server's. */
 const hintOf = ({ code, message, hint }: DatabaseError, { role }: DataCaller): string | null => {
-  if (hint !== undefined) return hint;
+  if (hint !== undefined) return withoutDatabaseName(hint);
   const table = code === '42501' && role !== 'service' ? deniedRelation.exec(message)?.[1] : undefined;
   if (table !== undefined) return howToOpen(table);
   return code === '25006' ? 'A function that writes is called with POST.' : null;
@@ -69,8 +70,8 @@ export const toDataError = (error: unknown, caller: DataCaller): unknown => {
   if (error.code === 'PGRST') return raised(error);
   return (
     platformRefusal(error) ??
-    new DataError(statusOfSqlState(error.code), error.code, error.message, {
-      details: error.detail ?? null,
+    new DataError(statusOfSqlState(error.code), error.code, withoutDatabaseName(error.message), {
+      details: error.detail === undefined ? null : withoutDatabaseName(error.detail),
       hint: hintOf(error, caller),
     })
   );

@@ -7,7 +7,7 @@ import { type Bound, type PipelineLimits, runPipeline } from '#lib/postgres/pipe
 import { NoAnswer, type WatchLimits } from '#lib/postgres/watch.ts';
 import { processOf } from '#lib/postgres/wire.ts';
 import type { Departure } from '#lib/departure.ts';
-import type { TenantRole } from '#lib/tenant-db.ts';
+import { type TenantRole, leavesUsable } from '#lib/tenant-db.ts';
 import type { DataCaller, DataDb, DataRun, RunOne, TextRow } from './db.ts';
 import type { Sql } from './plan.ts';
 import { CallerGone, DataError } from './errors.ts';
@@ -138,9 +138,60 @@ const doTurn = async <T>(deps: DataDbDeps, turn: Turn, work: (turn: Turn) => Pro
   }
 };
 
+// What outlives a statement. Rolling back ends neither locks of the session nor statements that SQL prepared.
+const cleaning: readonly Bound[] = [
+  'reset all',
+  'reset role',
+  'close all',
+  'unlisten *',
+  'discard temp',
+  'discard sequences',
+  'select pg_catalog.pg_advisory_unlock_all()',
+  'select 1 from pg_catalog.pg_prepared_statements where from_sql limit 1',
+].map((text) => ({ text, params: [] }));
+
+/** SQL of the project prepared a statement, maybe in place of one of ours: the session is closed. */
+class SessionTaken extends Error {
+  override readonly name = 'SessionTaken';
+}
+
+/** Leaves a session as it began, but for our prepared statements: 'discard all' would cost every request its plans. */
+const cleanSession = async (client: ClientBase, limits: PipelineLimits): Promise<void> => {
+  const answers = await runPipeline(client, cleaning, limits);
+  if ((answers[cleaning.length - 1]?.length ?? 0) > 0)
+    throw new SessionTaken('the session has statements of the project');
+};
+
+interface Lease<T> {
+  readonly turn: (client: ClientBase) => Promise<T>;
+  readonly limits: PipelineLimits;
+}
+
 /**
- * Lends a connection. What SQL of the project may have set for the session is undone before anybody else has it: after the
- * commit, because deferred triggers ask for the claims, too, and behind the caller's back, who does not wait for it.
+ * Answers as soon as the work is done, and cleans the session behind the caller's back. After the commit, because deferred
+ * triggers ask for the claims, too; and after a failure as well.
+ */
+const answerThenClean = <T>({ turn, limits }: Lease<T>) => {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const use = async (client: ClientBase): Promise<void> => {
+    try {
+      resolve(await turn(client));
+    } catch (error) {
+      if (!leavesUsable(error)) throw error;
+      // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- as it was thrown
+      reject(error);
+    }
+    await cleanSession(client, limits);
+  };
+  return { promise, use, reject };
+};
+
+/** Reading tables with a secret key runs no policies and no triggers; cleaning after it would halve the rate of reads. */
+const runsProjectSql = ({ mode, request }: DataRun): boolean => mode === 'write' || request !== undefined;
+
+/**
+ * Lends a connection. What SQL of the project may have left in the session is undone before anybody else has it: triggers
+ * run such SQL on behalf of secret keys, too.
  * @throws {ServiceError} `dependency_unavailable` while two statements of the project go on that nothing could interrupt
  */
 const lent = async <T>(
@@ -152,15 +203,11 @@ const lent = async <T>(
   if (hasAbandoned(projectId)) await refuseWhileAbandoned(deps.tenantDb, projectId);
   const limits = { ...(deps.bounds ?? usualBounds), schemaVersion: deps.schemaVersion(projectId) };
   const turn = (client: ClientBase): Promise<T> => doTurn(deps, { caller, run, client, limits }, work);
-  if (run.request === undefined) return deps.tenantDb.use(projectId, loginOf(caller), turn).catch(rethrow);
-  const { promise, resolve, reject } = Promise.withResolvers<T>();
-  const use = async (client: ClientBase): Promise<void> => {
-    resolve(await turn(client));
-    await runPipeline(client, [{ text: 'reset all', params: [] }], limits);
-  };
+  if (!runsProjectSql(run)) return deps.tenantDb.use(projectId, loginOf(caller), turn).catch(rethrow);
+  const { promise, use, reject } = answerThenClean({ turn, limits });
   // After the answer nobody hears of a failure; the connection is not lent again.
-  deps.tenantDb.use(projectId, loginOf(caller), use).catch(rethrow).catch(reject);
-  return promise;
+  deps.tenantDb.use(projectId, loginOf(caller), use).catch(reject);
+  return promise.catch(rethrow);
 };
 
 /** The data API's statements over the project's connections: pipelined, so that role and claims cost no round trip. */

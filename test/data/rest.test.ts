@@ -74,6 +74,7 @@ test('a range that cannot be is 416', async (t) => {
   t.deepEqual([backwards.status, backwards.body.code], [416, 'PGRST103']);
   const beyond = await p.rest('GET', '/numbers?offset=50', { headers: { prefer: 'count=exact' } });
   t.deepEqual([beyond.status, beyond.body.code], [416, 'PGRST103']);
+  t.is(beyond.headers.get('content-range'), '*/10');
   t.is((await p.rest('GET', '/numbers?limit=-1')).status, 416);
   t.is((await p.rest('GET', '/numbers?limit=x')).status, 400);
 });
@@ -194,4 +195,58 @@ test('a browser of any origin may ask', async (t) => {
   const { headers } = await p.rest('GET', '/numbers?limit=1', { headers: { origin: 'https://app.example' } });
   t.is(headers.get('access-control-allow-origin'), '*');
   t.regex(String(headers.get('access-control-expose-headers')), /Content-Range/);
+});
+
+test('a bare count in select is the number of rows, and a column of that name is the column', async (t) => {
+  t.deepEqual((await p.rest('GET', '/numbers?select=count')).body, [{ count: 10 }]);
+  t.deepEqual((await p.rest('GET', '/numbers?select=rows:count::text')).body, [{ rows: '10' }]);
+  await p.sql(`create table directors (id int primary key, name text);
+    create table pictures (id int primary key, director_id int references directors);
+    create table counted (count int);
+    insert into directors values (1, 'Ada'), (2, 'Bob');
+    insert into pictures values (1, 1), (2, 1);
+    insert into counted values (7)`);
+  const embedded = await p.rest('GET', '/directors?select=name,pictures(count)&order=id');
+  t.deepEqual(embedded.body, [
+    { name: 'Ada', pictures: [{ count: 2 }] },
+    { name: 'Bob', pictures: [{ count: 0 }] },
+  ]);
+  t.deepEqual((await p.rest('GET', '/counted?select=count')).body, [{ count: 7 }]);
+});
+
+test('a schema that is not exposed is 406 PGRST106, and nothing of public is read or written in its place', async (t) => {
+  const hint = 'Only the following schemas are exposed: public';
+  const read = await p.alias('GET', '/numbers', { headers: { 'accept-profile': 'private' } });
+  t.deepEqual([read.status, read.body.code, read.body.hint], [406, 'PGRST106', hint]);
+  const before = await p.sql('select count(*) from numbers');
+  const asked = { headers: { 'content-profile': 'private' }, body: { n: 99 } };
+  for (const [method, path] of [
+    ['POST', '/numbers'],
+    ['PATCH', '/numbers?n=eq.1'],
+    ['DELETE', '/numbers?n=eq.1'],
+    ['POST', '/rpc/$batch'],
+  ] as const) {
+    const refused = await p.alias(method, path, path.endsWith('batch') ? { ...asked, body: [] } : asked);
+    t.deepEqual([refused.status, refused.body.code], [406, 'PGRST106'], `${method} ${path}`);
+  }
+  t.deepEqual(await p.sql('select count(*) from numbers'), before);
+  const inner = [{ method: 'GET', path: 'numbers', headers: { 'Accept-Profile': 'private' } }];
+  t.is((await p.alias('POST', '/rpc/$batch', { body: inner })).status, 406);
+  const named = { 'accept-profile': 'public', 'content-profile': 'private' };
+  t.is((await p.alias('GET', '/numbers?limit=1', { headers: named })).status, 200);
+});
+
+test('messages of the server do not show what the database is called there', async (t) => {
+  await p.sql(`create function tells() returns int language plpgsql as $$
+    begin raise exception 'permission denied for database "%"', current_database() using detail = current_database(); end $$`);
+  const { status, text, body } = await p.rest('POST', '/rpc/tells', { body: {} });
+  t.is(status, 400);
+  t.is(body.message, "permission denied for the project's database");
+  t.false(text.includes(p.project.dbName));
+  const console = await platform().client.call('POST', `/projects/${p.project.id}/db/query`, {
+    token: p.user.token,
+    body: { sql: 'select tells()' },
+  });
+  t.is(console.status, 400);
+  t.false(console.text.includes(p.project.dbName), console.text);
 });

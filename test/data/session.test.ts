@@ -146,3 +146,122 @@ test('a statement that nothing interrupts is left behind, and while two go on no
   );
   await tenantDb.close();
 });
+
+/** What a function may leave in a session, and how the next request would see it. */
+const leftovers: readonly { what: string; leave: string; seen: string }[] = [
+  {
+    what: 'an advisory lock',
+    leave: 'perform pg_advisory_lock(4711)',
+    seen: 'select count(*)::text from (select 1 where pg_advisory_unlock(4711)) s',
+  },
+  {
+    what: 'a cursor',
+    leave: `execute 'declare left_open cursor with hold for select 1'`,
+    seen: 'select count(*)::text from pg_cursors where is_holdable',
+  },
+  {
+    what: 'a prepared statement',
+    leave: `execute 'prepare left_over as select 1'`,
+    seen: 'select count(*)::text from pg_prepared_statements where from_sql',
+  },
+  {
+    what: 'a channel that is listened to',
+    leave: `execute 'listen left_channel'`,
+    seen: 'select count(*)::text from pg_listening_channels()',
+  },
+  {
+    what: 'a temporary table',
+    leave: 'create temp table left_behind (id int)',
+    seen: `select count(*)::text from pg_class where relname = 'left_behind' and relnamespace = pg_my_temp_schema()`,
+  },
+  {
+    what: 'a setting',
+    leave: `perform set_config('my.left', 'over', false)`,
+    seen: `select count(*)::text from (select current_setting('my.left', true) as value) s where value <> ''`,
+  },
+  {
+    what: 'a role',
+    leave: `execute 'set role none'`,
+    seen: `select count(*)::text from (select 1 where current_user <> session_user) s`,
+  },
+];
+
+for (const { what, leave, seen } of leftovers) {
+  const name = leave.replaceAll(/\W+/g, '_').slice(0, 40).toLowerCase();
+
+  test(`${what} of a function or a trigger never reaches the next request`, async (t) => {
+    await scene().asOwner(
+      `create table t_${name} (id int)`,
+      `create function f_${name}() returns int language plpgsql as $$ begin ${leave}; return 1; end $$`,
+      `create function g_${name}() returns trigger language plpgsql as $$ begin ${leave}; return new; end $$`,
+      `create trigger g before insert on t_${name} for each row execute function g_${name}()`,
+    );
+    const db = opened();
+    for (let n = 0; n < 3; n += 1) {
+      await db.one('service', `select public.f_${name}()::text`, [], { request });
+      t.deepEqual(await db.one('service', seen), ['0'], 'by a function');
+      await db.one(
+        'service',
+        `with made as (insert into public.t_${name} values (1) returning *) select '', 1 from made`,
+      );
+      t.deepEqual(await db.one('service', seen), ['0'], 'by a trigger');
+    }
+    await db.close();
+  });
+}
+
+test('nor does what a request that failed took before it did', async (t) => {
+  await scene().asOwner(
+    `create function lock_and_fail() returns int language plpgsql as $$
+      begin perform pg_advisory_lock(4712); execute 'prepare of_a_failure as select 1'; raise exception 'no'; end $$`,
+  );
+  const db = opened();
+  const seen = `select (select count(*) from (select 1 where pg_advisory_unlock(4712)) s)
+    + (select count(*) from pg_prepared_statements where from_sql)`;
+  for (let n = 0; n < 3; n += 1) {
+    t.is(await sqlStateOf(db.one('service', 'select public.lock_and_fail()', [], { request })), 'P0001');
+    t.deepEqual(await db.one('service', seen), ['0']);
+  }
+  await db.close();
+});
+
+test('a statement of ours that a function replaces by its own is not run for the next request', async (t) => {
+  await scene().asOwner(
+    'create table secrets (body text)',
+    `insert into secrets values ('theirs')`,
+    `create function replace_all() returns int language plpgsql as $$
+      declare name text;
+      begin
+        for name in select p.name from pg_prepared_statements p where not from_sql and statement like '%from public.secrets%' loop
+          execute format('deallocate %I', name);
+          execute format('prepare %I as select ''forged'', 1', name);
+        end loop;
+        return 1;
+      end $$`,
+  );
+  const db = opened();
+  const read = 'select body, 1 from public.secrets';
+  for (let n = 0; n < 3; n += 1) {
+    t.deepEqual(await db.one('service', read), ['theirs', '1']);
+    await db.one('service', 'select public.replace_all()', [], { request });
+  }
+  t.deepEqual(await db.one('service', read), ['theirs', '1']);
+  await db.close();
+});
+
+test('functions that end users call may use temporary tables', async (t) => {
+  await scene().asOwner(
+    `create function with_temp() returns int language plpgsql as $$
+      begin
+        create temp table of_request (n int) on commit drop;
+        insert into of_request select generate_series(1, 5);
+        return (select count(*) from of_request);
+      end $$`,
+    'grant execute on function with_temp() to anon',
+  );
+  const db = opened();
+  for (const role of ['anon', 'service', 'anon'] as const) {
+    t.deepEqual(await db.one(role, 'select public.with_temp()', [], { request }), ['5']);
+  }
+  await db.close();
+});

@@ -81,9 +81,9 @@ export class BatchStopped extends Error {
 
 const json = 'application/json; charset=utf-8';
 
-const errorAnswer = ({ status, code, message, details, hint }: DataError): RestAnswer => ({
+const errorAnswer = ({ status, code, message, details, hint, headers }: DataError): RestAnswer => ({
   status,
-  headers: {},
+  headers,
   type: json,
   body: JSON.stringify({ code, message, details, hint }),
 });

@@ -6,8 +6,12 @@ export interface Window {
   readonly limit: number | null;
 }
 
-const notSatisfiable = (details: string): DataError =>
-  new DataError(416, 'PGRST103', 'Requested range not satisfiable', { details });
+/** @param total rows that there are, where they were counted */
+const notSatisfiable = (details: string, total: number | null): DataError =>
+  new DataError(416, 'PGRST103', 'Requested range not satisfiable', {
+    details,
+    headers: { 'Content-Range': `*/${total ?? '*'}` },
+  });
 
 /**
  * `Range: 0-24` (with `Range-Unit: items`, or without). What is not of this form is ignored, as PostgREST does, a range of
@@ -20,7 +24,8 @@ export const parseRange = (header: string): Window | null => {
   const offset = Number(first);
   if (last === undefined || last === '') return { offset, limit: null };
   if (Number(last) < offset) {
-    throw notSatisfiable('The lower boundary must be lower than or equal to the upper boundary in the Range header.');
+    const details = 'The lower boundary must be lower than or equal to the upper boundary in the Range header.';
+    throw notSatisfiable(details, null);
   }
   return { offset, limit: Number(last) - offset + 1 };
 };
@@ -43,7 +48,7 @@ export const contentRange = (offset: number, rows: number, total: number | null)
 export const pageStatus = (offset: number, rows: number, total: number | null): 200 | 206 => {
   if (total === null) return 200;
   if (offset > total) {
-    throw notSatisfiable(`An offset of ${offset} was requested, but there are only ${total} rows.`);
+    throw notSatisfiable(`An offset of ${offset} was requested, but there are only ${total} rows.`, total);
   }
   return rows < total ? 206 : 200;
 };

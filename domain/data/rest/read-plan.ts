@@ -94,7 +94,17 @@ const keyOf = ({ name, path }: FieldAst): string =>
 
 type FieldItem = Extract<SelectItem, { kind: 'field' }>;
 
-const fieldOf = ({ alias, field, cast, aggregate, aggregateCast }: FieldItem, table: Table): Field => {
+/** `films(count)`: PostgREST's clients write the number of rows so, where no column has that name. */
+const isBareCount = ({ field, aggregate }: FieldItem, { columns }: Table): boolean =>
+  field?.name === 'count' && field.path.length === 0 && aggregate === null && !columns.has('count');
+
+const countOf = ({ alias, cast }: FieldItem): Field => ({
+  kind: 'value',
+  as: alias ?? 'count',
+  value: { column: null, path: [], aggregate: 'count', ...(cast !== null && { aggregateCast: cast }) },
+});
+
+const valueField = ({ alias, field, cast, aggregate, aggregateCast }: FieldItem, table: Table): Field => {
   const value = field === null ? { column: null, path: [] } : valueOf(table, field);
   const ownKey = field === null ? 'count' : keyOf(field);
   return {
@@ -108,6 +118,9 @@ const fieldOf = ({ alias, field, cast, aggregate, aggregateCast }: FieldItem, ta
     },
   };
 };
+
+const fieldOf = (item: FieldItem, table: Table): Field =>
+  isBareCount(item, table) ? countOf(item) : valueField(item, table);
 
 const relationOf = (item: RelationAst, level: Level, query: Located, resolver: Resolver): RelationField => {
   resolver.embedded += 1;

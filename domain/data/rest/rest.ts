@@ -7,6 +7,7 @@ import { answerRequest } from './answer.ts';
 import { BatchStopped, answerBatch, batchAnswer, readBatch, stoppedAnswers } from './batch.ts';
 import { directExecutor, joinedExecutor } from './executor.ts';
 import type { Dialect, Executor, RestAnswer, RestRequest } from './request.ts';
+import { requireSameSchema, schemaNameOf } from './profile.ts';
 import type { Departure } from '#lib/departure.ts';
 
 export interface RestDeps {
@@ -21,6 +22,8 @@ export interface RestCall {
   readonly signal: Departure;
   readonly request: RestRequest;
   readonly dialect: Dialect;
+  /** Schemas beside public that requests may name. */
+  readonly exposed: readonly string[];
   /** For `request.headers` in SQL; asked where SQL of the project runs. */
   readonly headersJson: () => string;
 }
@@ -82,11 +85,12 @@ const finish = async (deps: RestDeps, call: RestCall, work: () => Promise<RestAn
 export const answerRest = (deps: RestDeps, call: RestCall): Promise<RestAnswer> => {
   const { caller, request, dialect } = call;
   const executor = directExecutor(deps.data, caller, runOf(call));
-  return finish(deps, call, () =>
-    withFreshSchema(deps, caller, (schema) =>
+  return finish(deps, call, async () => {
+    schemaNameOf(request, call.exposed);
+    return withFreshSchema(deps, caller, (schema) =>
       keyed(call, executor, (inner) => answerRequest(request, { dialect, schema, caller, executor: inner })),
-    ),
-  );
+    );
+  });
 };
 
 /**
@@ -105,6 +109,8 @@ export const answerRestBatch = (deps: RestDeps, call: RestCall, withRows: boolea
       ),
     );
   return finish(deps, call, async () => {
+    const name = schemaNameOf(request, call.exposed);
+    for (const one of requests) requireSameSchema(one, name);
     try {
       return await withFreshSchema(deps, caller, attempt);
     } catch (error) {

@@ -1,10 +1,14 @@
 import type { DatabaseError } from 'pg';
 import { DataError } from '#domain/data/errors.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { withoutDatabaseName } from '../tables/names.ts';
 
 const longestText = 8192;
 
-const cut = (text: string): string => (text.length > longestText ? `${text.slice(0, longestText)}…` : text);
+const cut = (message: string): string => {
+  const text = withoutDatabaseName(message);
+  return text.length > longestText ? `${text.slice(0, longestText)}…` : text;
+};
 
 /** Line and column of a position, all of them in characters from 1 on, as the server counts. */
 const placeOf = (sql: string, position: number): { position: number; line: number; column: number } => {
@@ -28,7 +32,7 @@ const particularsOf = (error: DatabaseError): Record<string, string> =>
   Object.fromEntries(
     Object.entries(named).flatMap(([field, name]) => {
       const value = error[field as keyof typeof named];
-      return value === undefined || value.includes('plinth') ? [] : [[name, cut(value)]];
+      return value === undefined || cut(value).includes('plinth') ? [] : [[name, cut(value)]];
     }),
   );
 

@@ -132,6 +132,11 @@ const openSchema = async (client: Client, ref: string): Promise<void> => {
       end if;
     end $$;
     grant usage on schema public to anon, authenticated, ${named('service')}, ${named('reader')};
+    -- Functions that requests call may use temporary tables; the data API drops them when the request is over.
+    do $$ begin
+      execute format('grant temporary on database %I to anon, authenticated, %I, %I', current_database(),
+        ${escapeLiteral(roleName(ref, 'api'))}, ${escapeLiteral(roleName(ref, 'service'))});
+    end $$;
     ${byOwner} revoke execute on functions from public;
     ${byOwner} grant select on tables to ${named('reader')};
     ${byOwner} grant all on tables to ${named('service')};

@@ -10,3 +10,10 @@ export const unfinishedDatabaseName = (ref: string): string => `plinth_unfinishe
 export const deletedDatabaseName = (ref: string): string => `plinth_deleted_${ref}`;
 
 export const roleName = (ref: string, kind: TenantRole): string => `${ref}_${kind}`;
+
+// What `databaseName` makes, with the quotes and the word that the server puts around it.
+const physicalName = /(?:\bdatabase )?"?\bplinth_[a-z][a-z0-9]{15}_[a-z][a-z0-9_]{0,30}\b"?/g;
+
+/** A message of the server without the name that a project's database has on it: it holds the organization's id. */
+export const withoutDatabaseName = (message: string): string =>
+  message.includes('plinth_') ? message.replaceAll(physicalName, "the project's database") : message;
