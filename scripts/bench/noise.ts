@@ -43,5 +43,9 @@ export const noiseBenchmarks = (options: NoiseOptions): readonly Benchmark[] =>
     .filter(isAbuse)
     .map((abuse) => ({
       name: `noise/${abuse}`,
-      run: async (bench): Promise<readonly Row[]> => [rowOf(titles[abuse], await measureNoise(bench, abuse, options))],
+      run: async (bench): Promise<readonly Row[]> => {
+        const row = rowOf(titles[abuse], await measureNoise(bench, abuse, options));
+        bench.say(`  ${row.line?.cells.join(' | ')}`);
+        return [row];
+      },
     }));
