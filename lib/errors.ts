@@ -19,6 +19,7 @@ export const errorStatus = {
   invalid_signature: 401,
   unauthenticated: 401,
   invalid_credentials: 401,
+  factor_required: 401,
   forbidden: 403,
   plan_limit_exceeded: 403,
   not_found: 404,

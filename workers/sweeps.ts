@@ -2,6 +2,8 @@ import { DatabaseError } from 'pg';
 import { closeLostCalls } from '#domain/ai/usage/call-store.ts';
 import { deleteOldCalls } from '#domain/ai/usage/roll-up.ts';
 import { sweepAiUsage } from '#domain/ai/usage/sweep.ts';
+import { sweepFailures } from '#domain/accounts/attempts.ts';
+import { sweepChallenges } from '#domain/accounts/factor-store.ts';
 import { sweepSignIns } from '#domain/accounts/sign-ins.ts';
 import { createLimitsSweep } from '#domain/database/limits/limits-sweep.ts';
 import type { DatabaseServers } from '#domain/database/servers/servers.ts';
@@ -142,6 +144,8 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'mails of the platform': () => sweepPlatformMail(deps.db),
   'workers that were seen': () => sweepSeen(deps.db),
   'sign-ins': () => sweepSignIns(deps.db),
+  'sign-ins that wait for a factor': () => sweepChallenges(deps.db),
+  'failed sign-ins': () => sweepFailures(deps.db),
   'idempotency keys': () => sweepIdempotencyKeys(deps.db),
   'calls of models that nobody ends': inSteps((most) => closeLostCalls(deps.db, most)),
   'sums of calls of models': () => sweepAiUsage(deps.db),

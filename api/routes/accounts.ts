@@ -1,38 +1,22 @@
 import { z } from 'zod';
-import { logIn, signUp, type SignedInUser } from '#domain/accounts/accounts.ts';
+import { logIn, signUp } from '#domain/accounts/accounts.ts';
 import { hashPassword } from '#domain/accounts/passwords.ts';
 import { requestReset, resetPassword, userOfReset } from '#domain/accounts/resets.ts';
-import { accessTokenSeconds, endSignIn, refresh } from '#domain/accounts/sign-ins.ts';
+import { endSignIn, refresh } from '#domain/accounts/sign-ins.ts';
 import { everyone, signedIn } from '../access.ts';
-import type { BaseCall } from '../call.ts';
+import { password, requestOf, signedInAnswer, signedInAs } from '../account-shapes.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { email, id, instant, name, text } from '../fields.ts';
+import { email, name, text } from '../fields.ts';
+import { factorEndpoints } from './accounts/factors.ts';
+import { profileEndpoints, sessionEndpoints } from './accounts/profile.ts';
 
 const area = 'accounts';
 
-const user = z.object({ id, email: z.string(), full_name: z.string().nullable(), created_at: instant });
-
-const session = z.object({
-  access_token: z.string(),
-  token_type: z.literal('Bearer'),
-  expires_in: z.int().describe('Seconds.'),
-  refresh_token: z.string(),
-  user,
-});
-
-const password = text(128, 8).describe('8 to 128 characters.');
-
-const sessionOf = ({ user: who, tokens }: SignedInUser): z.output<typeof session> => ({
-  ...tokens,
-  token_type: 'Bearer',
-  expires_in: accessTokenSeconds,
-  user: who,
-});
-
-const originOf = ({ ip, userAgent }: BaseCall) => ({ ip, userAgent });
-
 /** Sign-up, login and what belongs to them (contract, section 2). */
 export const accountEndpoints: readonly Endpoint[] = [
+  ...profileEndpoints,
+  ...sessionEndpoints,
+  ...factorEndpoints,
   endpoint({
     method: 'post',
     path: '/auth/signup',
@@ -43,13 +27,13 @@ export const accountEndpoints: readonly Endpoint[] = [
     transaction: 'none',
     body: z.strictObject({ email, password, full_name: name.nullish() }),
     status: 201,
-    response: session,
+    response: signedInAnswer,
     handle: async ({ body }, call) =>
-      sessionOf(
+      signedInAs(
         await signUp(
           call.deps.db,
           { email: body.email, password: body.password, fullName: body.full_name ?? null },
-          { ...originOf(call), requestId: call.requestId },
+          requestOf(call).origin,
         ),
       ),
   }),
@@ -62,8 +46,8 @@ export const accountEndpoints: readonly Endpoint[] = [
     rate: 'sign-in',
     transaction: 'none',
     body: z.strictObject({ email, password: text(128) }),
-    response: session,
-    handle: async ({ body }, call) => sessionOf(await logIn(call.deps.db, body, originOf(call))),
+    response: signedInAnswer,
+    handle: async ({ body }, call) => signedInAs(await logIn(call.deps.db, body, requestOf(call))),
   }),
   endpoint({
     method: 'post',
@@ -74,8 +58,8 @@ export const accountEndpoints: readonly Endpoint[] = [
     rate: 'refresh',
     transaction: 'none',
     body: z.strictObject({ refresh_token: text(200) }),
-    response: session,
-    handle: async ({ body }, { deps }) => sessionOf(await refresh(deps.db, body.refresh_token)),
+    response: signedInAnswer,
+    handle: async ({ body }, { deps }) => signedInAs(await refresh(deps.db, body.refresh_token)),
   }),
   endpoint({
     method: 'post',
@@ -85,15 +69,6 @@ export const accountEndpoints: readonly Endpoint[] = [
     access: signedIn,
     status: 204,
     handle: (_input, { db, signInId }) => endSignIn(db, signInId),
-  }),
-  endpoint({
-    method: 'get',
-    path: '/auth/me',
-    area,
-    summary: 'The signed-in user',
-    access: signedIn,
-    response: user,
-    handle: (_input, call) => Promise.resolve(call.user),
   }),
   endpoint({
     method: 'post',

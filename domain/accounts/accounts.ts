@@ -1,11 +1,23 @@
-import { actingAs } from '#domain/audit/actor.ts';
+import { noteAccount } from '#domain/audit/accounts.ts';
+import { type Actor, actingAs } from '#domain/audit/actor.ts';
 import { insertOwnOrganization } from '#domain/teams/store.ts';
-import type { ControlDb } from '#lib/control-db.ts';
+import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { newId } from '#lib/ids.ts';
+import { hashToken, newId, newToken } from '#lib/ids.ts';
+import type { Sealer } from '#lib/secrets.ts';
+import { beginAttempt } from './attempts.ts';
+import { deleteChallenge, failChallenge, findChallenge, findFactor, insertChallenge } from './factor-store.ts';
+import { type FactorMethod, takeCode } from './factors.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
 import { type SignInOrigin, type Tokens, signIn } from './sign-ins.ts';
-import { type User, findUserByEmail, insertUser } from './store.ts';
+import {
+  type User,
+  type UserWithPassword,
+  findUserByEmail,
+  findUserWithPassword,
+  insertUser,
+  lockUser,
+} from './store.ts';
 
 export interface SignedInUser {
   readonly user: User;
@@ -40,27 +52,133 @@ export const signUp = async (
   return db.transaction(async (tx) => {
     const user = await insertUser(tx, { id, email: input.email, fullName: input.fullName, passwordHash });
     await insertOwnOrganization(tx, user);
-    const tokens = await signIn(tx, { id, password_hash: passwordHash }, origin);
-    if (tokens === undefined) throw new Error('a new user cannot sign in');
+    const begun = await signIn(tx, { id, password_hash: passwordHash }, origin);
+    if (begun === undefined) throw new Error('a new user cannot sign in');
+    const { id: _id, ...tokens } = begun;
     return { user, tokens };
   }, actor);
 };
 
+/** Where and with what a request to sign in comes. */
+export interface SignInRequest {
+  readonly origin: SignInOrigin & { readonly requestId: string };
+  /** False with `PLINTH_RATE_LIMITS=off`. */
+  readonly isLimited: boolean;
+}
+
+const actorOf = (user: User, { origin }: SignInRequest): Actor => ({
+  type: 'user',
+  id: user.id,
+  email: user.email,
+  ip: origin.ip,
+  ...(origin.userAgent !== undefined && { user_agent: origin.userAgent }),
+  request_id: origin.requestId,
+});
+
+type Method = 'password' | FactorMethod;
+
+/** Begins a sign-in and writes it down in the audit log; undefined when the password was changed meanwhile. */
+const begin = async (
+  tx: Queryable,
+  user: UserWithPassword,
+  request: SignInRequest,
+  method: Method,
+): Promise<Tokens | undefined> => {
+  const begun = await signIn(tx, user, request.origin);
+  if (begun === undefined) return undefined;
+  const { id: targetId, ...tokens } = begun;
+  const actor = actorOf(user, request);
+  await noteAccount(tx, user.id, { actor, action: 'sign_in.create', targetId, after: { method } });
+  return tokens;
+};
+
+const challengeMinutes = 5;
+/** Codes that one right password may be followed by. */
+const mostCodes = 5;
+
+/** A sign-in that waits for the user's second factor. */
+interface Challenge {
+  readonly factorToken: string;
+}
+
+const challenge = async (tx: Queryable, userId: string): Promise<Challenge> => {
+  const factorToken = newToken('plinth_ft');
+  await insertChallenge(tx, { hash: hashToken(factorToken), userId, minutes: challengeMinutes });
+  return { factorToken };
+};
+
+const isChallenge = (outcome: Tokens | Challenge): outcome is Challenge => 'factorToken' in outcome;
+
+const factorRequired = ({ factorToken }: Challenge): ServiceError =>
+  new ServiceError('factor_required', 'This account asks for a second factor.', {
+    details: { factor_token: factorToken, expires_in: challengeMinutes * 60 },
+    hint: 'Send factor_token and a code to POST /auth/login/factor.',
+  });
+
+const shown = ({ password_hash: _hash, ...user }: UserWithPassword): User => user;
+
 /**
  * Unknown address and wrong password answer alike, in words and in time.
- * @throws {ServiceError} `invalid_credentials`
+ * @throws {ServiceError} `invalid_credentials`, `rate_limited`; `factor_required` with the token for `logInWithFactor`
  */
 export const logIn = async (
   db: ControlDb,
   { email, password }: { readonly email: string; readonly password: string },
-  origin: SignInOrigin,
+  request: SignInRequest,
 ): Promise<SignedInUser> => {
+  const attempt = await beginAttempt(db, email, request.isLimited);
   const found = await findUserByEmail(db, email);
   const matches = await verifyPassword(password, found?.password_hash);
-  const tokens = found && matches ? await db.transaction((tx) => signIn(tx, found, origin)) : undefined;
-  if (found === undefined || tokens === undefined) {
+  const outcome =
+    found && matches
+      ? await db.transaction(async (tx) =>
+          (await findFactor(tx, found.id))?.verified_at
+            ? challenge(tx, found.id)
+            : begin(tx, found, request, 'password'),
+        )
+      : undefined;
+  if (found === undefined || outcome === undefined) {
     throw new ServiceError('invalid_credentials', 'The e-mail address or the password is wrong.');
   }
-  const { password_hash: _hash, ...user } = found;
-  return { user, tokens };
+  await (isChallenge(outcome) ? attempt.refund() : attempt.clear());
+  if (isChallenge(outcome)) throw factorRequired(outcome);
+  return { user: shown(found), tokens: outcome };
+};
+
+const userOfChallenge = async (db: Queryable, hash: Buffer): Promise<UserWithPassword> => {
+  const userId = await findChallenge(db, hash);
+  const user = userId === undefined ? undefined : await findUserWithPassword(db, userId);
+  if (user !== undefined) return user;
+  throw new ServiceError('unauthenticated', 'The factor_token is not valid or has expired.', {
+    hint: 'Sign in with the password again.',
+  });
+};
+
+/**
+ * The second step of a sign-in.
+ * @throws {ServiceError} `unauthenticated` for a token that is used, too old or was never given out;
+ * `invalid_credentials` for a wrong code, `rate_limited`
+ */
+export const logInWithFactor = async (
+  { db, sealer }: { readonly db: ControlDb; readonly sealer: Sealer },
+  { factorToken, code }: Challenge & { readonly code: string },
+  request: SignInRequest,
+): Promise<SignedInUser> => {
+  const hash = hashToken(factorToken);
+  const { email } = await userOfChallenge(db, hash);
+  const attempt = await beginAttempt(db, email, request.isLimited);
+  const done = await db.transaction(async (tx) => {
+    const { id } = await userOfChallenge(tx, hash);
+    await lockUser(tx, id);
+    // The token may have been used, or the password changed, by whoever held the lock before.
+    const user = await userOfChallenge(tx, hash);
+    const method = await takeCode({ db: tx, sealer }, id, code);
+    if (method === undefined) return failChallenge(tx, hash, mostCodes);
+    await deleteChallenge(tx, hash);
+    const tokens = await begin(tx, user, request, method);
+    return tokens && { user: shown(user), tokens };
+  });
+  if (!done) throw new ServiceError('invalid_credentials', 'The code is wrong, or was used before.');
+  await attempt.clear();
+  return done;
 };

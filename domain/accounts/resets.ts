@@ -3,15 +3,18 @@ import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
+import { clearFailures } from './attempts.ts';
 import { endAllSignIns } from './sign-ins.ts';
 import {
   countResets,
   deleteResets,
   findResetUser,
+  findUser,
   findUserByEmail,
   insertReset,
   insertResetRequest,
   lockUser,
+  setEmail,
   setPassword,
   takeResetRequest,
 } from './store.ts';
@@ -123,4 +126,9 @@ export const resetPassword = async (db: Queryable, token: string, passwordHash: 
   await setPassword(db, userId, passwordHash);
   await endAllSignIns(db, userId);
   await deleteResets(db, userId);
+  // The link came by mail, so the address is the user's; whoever guessed at the former password locks nobody out.
+  const user = await findUser(db, userId);
+  if (user === undefined) return;
+  await setEmail(db, userId, user.email);
+  await clearFailures(db, user.email);
 };

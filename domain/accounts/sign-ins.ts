@@ -1,6 +1,7 @@
 import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
+import { deleteChallenges } from './factor-store.ts';
 import type { User, UserWithPassword } from './store.ts';
 
 /** Seconds. The contract's `expires_in`. */
@@ -46,7 +47,7 @@ export const signIn = async (
   db: Queryable,
   user: Pick<UserWithPassword, 'id' | 'password_hash'>,
   origin: SignInOrigin,
-): Promise<Tokens | undefined> => {
+): Promise<(Tokens & { readonly id: string }) | undefined> => {
   const begun = await maybeOne(
     db.query<{ id: string }>(
       `insert into sign_ins (id, user_id, ip, user_agent)
@@ -55,7 +56,7 @@ export const signIn = async (
       [newId(), user.id, user.password_hash, origin.ip, origin.userAgent ?? null],
     ),
   );
-  return begun && issueTokens(db, begun.id);
+  return begun && { id: begun.id, ...(await issueTokens(db, begun.id)) };
 };
 
 /** Ends a sign-in: none of its tokens works any more. */
@@ -63,7 +64,9 @@ export const endSignIn = async (db: Queryable, signInId: string): Promise<void> 
   await db.query('update sign_ins set ended_at = now() where id = $1 and ended_at is null', [signInId]);
 };
 
+/** Those that wait for a second factor, too. */
 export const endAllSignIns = async (db: Queryable, userId: string): Promise<void> => {
+  await deleteChallenges(db, userId);
   await db.query('update sign_ins set ended_at = now() where user_id = $1 and ended_at is null', [userId]);
 };
 
@@ -96,6 +99,7 @@ export const refresh = async (db: ControlDb, token: string): Promise<{ tokens: T
       return null;
     }
     await tx.query('update sign_in_tokens set used_at = now() where hash = $1', [hashToken(token)]);
+    await tx.query('update sign_ins set last_seen_at = now() where id = $1', [row.sign_in_id]);
     const { sign_in_id, used: _used, ...user } = row;
     return { tokens: await issueTokens(tx, sign_in_id), user };
   });
@@ -114,6 +118,10 @@ export const sweepSignIns = async (db: Queryable): Promise<void> => {
        returning sign_in_id)
      delete from sign_ins s where s.id in (select sign_in_id from gone)
        and not exists (select from sign_in_tokens t where t.sign_in_id = s.id and not t.${over})`,
+  );
+  await db.query(
+    `delete from email_confirmations where hash = any (array(
+       select hash from email_confirmations where expires_at < now() limit 5000 for update skip locked))`,
   );
   await db.query(
     `delete from password_resets where hash = any (array(

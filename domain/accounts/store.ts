@@ -31,6 +31,9 @@ export const insertUser = (db: Queryable, user: NewUser): Promise<User> =>
 export const findUser = (db: Queryable, id: string): Promise<User | undefined> =>
   maybeOne(db.query(`select ${columns} from users where id = $1`, [id]));
 
+export const findUserWithPassword = (db: Queryable, id: string): Promise<UserWithPassword | undefined> =>
+  maybeOne(db.query(`select ${columns}, password_hash from users where id = $1`, [id]));
+
 export const findUserByEmail = (db: Queryable, email: string): Promise<UserWithPassword | undefined> =>
   maybeOne(db.query(`select ${columns}, password_hash from users where lower(email) = lower($1)`, [email]));
 
@@ -94,4 +97,67 @@ export const findResetUser = async (db: Queryable, hash: Buffer): Promise<string
 
 export const deleteResets = async (db: Queryable, userId: string): Promise<void> => {
   await db.query('delete from password_resets where user_id = $1', [userId]);
+};
+
+/** The own account as its user sees it. */
+export interface Profile extends User {
+  readonly email_confirmed: boolean;
+  /** The address that becomes the account's once its link is opened. */
+  readonly pending_email: string | null;
+}
+
+export const findProfile = (db: Queryable, userId: string): Promise<Profile> =>
+  one(
+    db.query<Profile>(
+      `select ${columns}, email_confirmed_at is not null as email_confirmed,
+         (select c.email from email_confirmations c where c.user_id = u.id and c.expires_at > now() and c.email <> u.email
+          limit 1) as pending_email
+       from users u where id = $1`,
+      [userId],
+    ),
+  );
+
+export const setFullName = async (db: Queryable, userId: string, fullName: string | null): Promise<void> => {
+  await db.query('update users set full_name = $2, updated_at = now() where id = $1', [userId, fullName]);
+};
+
+/**
+ * The address is confirmed, and stands at the user's memberships, too, but where an invite to it waits. Fails on
+ * `users_email_key` when it is taken.
+ */
+export const setEmail = async (db: Queryable, userId: string, email: string): Promise<void> => {
+  await db.query('update users set email = $2, email_confirmed_at = now(), updated_at = now() where id = $1', [
+    userId,
+    email,
+  ]);
+  await db.query(
+    `update members m set email = $2 where m.user_id = $1 and not exists (
+       select from members o where o.org_id = m.org_id and lower(o.email) = lower($2) and o.id <> m.id)`,
+    [userId, email],
+  );
+};
+
+export const insertConfirmation = async (
+  db: Queryable,
+  of: { readonly hash: Buffer; readonly userId: string; readonly email: string; readonly hours: number },
+): Promise<void> => {
+  await db.query(
+    `insert into email_confirmations (hash, user_id, email, expires_at)
+     values ($1, $2, $3, now() + make_interval(hours => $4))`,
+    [of.hash, of.userId, of.email, of.hours],
+  );
+};
+
+export const findConfirmation = (
+  db: Queryable,
+  hash: Buffer,
+): Promise<{ readonly user_id: string; readonly email: string } | undefined> =>
+  maybeOne(db.query('select user_id, email from email_confirmations where hash = $1 and expires_at > now()', [hash]));
+
+export const deleteConfirmations = async (db: Queryable, userId: string): Promise<void> => {
+  await db.query('delete from email_confirmations where user_id = $1', [userId]);
+};
+
+export const deleteUser = async (db: Queryable, userId: string): Promise<void> => {
+  await db.query('delete from users where id = $1', [userId]);
 };

@@ -33,3 +33,19 @@ export const requireRoomForInvite = async (
     throw tooMany(`The organization has sent ${mostOfOrganization} invites in an hour. Nothing was sent.`, 3600);
   }
 };
+
+/** Confirmation links that one address may be sent in a day, whoever names it. */
+const mostConfirmations = 5;
+
+/** @throws {ServiceError} `rate_limited` */
+export const requireRoomForConfirmation = async (db: Queryable, to: string): Promise<void> => {
+  const { sent } = await one(
+    db.query<{ sent: number }>(
+      `select count(*) as sent from platform_mail
+       where kind = 'confirm-email' and lower(recipient) = lower($1) and created_at > now() - interval '1 day'`,
+      [to],
+    ),
+  );
+  if (sent < mostConfirmations) return;
+  throw tooMany(`This address has been sent ${mostConfirmations} links in a day. Nothing was sent.`, 24 * 3600);
+};

@@ -9,6 +9,14 @@ export type PlatformMessage =
       readonly orgName: string;
       readonly days: number;
     }
+  | { readonly kind: 'confirm-email'; readonly to: string; readonly url: string; readonly hours: number }
+  /** To a user, about the own account: paragraphs of plain text. */
+  | {
+      readonly kind: 'account';
+      readonly to: string;
+      readonly subject: string;
+      readonly paragraphs: readonly string[];
+    }
   /** To those who look after an organization: paragraphs of plain text. */
   | {
       readonly kind: 'notice';
@@ -39,12 +47,19 @@ const written = (subject: string, paragraphs: readonly string[]): MailText => ({
 
 /** What a message says. */
 export const textOf = (message: PlatformMessage): MailText => {
-  if (message.kind === 'notice') return written(message.subject, message.paragraphs);
+  if (message.kind === 'notice' || message.kind === 'account') return written(message.subject, message.paragraphs);
   if (message.kind === 'invite') {
     return written('You are invited to an organization', [
       `You are invited to join ${quoted(message.orgName)}. The link works for ${message.days} days.`,
       linkTo('Accept the invite', message.url),
       'If you do not know who invites you, nothing needs to be done.',
+    ]);
+  }
+  if (message.kind === 'confirm-email') {
+    return written('Confirm your e-mail address', [
+      `Someone, we hope you, named this address for a plinth account. The link works for ${message.hours} hours.`,
+      linkTo('Confirm the address', message.url),
+      'If it was not you, nothing needs to be done.',
     ]);
   }
   return written('Reset your password', [

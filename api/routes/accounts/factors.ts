@@ -1,0 +1,115 @@
+import { z } from 'zod';
+import { logInWithFactor } from '#domain/accounts/accounts.ts';
+import { type Attempt, beginAttempt } from '#domain/accounts/attempts.ts';
+import { countRecoveryCodes, findFactor } from '#domain/accounts/factor-store.ts';
+import { createFactor, removeFactor, verifyFactor } from '#domain/accounts/factors.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { type SignedIn, everyone, signedIn } from '../../access.ts';
+import { isLimited, requestOf, signedInAnswer, signedInAs } from '../../account-shapes.ts';
+import type { Call } from '../../call.ts';
+import { type Endpoint, endpoint } from '../../endpoint.ts';
+import { id, instant, shownOnce, text } from '../../fields.ts';
+
+const area = 'accounts';
+
+const factorPath = z.object({ id });
+const code = text(40, 1).describe('Six digits of the authenticator app, or a recovery code.');
+
+const factor = z.object({
+  id,
+  type: z.literal('totp'),
+  created_at: instant,
+  verified_at: instant.nullable().describe('Null: it is not asked for yet.'),
+});
+
+const depsOf = ({ db, deps }: Call<SignedIn>) => ({ db, sealer: deps.sealer });
+
+/** Counted outside the transaction, which a wrong code rolls back. */
+const attempt = (_input: unknown, { deps, user }: Call<SignedIn>): Promise<Attempt> =>
+  beginAttempt(deps.db, user.email, isLimited(deps));
+
+const wrongCode = (): ServiceError =>
+  new ServiceError('invalid_credentials', 'The code is wrong, or was used before.', {
+    hint: 'Wait for the next one; the clock of your device must be right.',
+  });
+
+/** The second factor (contract, section 8). */
+export const factorEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/auth/factors',
+    area,
+    summary: 'Your second factor, and how many recovery codes are left',
+    access: signedIn,
+    response: z.object({ factors: z.array(factor), total: z.int(), recovery_codes_left: z.int() }),
+    handle: async (_input, { db, user }) => {
+      const found = await findFactor(db, user.id);
+      const factors = found ? [{ ...found, type: 'totp' as const }] : [];
+      return { factors, total: factors.length, recovery_codes_left: await countRecoveryCodes(db, user.id) };
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: '/auth/factors',
+    area,
+    summary: 'Begin with a second factor (TOTP); it counts once it is verified',
+    access: signedIn,
+    status: 201,
+    response: z.object({
+      id,
+      secret: shownOnce(z.string()).describe('Base32, to type in.'),
+      uri: shownOnce(z.string()).describe('To show as a QR code.'),
+    }),
+    handle: (_input, call) => createFactor(depsOf(call), call.user),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/auth/factors/{id}/verify',
+    area,
+    summary: 'Verify the second factor with a code; from then on each sign-in asks for one',
+    access: signedIn,
+    params: factorPath,
+    body: z.strictObject({ code }),
+    response: z.object({
+      recovery_codes: shownOnce(z.array(z.string())).describe('Ten. Each works once in the place of a code.'),
+    }),
+    prepare: attempt,
+    handle: async ({ params, body, prepared }, call) => {
+      const of = { user: call.user, factorId: params.id, code: body.code, actor: call.actor };
+      const codes = await verifyFactor(depsOf(call), of);
+      if (codes === undefined) throw wrongCode();
+      call.afterCommit(prepared.clear);
+      return { recovery_codes: [...codes] };
+    },
+  }),
+  endpoint({
+    method: 'delete',
+    path: '/auth/factors/{id}',
+    area,
+    summary: 'Remove the second factor, with a code or a recovery code',
+    access: signedIn,
+    params: factorPath,
+    body: z.strictObject({ code }),
+    prepare: attempt,
+    handle: async ({ params, body, prepared }, call) => {
+      const of = { user: call.user, factorId: params.id, code: body.code, actor: call.actor };
+      if (!(await removeFactor(depsOf(call), of))) throw wrongCode();
+      call.afterCommit(prepared.clear);
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: '/auth/login/factor',
+    area,
+    summary: 'Finish a sign-in that asked for the second factor',
+    access: everyone,
+    rate: 'sign-in',
+    transaction: 'none',
+    body: z.strictObject({ factor_token: text(200), code }),
+    response: signedInAnswer,
+    handle: async ({ body }, call) =>
+      signedInAs(
+        await logInWithFactor(call.deps, { factorToken: body.factor_token, code: body.code }, requestOf(call)),
+      ),
+  }),
+];

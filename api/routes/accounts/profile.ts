@@ -1,0 +1,156 @@
+import { z } from 'zod';
+import { deleteAccount } from '#domain/accounts/deletion.ts';
+import {
+  changeProfile,
+  confirmEmail,
+  prepareNewPassword,
+  provePassword,
+  sendConfirmation,
+} from '#domain/accounts/profile.ts';
+import { endOtherSessions, endSession, listSessions } from '#domain/accounts/sessions.ts';
+import { findProfile } from '#domain/accounts/store.ts';
+import { everyone, signedIn } from '../../access.ts';
+import { accountUser, isLimited, password } from '../../account-shapes.ts';
+import { type Endpoint, endpoint } from '../../endpoint.ts';
+import { email, id, instant, name, page, text } from '../../fields.ts';
+import { finishDeletions } from '../../project-deletion.ts';
+
+const area = 'accounts';
+
+const confirmation = z.object({
+  email: z.string(),
+  email_confirmed: z.boolean(),
+  pending_email: z.string().nullable().describe('Becomes the address once the link that was mailed there is opened.'),
+});
+
+const session = z.object({
+  id,
+  kind: z.string(),
+  current: z.boolean(),
+  created_at: instant,
+  last_seen_at: instant.describe('When it was begun or last renewed.'),
+  ip: z.string().nullable(),
+  user_agent: z.string().nullable(),
+});
+
+/** The own account and its sign-ins (contract, sections 8 and 13). */
+export const profileEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/auth/me',
+    area,
+    summary: 'The signed-in user',
+    access: signedIn,
+    response: accountUser,
+    handle: (_input, { user }) => Promise.resolve(user),
+  }),
+  endpoint({
+    method: 'patch',
+    path: '/auth/me',
+    area,
+    summary: 'Change name, password or e-mail address; a new address counts once its link is opened',
+    access: signedIn,
+    body: z.strictObject({
+      full_name: name.nullish(),
+      password: z
+        .strictObject({ old: text(128), new: password })
+        .optional()
+        .describe('Ends all other sign-ins.'),
+      email: email.optional(),
+    }),
+    response: accountUser,
+    prepare: async ({ body }, { deps, user }) =>
+      body.password &&
+      prepareNewPassword(deps.db, user, {
+        old: body.password.old,
+        next: body.password.new,
+        isLimited: isLimited(deps),
+      }),
+    handle: ({ body, prepared }, call) =>
+      changeProfile(call.db, call.deps.mail, call, {
+        fullName: body.full_name,
+        email: body.email,
+        password: prepared,
+      }),
+  }),
+  endpoint({
+    method: 'delete',
+    path: '/auth/me',
+    area,
+    summary: 'Delete the account, and the organizations that nobody else is a member of',
+    access: signedIn,
+    body: z.strictObject({ password: text(128) }),
+    prepare: ({ body }, { deps, user }) =>
+      provePassword(deps.db, user, { password: body.password, isLimited: isLimited(deps) }),
+    handle: async ({ prepared }, call) => {
+      const projects = await deleteAccount(call.db, call.user, { provenHash: prepared, actor: call.actor });
+      call.afterCommit(() => finishDeletions(call.deps, projects));
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: '/auth/confirmation',
+    area,
+    summary: 'Whether your e-mail address is confirmed, and which one waits to be',
+    access: signedIn,
+    response: confirmation,
+    handle: (_input, { db, user }) => findProfile(db, user.id),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/auth/confirmation',
+    area,
+    summary: 'Send a link to confirm your e-mail address',
+    access: signedIn,
+    status: 202,
+    response: z.object({ status: z.literal('accepted') }),
+    handle: async (_input, { db, deps, user }) => {
+      await sendConfirmation(db, deps.mail, user);
+      return { status: 'accepted' as const };
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: '/auth/confirm',
+    area,
+    summary: 'Confirm an e-mail address with the token of its link',
+    access: everyone,
+    rate: 'sign-in',
+    body: z.strictObject({ token: text(200) }),
+    response: z.object({ email: z.string() }),
+    handle: async ({ body }, { db, deps, actor }) => ({
+      email: await confirmEmail(db, deps.mail, body.token, actor),
+    }),
+  }),
+];
+
+/** The own sign-ins (contract, section 13). */
+export const sessionEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/auth/sessions',
+    area,
+    summary: 'Your sign-ins that can still be used',
+    access: signedIn,
+    query: page,
+    response: z.object({ sessions: z.array(session), total: z.int() }),
+    handle: ({ query }, { db, user, signInId }) => listSessions(db, { userId: user.id, signInId }, query),
+  }),
+  endpoint({
+    method: 'delete',
+    path: '/auth/sessions',
+    area,
+    summary: 'End all your other sign-ins',
+    access: signedIn,
+    handle: (_input, { db, user, signInId }) => endOtherSessions(db, { userId: user.id, signInId }),
+  }),
+  endpoint({
+    method: 'delete',
+    path: '/auth/sessions/{id}',
+    area,
+    summary: 'End one of your sign-ins',
+    access: signedIn,
+    params: z.object({ id }),
+    handle: ({ params }, { db, user, actor }) => endSession(db, { userId: user.id, id: params.id, actor }),
+  }),
+];

@@ -1,0 +1,200 @@
+import { noteAccount } from '#domain/audit/accounts.ts';
+import type { Actor } from '#domain/audit/actor.ts';
+import { requireRoomForConfirmation } from '#domain/mail/limits.ts';
+import type { PlatformMail } from '#domain/mail/platform-mail.ts';
+import type { ControlDb, Queryable } from '#lib/control-db.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { hashToken, newToken } from '#lib/ids.ts';
+import { beginAttempt, clearFailures } from './attempts.ts';
+import { deleteChallenges } from './factor-store.ts';
+import { hashPassword, verifyPassword } from './passwords.ts';
+import { endOtherSessions } from './sessions.ts';
+import {
+  type Profile,
+  type User,
+  deleteConfirmations,
+  deleteResets,
+  findConfirmation,
+  findProfile,
+  findUser,
+  findUserByEmail,
+  findUserWithPassword,
+  insertConfirmation,
+  lockUser,
+  setEmail,
+  setFullName,
+  setPassword,
+} from './store.ts';
+
+const confirmHours = 24;
+
+const wrongPassword = (): ServiceError => new ServiceError('invalid_credentials', 'The password is wrong.');
+
+/**
+ * Proves that whoever holds the access token knows the password, too.
+ * @param db not a transaction: what fails stays counted
+ * @returns the hash that was checked; the change is refused when it is another one by then
+ * @throws {ServiceError} `invalid_credentials`, `rate_limited`
+ */
+export const provePassword = async (
+  db: ControlDb,
+  user: User,
+  { password, isLimited }: { readonly password: string; readonly isLimited: boolean },
+): Promise<string> => {
+  const attempt = await beginAttempt(db, user.email, isLimited);
+  const found = await findUserWithPassword(db, user.id);
+  if (!(await verifyPassword(password, found?.password_hash)) || found === undefined) throw wrongPassword();
+  await attempt.clear();
+  return found.password_hash;
+};
+
+/** A new password in the place of one that was proven. */
+export interface NewPassword {
+  readonly provenHash: string;
+  readonly newHash: string;
+}
+
+/** The work on passwords, before the transaction. */
+export const prepareNewPassword = async (
+  db: ControlDb,
+  user: User,
+  { old, next, isLimited }: { readonly old: string; readonly next: string; readonly isLimited: boolean },
+): Promise<NewPassword> => {
+  const provenHash = await provePassword(db, user, { password: old, isLimited });
+  return { provenHash, newHash: await hashPassword(next) };
+};
+
+/** Who changes the own account, and from which sign-in. All changes are made in the caller's transaction. */
+export interface Self {
+  readonly user: User;
+  readonly signInId: string;
+  readonly actor: Actor;
+}
+
+/** @throws {ServiceError} `invalid_credentials` when the password was changed meanwhile */
+export const lockProven = async (db: Queryable, userId: string, provenHash: string): Promise<void> => {
+  await lockUser(db, userId);
+  if ((await findUserWithPassword(db, userId))?.password_hash !== provenHash) throw wrongPassword();
+};
+
+/** All other sign-ins, reset links and half-done sign-ins end: whoever knew the old password is out. */
+const changePassword = async (
+  db: Queryable,
+  mail: PlatformMail,
+  { user, signInId, actor }: Self,
+  { provenHash, newHash }: NewPassword,
+): Promise<void> => {
+  await lockProven(db, user.id, provenHash);
+  await setPassword(db, user.id, newHash);
+  await endOtherSessions(db, { userId: user.id, signInId });
+  await deleteResets(db, user.id);
+  await deleteChallenges(db, user.id);
+  await noteAccount(db, user.id, { actor, action: 'user.password', targetId: user.id });
+  await mail.send(db, {
+    kind: 'account',
+    to: user.email,
+    subject: 'Your password was changed',
+    paragraphs: [
+      'The password of your plinth account was changed, and all other sign-ins were ended.',
+      'If it was not you, reset your password now.',
+    ],
+  });
+};
+
+/**
+ * Mails a link that proves that an address is the user's; where it is another than the present one, the link changes it.
+ * @throws {ServiceError} `email_taken`; `conflict` when the present one is confirmed; `rate_limited`
+ */
+export const sendConfirmation = async (
+  db: Queryable,
+  mail: PlatformMail,
+  user: User,
+  email: string = user.email,
+): Promise<void> => {
+  await lockUser(db, user.id);
+  const holder = await findUserByEmail(db, email);
+  if (holder !== undefined && holder.id !== user.id) {
+    throw new ServiceError('email_taken', 'There is an account with this e-mail address.');
+  }
+  if (email === user.email && (await findProfile(db, user.id)).email_confirmed) {
+    throw new ServiceError('conflict', 'Your e-mail address is confirmed already.');
+  }
+  await requireRoomForConfirmation(db, email);
+  await deleteConfirmations(db, user.id);
+  const token = newToken('plinth_confirm');
+  await insertConfirmation(db, { hash: hashToken(token), userId: user.id, email, hours: confirmHours });
+  await mail.send(db, {
+    kind: 'confirm-email',
+    to: email,
+    url: mail.link(`/confirm-email/${token}`),
+    hours: confirmHours,
+  });
+};
+
+export interface ProfileChange {
+  readonly fullName?: string | null | undefined;
+  readonly email?: string | undefined;
+  readonly password?: NewPassword | undefined;
+}
+
+/**
+ * Changes the own account. A new address becomes the account's once the link that is mailed there is opened.
+ * @throws {ServiceError} `invalid_credentials`, `email_taken`, `rate_limited`
+ */
+export const changeProfile = async (
+  db: Queryable,
+  mail: PlatformMail,
+  self: Self,
+  { fullName, email, password }: ProfileChange,
+): Promise<Profile> => {
+  if (fullName !== undefined) await setFullName(db, self.user.id, fullName);
+  if (password !== undefined) await changePassword(db, mail, self, password);
+  if (email !== undefined && email !== self.user.email) await sendConfirmation(db, mail, self.user, email);
+  return findProfile(db, self.user.id);
+};
+
+const tellFormerAddress = (db: Queryable, mail: PlatformMail, to: string): Promise<void> =>
+  mail.send(db, {
+    kind: 'account',
+    to,
+    subject: 'The e-mail address of your account was changed',
+    paragraphs: [
+      'Your plinth account has another e-mail address now, and this one no longer signs in.',
+      'If it was not you, tell the operators of this installation.',
+    ],
+  });
+
+/** The user and the address of a confirmation link. @throws {ServiceError} `expired` */
+export const confirmationOf = async (
+  db: Queryable,
+  token: string,
+): Promise<{ readonly user: User; readonly email: string }> => {
+  const found = await findConfirmation(db, hashToken(token));
+  const user = found && (await findUser(db, found.user_id));
+  if (found && user) return { user, email: found.email };
+  throw new ServiceError('expired', 'This link was used or is too old.', { hint: 'Ask for a new one.' });
+};
+
+/**
+ * Confirms an address by the token of its link. Needs a transaction.
+ * @throws {ServiceError} `expired`; `email_taken` when somebody else has the address by now
+ */
+export const confirmEmail = async (
+  db: Queryable,
+  mail: PlatformMail,
+  token: string,
+  from: Omit<Actor, 'type' | 'id' | 'email'>,
+): Promise<string> => {
+  await lockUser(db, (await confirmationOf(db, token)).user.id);
+  const { user, email } = await confirmationOf(db, token);
+  await setEmail(db, user.id, email);
+  await deleteConfirmations(db, user.id);
+  if (email === user.email) return email;
+  // Links that were mailed to the former address, and failures that were counted for it, are of no use any more.
+  await deleteResets(db, user.id);
+  await clearFailures(db, email);
+  const actor: Actor = { ...from, type: 'user', id: user.id, email: user.email };
+  await noteAccount(db, user.id, { actor, action: 'user.email', targetId: user.id, after: { email } });
+  await tellFormerAddress(db, mail, user.email);
+  return email;
+};

@@ -1,0 +1,48 @@
+import { codeAt, stepAt } from '#domain/accounts/totp.ts';
+import type { TestUser } from './client.ts';
+import type { TestPlatform } from './platform.ts';
+
+const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+
+const bytesOf = (base32: string): Buffer => {
+  const bits = Array.from(base32, (letter) => alphabet.indexOf(letter).toString(2).padStart(5, '0')).join('');
+  return Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)));
+};
+
+/** What an authenticator app shows now. */
+export const codeNow = (secret: string): string => codeAt(bytesOf(secret), stepAt(Date.now()));
+
+/** A code that is not valid now. */
+export const wrongCode = (secret: string): string => {
+  const present = stepAt(Date.now());
+  const near = new Set([-2, -1, 0, 1, 2].map((step) => codeAt(bytesOf(secret), present + step)));
+  return ['000000', '111111', '222222', '333333', '444444', '555555'].find((code) => !near.has(code)) ?? '';
+};
+
+/** A user's second factor. */
+export interface TestFactor {
+  readonly id: string;
+  readonly secret: string;
+  readonly recoveryCodes: readonly string[];
+}
+
+/** As if time had passed: the code that was used last may be used again. */
+export const forgetStep = async ({ db }: Pick<TestPlatform, 'db'>, userId: string): Promise<void> => {
+  await db.query('update user_factors set last_step = null where user_id = $1', [userId]);
+};
+
+/** A verified second factor, whose present code can be used. */
+export const addFactor = async (
+  platform: Pick<TestPlatform, 'db' | 'client'>,
+  { id: userId, token }: TestUser,
+): Promise<TestFactor> => {
+  const { client } = platform;
+  const { body: made } = await client.call('POST', '/auth/factors', { token, body: {} });
+  const verified = await client.call('POST', `/auth/factors/${made.id}/verify`, {
+    token,
+    body: { code: codeNow(made.secret) },
+  });
+  if (verified.status !== 200) throw new Error(verified.text);
+  await forgetStep(platform, userId);
+  return { id: made.id, secret: made.secret, recoveryCodes: verified.body.recovery_codes };
+};
