@@ -109,6 +109,10 @@ export const settings = z.object({
   PLINTH_TRACE_RATIO: note(ratio.default(1), 'Of the traces that begin here, the part that is recorded.'),
   PLINTH_DATABASE_POOL: note(integer(16, 2, 500), 'Connections to the control database, per process.'),
   PLINTH_TENANT_CONNECTIONS: note(integer(40, 4, 2000), 'Connections to project databases, per process.'),
+  PLINTH_RELAY_CONNECTIONS: note(
+    integer(8, 0, 200),
+    'Connections to project databases that a system worker keeps open to take the events of their tables.',
+  ),
   PLINTH_MIGRATE: note(onOff('on'), 'Whether the API brings the control database up to date when it starts.'),
   PLINTH_FUNCTION_SLOTS: note(integer(8, 1, 256), 'Functions that one worker runs at a time.'),
   PLINTH_SYSTEM_SLOTS: note(integer(4, 1, 64), 'Provisioning and other platform jobs that one worker runs at a time.'),

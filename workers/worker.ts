@@ -128,6 +128,7 @@ const startHousekeeping = (
     ...deps,
     redis: openWorkerRedis(deps.config.REDIS_URL, deps.log),
     prefix: deps.config.PLINTH_REDIS_PREFIX,
+    keptConnections: deps.config.PLINTH_RELAY_CONNECTIONS,
   });
   return {
     stop: async () => {

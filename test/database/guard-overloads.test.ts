@@ -5,6 +5,7 @@ import { setTableSubscriptions } from '#domain/events/subscriptions.ts';
 import { createProjects } from '#domain/projects/projects.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { openKeyRing } from '#lib/secrets.ts';
+import { createRelayConnections } from '#workers/relay/connections.ts';
 import { drainSource } from '#workers/relay/relay.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
@@ -73,7 +74,8 @@ const doAll = async ({ id }: ProjectDatabase): Promise<void> => {
     await setTableSubscriptions({ db, servers }, id, [{ table: null, op: null }]);
     await sweepDatabase(servers, project);
     const source = { project_id: id, server_id: project.server_id, db_name: project.db_name };
-    await drainSource({ db, servers, log }, source as never);
+    const connections = createRelayConnections({ servers, most: 0 });
+    await drainSource({ db, connections, log }, source as never);
     await upgradeDatabase({ db, servers, sealer: sealer(project) }, project);
   });
 };

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { takeEvents } from '#domain/events/outbox.ts';
+import { eventId, takeEvents } from '#domain/events/outbox.ts';
 import type { SetAside } from '#domain/events/set-aside.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';
@@ -92,4 +92,12 @@ test('what lies set aside is bounded: the oldest go first', async (t) => {
     'select (sum(octet_length(row)::bigint) / 1000000)::int as mb from plinth.outbox_failed',
   );
   t.true((size?.mb ?? 999) <= 68);
+});
+
+test('ids of events are UUIDs of version 7: the same for the same event, in order of time', (t) => {
+  const first = eventId('p', { id: '1', at: 1_700_000_000_000.5 });
+  t.is(first, eventId('p', { id: '1', at: 1_700_000_000_000.5 }));
+  t.regex(first, /^018bcfe5-6800-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  t.not(first, eventId('q', { id: '1', at: 1_700_000_000_000.5 }));
+  t.true(first < eventId('p', { id: '1', at: 1_700_000_000_002 }));
 });

@@ -1,5 +1,4 @@
 import type { Redis } from 'ioredis';
-import { inDatabase } from '#domain/database/limits/limits.ts';
 import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import { dirtyKey } from '#domain/events/dirty.ts';
 import {
@@ -15,18 +14,21 @@ import { type EventSource, findSource, removeSource, sourcesToLookInto } from '#
 import { hasWaitingEvents } from '#domain/webhooks/backlog.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import { type RelayConnections, createRelayConnections } from './connections.ts';
 import { fullest, relayed, setAside } from './metrics.ts';
+import { type Turns, createTurns } from './turns.ts';
 
 export interface RelayDeps {
   readonly db: Queryable;
-  readonly servers: Pick<DatabaseServers, 'connectTo'>;
+  readonly connections: Pick<RelayConnections, 'use'>;
   readonly log: Log;
   /** Events were kept, and wait to be passed on. */
   readonly onKept?: () => void;
 }
 
-/** Events of one project before others have their turn. */
-const mostInTurn = 20_000;
+/** Events of one project, and the time for them, before others have their turn. */
+const mostInTurn = 1000;
+const turnMs = 50;
 /** Deleted rows hold their place until it is given back. */
 const shrinkAboveBytes = 16 * 1024 * 1024;
 const fullShare = 0.5;
@@ -46,9 +48,10 @@ const note = (log: Log, projectId: string, { share, events, bytes }: Backlog): v
 
 /** @returns whether nothing is left that can be taken now */
 const takeTurn = async (taking: Taking, onKept?: () => void): Promise<boolean> => {
+  const end = performance.now() + turnMs;
   let taken = 0;
   let last = -1;
-  while (last !== 0 && taken < mostInTurn) {
+  while (last !== 0 && taken < mostInTurn && (taken === 0 || performance.now() < end)) {
     last = await takeEvents(taking);
     taken += last;
     if (last > 0) onKept?.();
@@ -57,12 +60,25 @@ const takeTurn = async (taking: Taking, onKept?: () => void): Promise<boolean> =
   return last === 0;
 };
 
+/** When the backlog of a project was last looked at, for those that have more than fits into a turn. */
+const notedAt = new Map<string, number>();
+const noteEveryMs = 1000;
+
+const isNoteDue = (projectId: string, isEmpty: boolean): boolean => {
+  const now = performance.now();
+  const isDue = isEmpty || now - (notedAt.get(projectId) ?? -Infinity) >= noteEveryMs;
+  if (isEmpty) notedAt.delete(projectId);
+  else if (isDue) notedAt.set(projectId, now);
+  return isDue;
+};
+
 /**
- * Takes what waits in one project's outbox. Any number may do so at once.
+ * Takes what waits in one project's outbox, for a turn: at most 1,000 events, and no further ones after 50 ms. Any number may
+ * do so at once.
  * @returns whether there is more
  */
-export const drainSource = async ({ db, servers, log, onKept }: RelayDeps, source: EventSource): Promise<boolean> =>
-  inDatabase(servers, source, async (client) => {
+export const drainSource = async ({ db, connections, log, onKept }: RelayDeps, source: EventSource): Promise<boolean> =>
+  connections.use(source, async (client) => {
     const projectId = source.project_id;
     const onSetAside = (event: SetAside): void => {
       setAside.inc();
@@ -71,6 +87,7 @@ export const drainSource = async ({ db, servers, log, onKept }: RelayDeps, sourc
     // What its webhooks cannot keep up with waits there: full, it refuses writes.
     const isHeld = await hasWaitingEvents(db, projectId);
     const isEmpty = !isHeld && (await takeTurn({ client, db, projectId, onSetAside }, onKept));
+    if (!isNoteDue(projectId, isEmpty)) return !isHeld;
     const isInUse = await isOutboxInUse(client);
     const backlog = await backlogOf(client);
     note(log, projectId, backlog);
@@ -80,13 +97,18 @@ export const drainSource = async ({ db, servers, log, onKept }: RelayDeps, sourc
     return !isEmpty && !isHeld;
   });
 
-export interface RelayOptions extends RelayDeps {
+export interface RelayOptions extends Omit<RelayDeps, 'connections'> {
+  readonly servers: Pick<DatabaseServers, 'connectTo'>;
+  /** Connections to projects' databases that are kept open while nobody uses them (`PLINTH_RELAY_CONNECTIONS`). */
+  readonly keptConnections: number;
   /** Waits for marks; nobody else uses it, and the relay ends it. */
   readonly redis: Redis;
   readonly prefix: string;
 }
 
-const atOnce = 4;
+const slots = 4;
+/** One slot is left for projects with few events. */
+const largeSlots = slots - 1;
 /** How long one question for marks waits; the end of the relay ends it. */
 const markWaitSeconds = 5;
 /** What nobody marked, written over a connection of the project's own, is found by then. */
@@ -94,37 +116,23 @@ const lookEverySeconds = 5;
 /** Databases that are looked into each second, by each worker, however many there are. */
 const looksPerSecond = 5;
 
-/** Drains each project once at a time; who asks meanwhile has it drained once more. */
-const createTurns = (deps: RelayDeps, again: (projectId: string) => void) => {
-  const running = new Map<string, { again: boolean; done: Promise<void> }>();
-  const drain = async (source: EventSource, turn: { again: boolean }): Promise<void> => {
-    try {
-      if (await drainSource(deps, source)) turn.again = true;
-    } catch (error) {
-      deps.log.warn(
-        { err: error, project_id: source.project_id },
-        'the events of a project could not be taken; they wait',
-      );
-    }
-    running.delete(source.project_id);
-    if (turn.again) again(source.project_id);
-  };
-  return {
-    begin: (source: EventSource): void => {
-      const present = running.get(source.project_id);
-      if (present) {
-        present.again = true;
-        return;
+const openTurns = (deps: RelayDeps, markAgain: (projectId: string) => void): Turns =>
+  createTurns({
+    slots,
+    largeSlots,
+    markAgain,
+    drain: async (source) => {
+      try {
+        return await drainSource(deps, source);
+      } catch (error) {
+        deps.log.warn(
+          { err: error, project_id: source.project_id },
+          'the events of a project could not be taken; they wait',
+        );
+        return false;
       }
-      const turn = { again: false, done: Promise.resolve() };
-      running.set(source.project_id, turn);
-      turn.done = drain(source, turn);
     },
-    isFull: (): boolean => running.size >= atOnce,
-    oneDone: (): Promise<unknown> => Promise.race([...running.values()].map(({ done }) => done)),
-    allDone: (): Promise<unknown> => Promise.all([...running.values()].map(({ done }) => done)),
-  };
-};
+  });
 
 /**
  * Brings events of writes to tables from the projects' databases into the control database: at once where a write path
@@ -132,10 +140,14 @@ const createTurns = (deps: RelayDeps, again: (projectId: string) => void) => {
  */
 export const startRelay = (options: RelayOptions): { readonly stop: () => Promise<void> } => {
   const { db, log, redis, prefix } = options;
+  const connections = createRelayConnections({ servers: options.servers, most: options.keptConnections });
   const key = dirtyKey(prefix);
+  // What the other connection is asked for waits until there is a mark.
+  const commands = redis.duplicate();
+  commands.on('error', (error) => log.debug({ err: error }, 'the relay’s connection to Redis broke'));
   let stopped = false;
-  const turns = createTurns(options, (projectId) => {
-    if (!stopped) redis.zadd(key, 'NX', Date.now(), projectId).catch(() => undefined);
+  const turns = openTurns({ ...options, connections }, (projectId) => {
+    if (!stopped) commands.zadd(key, 'NX', Date.now(), projectId).catch(() => undefined);
   });
 
   const next = async (): Promise<void> => {
@@ -172,7 +184,9 @@ export const startRelay = (options: RelayOptions): { readonly stop: () => Promis
       clearInterval(timer);
       redis.disconnect();
       await Promise.all([following, looking]);
-      await turns.allDone();
+      await turns.stop();
+      commands.disconnect();
+      await connections.close();
     },
   };
 };

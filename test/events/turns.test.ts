@@ -1,0 +1,100 @@
+import test from 'ava';
+import type { EventSource } from '#domain/events/sources.ts';
+import { type Turns, createTurns } from '#workers/relay/turns.ts';
+
+const sourceOf = (project_id: string): EventSource => ({
+  project_id,
+  server_id: 's',
+  db_name: project_id,
+  changed_at: '',
+});
+
+/** Turns that end when the test says so. */
+const scene = (slots = 4, largeSlots = 3) => {
+  const order: string[] = [];
+  const marked: string[] = [];
+  const ends = new Map<string, (hasMore: boolean) => void>();
+  const turns = createTurns({
+    slots,
+    largeSlots,
+    markAgain: (id) => void marked.push(id),
+    drain: ({ project_id }) => {
+      order.push(project_id);
+      return new Promise((resolve) => void ends.set(project_id, resolve));
+    },
+  });
+  /** Ends a turn, and what follows from that. */
+  const end = async (id: string, hasMore: boolean): Promise<void> => {
+    const finish = ends.get(id);
+    ends.delete(id);
+    finish?.(hasMore);
+    await new Promise(setImmediate);
+  };
+  return { turns, order, marked, end, running: () => [...ends.keys()] };
+};
+
+const beginAll = (turns: Turns, ids: readonly string[]): void => ids.forEach((id) => turns.begin(sourceOf(id)));
+
+/** Five projects that had more than fits into their first turn. */
+const flooded = async () => {
+  const made = scene();
+  const large = ['a', 'b', 'c', 'd', 'e'];
+  for (const id of large) {
+    beginAll(made.turns, [id]);
+    await made.end(id, true);
+  }
+  return { ...made, large };
+};
+
+test('projects with large backlogs leave a slot, which a project with few events gets at once', async (t) => {
+  const { turns, running } = await flooded();
+  t.is(running().length, 3);
+  t.false(turns.isFull());
+  beginAll(turns, ['quiet']);
+  t.true(running().includes('quiet'));
+  t.true(turns.isFull());
+});
+
+test('projects with large backlogs have their turns one after the other, however often they are marked', async (t) => {
+  const { turns, order, end, running, large } = await flooded();
+  order.length = 0;
+  for (let turn = 0; turn < 12; turn += 1) {
+    beginAll(turns, [...large, ...large]);
+    t.is(running().length, 3);
+    await end(running()[0] ?? '', true);
+  }
+  const counts = large.map((id) => order.filter((each) => each === id).length);
+  t.true(Math.max(...counts) - Math.min(...counts) <= 1, String(counts));
+});
+
+test('a project whose backlog is gone waits behind no large one any more', async (t) => {
+  const { turns, end, running } = await flooded();
+  const [first = '', ...rest] = running();
+  await end(first, false);
+  t.is(running().length, 3, 'the next large one has its slot');
+  beginAll(turns, [first]);
+  t.true([first, ...rest].every((id) => running().includes(id)));
+});
+
+test('a project that is marked during its turn is asked for once more, and never has two at a time', async (t) => {
+  const { turns, order, marked, end } = scene();
+  beginAll(turns, ['a', 'a', 'a']);
+  t.deepEqual(order, ['a']);
+  await end('a', false);
+  t.deepEqual(marked, ['a']);
+  beginAll(turns, ['a']);
+  await end('a', false);
+  t.deepEqual(marked, ['a'], 'nobody marked it meanwhile');
+});
+
+test('who stops begins nothing new and waits for what runs', async (t) => {
+  const { turns, order, end } = await flooded();
+  const before = order.length;
+  let stopped = false;
+  const stopping = turns.stop().then(() => (stopped = true));
+  for (const id of ['a', 'b']) await end(id, true);
+  t.false(stopped);
+  await end('c', true);
+  await stopping;
+  t.is(order.length, before);
+});

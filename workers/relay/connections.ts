@@ -1,0 +1,120 @@
+import type { Client } from 'pg';
+import type { DatabasePlace } from '#domain/database/limits/limits.ts';
+import type { DatabaseServers } from '#domain/database/servers/servers.ts';
+
+/** Connections as the platform to projects' databases that stay open between turns. */
+export interface RelayConnections {
+  /** Runs `work` on a connection that nobody else uses meanwhile; after an error it is closed. */
+  readonly use: <T>(place: DatabasePlace, work: (client: Client) => Promise<T>) => Promise<T>;
+  /** Closes those that nobody uses, now and from now on. */
+  readonly close: () => Promise<void>;
+}
+
+export interface RelayConnectionsOptions {
+  readonly servers: Pick<DatabaseServers, 'connectTo'>;
+  /** Kept at most, while nobody uses them. */
+  readonly most: number;
+  /** Kept no longer than that without being used. */
+  readonly idleMs?: number;
+}
+
+interface Kept {
+  readonly client: Client;
+  readonly timer: NodeJS.Timeout;
+}
+
+const defaultIdleMs = 60_000;
+
+const end = (client: Client): Promise<void> => client.end().catch(() => undefined);
+
+/** A connection that was kept may be gone by now: its server was restarted, or its database renamed. */
+const isConnectionLost = (error: unknown): boolean => {
+  const code = String(Reflect.get(Object(error), 'code') ?? '');
+  return /^(08|57P0)/.test(code) || code.startsWith('E') || /Connection terminated|not queryable/.test(String(error));
+};
+
+interface KeptClients {
+  readonly take: (key: string) => Client | undefined;
+  readonly keep: (key: string, client: Client) => Promise<void>;
+  /** Ends a connection, and no longer keeps it. */
+  readonly drop: (key: string, client: Client) => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+/** The least recently used goes first when there are more than `most`. */
+const createKeptClients = (most: number, idleMs: number): KeptClients => {
+  /** By place, the least recently used first. */
+  const kept = new Map<string, Kept>();
+  let limit = most;
+
+  const take: KeptClients['take'] = (key) => {
+    const found = kept.get(key);
+    kept.delete(key);
+    clearTimeout(found?.timer);
+    return found?.client;
+  };
+  const drop: KeptClients['drop'] = (key, client) => {
+    if (kept.get(key)?.client === client) take(key);
+    return end(client);
+  };
+  return {
+    take,
+    drop,
+    keep: async (key, client) => {
+      const present = take(key);
+      const timer = setTimeout(() => void drop(key, client), idleMs).unref();
+      kept.set(key, { client, timer });
+      const [oldest] = kept.keys();
+      const surplus = kept.size > limit && oldest !== undefined ? take(oldest) : undefined;
+      await Promise.all([present, surplus].flatMap((each) => (each ? [end(each)] : [])));
+    },
+    close: async () => {
+      limit = 0;
+      await Promise.all([...kept].map(([key, { client }]) => drop(key, client)));
+    },
+  };
+};
+
+/**
+ * Opening a connection and signing in takes longer than the rest of a short turn, so the connections that were used last
+ * are kept. What fails on a kept connection because that is gone is done again on a new one.
+ */
+export const createRelayConnections = ({
+  servers,
+  most,
+  idleMs = defaultIdleMs,
+}: RelayConnectionsOptions): RelayConnections => {
+  const kept = createKeptClients(most, idleMs);
+
+  const open = async (key: string, { server_id, db_name }: DatabasePlace): Promise<Client> => {
+    const client = await servers.connectTo(server_id, db_name);
+    client.on('end', () => void kept.drop(key, client));
+    return client;
+  };
+  const run = async <T>(key: string, client: Client, work: (client: Client) => Promise<T>): Promise<T> => {
+    try {
+      const result = await work(client);
+      await kept.keep(key, client);
+      return result;
+    } catch (error) {
+      await end(client);
+      throw error;
+    }
+  };
+
+  return {
+    use: async (place, work) => {
+      const key = `${place.server_id} ${place.db_name}`;
+      const present = kept.take(key);
+      if (present !== undefined) {
+        try {
+          return await run(key, present, work);
+        } catch (error) {
+          if (!isConnectionLost(error)) throw error;
+        }
+      }
+      return run(key, await open(key, place), work);
+    },
+    close: kept.close,
+  };
+};

@@ -1,0 +1,87 @@
+import type { EventSource } from '#domain/events/sources.ts';
+
+export interface TurnsOptions {
+  /** One turn for one project. @returns whether there is more. Never throws. */
+  readonly drain: (source: EventSource) => Promise<boolean>;
+  /** Asks for another turn of a project that was marked during its last one, behind those that wait already. */
+  readonly markAgain: (projectId: string) => void;
+  /** Turns at the same time. */
+  readonly slots: number;
+  /** Of these, how many projects with large backlogs may take at most. */
+  readonly largeSlots: number;
+}
+
+interface Turn {
+  isMarked: boolean;
+  readonly isLarge: boolean;
+  done: Promise<void>;
+}
+
+export interface Turns {
+  readonly begin: (source: EventSource) => void;
+  readonly isFull: () => boolean;
+  /** Ends with the next turn that ends. */
+  readonly oneDone: () => Promise<unknown>;
+  /** Begins no further turns; ends when those that run have ended. */
+  readonly stop: () => Promise<void>;
+}
+
+/**
+ * Gives each project one turn at a time. A project that had more than fits into a turn has a large backlog until a turn
+ * empties it. Such projects take turns among themselves and leave a slot for the others, whose few events would wait behind
+ * theirs.
+ */
+export const createTurns = ({ drain, markAgain, slots, largeSlots }: TurnsOptions): Turns => {
+  const running = new Map<string, Turn>();
+  const large = new Set<string>();
+  /** Projects with large backlogs, in the order of their next turns. */
+  const waiting = new Map<string, EventSource>();
+  let isStopped = false;
+
+  const hasRoomForLarge = (): boolean =>
+    running.size < slots && [...running.values()].filter(({ isLarge }) => isLarge).length < largeSlots;
+
+  const start = (source: EventSource, isLarge: boolean): void => {
+    const turn: Turn = { isMarked: false, isLarge, done: Promise.resolve() };
+    running.set(source.project_id, turn);
+    turn.done = run(source, turn);
+  };
+  const startLarge = (): void => {
+    for (const [id, source] of waiting) {
+      if (isStopped || !hasRoomForLarge()) return;
+      waiting.delete(id);
+      start(source, true);
+    }
+  };
+  const run = async (source: EventSource, turn: Turn): Promise<void> => {
+    const id = source.project_id;
+    const hasMore = await drain(source);
+    running.delete(id);
+    if (hasMore) {
+      large.add(id);
+      waiting.set(id, source);
+    } else {
+      large.delete(id);
+      if (turn.isMarked) markAgain(id);
+    }
+    startLarge();
+  };
+
+  return {
+    begin: (source) => {
+      const id = source.project_id;
+      const present = running.get(id);
+      if (present) present.isMarked = true;
+      else if (large.has(id)) {
+        waiting.set(id, source);
+        startLarge();
+      } else start(source, false);
+    },
+    isFull: () => running.size >= slots,
+    oneDone: () => Promise.race([...running.values()].map(({ done }) => done)),
+    stop: async () => {
+      isStopped = true;
+      await Promise.all([...running.values()].map(({ done }) => done));
+    },
+  };
+};
