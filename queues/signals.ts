@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { createBatcher } from '#lib/batch.ts';
 
 /** What is told about a job while it lives. It is for those who listen just now: the job's row keeps what counts. */
-const eventSchema = z.discriminatedUnion('event', [
+const jobEvents = [
   z.object({ event: z.literal('status'), status: z.string(), attempt: z.number() }),
   z.object({ event: z.literal('progress'), progress: z.number() }),
   z.object({
@@ -14,8 +14,25 @@ const eventSchema = z.discriminatedUnion('event', [
     /** Its place among the lines of its run, from 1 on. */
     line: z.number().optional(),
   }),
-]);
+] as const;
+const eventSchema = z.discriminatedUnion('event', jobEvents);
 export type JobEvent = z.output<typeof eventSchema>;
+
+/** On the wire, lines travel as they were flushed; listeners hear them one by one. */
+const sentSchema = z.discriminatedUnion('event', [
+  ...jobEvents,
+  z.object({
+    event: z.literal('logs'),
+    first_line: z.number(),
+    lines: z.array(z.object({ ts: z.string(), level: z.string(), message: z.string() })).readonly(),
+  }),
+]);
+export type SentEvent = z.output<typeof sentSchema>;
+
+const heard = (sent: SentEvent): readonly JobEvent[] =>
+  sent.event === 'logs'
+    ? sent.lines.map((line, place) => ({ event: 'log', ...line, line: sent.first_line + place }))
+    : [sent];
 
 const jobChannel = (prefix: string, jobId: string): string => `${prefix}:job:${jobId}`;
 const cancelChannel = (prefix: string): string => `${prefix}:cancel`;
@@ -31,7 +48,7 @@ const noticeSchema = z.object({ about: z.enum(['project', 'schema']), projectId:
 
 export interface Signals {
   /** Told to whoever listens; lost when Redis is away. */
-  readonly announce: (jobId: string, event: JobEvent) => void;
+  readonly announce: (jobId: string, event: SentEvent) => void;
   /** Asks the worker that runs the job to stop it. The wish stands in the job's row too, and is repeated from there. */
   readonly askToCancel: (jobId: string) => Promise<void>;
   /** Who does not hear it looks again after a few seconds. */
@@ -41,11 +58,27 @@ export interface Signals {
 /** Those who look on do not mind; a packet for each event of a short job cost its worker as much as recording it. */
 const announceEveryMs = 5;
 
+interface Announced {
+  readonly channel: string;
+  /** Only for those who listen already. */
+  readonly isLog: boolean;
+  readonly text: () => string;
+}
+
 export const signalsOn = (redis: Redis, prefix: string): Signals => {
-  const announced = createBatcher<readonly [channel: string, text: string], void>(
+  /** Which of the channels of log lines anybody listens to: most runs are watched by nobody, and a log may have 256 KB. */
+  const listenedTo = async (events: readonly Announced[]): Promise<ReadonlySet<unknown>> => {
+    const channels = [...new Set(events.filter(({ isLog }) => isLog).map(({ channel }) => channel))];
+    if (channels.length === 0) return new Set();
+    const counts = await redis.pubsub('NUMSUB', ...channels);
+    return new Set(channels.filter((_, place) => Number(counts[place * 2 + 1]) > 0));
+  };
+  const announced = createBatcher<Announced, void>(
     async (events) => {
+      const listened = await listenedTo(events);
       const calls = redis.pipeline();
-      for (const [channel, text] of events) calls.publish(channel, text);
+      for (const { channel, isLog, text } of events)
+        if (!isLog || listened.has(channel)) calls.publish(channel, text());
       await calls.exec();
       return events.map(() => undefined);
     },
@@ -53,7 +86,9 @@ export const signalsOn = (redis: Redis, prefix: string): Signals => {
   );
   return {
     announce: (jobId, event) => {
-      announced.add([jobChannel(prefix, jobId), JSON.stringify(event)]).catch(() => undefined);
+      const channel = jobChannel(prefix, jobId);
+      const isLog = event.event === 'logs';
+      announced.add({ channel, isLog, text: () => JSON.stringify(event) }).catch(() => undefined);
     },
     askToCancel: async (jobId) => {
       await redis.publish(cancelChannel(prefix), jobId);
@@ -104,8 +139,8 @@ export const openEar = (redis: Redis, prefix: string): Ear => {
   return {
     follow: (jobId, listener) =>
       listen(jobChannel(prefix, jobId), (text) => {
-        const event = eventSchema.safeParse(JSON.parse(text));
-        if (event.success) listener(event.data);
+        const sent = sentSchema.safeParse(JSON.parse(text));
+        if (sent.success) for (const event of heard(sent.data)) listener(event);
       }),
     onCancel: async (listener) => {
       await listen(cancelChannel(prefix), listener);

@@ -1,4 +1,4 @@
-import { type JobLogLine, insertLogLines, setProgress } from '#domain/jobs/logs.ts';
+import { type LogPart, insertLogParts, setProgress } from '#domain/jobs/logs.ts';
 import { type BrokenRun, type Resumption, handBack, parkJob, resumeJob, retryLater } from '#domain/jobs/retries.ts';
 import { type BegunJob, type JobEnd, type JobStart, beginJobs, recordEnds } from '#domain/jobs/store.ts';
 import { createBatcher } from '#lib/batch.ts';
@@ -20,13 +20,16 @@ export interface Recorder {
   readonly resume: (jobId: string, how: Resumption) => Promise<boolean>;
   /** For people who look on: lost when Postgres is away. */
   readonly progress: (jobId: string, percent: number) => void;
-  readonly log: (line: JobLogLine) => void;
+  /** Resolves when the part is written, or lost. */
+  readonly log: (part: LogPart) => Promise<void>;
   /** Resolves when what was said for people who look on is written, or lost. */
   readonly idle: () => Promise<void>;
 }
 
 /** Lines are out of the way of the answers that the same jobs give meanwhile; a process that dies takes the last along. */
 const lineLingerMs = 5;
+/** Each may have 256 KB. */
+const mostPartsAtOnce = 50;
 const progressEveryMs = 100;
 
 type LoseIt = (error: unknown) => void;
@@ -114,12 +117,12 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
       return items.map(() => undefined);
     }),
   );
-  const lines = createBatcher<JobLogLine, void>(
+  const lines = createBatcher<LogPart, void>(
     async (items) => {
-      await insertLogLines(db, items);
+      await insertLogParts(db, items);
       return items.map(() => undefined);
     },
-    { lingerMs: lineLingerMs },
+    { most: mostPartsAtOnce, lingerMs: lineLingerMs },
   );
   const note =
     (what: string): LoseIt =>
@@ -143,7 +146,7 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
     },
     resume: (jobId, how) => insist(log, 'resuming a job', () => resumeJob(db, jobId, how)),
     progress: progress.note,
-    log: (line) => void lines.add(line).catch(note('a log line')),
+    log: (part) => lines.add(part).catch(note('a part of the log')),
     idle: async () => {
       await Promise.all([progress.idle(), lines.idle()]);
     },

@@ -3,6 +3,7 @@ import { toServiceError } from '#lib/errors.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
 import { givenUp } from './give-up.ts';
 import { type JobContext, JobParked } from './processor.ts';
+import { type RunLines, createRunLines } from './run-lines.ts';
 import { type RunningJob, type StopReason, stopReasonOf } from './running.ts';
 import type { Work } from './work.ts';
 
@@ -27,10 +28,6 @@ export const backoff = (attempt: number, fromMs?: number): number => {
 /** A run that does not stop when it is told to is given up after so long. */
 const stopGraceMs = 10_000;
 const progressEveryMs = 500;
-const longestLog = 256 * 1024;
-const longestLine = 16 * 1024;
-/** For the sign that a sandbox sets behind a line that it has cut itself. */
-const roomForSign = 64;
 
 const reasons: Readonly<Record<StopReason, JobError>> = {
   cancelled: { code: 'cancelled', message: 'The job was cancelled.' },
@@ -38,25 +35,10 @@ const reasons: Readonly<Record<StopReason, JobError>> = {
   drain: { code: 'crashed', message: 'The worker was stopped in the middle of the run.' },
 };
 
-const cutLine = (text: string): string =>
-  text.length <= longestLine + roomForSign
-    ? text
-    : `${text.slice(0, longestLine)}… [${text.length - longestLine} characters cut]`;
-
 const ended = (outcome: JobOutcome): Ran => ({ kind: 'ended', outcome });
 
-const mostClockSkewMs = 24 * 3600 * 1000;
-
-/** What a sandbox says of the time is believed within a day: the column does not hold every time that there is. */
-const timeOf = (ts: string | undefined): Date => {
-  const [now, said] = [new Date(), new Date(ts ?? Number.NaN)];
-  return Math.abs(said.getTime() - now.getTime()) < mostClockSkewMs ? said : now;
-};
-
-const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal): JobContext => {
+const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal, lines: RunLines): JobContext => {
   let toldAt = 0;
-  let logged = 0;
-  let line = 0;
   const { id: jobId } = begun;
   return {
     jobId,
@@ -73,15 +55,7 @@ const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal): JobCon
       toldAt = performance.now();
       deps.signals.announce(jobId, { event: 'progress', progress });
     },
-    log: (level, text, ts) => {
-      const message = cutLine(text).replaceAll('\0', '\uFFFD').toWellFormed();
-      logged += message.length;
-      if (logged > longestLog) return;
-      const at = timeOf(ts);
-      line += 1;
-      deps.recorder.log({ jobId, at, level, message, line });
-      deps.signals.announce(jobId, { event: 'log', ts: at.toISOString(), level, message, line });
-    },
+    log: lines.add,
   };
 };
 
@@ -130,11 +104,16 @@ const attemptOf = (run: () => Promise<JobOutcome>): Promise<Attempt> =>
     (thrown: unknown) => ({ thrown }),
   );
 
+const isReported = (attempt: Attempt | 'overdue'): boolean =>
+  attempt !== 'overdue' && 'outcome' in attempt && 'report' in attempt.outcome && attempt.outcome.report !== null;
+
 /** Within its time-out and until it is stopped. */
 const attemptWithin = async (work: Work, data: unknown, signal: AbortSignal): Promise<Ran> => {
   const { deps, job } = work;
-  const running = attemptOf(() => work.run(data, contextOf(work, signal)));
+  const lines = createRunLines(deps, work.begun.id);
+  const running = attemptOf(() => work.run(data, contextOf(work, signal, lines)));
   const attempt = await Promise.race([running, overdue(signal)]);
+  lines.end(isReported(attempt));
   const reason = stopReasonOf(signal);
   if (attempt === 'overdue') {
     deps.log.error({ job_type: job.type }, 'a job that was told to stop goes on');

@@ -2,50 +2,77 @@ import type { Queryable } from '#lib/control-db.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
-export interface JobLogLine {
-  readonly jobId: string;
-  readonly at: Date;
-  readonly level: LogLevel;
-  readonly message: string;
-  /** Its place among the lines of its run, from 1 on. */
-  readonly line?: number;
-}
-
-/** Lines of jobs that are gone meanwhile are dropped. */
-export const insertLogLines = async (db: Queryable, lines: readonly JobLogLine[]): Promise<void> => {
-  await db.query(
-    `insert into job_logs (job_id, at, level, message, line)
-     select new.job_id, new.at, new.level, new.message, new.line
-     from unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::text[], $5::int[]) with ordinality
-       as new (job_id, at, level, message, line, place)
-     where exists (select from jobs where id = new.job_id) order by new.place`,
-    [
-      lines.map((line) => line.jobId),
-      lines.map((line) => line.at),
-      lines.map((line) => line.level),
-      lines.map((line) => line.message),
-      lines.map((line) => line.line ?? null),
-    ],
-    'insert-job-logs',
-  );
-};
-
-export interface KeptLine {
-  readonly line: number;
+export interface LogLine {
+  /** ISO 8601, UTC, milliseconds. */
   readonly ts: string;
   readonly level: LogLevel;
   readonly message: string;
 }
 
+/** Lines of one run that were written at about the same time. */
+export interface LogPart {
+  readonly jobId: string;
+  /** The place of the first among the lines of the run, from 1 on. */
+  readonly firstLine: number;
+  readonly lines: readonly LogLine[];
+}
+
+const bodyOf = (lines: readonly LogLine[]): string => JSON.stringify(lines).slice(1, -1);
+
+const linesOf = (body: string): LogLine[] => JSON.parse(`[${body}]`) as LogLine[];
+
+/** Parts of jobs that are gone meanwhile are dropped. */
+export const insertLogParts = async (db: Queryable, parts: readonly LogPart[]): Promise<void> => {
+  await db.query(
+    `insert into job_log_parts (job_id, first_line, lines, body)
+     select new.job_id, new.first_line, new.lines, new.body
+     from unnest($1::uuid[], $2::int[], $3::int[], $4::text[]) with ordinality
+       as new (job_id, first_line, lines, body, place)
+     where exists (select from jobs where id = new.job_id) order by new.place`,
+    [
+      parts.map((part) => part.jobId),
+      parts.map((part) => part.firstLine),
+      parts.map((part) => part.lines.length),
+      parts.map((part) => bodyOf(part.lines)),
+    ],
+    'insert-log-parts',
+  );
+};
+
+export interface KeptLine extends LogLine {
+  readonly line: number;
+}
+
+interface PartRow {
+  readonly first_line: number;
+  readonly body: string;
+}
+
 /** What a run has logged so far, after that line, in order and without a gap. */
 export const logLinesAfter = async (db: Queryable, jobId: string, line: number): Promise<KeptLine[]> => {
-  const rows = await db.query<Omit<KeptLine, 'ts'> & { at: Date }>(
-    'select line, at, level, message from job_logs where job_id = $1 and line > $2 order by line',
+  const parts = await db.query<PartRow>(
+    `select first_line, body from job_log_parts where job_id = $1 and first_line + lines > $2 + 1 order by first_line`,
     [jobId, line],
     'job-log-lines',
   );
-  const gap = rows.findIndex((row, i) => row.line !== line + i + 1);
-  return rows.slice(0, gap === -1 ? rows.length : gap).map(({ at, ...row }) => ({ ...row, ts: at.toISOString() }));
+  const numbered = parts.flatMap(({ first_line: first, body }) =>
+    linesOf(body).map(({ ts, level, message }, place) => ({ line: first + place, ts, level, message })),
+  );
+  const rows = numbered.filter((kept) => kept.line > line);
+  const gap = rows.findIndex((row, place) => row.line !== line + place + 1);
+  return rows.slice(0, gap === -1 ? rows.length : gap);
+};
+
+/** The last lines of a job, the runs before the present one included. */
+export const lastLogLines = async (db: Queryable, jobId: string, most: number): Promise<LogLine[]> => {
+  const parts = await db.query<PartRow>(
+    `select first_line, body from
+       (select id, first_line, body, sum(lines) over (order by id desc) - lines as after
+        from job_log_parts where job_id = $1) latest
+     where after < $2 order by id`,
+    [jobId, most],
+  );
+  return parts.flatMap(({ body }) => linesOf(body)).slice(-most);
 };
 
 /**

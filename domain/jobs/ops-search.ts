@@ -2,6 +2,7 @@ import type { ControlDb, Queryable, Tx } from '#lib/control-db.ts';
 import { maybeOne } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { type JobFilter, filterSize, filterSql, filterValues, functionOf } from './ops-filter.ts';
+import { lastLogLines } from './logs.ts';
 import type { JobStatus } from './store.ts';
 
 export interface FoundJob {
@@ -146,12 +147,7 @@ export const jobDetail = async (db: Queryable, id: string): Promise<JobDetail> =
        from job_attempts where job_id = $1 order by id`,
       [id],
     ),
-    db.query<LogLine>(
-      `select at, level, message from
-         (select id, at, level, message from job_logs where job_id = $1 order by id desc limit $2) latest
-       order by id`,
-      [id, mostLines],
-    ),
+    lastLogLines(db, id, mostLines).then((lines) => lines.map(({ ts, ...line }) => ({ at: new Date(ts), ...line }))),
   ]);
   if (row === undefined) throw notFound('job');
   return { ...row, attempts, logs };

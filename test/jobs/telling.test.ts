@@ -1,5 +1,6 @@
 import test from 'ava';
 import { createFollowed, type FollowedEvent } from '#domain/jobs/follow.ts';
+import { lastLogLines } from '#domain/jobs/logs.ts';
 import { openEngine, heldRuns, succeeded, testJobs } from '#test/support/engine.ts';
 import { until } from '#test/support/until.ts';
 
@@ -18,11 +19,8 @@ test('progress and log lines of a run are kept', async (t) => {
   held.release();
   await scene.rowWhen(id, 'succeeded');
   const lines = await until(async () => {
-    const rows = await scene.db.query<{ level: string; message: string }>(
-      'select level, message from job_logs where job_id = $1 order by id',
-      [id],
-    );
-    return rows.length === 3 && rows;
+    const rows = await lastLogLines(scene.db, id, 10);
+    return rows.length === 3 && rows.map(({ level, message }) => ({ level, message }));
   });
   t.is(`${lines[0]?.level} ${lines[0]?.message.slice(0, 20)}`, 'info half \uFFFD way');
   t.deepEqual(lines[1], { level: 'warn', message: `${'x'.repeat(16_384)}… [3616 characters cut]` });
@@ -56,9 +54,60 @@ test('what was said before a worker stopped is written when it has stopped', asy
   const drained = engine.drain();
   held.release();
   await drained;
-  t.deepEqual(await scene.db.query('select message from job_logs where job_id = $1', [id]), [
-    { message: 'the last words' },
-  ]);
+  t.deepEqual(
+    (await lastLogLines(scene.db, id, 10)).map(({ message }) => message),
+    ['the last words'],
+  );
+});
+
+test('lines of a flood travel in flushes, and empty ones count 32 bytes each', async (t) => {
+  const scene = await openEngine(t);
+  await scene.startWorker((_data, context) => {
+    for (let i = 0; i < 100_000; i += 1) context.log('info', '');
+    return Promise.resolve(succeeded());
+  });
+  const id = await scene.accept(testJobs.once);
+  await scene.rowWhen(id, 'succeeded');
+  const parts = await until(async () => {
+    const rows = await scene.db.query<{ lines: number }>('select lines from job_log_parts where job_id = $1', [id]);
+    return rows.length > 0 && rows;
+  });
+  t.deepEqual(parts, [{ lines: (256 * 1024) / 32 }]);
+});
+
+test('log lines are published only while somebody listens, and then before the end', async (t) => {
+  const scene = await openEngine(t);
+  const held = heldRuns();
+  await scene.startWorker(async (data, context) => {
+    context.log('info', 'before anybody listens');
+    const outcome = await held.run(data, context);
+    context.log('info', 'one');
+    context.log('warn', 'two');
+    return outcome;
+  });
+  // Redis does not count those who listen by a pattern.
+  const monitor = scene.queues.redis.duplicate();
+  t.teardown(() => monitor.disconnect());
+  const published: string[] = [];
+  monitor.on('pmessage', (_pattern: string, channel: string, text: string) => published.push(`${channel} ${text}`));
+  await until(() => monitor.status === 'ready');
+  await monitor.psubscribe('*');
+  const unheard = await scene.accept(testJobs.once);
+  const heardOf = await scene.accept(testJobs.once);
+  const events: string[] = [];
+  const stop = await scene.queues.ear.follow(heardOf, (event) => {
+    if (event.event === 'log') events.push(`${event.line} ${event.message}`);
+    if (event.event === 'status') events.push(event.status);
+  });
+  t.teardown(stop);
+  held.release();
+  await scene.rowWhen(unheard, 'succeeded');
+  await until(() => events.includes('succeeded'));
+  t.deepEqual(events.slice(-3), ['2 one', '3 two', 'succeeded']);
+  const ofJob = (id: string): string[] => published.filter((text) => text.includes(id) && text.includes('"logs"'));
+  await until(() => published.some((text) => text.includes(unheard) && text.includes('succeeded')));
+  t.deepEqual(ofJob(unheard), []);
+  t.true(ofJob(heardOf).length > 0);
 });
 
 test('a run that logs without end is kept to 256 KB', async (t) => {
@@ -70,11 +119,9 @@ test('a run that logs without end is kept to 256 KB', async (t) => {
   const id = await scene.accept(testJobs.once);
   await scene.rowWhen(id, 'succeeded');
   const total = await until(async () => {
-    const [row] = await scene.db.query<{ n: number }>(
-      'select coalesce(sum(length(message)), 0) as n from job_logs where job_id = $1',
-      [id],
-    );
-    return Number(row?.n) >= 260_000 && Number(row?.n);
+    const lines = await lastLogLines(scene.db, id, 1000);
+    const length = lines.reduce((sum, { message }) => sum + message.length, 0);
+    return length >= 260_000 && length;
   });
   t.is(total, 260_000);
 });

@@ -79,10 +79,15 @@ test('a job’s page has its payload, result, earlier attempts and log', async (
      select $1, attempt, now(), 'dependency_unavailable', 'It was away.' from unnest(array[1, 2, 1]) as t (attempt)`,
     [id],
   );
-  await db.query(
-    `insert into job_logs (job_id, at, level, message) values ($1, now(), 'info', 'one'), ($1, now(), 'error', 'two')`,
-    [id],
-  );
+  await db.query(`insert into job_log_parts (job_id, first_line, lines, body) values ($1, 1, 2, $2)`, [
+    id,
+    [
+      { ts: new Date().toISOString(), level: 'info', message: 'one' },
+      { ts: new Date().toISOString(), level: 'error', message: 'two' },
+    ]
+      .map((line) => JSON.stringify(line))
+      .join(','),
+  ]);
   const { body } = await ask('GET', `/jobs/${id}`);
   t.is(JSON.parse(body.payload).trigger, 'api');
   t.is(body.payload_length, body.payload.length);

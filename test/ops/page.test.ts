@@ -203,7 +203,8 @@ inBrowser('a job is found and opened, and what it says is text, not markup', asy
 inBrowser('a running job shows its log, its worker, and can be cancelled', async (t) => {
   const { page, close } = await at('jobs?status=running');
   await platform().db.query(
-    `insert into job_logs (job_id, at, level, message) select id, now(), 'info', 'still at it <i>' from jobs where status = 'running'`,
+    `insert into job_log_parts (job_id, first_line, lines, body) select id, 1, 1, $1 from jobs where status = 'running'`,
+    [JSON.stringify({ ts: new Date().toISOString(), level: 'info', message: 'still at it <i>' })],
   );
   await page.getByRole('row').nth(1).getByRole('link').first().press('Enter');
   await page.getByText('still at it <i>').waitFor();
