@@ -95,6 +95,29 @@ test.serial('a statement that fails leaves no key', async (t) => {
   t.is((await apply('schema', body, { key: 'later' })).status, 200);
 });
 
+test.serial('an index is made concurrently, once for its key, and a build that fails leaves nothing', async (t) => {
+  await scene.run('create table indexed (id int, note text)');
+  await scene.run('insert into indexed values (1), (1)');
+  const body = approved('create index concurrently indexed_id on indexed (id)');
+  const first = await apply('schema', body, { key: 'concurrently' });
+  t.deepEqual([first.status, first.body.command], [200, 'CREATE INDEX'], first.text);
+  const again = await apply('schema', body, { key: 'concurrently' });
+  t.deepEqual([again.status, again.headers.get('idempotent-replayed')], [200, 'true'], again.text);
+  const without = await apply('schema', body);
+  t.deepEqual([without.status, without.body.code], [400, '42P07']);
+  const twins = approved('create unique index concurrently indexed_once on indexed (id)');
+  const failed = await apply('schema', twins, { key: 'twins' });
+  t.is(failed.body.code, '23505', failed.text);
+  t.true(await exists('indexed_id'));
+  t.false(await exists('indexed_once'));
+  await scene.run('delete from indexed');
+  t.is((await apply('schema', twins, { key: 'twins' })).status, 200);
+  await scene.run('create function lower(int) returns int immutable language sql as $$ select $1 $$');
+  const own = await apply('schema', approved('create index concurrently indexed_own on indexed (lower(note))'));
+  t.deepEqual([own.status, own.body.code], [400, 'sql_not_allowed']);
+  await scene.run('drop function lower(int)');
+});
+
 test.serial('the plan’s number of tables holds', async (t) => {
   const owner = await platform().client.signUp();
   const project = await platform().client.createProject(owner);

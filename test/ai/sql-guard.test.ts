@@ -79,6 +79,13 @@ const goodChanges: readonly (readonly [sql: string, command: string, tables: rea
     ['canary'],
   ],
   ['create index on canary using hnsw (note vector_cosine_ops)', 'CREATE INDEX', ['canary']],
+  [
+    'create index on canary using hnsw (note vector_l2_ops) with (m = 16, ef_construction = 64)',
+    'CREATE INDEX',
+    ['canary'],
+  ],
+  ['create index on canary using ivfflat (note vector_l2_ops) with (lists = 100)', 'CREATE INDEX', ['canary']],
+  ['create index concurrently if not exists i on canary (id)', 'CREATE INDEX', ['canary']],
   ['alter table canary add column b int not null default 1, add constraint u unique (b)', 'ALTER TABLE', ['canary']],
   ['alter table if exists canary alter column id type bigint using id::bigint', 'ALTER TABLE', ['canary']],
   ["alter table canary alter note set default 'x', alter note set not null", 'ALTER TABLE', ['canary']],

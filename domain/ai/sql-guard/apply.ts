@@ -6,6 +6,7 @@ import { type Once, onceAsOwner } from '#domain/database/console/owner-key.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
 import { checkRlsSql, checkSchemaSql } from './check.ts';
+import { applyConcurrently } from './concurrently.ts';
 import { ranFailure } from './failure.ts';
 import { notAllowed, requireAllowed } from './refusal.ts';
 import { reasonsOnServer } from './server-check.ts';
@@ -57,7 +58,7 @@ const requireApproval = (approved: boolean): void => {
 
 /**
  * Runs one statement that the guard allows, once for its key, as the project's owner: in a transaction of a session of its
- * own, for at most 30 s, and 5 s of waiting for a lock.
+ * own (CREATE INDEX CONCURRENTLY without one), for at most 30 s, and 5 s of waiting for a lock.
  */
 const apply = async (
   deps: ApplyDeps,
@@ -71,6 +72,7 @@ const apply = async (
   const fence = { projectId, role: 'owner', timeoutMs, signal } as const;
   await inCallersFence(deps.tenantDb, fence, async (client, stoppedBy) => {
     try {
+      if (verdict.concurrently) return await applyConcurrently(client, { sql, once }, verdict);
       await client.query('begin');
       await onceAsOwner(client, once, async () => {
         await applyIn(client, sql, verdict);

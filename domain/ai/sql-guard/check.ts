@@ -79,7 +79,8 @@ const check = (sql: string, { grammar, commands, words, instead }: Rules): Verdi
   if (findings.length > 0) return refused(sql, findings);
   const of = fields as Fields;
   const objects = { tables: tablesOf(kind, of, notes), policies: policiesOf(kind, of) };
-  return { allowed: true, command, objects, uses: usesOf(notes) };
+  const concurrently = kind === 'IndexStmt' && of['concurrent'] === true;
+  return { allowed: true, command, objects, uses: usesOf(notes), concurrently };
 };
 
 /** Whether a statement is one CREATE TABLE, CREATE INDEX or ALTER TABLE that changes the schema and nothing else. */

@@ -60,8 +60,6 @@ const known: Readonly<Record<string, string>> = {
   'CreateStmt.options': 'Storage options (WITH) are not allowed.',
   'CreateStmt.accessMethod': 'USING is not allowed.',
   'IndexStmt.tableSpace': 'TABLESPACE is not allowed.',
-  'IndexStmt.options': 'Storage options (WITH) are not allowed.',
-  'IndexStmt.concurrent': 'CONCURRENTLY is not allowed: the statement runs in a transaction.',
   'Constraint.indexspace': 'TABLESPACE is not allowed.',
   'TypeName.setof': 'SETOF is not allowed.',
   'TypeName.pct_type': '%TYPE is not allowed.',

@@ -97,8 +97,37 @@ const rename: NodeRule = {
 
 const methods = new Set(['btree', 'hash', 'gin', 'gist', 'spgist', 'brin', 'hnsw', 'ivfflat']);
 
+/** How pgvector builds its indexes; in which bounds, it says itself. Other storage options stay the server's own. */
+const indexOptions: Readonly<Record<string, readonly string[]>> = {
+  hnsw: ['m', 'ef_construction'],
+  ivfflat: ['lists'],
+};
+
+interface Option {
+  readonly DefElem?: Fields;
+}
+
+const isWhole = (arg: unknown): boolean => typeof arg === 'object' && arg !== null && 'Integer' in arg;
+
+const checkIndexOptions = ({ accessMethod, options }: Fields, notes: Notes, byte: number | undefined): void => {
+  if (options === undefined) return;
+  const allowed = indexOptions[String(accessMethod)] ?? [];
+  if (allowed.length === 0) return notes.refuse('clause', 'Storage options (WITH) are not allowed.', byte);
+  for (const { DefElem: { defname, defnamespace, arg } = {} } of options as readonly Option[]) {
+    const isKnown = defnamespace === undefined && allowed.includes(String(defname));
+    if (isKnown && isWhole(arg)) continue;
+    const message = `WITH may set ${allowed.join(' and ')} of an index of the kind ${String(accessMethod)}, to whole numbers.`;
+    notes.refuse('clause', message, byte);
+  }
+};
+
+const checkMethod = oneOf('accessMethod', methods, (method) => `Indexes of the kind ${method} are not allowed.`);
+
 const createIndex: NodeRule = {
   fields: {
+    concurrent: 'value',
+    // Read by the check: in other places the same kind of node stands for options of sequences.
+    options: 'value',
     idxname: 'value',
     relation: { is: 'TargetTable' },
     accessMethod: 'value',
@@ -109,7 +138,10 @@ const createIndex: NodeRule = {
     nulls_not_distinct: 'value',
     if_not_exists: 'value',
   },
-  check: oneOf('accessMethod', methods, (method) => `Indexes of the kind ${method} are not allowed.`),
+  check: (fields, notes, byte) => {
+    checkMethod(fields, notes, byte);
+    checkIndexOptions(fields, notes, byte);
+  },
 };
 
 const sequenceOptions = new Set([

@@ -39,6 +39,8 @@ export interface Allowed {
   /** The tables that are made or changed, or read from; of policies their names, too. After a rename, the new name. */
   readonly objects: { readonly tables: readonly string[]; readonly policies: readonly string[] };
   readonly uses: UsedNames;
+  /** It has to run outside a transaction: CREATE INDEX CONCURRENTLY. */
+  readonly concurrently: boolean;
 }
 
 export interface Refused {
