@@ -7,7 +7,7 @@ import type { Log } from '#lib/log.ts';
 import { createRequestLog } from '#lib/request-line.ts';
 import { isTracing, traced } from '#lib/tracing.ts';
 import type { Deps } from './deps.ts';
-import type { Endpoint } from './endpoint.ts';
+import type { Endpoint, ErrorForm } from './endpoint.ts';
 import { answerError } from './errors.ts';
 import { handle } from './handle.ts';
 import { noteRequest } from './metrics.ts';
@@ -190,12 +190,16 @@ const route = (routerFor: RouterFor): Middleware => {
   };
 };
 
+/** Below these, clients of OpenAI's read errors in their own form; below `/v1/rest` PostgREST's do. */
+const openAiPath = /^(\/p\/[^/]+)?\/v1\/(?!rest(\/|$))/;
+
 /** What no route took: an unknown path, or a known one with another method. */
 const unrouted =
   (routerFor: RouterFor): Middleware =>
   async (ctx, next) => {
     await next();
     if (ctx['_matchedRoute'] !== undefined || ctx.status !== 404 || ctx.body) return;
+    if (openAiPath.test(ctx.path)) ctx.state['errorForm'] = 'openai' satisfies ErrorForm;
     const allowed = routerFor(ctx.path)
       .match(ctx.path, ctx.method)
       .path.flatMap((layer) => layer.methods);

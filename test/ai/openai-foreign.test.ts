@@ -1,5 +1,5 @@
 import test from 'ava';
-import OpenAI, { BadRequestError } from 'openai';
+import OpenAI, { BadRequestError, NotFoundError } from 'openai';
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import { uniqueName } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
@@ -69,4 +69,20 @@ test('numbers of tokens are embedded by those who speak OpenAI’s dialect', asy
   );
   const error = await t.throwsAsync(() => create('google/of-tokens', [1]), { instanceOf: BadRequestError });
   t.is(error.code, 'not_supported');
+});
+
+test('a path that is not there is answered in OpenAI’s form below /v1, and in PostgREST’s below /v1/rest', async (t) => {
+  const error = await t.throwsAsync(client().moderations.create({ input: 'x' }), { instanceOf: NotFoundError });
+  t.like(error, { status: 404, code: 'not_found', type: 'invalid_request_error' });
+  const { call } = platform().client;
+  const { key, ref } = scene.project;
+  for (const path of ['/v1/nothing', '/v1/', '/v1/responses/x', `/p/${ref}/v1/audio/speech`]) {
+    const { status, body } = await call('GET', path, { key });
+    t.deepEqual([status, body.error?.code, body.error?.param], [404, 'not_found', null], path);
+  }
+  const other = await call('DELETE', '/v1/chat/completions', { key });
+  t.deepEqual([other.status, other.body.error?.code], [405, 'method_not_allowed']);
+  for (const path of ['/v1/rest/a/b/c', '/v1beta/models', '/nothing/v1/x']) {
+    t.is((await call('GET', path, { key })).body.code, 'not_found', path);
+  }
 });
