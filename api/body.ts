@@ -2,7 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Context } from 'koa';
 import { ServiceError } from '#lib/errors.ts';
 import type { HeldBytes } from '#lib/byte-budget.ts';
-import { decodeUtf8, parseJsonBody } from '#lib/json-body.ts';
+import { decodeUtf8 } from '#lib/json-body.ts';
+import { type JsonParser, largestInline } from '#lib/json-parser.ts';
 
 export interface BodyRules {
   /** Bytes. */
@@ -16,7 +17,14 @@ export interface BodyRules {
   readonly held: HeldBytes;
   /** Tells a client that waits for it (`Expect: 100-continue`) that the body is wanted. */
   readonly invite: () => void;
-  /** text/plain is taken too, as the JSON string that it would be. */
+  /** Reads JSON; large texts off the event loop. */
+  readonly json: Pick<JsonParser, 'check' | 'parse'>;
+  /** Whose work that is. */
+  readonly owner: string;
+  /**
+   * text/plain is taken too, as the JSON string that it would be. What takes that takes anything, and passes it on as text:
+   * of a large body it is only checked that it is JSON.
+   */
   readonly text?: boolean;
 }
 
@@ -151,18 +159,25 @@ const requireJson = (ctx: Context, { text: takesText = false }: BodyRules): bool
 
 export interface JsonBody {
   readonly text: string;
-  /** Undefined when there was no body. */
+  /** Undefined when there was no body, and of a large one that is only passed on. */
   readonly value: unknown;
 }
 
 /**
  * The JSON body of a request.
- * @throws {ServiceError} `unsupported_media_type`, `invalid_json` and those of `readBody`
+ * @throws {ServiceError} `unsupported_media_type`, `invalid_json`, `payload_too_large` also when it holds too many values,
+ * `overloaded`, and those of `readBody`
  */
 export const readJsonBody = async (ctx: Context, rules: BodyRules): Promise<JsonBody> => {
   const bytes = await readBody(ctx.req, rules);
   if (bytes.length === 0) return { text: '', value: undefined };
   const isText = requireJson(ctx, rules);
-  const text = decodeUtf8(bytes);
-  return isText ? { text: JSON.stringify(text), value: text } : { text, value: parseJsonBody(text) };
+  if (isText) {
+    const text = decodeUtf8(bytes);
+    return { text: JSON.stringify(text), value: text };
+  }
+  const { json, owner, text: passesText = false } = rules;
+  if (!passesText || bytes.length <= largestInline) return json.parse(bytes, { owner });
+  await json.check(bytes, { owner });
+  return { text: bytes.toString(), value: undefined };
 };

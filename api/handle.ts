@@ -57,6 +57,8 @@ const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps: Deps):
     leastRate: config.PLINTH_BODY_MIN_RATE,
     held: holdBody(ctx, deps),
     invite: () => inviteBody(ctx),
+    json: deps.json,
+    owner: String(ctx.state['owner']),
     text: textBody,
   };
 };

@@ -58,7 +58,7 @@ class JsonScanner {
   constructor(bytes: Uint8Array, limits: ScanLimits) {
     this.#bytes = bytes;
     this.#limits = limits;
-    this.#open = new Uint8Array(limits.mostDepth + 1);
+    this.#open = new Uint8Array(Math.min(limits.mostDepth, bytes.length) + 1);
   }
 
   scan(): JsonScan {

@@ -8,6 +8,8 @@ import {
   model,
   mostInputs,
   mostMessages,
+  mostParts,
+  mostToolCalls,
   parts,
   saysNothing,
   saysSomething,
@@ -37,9 +39,18 @@ const otherPart = z.looseObject({
     .min(1)
     .refine((type) => !isKnownPart(type)),
 });
-const content = z.union([z.string(), z.array(z.union([part, otherPart])).min(1)], {
-  error: 'must be text, or a list of parts, such as {type: "text", text}',
-});
+const content = z.union(
+  [
+    z.string(),
+    z
+      .array(z.union([part, otherPart]))
+      .min(1)
+      .max(mostParts),
+  ],
+  {
+    error: 'must be text, or a list of parts, such as {type: "text", text}',
+  },
+);
 
 const toolCall = z.looseObject({ ...toolCallFields, function: z.looseObject(calledFunction) });
 
@@ -49,7 +60,7 @@ const message = z.discriminatedUnion('role', [
     .looseObject({
       role: z.literal('assistant'),
       content: content.nullable().default(null),
-      tool_calls: z.array(toolCall).min(1).optional(),
+      tool_calls: z.array(toolCall).min(1).max(mostToolCalls).optional(),
       function_call: z.looseObject(calledFunction).nullish(),
     })
     .refine((said) => saysSomething(said) || (said.function_call ?? null) !== null, saysNothing),

@@ -48,6 +48,9 @@ export const tokenCount = z.int().min(1).max(10_000_000);
 export const stop = z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(16)], {
   error: 'must be text, or a list of 1 to 16 texts',
 });
+/** Of one message: more than any model takes, and what 10 MB of them cost to check stays below 50 ms. */
+export const mostParts = 2000;
+export const mostToolCalls = 256;
 export const contentError = { error: 'must be text, or a list of parts of the types text and image_url' } as const;
 export const choiceError = { error: 'must be none, auto, required or {type: "function", function: {name}}' } as const;
 
@@ -55,7 +58,7 @@ const part = z.discriminatedUnion('type', [
   z.strictObject(parts.text),
   z.strictObject({ ...parts.image, image_url: z.strictObject(parts.imageUrl) }),
 ]);
-const content = z.union([z.string(), z.array(part).min(1)], contentError);
+const content = z.union([z.string(), z.array(part).min(1).max(mostParts)], contentError);
 
 const name = z.string().min(1).max(128).optional();
 
@@ -73,7 +76,7 @@ const message = z.discriminatedUnion('role', [
       role: z.literal('assistant'),
       content: content.nullable().default(null),
       name,
-      tool_calls: z.array(toolCall).min(1).optional(),
+      tool_calls: z.array(toolCall).min(1).max(mostToolCalls).optional(),
     })
     .refine(saysSomething, saysNothing),
   z.strictObject({ role: z.literal('tool'), content, name, tool_call_id: z.string().min(1) }),

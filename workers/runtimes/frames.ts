@@ -1,4 +1,5 @@
 import type { Writable } from 'node:stream';
+import { scanJson } from '#lib/json-scan.ts';
 
 /** A frame is its length (4 bytes, big endian) and a JSON text: what host and guest say to each other on fd 3. */
 const headerBytes = 4;
@@ -14,6 +15,18 @@ export function writeFrame(stream: Writable, message: object): void {
   stream.write(body);
   stream.uncork();
 }
+
+/** Texts travel as strings within a frame, so that it has few parts: ten thousand lines of log have 40,000. */
+const frameLimits = { mostParts: 200_000, mostDepth: 100 };
+const largestPlainFrame = 65_536;
+
+const parseFrame = (bytes: Buffer): unknown => {
+  if (bytes.length > largestPlainFrame) {
+    const { verdict } = scanJson(bytes, frameLimits);
+    if (verdict !== 'valid') throw new Error(`a frame of ${bytes.length} bytes that is ${verdict}`);
+  }
+  return JSON.parse(bytes.toString());
+};
 
 /** Cuts the guest's byte stream into messages. The guest is not trusted: what it sends is parsed, never believed. */
 export class FrameReader {
@@ -32,7 +45,7 @@ export class FrameReader {
       if (length > maxFrameBytes) throw new Error(`a frame of ${length} bytes`);
       this.#wanted = headerBytes + length;
       if (this.#bytes < this.#wanted) return;
-      yield JSON.parse(all.toString('utf8', headerBytes, this.#wanted));
+      yield parseFrame(all.subarray(headerBytes, this.#wanted));
       this.#take();
     }
   }

@@ -1,17 +1,14 @@
 import { z } from 'zod';
+import { scanJson } from '#lib/json-scan.ts';
 
 /** What a guest may say. It is checked on arrival: whoever broke out of the engine writes these frames too. */
 
 const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
 
-const isJson = (text: string): boolean => {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-};
+const anySize = { mostParts: Infinity, mostDepth: Infinity };
+
+/** Builds nothing: a result may be hundreds of thousands of objects. */
+const isJson = (text: string): boolean => scanJson(Buffer.from(text), anySize).verdict === 'valid';
 
 const guestMessage = z.discriminatedUnion('type', [
   z.object({ type: z.literal('ready') }),

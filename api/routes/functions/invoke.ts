@@ -5,6 +5,7 @@ import { invocation } from '#domain/functions/functions.ts';
 import { versionOfRun } from '#domain/functions/invocations.ts';
 import { type ErrorCode, ServiceError } from '#lib/errors.ts';
 import { parseExactJson } from '#lib/json.ts';
+import { scanJson } from '#lib/json-scan.ts';
 import { type RunStatus, functionInvoke } from '#queues/function-invoke.ts';
 import { inProject, withKey } from '../../access.ts';
 import { type Endpoint, RawReply, jobEndpoint } from '../../endpoint.ts';
@@ -24,16 +25,12 @@ const publicErrors = {
   crashed: 'resource_limit',
 } as const satisfies Record<Exclude<RunStatus, 'success'>, ErrorCode>;
 
+const anySize = { mostParts: Infinity, mostDepth: 1000 };
+
 const isFault = (code: string): code is keyof typeof publicErrors => Object.hasOwn(publicErrors, code);
 
-const isJson = (text: string): boolean => {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-};
+/** Builds nothing: a payload of 6 MB may be two million objects. */
+const isJson = (text: string): boolean => scanJson(Buffer.from(text), anySize).verdict === 'valid';
 
 /**
  * The payload's own text out of a body that was found to be `{"payload": …}`: as it came, numbers that JavaScript cannot

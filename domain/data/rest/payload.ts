@@ -1,3 +1,4 @@
+import { scanJson } from '#lib/json-scan.ts';
 import { DataError } from '../errors.ts';
 import { csvToJson } from './csv.ts';
 
@@ -31,24 +32,22 @@ export const textOf = (bytes: Buffer): string => {
 export const mediaTypeOf = (contentType: string): string =>
   contentType === '' ? 'application/json' : contentType.replace(/;.*/s, '').trim().toLowerCase();
 
-const brackets: Readonly<Record<string, number>> = { '{': 1, '[': 1, '}': -1, ']': -1 };
+/** 20,000 rows of six columns. What a megabyte can hold at most (350,000 empty objects) held up everybody for 0.3 s. */
+const mostParts = 250_000;
 
 // The server refuses what its stack cannot hold with an error that reads like a fault of ours.
-const requireShallow = (json: string): void => {
+const requireSane = (json: string): void => {
   if (json.length < 2 * mostNesting) return;
-  let depth = 0;
-  for (const [token] of json.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{}]/gs)) {
-    depth += brackets[token] ?? 0;
-    if (depth > mostNesting) throw invalidBody(`The body is nested deeper than ${mostNesting} levels`);
-  }
+  const { verdict } = scanJson(Buffer.from(json), { mostParts, mostDepth: mostNesting });
+  if (verdict === 'too_deep') throw invalidBody(`The body is nested deeper than ${mostNesting} levels`);
+  if (verdict === 'too_many') throw invalidBody(`The body holds more than ${mostParts} values: send fewer rows`, 413);
 };
 
-/** @throws {DataError} PGRST102 */
+/** @throws {DataError} PGRST102, also (413) when it holds more values than can be read without keeping others waiting */
 export const parseJson = (json: string): unknown => {
+  requireSane(json);
   try {
-    const value: unknown = JSON.parse(json);
-    requireShallow(json);
-    return value;
+    return JSON.parse(json) as unknown;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw new DataError(400, 'PGRST102', 'Empty or invalid json', { details: error.message });

@@ -272,3 +272,18 @@ test('an image whose data URL is wrongly escaped is no error of ours', (t) => {
   const request = saying('', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }] });
   t.is(chatBody('anthropic', request).messages[0].content[0].source.media_type, 'image/svg+xml');
 });
+
+test('JSON of more than 64 KB in arguments or answers of tools is passed on as text, unread', (t) => {
+  const long = `[${'{},'.repeat(30_000)}{}]`;
+  const call = { id: 'c', type: 'function', function: { name: 'f', arguments: long } } as const;
+  const messages = [
+    { role: 'assistant', content: null, tool_calls: [call] },
+    { role: 'tool', content: long, tool_call_id: 'c' },
+  ] as const;
+  const target = { baseUrl: 'http://x', apiKey: 'k', isVendor: true };
+  const sent = (provider: 'anthropic' | 'google'): string =>
+    dialectOf(provider).chat(target, { model: 'm', messages }, false).body ?? '';
+  t.true(sent('anthropic').includes(`"input":{"text":${JSON.stringify(long)}}`));
+  t.true(sent('google').includes(`"args":{"text":${JSON.stringify(long)}}`));
+  t.true(sent('google').includes(`"response":{"text":${JSON.stringify(long)}}`));
+});
