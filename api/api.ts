@@ -18,6 +18,7 @@ import { createJsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
 import { migrate, waitForSchema } from '#lib/migrate.ts';
 import { ownAddress } from '#lib/own-address.ts';
+import { checkRedis, refuseEviction } from '#lib/redis.ts';
 import { createTurns } from '#lib/turns.ts';
 import { jobs as jobDefinitions } from '#queues/registry.ts';
 import { createApp } from './app.ts';
@@ -53,7 +54,7 @@ const answers = async (check: Promise<unknown>): Promise<boolean> => {
 const healthOf = (db: ControlDb, redis: Redis, accepting: () => boolean): Health => ({
   accepting,
   check: async () => {
-    const [postgres, queue] = await Promise.all([answers(db.query('select 1')), answers(redis.ping())]);
+    const [postgres, queue] = await Promise.all([answers(db.query('select 1')), answers(checkRedis(redis))]);
     return { postgres, redis: queue };
   },
 });
@@ -108,6 +109,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   await prepareDatabase(config, log);
   const platform: Platform = await openPlatform(config, log);
   const queues = openJobs({ config, log, db: platform.db, jobs: jobDefinitions });
+  await refuseEviction(queues.redis);
   const rateLimiter = rateLimiterFor(config, queues.redis);
   let accepting = true;
   const compiler = createCompiler();

@@ -1,4 +1,5 @@
 import { Redis } from 'ioredis';
+import { ConfigError } from './config.ts';
 import type { Log } from './log.ts';
 
 const reconnectDelay = (times: number): number => Math.min(50 * 2 ** Math.min(times, 5), 1000);
@@ -16,6 +17,12 @@ const noteErrors = (redis: Redis, log: Log): Redis => {
   return redis;
 };
 
+/**
+ * A server that a failover made a replica keeps its connections: it answers writes with READONLY and ends blocking reads
+ * with UNBLOCKED. A new connection reaches the new master, by whatever stands behind the address.
+ */
+const isDemotion = (error: Error): boolean => /\b(READONLY|UNBLOCKED)\b/.test(error.message);
+
 /** For requests that must answer: a command fails at once while Redis is away, and after 1.5 s when Redis hangs. */
 export const openRequestRedis = (url: string, log: Log): Redis =>
   noteErrors(
@@ -25,6 +32,7 @@ export const openRequestRedis = (url: string, log: Log): Redis =>
       connectTimeout: 1500,
       maxRetriesPerRequest: 0,
       retryStrategy: reconnectDelay,
+      reconnectOnError: isDemotion,
     }),
     log,
   );
@@ -34,4 +42,65 @@ export const openRequestRedis = (url: string, log: Log): Redis =>
  * queue: without it a worker's connection spins the event loop when Redis dies.
  */
 export const openWorkerRedis = (url: string, log: Log): Redis =>
-  noteErrors(new Redis(url, { maxRetriesPerRequest: null, retryStrategy: reconnectDelay, connectTimeout: 5000 }), log);
+  noteErrors(
+    new Redis(url, {
+      maxRetriesPerRequest: null,
+      retryStrategy: reconnectDelay,
+      connectTimeout: 5000,
+      reconnectOnError: isDemotion,
+    }),
+    log,
+  );
+
+const fieldIn = (info: string, name: string): string | undefined => new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1];
+
+/**
+ * Resolves when the server takes writes. A connection to a replica is given up: the next one may reach the master.
+ * @throws {Error} when it is a replica
+ */
+export const requireMaster = async (redis: Redis): Promise<void> => {
+  if (fieldIn(await redis.info('replication'), 'role') !== 'slave') return;
+  redis.disconnect(true);
+  throw new Error('READONLY The Redis server is a replica.');
+};
+
+/** The run id of the server behind the connection: a restarted Redis has another one, and so has a promoted replica. */
+export const serverIdOf = async (redis: Redis): Promise<string> => fieldIn(await redis.info('server'), 'run_id') ?? '';
+
+/**
+ * With any other policy Redis drops leases, queues and outcomes when its memory is full, and says nothing.
+ * @throws {ConfigError} when Redis evicts keys
+ */
+export const requireNoEviction = async (redis: Redis): Promise<void> => {
+  const policy = fieldIn(await redis.info('memory'), 'maxmemory_policy') ?? 'noeviction';
+  if (policy === 'noeviction') return;
+  throw new ConfigError(
+    `REDIS_URL: the server has maxmemory-policy ${policy}, with which it drops jobs when its memory is full. ` +
+      'Set maxmemory-policy to noeviction (CONFIG SET maxmemory-policy noeviction, and in its configuration file).',
+  );
+};
+
+/** What readiness asks of Redis: it answers, it is the master, and it keeps what it is given. */
+export const checkRedis = async (redis: Redis): Promise<void> => {
+  await Promise.all([requireMaster(redis), requireNoEviction(redis)]);
+};
+
+const startWithinMs = 2000;
+
+/**
+ * At the start of a process. A Redis that is away does not keep it from starting: it is not ready until Redis answers, and
+ * then readiness asks.
+ * @throws {ConfigError} when Redis evicts keys
+ */
+export const refuseEviction = async (redis: Redis): Promise<void> => {
+  if (redis.status !== 'ready') {
+    const ready = Promise.withResolvers<void>();
+    const timer = setTimeout(ready.resolve, startWithinMs);
+    redis.once('ready', ready.resolve);
+    await ready.promise;
+    clearTimeout(timer);
+  }
+  await requireNoEviction(redis).catch((error: unknown) => {
+    if (error instanceof ConfigError) throw error;
+  });
+};

@@ -1,6 +1,6 @@
 import { type Job, Worker } from 'bullmq';
 import type { Redis } from 'ioredis';
-import { type HandedOver, type Lease, leaseOf } from './gate/lane-gate.ts';
+import { type HandedOver, type Lease, leaseOf } from './gate/lease.ts';
 import { type Lane, lanePrefix } from './gate/lanes.ts';
 
 /** A job as it arrives at a worker. */

@@ -3,6 +3,7 @@ import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
+import { refuseEviction } from '#lib/redis.ts';
 import type { JobDefinition } from '#queues/define.ts';
 import { serveLanes } from './lanes.ts';
 import type { Processors } from './processor.ts';
@@ -39,6 +40,7 @@ export const startEngine = async (options: EngineOptions): Promise<Engine> => {
   const { config, log, db, processors } = options;
   const queues = openQueues(options);
   const { gate, rules, outcomes, signals, ear } = queues;
+  await refuseEviction(queues.redis);
   const running = trackRunning();
   await ear.onCancel((jobId) => running.stop(jobId, 'cancelled'));
   const workerId = newId();

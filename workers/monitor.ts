@@ -8,7 +8,7 @@ import { type Config, ConfigError } from '#lib/config.ts';
 import { openControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { metricsText, metricsType } from '#lib/metrics.ts';
-import { openRequestRedis } from '#lib/redis.ts';
+import { checkRedis, openRequestRedis } from '#lib/redis.ts';
 
 export interface MonitorOptions {
   readonly host: string;
@@ -166,7 +166,7 @@ export const openMonitor = async (config: Config, log: Log): Promise<Pick<Monito
   if (port === undefined) return noMonitor;
   const db = openControlDb({ url: config.DATABASE_URL, connections: 1, log });
   const redis = openRequestRedis(config.REDIS_URL, log);
-  const checks = { postgres: () => db.query('select 1'), redis: () => redis.ping() };
+  const checks = { postgres: () => db.query('select 1'), redis: () => checkRedis(redis) };
   const monitor = await startMonitor({ host, port, opsToken, checks, log });
   return {
     consuming: monitor.consuming,

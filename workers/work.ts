@@ -3,7 +3,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { Delivery } from '#queues/consumer.ts';
 import type { JobDefinition, JobRef } from '#queues/define.ts';
-import type { Lease } from '#queues/gate/lane-gate.ts';
+import type { Lease } from '#queues/gate/lease.ts';
 import type { Outcomes } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
 import type { Processor, Processors, Run } from './processor.ts';

@@ -169,6 +169,18 @@ export const standings = async (
   return new Map(rows.map((row) => [row.id, row.standing]));
 };
 
+/** Jobs of that type that have run for some seconds by their rows; more than 10,000 are not asked for. */
+export const runningSince = (
+  db: Queryable,
+  { type, part, seconds }: { readonly type: string; readonly part: Part; readonly seconds: number },
+): Promise<{ id: string; run_id: string }[]> =>
+  db.query<{ id: string; run_id: string }>(
+    `select id, run_id from jobs where type = $1 and status = 'running' and run_id is not null and ${inPart('$2', '$3')}
+       and started_at < now() - make_interval(secs => $4) limit 10000`,
+    [type, part.count, part.index, seconds],
+    'running-since',
+  );
+
 export interface SuspectRun {
   readonly id: string;
   readonly project_id: string;

@@ -5,29 +5,9 @@ import { createBatcher } from '#lib/batch.ts';
 import type { JobRef } from '../define.ts';
 import { admissions, admitted, beaten, handedOver, placed } from './answers.ts';
 import { type Lane, lanePrefix } from './lanes.ts';
+import { type HandedOver, type Lease, bullIdOf } from './lease.ts';
 import type { ScriptName, Scripts } from './scripts.ts';
 import type { Admission, Limits, Place } from './types.ts';
-
-/** What a BullMQ job carries: everything else stands in the job's row. */
-export interface HandedOver {
-  readonly projectId: string;
-  /** The lane's life in which it was handed over; in a later one it may not begin. */
-  readonly epoch: string;
-}
-
-/** The lease under which a job was handed over: a job that is handed over again has another one. */
-export interface Lease {
-  readonly id: string;
-  readonly nonce: string;
-}
-
-/** BullMQ's id of a job: the row's id, and which of its leases this is. */
-const bullIdOf = ({ id, nonce }: Lease): string => `${id}.${nonce}`;
-
-export const leaseOf = (bullId: string): Lease => {
-  const [id = '', nonce = ''] = bullId.split('.');
-  return { id, nonce };
-};
 
 export interface Beat {
   readonly workerId: string;
@@ -206,6 +186,12 @@ export class LaneGate {
         opts: { jobId: bullIdOf(lease) },
       })),
     );
+  }
+
+  /** Which of these jobs hold a lease. */
+  async holders(jobIds: readonly string[]): Promise<boolean[]> {
+    if (jobIds.length === 0) return [];
+    return (await this.#redis.hmget(`${this.#key}lease`, ...jobIds)).map((held) => held !== null);
   }
 
   /** Which leased jobs BullMQ knows. */

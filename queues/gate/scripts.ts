@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Redis } from 'ioredis';
+import { requireMaster, serverIdOf } from '#lib/redis.ts';
 import { bullmqAdd, knownScript } from './bullmq-add.ts';
 
 const folder = path.join(import.meta.dirname, 'lua');
@@ -33,20 +34,30 @@ const defineScripts = (redis: Redis, bullmqScript: string | null): void => {
   }
 };
 
-/** The run id of the server behind the connection: a restarted Redis has another one. */
+/** Below the pause between two heartbeats, so that each of them asks. */
+const knownForMs = 900;
+
+/**
+ * Which server is behind the connection, asked again for each heartbeat and at least once a second while scripts run: a
+ * proxy may keep the connection and move it to another server. One answer is shared by all lanes of the process.
+ * @throws {Error} when the server is a replica
+ */
 const createServerId = (redis: Redis): (() => Promise<string>) => {
-  let known: Promise<string> | undefined;
-  const read = async (): Promise<string> => /^run_id:(\w+)/m.exec(await redis.info('server'))?.[1] ?? '';
+  let known: { readonly id: Promise<string>; readonly until: number } | undefined;
+  const read = async (): Promise<string> => {
+    const [id] = await Promise.all([serverIdOf(redis), requireMaster(redis)]);
+    return id;
+  };
   redis.on('close', () => (known = undefined));
   return () => {
-    if (known === undefined) {
-      const asked = read();
+    if (known === undefined || performance.now() >= known.until) {
+      const asked = { id: read(), until: performance.now() + knownForMs };
       known = asked;
-      asked.catch(() => {
+      asked.id.catch(() => {
         if (known === asked) known = undefined;
       });
     }
-    return known;
+    return known.id;
   };
 };
 

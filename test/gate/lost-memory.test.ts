@@ -1,5 +1,6 @@
 import test from 'ava';
 import { newId } from '#lib/ids.ts';
+import { until } from '#test/support/until.ts';
 import { openGate, projects, runDry, type } from './scene.ts';
 
 const keysOf = (prefix: string): string => `{${prefix}:${type}}:gate:`;
@@ -127,4 +128,16 @@ test('everything that runs dry leaves no counter behind', async (t) => {
   t.like(stats, { waiting: 0, leased: 0 });
   t.deepEqual(await scene.redis.keys(`${keysOf(scene.prefix)}pend:*`), []);
   t.is(await scene.redis.zcard(`${keysOf(scene.prefix)}ring`), 0);
+});
+
+test('a connection that was moved to another server closes the gate with the next heartbeat', async (t) => {
+  const scene = await openGate(t);
+  const [project = ''] = projects(1);
+  t.true((await scene.beat()).open);
+  // As behind a proxy that keeps its clients' connections when it changes the server.
+  const info = scene.redis.info.bind(scene.redis);
+  scene.redis.info = (async (section: string) =>
+    (await info(section)).replace(/^run_id:\w+/m, 'run_id:another')) as typeof info;
+  await until(async () => !(await scene.beat()).open);
+  t.is(await scene.admitOne(project), 'waiting');
 });

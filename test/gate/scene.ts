@@ -4,7 +4,8 @@ import { Redis } from 'ioredis';
 import { newId } from '#lib/ids.ts';
 import { type GateWithLanes, createGate } from '#queues/gate/gate.ts';
 import type { GateRules } from '#queues/gate/types.ts';
-import type { LaneGate, Lease, Pulse } from '#queues/gate/lane-gate.ts';
+import type { LaneGate, Pulse } from '#queues/gate/lane-gate.ts';
+import type { Lease } from '#queues/gate/lease.ts';
 import type { Admission, Limits } from '#queues/gate/types.ts';
 import { testEnv } from '#test/support/env.ts';
 

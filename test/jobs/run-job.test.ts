@@ -7,7 +7,7 @@ import { newId } from '#lib/ids.ts';
 import type { Delivery } from '#queues/consumer.ts';
 import { type JobOutcome, defineJob } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
-import type { Lease } from '#queues/gate/lane-gate.ts';
+import type { Lease } from '#queues/gate/lease.ts';
 import { projectProvision } from '#queues/project-provision.ts';
 import { type Outcomes, outcomesIn } from '#queues/replies.ts';
 import { signalsOn } from '#queues/signals.ts';

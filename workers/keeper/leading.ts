@@ -5,6 +5,7 @@ import { settleRules } from '#queues/gate/settle-rules.ts';
 import type { Beating } from './beating.ts';
 import type { KeptLane } from './lane.ts';
 import { reap } from './reap.ts';
+import { type LeaseWatch, watchLeases } from './lost-leases.ts';
 import { type Reconciler, createReconciler } from './reconcile.ts';
 import { restoreLane } from './restore.ts';
 
@@ -48,6 +49,7 @@ interface Means {
   readonly lane: KeptLane;
   readonly beating: Beating;
   readonly reconciler: Reconciler;
+  readonly leases: LeaseWatch;
 }
 
 /** What is known at the beginning of a round. */
@@ -57,18 +59,25 @@ interface Round {
   readonly number: number;
 }
 
-const lead = async ({ lane, beating, reconciler }: Means, { pulse, held, number: round }: Round): Promise<void> => {
+/** Answers whether the lane has to be restored. */
+const lead = async ({ lane, beating, reconciler, leases }: Means, given: Round): Promise<boolean> => {
+  const { pulse, held, number: round } = given;
+
   if (held.due) await admitDue(lane);
   await readLimits(lane, pulse.unknown);
-  if (held.running && round % reapEvery === 0) await reap(lane, beating.silence);
+  if (held.running && round % reapEvery === 0) {
+    if (await leases.isBroken()) return true;
+    await reap(lane, beating.silence);
+  }
   if (round % rereadRulesEvery === 0) await rereadRules(lane);
   if (round % reconcileEvery === 0) await reconciler.round(pulse, held.waiting);
+  return false;
 };
 
 export const createLeader = (lane: KeptLane, beating: Beating, stopped: AbortSignal): Leader => {
   const { log } = lane;
   const { name, type } = lane.gate.lane;
-  const reconciler = createReconciler(lane, stopped);
+  const means: Means = { lane, beating, reconciler: createReconciler(lane, stopped), leases: watchLeases(lane) };
   let rounds = 0;
   let scan = Promise.resolve();
   let running: Promise<void> | undefined;
@@ -78,7 +87,7 @@ export const createLeader = (lane: KeptLane, beating: Beating, stopped: AbortSig
     await restoreLane(lane);
     await beating.beat();
     scan = scan
-      .then(() => reconciler.everything())
+      .then(() => means.reconciler.everything())
       .catch((error: unknown) => log.warn({ err: error, lane: name }, 'not all that waits was admitted anew'));
   };
 
@@ -86,8 +95,13 @@ export const createLeader = (lane: KeptLane, beating: Beating, stopped: AbortSig
     rounds += 1;
     const isOpen = pulse.open && String(held.epoch) === pulse.epoch;
     // A database that was restored from a backup is at another life of the lane.
-    if (isOpen) await lead({ lane, beating, reconciler }, { pulse, held, number: rounds });
-    else if (beating.latest() === pulse) await restore();
+    if (!isOpen) {
+      if (beating.latest() === pulse) await restore();
+      return;
+    }
+    if (!(await lead(means, { pulse, held, number: rounds }))) return;
+    log.error({ lane: name }, 'jobs run without their leases: Redis lost some of what it was given');
+    await restore();
   };
 
   const attempt = async (held: Lead, pulse: Pulse): Promise<void> => {

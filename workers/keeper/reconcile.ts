@@ -1,7 +1,8 @@
 import { standings, waitingBetween } from '#domain/jobs/lanes.ts';
 import { firstIdAt } from '#lib/ids.ts';
 import { noteReconciled } from '#queues/metrics.ts';
-import type { Lease, Pulse } from '#queues/gate/lane-gate.ts';
+import type { Pulse } from '#queues/gate/lane-gate.ts';
+import type { Lease } from '#queues/gate/lease.ts';
 import type { KeptLane } from './lane.ts';
 
 /** What happened later than that may still be on its way. */

@@ -22,6 +22,14 @@ for i = 1, #all, 2 do
     alive[#alive + 1] = beat
   end
 end
+-- Each lease counts for its project. When the counts do not add up, Redis has lost one of the two hashes, and limits
+-- would be exceeded: the lane is closed until it is restored from Postgres.
+local counted = 0
+for _, count in ipairs(call('HVALS', base .. 'run')) do counted = counted + tonumber(count) end
+if epoch ~= '' and counted ~= leased then
+  call('HDEL', base .. 'conf', 'epoch')
+  epoch = ''
+end
 window = math.ceil(slots * 1.2)
 if ARGV[6] ~= '' then window = math.min(window, tonumber(ARGV[6])) end
 call('HSET', base .. 'conf', 'window', window)

@@ -1,6 +1,7 @@
 import { acceptScenarios } from './accepting.ts';
 import { apiScenarios } from './api.ts';
 import { cronScenarios } from './cron.ts';
+import { failoverScenarios } from './failover.ts';
 import { diskScenarios } from './disk.ts';
 import { postgresScenarios } from './postgres.ts';
 import { redisScenarios } from './redis.ts';
@@ -14,6 +15,7 @@ import { webhookScenarios } from './webhooks.ts';
 export const scenarios: readonly Scenario[] = [
   ...workerScenarios,
   ...redisScenarios,
+  ...failoverScenarios,
   ...postgresScenarios,
   ...diskScenarios,
   ...acceptScenarios,
