@@ -60,6 +60,8 @@ const runningJob = z.object({
   id,
   type: z.string(),
   project_id: id,
+  project_name: z.string().nullable(),
+  function_name: z.string().nullable(),
   attempt: count,
   started_at: instant.nullable(),
 });

@@ -1,6 +1,7 @@
 import type { Queryable } from '#lib/control-db.ts';
 import { jobs as definitions } from '#queues/registry.ts';
 import { firstIdAt } from '#lib/ids.ts';
+import { functionOf } from './ops-filter.ts';
 import { waitingSince } from './oldest-wait.ts';
 import type { History, Minute } from './ops-charts.ts';
 
@@ -11,6 +12,9 @@ export interface RunningJob {
   readonly id: string;
   readonly type: string;
   readonly project_id: string;
+  readonly project_name: string | null;
+  /** Null for other jobs than runs of functions, and when the function was deleted. */
+  readonly function_name: string | null;
   readonly attempt: number;
   readonly started_at: Date | null;
 }
@@ -97,8 +101,12 @@ export const countsOf = async (db: Queryable, history: History): Promise<Counts>
 /** What runs, the longest first. */
 export const runningJobs = (db: Queryable) =>
   db.query<RunningJob & { worker_id: string | null }>(
-    `select id, type, project_id, attempt, started_at, worker_id from jobs
-     where status = 'running' order by started_at limit $1`,
+    `select j.id, j.type, j.project_id, p.name as project_name, f.name as function_name, j.attempt, j.started_at,
+       j.worker_id
+     from (select * from jobs where status = 'running' order by started_at limit $1) j
+     left join projects p on p.id = j.project_id
+     left join functions f on f.id = (${functionOf('j')})::uuid
+     order by j.started_at`,
     [mostRunning],
     'ops-running-jobs',
   );

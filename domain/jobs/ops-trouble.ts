@@ -71,36 +71,31 @@ const ofRedis: Trouble = {
   view: '',
 };
 
-/** What keeps a type from running at all. */
-const ofQueue = (queue: QueueView): Trouble[] => {
-  const { type, open, paused, waiting, workers_alive: alive } = queue;
-  const view = viewOf('jobs', { type, status: 'queued' });
-  if (open === false) {
-    return [
-      {
-        severity: 'bad',
-        title: `${type} is being rebuilt from Postgres`,
-        detail: 'Its jobs wait until that is done.',
-        view,
-      },
-    ];
-  }
-  if (alive === 0 && (waiting ?? 0) > 0) {
-    return [
-      { severity: 'bad', title: `No worker is alive for ${type}`, detail: `${jobsOf(waiting)} wait for one.`, view },
-    ];
-  }
-  if (paused === true) {
-    return [
-      {
-        severity: 'warn',
-        title: `${type} is paused for all projects`,
-        detail: `${jobsOf(waiting)} wait until it is resumed.`,
-        view,
-      },
-    ];
-  }
-  return [];
+const list = new Intl.ListFormat('en');
+
+/** What keeps types from running at all, each cause once. */
+const ofQueues = (queues: readonly QueueView[]): Trouble[] => {
+  const without = queues.filter(({ workers_alive: alive }) => alive === 0);
+  const closed = queues.filter((queue) => queue.open === false && !without.includes(queue));
+  const paused = queues.filter((queue) => queue.paused === true);
+  const about = (severity: Trouble['severity'], of: readonly QueueView[], title: string, detail: string): Trouble[] => {
+    if (of.length === 0) return [];
+    const waiting = of.reduce((sum, queue) => sum + (queue.waiting ?? 0), 0);
+    const types = list.format(of.map(({ type }) => type));
+    const view =
+      of.length === 1 ? viewOf('jobs', { type: types, status: 'queued' }) : viewOf('jobs', { status: 'queued' });
+    return [{ severity, title: `${title} ${types}`, detail: `${jobsOf(waiting)} at the gate. ${detail}`, view }];
+  };
+  return [
+    ...about(
+      'bad',
+      without,
+      'No worker is alive for',
+      'They wait until one starts; the gate is opened by workers, too.',
+    ),
+    ...about('bad', closed, 'Rebuilt from Postgres just now:', 'They wait until that is done, some seconds mostly.'),
+    ...about('warn', paused, 'Paused for all projects:', 'They wait until it is resumed.'),
+  ];
 };
 
 const whyLong = ({ running, slots, window }: QueueView): string => {
@@ -183,7 +178,7 @@ const ofOthers = ({ failed_projects: projects, lost_mail: mails }: OtherCounts):
 /** What is wrong now: first what keeps everything from running, then what people see of it. */
 export const troubles = async (db: Queryable, { redis, queues }: Snapshot): Promise<Trouble[]> => {
   const [groups, overdue, others] = await Promise.all([failureGroups(db), overdueSchedules(db), otherCounts(db)]);
-  const blocked = queues.flatMap(ofQueue);
+  const blocked = redis ? ofQueues(queues) : [];
   const failures = groups.map(ofGroup);
   return [
     ...(redis ? [] : [ofRedis]),

@@ -95,15 +95,6 @@ inBrowser('a person signs in and sees the queues with their numbers', async (t) 
   await close();
 });
 
-inBrowser('a wrong token is said to be wrong', async (t) => {
-  const { page, close } = await visit(ops());
-  await page.getByLabel('Token').fill('not the token');
-  await page.keyboard.press('Enter');
-  await page.getByRole('alert').getByText('not the operators’ token').waitFor();
-  t.true(await page.getByRole('heading', { name: 'Operators only' }).isVisible());
-  await close();
-});
-
 const focused = (page: Page): Promise<string | null> =>
   page.evaluate<string | null>(`document.activeElement.getAttribute('aria-label')`);
 
@@ -113,23 +104,30 @@ inBrowser('a project is paused and resumed by keyboard alone', async (t) => {
   const row = page.getByRole('row').filter({ has: page.getByRole('link', { name, exact: true }) });
   await row.waitFor();
   await picture(page, 'projects');
-  const pause = page.getByRole('button', { name: `Pause ${name}`, exact: true });
+  const label = `Pause ${name} for function.invoke`;
+  const pause = page.getByRole('button', { name: label, exact: true });
   // From the top of the page with the tabulator.
   await page.evaluate('document.activeElement.blur()');
   for (let presses = 0; presses < 60; presses += 1) {
     await page.keyboard.press('Tab');
-    if ((await focused(page)) === `Pause ${name}`) break;
+    if ((await focused(page)) === label) break;
   }
-  t.is(await focused(page), `Pause ${name}`);
+  t.is(await focused(page), label);
   const outline = await page.evaluate<string>('getComputedStyle(document.activeElement).outlineStyle');
   t.not(outline, 'none', 'the focus is seen');
   t.true(await pause.isVisible());
   await page.keyboard.press('Enter');
-  await row.getByText('project paused').waitFor();
-  const pausesOf = () => platform().db.query('select from job_pauses where project_id = $1', [projects[0]?.id]);
-  t.is((await pausesOf()).length, 1);
-  // The same button, still in focus, resumes.
-  await page.keyboard.press('Enter');
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText(`Pause function.invoke of ${name}?`).waitFor();
+  t.regex(await dialog.innerText(), /\d+ jobs that wait stay where they are[^]*other types and other projects go on/);
+  await picture(page, 'pause-asks');
+  const pausesOf = () => platform().db.query('select type from job_pauses where project_id = $1', [projects[0]?.id]);
+  t.is((await pausesOf()).length, 0, 'nothing is paused before the answer');
+  await dialog.getByRole('button', { name: 'Pause' }).press('Enter');
+  await row.getByText('paused').waitFor();
+  t.deepEqual(await pausesOf(), [{ type: 'function.invoke' }], 'this type only');
+  await page.getByRole('button', { name: `Resume ${name} for function.invoke`, exact: true }).press('Enter');
+  await dialog.getByRole('button', { name: 'Resume' }).press('Enter');
   await row.getByText('at its limit').waitFor();
   t.is((await pausesOf()).length, 0);
   await close();
@@ -161,6 +159,7 @@ inBrowser('what is paused for one type alone is resumed alone', async (t) => {
   }
   const { page, close } = await at('projects');
   await page.getByRole('button', { name: `Resume ${name} for ${type}`, exact: true }).press('Enter');
+  await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).press('Enter');
   await page.getByRole('button', { name: `Resume ${name} for ${type}`, exact: true }).waitFor({ state: 'detached' });
   const pauses = await platform().db.query('select type from job_pauses where project_id = $1', [id]);
   t.deepEqual(pauses, [{ type: 'cron.fire' }]);

@@ -33,6 +33,18 @@ export const input = (name, label, value, attributes = {}) =>
     h('input', { name, value, spellcheck: 'false', autocomplete: 'off', ...attributes }),
   );
 
+const two = (value) => String(value).padStart(2, '0');
+
+/** A time of the API as an input for local times wants it; empty when it is none. */
+export const localTime = (iso) => {
+  const date = new Date(iso);
+  if (iso === '' || Number.isNaN(date.getTime())) return '';
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return `${day}T${two(date.getHours())}:${two(date.getMinutes())}`;
+};
+
+export const timeInput = (name, label, value) => input(name, label, value, { type: 'datetime-local' });
+
 /** What a form holds, without the blanks around it. */
 export const valuesIn = (form) =>
   Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()]));

@@ -17,6 +17,7 @@ const columns = [
   { label: 'Job' },
   { label: 'Status' },
   { label: 'Project' },
+  { label: 'Function' },
   { label: 'Attempt', class: 'num' },
   { label: 'Accepted' },
   { label: 'Ended' },
@@ -27,7 +28,10 @@ export const jobLink = ({ id, type }) =>
   h('a', { href: `#/jobs/${id}`, title: id }, h('span', {}, type), ' ', h('code', {}, shortId(id)));
 
 const projectOf = ({ project_name: name, project_ref: ref, project_id: id }) =>
-  h('a', { href: `#/jobs?project_id=${id}`, class: 'plain-link' }, name ?? ref ?? shortId(id));
+  h('a', { href: `#/jobs?project=${id}`, class: 'plain-link' }, name ?? ref ?? shortId(id));
+
+export const functionLink = ({ function_id: id, function_name: name }) =>
+  id === null ? '' : h('a', { href: `#/jobs?function=${id}`, class: 'plain-link', title: id }, name ?? 'deleted');
 
 const errorOf = ({ error }) =>
   error && h('span', { class: 'error-text' }, h('code', {}, error.code), ' ', error.message);
@@ -45,6 +49,7 @@ export const jobTable = (caption, found, more = []) => {
         jobLink(job),
         statusBadge(job.status),
         projectOf(job),
+        functionLink(job),
         `${job.attempt} of ${job.max_attempts}`,
         when(job.created_at),
         when(job.finished_at),

@@ -4,7 +4,7 @@ import { button, empty, h, setChildren, setHidden, setText, table } from '../dom
 import { number, pretty, seconds, when } from '../format.js';
 import { announce } from '../notices.js';
 import { refreshing } from '../refresh.js';
-import { statusBadge } from './job-table.js';
+import { functionLink, statusBadge } from './job-table.js';
 
 const reasons = {
   project_limit: 'its project is at its limit',
@@ -29,8 +29,9 @@ const facts = (job) =>
   [
     [
       'Project',
-      h('a', { href: `#/jobs?project_id=${job.project_id}` }, job.project_name ?? job.project_ref ?? job.project_id),
+      h('a', { href: `#/jobs?project=${job.project_id}` }, job.project_name ?? job.project_ref ?? job.project_id),
     ],
+    ['Function', job.function_id === null ? null : functionLink(job)],
     ['Attempt', `${job.attempt} of ${job.max_attempts}${job.crashes > 0 ? `, ${job.crashes} crashed` : ''}`],
     ['Progress', job.progress === null ? null : `${job.progress} %`],
     ['Stands', placeOf(job)],
@@ -40,7 +41,10 @@ const facts = (job) =>
     ['Ran for', took(job)],
     ['Cancel asked', job.cancel_requested_at === null ? null : when(job.cancel_requested_at)],
     ['Worker', job.worker_id && h('code', {}, job.worker_id)],
-    ['Request', h('code', {}, job.request_id)],
+    [
+      'Request',
+      h('a', { href: `#/jobs?request_id=${encodeURIComponent(job.request_id)}` }, h('code', {}, job.request_id)),
+    ],
     ['Trace', job.traceparent && h('code', {}, job.traceparent)],
   ].filter(([, value]) => value !== null);
 

@@ -1,9 +1,10 @@
-import { call, inWords } from '../api.js';
+import { call } from '../api.js';
 import { throughputChart, waitChart } from '../chart.js';
 import { badge, button, h, keyed, setChildren, setHidden, setText } from '../dom.js';
 import { compact, milliseconds, number, seconds } from '../format.js';
-import { announce } from '../notices.js';
 import { refreshing } from '../refresh.js';
+import { askToSwitch } from './pausing.js';
+import { trouble } from './trouble.js';
 
 const figure = (label) => {
   const value = h('dd', {}, '–');
@@ -64,22 +65,25 @@ const failureLinks = ({ type, failures }) =>
 
 const pauseButton = (type) => {
   let paused = false;
+  let counts = { waiting: 0, running: 0 };
   const node = button('Pause', async () => {
     const action = paused ? 'resume' : 'pause';
-    try {
-      const answer = await call('POST', `/ops/api/queues/${type}/${action}`);
-      set(answer.paused);
-      announce(`${type} is ${answer.paused ? 'paused' : 'running again'} for all projects.`);
-    } catch (error) {
-      announce(inWords(error));
-    }
+    await askToSwitch({
+      action,
+      what: `${type} for all projects`,
+      counts,
+      others: action === 'pause' ? 'Other types go on.' : 'Projects that are paused by themselves stay so.',
+      path: `/ops/api/queues/${type}/${action}`,
+      refresh: (answer) => set(answer),
+    });
   });
-  const set = (value) => {
+  const set = ({ paused: value, waiting = counts.waiting, running = counts.running }) => {
     paused = value === true;
+    counts = { waiting, running };
     setText(node, paused ? 'Resume' : 'Pause');
     node.setAttribute('aria-label', `${paused ? 'Resume' : 'Pause'} ${type} for all projects`);
   };
-  set(false);
+  set({ paused: false });
   return { node, set };
 };
 
@@ -106,7 +110,7 @@ const card = ({ type, pool }) => {
   );
   const update = (queue) => {
     setChildren(state, stateOf(queue));
-    pause.set(queue.paused);
+    pause.set(queue);
     waiting.set(compact(queue.waiting));
     running.set(compact(queue.running));
     oldest.set(seconds(queue.oldest_wait_seconds));
@@ -161,11 +165,13 @@ export const overview = ({ live }) => {
     if (cards.size !== before) draw();
   });
   void charts.now();
+  const wrong = trouble();
   return {
     title: 'Overview',
-    node: h('div', {}, charts.fault, sums.node, grid),
+    node: h('div', {}, wrong.node, charts.fault, sums.node, grid),
     close: () => {
       stop();
+      wrong.close();
       charts.close();
     },
   };

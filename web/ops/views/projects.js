@@ -1,10 +1,11 @@
-import { call, inWords, queryOf } from '../api.js';
+import { call, queryOf } from '../api.js';
 import { ask, field } from '../dialogs.js';
 import { badge, button, empty, h, keyed, setChildren, setHidden, setText, table } from '../dom.js';
 import { compact, number } from '../format.js';
 import { announce } from '../notices.js';
 import { refreshing } from '../refresh.js';
 import { input, typeFilter } from './filters.js';
+import { askToSwitch } from './pausing.js';
 
 const columns = [
   { label: 'Project' },
@@ -51,26 +52,30 @@ const stateOf = ({ paused, project_paused: all, running, waiting, limit }) => {
   return running + waiting > 0 ? badge('flowing', 'good') : badge('idle');
 };
 
-/** Such a pause is ended alone: other types of the project may have one of their own. */
-const pausedAlone = ({ paused, project_paused: all }) => paused && !all;
+/** A row pauses and resumes its own type; a pause of the whole project can only be ended for all of its types. */
+const switchOf = (project) => {
+  const { project_id: id, type, paused, project_paused: all, waiting, running } = project;
+  const name = nameOf(project);
+  const action = paused ? 'resume' : 'pause';
+  const path = `/ops/api/projects/${id}/${action}`;
+  const counts = { waiting, running };
+  if (all) {
+    const others = `These are its jobs of ${type}. It is paused as a whole, and types that were paused alone run again, too.`;
+    return { action, what: `${name} in all its types`, label: `Resume ${name}`, counts, others, path, body: {} };
+  }
+  const others = 'Its other types and other projects go on.';
+  const what = `${type} of ${name}`;
+  const label = `${paused ? 'Resume' : 'Pause'} ${name} for ${type}`;
+  return { action, what, label, counts, others, path, body: { type } };
+};
 
 /** One project's jobs of one type. */
 const rowOf = (layout, refresh) => (first) => {
   let project = first;
   const [running, waiting, state] = [h('span'), h('span'), h('span')];
-  const toggle = button('Pause', async () => {
-    const action = project.paused ? 'resume' : 'pause';
-    try {
-      const which = pausedAlone(project) ? { type: project.type } : {};
-      await call('POST', `/ops/api/projects/${project.project_id}/${action}`, which);
-      announce(`${nameOf(project)} is ${action === 'pause' ? 'paused' : 'running again'}.`);
-    } catch (error) {
-      announce(inWords(error));
-    }
-    await refresh();
-  });
+  const toggle = button('Pause', () => askToSwitch({ ...switchOf(project), refresh }));
   const limits = button('Limits', () => editLimits(project, refresh));
-  const link = h('a', { href: `#/jobs${queryOf({ project_id: first.project_id, type: first.type })}` }, nameOf(first));
+  const link = h('a', { href: `#/jobs${queryOf({ project: first.project_id, type: first.type })}` }, nameOf(first));
   const node = layout.row([
     h('div', { class: 'two' }, link, h('small', {}, `${first.ref ?? first.project_id} · ${first.plan ?? 'no plan'}`)),
     first.type,
@@ -85,8 +90,7 @@ const rowOf = (layout, refresh) => (first) => {
     setText(waiting, compact(next.waiting));
     setChildren(state, stateOf(next));
     setText(toggle, next.paused ? 'Resume' : 'Pause');
-    const which = pausedAlone(next) ? `${nameOf(next)} for ${next.type}` : nameOf(next);
-    toggle.setAttribute('aria-label', `${next.paused ? 'Resume' : 'Pause'} ${which}`);
+    toggle.setAttribute('aria-label', switchOf(next).label);
     limits.setAttribute('aria-label', `Limits of ${nameOf(next)} for ${next.type}`);
   };
   return { node, update };
@@ -94,8 +98,8 @@ const rowOf = (layout, refresh) => (first) => {
 
 const pauseAnother = (refresh) =>
   ask({
-    title: 'Pause a project',
-    text: 'One that is not in the list: it is listed from then on.',
+    title: 'Pause a project?',
+    text: 'One that is not in the list: it is listed from then on. What runs goes on; what waits and what comes waits until it is resumed. Without a type, all its types are paused.',
     fields: [input('project_id', 'Project id', '', { required: true }), typeFilter('')],
     confirm: 'Pause',
     work: async (data) => {

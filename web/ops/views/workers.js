@@ -1,11 +1,12 @@
 import { empty, h, keyed, setChildren, setHidden, setText } from '../dom.js';
 import { number, shortId, when } from '../format.js';
 
-const runs = ({ id, type, started_at: at, attempt }) =>
+const runs = ({ id, type, project_id: project, project_name: name, function_name: run, started_at: at, attempt }) =>
   h(
     'li',
     {},
-    h('a', { href: `#/jobs/${id}`, title: id }, type, ' ', h('code', {}, shortId(id))),
+    h('a', { href: `#/jobs/${id}`, title: id }, type, ' ', run ?? h('code', {}, shortId(id))),
+    h('a', { href: `#/jobs?project=${project}`, class: 'plain-link' }, name ?? shortId(project)),
     attempt > 1 && h('span', { class: 'muted' }, `attempt ${attempt}`),
     h('span', { class: 'muted' }, when(at)),
   );
