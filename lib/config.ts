@@ -3,6 +3,7 @@ import { isBearerToken } from './bearer.ts';
 import { parseRanges } from './egress/ranges.ts';
 import { SecretError, openKeyRing } from './secrets.ts';
 import { limitSettings } from './config/limits.ts';
+import { quotaSettings } from './config/quotas.ts';
 import { globalLimit, integer, note, onOff, oneOf, ratio, url, wholeNumber } from './config/kinds.ts';
 
 /** What is wrong with a key ring; never the keys themselves. */
@@ -199,6 +200,7 @@ export const settings = z.object({
     'Whether the last address of X-Forwarded-For, and X-Forwarded-Proto, X-Forwarded-Host and traceparent, are believed: on behind one proxy that sets or removes them all.',
   ),
   ...limitSettings,
+  ...quotaSettings,
   PLINTH_AI_FIRST_BYTE_MS: note(
     integer(60_000, 100, 600_000),
     'How long a provider of models may take to begin its answer: all of its time when it is not a stream. Models that think for long need more.',

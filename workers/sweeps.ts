@@ -10,6 +10,7 @@ import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import { sweepScheduleRuns } from '#domain/cron/run-store.ts';
 import { deleteOldEmails } from '#domain/email/store.ts';
 import { deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
+import { deleteBeyondQuota, foldStoredChanges } from '#domain/functions/stored.ts';
 import { sweepIdempotencyKeys } from '#domain/idempotency/store.ts';
 import { deleteOld, expireWaiting } from '#domain/jobs/changes.ts';
 import { endTeller } from '#domain/jobs/abandon.ts';
@@ -19,6 +20,7 @@ import { outcomeOf, refOf } from '#domain/jobs/store.ts';
 import { sweepPlatformMail } from '#domain/mail/platform-mail.ts';
 import { deleteOldProviderEvents } from '#domain/integrations/store.ts';
 import type { Projects } from '#domain/projects/projects.ts';
+import { quotasFrom } from '#domain/projects/quotas.ts';
 import { noteBacklog } from '#domain/webhooks/metrics.ts';
 import { wakeForgottenLanes } from '#domain/webhooks/stuck.ts';
 import {
@@ -117,6 +119,11 @@ const deleteOldJobs = ({ db, config }: SweepDeps, most: number): Promise<number>
     most,
   });
 
+const storedQuotas = ({ config }: SweepDeps) => {
+  const { free, pro, enterprise } = quotasFrom(config);
+  return { free: free.storedBytes, pro: pro.storedBytes, enterprise: enterprise.storedBytes };
+};
+
 const deliverySweeps = ({ db, config }: SweepDeps): Record<string, () => Promise<unknown>> => {
   const days = { delivered: config.PLINTH_KEEP_DELIVERED_DAYS, undelivered: config.PLINTH_KEEP_UNDELIVERED_DAYS };
   return {
@@ -135,6 +142,8 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'old runs of functions': inSteps((most) =>
     deleteOldInvocations(deps.db, deps.config.PLINTH_KEEP_INVOCATION_DAYS, most),
   ),
+  'changes of what projects store': inSteps((most) => foldStoredChanges(deps.db, most)),
+  'what projects store beyond their quotas': inSteps((most) => deleteBeyondQuota(deps.db, storedQuotas(deps), most)),
   'runs of deleted functions': inSteps((most) => deleteOrphanedInvocations(deps.db, most)),
   'old mails of projects': inSteps((most) => deleteOldEmails(deps.db, most)),
   ...deliverySweeps(deps),

@@ -9,6 +9,7 @@ import {
 } from '#domain/functions/functions.ts';
 import { isLanguageServed } from '#domain/functions/languages.ts';
 import { type Language, listFunctions } from '#domain/functions/store.ts';
+import { quotasFrom } from '#domain/projects/quotas.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
@@ -40,6 +41,7 @@ const projectPath = z.object({ project_id: id });
 const authorOf = ({ deps, project, user }: Call<InProject>) => ({
   sealer: deps.projects.sealer(project),
   userId: user.id,
+  mostFunctions: quotasFrom(deps.config)[project.plan].functions,
 });
 
 /** @throws {ServiceError} `feature_unavailable` when no live worker runs functions in this language */
@@ -56,8 +58,16 @@ const requireEntryPoint = (language: Language, entryPoint: string | undefined): 
   throw new ServiceError('validation_failed', 'The body is not valid.', { details });
 };
 
+/** In bytes; the field's own limit counts characters. */
+const requireCodeSize = (code: string, most: number): void => {
+  if (Buffer.byteLength(code) <= most) return;
+  const details = [{ path: 'code', message: `is longer than ${most} bytes` }];
+  throw new ServiceError('validation_failed', `The function's code is longer than ${most} bytes.`, { details });
+};
+
 /** What runs: JavaScript is compiled to one text, Python runs as it is written. */
 const compiled = async (language: Language, code: string, { deps, project }: Call<InProject>): Promise<string> => {
+  requireCodeSize(code, deps.config.PLINTH_CODE_BYTES);
   if (language === 'javascript') return deps.compiler.compile(code, project.id);
   await deps.python.check(code, project.id);
   return code;

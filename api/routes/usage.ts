@@ -2,7 +2,11 @@ import { z } from 'zod';
 import { inDatabase, planLimits } from '#domain/database/limits/limits.ts';
 import { readUsage, readUsageInTurn } from '#domain/database/limits/usage.ts';
 import { monthlyCaps } from '#domain/functions/caps.ts';
+import { countFunctions } from '#domain/functions/store.ts';
+import { storedBytesOf } from '#domain/functions/stored.ts';
 import { usageOf } from '#domain/jobs/usage.ts';
+import { waitingBytesOf } from '#domain/jobs/waiting-bytes.ts';
+import { quotasFrom } from '#domain/projects/quotas.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { inProject } from '../access.ts';
@@ -31,6 +35,11 @@ export const usageEndpoints: readonly Endpoint[] = [
         .object({ used: z.int().describe('Of the table that has most.'), limit })
         .describe('The limit is for each table.'),
       database_bytes: z.object({ used: z.int(), limit }),
+      functions: z.object({ used: z.int(), limit }),
+      stored_bytes: z
+        .object({ used: z.int(), limit })
+        .describe('Payloads and logs of runs, and replaced versions of functions; the oldest are deleted first.'),
+      waiting_bytes: z.object({ used: z.int(), limit }).describe('Payloads of jobs that wait.'),
     }),
     handle: async (_input, { db, deps, project }) => {
       if (project.status !== 'active') {
@@ -40,7 +49,11 @@ export const usageEndpoints: readonly Endpoint[] = [
         );
       }
       const limits = planLimits[project.plan];
-      const [invocations, database] = await Promise.all([
+      const quotas = quotasFrom(deps.config)[project.plan];
+      const [functions, stored, waiting, invocations, database] = await Promise.all([
+        countFunctions(db, project.id),
+        storedBytesOf(db, project.id),
+        waitingBytesOf(db, project.id),
         usageOf(db, project.id, functionInvoke.type),
         readUsageInTurn(project.id, () => inDatabase(deps.servers, project, readUsage)),
       ]);
@@ -49,6 +62,9 @@ export const usageEndpoints: readonly Endpoint[] = [
         tables: { used: database.tables, limit: limits.tables },
         rows: { used: database.rows, limit: limits.rows },
         database_bytes: { used: database.bytes, limit: limits.databaseBytes },
+        functions: { used: functions, limit: quotas.functions },
+        stored_bytes: { used: stored, limit: quotas.storedBytes },
+        waiting_bytes: { used: waiting, limit: quotas.waitingBytes },
       };
     },
   }),

@@ -12,6 +12,7 @@ import {
   type FunctionRow,
   type FunctionVersion,
   type Language,
+  countForNew,
   deleteFunction,
   findFunction,
   findRunnable,
@@ -53,17 +54,26 @@ const slugFor = (name: string): string => {
 };
 
 export interface Author {
+  /** How many functions the project may have; null: any number. */
+  readonly mostFunctions: number | null;
   readonly sealer: Sealer;
   readonly userId: string;
 }
 
-/** @throws {ServiceError} `slug_taken` by its unique index, `validation_failed` */
+const tooMany = (most: number): ServiceError =>
+  new ServiceError('plan_limit_exceeded', `The project may have ${most} functions on its plan.`, {
+    details: { limit: 'functions', value: most },
+    hint: 'Delete functions that are not used, or change the plan.',
+  });
+
+/** @throws {ServiceError} `slug_taken` by its unique index, `validation_failed`, `plan_limit_exceeded` */
 export const createFunction = async (
   db: Queryable,
   projectId: string,
   input: FunctionInput,
-  { sealer, userId }: Author,
+  { sealer, userId, mostFunctions }: Author,
 ): Promise<FunctionRow> => {
+  if (mostFunctions !== null && (await countForNew(db, projectId)) >= mostFunctions) throw tooMany(mostFunctions);
   const { env_vars, ...fields } = input;
   const id = newId();
   const [row] = await insertFunction(db, {
@@ -116,7 +126,7 @@ export const updateFunction = async (
   db: Queryable,
   { projectId, id }: { readonly projectId: string; readonly id: string },
   change: FunctionChange,
-  { sealer, userId }: Author,
+  { sealer, userId }: Omit<Author, 'mostFunctions'>,
 ): Promise<FunctionRow> => {
   const row = await lockFunction(db, projectId, id);
   if (row === undefined) throw notFound('function');

@@ -57,6 +57,19 @@ export const insertFunction = (db: Queryable, fn: NewFunction): Promise<Function
     ],
   );
 
+/** Holds back other new functions of the project until this transaction ends. */
+export const countForNew = async (db: Queryable, projectId: string): Promise<number> => {
+  await db.query(`select pg_advisory_xact_lock(hashtextextended('functions ' || $1, 0))`, [projectId]);
+  return countFunctions(db, projectId);
+};
+
+export const countFunctions = async (db: Queryable, projectId: string): Promise<number> => {
+  const [row] = await db.query<{ n: number }>('select count(*)::int as n from functions where project_id = $1', [
+    projectId,
+  ]);
+  return row?.n ?? 0;
+};
+
 export const findFunction = (db: Queryable, projectId: string, id: string): Promise<FunctionRow | undefined> =>
   maybeOne(
     db.query<FunctionRow>(`select ${columns} from functions where project_id = $1 and id = $2`, [projectId, id]),
@@ -140,8 +153,8 @@ const snapshot = async (db: Queryable, functionId: string): Promise<void> => {
     [functionId, mostVersions],
   );
   await db.query(
-    `insert into function_versions (function_id, version, ${codeColumns}, created_by, created_at)
-     select id, version, ${codeColumns}, created_by, deployed_at from functions where id = $1`,
+    `insert into function_versions (function_id, project_id, version, ${codeColumns}, created_by, created_at)
+     select id, project_id, version, ${codeColumns}, created_by, deployed_at from functions where id = $1`,
     [functionId],
   );
 };

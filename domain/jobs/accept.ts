@@ -11,6 +11,7 @@ import { queueFull } from './queue-room.ts';
 import type { Starter } from './starter.ts';
 import { type NewJobRow, deleteQueuedJob, insertJobs } from './store.ts';
 import { capExceeded } from './usage.ts';
+import { type WaitingBytes, requireWaitingBytes } from './waiting-bytes.ts';
 
 // Longer rows go by themselves: together they would outgrow what one statement can hold.
 const batchedDataLength = 65_536;
@@ -36,6 +37,7 @@ export interface JobRequest<Job extends JobDefinition = JobDefinition> {
 export interface AcceptDeps {
   readonly db: ControlDb;
   readonly gate: Pick<Gate, 'admit'>;
+  readonly waitingBytes: WaitingBytes;
 }
 
 const takeBackTimes = 120;
@@ -49,7 +51,7 @@ const insertAlone = async (db: Queryable, row: NewJobRow): Promise<void> => {
 };
 
 /** The row first, then the gate; a job that the gate does not take is taken back. */
-export const acceptWith = ({ db, gate }: AcceptDeps): Accept => {
+export const acceptWith = ({ db, gate, waitingBytes }: AcceptDeps): Accept => {
   const inserts = createBatcher<NewJobRow, boolean>(async (rows) => {
     const taken = await insertJobs(db, rows);
     return rows.map(({ id }) => taken.has(id));
@@ -89,6 +91,7 @@ export const acceptWith = ({ db, gate }: AcceptDeps): Accept => {
 
   return async (request, row) => {
     const { job, projectId, undo } = request;
+    if (job.capped) await requireWaitingBytes(db, waitingBytes, row);
     await insert(row, request).catch((error: unknown) => {
       // A connection that broke in the commit may have kept the row.
       if (isDependencyFailure(error)) void takeBackLater(row, undo);

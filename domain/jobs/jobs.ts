@@ -10,7 +10,7 @@ import { noteAccepted, noteFinished, noteReply } from '#queues/metrics.ts';
 import type { KnownEnd, Outcomes, Replies } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
 import { type Abandonment, endTeller } from './abandon.ts';
-import { type JobRequest, acceptWith } from './accept.ts';
+import { type AcceptDeps, type JobRequest, acceptWith } from './accept.ts';
 import { type Changed, cancelWaiting, revive, wishCancelled } from './changes.ts';
 import { type Standing, placesWith } from './standing.ts';
 import { type JobRow, type NewJobRow, findJob, hasEnded, outcomeOf, recordEnds, refOf } from './store.ts';
@@ -60,7 +60,7 @@ export interface Within {
   readonly monthly?: { readonly type: string; readonly limit: number | null };
 }
 
-export interface JobsDeps {
+export interface JobsDeps extends Pick<AcceptDeps, 'waitingBytes'> {
   readonly db: ControlDb;
   readonly gate: Gate;
   readonly replies: Replies;

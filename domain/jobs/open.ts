@@ -1,3 +1,4 @@
+import { quotasFrom } from '#domain/projects/quotas.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
@@ -9,6 +10,7 @@ import { type Ear, openEar, signalsOn } from '#queues/signals.ts';
 import { type Jobs, createJobs } from './jobs.ts';
 import { endsOf } from './store.ts';
 import { rulesFrom } from './rules.ts';
+import type { WaitingBytes } from './waiting-bytes.ts';
 
 export interface QueueOptions {
   readonly config: Config;
@@ -41,6 +43,11 @@ export const openQueues = ({ config, log, db, jobs }: QueueOptions) => {
   };
 };
 
+const waitingBytesFrom = (config: Config): WaitingBytes => {
+  const { free, pro, enterprise } = quotasFrom(config);
+  return { free: free.waitingBytes, pro: pro.waitingBytes, enterprise: enterprise.waitingBytes };
+};
+
 export type Queues = ReturnType<typeof openQueues>;
 
 /** The queues with the way in: accepting jobs and waiting for their ends. */
@@ -53,7 +60,7 @@ export const openJobs = (options: QueueOptions): Queues & { readonly jobs: Jobs 
   const queueIsUp = (): boolean => queues.redis.status === 'ready';
   return {
     ...queues,
-    jobs: createJobs({ db, log, replies, queueIsUp, ...queues }),
+    jobs: createJobs({ db, log, replies, queueIsUp, waitingBytes: waitingBytesFrom(config), ...queues }),
     close: async () => {
       await replies.close();
       await queues.close();

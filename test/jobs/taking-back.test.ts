@@ -20,6 +20,7 @@ const refused = async (
     return tried <= failures ? Promise.reject(new Error('Postgres is away')) : db.transaction(work, settings);
   };
   const accept = acceptWith({
+    waitingBytes: { free: 0, pro: 0, enterprise: 0 },
     db: { ...db, transaction },
     gate: {
       admit: async () => {

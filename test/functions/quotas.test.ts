@@ -1,0 +1,140 @@
+import test, { type ExecutionContext } from 'ava';
+import { deleteBeyondQuota, foldStoredChanges } from '#domain/functions/stored.ts';
+import { newId } from '#lib/ids.ts';
+import { type ProjectScene, useJobsApi } from '#test/jobs/scene.ts';
+import { until } from '#test/support/until.ts';
+
+const { scene, platform } = useJobsApi(test, {
+  settings: {
+    PLINTH_FUNCTIONS_FREE: '3',
+    PLINTH_CODE_BYTES: '5000',
+    PLINTH_STORED_BYTES_FREE: '1000000',
+    PLINTH_WAITING_BYTES_FREE: '50000',
+  },
+});
+
+const quick = 'exports.handler = () => 1';
+
+const usage = async ({ ask }: ProjectScene) => (await ask('GET', '/usage')).body;
+
+const deployed = ({ ask }: ProjectScene, name: string, code = quick) =>
+  ask('POST', '/functions', { body: { name, language: 'javascript', code } });
+
+test('a project has as many functions as its plan gives, however many are deployed at once', async (t) => {
+  const one = await scene(quick);
+  const answers = await Promise.all(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => deployed(one, name)));
+  t.is(answers.filter(({ status }) => status === 201).length, 2);
+  const refused = answers.find(({ status }) => status !== 201);
+  t.is(refused?.status, 403);
+  t.is(refused?.body.code, 'plan_limit_exceeded');
+  t.deepEqual(refused?.body.details, { limit: 'functions', value: 3 });
+  t.deepEqual((await usage(one)).functions, { used: 3, limit: 3 });
+  t.is((await one.ask('DELETE', `/functions/${one.fn.id}`)).status, 204);
+  t.is((await deployed(one, 'g')).status, 201);
+  await one.ask('PATCH', '', { body: { plan: 'enterprise' } });
+  t.is((await deployed(one, 'h')).status, 201);
+  t.deepEqual((await usage(one)).functions, { used: 4, limit: null });
+});
+
+test('code is limited in bytes, and not in characters', async (t) => {
+  const one = await scene(quick);
+  const refused = await deployed(one, 'large', `//${'ä'.repeat(2600)}\n${quick}`);
+  t.is(refused.status, 400);
+  t.deepEqual(refused.body.details, [{ path: 'code', message: 'is longer than 5000 bytes' }]);
+  t.is((await deployed(one, 'fits', `//${'ä'.repeat(2400)}\n${quick}`)).status, 201);
+});
+
+/** A job that waits for an hour. */
+const waits = ({ project }: ProjectScene, bytes: number) =>
+  platform().db.query(
+    `insert into jobs (id, project_id, type, status, data, request_id, next_run_at)
+     values ($1, $2, 'function.invoke', 'queued', repeat('x', $3), 'r', now() + interval '1 hour')`,
+    [newId(), project.id, bytes],
+  );
+
+test('large payloads are refused while too many bytes wait, and nothing of them is kept', async (t) => {
+  const one = await scene(quick);
+  await waits(one, 40_000);
+  t.deepEqual((await usage(one)).waiting_bytes, { used: 40_000, limit: 50_000 });
+  const invoke = (length: number) =>
+    one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: 'y'.repeat(length) } });
+  const refused = await invoke(20_000);
+  t.is(refused.status, 429);
+  t.is(refused.body.code, 'queue_full');
+  t.truthy(refused.headers.get('retry-after'));
+  t.is((await usage(one)).waiting_bytes.used, 40_000);
+  t.is((await invoke(100)).status, 200, 'as many short ones as may wait fit into what the plan gives');
+  await platform().db.query('delete from jobs where project_id = $1 and next_run_at is not null', [one.project.id]);
+  t.is((await invoke(20_000)).status, 200);
+  t.is((await usage(one)).waiting_bytes.used, 0);
+});
+
+const storedRows = async ({ project }: ProjectScene): Promise<number> => {
+  const [row] = await platform().db.query<{ bytes: number }>(
+    `select ((select coalesce(sum(octet_length(data) + coalesce(octet_length(logs), 0) + coalesce(octet_length(log_tail), 0)
+         + coalesce(octet_length(error), 0)), 0) from invocations where project_id = $1)
+       + (select coalesce(sum(octet_length(v.code) + octet_length(v.compiled)), 0)
+          from function_versions v join functions f on f.id = v.function_id where f.project_id = $1))::float8 as bytes`,
+    [project.id],
+  );
+  return row?.bytes ?? 0;
+};
+
+/** Runs it so often with 20 KB, which are kept. */
+const runs = async (t: ExecutionContext, one: ProjectScene, times: number): Promise<string[]> => {
+  const ids: string[] = [];
+  for (let i = 0; i < times; i += 1) {
+    const path = `/functions/${one.fn.id}/invoke`;
+    const { status, body } = await one.ask('POST', path, { body: { payload: 'y'.repeat(20_000) } });
+    t.is(status, 200);
+    ids.push(body.invocation_id);
+  }
+  await until(async () => (await one.ask('GET', `/functions/${one.fn.id}/invocations`)).body.total === times);
+  return ids;
+};
+
+test.serial('what is stored is counted exactly, before and after it is added up, deletions included', async (t) => {
+  const one = await scene(quick);
+  await runs(t, one, 3);
+  for (const n of [1, 2, 3]) await one.ask('PATCH', `/functions/${one.fn.id}`, { body: { code: `${quick}${n}` } });
+  const { db } = platform();
+  const present = await storedRows(one);
+  t.true(present > 60_000);
+  t.deepEqual((await usage(one)).stored_bytes, { used: present, limit: 1_000_000 });
+  while ((await foldStoredChanges(db, 100)) > 0);
+  t.is((await usage(one)).stored_bytes.used, present);
+  await db.query('delete from invocations where project_id = $1', [one.project.id]);
+  await one.ask('DELETE', `/functions/${one.fn.id}`);
+  t.is((await usage(one)).stored_bytes.used, 0);
+});
+
+test.serial(
+  'beyond the quota the oldest runs go first, then the oldest versions; other projects keep theirs',
+  async (t) => {
+    const [one, other] = [await scene(quick), await scene(quick)];
+    const { db } = platform();
+    const ids = await runs(t, one, 5);
+    await runs(t, other, 1);
+    for (const n of [1, 2]) await one.ask('PATCH', `/functions/${one.fn.id}`, { body: { code: `${quick}${n}` } });
+    while ((await foldStoredChanges(db, 100)) > 0);
+    const others = await usage(other);
+    const kept = async (): Promise<string[]> => {
+      const rows = await db.query<{ id: string }>('select id from invocations where project_id = $1 order by id', [
+        one.project.id,
+      ]);
+      return rows.map(({ id }) => id);
+    };
+    const quotas = { free: (await storedRows(one)) - 21_000, pro: 0, enterprise: 0 };
+    t.is(await deleteBeyondQuota(db, quotas, 100), 2);
+    t.deepEqual(await kept(), ids.slice(2));
+    t.deepEqual(await db.query('select id from jobs where id = any($1::uuid[])', [ids.slice(0, 2)]), []);
+    t.is(await deleteBeyondQuota(db, quotas, 100), 0);
+    const none = { free: 0, pro: 0, enterprise: 0 };
+    await other.ask('PATCH', '', { body: { plan: 'enterprise' } });
+    while ((await deleteBeyondQuota(db, { ...none, enterprise: 1e9 }, 100)) > 0);
+    t.deepEqual(await kept(), []);
+    t.is(await storedRows(one), 0);
+    t.is((await usage(other)).stored_bytes.used, others.stored_bytes.used);
+    t.is((await one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: 1 } })).status, 200);
+  },
+);
