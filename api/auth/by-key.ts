@@ -2,6 +2,7 @@ import type { Context } from 'koa';
 import type { DataCaller } from '#domain/data/db.ts';
 import { looksLikeApiKey } from '#domain/projects/api-keys.ts';
 import type { KeyHolder as FoundKey } from '#domain/projects/key-holders.ts';
+import { statementTimeoutsOf } from '#domain/projects/statement-timeouts.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { addLogContext } from '#lib/context.ts';
 import { ServiceError } from '#lib/errors.ts';
@@ -61,15 +62,18 @@ const requireActive = ({ status }: Project): void => {
   if (status !== 'active') throw new ServiceError('project_not_ready', `The project is ${status}, not active.`);
 };
 
-const keyCaller = ({ id }: Project, found: FoundKey | undefined): DataCaller => {
+const timeoutOf = (project: Project, role: DataCaller['role']): number =>
+  statementTimeoutsOf(project)[role === 'service' ? 'secret' : role];
+
+const keyCaller = (project: Project, found: FoundKey | undefined): DataCaller => {
   const role = ofKind[found?.key.kind ?? 'publishable'];
-  return { projectId: id, role, claims: claimsOf[role] };
+  return { projectId: project.id, role, claims: claimsOf[role], timeoutMs: timeoutOf(project, role) };
 };
 
 const userOf = async ({ tokens }: Deps, project: Project, token: string): Promise<DataCaller> => {
   const user = await tokens.verify(project.id, token);
   if (user === null) throw invalidToken();
-  return { projectId: project.id, ...user };
+  return { projectId: project.id, ...user, timeoutMs: timeoutOf(project, user.role) };
 };
 
 /** A token of the project's own user decides the role and always wins (contract, section 1). */

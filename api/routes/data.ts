@@ -61,7 +61,7 @@ const callOf = (mount: Mount, { target, request, body }: Asked, call: Calls): Re
   signal: request.signal,
   headersJson: request.headersJson,
   dialect: dialectOf(mount, request.params),
-  exposed: [],
+  exposed: call.project.exposed_schemas,
   request: {
     method: request.method,
     path: request.path,

@@ -1,8 +1,10 @@
 import { z } from 'zod';
 import { actingAs } from '#domain/audit/actor.ts';
 import { inDatabase, writeLimits } from '#domain/database/limits/limits.ts';
+import { writeExposedSchemas } from '#domain/database/exposed-schemas.ts';
 import { createApiKey } from '#domain/projects/api-keys.ts';
 import { requirePlanChange, requireRoomForProject } from '#domain/projects/plans.ts';
+import { statementTimeoutBounds, statementTimeoutsOf } from '#domain/projects/statement-timeouts.ts';
 import {
   type Project,
   deleteProjectRow,
@@ -18,7 +20,7 @@ import { ServiceError, notFound } from '#lib/errors.ts';
 import { projectProvision } from '#queues/project-provision.ts';
 import { inProject, signedIn } from '../access.ts';
 import type { Call } from '../call.ts';
-import type { SignedIn } from '../access.ts';
+import type { InProject, SignedIn } from '../access.ts';
 import { type Endpoint, endpoint, jobEndpoint } from '../endpoint.ts';
 import { id, instant, name, page, plan, shownOnce } from '../fields.ts';
 import { finishDeletion } from '../project-deletion.ts';
@@ -42,6 +44,8 @@ const project = z.object({
   status: z.enum(['creating', 'active', 'paused', 'deleting', 'failed']),
   db_name: z.string(),
   rest_url: z.string(),
+  exposed_schemas: z.array(z.string()).describe('Beside public, which the data API always serves.'),
+  statement_timeouts: z.object({ anon: z.int(), authenticated: z.int(), secret: z.int() }).describe('In ms.'),
   created_at: instant,
 });
 
@@ -50,10 +54,51 @@ const created = project.extend({
   publishable_key: shownOnce(z.string()).describe('For browsers: bound by row-level security. It appears here only.'),
 });
 
+const isReserved = (schema: string): boolean =>
+  /^(?:pg_|plinth)/.test(schema) || schema === 'information_schema' || schema === 'auth';
+
+const exposedSchema = z
+  .string()
+  .min(1)
+  .max(63)
+  .refine((schema) => !isReserved(schema) && !schema.includes('\0'), { error: 'cannot be exposed' });
+
+const timeout = z.int().min(statementTimeoutBounds.least).max(statementTimeoutBounds.most).nullish();
+
+const projectChange = z.strictObject({
+  name: name.optional(),
+  plan: plan.optional(),
+  exposed_schemas: z
+    .array(exposedSchema)
+    .max(20)
+    .optional()
+    .describe('Schemas that the data API serves beside public; the whole list.'),
+  statement_timeouts: z
+    .strictObject({ anon: timeout, authenticated: timeout, secret: timeout })
+    .optional()
+    .describe('How long a statement of the data API may take, in ms; null: the usual 3,000, 8,000 and 30,000.'),
+});
+
+/** In the project's database first: a schema that is named there and not here is only not served. */
+const exposeSchemas = async (
+  call: Call<InProject>,
+  schemas: readonly string[] | undefined,
+): Promise<string[] | undefined> => {
+  if (schemas === undefined) return undefined;
+  const names = [...new Set(schemas)].filter((schema) => schema !== 'public');
+  if (call.project.status !== 'active') {
+    throw new ServiceError('project_not_ready', `The project is ${call.project.status}, not active.`);
+  }
+  await inDatabase(call.deps.servers, call.project, (client) => writeExposedSchemas(client, names));
+  return names;
+};
+
 const projectPath = z.object({ project_id: id });
 
 const shown = (row: Project, call: Pick<Call<SignedIn>, 'deps' | 'baseUrl'>): z.output<typeof project> => ({
   ...row,
+  exposed_schemas: [...row.exposed_schemas],
+  statement_timeouts: statementTimeoutsOf(row),
   rest_url: restUrl(row.ref, call),
 });
 
@@ -169,10 +214,10 @@ export const projectEndpoints: readonly Endpoint[] = [
     method: 'patch',
     path: '/projects/{project_id}',
     area,
-    summary: 'Rename a project, or change its plan (owners)',
+    summary: 'Rename a project, set up its data API, or change its plan (owners)',
     access: inProject('developer'),
     params: projectPath,
-    body: z.strictObject({ name: name.optional(), plan: plan.optional() }),
+    body: projectChange,
     response: project,
     handle: async ({ body }, call) => {
       if (body.plan !== undefined && body.plan !== call.project.plan) {
@@ -181,8 +226,12 @@ export const projectEndpoints: readonly Endpoint[] = [
         requirePlanChange(call.deps.config.PLINTH_PLAN_CHANGES, body.plan);
         await requireRoomForProject(call.db, { ...roomOf(call), orgId: call.project.org_id, plan: body.plan });
       }
-      const row = await updateProject(call.db, call.project.id, body);
+      const exposed = await exposeSchemas(call, body.exposed_schemas);
+      const row = await updateProject(call.db, call.project.id, { ...body, exposed_schemas: exposed });
       if (row === undefined) throw notFound('project');
+      if (body.exposed_schemas !== undefined || body.statement_timeouts !== undefined) {
+        call.afterCommit(() => call.deps.projectChanged(row.id));
+      }
       // Should it fail, the gate reads its rules anew within half a minute.
       if (row.plan !== call.project.plan) {
         call.afterCommit(() => call.deps.projectChanged(row.id));

@@ -10,11 +10,15 @@ export interface DataCaller {
   readonly role: DataRole;
   /** JSON text for `request.jwt.claims`; `{"role":"anon"}` of a publishable key. */
   readonly claims: string;
+  /** How long a statement may take, in ms. Left out: as long as the connection's own setting says, 30 s. */
+  readonly timeoutMs?: number;
 }
 
 export interface DataRun {
   /** `read`: nothing can be written, whatever functions are called. */
   readonly mode: 'read' | 'write';
+  /** The schema whose names SQL of the project finds first. Left out: public. */
+  readonly schema?: string;
   /** For `request.method`, `request.path` and `request.headers` (JSON) in SQL; asked only where SQL of the project runs. */
   readonly request?: { readonly method: string; readonly path: string; readonly headers: string };
   /** Aborted when nobody waits for the answer any more: what runs is cancelled. */

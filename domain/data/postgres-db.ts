@@ -7,10 +7,11 @@ import { type Bound, type PipelineLimits, runPipeline } from '#lib/postgres/pipe
 import { NoAnswer, type WatchLimits } from '#lib/postgres/watch.ts';
 import { processOf } from '#lib/postgres/wire.ts';
 import type { Departure } from '#lib/departure.ts';
-import { type TenantRole, leavesUsable } from '#lib/tenant-db.ts';
+import { type TenantRole, leavesUsable, statementTimeoutSeconds } from '#lib/tenant-db.ts';
 import type { DataCaller, DataDb, DataRun, RunOne, TextRow } from './db.ts';
 import type { Sql } from './plan.ts';
 import { CallerGone, DataError } from './errors.ts';
+import { quoteName } from './sql/names.ts';
 
 export interface DataDbDeps {
   readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession'>;
@@ -34,16 +35,28 @@ class SessionSpoilt extends Error {
 const loginOf = (caller: DataCaller): TenantRole => (caller.role === 'service' ? 'service' : 'api');
 
 const settings = `select pg_catalog.set_config('role', $1, true), pg_catalog.set_config('request.jwt.claims', $2, true),
-  pg_catalog.set_config('transaction_read_only', $3, true)`;
+  pg_catalog.set_config('transaction_read_only', $3, true), pg_catalog.set_config('statement_timeout', $4, true),
+  pg_catalog.set_config('search_path', $5, true)`;
 
 const requestSettings = `select pg_catalog.set_config('request.method', $1, true),
   pg_catalog.set_config('request.path', $2, true), pg_catalog.set_config('request.headers', $3, true)`;
 
+const usualTimeoutMs = statementTimeoutSeconds.service * 1000;
+
+const searchPathOf = (schema: string): string => (schema === 'public' ? 'public' : `${quoteName(schema)}, public`);
+
+/** Whether everything is as a session of a secret key begins. */
+const isUsual = ({ role, timeoutMs = usualTimeoutMs }: DataCaller, { request, schema = 'public' }: DataRun): boolean =>
+  role === 'service' && request === undefined && timeoutMs === usualTimeoutMs && schema === 'public';
+
 /** The statements that come before the caller's own: none for a secret key, whose role is the connection's. */
-const preludeOf = (caller: DataCaller, { mode, request }: DataRun): Bound[] => {
-  if (caller.role === 'service' && request === undefined) return [];
+const preludeOf = (caller: DataCaller, run: DataRun): Bound[] => {
+  if (isUsual(caller, run)) return [];
+  const { mode, request, schema = 'public' } = run;
   const role = caller.role === 'service' ? 'none' : caller.role;
-  const first = { text: settings, params: [role, caller.claims, mode === 'read' ? 'on' : 'off'] };
+  const timeout = String(caller.timeoutMs ?? usualTimeoutMs);
+  const isReadOnly = mode === 'read' ? 'on' : 'off';
+  const first = { text: settings, params: [role, caller.claims, isReadOnly, timeout, searchPathOf(schema)] };
   if (request === undefined) return [first];
   return [first, { text: requestSettings, params: [request.method, request.path, request.headers] }];
 };

@@ -1,5 +1,6 @@
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
+import type { StatementTimeouts } from './statement-timeouts.ts';
 
 export type Plan = 'free' | 'pro' | 'enterprise';
 export type ProjectStatus = 'creating' | 'active' | 'paused' | 'deleting' | 'failed';
@@ -15,6 +16,10 @@ export interface Project {
   readonly status: ProjectStatus;
   readonly db_name: string;
   readonly data_key: Buffer;
+  /** Schemas beside public that the data API serves. */
+  readonly exposed_schemas: readonly string[];
+  /** Those that the project has set; the others are the usual ones. */
+  readonly statement_timeouts: Partial<StatementTimeouts>;
   readonly created_at: Date;
   readonly updated_at: Date;
   readonly deleted_at: Date | null;
@@ -31,6 +36,8 @@ const names = [
   'status',
   'db_name',
   'data_key',
+  'exposed_schemas',
+  'statement_timeouts',
   'created_at',
   'updated_at',
   'deleted_at',
@@ -119,14 +126,27 @@ export const projectsOf = async (
 export interface ProjectChange {
   readonly name?: string | undefined;
   readonly plan?: Plan | undefined;
+  readonly exposed_schemas?: readonly string[] | undefined;
+  /** Null: the usual one again. What is left out stays. */
+  readonly statement_timeouts?:
+    | Readonly<Partial<Record<keyof StatementTimeouts, number | null | undefined>>>
+    | undefined;
 }
 
 export const updateProject = (db: Queryable, id: string, change: ProjectChange): Promise<Project | undefined> =>
   maybeOne(
     db.query<Project>(
-      `update projects p set name = coalesce($2, p.name), plan = coalesce($3, p.plan), updated_at = now()
+      `update projects p set name = coalesce($2, p.name), plan = coalesce($3, p.plan),
+         exposed_schemas = coalesce($4, p.exposed_schemas),
+         statement_timeouts = jsonb_strip_nulls(p.statement_timeouts || coalesce($5::jsonb, '{}')), updated_at = now()
        where p.id = $1 and p.deleted_at is null returning ${projectColumns}`,
-      [id, change.name ?? null, change.plan ?? null],
+      [
+        id,
+        change.name ?? null,
+        change.plan ?? null,
+        change.exposed_schemas ?? null,
+        change.statement_timeouts === undefined ? null : JSON.stringify(change.statement_timeouts),
+      ],
     ),
   );
 

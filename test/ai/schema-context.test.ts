@@ -33,6 +33,7 @@ const tableOf = (name: string, columns: readonly string[]): Table => ({
 });
 
 const schemaOf = (tables: readonly Table[]): DataSchema => ({
+  name: 'public',
   version: '1',
   tables: new Map(tables.map((table) => [table.name, table])),
   routines: new Map(),

@@ -87,6 +87,7 @@ const follows = (near: string, far: string): Relationship => ({
   targetColumns: ['id'],
   junction: {
     table: 'follows',
+    sql: 'public.follows',
     constraints: [`f_${near}_fkey`, `f_${far}_fkey`],
     nearColumns: [near],
     farColumns: [far],

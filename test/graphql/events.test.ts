@@ -32,7 +32,7 @@ const log: Table = {
   updatable: true,
 };
 
-const schema: DataSchema = { version: '1', tables: new Map([['log', log]]), routines: new Map() };
+const schema: DataSchema = { name: 'public', version: '1', tables: new Map([['log', log]]), routines: new Map() };
 
 const request = (query: string): RawRequest => ({
   method: 'POST',

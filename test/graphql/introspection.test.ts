@@ -49,6 +49,7 @@ const table = (index: number): Table => ({
 });
 
 const model = graphModel({
+  name: 'public',
   version: '1',
   tables: new Map(Array.from({ length: tables }, (_, index) => [`table_${index}`, table(index)])),
   routines: new Map(),

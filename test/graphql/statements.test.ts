@@ -2,7 +2,7 @@ import test from 'ava';
 import { Client } from 'pg';
 import type { DataDb, TextRow } from '#domain/data/db.ts';
 import type { Sql } from '#domain/data/plan.ts';
-import { introspection, schemaOf } from '#domain/data/schema/introspect.ts';
+import { introspectionOf, schemaOf } from '#domain/data/schema/introspect.ts';
 import { createGraphql } from '#domain/data/graphql/execute.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { tenantLogin } from '#test/support/tenant.ts';
@@ -34,7 +34,7 @@ test.before('a project has tables', async () => {
   const { project } = await createBlog(platform());
   client = new Client({ ...(await tenantLogin(platform(), project.id, 'owner')) });
   await client.connect();
-  const schema = schemaOf(await rowOf({ text: introspection, params: [] }));
+  const schema = schemaOf(await rowOf(introspectionOf('public')));
   const seen: Sql[] = [];
   const one = (sql: Sql): Promise<TextRow> => rowOf((seen.push(sql), sql));
   const data: DataDb = { one: (_caller, _run, sql) => one(sql), transaction: (_caller, _run, work) => work(one) };

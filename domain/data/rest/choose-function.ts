@@ -28,16 +28,17 @@ const takesBody = ({ parameters }: Routine, types: readonly string[]): boolean =
 };
 
 /** PostgREST's words for a call: `public.add(a, b)`, `public.now`. */
-const callText = (name: string, names: readonly string[]): string => `public.${name}(${names.join(', ')})`;
+const callText = (schema: DataSchema, name: string, names: readonly string[]): string =>
+  `${schema.name}.${name}(${names.join(', ')})`;
 
 const hintOf = (schema: DataSchema, { name }: Given, overloads: readonly Routine[]): string | null => {
   const [first] = overloads;
   if (first !== undefined) {
     const parameters = first.parameters.map((parameter) => parameter.name);
-    return `Perhaps you meant to call the function ${callText(name, parameters)}`;
+    return `Perhaps you meant to call the function ${callText(schema, name, parameters)}`;
   }
   const close = nearest(name, schema.routines.keys());
-  return close === null ? null : `Perhaps you meant to call the function public.${close}`;
+  return close === null ? null : `Perhaps you meant to call the function ${schema.name}.${close}`;
 };
 
 const wordsFor = ({ names, bodyTypes, bodyOnly }: Given): string => {
@@ -51,22 +52,22 @@ const wordsFor = ({ names, bodyTypes, bodyOnly }: Given): string => {
 const notFound = (schema: DataSchema, given: Given, overloads: readonly Routine[]): DataError => {
   const { name, names, bodyOnly } = given;
   const called = bodyOnly
-    ? `public.${name}`
-    : `public.${name}${names.length === 0 ? ' without parameters' : `(${names.join(', ')})`}`;
+    ? `${schema.name}.${name}`
+    : `${schema.name}.${name}${names.length === 0 ? ' without parameters' : `(${names.join(', ')})`}`;
   return new DataError(404, 'PGRST202', `Could not find the function ${called} in the schema cache`, {
-    details: `Searched for the function public.${name} ${wordsFor(given)}, but no matches were found in the schema cache.`,
+    details: `Searched for the function ${schema.name}.${name} ${wordsFor(given)}, but no matches were found in the schema cache.`,
     hint: bodyOnly && overloads.length > 0 ? null : hintOf(schema, given, overloads),
   });
 };
 
-const signature = ({ name, parameters }: Routine): string =>
-  `public.${name}(${parameters.map((parameter) => `${parameter.name} => ${parameter.type}`).join(', ')})`;
+const signature = (schema: DataSchema, { name, parameters }: Routine): string =>
+  `${schema.name}.${name}(${parameters.map((parameter) => `${parameter.name} => ${parameter.type}`).join(', ')})`;
 
-const ambiguous = (candidates: readonly Routine[]): DataError =>
+const ambiguous = (schema: DataSchema, candidates: readonly Routine[]): DataError =>
   new DataError(
     300,
     'PGRST203',
-    `Could not choose the best candidate function between: ${candidates.map(signature).join(', ')}`,
+    `Could not choose the best candidate function between: ${candidates.map((routine) => signature(schema, routine)).join(', ')}`,
     {
       hint: 'Try renaming the parameters or the function itself in the database so function overloading can be resolved',
     },
@@ -82,6 +83,6 @@ export const chooseFunction = (schema: DataSchema, given: Given): Chosen => {
   const candidates = named.length > 0 ? named : overloads.filter((routine) => takesBody(routine, given.bodyTypes));
   const [routine] = candidates;
   if (routine === undefined) throw notFound(schema, given, overloads);
-  if (candidates.length > 1) throw ambiguous(candidates);
+  if (candidates.length > 1) throw ambiguous(schema, candidates);
   return { routine, takesBody: named.length === 0 };
 };

@@ -1,4 +1,5 @@
 import type { Column, DataSchema, Routine, Table } from '../schema/types.ts';
+import { quoteName } from '../sql/names.ts';
 import type { RestAnswer, Work } from './request.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -159,9 +160,9 @@ interface Visible {
 }
 
 const visibleSql = `select
-  (select coalesce(json_agg(c.relname), '[]') from pg_class c where c.relnamespace = 'public'::regnamespace
+  (select coalesce(json_agg(c.relname), '[]') from pg_class c where c.relnamespace = to_regnamespace($1)
     and c.relkind in ('r', 'p', 'v', 'm', 'f') and has_table_privilege(c.oid, 'select, insert, update, delete')),
-  (select coalesce(json_agg(distinct p.proname), '[]') from pg_proc p where p.pronamespace = 'public'::regnamespace
+  (select coalesce(json_agg(distinct p.proname), '[]') from pg_proc p where p.pronamespace = to_regnamespace($1)
     and has_function_privilege(p.oid, 'execute'))`;
 
 const setOf = (text: string | null | undefined): Set<string> => new Set(JSON.parse(text ?? '[]') as string[]);
@@ -169,7 +170,7 @@ const setOf = (text: string | null | undefined): Set<string> => new Set(JSON.par
 const visibleTo = async ({ caller, schema, executor }: Work): Promise<Visible> => {
   if (caller.role === 'service')
     return { tables: new Set(schema.tables.keys()), functions: new Set(schema.routines.keys()) };
-  const [tables, functions] = await executor.one('read', { text: visibleSql, params: [] });
+  const [tables, functions] = await executor.one('read', { text: visibleSql, params: [quoteName(schema.name)] });
   return { tables: setOf(tables), functions: setOf(functions) };
 };
 

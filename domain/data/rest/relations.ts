@@ -86,7 +86,7 @@ const refuseUnknown = (schema: DataSchema, table: Table, { name, hint }: Wanted)
     `Could not find a relationship between '${table.name}' and '${name}' in the schema cache`,
     {
       details:
-        `Searched for a foreign key relationship between '${table.name}' and '${name}'${using} in the schema 'public', ` +
+        `Searched for a foreign key relationship between '${table.name}' and '${name}'${using} in the schema '${schema.name}', ` +
         'but no matches were found.',
       hint: near === null || near === name ? null : `Perhaps you meant '${near}' instead of '${name}'.`,
     },

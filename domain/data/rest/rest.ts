@@ -31,19 +31,20 @@ export interface RestCall {
 const isRead = ({ method }: RestRequest): boolean => method === 'GET' || method === 'HEAD';
 
 /** Policies, triggers and functions may ask for the request; to tell each statement of a secret key costs a tenth. */
-const runOf = ({ caller, request, signal, headersJson }: RestCall): Omit<DataRun, 'mode'> => {
+const runOf = ({ caller, request, signal, headersJson }: RestCall, schema: string): Omit<DataRun, 'mode'> => {
   const runsProjectSql = caller.role !== 'service' || request.target.kind === 'function';
-  if (!runsProjectSql) return { signal };
-  return { signal, request: { method: request.method, path: request.path, headers: headersJson() } };
+  if (!runsProjectSql) return { signal, schema };
+  return { signal, schema, request: { method: request.method, path: request.path, headers: headersJson() } };
 };
 
 /** Once more with the schema as it is now, when that may be why it failed. */
 const withFreshSchema = async <T>(
   { schemas }: RestDeps,
   { projectId, role }: DataCaller,
+  name: string,
   attempt: (schema: DataSchema) => Promise<T>,
 ): Promise<T> => {
-  const known = await schemas.get(projectId, role);
+  const known = await schemas.get(projectId, role, name);
   try {
     return await attempt(known);
   } catch (error) {
@@ -63,8 +64,15 @@ const keyed = (
   const header = request.method === 'POST' ? request.header('idempotency-key') : '';
   if (header === '') return work(executor);
   const { method, path, queryText, body } = request;
-  const how = ['prefer', 'accept', 'content-type'].map((name) => request.header(name)).join('\n');
-  const key = dataKeyOf(header, caller, [method, path, queryText, how, body]);
+  const profile = request.header('content-profile');
+  const how = ['prefer', 'accept', 'content-type'].map((name) => request.header(name));
+  const key = dataKeyOf(header, caller, [
+    method,
+    path,
+    queryText,
+    [...how, ...(profile === '' ? [] : [profile])].join('\n'),
+    body,
+  ]);
   return executor.atomically('write', (one) => once(one, key, () => work(joinedExecutor(one))));
 };
 
@@ -84,10 +92,10 @@ const finish = async (deps: RestDeps, call: RestCall, work: () => Promise<RestAn
  */
 export const answerRest = (deps: RestDeps, call: RestCall): Promise<RestAnswer> => {
   const { caller, request, dialect } = call;
-  const executor = directExecutor(deps.data, caller, runOf(call));
   return finish(deps, call, async () => {
-    schemaNameOf(request, call.exposed);
-    return withFreshSchema(deps, caller, (schema) =>
+    const name = schemaNameOf(request, call.exposed);
+    const executor = directExecutor(deps.data, caller, runOf(call, name));
+    return withFreshSchema(deps, caller, name, (schema) =>
       keyed(call, executor, (inner) => answerRequest(request, { dialect, schema, caller, executor: inner })),
     );
   });
@@ -101,18 +109,18 @@ export const answerRest = (deps: RestDeps, call: RestCall): Promise<RestAnswer> 
 export const answerRestBatch = (deps: RestDeps, call: RestCall, withRows: boolean): Promise<RestAnswer> => {
   const { caller, request, dialect } = call;
   const requests = readBatch(request.body, withRows);
-  const executor = directExecutor(deps.data, caller, runOf(call));
-  const attempt = (schema: DataSchema): Promise<RestAnswer> =>
-    keyed(call, executor, (inner) =>
-      inner.atomically('write', async (one) =>
-        batchAnswer(await answerBatch(requests, { dialect, schema, caller }, one)),
-      ),
-    );
   return finish(deps, call, async () => {
     const name = schemaNameOf(request, call.exposed);
     for (const one of requests) requireSameSchema(one, name);
+    const executor = directExecutor(deps.data, caller, runOf(call, name));
+    const attempt = (schema: DataSchema): Promise<RestAnswer> =>
+      keyed(call, executor, (inner) =>
+        inner.atomically('write', async (one) =>
+          batchAnswer(await answerBatch(requests, { dialect, schema, caller }, one)),
+        ),
+      );
     try {
-      return await withFreshSchema(deps, caller, attempt);
+      return await withFreshSchema(deps, caller, name, attempt);
     } catch (error) {
       if (!(error instanceof BatchStopped)) throw error;
       return batchAnswer(stoppedAnswers(error, requests.length));

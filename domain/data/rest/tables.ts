@@ -8,12 +8,12 @@ import { type Window, parseRange, within } from './ranges.ts';
 import { type Work, mostRows } from './request.ts';
 
 /** @throws {DataError} PGRST205 */
-export const tableOf = ({ tables }: DataSchema, name: string): Table => {
+export const tableOf = ({ name: schema, tables }: DataSchema, name: string): Table => {
   const table = tables.get(name);
   if (table !== undefined) return table;
   const close = nearest(name, tables.keys());
-  throw new DataError(404, 'PGRST205', `Could not find the table 'public.${name}' in the schema cache`, {
-    hint: close === null ? null : `Perhaps you meant the table 'public.${close}'`,
+  throw new DataError(404, 'PGRST205', `Could not find the table '${schema}.${name}' in the schema cache`, {
+    hint: close === null ? null : `Perhaps you meant the table '${schema}.${close}'`,
   });
 };
 

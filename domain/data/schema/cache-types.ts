@@ -6,8 +6,9 @@ export interface SchemaCache {
   /**
    * @param role whose connections it is asked over, when it has to be: who uses up those of one role does not keep the
    *   others waiting
+   * @param schema left out: public
    */
-  readonly get: (projectId: string, role?: DataRole) => Promise<DataSchema>;
+  readonly get: (projectId: string, role?: DataRole, schema?: string) => Promise<DataSchema>;
   /**
    * What to do when a request does not fit `known` (an unknown name, an error about one): asks the database for its
    * version, and reads the schema again when it has changed.

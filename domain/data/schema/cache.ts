@@ -2,8 +2,9 @@ import { LRUCache } from 'lru-cache';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { runPipeline } from '#lib/postgres/pipeline.ts';
 import type { DataRole } from '../db.ts';
+import type { Sql } from '../plan.ts';
 import type { SchemaCache } from './cache-types.ts';
-import { introspection, schemaOf } from './introspect.ts';
+import { introspectionOf, schemaOf } from './introspect.ts';
 import type { DataSchema } from './types.ts';
 
 export interface SchemaCacheDeps {
@@ -15,6 +16,8 @@ export interface SchemaCacheDeps {
 
 /** A change that was made elsewhere is seen within 5 s. */
 const freshMs = 4000;
+/** Projects that use other schemas than public. */
+const mostOthers = 50_000;
 /** One costs some 150 bytes. */
 const mostColumns = 600_000;
 const limits = { mostBytes: 64 * 1024 * 1024, timeoutMs: 20_000 };
@@ -28,15 +31,18 @@ interface Entry {
 interface Asker {
   readonly projectId: string;
   readonly role: DataRole;
+  /** The schema's name. */
+  readonly schema: string;
 }
 
-const nameOf = ({ projectId, role }: Asker): string => `${projectId} ${role === 'service' ? 'service' : 'api'}`;
+const entryName = ({ projectId, schema }: Pick<Asker, 'projectId' | 'schema'>): string => `${projectId} ${schema}`;
+
+const nameOf = (asker: Asker): string => `${asker.role === 'service' ? 'service' : 'api'} ${entryName(asker)}`;
 
 const sizeOf = ({ schema }: Entry): number =>
   1 + [...schema.tables.values()].reduce((sum, { columns }) => sum + columns.size + 1, schema.routines.size);
 
 const versionQuery = { text: 'select plinth_api.schema_version()', params: [] };
-const schemaQuery = { text: introspection, params: [] };
 
 type Entries = LRUCache<string, Entry>;
 
@@ -46,15 +52,15 @@ const checkWith = (
   entries: Entries,
   now: () => number,
 ): ((asker: Asker) => Promise<DataSchema>) => {
-  const ask = ({ projectId, role }: Asker, query: typeof versionQuery): Promise<readonly (string | null)[]> =>
+  const ask = ({ projectId, role }: Asker, query: Sql): Promise<readonly (string | null)[]> =>
     tenantDb.use(projectId, role === 'service' ? 'service' : 'api', async (client) => {
       const [rows] = await runPipeline(client, [query], limits);
       return rows?.[0] ?? [];
     });
 
   return async (asker) => {
-    const { projectId } = asker;
-    const present = entries.get(projectId);
+    const name = entryName(asker);
+    const present = entries.get(name);
     const began = now();
     if (present) {
       const [version] = await ask(asker, versionQuery);
@@ -63,8 +69,8 @@ const checkWith = (
         return present.schema;
       }
     }
-    const schema = schemaOf(await ask(asker, schemaQuery));
-    entries.set(projectId, { schema, checkedAt: began });
+    const schema = schemaOf(await ask(asker, introspectionOf(asker.schema)), asker.schema);
+    entries.set(name, { schema, checkedAt: began });
     return schema;
   };
 };
@@ -83,6 +89,8 @@ export const createSchemaCache = ({
   /** The version that is known just now; empty when none is. */
   readonly version: (projectId: string) => string;
 } => {
+  /** By project, the names of the schemas that were asked for beside public: they are few. */
+  const others = new LRUCache<string, ReadonlySet<string>>({ max: mostOthers });
   const entries = new LRUCache<string, Entry>({ maxSize: mostColumns, sizeCalculation: sizeOf });
   const checking = new Map<string, Promise<DataSchema>>();
 
@@ -100,23 +108,39 @@ export const createSchemaCache = ({
     return made;
   };
 
-  const expire = (projectId: string): void => {
-    const entry = entries.get(projectId);
+  const namesOf = (projectId: string): readonly string[] => ['public', ...(others.get(projectId) ?? [])];
+
+  const expireOne = (projectId: string, schema: string): void => {
+    const entry = entries.get(entryName({ projectId, schema }));
     if (entry) entry.checkedAt = Number.NEGATIVE_INFINITY;
     // What is being read may have begun before the change.
-    for (const role of ['service', 'anon'] as const) checking.delete(nameOf({ projectId, role }));
+    for (const role of ['service', 'anon'] as const) checking.delete(nameOf({ projectId, role, schema }));
+  };
+
+  const expire = (projectId: string): void => {
+    for (const schema of namesOf(projectId)) expireOne(projectId, schema);
+  };
+
+  const noteOther = (projectId: string, schema: string): void => {
+    const known = others.get(projectId);
+    if (schema !== 'public' && known?.has(schema) !== true) others.set(projectId, new Set([...(known ?? []), schema]));
   };
 
   return {
-    get: (projectId, role = 'service') => {
-      const entry = entries.get(projectId);
+    get: (projectId, role = 'service', schema = 'public') => {
+      noteOther(projectId, schema);
+      const entry = entries.get(entryName({ projectId, schema }));
       if (entry && now() - entry.checkedAt < freshMs) return Promise.resolve(entry.schema);
-      return checked({ projectId, role });
+      return checked({ projectId, role, schema });
     },
-    version: (projectId) => entries.get(projectId)?.schema.version ?? '',
+    // All schemas of a database have one version.
+    version: (projectId) => {
+      const known = namesOf(projectId).map((schema) => entries.get(entryName({ projectId, schema })));
+      return known.find((entry) => entry !== undefined)?.schema.version ?? '';
+    },
     newer: async (projectId, known, role = 'service') => {
       expire(projectId);
-      const schema = await checked({ projectId, role });
+      const schema = await checked({ projectId, role, schema: known.name });
       return schema.version === known.version ? null : schema;
     },
     changed: (projectId) => {

@@ -1,17 +1,18 @@
+import type { Sql } from '../plan.ts';
 import { quoteName } from '../sql/names.ts';
 import type { Column, DataSchema, Routine, Table, TableKind } from './types.ts';
 import { relationshipsOf, type ForeignKey } from './relationships.ts';
 
 /**
- * The one statement that reads a schema: its version and everything in it are of one moment. Its parts are materialized:
+ * The one statement that reads a schema, `$1` being its quoted name: its version and everything in it are of one moment. Its parts are materialized:
  * else the server makes lists anew for each table, 1.5 s for a hundred of them in place of 30 ms.
  */
-export const introspection = `
+const introspection = `
 with relations as materialized (
   select c.oid, c.relname, c.relkind, c.relrowsecurity, pg_catalog.obj_description(c.oid, 'pg_class') as comment,
     pg_catalog.pg_relation_is_updatable(c.oid, true) as updates
   from pg_catalog.pg_class c
-  where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')
+  where c.relnamespace = pg_catalog.to_regnamespace($1) and c.relkind in ('r', 'p', 'v', 'm', 'f')
     and not c.relispartition
     -- What belongs to an extension is not the project's own.
     and not exists (select from pg_catalog.pg_depend d
@@ -77,7 +78,7 @@ with relations as materialized (
   from pg_catalog.pg_proc p
   join pg_catalog.pg_type t on t.oid = p.prorettype
   left join relations r on r.oid = t.typrelid
-  where p.pronamespace = 'public'::regnamespace and p.prokind = 'f'
+  where p.pronamespace = pg_catalog.to_regnamespace($1) and p.prokind = 'f'
     and p.prorettype not in ('pg_catalog.trigger'::regtype, 'pg_catalog.event_trigger'::regtype)
     and not exists (select from pg_catalog.pg_depend d
       where d.classid = 'pg_catalog.pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
@@ -144,6 +145,9 @@ const volatilities = { i: 'immutable', s: 'stable', v: 'volatile' } as const;
 // Bits of pg_relation_is_updatable: what INSERT and UPDATE would do.
 const [insertBit, updateBit] = [8, 4];
 
+const qualified = (schema: string, name: string): string =>
+  `${schema === 'public' ? schema : quoteName(schema)}.${quoteName(name)}`;
+
 /** Its relationships are known once all tables are. */
 type Draft = Omit<Table, 'relationships'> & { relationships: Table['relationships'] };
 
@@ -161,11 +165,11 @@ const columnOf = ([name, type, baseType, notNull, byDefault, generated, comment,
   enumValues: labels,
 });
 
-const tableOf = (row: TableRow): Draft => {
+const tableOf = (schema: string, row: TableRow): Draft => {
   const [name, kind, comment, rowSecurity, updates, columns, keys] = row;
   return {
     name,
-    sql: `public.${quoteName(name)}`,
+    sql: qualified(schema, name),
     kind: kinds[kind] ?? 'table',
     comment,
     rowSecurity,
@@ -178,11 +182,11 @@ const tableOf = (row: TableRow): Draft => {
   };
 };
 
-const routineOf = (row: RoutineRow): Routine => {
+const routineOf = (schema: string, row: RoutineRow): Routine => {
   const [name, comment, variadic, volatility, set, isVoid, returns, composite, table, parameters] = row;
   return {
     name,
-    sql: `public.${quoteName(name)}`,
+    sql: qualified(schema, name),
     comment,
     parameters: parameters.map(([of, type, optional]) => ({ name: of, type: typeName(type), optional })),
     variadic,
@@ -197,10 +201,16 @@ const byName = <T extends { readonly name: string }>(list: readonly T[]): Map<st
   return groups;
 };
 
-/** What `introspection` answered, as a schema. */
-export const schemaOf = ([version, tableText, routineText]: readonly (string | null)[]): DataSchema => {
+/** Reads a schema. */
+export const introspectionOf = (schema: string): Sql => ({ text: introspection, params: [quoteName(schema)] });
+
+/** What `introspectionOf` that schema answered. */
+export const schemaOf = (
+  [version, tableText, routineText]: readonly (string | null)[],
+  schema = 'public',
+): DataSchema => {
   const rows = JSON.parse(tableText ?? '[]') as TableRow[];
-  const tables = new Map(rows.map((row) => [row[0], tableOf(row)]));
+  const tables = new Map(rows.map((row) => [row[0], tableOf(schema, row)]));
   const foreignKeys: ForeignKey[] = rows.flatMap(([table, , , , , , , keys]) =>
     keys.map(([name, target, columns, targetColumns]) => ({ name, table, target, columns, targetColumns })),
   );
@@ -208,9 +218,11 @@ export const schemaOf = ([version, tableText, routineText]: readonly (string | n
     const table = tables.get(name);
     if (table) table.relationships = found;
   }
+  const routines = (JSON.parse(routineText ?? '[]') as RoutineRow[]).map((row) => routineOf(schema, row));
   return {
+    name: schema,
     version: version ?? '',
     tables,
-    routines: byName((JSON.parse(routineText ?? '[]') as RoutineRow[]).map(routineOf)),
+    routines: byName(routines),
   };
 };

@@ -50,6 +50,7 @@ const throughOf = (table: Table, near: ForeignKey, far: ForeignKey): Relationshi
   targetColumns: far.targetColumns,
   junction: {
     table: table.name,
+    sql: table.sql,
     constraints: [near.name, far.name],
     nearColumns: near.columns,
     farColumns: far.columns,

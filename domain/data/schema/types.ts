@@ -1,8 +1,10 @@
 /**
- * What the data API knows of a project's database: the relations, columns, keys and functions of schema `public`, as the
+ * What the data API knows of one schema of a project's database: its relations, columns, keys and functions, as the
  * catalog tells them. Read by `introspect.ts`, kept by `cache.ts`.
  */
 export interface DataSchema {
+  /** `public`, or another one that the project exposes. */
+  readonly name: string;
   /** Changes with every change of the schema (`plinth.schema_changes`). */
   readonly version: string;
   readonly tables: ReadonlyMap<string, Table>;
@@ -63,6 +65,8 @@ export interface Relationship {
 
 export interface Junction {
   readonly table: string;
+  /** Qualified and quoted, for SQL. */
+  readonly sql: string;
   readonly constraints: readonly [near: string, far: string];
   /** Its columns that refer to this table, in the order of `columns`. */
   readonly nearColumns: readonly string[];
@@ -83,7 +87,7 @@ export interface Routine {
     readonly set: boolean;
     /** Whether rows come back and not single values. */
     readonly composite: boolean;
-    /** The table of schema public whose rows come back, if any: what can be embedded in. */
+    /** The table of the same schema whose rows come back, if any: what can be embedded in. */
     readonly table: string | null;
     readonly void: boolean;
   };

@@ -1,7 +1,7 @@
 import type { Condition, ReadPlan, RelationField } from '../plan.ts';
 import type { Relationship, Table } from '../schema/types.ts';
 import type { SqlBuilder } from './builder.ts';
-import { arrayText, publicName, quoteName, quoteText } from './names.ts';
+import { arrayText, quoteName, quoteText } from './names.ts';
 import { isSql, operatorSql, searchSql } from './operators.ts';
 import { rowValueSql } from './values.ts';
 
@@ -37,7 +37,7 @@ export const relatedSource = (
   const near = equalColumns(between, junction.nearColumns, outer, columns).join(' and ');
   return {
     alias,
-    from: `${table.sql} ${alias}, ${publicName(junction.table)} ${between}`,
+    from: `${table.sql} ${alias}, ${junction.sql} ${between}`,
     joined: `${far} and ${near}`,
   };
 };

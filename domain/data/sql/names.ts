@@ -19,9 +19,6 @@ export const quoteText = (text: string): string => {
 export const arrayText = (elements: readonly string[]): string =>
   `{${elements.map((element) => `"${element.replaceAll(/[\\"]/g, String.raw`\$&`)}"`).join(',')}}`;
 
-/** A relation of schema public. */
-export const publicName = (name: string): string => `"public".${quoteName(name)}`;
-
 // Words that name a type in SQL's grammar only: quoted, the server would look for a type of the user's.
 const grammarTypes = new Set([
   'bigint',

@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { introspection, schemaOf } from '#domain/data/schema/introspect.ts';
+import { introspectionOf, schemaOf } from '#domain/data/schema/introspect.ts';
 import type { Table } from '#domain/data/schema/types.ts';
 
 /** Of a type: its own name, an array's with `_` before it; of a domain its base. */
@@ -64,7 +64,8 @@ const rowsOf = async <T extends object>(client: ClientBase, sql: string): Promis
   (await client.query<T>(sql)).rows;
 
 const readAll = async (client: ClientBase): Promise<TypedSchema> => {
-  const { rows } = await client.query<(string | null)[]>({ text: introspection, rowMode: 'array' });
+  const { text, params } = introspectionOf('public');
+  const { rows } = await client.query<(string | null)[]>({ text, values: [...params], rowMode: 'array' });
   return {
     tables: [...schemaOf(rows[0] ?? []).tables.values()],
     routines: await rowsOf(client, routinesSql),

@@ -3,7 +3,7 @@ import { Pool } from 'pg';
 import type { DataDb, TextRow } from '#domain/data/db.ts';
 import { createGraphql } from '#domain/data/graphql/execute.ts';
 import type { Sql } from '#domain/data/plan.ts';
-import { introspection, schemaOf } from '#domain/data/schema/introspect.ts';
+import { introspectionOf, schemaOf } from '#domain/data/schema/introspect.ts';
 import { answerByGraphqlJs } from '../floors/graphql-js.ts';
 import { allRight, type Bench, type Benchmark, byTurns, digits, median, perSecond } from '../harness.ts';
 import type { LoadPlan, LoadRequest, LoadResult } from '../load.ts';
@@ -45,7 +45,7 @@ const textRow = async (pool: Pool, { text, params }: Sql): Promise<TextRow> => {
 
 /** The engine over a plain pool, without roles. */
 const ourAnswer = async (pool: Pool): Promise<Answer> => {
-  const schema = schemaOf(await textRow(pool, { text: introspection, params: [] }));
+  const schema = schemaOf(await textRow(pool, introspectionOf('public')));
   const schemas = { get: () => Promise.resolve(schema), newer: () => Promise.resolve(null), changed: () => undefined };
   const data: DataDb = {
     one: (_caller, _run, sql) => textRow(pool, sql),

@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import { introspection, schemaOf } from '#domain/data/schema/introspect.ts';
+import { introspectionOf, schemaOf } from '#domain/data/schema/introspect.ts';
 import { signUp } from '../client.ts';
 import { type Benchmark, digits, megabytes, median, ms, spread } from '../harness.ts';
 import { memoryOf } from '../proc.ts';
@@ -32,7 +32,8 @@ export const introspect: Benchmark = {
     const [times, parsing]: [number[], number[]] = [[], []];
     for (let round = 0; round < rounds; round += 1) {
       const began = performance.now();
-      const { rows } = await client.query<(string | null)[]>({ text: introspection, rowMode: 'array' });
+      const { text, params } = introspectionOf('public');
+      const { rows } = await client.query<(string | null)[]>({ text, values: [...params], rowMode: 'array' });
       const answered = performance.now();
       const { size } = schemaOf(rows[0] ?? []).tables;
       times.push(performance.now() - began);

@@ -84,6 +84,7 @@ const through = (near: string, far: string, target: string): Relationship => ({
   targetColumns: ['id'],
   junction: {
     table: 'book_genres',
+    sql: 'public.book_genres',
     constraints: [`book_genres_${near}_id_fkey`, `book_genres_${far}_id_fkey`],
     nearColumns: [`${near}_id`],
     farColumns: [`${far}_id`],
@@ -133,6 +134,7 @@ const tables = [
 ];
 
 export const librarySchema: DataSchema = {
+  name: 'public',
   version: '1',
   tables: new Map(tables.map((entry) => [entry.name, entry])),
   routines: new Map(),
