@@ -10,8 +10,8 @@ import type { RateClass } from './rate-limit.ts';
 
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 export type BodyLimit = 'json' | 'function' | 'ai';
-/** How failures are written: in plinth's one error body, or as OpenAI's clients read them. */
-export type ErrorForm = 'plinth' | 'openai';
+/** How failures are written: in plinth's one error body, as OpenAI's clients read them, or as a page for people. */
+export type ErrorForm = 'plinth' | 'openai' | 'page';
 
 /** An answer that is not built from the response schema: text that is passed through, a page, or a stream. */
 export class RawReply {

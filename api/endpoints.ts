@@ -1,4 +1,6 @@
 import type { Endpoint } from './endpoint.ts';
+import { invitePages } from './pages/invite.ts';
+import { accountPages } from './pages/account.ts';
 import { accountEndpoints } from './routes/accounts.ts';
 import { arenaEndpoints } from './routes/ai/arena.ts';
 import { chatEndpoints } from './routes/ai/chat.ts';
@@ -40,6 +42,8 @@ import { deliveryEndpoints } from './routes/webhooks/deliveries.ts';
 /** Every endpoint of the platform: the router, `docs/openapi.json` and the generated role test are made from this list. */
 export const endpoints: readonly Endpoint[] = [
   ...accountEndpoints,
+  ...accountPages,
+  ...invitePages,
   ...teamEndpoints,
   ...projectEndpoints,
   ...apiKeyEndpoints,

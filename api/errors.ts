@@ -4,6 +4,8 @@ import { type ErrorCode, ServiceError, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { openAiErrorBody, openAiErrorHeaders } from './ai/openai-errors.ts';
 import type { ErrorForm } from './endpoint.ts';
+import { errorPage } from './pages/error-page.ts';
+import { htmlType, pageHeaders } from './pages/html.ts';
 
 /** What a unique index that refuses a row means to the caller; the index decides, so that of 50 at once one wins. */
 const constraintErrors: Readonly<Record<string, { code: ErrorCode; message: string }>> = {
@@ -54,6 +56,13 @@ const sendOpenAiError = (ctx: Context, error: ServiceError): void => {
   ctx.body = JSON.stringify(openAiErrorBody(error));
 };
 
+const sendErrorPage = (ctx: Context, error: ServiceError): void => {
+  ctx.set(pageHeaders);
+  ctx.status = error.status;
+  ctx.type = htmlType;
+  ctx.body = errorPage(error);
+};
+
 /** What a caller may know of what was thrown, which is logged where it is a fault of ours or of what we depend on. */
 export const explain = (thrown: unknown, log: Log): ServiceError => {
   const error = known(thrown);
@@ -80,5 +89,6 @@ export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
   ctx.set(error.headers);
   const form = ctx.state['errorForm'] as ErrorForm | undefined;
   if (form === 'openai') sendOpenAiError(ctx, error);
+  else if (form === 'page') sendErrorPage(ctx, error);
   else sendError(ctx, error);
 };

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Departure } from '#lib/departure.ts';
 import type { Access } from './access.ts';
 import type { BaseCall, Call } from './call.ts';
-import type { BodyLimit, Endpoint, Method, RawReply } from './endpoint.ts';
+import type { BodyLimit, Endpoint, ErrorForm, Method, RawReply } from './endpoint.ts';
 import type { RateClass } from './rate-limit.ts';
 
 /** A request as it came, for surfaces that read queries and bodies in a dialect of their own. */
@@ -37,6 +37,8 @@ interface RawDefinition<A extends Access> {
   readonly access: A;
   readonly rate: RateClass;
   readonly bodyLimit?: BodyLimit;
+  /** Left out: plinth's own. */
+  readonly errors?: ErrorForm;
   /** What it answers, for the API page. Left out: JSON. */
   readonly mediaType?: string;
   /** For the API page. */
@@ -61,7 +63,7 @@ export const rawEndpoint = <A extends Access>(d: RawDefinition<A>): Endpoint => 
   access: d.access,
   rate: d.rate,
   bodyLimit: d.bodyLimit ?? 'json',
-  errors: 'plinth',
+  errors: d.errors ?? 'plinth',
   textBody: false,
   params: paramsOf(d.path),
   query: d.query,

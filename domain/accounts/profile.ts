@@ -44,7 +44,8 @@ export const provePassword = async (
   const attempt = await beginAttempt(db, user.email, isLimited);
   const found = await findUserWithPassword(db, user.id);
   if (!(await verifyPassword(password, found?.password_hash)) || found === undefined) throw wrongPassword();
-  await attempt.clear();
+  // Not cleared: who knows the password could forget the failures of guessing codes.
+  await attempt.refund();
   return found.password_hash;
 };
 

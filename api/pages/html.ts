@@ -1,0 +1,81 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { BaseCall } from '../call.ts';
+import { RawReply } from '../endpoint.ts';
+
+/** Markup that is safe to send: made by `html`, which escapes every value that is none itself. */
+export class Markup {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+type Value = string | Markup | null;
+
+const escaped = (text: string): string =>
+  text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0) ?? 0};`);
+
+const rendered = (value: Value): string => {
+  if (value === null) return '';
+  if (value instanceof Markup) return value.text;
+  return escaped(value);
+};
+
+/** Markup with values in it, each of them escaped; null is nothing. */
+export const html = (parts: TemplateStringsArray, ...values: readonly Value[]): Markup =>
+  new Markup(parts.map((part, i) => part + rendered(values[i] ?? null)).join(''));
+
+const readStyle = (): string => readFileSync(path.join(import.meta.dirname, '../../web/account/style.css'), 'utf8');
+
+const style = readStyle();
+const styleHash = createHash('sha256').update(style).digest('base64');
+
+/**
+ * The one style sheet stands in the page and is named by its hash. No script, nothing from elsewhere, in nobody's frame,
+ * and the address, which holds a token, is told to nobody.
+ */
+export const pageHeaders = {
+  'Content-Security-Policy': `default-src 'none'; style-src 'sha256-${styleHash}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`,
+  'Referrer-Policy': 'no-referrer',
+  'Cache-Control': 'no-store',
+} as const;
+
+export const secured = ({ setHeader }: Pick<BaseCall, 'setHeader'>): void => {
+  for (const [name, value] of Object.entries(pageHeaders)) setHeader(name, value);
+};
+
+export const htmlType = 'text/html; charset=utf-8';
+
+/** A whole page with one card. */
+export const pageText = (title: string, content: Markup): string =>
+  `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>${escaped(title)} · plinth</title>
+<style>${style}</style>
+</head>
+<body>
+<main>
+<div class="brand">plinth</div>
+<h1>${escaped(title)}</h1>
+${content.text}
+</main>
+<footer>If you did not expect this page, you can close it.</footer>
+</body>
+</html>
+`;
+
+export const page = (title: string, content: Markup, status = 200): RawReply =>
+  new RawReply(pageText(title, content), htmlType, status);
+
+/** What went wrong, read out at once by screen readers. */
+export const badNote = (message: string | null): Markup | null =>
+  message === null ? null : html`<div class="note bad" role="alert">${message}</div>`;
+
+export const goodNote = (message: string): Markup => html`<div class="note good" role="status">${message}</div>`;

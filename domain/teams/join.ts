@@ -1,0 +1,125 @@
+import { type SignInRequest, signUp } from '#domain/accounts/accounts.ts';
+import { beginAttempt } from '#domain/accounts/attempts.ts';
+import { findFactor } from '#domain/accounts/factor-store.ts';
+import { takeCode } from '#domain/accounts/factors.ts';
+import { lockProven, provePassword } from '#domain/accounts/profile.ts';
+import { endAllSignIns } from '#domain/accounts/sign-ins.ts';
+import { type User, findUserByEmail, lockUser } from '#domain/accounts/store.ts';
+import { actingAs } from '#domain/audit/actor.ts';
+import type { ControlDb, Queryable } from '#lib/control-db.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import { hashToken } from '#lib/ids.ts';
+import type { Sealer } from '#lib/secrets.ts';
+import { type Invite, findInvite } from './store.ts';
+import { acceptInvite } from './teams.ts';
+
+/** Acceptance of an invite by somebody who is not signed in: the link and the password say who it is. */
+export interface JoinDeps {
+  readonly db: ControlDb;
+  readonly sealer: Sealer;
+  /** Organizations that one user may own. */
+  readonly mostOwned: number;
+}
+
+export interface OpenInvite {
+  readonly invite: Invite;
+  /** Whether the invited address has an account. */
+  readonly user: User | undefined;
+}
+
+/**
+ * What an invite's link leads to, as long as it can be accepted.
+ * @throws {ServiceError} `not_found`, `already_member`, `expired`
+ */
+export const openInvite = async (db: Queryable, token: string): Promise<OpenInvite> => {
+  const invite = await findInvite(db, hashToken(token));
+  if (invite === undefined) throw notFound('invite');
+  if (invite.status === 'active') {
+    throw new ServiceError('already_member', `You are a member of ${invite.org_name} already.`);
+  }
+  if (invite.expired) {
+    throw new ServiceError('expired', 'This invite is too old.', { hint: 'Ask for it to be sent again.' });
+  }
+  const found = await findUserByEmail(db, invite.email);
+  if (found === undefined) return { invite, user: undefined };
+  const { password_hash: _hash, ...user } = found;
+  return { invite, user };
+};
+
+const actorOf = (user: User, { origin }: SignInRequest) =>
+  actingAs(
+    {
+      type: 'user',
+      id: user.id,
+      email: user.email,
+      ip: origin.ip,
+      ...(origin.userAgent !== undefined && { user_agent: origin.userAgent }),
+      request_id: origin.requestId,
+    },
+    'member.accept',
+  );
+
+/** @returns false: the account asks for a second factor, and no code was given */
+const proveFactor = async (
+  { db, sealer }: JoinDeps,
+  user: User,
+  { code, isLimited }: { readonly code: string; readonly isLimited: boolean },
+): Promise<boolean> => {
+  if (!(await findFactor(db, user.id))?.verified_at) return true;
+  if (code === '') return false;
+  const attempt = await beginAttempt(db, user.email, isLimited);
+  const method = await db.transaction(async (tx) => {
+    await lockUser(tx, user.id);
+    return takeCode({ db: tx, sealer }, user.id, code);
+  });
+  if (method === undefined) throw new ServiceError('invalid_credentials', 'The code is wrong, or was used before.');
+  await attempt.refund();
+  return true;
+};
+
+/**
+ * Accepts an invite for the account of its address, by the password and, where the account has one, the second factor. No
+ * sign-in begins.
+ * @param given.code empty: not asked for yet
+ * @returns false: the password is right, and a code is needed, too
+ * @throws {ServiceError} `invalid_credentials`, `rate_limited`, and what `acceptInvite` throws
+ */
+export const joinAsUser = async (
+  deps: JoinDeps,
+  user: User,
+  given: { readonly token: string; readonly password: string; readonly code: string },
+  request: SignInRequest,
+): Promise<boolean> => {
+  const { isLimited } = request;
+  const provenHash = await provePassword(deps.db, user, { password: given.password, isLimited });
+  if (!(await proveFactor(deps, user, { code: given.code, isLimited }))) return false;
+  await deps.db.transaction(
+    async (tx) => {
+      await acceptInvite(tx, user, { token: given.token, mostOwned: deps.mostOwned });
+      await lockProven(tx, user.id, provenHash);
+    },
+    actorOf(user, request),
+  );
+  return true;
+};
+
+/**
+ * Makes an account for the invited address and accepts the invite. No sign-in is left open.
+ * @throws {ServiceError} `email_taken`, and what `acceptInvite` throws
+ */
+export const joinAsNewUser = async (
+  deps: JoinDeps,
+  { invite }: OpenInvite,
+  given: { readonly token: string; readonly password: string; readonly fullName: string | null },
+  request: SignInRequest,
+): Promise<void> => {
+  const input = { email: invite.email, password: given.password, fullName: given.fullName };
+  const { user } = await signUp(deps.db, input, request.origin);
+  await deps.db.transaction(
+    async (tx) => {
+      await acceptInvite(tx, user, { token: given.token, mostOwned: deps.mostOwned });
+      await endAllSignIns(tx, user.id);
+    },
+    actorOf(user, request),
+  );
+};
