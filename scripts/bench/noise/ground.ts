@@ -57,7 +57,8 @@ export const strike = async (ground: Ground, of: Call): Promise<Answer | null> =
 
 const refusedPauseMs = 100;
 
-const rest = (ms: number, signal: AbortSignal): Promise<void> =>
+/** Waits so long, or until the abuse ends. */
+export const rest = (ms: number, signal: AbortSignal): Promise<void> =>
   delay(ms, undefined, { signal }).catch(() => undefined);
 
 /** So many callers, each without a pause between its calls but for a short one after a refusal. */

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { addWebhook, runSql } from '../account.ts';
-import { type Abuse, type Ground, effectOf, keepStriking, note, strike, striking, until, countOf } from '../ground.ts';
+import { type Abuse, type Ground, effectOf, note, rest, strike, striking, until, countOf } from '../ground.ts';
 
 /** A receiver of webhooks in this process; answers its address. */
 const openReceiver = async (ground: Ground, answers: boolean): Promise<string> => {
@@ -50,6 +50,16 @@ export const bulkInserts: Abuse = async (ground) => {
 
 const hangingCount = 10;
 
+const newEventMs = 500;
+
+/** An event for each of the webhooks, twice a second. */
+const insertNow = async (ground: Ground): Promise<void> => {
+  while (!ground.signal.aborted) {
+    await strike(ground, queryOf(ground, 'with old as (delete from noisy) insert into noisy values (1)'));
+    await rest(newEventMs, ground.signal);
+  }
+};
+
 /** Ten webhooks whose receiver takes each delivery and never answers, a thousand events for each, and new ones. */
 export const hangingWebhooks: Abuse = async (ground) => {
   const { account, signal } = ground;
@@ -59,7 +69,7 @@ export const hangingWebhooks: Abuse = async (ground) => {
   return {
     begin: async () => {
       await strike(ground, queryOf(ground, 'insert into noisy select n from generate_series(1, 1000) n'));
-      keepStriking(ground, 1, () => queryOf(ground, 'with old as (delete from noisy) insert into noisy values (1)'));
+      void insertNow(ground);
       await until(() => countOf(ground, 'webhooks received') > 2, signal);
     },
     effect: async () => effectOf(ground, { 'webhooks received': 2 }),
