@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { parentPort } from 'node:worker_threads';
+import { helperThreadNice, setThreadNice } from './cpu-priority.ts';
 import { type JsonScan, type ScanLimits, scanJson } from './json-scan.ts';
 
 /** A function of a module that turns JSON into something small, in the thread. */
@@ -42,6 +43,9 @@ const answerTo = async ({ bytes, limits, reader, args }: ThreadTask): Promise<Re
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
   return { scan, ...read(text, args) };
 };
+
+// What it does is for one tenant, and the event loop beside it is everybody's.
+setThreadNice(helperThreadNice);
 
 parentPort?.on('message', (task: ThreadTask) => {
   void answerTo(task).then(({ scan, value, transfer = [] }) =>

@@ -1,6 +1,9 @@
+import { readdirSync } from 'node:fs';
+import { getPriority } from 'node:os';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import test from 'ava';
 import { ServiceError } from '#lib/errors.ts';
+import { helperThreadNice } from '#lib/cpu-priority.ts';
 import { createJsonParser, largestInline } from '#lib/json-parser.ts';
 
 const codeOf = (error: unknown): unknown => (error instanceof ServiceError ? error.code : error);
@@ -111,4 +114,13 @@ test('a reader that breaks ends its thread, and the next text has a new one', as
   await t.throwsAsync(one.read(Buffer.from('[]'), reader('broken'), options), { message: 'it broke' });
   await t.notThrowsAsync(one.check(Buffer.from('[]'), options));
   await one.close();
+});
+
+const onLinux = process.platform === 'linux' ? test : test.skip;
+
+onLinux('the threads have a lower CPU priority than the event loop that they spare', async (t) => {
+  await parser.parse(padded('{}'), { owner: t.title });
+  const priorities = readdirSync('/proc/self/task').map((thread) => getPriority(Number(thread)));
+  t.true(priorities.includes(helperThreadNice), priorities.join(' '));
+  t.not(getPriority(), helperThreadNice);
 });
