@@ -171,6 +171,17 @@ export const delivery = z.object({
   request_headers: z.record(z.string(), z.string()).nullable().describe('Of the last try, without secrets.'),
   request_body: z.string().nullable(),
   response_body: z.string().nullable().describe('Its first 64 KB.'),
+  response_truncated: z.boolean().describe('More than that was answered.'),
+  attempts: z
+    .array(
+      z.object({
+        at: instant,
+        status_code: z.int().nullable(),
+        error: z.string().nullable(),
+        response_time_ms: z.int().nullable(),
+      }),
+    )
+    .describe('Its last 50 tries, the latest last.'),
   error: z.string().nullable(),
   next_attempt_at: instant.nullable(),
   created_at: instant,
@@ -178,7 +189,8 @@ export const delivery = z.object({
 
 export type ShownDelivery = z.output<typeof delivery> & { readonly status: DeliveryStatus };
 
-export const shownDelivery = ({ request_headers: headers, ...row }: ListedDelivery): ShownDelivery => ({
+export const shownDelivery = ({ request_headers: headers, attempts, ...row }: ListedDelivery): ShownDelivery => ({
   ...row,
+  attempts: attempts.map((attempt) => ({ ...attempt, at: new Date(attempt.at) })),
   request_headers: headers === null ? null : (JSON.parse(headers) as Record<string, string>),
 });

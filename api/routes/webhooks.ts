@@ -4,7 +4,9 @@ import { listWebhooks } from '#domain/webhooks/store.ts';
 import {
   type OwnProject,
   createWebhook,
+  defaultOverlapSeconds,
   getWebhook,
+  longestOverlapSeconds,
   removeWebhook,
   rotateSecret,
   updateWebhook,
@@ -143,14 +145,28 @@ const changeEndpoints: readonly Endpoint[] = [
     method: 'post',
     path: `${webhooksPath}/{webhook_id}/rotate-secret`,
     area,
-    summary: 'Replace the signing secret; the old one signs beside the new one for 24 hours',
+    summary: 'Replace the signing secret; the old one signs beside the new one for overlap_seconds',
     access: inProject('developer'),
     auditAction: 'webhook.rotate_secret',
     params: webhookPath,
-    body: z.strictObject({ secret: ownSecret.optional() }),
+    body: z.strictObject({
+      secret: ownSecret.optional(),
+      overlap_seconds: z
+        .int()
+        .min(0)
+        .max(longestOverlapSeconds)
+        .default(defaultOverlapSeconds)
+        .describe('0: the old secret signs nothing any more.'),
+    }),
     response: webhookWithSecret,
     handle: async ({ params, body }, call) =>
-      shownWebhook(await rotateSecret(call.db, ownProject(call), { id: params.webhook_id, ...body })),
+      shownWebhook(
+        await rotateSecret(call.db, ownProject(call), {
+          id: params.webhook_id,
+          secret: body.secret,
+          overlapSeconds: body.overlap_seconds,
+        }),
+      ),
   }),
 ];
 

@@ -1,6 +1,7 @@
 import { DatabaseError } from 'pg';
 import { withoutDatabaseName } from '#domain/database/tables/names.ts';
 import type { DataCaller } from './db.ts';
+import { retryOnBacklog } from '#domain/database/limits/limits.ts';
 import { DataError, statusOfSqlState } from './errors.ts';
 
 /** What a function raised with SQLSTATE `PGRST`: an answer of its own, as JSON in message and detail (PostgREST). */
@@ -45,7 +46,11 @@ const platformRefusal = ({ message, code = '', detail, hint }: DatabaseError): D
   const refusal = Object.hasOwn(platformCodes, code) ? platformCodes[code] : undefined;
   if (refusal === undefined) return undefined;
   const [status, name] = refusal;
-  return new DataError(status, name, message.replace(`${name}: `, ''), { details: detail ?? null, hint: hint ?? null });
+  return new DataError(status, name, message.replace(`${name}: `, ''), {
+    details: detail ?? null,
+    hint: hint ?? null,
+    headers: name === 'event_backlog_full' ? retryOnBacklog : {},
+  });
 };
 
 /** The watchdog ends a session from outside; the server's words would be those of its own shutdown. */

@@ -21,6 +21,7 @@ export const mostSearched = 20_000;
 
 const common = `d.id, d.webhook_id, d.project_id, d.event_id, d.event, d.status, d.attempt, d.attempts_before,
   d.next_attempt_at, d.job_id, d.status_code, d.response_time_ms, d.request_headers::text as request_headers, d.error,
+  d.attempts, d.response_truncated,
   d.created_at, d.finished_at`;
 
 type DeliveryAndEvent = DeliveryRow & {

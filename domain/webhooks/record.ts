@@ -33,10 +33,22 @@ export interface Hopeless {
   readonly reason: 'gone' | 'failing';
 }
 
+/** Tries of one delivery that are kept: ten by themselves, further ones are asked for by hand. */
+const mostAttempts = 50;
+
 /** In place of the headers of a try for which nothing was sent: it is not counted. */
 export const nothingSent = '';
 /** In place of those of a try that may have been sent: nobody knows. */
 export const noHeaders = '{}';
+
+// The tries so far and this one, if something was sent: the oldest goes when there are too many.
+const attemptsSql = `case when j.counts = 1
+  then case when jsonb_array_length(d.attempts) >= ${mostAttempts} then d.attempts - 0 else d.attempts end
+    || jsonb_build_object(
+      'at', to_char((clock_timestamp() - make_interval(secs => coalesce(j.response_time_ms, 0) / 1000.0)) at time zone 'UTC',
+        'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+      'status_code', j.status_code, 'error', left(j.error, 1000), 'response_time_ms', j.response_time_ms)
+  else d.attempts end`;
 
 // Only the try that the delivery waits for counts: what was given up meanwhile, or asked for anew, is another. `test.ping`
 // is sent once, whoever is active, and says nothing of its webhook. What a receiver that is no longer the webhook's said of
@@ -47,8 +59,8 @@ const deliveriesSql = `
     select *, (request_headers <> '')::int as counts,
       convert_from(substring($6::bytea from start for length), 'UTF8') as response_body
     from unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[], $7::int[], $8::int[], $9::text[],
-      $10::timestamptz[], $11::float8[], $12::bool[], $13::int[]) as tried (delivery_id, job_id, status_code,
-      response_time_ms, request_headers, start, length, error, not_before, spread, is_gone, version)
+      $10::timestamptz[], $11::float8[], $12::bool[], $13::int[], $14::bool[]) as tried (delivery_id, job_id, status_code,
+      response_time_ms, request_headers, start, length, error, not_before, spread, is_gone, version, is_truncated)
   ), known as (
     select t.*, d.event like 'test.%' as is_test, d.attempt + t.counts - d.attempts_before as tries,
       w.is_active and w.deleted_at is null as is_wanted, coalesce(w.version = t.version, false) as is_present
@@ -68,7 +80,7 @@ const deliveriesSql = `
   update webhook_deliveries d set job_id = null, attempt = d.attempt + j.counts, status = j.status,
     status_code = j.status_code, response_time_ms = j.response_time_ms,
     request_headers = nullif(j.request_headers, '')::json, response_body = j.response_body,
-    error = j.error,
+    response_truncated = j.is_truncated, attempts = ${attemptsSql}, error = j.error,
     next_attempt_at = case when j.status = 'failed' and not j.is_last
       then greatest(clock_timestamp() + make_interval(secs => j.pause), case when j.is_present then j.not_before end) end,
     finished_at = case when j.status <> 'failed' or j.is_last then clock_timestamp() end
@@ -111,6 +123,7 @@ const recordDeliveries = (tx: Tx, tries: readonly WebhookAttempt[]): Promise<Rec
       tries.map(() => spread()),
       tries.map((each) => each.isGone),
       tries.map((each) => each.version),
+      tries.map((each) => each.responseTruncated ?? false),
     ],
     'record-tries',
   );

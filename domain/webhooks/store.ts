@@ -126,12 +126,12 @@ export const replaceWebhook = async (db: Queryable, id: string, fields: WebhookF
 };
 
 /** The old secret signs beside the new one for so many hours. */
-export const replaceSecret = async (db: Queryable, id: string, sealed: Buffer, hours: number): Promise<void> => {
+export const replaceSecret = async (db: Queryable, id: string, sealed: Buffer, seconds: number): Promise<void> => {
   await db.query(
-    `update webhooks set previous_secret_sealed = secret_sealed, secret_sealed = $2,
-       previous_secret_until = now() + make_interval(hours => $3), updated_at = now()
+    `update webhooks set previous_secret_sealed = case when $3::int > 0 then secret_sealed end, secret_sealed = $2,
+       previous_secret_until = case when $3::int > 0 then now() + make_interval(secs => $3::int) end, updated_at = now()
      where id = $1`,
-    [id, sealed, hours],
+    [id, sealed, seconds],
   );
 };
 

@@ -30,6 +30,16 @@ export interface WebhookRow {
 export const deliveryStatuses = ['pending', 'success', 'failed', 'exhausted', 'skipped'] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];
 
+/** One try of a delivery, as it is kept and shown. */
+export interface DeliveryAttempt {
+  /** When it began, ISO 8601. */
+  readonly at: string;
+  /** Null: nobody answered. */
+  readonly status_code: number | null;
+  readonly error: string | null;
+  readonly response_time_ms: number;
+}
+
 /** One event for one webhook. */
 export interface DeliveryRow {
   readonly id: string;
@@ -52,6 +62,10 @@ export interface DeliveryRow {
   readonly request_headers: string | null;
   /** Its first 64 KB. */
   readonly response_body: string | null;
+  /** More than that was answered. */
+  readonly response_truncated: boolean;
+  /** Its last 50 tries, the latest last. */
+  readonly attempts: readonly DeliveryAttempt[];
   readonly error: string | null;
   readonly created_at: Date;
   readonly finished_at: Date | null;
@@ -79,6 +93,8 @@ export interface Attempted {
   readonly requestHeaders: string;
   /** Its first 64 KB, as text. */
   readonly responseBody: string | null;
+  /** More than that was answered; left out: it was not. */
+  readonly responseTruncated?: boolean;
   /** Null when it was delivered; in words for the webhook's owner. */
   readonly error: string | null;
   /** When the receiver asked to be left alone until then (`Retry-After`). */

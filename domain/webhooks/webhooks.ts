@@ -29,8 +29,9 @@ export interface OwnProject {
 /** Each event is a delivery for each of them that subscribes. */
 const mostWebhooks: Readonly<Record<Plan, number>> = { free: 100, pro: 1000, enterprise: 20_000 };
 
-/** The old secret signs beside the new one that long. */
-export const overlapHours = 24;
+/** The old secret signs beside the new one that long, unless somebody asks for something else. */
+export const defaultOverlapSeconds = 24 * 3600;
+export const longestOverlapSeconds = 30 * 24 * 3600;
 
 /** @throws {ServiceError} `not_found` */
 export const getWebhook = async (db: Queryable, projectId: string, id: string): Promise<ListedWebhook> => {
@@ -109,23 +110,29 @@ export const updateWebhook = async (
   const fields = changed(row, change);
   requireSecret(row, fields, change);
   await withinPatterns(db, { projectId, events: change.events ?? [] }, () => replaceWebhook(db, id, fields));
-  if (change.secret !== undefined) await replaceSecret(db, id, sealSecret(sealer, id, change.secret), overlapHours);
+  if (change.secret !== undefined)
+    await replaceSecret(db, id, sealSecret(sealer, id, change.secret), defaultOverlapSeconds);
   if (fields.is_active && (!row.is_active || fields.url !== row.url)) await reopenLane(db, id);
   return getWebhook(db, projectId, id);
 };
 
 /**
- * A new secret; the old one signs beside it for a day, so that receivers can change over.
+ * A new secret; the old one signs beside it for a while, so that receivers can change over.
+ * @param rotation.overlapSeconds 0: the old one, and one before it, sign nothing from now on
  * @returns the webhook with the secret, which is not shown again
  * @throws {ServiceError} `not_found`
  */
 export const rotateSecret = async (
   db: Queryable,
   { id: projectId, sealer }: OwnProject,
-  { id, secret = makeSecret() }: { readonly id: string; readonly secret?: string | undefined },
+  {
+    id,
+    secret = makeSecret(),
+    overlapSeconds,
+  }: { readonly id: string; readonly secret?: string | undefined; readonly overlapSeconds: number },
 ): Promise<ListedWebhook & { secret: string }> => {
   await lockedWebhook(db, projectId, id);
-  await replaceSecret(db, id, sealSecret(sealer, id, secret), overlapHours);
+  await replaceSecret(db, id, sealSecret(sealer, id, secret), overlapSeconds);
   return { ...(await getWebhook(db, projectId, id)), secret };
 };
 

@@ -48,6 +48,8 @@ test('a delivery is shown with what was sent and answered, its numbers as they w
     response_time_ms: 12,
     request_headers: { 'webhook-id': 'x' },
     response_body: 'thanks',
+    response_truncated: false,
+    attempts: [],
     error: null,
     next_attempt_at: null,
   });

@@ -96,6 +96,27 @@ test('a rotated secret signs with the old one for a day; a third one takes the p
   t.is((await ask('POST', `/webhooks/${id}/rotate-secret`, { secret: 'short' })).status, 400);
 });
 
+test('a secret is rotated with as much overlap as is asked for; 0 ends the old one at once', async (t) => {
+  const { ask, made } = await scene();
+  const id = await made({ secret: 'the-first-secret' });
+  const untilOf = async (): Promise<number | null> => {
+    const [row] = await platform().db.query<{ seconds: number | null }>(
+      'select extract(epoch from previous_secret_until - updated_at)::float8 as seconds from webhooks where id = $1',
+      [id],
+    );
+    return row?.seconds ?? null;
+  };
+  const rotate = (body: object) => ask('POST', `/webhooks/${id}/rotate-secret`, body);
+  await rotate({ secret: 'second-secret', overlap_seconds: 60 });
+  t.like(await secretsOf(id), { secret: 'second-secret', previousSecret: 'the-first-secret' });
+  t.is(await untilOf(), 60);
+  await rotate({ secret: 'third-secret', overlap_seconds: 0 });
+  t.like(await secretsOf(id), { secret: 'third-secret', previousSecret: null });
+  await rotate({});
+  t.is(await untilOf(), 86_400);
+  for (const overlap_seconds of [-1, 1.5, 30 * 86_400 + 1, '60']) t.is((await rotate({ overlap_seconds })).status, 400);
+});
+
 test('a webhook that is made active again, or gets another address, begins anew', async (t) => {
   const { ask, made } = await scene();
   const { db } = platform();

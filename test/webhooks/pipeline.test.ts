@@ -180,6 +180,7 @@ test('what the receiver says is kept, its first 64 KB, whatever bytes they are',
   await emit(platform(), project.id, 'auth.login');
   const [row] = await deliveriesWhen(platform(), webhook.id, { fits: hasStatus('success') });
   t.is(row?.response_body, `a\uFFFD\uFFFD${'b'.repeat(64 * 1024 - 3)}`);
+  t.true(row?.response_truncated);
 });
 
 test('a table of any name can be told of', async (t) => {

@@ -6,6 +6,7 @@ import { fanOut } from '#domain/webhooks/fan-out.ts';
 import { requireRoomForPing } from '#domain/webhooks/ping-room.ts';
 import { type WebhookAttempt, nothingSent, recordTries } from '#domain/webhooks/record.ts';
 import { reopenBreaker, reopenLane } from '#domain/webhooks/store.ts';
+import type { DeliveryRow } from '#domain/webhooks/types.ts';
 import type { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { usePlatform } from '#test/support/platform.ts';
@@ -203,6 +204,41 @@ test('each try keeps its own answer, with whatever characters; all of them go as
     tries.map(({ deliveryId }) => kept.get(deliveryId)),
     tries.map(({ responseBody }) => responseBody),
   );
+});
+
+test('every try of a delivery is kept, the last 50 of them', async (t) => {
+  const webhook = await scene(1);
+  const { db } = platform();
+  const tried = async (how: Partial<WebhookAttempt>): Promise<void> => record(await begin(webhook, how));
+  const keptTries = async () => {
+    const sql = 'select attempts, response_truncated from webhook_deliveries where webhook_id = $1';
+    const [row] = await db.query<Pick<DeliveryRow, 'attempts' | 'response_truncated'>>(sql, [webhook.id]);
+    return row ?? { attempts: [], response_truncated: false };
+  };
+  await tried({
+    statusCode: 500,
+    error: 'It said 500.',
+    responseTimeMs: 12,
+    responseBody: 'x',
+    responseTruncated: true,
+  });
+  await tried({ statusCode: null, error: 'Nobody answered.' });
+  await tried({ requestHeaders: nothingSent, error: 'The try was cancelled.' });
+  await tried({ statusCode: 200, error: null });
+  const { attempts, response_truncated } = await keptTries();
+  t.deepEqual(
+    attempts.map(({ status_code, error, response_time_ms }) => [status_code, error, response_time_ms]),
+    [
+      [500, 'It said 500.', 12],
+      [null, 'Nobody answered.', 1],
+      [200, null, 1],
+    ],
+  );
+  for (const { at } of attempts) t.regex(at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  t.false(response_truncated, 'the last answer was whole');
+  for (let n = 0; n < 60; n += 1) await tried({ statusCode: 300 + n, error: 'again' });
+  const codes = (await keptTries()).attempts.map(({ status_code }) => status_code);
+  t.deepEqual([codes.length, codes[0], codes.at(-1)], [50, 310, 359]);
 });
 
 test('whoever has a delivery sent again need not wait for the breaker', async (t) => {

@@ -42,6 +42,7 @@ const answeredOf = (response: EgressResponse, message: Message, responseTimeMs: 
   statusCode: response.status,
   responseTimeMs,
   responseBody: hideSecrets(storable(response.body), message.secrets, { isCut: response.truncated }),
+  responseTruncated: response.truncated,
   error: faultOf(response.status),
   notBefore: pausedUntil(response, message),
   isGone: response.status === 410,

@@ -1,6 +1,7 @@
 import type { DatabaseError } from 'pg';
 import { DataError } from '#domain/data/errors.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { retryOnBacklog } from '../limits/limits.ts';
 import { withoutDatabaseName } from '../tables/names.ts';
 
 const longestText = 8192;
@@ -48,6 +49,7 @@ const platformRefusal = (error: DatabaseError): DataError => {
   return new DataError(status, code, error.message.replace(`${code}: `, ''), {
     details: error.detail ?? null,
     hint: error.hint ?? null,
+    headers: code === 'event_backlog_full' ? retryOnBacklog : {},
   });
 };
 

@@ -26,6 +26,9 @@ const backlogState = 'PLE01';
 /** Whether the server refused something because of the project's plan: 403 `plan_limit_exceeded`. */
 export const isPlanLimit = (sqlState: string | undefined): boolean => sqlState === planLimitState;
 
+/** The relay takes some thousand events a second: a full outbox has room again soon, unless its webhooks do not keep up. */
+export const retryOnBacklog = { 'Retry-After': '5' } as const;
+
 /** Whether the server refused a write because too many events wait to be taken: 503 `event_backlog_full`. */
 export const isBacklogFull = (sqlState: string | undefined): boolean => sqlState === backlogState;
 
