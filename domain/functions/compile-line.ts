@@ -1,8 +1,9 @@
 import { ServiceError } from '#lib/errors.ts';
 
 /**
- * Runs work one after the other, in turns that go round by project: a project with a long line waits for itself, and
- * another one for at most one piece of work of each project. Work without a project is a project of its own.
+ * Runs little work at a time, and of each project one piece, in turns that go round by project: a project with a long line
+ * waits for itself, and another one for at most one piece of work of each project. Work without a project is a project of
+ * its own.
  * @throws {ServiceError} `queue_full` when too much waits, or when its turn did not come in time
  */
 export type CompileLine = <T>(projectId: string | undefined, work: () => Promise<T>) => Promise<T>;
@@ -14,10 +15,12 @@ export interface CompileLineBounds {
   readonly ofAll: number;
   /** What waits longer is refused: whoever asked has likely left. */
   readonly waitMs: number;
+  /** Pieces of work, of different projects, that go on at the same time; 1 unless set. */
+  readonly atOnce?: number;
 }
 
-/** A source can have 1 MB, and compiling it take 10 s. */
-const usualBounds: CompileLineBounds = { ofProject: 64, ofAll: 256, waitMs: 30_000 };
+/** A source can have 1 MB, and compiling it take 10 s of processor time. */
+export const usualBounds: CompileLineBounds = { ofProject: 64, ofAll: 256, waitMs: 30_000 };
 
 interface Entry {
   readonly begin: () => Promise<void>;
@@ -46,8 +49,14 @@ const leave = (waiting: Waiting, name: string, entry: Entry): void => {
   else waiting.set(name, left);
 };
 
-const takeNext = (waiting: Waiting): { readonly name: string; readonly entry: Entry } | undefined => {
+interface Next {
+  readonly name: string;
+  readonly entry: Entry;
+}
+
+const takeNext = (waiting: Waiting, running: ReadonlySet<string>): Next | undefined => {
   for (const [name, [entry, ...others]] of waiting) {
+    if (running.has(name)) continue;
     waiting.delete(name);
     if (others.length > 0) waiting.set(name, others);
     if (entry) return { name, entry };
@@ -55,27 +64,33 @@ const takeNext = (waiting: Waiting): { readonly name: string; readonly entry: En
   return undefined;
 };
 
-export const createCompileLine = ({ ofProject, ofAll, waitMs }: CompileLineBounds = usualBounds): CompileLine => {
+export const createCompileLine = ({
+  ofProject,
+  ofAll,
+  waitMs,
+  atOnce = 1,
+}: CompileLineBounds = usualBounds): CompileLine => {
   const waiting: Waiting = new Map();
-  let running: string | undefined;
+  const running = new Set<string>();
 
   /** Makes room for one more of a project; a full line loses the last of whoever has the most in it. */
   const admit = (name: string): void => {
     const own = waiting.get(name)?.length ?? 0;
-    if (own + (running === name ? 1 : 0) >= ofProject) throw ofProjectFull();
-    const all = [...waiting.values()].reduce((sum, line) => sum + line.length, running === undefined ? 0 : 1);
+    if (own + (running.has(name) ? 1 : 0) >= ofProject) throw ofProjectFull();
+    const all = [...waiting.values()].reduce((sum, line) => sum + line.length, running.size);
     if (all < ofAll) return;
     const longest = longestOf(waiting);
     if (longest.length <= own + 1) throw ofAllFull();
     longest.at(-1)?.refuse(ofAllFull());
   };
 
+  /** Goes on until nothing waits, or only work of projects that run already. */
   const runAll = async (): Promise<void> => {
-    for (let next = takeNext(waiting); next; next = takeNext(waiting)) {
-      running = next.name;
+    for (let next = takeNext(waiting, running); next; next = takeNext(waiting, running)) {
+      running.add(next.name);
       await next.entry.begin();
+      running.delete(next.name);
     }
-    running = undefined;
   };
 
   const wait = <T>(name: string, work: () => Promise<T>): Promise<T> =>
@@ -100,7 +115,7 @@ export const createCompileLine = ({ ofProject, ofAll, waitMs }: CompileLineBound
     const name = projectId ?? `work ${(unnamed += 1)}`;
     admit(name);
     const done = wait(name, work);
-    if (running === undefined) void runAll();
+    if (running.size < atOnce) void runAll();
     return done;
   };
 };

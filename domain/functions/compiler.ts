@@ -4,7 +4,8 @@ import { z } from 'zod';
 import { environment } from '#lib/config.ts';
 import { baseNice, setNice } from '#lib/cpu-priority.ts';
 import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
-import { createCompileLine } from './compile-line.ts';
+import { cpuTimeMs, processTree } from '#lib/processes.ts';
+import { createCompileLine, usualBounds } from './compile-line.ts';
 
 /**
  * Compiles functions in a process of its own, with bounds on time and memory: code is a stranger's, and 26 KB of it can
@@ -13,14 +14,24 @@ import { createCompileLine } from './compile-line.ts';
 export interface Compiler {
   /**
    * @param projectId whose turn it takes
-   * @throws {ServiceError} `validation_failed`, `import_not_bundled`, `queue_full`
+   * @throws {ServiceError} `validation_failed`, `import_not_bundled`, `queue_full`; `overloaded` when it had too little
+   * processor time to be done
    */
   readonly compile: (source: string, projectId?: string) => Promise<string>;
   readonly close: () => void;
 }
 
 const script = path.join(import.meta.dirname, 'compile-process.ts');
-const timeoutMs = 10_000;
+
+export interface CompilerLimits {
+  /** Processor time of one deploy: what a machine is busy with beside it does not count. */
+  readonly mostCpuMs: number;
+  /** What takes so long although it had little processor time is no fault of the code. */
+  readonly longestMs: number;
+}
+
+const usualLimits: CompilerLimits = { mostCpuMs: 10_000, longestMs: 60_000 };
+const lookEveryMs = 100;
 const heapMib = 512;
 const dataBytes = 3 * 1024 * 1024 * 1024; // of each process in it; V8 alone reserves more than it uses
 const mostCompiledLength = 4 * 1024 * 1024;
@@ -72,44 +83,73 @@ const readReply = (message: unknown): string => {
   throw new ServiceError(code, text, { details, ...(hint !== null && { hint }) });
 };
 
-/** One question and its answer; null when the process ended or took too long, and was killed. */
-const ask = (child: ChildProcess, source: string): Promise<unknown> =>
+type Asked = { readonly answer: unknown } | 'ended' | 'spent' | 'slow';
+
+const cpuOf = (child: ChildProcess): number =>
+  child.pid === undefined ? 0 : processTree(child.pid).reduce((sum, pid) => sum + cpuTimeMs(pid), 0);
+
+/** One question and its answer, or why there is none; then the process is killed. */
+const ask = (child: ChildProcess, source: string, { mostCpuMs, longestMs }: CompilerLimits): Promise<Asked> =>
   new Promise((resolve) => {
-    const done = (answer: unknown): void => {
+    const cpuBefore = cpuOf(child);
+    const done = (asked: Asked): void => {
       clearTimeout(timer);
+      clearInterval(watch);
       child.removeAllListeners();
       child.on('error', () => undefined);
-      if (answer === null) end(child);
-      resolve(answer);
+      if (typeof asked === 'string') end(child);
+      resolve(asked);
     };
-    const timer = setTimeout(done, timeoutMs, null);
-    child.once('message', done);
-    child.once('exit', () => done(null));
-    child.once('error', () => done(null));
+    const timer = setTimeout(done, longestMs, 'slow');
+    const watch = setInterval(() => {
+      if (cpuOf(child) - cpuBefore > mostCpuMs) done('spent');
+    }, lookEveryMs);
+    child.once('message', (answer) => done({ answer }));
+    child.once('exit', () => done('ended'));
+    child.once('error', () => done('ended'));
     child.send({ source });
   });
 
-/** The process starts with the first deploy and stays; deploys go through it one after the other, by `createCompileLine`. */
-export const createCompiler = (): Compiler => {
-  const inLine = createCompileLine();
+const tooBusy = (): ServiceError =>
+  new ServiceError('overloaded', 'The machine is too busy to compile the function now. Nothing was deployed.', {
+    hint: 'Try again shortly.',
+    headers: { 'Retry-After': '10' },
+  });
+
+const isAlive = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode === null && signalCode === null;
+
+/**
+ * Its processes start with the first deploys and stay; deploys go through them by `createCompileLine`, two at a time, so
+ * that a deploy that takes long keeps nobody waiting but its own project.
+ */
+export const createCompiler = (limits: CompilerLimits = usualLimits): Compiler => {
+  const inLine = createCompileLine({ ...usualBounds, atOnce: 2 });
+  const idle: ChildProcess[] = [];
+  const all = new Set<ChildProcess>();
   let limited: boolean | undefined;
-  let child: ChildProcess | undefined;
+
+  const take = (): ChildProcess => {
+    for (let child = idle.pop(); child; child = idle.pop()) if (isAlive(child)) return child;
+    const fresh = startProcess((limited ??= hasPrlimit()));
+    all.add(fresh);
+    return fresh;
+  };
 
   const compileNow = async (source: string): Promise<string> => {
-    limited ??= hasPrlimit();
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) child = startProcess(limited);
-    const answer = await ask(child, source);
-    if (answer === null) {
-      child = undefined;
-      throw invalidCode('takes too much time or memory to compile');
+    const child = take();
+    const asked = await ask(child, source, limits);
+    if (typeof asked === 'object') {
+      idle.push(child);
+      return readReply(asked.answer);
     }
-    return readReply(answer);
+    all.delete(child);
+    throw asked === 'slow' ? tooBusy() : invalidCode('takes too much time or memory to compile');
   };
 
   return {
     compile: (source, projectId) => inLine(projectId, () => compileNow(source)),
     close: () => {
-      if (child) end(child);
+      for (const child of all) end(child);
     },
   };
 };

@@ -13,12 +13,14 @@ import { type Interpreter, findPython } from './python-interpreter.ts';
 export interface PythonChecker {
   /**
    * @param projectId whose turn it takes
-   * @throws {ServiceError} `validation_failed`, with line and column; `queue_full`
+   * @throws {ServiceError} `validation_failed`, with line and column; `queue_full`; `overloaded` when it had too little processor
+   * time to be done
    */
   readonly check: (source: string, projectId?: string) => Promise<void>;
 }
 
-const timeoutMs = 10_000;
+/** Beyond the limit on processor time in the script, 8 s: then the machine is too busy. */
+const longestMs = 60_000;
 
 /** Only parsed, never run; bounded because 1 MB of brackets can take gigabytes, or end the parser. */
 const script = `
@@ -52,19 +54,26 @@ const tooMuch = (): ServiceError => {
 };
 
 /** @param configured `PLINTH_PYTHON` */
-export const createPythonChecker = (configured: string | undefined): PythonChecker => {
+export const createPythonChecker = (configured: string | undefined, timeoutMs = longestMs): PythonChecker => {
   const inLine = createCompileLine();
   let interpreter: Promise<Interpreter | null> | undefined;
   return {
     check: async (source, projectId) => {
       const python = await (interpreter ??= findPython(configured));
-      if (python !== null) await inLine(projectId, () => checkWith(python, source));
+      if (python !== null) await inLine(projectId, () => checkWith(python, source, timeoutMs));
     },
   };
 };
 
-const checkWith = async ({ program }: Interpreter, source: string): Promise<void> => {
-  const output = await outputOf(program, source);
+const tooBusy = (): ServiceError =>
+  new ServiceError('overloaded', 'The machine is too busy to look at the function now. Nothing was deployed.', {
+    hint: 'Try again shortly.',
+    headers: { 'Retry-After': '10' },
+  });
+
+const checkWith = async ({ program }: Interpreter, source: string, timeoutMs: number): Promise<void> => {
+  const { output, isLate } = await outputOf(program, source, timeoutMs);
+  if (isLate) throw tooBusy();
   const answer = answerSchema.safeParse(parsed(output));
   // Whatever ended the parser without a word: recursion, memory, time.
   if (!answer.success) throw tooMuch();
@@ -82,8 +91,12 @@ const parsed = (output: string): unknown => {
   }
 };
 
-/** Empty when the process could not be started or was ended. */
-const outputOf = async (program: string, source: string): Promise<string> => {
+/** The output is empty when the process could not be started or was ended. */
+const outputOf = async (
+  program: string,
+  source: string,
+  timeoutMs: number,
+): Promise<{ readonly output: string; readonly isLate: boolean }> => {
   const child: ChildProcess = spawn(program, ['-I', '-S', '-B', '-W', 'ignore', '-c', script], {
     stdio: ['pipe', 'pipe', 'ignore'],
     env: {},
@@ -93,5 +106,7 @@ const outputOf = async (program: string, source: string): Promise<string> => {
   if (child.pid !== undefined) setNice(child.pid, baseNice);
   const failed = new Promise<string>((resolve) => child.once('error', () => resolve('')));
   child.stdin?.on('error', () => undefined).end(source);
-  return Promise.race([failed, child.stdout === null ? '' : text(child.stdout)]);
+  const output = await Promise.race([failed, child.stdout === null ? '' : text(child.stdout)]);
+  // Only the time-out of `spawn` sets this.
+  return { output, isLate: child.killed };
 };

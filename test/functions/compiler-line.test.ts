@@ -34,6 +34,23 @@ test('turns go round by project', async (t) => {
   t.deepEqual(begun, ['a1', 'a2', 'b1', 'c1', 'a3', 'b2']);
 });
 
+test('of several at a time no project has more than one: what takes long keeps only its own waiting', async (t) => {
+  const inLine = createCompileLine({ ...bounds, atOnce: 2 });
+  const slow = Promise.withResolvers<string>();
+  const begun: string[] = [];
+  const work = (project: string, name: string, end: Promise<string> = Promise.resolve(name)): Promise<string> =>
+    inLine(project, () => {
+      begun.push(name);
+      return end;
+    });
+  const first = work('a', 'a1', slow.promise);
+  const second = work('a', 'a2');
+  t.deepEqual(await Promise.all([work('b', 'b1'), work('c', 'c1'), work('b', 'b2')]), ['b1', 'c1', 'b2']);
+  t.deepEqual(begun, ['a1', 'b1', 'c1', 'b2']);
+  slow.resolve('a1');
+  t.deepEqual(await Promise.all([first, second]), ['a1', 'a2']);
+});
+
 test('one at a time, and the line goes on after what failed', async (t) => {
   const inLine = createCompileLine(bounds);
   let [running, most] = [0, 0];

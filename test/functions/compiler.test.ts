@@ -1,5 +1,6 @@
 import test, { type ExecutionContext } from 'ava';
 import { createCompiler } from '#domain/functions/compiler.ts';
+import { createPythonChecker } from '#domain/functions/python-compile.ts';
 import { type ErrorCode, ServiceError } from '#lib/errors.ts';
 
 const refused = async (t: ExecutionContext, compiling: Promise<string>, code: ErrorCode): Promise<void> => {
@@ -47,4 +48,27 @@ test('deploys at once are each answered with their own code', async (t) => {
   const names = Array.from({ length: 10 }, (_, i) => `handler${i}`);
   const compiled = await Promise.all(names.map((name) => compiler.compile(`export const ${name} = () => 1`)));
   compiled.forEach((code, i) => t.true(code.includes(`handler${i}`)));
+});
+
+const wide = `export const handler = () => [${'1+'.repeat(100_000)}1];`;
+
+test('a deploy that only the wall clock stopped is 503 with a time to come back, and the next one works', async (t) => {
+  const compiler = createCompiler({ mostCpuMs: 60_000, longestMs: 1 });
+  t.teardown(compiler.close);
+  const error = await t.throwsAsync(compiler.compile(wide), { instanceOf: ServiceError });
+  t.is(error?.code, 'overloaded');
+  t.is(error?.status, 503);
+  t.truthy(error?.headers['Retry-After']);
+});
+
+test('a deploy that takes too much processor time is refused for good', async (t) => {
+  const compiler = createCompiler({ mostCpuMs: -1, longestMs: 600_000 });
+  t.teardown(compiler.close);
+  await refused(t, compiler.compile(wide), 'validation_failed');
+});
+
+test('code of Python that only the wall clock stopped is 503 with a time to come back', async (t) => {
+  const error = await t.throwsAsync(createPythonChecker(undefined, 1).check('x = 1'), { instanceOf: ServiceError });
+  t.is(error?.code, 'overloaded');
+  t.truthy(error?.headers['Retry-After']);
 });

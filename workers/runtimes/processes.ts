@@ -1,22 +1,16 @@
-import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { readProc, threadsOf } from '#lib/processes.ts';
+
+export { cpuTimeMs, processTree } from '#lib/processes.ts';
 
 /**
  * What the kernel says about processes (Linux; elsewhere every figure is 0 and a process has no known children).
  * Read synchronously: files of /proc never wait for a disk, and one takes about 10 µs.
  */
 
-const clockTickMs = 10;
-
-/** A process and all its descendants, the oldest first. */
-export function processTree(pid: number): number[] {
-  const tree = [pid];
-  for (const parent of tree) tree.push(...children(parent));
-  return tree;
-}
-
 /** The process that started this one; 0 when it is gone. */
-export const parentOf = (pid: number): number => fieldOf(read(`/proc/${pid}/status`), 'PPid');
+export const parentOf = (pid: number): number => fieldOf(readProc(`/proc/${pid}/status`), 'PPid');
 
 /**
  * Memory of a process in KiB: its anonymous pages, its own and those shared by a fork, and the tables that map them; not the
@@ -44,7 +38,7 @@ export function proportionalKib(pid: number): number {
  * code that forks or maps in a loop was seen to hold one for a second.
  */
 export async function readProportionalKib(pid: number): Promise<number> {
-  const paths = [String(pid), ...threads(pid).map((thread) => `${pid}/task/${thread}`)];
+  const paths = [String(pid), ...threadsOf(pid).map((thread) => `${pid}/task/${thread}`)];
   for (const path of paths) {
     const rollup = await readFile(`/proc/${path}/smaps_rollup`, 'latin1').catch(() => '');
     if (!rollup.includes('\nPss_Anon:')) continue;
@@ -60,10 +54,10 @@ export async function readProportionalKib(pid: number): Promise<number> {
  */
 function ofLivingThread(pid: number, file: string, field: string): string {
   const isTold = (text: string): boolean => text.includes(`\n${field}:`);
-  const own = read(`/proc/${pid}/${file}`);
+  const own = readProc(`/proc/${pid}/${file}`);
   if (isTold(own)) return own;
-  for (const thread of threads(pid)) {
-    const text = read(`/proc/${pid}/task/${thread}/${file}`);
+  for (const thread of threadsOf(pid)) {
+    const text = readProc(`/proc/${pid}/task/${thread}/${file}`);
     if (isTold(text)) return text;
   }
   return '';
@@ -71,16 +65,7 @@ function ofLivingThread(pid: number, file: string, field: string): string {
 
 /** Sockets of all kinds in the network namespace of a process; 0 when it is gone. */
 export const socketsBeside = (pid: number): number =>
-  Number(/^sockets: used (\d+)/.exec(read(`/proc/${pid}/net/sockstat`))?.[1] ?? 0);
-
-/** CPU time that the process has used, with what its ended children used. */
-export function cpuTimeMs(pid: number): number {
-  const stat = read(`/proc/${pid}/stat`);
-  // The second field is the program's name, which may itself hold spaces and brackets.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  const ticks = fields.slice(11, 15).map(Number);
-  return ticks.reduce((sum, value) => sum + value, 0) * clockTickMs;
-}
+  Number(/^sockets: used (\d+)/.exec(readProc(`/proc/${pid}/net/sockstat`))?.[1] ?? 0);
 
 /** When the machine runs out of memory the kernel takes this process before the worker or a database. */
 export function dieFirst(pid: number): void {
@@ -91,27 +76,5 @@ export function dieFirst(pid: number): void {
   }
 }
 
-function children(pid: number): number[] {
-  const lists = threads(pid).map((thread) => read(`/proc/${pid}/task/${thread}/children`));
-  return lists.flatMap((list) => list.split(' ').filter(Boolean).map(Number));
-}
-
-function threads(pid: number): string[] {
-  try {
-    return readdirSync(`/proc/${pid}/task`);
-  } catch {
-    return [];
-  }
-}
-
 const fieldOf = (text: string, name: string): number =>
   Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0);
-
-/** Empty when the process is gone. */
-function read(path: string): string {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch {
-    return '';
-  }
-}
