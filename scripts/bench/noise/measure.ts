@@ -25,18 +25,21 @@ export interface Fared {
 
 /** What takes longer has a longer slice, so that each victim has some ten calls in it. */
 const sliceSeconds: Readonly<Record<Victim, number>> = {
-  read: 1.2,
-  webhook: 2,
-  invoke: 1.2,
-  chat: 1.2,
-  create: 2.4,
-  'sign-in': 1.6,
+  read: 1,
+  webhook: 1.8,
+  invoke: 1,
+  chat: 1,
+  create: 2,
+  'sign-in': 1.4,
 };
 
-/** Of the first round beside the abuse, when a second one is to follow; without stalls it takes 12 s. */
+/** Of the first round beside the abuse, when a second one is to follow; without stalls it takes 9 s. */
 const longestRoundMs = 30_000;
 /** After the abuse, until what it left behind is done. */
 const longestRestMs = 8000;
+
+/** Of a round: what is measured before the first one does not count. */
+const warmUpScale = 0.4;
 
 interface Measured extends Slice {
   readonly apiMs: number;
@@ -86,7 +89,7 @@ const waitsOf = ({ processes }: NoisePlatform): Map<string, number> =>
 /** Half of the alone-rounds before the abuse and half behind it: what drifts evenly falls on both sides alike. */
 const measureAround = async (scene: Scene, abuser: Child): Promise<Fared> => {
   const { platform } = scene;
-  await measureRound(scene, 0.5);
+  await measureRound(scene, warmUpScale);
   const before = await measureRound(scene);
   await abuser.ask('begin');
   // Not before: who floods should be done in time.
