@@ -28,7 +28,7 @@ import { restUrl } from '../rest-url.ts';
 
 const area = 'projects';
 
-const slug = z.string().regex(/^[a-z][a-z0-9_]{0,30}$/, {
+export const slug = z.string().regex(/^[a-z][a-z0-9_]{0,30}$/, {
   error: 'must begin with a letter a-z and go on with at most 30 letters a-z, digits or underscores',
 });
 

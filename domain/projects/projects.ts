@@ -24,6 +24,7 @@ import {
   projectsToRetire,
   setProjectStatus,
 } from './store.ts';
+import { type RestoreOrder, restoreProject } from './restore.ts';
 
 export interface ProjectsOptions {
   readonly db: ControlDb;
@@ -50,6 +51,8 @@ export interface Projects {
   readonly retireLeftOvers: (abandonment?: Abandonment) => Promise<readonly string[]>;
   /** Drops the databases of projects that were deleted more than `days` ago. Answers how many. */
   readonly purge: (days: number) => Promise<number>;
+  /** See `restoreProject`. The other processes are to be told afterwards. */
+  readonly restore: (order: RestoreOrder) => Promise<void>;
   readonly sealer: (project: Pick<Project, 'id' | 'data_key'>) => Sealer;
   readonly tenantDb: ProjectDb;
   readonly close: () => Promise<void>;
@@ -174,6 +177,7 @@ export const createProjects = (options: ProjectsOptions): Projects => {
     tenantDb,
     draft: draftWith(keyRing),
     ...deletionWith(options, tenantDb),
+    restore: (order) => restoreProject({ db, servers }, order),
     provision: async (projectId) => {
       const project = await findProject(db, projectId);
       if (project === undefined) throw new Error(`there is no project ${projectId}`);

@@ -1,11 +1,15 @@
 import { z } from 'zod';
 import { jobTypes } from '#domain/jobs/ops-counts.ts';
 import { pause, pausesOfProject, projectLoads, requireProject, resume, setLimits } from '#domain/jobs/ops-rules.ts';
+import { deletedProjects } from '#domain/projects/restore.ts';
+import { findProject } from '#domain/projects/store.ts';
+import { notFound } from '#lib/errors.ts';
 import { operator } from '../../access.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { id, wholeNumber } from '../../fields.ts';
+import { id, instant, wholeNumber } from '../../fields.ts';
 import { jobType } from '../../ops-shapes.ts';
+import { slug } from '../projects.ts';
 
 const area = 'operators';
 const params = z.object({ project_id: id });
@@ -52,8 +56,60 @@ const pausing = (verb: 'pause' | 'resume', summary: string, change: typeof pause
     },
   });
 
+const deleted = z.object({
+  project_id: id,
+  ref: z.string(),
+  name: z.string(),
+  slug: z.string(),
+  plan: z.string(),
+  org_id: z.string(),
+  org_name: z.string(),
+  deleted_at: instant,
+  restorable_until: instant,
+  slug_taken: z.boolean().describe('Another project of the organization has its slug: a restore needs another one.'),
+  org_deleted: z.boolean().describe('Its organization is deleted: it cannot be restored.'),
+});
+
+const restored = z.object({ project_id: id, ref: z.string(), slug: z.string(), status: z.string() });
+
+/** Deleted projects, while their databases are kept. */
+const deletedEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: '/ops/api/projects/deleted',
+    area,
+    summary: 'Deleted projects whose databases are still kept, the latest 200',
+    access: operator,
+    response: z.object({ projects: z.array(deleted) }),
+    handle: async (_input, { db, deps }) => ({
+      projects: await deletedProjects(db, deps.config.PLINTH_DELETED_PROJECT_DAYS),
+    }),
+  }),
+  endpoint({
+    method: 'post',
+    path: '/ops/api/projects/{project_id}/restore',
+    area,
+    summary: 'Gives a deleted project back with its database, keys, functions, schedules and webhooks',
+    access: operator,
+    params,
+    body: z.strictObject({ slug: slug.optional().describe('When another project has the one that it had.') }),
+    response: restored,
+    transaction: 'none',
+    handle: async ({ params: { project_id: projectId }, body }, { deps, requestId }) => {
+      const actor = { type: 'operator', request_id: requestId } as const;
+      const days = deps.config.PLINTH_DELETED_PROJECT_DAYS;
+      await deps.projects.restore({ projectId, slug: body.slug, days, actor });
+      await deps.projectChanged(projectId);
+      const project = await findProject(deps.db, projectId);
+      if (project === undefined) throw notFound('project');
+      return { project_id: project.id, ref: project.ref, slug: project.slug, status: project.status };
+    },
+  }),
+];
+
 /** How much of the workers each project has. */
 export const opsProjectEndpoints: readonly Endpoint[] = [
+  ...deletedEndpoints,
   endpoint({
     method: 'get',
     path: '/ops/api/projects',

@@ -47,6 +47,9 @@ export const retireDatabase = async ({ db, servers }: RetireDeps, projectId: str
   if (project === undefined || project.deleted_at === null) return;
   const admin = await servers.admin(project.server_id);
   await withDatabaseName(admin, project.db_name, async (client) => {
+    // Within the lock: operators may have restored it in the meantime.
+    const now = await findProject(db, projectId);
+    if (now === undefined || now.deleted_at === null) return;
     await lockOut(client, project);
     await freeDatabaseName(client, project);
   });

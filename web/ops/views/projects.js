@@ -4,6 +4,7 @@ import { badge, button, empty, h, keyed, setChildren, setHidden, setText, table 
 import { compact, number } from '../format.js';
 import { announce } from '../notices.js';
 import { refreshing } from '../refresh.js';
+import { deletedProjects } from './deleted.js';
 import { input, typeFilter } from './filters.js';
 import { askToSwitch } from './pausing.js';
 
@@ -133,9 +134,13 @@ export const projects = ({ query }) => {
   });
   const another = button('Pause another…', () => pauseAnother(list.now));
   void list.now();
+  const deleted = deletedProjects();
   return {
     title: 'Projects',
-    node: h('div', {}, h('form', { class: 'filters' }, filter, another), list.fault, layout.node, none),
-    close: list.close,
+    node: h('div', {}, h('form', { class: 'filters' }, filter, another), list.fault, layout.node, none, deleted.node),
+    close: () => {
+      list.close();
+      deleted.close();
+    },
   };
 };
