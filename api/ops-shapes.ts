@@ -43,6 +43,10 @@ export const queue = z.object({
   waiting: count.nullable(),
   running: count.nullable().describe('Handed to workers: running, or about to.'),
   window: count.nullable().describe('At most so many are handed over.'),
+  limit: count
+    .nullable()
+    .describe('How many run at a time on the whole installation; null: as many as there are slots.'),
+  own_limit: count.nullable().describe('What operators set in place of PLINTH_GLOBAL_<TYPE>.'),
   slots: count.nullable(),
   workers_alive: count.nullable(),
   oldest_wait_seconds: z.number().nullable(),

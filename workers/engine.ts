@@ -1,3 +1,4 @@
+import { noteGlobalSettings } from '#domain/jobs/global-limits.ts';
 import { type Queues, openQueues } from '#domain/jobs/open.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
@@ -5,7 +6,7 @@ import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
 import { refuseEviction } from '#lib/redis.ts';
 import type { JobDefinition } from '#queues/define.ts';
-import { serveLanes } from './lanes.ts';
+import { globalSettingOf, serveLanes } from './lanes.ts';
 import type { Processors } from './processor.ts';
 import { createRecorder } from './recorder.ts';
 import { trackRunning } from './running.ts';
@@ -35,12 +36,27 @@ export interface Engine {
   readonly close: () => Promise<void>;
 }
 
+/** A global limit holds for all workers alike, so it stands in Postgres; what the gate does not hear now it reads within half a minute. */
+const noteGlobalLimits = async ({ config, db, log, ...options }: EngineOptions, { gate }: Queues): Promise<void> => {
+  const types = (options.served ?? options.jobs).map(({ type }) => type);
+  const settings = new Map(types.map((type) => [type, globalSettingOf(type, config)]));
+  try {
+    const changed = await noteGlobalSettings(db, settings);
+    if (changed.length > 0)
+      log.warn({ types: changed }, 'the global limits of this worker replace those of an earlier one');
+    await Promise.all(types.map((type) => gate.rulesChanged({ type })));
+  } catch (error) {
+    log.warn({ err: error }, 'the global limits of this worker are in force later');
+  }
+};
+
 /** Takes jobs from when it resolves. */
 export const startEngine = async (options: EngineOptions): Promise<Engine> => {
   const { config, log, db, processors } = options;
   const queues = openQueues(options);
   const { gate, rules, outcomes, signals, ear } = queues;
   await refuseEviction(queues.redis);
+  await noteGlobalLimits(options, queues);
   const running = trackRunning();
   await ear.onCancel((jobId) => running.stop(jobId, 'cancelled'));
   const workerId = newId();

@@ -42,8 +42,11 @@ const slotsOf = ({ type, pool }: JobDefinition, config: Config): number => {
   }[pool];
 };
 
-/** What bounds a job type on the whole installation; each shard has its part. */
-const globalLimitOf = (type: string, config: Config): number | null => {
+/**
+ * What this process was told to bound a job type to on the whole installation (PLINTH_GLOBAL_<TYPE>); null: nothing.
+ * @throws {ConfigError} when a shard would have no place
+ */
+export const globalSettingOf = (type: string, config: Config): number | null => {
   const settings: Readonly<Record<string, number | undefined>> = {
     'function.invoke': config.PLINTH_GLOBAL_FUNCTION_INVOKE,
     'project.provision': config.PLINTH_GLOBAL_PROJECT_PROVISION,
@@ -55,8 +58,7 @@ const globalLimitOf = (type: string, config: Config): number | null => {
   };
   const limit = settings[type];
   if (limit === undefined) return null;
-  const part = Math.floor(limit / config.PLINTH_QUEUE_SHARDS);
-  if (part > 0) return part;
+  if (limit >= config.PLINTH_QUEUE_SHARDS) return limit;
   throw new ConfigError(`The global limit of ${type} must not be less than PLINTH_QUEUE_SHARDS.`);
 };
 
@@ -111,7 +113,6 @@ const keptLaneOf = ({ config, db, log, rules, deps }: LanesOptions, { job, lane,
     signals: deps.signals,
     part: { index: shard, count: shards },
     slots: share(slotsOf(job, config), shards),
-    globalLimit: globalLimitOf(job.type, config),
     info: () => JSON.stringify({ name, running: deps.running.count(job.type), startedAt, sandbox: processor.sandbox }),
   };
 };

@@ -4,6 +4,7 @@ import type { SandboxFacts } from '#queues/function-invoke.ts';
 import type { Gate, LaneStats } from '#queues/gate/types.ts';
 import { jobs as definitions } from '#queues/registry.ts';
 import { cachedFor } from './ops-cached.ts';
+import { type GlobalLimit, globalLimits } from './global-limits.ts';
 import { type History, type Minute, createHistory } from './ops-charts.ts';
 import {
   type ByType,
@@ -30,6 +31,10 @@ export interface QueueView {
   readonly waiting: number | null;
   readonly running: number | null;
   readonly window: number | null;
+  /** Of the whole installation, as Postgres has it; null: none. */
+  readonly limit: number | null;
+  /** What operators set in place of the setting. */
+  readonly own_limit: number | null;
   readonly slots: number | null;
   readonly workers_alive: number | null;
   readonly oldest_wait_seconds: number | null;
@@ -111,7 +116,7 @@ const queueView = (
   { type, pool }: (typeof definitions)[number],
   lane: LaneStats | undefined,
   oldestWaitSeconds: number | null,
-  counts: Counts,
+  { counts, limit }: { readonly counts: Counts; readonly limit: GlobalLimit | undefined },
 ): QueueView => {
   const [p50 = null, p95 = null] = counts.waits.get(type)?.quantiles ?? [];
   const rate = (what: 'accepted' | 'finished') => ({
@@ -122,6 +127,8 @@ const queueView = (
     type,
     pool,
     ...factsOf(lane),
+    limit: limit?.limit ?? null,
+    own_limit: limit?.own_limit ?? null,
     oldest_wait_seconds: oldestWaitSeconds,
     accepted: rate('accepted'),
     finished: rate('finished'),
@@ -166,14 +173,22 @@ export const createOverview = (db: ControlDb, gate: Gate): Overview => {
   const history = createHistory(db);
   const counts = cachedFor(4000, () => countsOf(db, history));
   const snapshot = async (): Promise<Snapshot> => {
-    const [lanes, oldest, counted] = await Promise.all([lanesOf(gate), oldestWaits(db), counts()]);
+    const [lanes, oldest, counted, limits] = await Promise.all([
+      lanesOf(gate),
+      oldestWaits(db),
+      counts(),
+      globalLimits(db).then(byType),
+    ]);
     const waiting = byType(oldest);
     return {
       at: new Date(),
       redis: lanes !== null,
       queues: definitions.map((definition) => {
         const { type } = definition;
-        return queueView(definition, lanes?.get(type), waiting.get(type)?.seconds ?? null, counted);
+        return queueView(definition, lanes?.get(type), waiting.get(type)?.seconds ?? null, {
+          counts: counted,
+          limit: limits.get(type),
+        });
       }),
       workers: await workersOf(db, lanes?.values() ?? []),
     };

@@ -1,3 +1,4 @@
+import { globalLimitOf } from './global-limits.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Plan } from '#domain/projects/store.ts';
 import type { GateRules } from '#queues/gate/types.ts';
@@ -39,6 +40,7 @@ export const rulesFrom = (db: ControlDb, jobs: readonly JobDefinition[], waiting
       ]),
     );
   },
+  globalLimitOf: async (type) => (await globalLimitOf(db, type)).limit,
   pausesOf: async (type) => {
     const rows = await db.query<{ project: string }>(
       `select coalesce(project_id::text, '*') as project from job_pauses where type is null or type = $1`,

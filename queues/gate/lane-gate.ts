@@ -15,7 +15,6 @@ export interface Beat {
   readonly slots: number | null;
   /** JSON, for the operators. */
   readonly info: string;
-  readonly globalLimit: number | null;
 }
 
 export interface Pulse {
@@ -139,8 +138,14 @@ export class LaneGate {
     await this.#runAndHandOver('pauses', paused);
   }
 
-  async beat({ workerId, slots, info, globalLimit }: Beat): Promise<Pulse> {
-    const args = [workerId, slots ?? -1, info, silentAfterMs, globalLimit ?? ''];
+  /** @param limit of the job type on the whole installation, which the lanes of its shards share; null: none */
+  async setGlobalLimit(limit: number | null): Promise<void> {
+    const part = limit === null ? '' : Math.max(1, Math.floor(limit / this.lane.shards));
+    await this.#runAndHandOver('global', [part]);
+  }
+
+  async beat({ workerId, slots, info }: Beat): Promise<Pulse> {
+    const args = [workerId, slots ?? -1, info, silentAfterMs];
     const [epoch, nonce, handed, alive, unknown, total] = beaten.parse(await this.#run('beat', args));
     await this.#handOver(epoch, nonce, handed);
     const beats = new Map<string, string>();

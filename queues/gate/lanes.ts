@@ -6,10 +6,13 @@ export interface Lane {
   readonly type: string;
   /** Names the lane everywhere: its keys, its BullMQ queue, its row in `job_lanes`. */
   readonly name: string;
+  /** How many lanes its type has. */
+  readonly shards: number;
 }
 
 const laneOfShard = (type: string, shard: number, shards: number): Lane => ({
   type,
+  shards,
   // Another number of shards means other lanes: what waited in the old ones is admitted anew from its rows.
   name: shards === 1 ? type : `${type}.${shard + 1}of${shards}`,
 });

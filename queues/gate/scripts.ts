@@ -13,6 +13,7 @@ const names = [
   'drop',
   'limits',
   'pauses',
+  'global',
   'beat',
   'restore',
   'place',

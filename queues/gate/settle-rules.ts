@@ -4,11 +4,12 @@ import type { Limits } from './types.ts';
 
 interface Read {
   readonly pauses: readonly string[];
+  readonly globalLimit: number | null;
   readonly limits: ReadonlyMap<string, Limits>;
 }
 
-const textOf = ({ pauses, limits }: Read): string =>
-  JSON.stringify([pauses.toSorted(), [...limits].toSorted(([a], [b]) => (a < b ? -1 : 1))]);
+const textOf = ({ pauses, limits, globalLimit }: Read): string =>
+  JSON.stringify([globalLimit, pauses.toSorted(), [...limits].toSorted(([a], [b]) => (a < b ? -1 : 1))]);
 
 const mostTries = 5;
 
@@ -23,10 +24,12 @@ export const settleRules = async (
 ): Promise<void> => {
   const read = async (): Promise<Read> => ({
     pauses: await rules.pausesOf(of.type),
+    globalLimit: await rules.globalLimitOf(of.type),
     limits: of.projects.length > 0 ? await rules.limitsOf(of.type, of.projects) : new Map<string, Limits>(),
   });
   let now = await read();
   for (let tries = 0; tries < mostTries; tries += 1) {
+    await gate.setGlobalLimit(now.globalLimit);
     await gate.setPauses(now.pauses);
     await gate.setLimits(now.limits);
     const then = await read();

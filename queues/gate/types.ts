@@ -80,4 +80,6 @@ export interface GateRules {
   readonly limitsOf: (type: string, projectIds: readonly string[]) => Promise<ReadonlyMap<string, Limits>>;
   /** Projects whose jobs of this type are paused; `*` when all are. */
   readonly pausesOf: (type: string) => Promise<readonly string[]>;
+  /** How many jobs of a type run at a time on the whole installation; null: as many as there are slots. */
+  readonly globalLimitOf: (type: string) => Promise<number | null>;
 }

@@ -105,6 +105,7 @@ test('a job whose project’s limits cannot be read is not taken, and nobody els
         ids.includes(away)
           ? Promise.reject(new Error('Postgres is away'))
           : Promise.resolve(new Map(ids.map((id) => [id, { running: 1, waiting: 10 }]))),
+      globalLimitOf: () => Promise.resolve(null),
       pausesOf: () => Promise.resolve([]),
     },
   });

@@ -53,7 +53,12 @@ const removeKeys = async (redis: Redis, prefix: string): Promise<void> => {
   }
 };
 
-const rulesIn = (limits: ReadonlyMap<string, Limits>, paused: ReadonlySet<string>, other: Limits): GateRules => ({
+const rulesIn = (
+  limits: ReadonlyMap<string, Limits>,
+  paused: ReadonlySet<string>,
+  { globalLimit, ...other }: Limits & { readonly globalLimit: number | null },
+): GateRules => ({
+  globalLimitOf: () => Promise.resolve(globalLimit),
   limitsOf: (_type, projects) => Promise.resolve(new Map(projects.map((id) => [id, limits.get(id) ?? other]))),
   pausesOf: () => Promise.resolve([...paused]),
 });
@@ -74,12 +79,19 @@ const watching = ({ lane, redis }: Pick<GateScene, 'lane' | 'redis'>) => ({
   },
 });
 
+const prepare = async (lanes: readonly LaneGate[], globalLimit: number | null, open: boolean): Promise<void> => {
+  for (const lane of lanes) {
+    await lane.setGlobalLimit(globalLimit);
+    if (open) await lane.restore(1, []);
+  }
+};
+
 export const openGate = async (t: ExecutionContext, options: GateOptions = {}): Promise<GateScene> => {
   const { running = 2, waiting = 10_000, slots = 10, shards = 1, globalLimit = null, open = true } = options;
   const redis = new Redis(testEnv('REDIS_URL'));
   const prefix = `test-gate-${randomBytes(6).toString('hex')}`;
   const [limits, paused] = [new Map<string, Limits>(), new Set<string>()];
-  const rules = options.rules ?? rulesIn(limits, paused, { running, waiting });
+  const rules = options.rules ?? rulesIn(limits, paused, { running, waiting, globalLimit });
   const gate = createGate({ redis, prefix, types: [type], shards, rules, bullmqScript: options.bullmqScript });
   t.teardown(async () => {
     await gate.close();
@@ -91,14 +103,12 @@ export const openGate = async (t: ExecutionContext, options: GateOptions = {}): 
   const [worker] = [newId()];
   const beat: GateScene['beat'] = async (own = slots, workerId = worker) => {
     const info = JSON.stringify({ name: 'w', running: 0, startedAt: 0 });
-    const pulses = await Promise.all(
-      gate.lanes(type).map((each) => each.beat({ workerId, slots: own, info, globalLimit })),
-    );
+    const pulses = await Promise.all(gate.lanes(type).map((each) => each.beat({ workerId, slots: own, info })));
     const [pulse] = pulses;
     if (pulse === undefined) throw new Error('there is no lane');
     return pulse;
   };
-  if (open) for (const each of gate.lanes(type)) await each.restore(1, []);
+  await prepare(gate.lanes(type), globalLimit, open);
   await beat();
   const admitOne: GateScene['admitOne'] = (projectId, id = newId(), capped = false) =>
     gate.admit({ id, type, projectId }, capped);

@@ -32,7 +32,6 @@ const pulseOf = (lane: KeptLane) =>
     workerId: newId(),
     slots: 0,
     info: JSON.stringify({ name: 'w', running: 0, startedAt: 0 }),
-    globalLimit: null,
   });
 
 const never = new AbortController().signal;

@@ -149,3 +149,21 @@ test('Bull Board shows what BullMQ has and changes nothing', async (t) => {
   const script = /src="(static\/js\/main[^"]+)"/.exec(page.text)?.[1];
   t.is((await call('GET', `/ops/bullmq/${script}`, { token: opsToken })).status, 200);
 });
+
+test.serial('the global limit of a type is set, shown and given back', async (t) => {
+  const put = (limit: unknown) => ask('PUT', '/queues/email.send/limit', { limit });
+  t.like(await put(3), { status: 200, body: { type: 'email.send', limit: 3, own_limit: 3 } });
+  await until(async () => {
+    const queue = (await ask('GET', '/queues')).body.queues.find((one: QueueRow) => one.type === 'email.send');
+    return queue.limit === 3 && queue.own_limit === 3 && queue.window === 3;
+  });
+  t.like(await put(null), { status: 200, body: { limit: null, own_limit: null } });
+  await until(async () => {
+    const queue = (await ask('GET', '/queues')).body.queues.find((one: QueueRow) => one.type === 'email.send');
+    return queue.limit === null && queue.window > 3;
+  });
+  for (const bad of [0, -1, 1.5, '3', undefined]) t.is((await put(bad)).status, 400);
+  t.is((await ask('PUT', '/queues/nonsense/limit', { limit: 1 })).status, 404);
+  const unsigned = await platform().client.call('PUT', '/ops/api/queues/email.send/limit', { body: { limit: 1 } });
+  t.is(unsigned.status, 401);
+});

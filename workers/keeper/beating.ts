@@ -13,7 +13,6 @@ export interface BeatOptions {
   readonly gate: LaneGate;
   readonly workerId: string;
   readonly slots: number;
-  readonly globalLimit: number | null;
   /** JSON that the operators see. */
   readonly info: () => string;
 }
@@ -36,8 +35,8 @@ export const createBeating = ({ gate, ...options }: BeatOptions): Beating => {
   let latest: Pulse | null = null;
   let isOpen = false;
   const beat = async (): Promise<Pulse> => {
-    const { workerId, globalLimit } = options;
-    const said: Beat = { workerId, slots, info: options.info(), globalLimit };
+    const { workerId } = options;
+    const said: Beat = { workerId, slots, info: options.info() };
     try {
       latest = await gate.beat(said);
     } catch (error) {

@@ -9,6 +9,7 @@ import type { KeptLane } from './lane.ts';
 export const restoreLane = async ({ db, gate, rules, job, part, log }: KeptLane): Promise<void> => {
   const { name, type } = gate.lane;
   const { epoch, running } = await beginLaneLife(db, { name, type, part });
+  await gate.setGlobalLimit(await rules.globalLimitOf(type));
   await gate.setPauses(await rules.pausesOf(type));
   await gate.restore(epoch, running);
   noteReconciled(job.type, 'gate_lost');

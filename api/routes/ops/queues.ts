@@ -3,6 +3,8 @@ import { cachedFor } from '#domain/jobs/ops-cached.ts';
 import { pause, resume } from '#domain/jobs/ops-rules.ts';
 import { type Trouble, troubles } from '#domain/jobs/ops-trouble.ts';
 import type { ControlDb } from '#lib/control-db.ts';
+import { globalLimitOf, setGlobalLimit } from '#domain/jobs/global-limits.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { operator } from '../../access.ts';
 import type { BaseCall } from '../../call.ts';
 import type { Deps } from '../../deps.ts';
@@ -83,6 +85,31 @@ export const opsQueueEndpoints: readonly Endpoint[] = [
       await resume(call.db, { projectId: null, type });
       changed(call, type);
       return { type, paused: false };
+    },
+  }),
+  endpoint({
+    method: 'put',
+    path: '/ops/api/queues/{type}/limit',
+    area,
+    summary: 'Sets how many jobs of this type run at a time on the whole installation; null gives the setting back',
+    access: operator,
+    params,
+    body: z.strictObject({ limit: z.int().min(1).max(1_000_000).nullable() }),
+    response: z.object({
+      type: z.string(),
+      limit: z.int().nullable().describe('What is in force; null: as many as there are slots.'),
+      own_limit: z.int().nullable(),
+    }),
+    handle: async ({ params: { type }, body: { limit } }, call) => {
+      const shards = call.deps.config.PLINTH_QUEUE_SHARDS;
+      if (limit !== null && limit < shards) {
+        throw new ServiceError('validation_failed', `The limit must be at least ${shards}, the number of shards.`, {
+          details: [{ path: 'limit', message: `must be at least ${shards}` }],
+        });
+      }
+      await setGlobalLimit(call.db, type, limit);
+      changed(call, type);
+      return globalLimitOf(call.db, type);
     },
   }),
   endpoint({

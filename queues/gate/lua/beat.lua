@@ -1,6 +1,6 @@
 -- A worker says that it lives and how many jobs it can run; the window follows from all that live.
 -- KEYS[1] lane; ARGV[1] server, [2] worker id, [3] its slots (-1: it leaves), [4] what it says of itself,
--- [5] ms after which a silent worker counts no more, [6] the global limit or ''.
+-- [5] ms after which a silent worker counts no more.
 -- Result: {epoch, now, {id, project, ...} to add to BullMQ, {worker id, last beat, ...}, {projects without limits}, slots}.
 -- Atomic because the window must be the sum of the same workers that are counted.
 local workers = base .. 'workers'
@@ -30,9 +30,7 @@ if epoch ~= '' and counted ~= leased then
   call('HDEL', base .. 'conf', 'epoch')
   epoch = ''
 end
-window = math.ceil(slots * 1.2)
-if ARGV[6] ~= '' then window = math.min(window, tonumber(ARGV[6])) end
-call('HSET', base .. 'conf', 'window', window)
+set_window(slots)
 fill()
 settle()
 local unknown = call('SRANDMEMBER', base .. 'unknown', 100)

@@ -2,7 +2,7 @@
 -- beginning of all its keys, so that a script touches one node of a cluster only. A script runs alone, therefore what
 -- it decides (is there room?) and what it does (take it) cannot be separated by anybody.
 --
--- KEYS[1]..'conf'      hash  epoch, server, window, turn, waiting
+-- KEYS[1]..'conf'      hash  epoch, server, window, turn, waiting, slots, limit (of all projects together; absent: none)
 -- KEYS[1]..'lease'     hash  job id -> project:nonce, for each job that was handed to BullMQ and has not ended
 -- KEYS[1]..'run'       hash  project -> number of its leases
 -- KEYS[1]..'limits'    hash  project -> running:waiting, read from Postgres
@@ -233,6 +233,14 @@ local function fill()
   if epoch == '' or leased >= window or is_paused('*') then return end
   write_ring()
   while leased < window and serve_ring() do end
+end
+
+-- The window follows from the slots of the live workers, and from the limit of the job type.
+local function set_window(slots)
+  window = math.ceil(slots * 1.2)
+  local limit = call('HGET', base .. 'conf', 'limit')
+  if limit then window = math.min(window, tonumber(limit)) end
+  call('HSET', base .. 'conf', 'window', window, 'slots', slots)
 end
 
 local function settle()

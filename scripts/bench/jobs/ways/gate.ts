@@ -52,7 +52,7 @@ export const gateProducer = async (plan: Plan): Promise<Producer> => {
 /** What a worker does each second so that the gate counts its slots. */
 const keepBeating = async (gate: LaneGate, slots: number): Promise<Close> => {
   const workerId = newId();
-  const beat = () => gate.beat({ workerId, slots, info: '{}', globalLimit: null });
+  const beat = () => gate.beat({ workerId, slots, info: '{}' });
   if (!(await beat()).open) await gate.restore(1, []);
   await beat();
   const timer = setInterval(() => void beat(), 1000);

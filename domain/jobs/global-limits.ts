@@ -1,0 +1,48 @@
+import { type Queryable, maybeOne } from '#lib/control-db.ts';
+
+/** How many jobs of a type run at a time on the whole installation; null: as many as there are slots. */
+export interface GlobalLimit {
+  readonly type: string;
+  /** What is in force: the operators' limit, else the setting. */
+  readonly limit: number | null;
+  readonly own_limit: number | null;
+}
+
+const columns = 'type, coalesce(own, setting) as "limit", own as own_limit';
+
+export const globalLimits = (db: Queryable): Promise<GlobalLimit[]> =>
+  db.query<GlobalLimit>(`select ${columns} from job_type_limits`, [], 'global-limits');
+
+export const globalLimitOf = async (db: Queryable, type: string): Promise<GlobalLimit> =>
+  (await maybeOne(
+    db.query<GlobalLimit>(`select ${columns} from job_type_limits where type = $1`, [type], 'global-limit'),
+  )) ?? { type, limit: null, own_limit: null };
+
+/** What operators set in place of the setting; null gives the setting back. */
+export const setGlobalLimit = async (db: Queryable, type: string, limit: number | null): Promise<void> => {
+  await db.query(
+    `insert into job_type_limits (type, own) values ($1, $2) on conflict (type) do update set own = excluded.own`,
+    [type, limit],
+  );
+};
+
+/**
+ * Keeps the settings of a worker that starts: with one value in Postgres all workers count by the same, also while old ones
+ * with another setting still run. The one that was started last has its way.
+ * @returns the types whose setting was another one before
+ */
+export const noteGlobalSettings = async (
+  db: Queryable,
+  settings: ReadonlyMap<string, number | null>,
+): Promise<string[]> => {
+  const rows = await db.query<{ type: string }>(
+    `with given as (select type, setting from unnest($1::text[], $2::int[]) as given (type, setting)),
+     before as (select l.type, l.setting from job_type_limits l join given using (type)),
+     kept as (
+       insert into job_type_limits as l (type, setting) select type, setting from given order by type
+       on conflict (type) do update set setting = excluded.setting where l.setting is distinct from excluded.setting)
+     select type from before join given using (type) where before.setting is distinct from given.setting`,
+    [[...settings.keys()], [...settings.values()]],
+  );
+  return rows.map(({ type }) => type);
+};
