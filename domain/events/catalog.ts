@@ -41,6 +41,12 @@ export const eventKinds: readonly EventKind[] = [
   kind('table.<table>.INSERT', 'table', 'A row was inserted into that table.', rowWrite),
   kind('table.<table>.UPDATE', 'table', 'A row of that table was updated; `old` stands beside `data`.', rowWrite),
   kind('table.<table>.DELETE', 'table', 'A row of that table was deleted.', rowWrite),
+  kind(
+    'table.<table>.TRUNCATE',
+    'table',
+    'That table was emptied by TRUNCATE: one event, whose `data` is null.',
+    'TRUNCATE of a table of schema public',
+  ),
   kind('storage.upload', 'storage', 'A file was uploaded.', 'an upload'),
   kind('storage.delete', 'storage', 'A file was deleted.', 'deletion of a file'),
   kind('functions.invoked', 'functions', 'A run of a function ended, however it ended.', 'the end of a run'),

@@ -26,7 +26,7 @@ const meant = (candidate: string | null): string =>
   candidate === null ? '; GET …/integrations/events lists them' : `; did you mean ${candidate}?`;
 
 /** What stands for all tables. */
-const everyTable = (op: string): string => (isOperation(op.toUpperCase()) ? `db.${op.toLowerCase()}` : 'table.*');
+const everyTable = (op: string): string => (known.has(`db.${op.toLowerCase()}`) ? `db.${op.toLowerCase()}` : 'table.*');
 
 const faultOfTable = (pattern: string): string | null => {
   const { table, op } = tableFormOf(pattern) ?? { table: pattern.slice('table.'.length), op: null };
@@ -35,7 +35,7 @@ const faultOfTable = (pattern: string): string | null => {
   if (op === null) return `names no operation${meant(`${pattern}.*`)}`;
   if (Buffer.byteLength(table) > longestTable) return `a table's name has at most ${longestTable} bytes`;
   if (isOperation(op) || op === '*') return null;
-  return `the operation must be INSERT, UPDATE, DELETE or *${meant(`table.${table}.${nearest(op, tableOperations) ?? '*'}`)}`;
+  return `the operation must be INSERT, UPDATE, DELETE, TRUNCATE or *${meant(`table.${table}.${nearest(op, tableOperations) ?? '*'}`)}`;
 };
 
 const faultOfPayment = (pattern: string): string | null => {

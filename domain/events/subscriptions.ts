@@ -6,7 +6,7 @@ import type { ControlDb } from '#lib/control-db.ts';
 import { notFound } from '#lib/errors.ts';
 import { addSource, noteUnsubscribed } from './sources.ts';
 
-export const tableOperations = ['INSERT', 'UPDATE', 'DELETE'] as const;
+export const tableOperations = ['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE'] as const;
 export type TableOperation = (typeof tableOperations)[number];
 
 /** Writes that somebody wants to hear of; null: of every table of `public`, of every operation. */

@@ -48,6 +48,8 @@ const oldStart = ',"old":';
  */
 export const partsOf = ({ event, data }: Pick<EventRow, 'event' | 'data'>): EventParts => {
   if (!event.startsWith('table.') || !data.startsWith(rowStart)) return { data, old: null };
+  // Of TRUNCATE.
+  if (data === `${rowStart}null}`) return { data: 'null', old: null };
   const end = afterObject(data, rowStart.length);
   const row = data.slice(rowStart.length, end);
   return { data: row, old: data.startsWith(oldStart, end) ? data.slice(end + oldStart.length, -1) : null };

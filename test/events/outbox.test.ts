@@ -124,6 +124,7 @@ test('upserts, MERGE, CTEs, functions and cascades leave events of what they did
   t.deepEqual(left.toSorted(), [
     'child DELETE {"x":1}',
     'child INSERT {"x":1}',
+    'child TRUNCATE null',
     't DELETE {"x":1,"y":5}',
     't INSERT {"x":1,"y":1}',
     't INSERT {"x":11,"y":0}',

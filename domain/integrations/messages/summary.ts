@@ -100,6 +100,7 @@ const names: ReadonlyMap<string, string> = new Map([
 /** What happened, in a few words; nothing in them is escaped. */
 export const titleOf = (event: string): string => {
   const [, table, op = ''] = /^table\.(.*)\.([A-Z]+)$/s.exec(event) ?? [];
+  if (table !== undefined && op === 'TRUNCATE') return `The table ${table} was emptied`;
   if (table !== undefined && done.has(op)) return `A row was ${done.get(op)} ${table}`;
   const [, provider = '', type] = /^payments\.([^.]+)\.(.+)$/s.exec(event) ?? [];
   if (type !== undefined) return `${isProvider(provider) ? providerFacts[provider].label : provider}: ${type}`;
