@@ -206,6 +206,11 @@ export const settings = z.object({
     'How long a provider of models may take to begin its answer: all of its time when it is not a stream. Models that think for long need more.',
     'ms',
   ),
+  PLINTH_AI_KEEP_ALIVE_MS: note(
+    integer(15_000, 10, 600_000),
+    'How long the stream of a chat may be silent before it says `: keep-alive`, also before the first word.',
+    'ms',
+  ),
   PLINTH_AI_PRICES: note(
     z.string().optional(),
     'A JSON file with prices of models, which come before those that plinth knows: docs/ai.md has its form.',

@@ -5,7 +5,7 @@ import type { Vector } from '#domain/ai/providers/dialect.ts';
 import { newId } from '#lib/ids.ts';
 import { openAiErrorBody } from './openai-errors.ts';
 import { type VectorText, numbersText, vectorText } from './vector-text.ts';
-import type { StreamForm } from './stream.ts';
+import type { OpeningForm, StreamForm } from './stream.ts';
 
 /** Answers as OpenAI's clients read them: as they came where the provider speaks so, otherwise made. */
 
@@ -79,6 +79,8 @@ const usageIn = ({ text, toolCalls, raw }: ChatPiece): 'none' | 'beside' | 'alon
   return (choices ?? []).length === 0 ? 'alone' : 'beside';
 };
 
+const broken: StreamForm['broken'] = (error) => dataText(JSON.stringify(openAiErrorBody(error)));
+
 /** @param withUsage the client asked for `stream_options.include_usage` */
 export const openAiStream = ({ provider, model }: ChatStream, withUsage: boolean): StreamForm => {
   const passes = providerFacts[provider].dialect === 'openai';
@@ -101,9 +103,15 @@ export const openAiStream = ({ provider, model }: ChatStream, withUsage: boolean
     },
     end: ({ finish, usage }) =>
       (passes ? '' : chunks.finish(finish)) + (withUsage && !told ? chunks.usage(usage) : '') + doneText,
-    broken: (error) => dataText(JSON.stringify(openAiErrorBody(error))),
+    broken,
   };
 };
+
+/** See `openAiStream`. */
+export const openAiOpening = (withUsage: boolean): OpeningForm => ({
+  of: (stream) => openAiStream(stream, withUsage),
+  broken,
+});
 
 const base64Of = (vector: Vector): string => Buffer.from(Float32Array.from(vector).buffer).toString('base64');
 

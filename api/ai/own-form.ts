@@ -2,7 +2,7 @@ import type { ChatOutcome, StreamEnd, TimedPiece } from '#domain/ai/gateway/type
 import type { ToolCallPart } from '#domain/ai/chat.ts';
 import type { z } from 'zod';
 import type { chatAnswer } from './shapes.ts';
-import type { StreamForm } from './stream.ts';
+import type { OpeningForm, StreamForm } from './stream.ts';
 
 /** Answers in plinth's own form, the same for every provider (interface, AI). */
 export const ownAnswer = ({ answer, provider, usage, latencyMs }: ChatOutcome): z.output<typeof chatAnswer> => ({
@@ -47,3 +47,5 @@ export const ownStream: StreamForm = {
   end: endText,
   broken: ({ code, message }) => `data: ${JSON.stringify({ error: { code, message }, done: true })}\n\n`,
 };
+
+export const ownOpening: OpeningForm = { of: () => ownStream, broken: ownStream.broken };

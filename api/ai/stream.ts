@@ -6,12 +6,20 @@ import type { Log } from '#lib/log.ts';
 import { explain } from '../errors.ts';
 
 /** How a chat is written as server-sent events. */
-export interface StreamForm {
+export interface StreamForm extends BrokenForm {
   /** What came since the last step; empty when there is nothing to tell of it. */
   readonly pieces: (pieces: readonly TimedPiece[]) => string;
   readonly end: (end: StreamEnd) => string;
+}
+
+interface BrokenForm {
   /** It broke off: the status line is long gone. */
   readonly broken: (error: ServiceError) => string;
+}
+
+/** Of a stream that may begin before its model says anything. */
+export interface OpeningForm extends BrokenForm {
+  readonly of: (stream: ChatStream) => StreamForm;
 }
 
 export interface StreamOptions {
@@ -27,14 +35,29 @@ const keepAlive = ': keep-alive\n\n';
 const quickMs = 1;
 const restMs = 2;
 
+/** A stream that has begun. */
+interface Talk {
+  readonly stream: ChatStream;
+  readonly steps: AsyncIterator<readonly TimedPiece[]>;
+  readonly form: StreamForm;
+}
+
+const talkOf = (stream: ChatStream, form: StreamForm): Talk => ({
+  stream,
+  steps: stream.pieces[Symbol.asyncIterator](),
+  form,
+});
+
+const leaveTalk = ({ steps }: Talk): unknown => steps.return?.().catch(() => undefined);
+
 /**
  * A chat on its way to the client. It takes the next step when what it has was read, so a slow reader slows down the
  * provider; what came at once goes out at once, in one write.
  */
 class ChatEvents extends Readable {
-  readonly #stream: ChatStream;
-  readonly #steps: AsyncIterator<readonly TimedPiece[]>;
-  readonly #form: StreamForm;
+  #talk: Talk | null;
+  readonly #opening: Promise<Talk>;
+  readonly #form: BrokenForm;
   readonly #log: Log;
   readonly #quiet: NodeJS.Timeout;
   #taking = false;
@@ -42,11 +65,11 @@ class ChatEvents extends Readable {
   /** The last step came as soon as it was asked for. */
   #isQuick = false;
 
-  constructor(stream: ChatStream, form: StreamForm, { log, keepAliveMs = usualKeepAliveMs }: StreamOptions) {
+  constructor(talk: Talk | Promise<Talk>, form: BrokenForm, { log, keepAliveMs = usualKeepAliveMs }: StreamOptions) {
     // Text stays text, and no more than a step waits to be read.
     super({ encoding: 'utf8', highWaterMark: 1 });
-    this.#stream = stream;
-    this.#steps = stream.pieces[Symbol.asyncIterator]();
+    this.#talk = talk instanceof Promise ? null : talk;
+    this.#opening = Promise.resolve(talk);
     this.#form = form;
     this.#log = log;
     this.#quiet = setInterval(() => this.#sayAlive(), keepAliveMs);
@@ -58,10 +81,11 @@ class ChatEvents extends Readable {
   }
 
   async #next(): Promise<string> {
+    const { steps, stream, form } = (this.#talk ??= await this.#opening);
     for (;;) {
-      const step = await this.#steps.next();
+      const step = await steps.next();
       this.#ended = step.done === true;
-      const text = step.done === true ? this.#form.end(this.#stream.end()) : this.#form.pieces(step.value);
+      const text = step.done === true ? form.end(stream.end()) : form.pieces(step.value);
       if (text !== '' || this.#ended) return text;
     }
   }
@@ -93,7 +117,8 @@ class ChatEvents extends Readable {
 
   /** Nobody reads on. */
   #leave(): void {
-    this.#steps.return?.().catch(() => undefined);
+    if (this.#talk === null) this.#opening.then(leaveTalk).catch(() => undefined);
+    else leaveTalk(this.#talk);
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
@@ -105,4 +130,30 @@ class ChatEvents extends Readable {
 
 /** The body of an answer that goes on as long as the model speaks. */
 export const chatEvents = (stream: ChatStream, form: StreamForm, options: StreamOptions): Readable =>
-  new ChatEvents(stream, form, options);
+  new ChatEvents(talkOf(stream, form), form, options);
+
+/**
+ * The same for a stream that is being opened. After `keepAliveMs` of silence it begins without it, with a sign of life:
+ * proxies on the way end what says nothing for a minute, and models may think for longer.
+ * @throws what `opening` throws until then; later that is told inside the stream
+ */
+export const openingEvents = async (
+  opening: Promise<ChatStream>,
+  form: OpeningForm,
+  options: StreamOptions,
+): Promise<Readable> => {
+  const { promise: silence, resolve } = Promise.withResolvers<null>();
+  const timer = setTimeout(resolve, options.keepAliveMs ?? usualKeepAliveMs, null);
+  try {
+    const stream = await Promise.race([opening, silence]);
+    if (stream !== null) return chatEvents(stream, form.of(stream), options);
+  } finally {
+    clearTimeout(timer);
+  }
+  const talk = opening.then((stream) => talkOf(stream, form.of(stream)));
+  // Whoever reads the stream is told.
+  talk.catch(() => undefined);
+  const events = new ChatEvents(talk, form, options);
+  events.push(keepAlive);
+  return events;
+};

@@ -3,9 +3,9 @@ import type { EmbeddingWish } from '#domain/ai/gateway/types.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { inProject, withKey } from '../../access.ts';
 import { aiCallerOf } from '../../ai/call.ts';
-import { ownAnswer, ownStream } from '../../ai/own-form.ts';
+import { ownAnswer, ownOpening } from '../../ai/own-form.ts';
 import { chatAnswer, chatBody, embeddingsAnswer, embeddingsBody, eventsAnswer } from '../../ai/shapes.ts';
-import { chatEvents } from '../../ai/stream.ts';
+import { openingEvents } from '../../ai/stream.ts';
 import { numbersText, vectorText } from '../../ai/vector-text.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
@@ -24,10 +24,12 @@ const answerChat = async (body: z.output<typeof chatBody>, call: AiCall): Promis
   ownAnswer(await call.deps.ai.gateway.chat(aiCallerOf(call, 'chat'), body));
 
 const streamChat = async (body: z.output<typeof chatBody>, call: AiCall): Promise<RawReply> => {
-  const { ai, log } = call.deps;
-  const stream = await ai.gateway.stream(aiCallerOf(call, 'stream'), body);
+  const { ai, config, log } = call.deps;
+  const keepAliveMs = config.PLINTH_AI_KEEP_ALIVE_MS;
+  const opening = ai.gateway.stream(aiCallerOf(call, 'stream'), body);
+  const events = await openingEvents(opening, ownOpening, { log, keepAliveMs });
   for (const [name, value] of Object.entries(eventStreamHeaders)) call.setHeader(name, value);
-  return new RawReply(chatEvents(stream, ownStream, { log }), eventStreamType);
+  return new RawReply(events, eventStreamType);
 };
 
 const wishOf = ({ input, ...rest }: z.output<typeof embeddingsBody>): EmbeddingWish => ({

@@ -4,7 +4,7 @@ import type { Project } from '#domain/projects/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { withKey } from '../../access.ts';
 import { aiCallerOf } from '../../ai/call.ts';
-import { completionText, embeddingsText, openAiModel, openAiStream } from '../../ai/openai-form.ts';
+import { completionText, embeddingsText, openAiModel, openAiOpening } from '../../ai/openai-form.ts';
 import {
   type CompletionBody,
   completionAnswer,
@@ -16,7 +16,7 @@ import {
   modelsAnswer,
   wishOf,
 } from '../../ai/openai-shapes.ts';
-import { chatEvents } from '../../ai/stream.ts';
+import { openingEvents } from '../../ai/stream.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
 import { eventStreamHeaders, eventStreamType } from '../../sse.ts';
@@ -27,11 +27,13 @@ const common = { area: 'ai', rate: 'ai', errors: 'openai', access: withKey('secr
 const asking = { ...common, method: 'post', bodyLimit: 'ai', transaction: 'none' } as const;
 
 const streamCompletion = async (body: CompletionBody, call: AiCall): Promise<RawReply> => {
-  const { ai, log } = call.deps;
-  const stream = await ai.gateway.stream(aiCallerOf(call, 'stream'), wishOf(body));
+  const { ai, config, log } = call.deps;
+  const keepAliveMs = config.PLINTH_AI_KEEP_ALIVE_MS;
+  const opening = ai.gateway.stream(aiCallerOf(call, 'stream'), wishOf(body));
+  const form = openAiOpening(body.stream_options?.include_usage === true);
+  const events = await openingEvents(opening, form, { log, keepAliveMs });
   for (const [name, value] of Object.entries(eventStreamHeaders)) call.setHeader(name, value);
-  const form = openAiStream(stream, body.stream_options?.include_usage === true);
-  return new RawReply(chatEvents(stream, form, { log }), eventStreamType);
+  return new RawReply(events, eventStreamType);
 };
 
 const complete = async (body: CompletionBody, call: AiCall): Promise<RawReply> =>
