@@ -4,6 +4,7 @@ import { providerFacts } from '#domain/ai/providers/catalog.ts';
 import type { Vector } from '#domain/ai/providers/dialect.ts';
 import { newId } from '#lib/ids.ts';
 import { openAiErrorBody } from './openai-errors.ts';
+import { usageAnswer } from './usage-form.ts';
 import { type VectorText, numbersText, vectorText } from './vector-text.ts';
 import type { OpeningForm, StreamForm } from './stream.ts';
 
@@ -13,10 +14,9 @@ const completionId = (): string => `chatcmpl-${newId().replaceAll('-', '')}`;
 
 const now = (): number => Math.floor(Date.now() / 1000);
 
-const withTotal = ({ prompt_tokens, completion_tokens }: TokenUsage) => ({
-  prompt_tokens,
-  completion_tokens,
-  total_tokens: prompt_tokens + completion_tokens,
+const withTotal = (usage: TokenUsage) => ({
+  ...usageAnswer(usage),
+  total_tokens: usage.prompt_tokens + usage.completion_tokens,
 });
 
 /** JSON text of a whole answer. */

@@ -2,6 +2,7 @@ import type { ChatOutcome, StreamEnd, TimedPiece } from '#domain/ai/gateway/type
 import type { ToolCallPart } from '#domain/ai/chat.ts';
 import type { z } from 'zod';
 import type { chatAnswer } from './shapes.ts';
+import { ownUsage } from './usage-form.ts';
 import type { OpeningForm, StreamForm } from './stream.ts';
 
 /** Answers in plinth's own form, the same for every provider (interface, AI). */
@@ -9,7 +10,7 @@ export const ownAnswer = ({ answer, provider, usage, latencyMs }: ChatOutcome): 
   content: answer.content,
   model: answer.model,
   provider,
-  usage: { prompt_tokens: usage.prompt_tokens, completion_tokens: usage.completion_tokens },
+  usage: ownUsage(usage),
   latency_ms: Math.round(latencyMs),
   finish_reason: answer.finish,
   ...(answer.toolCalls.length > 0 && { tool_calls: [...answer.toolCalls] }),
@@ -29,7 +30,7 @@ const endText = ({ usage, ttftMs, model, provider, finish }: StreamEnd): string 
     done: true,
     ttft_ms: Math.round(ttftMs),
     total_tokens: prompt_tokens + completion_tokens,
-    usage: { prompt_tokens, completion_tokens },
+    usage: ownUsage(usage),
     model,
     provider,
     finish_reason: finish,

@@ -123,7 +123,19 @@ export const embeddingsBody = z.strictObject({
 
 const provider = z.enum(providerNames);
 
-export const usage = z.object({ prompt_tokens: z.int(), completion_tokens: z.int() });
+export const usage = z.object({
+  prompt_tokens: z.int(),
+  completion_tokens: z.int(),
+  prompt_tokens_details: z
+    .object({ cached_tokens: z.int(), cache_write_tokens: z.int() })
+    .optional()
+    .describe('Of the prompt: read from the provider’s cache, and written to it. Left out when there are none.'),
+  completion_tokens_details: z
+    .object({ reasoning_tokens: z.int() })
+    .optional()
+    .describe('Of the answer: thoughts. Left out when there are none.'),
+  service_tier: z.string().optional().describe('As the provider named it.'),
+});
 
 const finishReason = z.enum(['stop', 'length', 'tool_calls', 'content_filter']);
 

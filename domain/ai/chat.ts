@@ -84,9 +84,26 @@ export interface ChatRequest {
   readonly extra?: Readonly<Record<string, unknown>> | undefined;
 }
 
+/** Details are there when a provider tells them; parts of the prompt and of the answer are among their tokens. */
 export interface TokenUsage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
+  /** Of the prompt, read from the provider's cache. */
+  readonly cached_tokens?: number;
+  /** Of the prompt, written to the provider's cache. */
+  readonly cache_write_tokens?: number;
+  /** Of the answer, thoughts. */
+  readonly reasoning_tokens?: number;
+  /** In which the call was served, where that changes the price: `flex`, `priority`, … */
+  readonly service_tier?: string;
+}
+
+/** What a provider tells beside the two sums; null: it does not. */
+export interface UsageDetails {
+  readonly cached?: number | null;
+  readonly written?: number | null;
+  readonly reasoning?: number | null;
+  readonly tier?: unknown;
 }
 
 /** Why the model stopped, in OpenAI's words. */

@@ -39,6 +39,12 @@ const loggedCall = z.object({
   status: z.enum(callStatuses),
   prompt_tokens: count,
   completion_tokens: count,
+  prompt_tokens_details: z
+    .object({ cached_tokens: z.int(), cache_write_tokens: z.int() })
+    .nullable()
+    .describe('Of the prompt: read from the provider’s cache, and written to it'),
+  completion_tokens_details: z.object({ reasoning_tokens: z.int() }).nullable().describe('Of the answer: thoughts'),
+  service_tier: z.string().nullable().describe('As the provider named it; null: it did not'),
   tokens_source: z.enum(['reported', 'estimated']).nullable(),
   cost_nano_usd: count.describe('Billionths of a US dollar; null: the price of the model is not known'),
   latency_ms: count,

@@ -1,6 +1,6 @@
 import { ServiceError } from '#lib/errors.ts';
 import type { ChatMessage, ChatRequest, ContentPart, TokenUsage } from '../chat.ts';
-import { type KnownModel, type Price, costOf as costAt } from '../prices/prices.ts';
+import { type KnownModel, costOf as costAt, mostCostOf } from '../prices/prices.ts';
 import type { EmbeddingInput } from '../providers/dialect.ts';
 import { mostNanoUsd, mostTokens } from '../usage/calls.ts';
 
@@ -97,14 +97,41 @@ const mostInputTokens = (input: readonly EmbeddingInput[]): number =>
   input.reduce((sum, one) => sum + framing + (typeof one === 'string' ? Buffer.byteLength(one) : one.length), 0);
 
 /** In nano-USD; null: the model has no price. */
-export const costOf = (price: Price | null, usage: TokenUsage): number | null =>
-  price === null ? null : Math.min(costAt(price, usage), mostNanoUsd);
+export const costOf = (known: KnownModel | undefined, usage: TokenUsage): number | null => {
+  const price = known?.price ?? null;
+  return price === null ? null : Math.min(costAt(price, usage, known?.tiers), mostNanoUsd);
+};
 
 /** What a provider says that was used; it may say anything. */
-export const plausible = ({ prompt_tokens: prompt, completion_tokens: completion }: TokenUsage): TokenUsage => ({
-  prompt_tokens: Math.min(prompt, mostTokens),
-  completion_tokens: Math.min(completion, mostTokens),
-});
+export const plausible = (usage: TokenUsage): TokenUsage => {
+  const prompt = Math.min(usage.prompt_tokens, mostTokens);
+  const completion = Math.min(usage.completion_tokens, mostTokens);
+  const cached = Math.min(usage.cached_tokens ?? 0, prompt);
+  const written = Math.min(usage.cache_write_tokens ?? 0, prompt - cached);
+  const reasoning = Math.min(usage.reasoning_tokens ?? 0, completion);
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    ...(cached > 0 && { cached_tokens: cached }),
+    ...(written > 0 && { cache_write_tokens: written }),
+    ...(reasoning > 0 && { reasoning_tokens: reasoning }),
+    ...(usage.service_tier !== undefined && { service_tier: usage.service_tier }),
+  };
+};
+
+/** The tier of service that a request names; undefined: its provider decides. */
+export const tierOf = ({ extra }: ChatRequest): string | undefined => {
+  const tier = extra?.['service_tier'];
+  return typeof tier === 'string' ? tier : undefined;
+};
+
+/** What `auto` may become: the dearest. A cheaper one that is asked for need not be granted. */
+const dearestTier = (request: ChatRequest, known: KnownModel | undefined): string | undefined => {
+  const asked = tierOf(request);
+  const tiers = Object.entries(known?.tiers ?? {}).filter(([, factor]) => factor > 1);
+  if (asked === 'auto') return tiers.toSorted(([, a], [, b]) => b - a)[0]?.[0];
+  return tiers.find(([tier]) => tier === asked)?.[0];
+};
 
 /** How many answers one request asks for. */
 const answersOf = ({ extra }: ChatRequest): number => {
@@ -120,6 +147,8 @@ interface Budgeted {
   readonly model: string;
   readonly known: KnownModel | undefined;
   readonly hardBudget: boolean;
+  /** Left out: a server of the project's own. */
+  readonly key?: { readonly target: { readonly isVendor: boolean } };
 }
 
 /**
@@ -133,33 +162,47 @@ export const requirePrice = ({ hardBudget, known, model }: Budgeted): void => {
   });
 };
 
-/** The same request with an end to its answer, which a hard budget has to be asked for before. */
-export const bounded = (request: ChatRequest, { hardBudget, known }: Budgeted): ChatRequest =>
-  hardBudget ? { ...request, max_tokens: mostOutput(request, known) } : request;
+/** Without a word of it, OpenAI takes the tier that stands in its settings there: nobody here knows which one that is. */
+const withTier = (request: ChatRequest, { known, key }: Budgeted): Pick<ChatRequest, 'extra'> => {
+  const isOpenAi = known?.provider === 'openai' && key?.target.isVendor === true;
+  return isOpenAi && tierOf(request) === undefined ? { extra: { ...request.extra, service_tier: 'default' } } : {};
+};
+
+/** The same request with an end to its answer and a price, which a hard budget has to be asked for before. */
+export const bounded = (request: ChatRequest, route: Budgeted): ChatRequest =>
+  route.hardBudget
+    ? { ...request, max_tokens: mostOutput(request, route.known), ...withTier(request, route) }
+    : request;
 
 /** More than any budget is: it does not fit, and is still a number for Postgres. */
 const mostReserve = 2e15;
 
 const reserveOf = (known: KnownModel | undefined, usage: TokenUsage): number | null => {
   const price = known?.price ?? null;
-  return price === null ? null : Math.min(costAt(price, usage), mostReserve);
+  return price === null ? null : Math.min(mostCostOf(price, usage, known?.tiers), mostReserve);
 };
+
+const withServiceTier = (tier: string | undefined): Pick<TokenUsage, 'service_tier'> =>
+  tier === undefined ? {} : { service_tier: tier };
 
 /** The most that an answer may cost; null: the model has no price. */
 export const reserveFor = (request: ChatRequest, known: KnownModel | undefined): number | null =>
   reserveOf(known, {
     prompt_tokens: mostPromptTokens(request),
     completion_tokens: mostOutput(request, known) * answersOf(request),
+    ...withServiceTier(dearestTier(request, known)),
   });
 
 export const reserveForInput = (input: readonly EmbeddingInput[], known: KnownModel | undefined): number | null =>
   reserveOf(known, { prompt_tokens: mostInputTokens(input), completion_tokens: 0 });
 
 /** What a stream has cost until now at the least. */
-export const spentAtLeast = (price: Price, reported: TokenUsage | null, characters: number): number => {
+export const spentAtLeast = (known: KnownModel, reported: TokenUsage | null, characters: number): number => {
   const completion = Math.floor(characters / mostCharactersPerToken);
-  return costAt(price, {
+  const usage = {
+    ...reported,
     prompt_tokens: reported?.prompt_tokens ?? 0,
     completion_tokens: Math.max(reported?.completion_tokens ?? 0, completion),
-  });
+  };
+  return known.price === null ? 0 : costAt(known.price, usage, known.tiers);
 };

@@ -4,7 +4,7 @@ import type { JsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
 import { createAnswers } from './answers.ts';
 import { type Line, askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
-import { bounded, inputTokens, promptTokens, requirePrice, reserveFor, reserveForInput } from './estimate.ts';
+import { bounded, inputTokens, promptTokens, requirePrice, reserveFor, reserveForInput, tierOf } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
 import type { AiCaller, AiModel, ChatWish, ProviderGateway } from './types.ts';
 import type { InFlight } from './in-flight.ts';
@@ -133,7 +133,8 @@ const openRoutes = ({ router }: Pick<Parts, 'router'>) => {
       const route = await routeOf(project, asked.model, 'chat');
       requireSpoken(route.provider, asked);
       const wish = bounded({ ...asked, model: route.model }, route);
-      const spending: Spending = { promptTokens: promptTokens(wish), reserveNanoUsd: reserveFor(wish, route.known) };
+      const reserveNanoUsd = reserveFor(wish, route.known);
+      const spending: Spending = { promptTokens: promptTokens(wish), reserveNanoUsd, tier: tierOf(wish) };
       return { route, wish, spending };
     },
   };

@@ -36,6 +36,8 @@ export interface Spending {
   /** Of the prompt, estimated. */
   readonly promptTokens: number;
   readonly reserveNanoUsd: number | null;
+  /** The tier of service that was asked for, where a provider does not tell which it was. */
+  readonly tier?: string | undefined;
 }
 
 /** What is known of a call's use when it ends. */
@@ -153,16 +155,19 @@ export class RunningCall {
   }
 
   account({ reported, promptTokens, completionTokens }: Used): Accounted {
-    if (reported) return { usage: plausible(reported), tokensSource: 'reported' };
-    const usage = { prompt_tokens: promptTokens ?? this.#spending.promptTokens, completion_tokens: completionTokens };
+    const { tier } = this.#spending;
+    const asked = tier === undefined ? {} : { service_tier: tier };
+    if (reported) return { usage: plausible({ ...asked, ...reported }), tokensSource: 'reported' };
+    const prompt = promptTokens ?? this.#spending.promptTokens;
+    const usage = { prompt_tokens: prompt, completion_tokens: completionTokens, ...asked };
     return { usage: plausible(usage), tokensSource: 'estimated' };
   }
 
   /** Of a stream that goes on: whether it is still within what a hard budget granted it. */
   isWithin(reported: TokenUsage | null, characters: number): boolean {
-    const price = this.route.known?.price ?? null;
-    if (!this.route.hardBudget || price === null) return true;
-    return spentAtLeast(price, reported, characters) <= (this.#spending.reserveNanoUsd ?? 0);
+    const { known, hardBudget } = this.route;
+    if (!hardBudget || known === undefined) return true;
+    return spentAtLeast(known, reported, characters) <= (this.#spending.reserveNanoUsd ?? 0);
   }
 
   succeed(used: Used): Accounted & { readonly latencyMs: number } {
@@ -218,13 +223,12 @@ export class RunningCall {
     this.held.release();
     this.#over(this);
     const accounted = this.#usedAfter(status, used);
-    const price = this.route.known?.price ?? null;
     const times = { latencyMs: Math.round(this.elapsed()), ttftMs: used.ttftMs && Math.round(used.ttftMs) };
     this.#open.end({
       status,
       usage: accounted?.usage ?? null,
       tokensSource: accounted?.tokensSource ?? 'reported',
-      costNanoUsd: costOf(price, accounted?.usage ?? { prompt_tokens: 0, completion_tokens: 0 }),
+      costNanoUsd: costOf(this.route.known, accounted?.usage ?? { prompt_tokens: 0, completion_tokens: 0 }),
       errorCode: status === 'error' ? errorCode : null,
       givenUp: used.givenUp,
       ...times,

@@ -13,6 +13,11 @@ const model = z
     input_usd_per_million: usd.optional(),
     /** Left out: 0, as for embeddings. */
     output_usd_per_million: usd.optional(),
+    /** Of the prompt, what is read from the provider's cache, and what is written to it. Left out: as the rest. */
+    cached_usd_per_million: usd.optional(),
+    cache_write_usd_per_million: usd.optional(),
+    /** By how much a tier of service changes the price of a call. */
+    tiers: z.record(z.string().regex(/^[a-z][a-z_]{0,30}$/), z.number().min(0).max(100)).optional(),
     context_window: count.optional(),
     max_output: count.optional(),
     type: z.enum(['chat', 'embedding']).optional(),
@@ -33,10 +38,17 @@ const givenModel = (given: z.output<typeof model>): GivenModel => ({
     price: {
       input: given.input_usd_per_million * nanoPerUsdPerMillion,
       output: (given.output_usd_per_million ?? 0) * nanoPerUsdPerMillion,
+      ...(given.cached_usd_per_million !== undefined && {
+        cached: given.cached_usd_per_million * nanoPerUsdPerMillion,
+      }),
+      ...(given.cache_write_usd_per_million !== undefined && {
+        written: given.cache_write_usd_per_million * nanoPerUsdPerMillion,
+      }),
     },
   }),
   ...(given.context_window !== undefined && { contextWindow: given.context_window }),
   ...(given.max_output !== undefined && { mostOutput: given.max_output }),
+  ...(given.tiers !== undefined && { tiers: given.tiers }),
   ...(given.type !== undefined && { type: given.type }),
   ...(given.dimensions !== undefined && { dimensions: given.dimensions }),
 });

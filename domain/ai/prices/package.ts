@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import type { MatchLogic, ModelInfo, ModelPrice, Provider } from '@pydantic/genai-prices';
 import { type ProviderName, providerNames } from '../providers/catalog.ts';
-import type { Price } from './prices.ts';
+import type { Price, TokenPrice } from './prices.ts';
 
 /** What the package says of a model, and no more: its own form of all providers takes 20 MB. */
 export interface ListedModel {
@@ -44,15 +44,22 @@ const rateAbove = (rate: TokenRate, tokens: number): number => {
 };
 
 /** Null: it is not paid by the token of text. */
-const priceOf = ({ input_mtok: input, output_mtok: output }: ModelPrice): Price | null => {
+const priceOf = (of: ModelPrice): Price | null => {
+  const { input_mtok: input, output_mtok: output, cache_read_mtok: cached, cache_write_mtok: written } = of;
   if (input === undefined) return null;
-  const starts = [input, output].flatMap((rate) =>
+  const priceBy = (rateOf: (rate: TokenRate) => number): TokenPrice => ({
+    input: rateOf(input),
+    output: rateOf(output),
+    ...(cached !== undefined && { cached: rateOf(cached) }),
+    ...(written !== undefined && { written: rateOf(written) }),
+  });
+  const starts = [input, output, cached, written].flatMap((rate) =>
     typeof rate === 'object' ? rate.tiers.map(({ start }) => start) : [],
   );
   const longer = [...new Set(starts)]
     .toSorted((a, b) => a - b)
-    .map((start) => ({ thanTokens: start, input: rateAbove(input, start), output: rateAbove(output, start) }));
-  return { input: baseOf(input), output: baseOf(output), ...(longer.length > 0 && { longer }) };
+    .map((start) => ({ thanTokens: start, ...priceBy((rate) => rateAbove(rate, start)) }));
+  return { ...priceBy(baseOf), ...(longer.length > 0 && { longer }) };
 };
 
 const dayMs = 86_400_000;

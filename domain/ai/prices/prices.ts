@@ -5,7 +5,17 @@ import type { ProviderName } from '../providers/catalog.ts';
 export interface TokenPrice {
   readonly input: number;
   readonly output: number;
+  /** Of the prompt, what is read from the provider's cache; left out: as the rest. */
+  readonly cached?: number | undefined;
+  /** Of the prompt, what is written to it; left out: as the rest. */
+  readonly written?: number | undefined;
 }
+
+/** By how much tiers of service change the price of a call; a tier that is not there changes nothing. */
+export type Tiers = Readonly<Record<string, number>>;
+
+const factorOf = (tiers: Tiers, tier: string | undefined): number =>
+  tier !== undefined && Object.hasOwn(tiers, tier) ? (tiers[tier] ?? 1) : 1;
 
 export interface Price extends TokenPrice {
   /** What the whole call costs when its prompt has more than so many tokens, the highest last. */
@@ -13,10 +23,20 @@ export interface Price extends TokenPrice {
 }
 
 /** What a call costs, in whole billionths of a US dollar: it is the cost that is rounded, not the price. */
-export const costOf = (price: Price, usage: TokenUsage): number => {
-  const { input, output } = price.longer?.findLast(({ thanTokens }) => usage.prompt_tokens > thanTokens) ?? price;
-  return Math.round(input * usage.prompt_tokens + output * usage.completion_tokens);
+export const costOf = (price: Price, usage: TokenUsage, tiers: Tiers = {}): number => {
+  const { prompt_tokens: prompt, completion_tokens: completion, service_tier: tier } = usage;
+  const { input, output, ...of } = price.longer?.findLast(({ thanTokens }) => prompt > thanTokens) ?? price;
+  // Whatever a provider says, no more is read or written than there is.
+  const cached = Math.min(usage.cached_tokens ?? 0, prompt);
+  const written = Math.min(usage.cache_write_tokens ?? 0, prompt - cached);
+  const plain = prompt - cached - written;
+  const promptCost = input * plain + (of.cached ?? input) * cached + (of.written ?? input) * written;
+  return Math.round((promptCost + output * completion) * factorOf(tiers, tier));
 };
+
+/** The most that a call may cost: as if all of its prompt was written to the cache, where that is dearer. */
+export const mostCostOf = (price: Price, usage: TokenUsage, tiers: Tiers = {}): number =>
+  Math.max(costOf(price, usage, tiers), costOf(price, { ...usage, cache_write_tokens: usage.prompt_tokens }, tiers));
 
 /** What is known of a model beside what its provider's list says. */
 export interface KnownModel {
@@ -30,6 +50,7 @@ export interface KnownModel {
   readonly dimensions: number | null;
   /** Null: not known. */
   readonly price: Price | null;
+  readonly tiers?: Tiers | undefined;
 }
 
 /** The table of models and prices: a package's, and before it what the operator's file says. */

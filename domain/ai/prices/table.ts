@@ -1,5 +1,5 @@
 import { type ProviderName, providerNames } from '../providers/catalog.ts';
-import type { KnownModel, Prices } from './prices.ts';
+import type { KnownModel, Prices, Tiers } from './prices.ts';
 import { type GivenModel, type GivenModels, readPriceFile } from './file.ts';
 import { type ListedModel, type ListedModels, priceAt, readListedModels } from './package.ts';
 
@@ -49,6 +49,12 @@ const mostKept = 2000;
 /** No model has so long a name. */
 const longestName = 200;
 
+/**
+ * From OpenAI's page of prices: flex and batch cost half, priority 1.7 to 2 times as much, which differs by model; the most
+ * of it is taken, and the operator's file can say it exactly. Tiers of the other vendors do not change the price.
+ */
+const tiersOf: Partial<Record<ProviderName, Tiers>> = { openai: { flex: 0.5, batch: 0.5, priority: 2 } };
+
 const knownModel = (provider: ProviderName, id: string, { name, listed, given }: Found, now: number): KnownModel => {
   const dimensions = dimensionsOf(provider, name) ?? null;
   return {
@@ -59,6 +65,7 @@ const knownModel = (provider: ProviderName, id: string, { name, listed, given }:
     mostOutput: null,
     dimensions,
     price: listed === undefined ? null : priceAt(listed, now),
+    ...(tiersOf[provider] && { tiers: tiersOf[provider] }),
     ...given,
   };
 };

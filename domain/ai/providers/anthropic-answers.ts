@@ -1,4 +1,4 @@
-import type { ChatAnswer, ChatPiece, FinishReason, TokenUsage, ToolCallPart } from '../chat.ts';
+import type { ChatAnswer, ChatPiece, FinishReason, TokenUsage, ToolCallPart, UsageDetails } from '../chat.ts';
 import type { ListedModel, SentEvent, StreamReader } from './dialect.ts';
 import { sentFault } from './faults.ts';
 import {
@@ -37,9 +37,15 @@ const promptIn = (usage: Loose): number | null => {
   );
 };
 
+const detailsIn = (usage: Loose): UsageDetails => ({
+  cached: countIn(usage['cache_read_input_tokens']),
+  written: countIn(usage['cache_creation_input_tokens']),
+  tier: usage['service_tier'],
+});
+
 const usageIn = (value: unknown): TokenUsage | null => {
   const usage = objectIn(value);
-  return usageOf(promptIn(usage), countIn(usage['output_tokens']));
+  return usageOf(promptIn(usage), countIn(usage['output_tokens']), detailsIn(usage));
 };
 
 export const readChat = (body: string): ChatAnswer => {
@@ -79,6 +85,7 @@ class AnthropicReader implements StreamReader {
   #finish: FinishReason | null = null;
   #prompt: number | null = null;
   #completion: number | null = null;
+  #details: UsageDetails = {};
   #model = '';
   #calls = 0;
   /** By the number of their content block. */
@@ -88,7 +95,7 @@ class AnthropicReader implements StreamReader {
   readonly ended = (): boolean => this.#stopped;
   readonly complete = (): boolean => this.#stopped;
   readonly finish = (): FinishReason | null => this.#finish;
-  readonly usage = (): TokenUsage | null => usageOf(this.#prompt, this.#completion);
+  readonly usage = (): TokenUsage | null => usageOf(this.#prompt, this.#completion, this.#details);
   readonly model = (): string => this.#model;
 
   readonly take = ({ event, data }: SentEvent): ChatPiece | null => {
@@ -159,6 +166,8 @@ class AnthropicReader implements StreamReader {
 
   /** What comes later is the whole, not more. */
   #count(usage: Loose): void {
+    // A later event repeats the prompt with all that is said of it, or tells the answer only.
+    if (promptIn(usage) !== null) this.#details = detailsIn(usage);
     this.#prompt = promptIn(usage) ?? this.#prompt;
     this.#completion = countIn(usage['output_tokens']) ?? this.#completion;
   }

@@ -39,6 +39,7 @@ const usageIn = (value: unknown): TokenUsage | null => {
   return usageOf(
     sumOf(usage['promptTokenCount'], usage['toolUsePromptTokenCount']),
     sumOf(usage['candidatesTokenCount'], usage['thoughtsTokenCount']),
+    { cached: countIn(usage['cachedContentTokenCount']), reasoning: countIn(usage['thoughtsTokenCount']) },
   );
 };
 

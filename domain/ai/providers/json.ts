@@ -1,4 +1,4 @@
-import type { TokenUsage } from '../chat.ts';
+import type { TokenUsage, UsageDetails } from '../chat.ts';
 import { scanJson } from '#lib/json-scan.ts';
 import { type ListedModel, ProviderFault } from './dialect.ts';
 
@@ -67,9 +67,25 @@ export const textIn = (value: unknown): string => (typeof value === 'string' ? v
 export const countIn = (value: unknown): number | null =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
 
+const tierName = /^[a-z][a-z_]{0,30}$/;
+
+/** What is told and is not nothing. */
+const detailsOf = ({ cached, written, reasoning, tier }: UsageDetails): Partial<TokenUsage> => ({
+  ...(cached && { cached_tokens: cached }),
+  ...(written && { cache_write_tokens: written }),
+  ...(reasoning && { reasoning_tokens: reasoning }),
+  ...(typeof tier === 'string' && tierName.test(tier) && { service_tier: tier }),
+});
+
 /** Null when neither is told; one that is not told counts as none. */
-export const usageOf = (prompt: number | null, completion: number | null): TokenUsage | null =>
-  prompt === null && completion === null ? null : { prompt_tokens: prompt ?? 0, completion_tokens: completion ?? 0 };
+export const usageOf = (
+  prompt: number | null,
+  completion: number | null,
+  details: UsageDetails = {},
+): TokenUsage | null =>
+  prompt === null && completion === null
+    ? null
+    : { prompt_tokens: prompt ?? 0, completion_tokens: completion ?? 0, ...detailsOf(details) };
 
 /**
  * A vector of an embedding.

@@ -1,5 +1,5 @@
 import { endianness } from 'node:os';
-import type { ChatAnswer, ChatPiece, FinishReason, TokenUsage, ToolCall, ToolCallPart } from '../chat.ts';
+import type { ChatAnswer, ChatPiece, FinishReason, TokenUsage, ToolCall, ToolCallPart, UsageDetails } from '../chat.ts';
 import type { Dialect, EmbeddingAnswer, EmbeddingRequest, ListedModel, SentEvent, StreamReader } from './dialect.ts';
 import { sentFault } from './faults.ts';
 import {
@@ -30,13 +30,25 @@ const finishes: Readonly<Record<string, FinishReason>> = {
 const finishIn = (value: unknown): FinishReason | null =>
   typeof value === 'string' && value !== '' ? (finishes[value] ?? 'stop') : null;
 
+/** DeepSeek has its own name for what was read from the cache; who resells Anthropic's models tells what was written. */
+const detailsIn = (usage: Loose, tier: unknown): UsageDetails => {
+  const prompt = objectIn(usage['prompt_tokens_details']);
+  const completion = objectIn(usage['completion_tokens_details']);
+  return {
+    cached: countIn(prompt['cached_tokens']) ?? countIn(usage['prompt_cache_hit_tokens']),
+    written: countIn(prompt['cache_write_tokens']) ?? countIn(usage['cache_creation_input_tokens']),
+    reasoning: countIn(completion['reasoning_tokens']),
+    tier,
+  };
+};
+
 /** xAI counts what a model thought in the total only. */
-const usageIn = (value: unknown): TokenUsage | null => {
+const usageIn = (value: unknown, tier: unknown): TokenUsage | null => {
   const usage = objectIn(value);
   const prompt = countIn(usage['prompt_tokens']);
   const completion = countIn(usage['completion_tokens']);
   const rest = (countIn(usage['total_tokens']) ?? 0) - (prompt ?? 0);
-  return usageOf(prompt, completion === null ? null : Math.max(completion, rest));
+  return usageOf(prompt, completion === null ? null : Math.max(completion, rest), detailsIn(usage, tier));
 };
 
 const isError = (value: unknown): boolean => value !== undefined && value !== null;
@@ -75,7 +87,7 @@ export const readChat = (body: string): ChatAnswer => {
     content: textOf(message),
     toolCalls: toolCalls.map(toolCallIn),
     finish: finishIn(choice['finish_reason']) ?? 'stop',
-    usage: usageIn(answer['usage']),
+    usage: usageIn(answer['usage'], answer['service_tier']),
     raw: body,
   };
 };
@@ -132,6 +144,7 @@ class OpenAiReader implements StreamReader {
   #finished = 0;
   #finish: FinishReason | null = null;
   #usage: TokenUsage | null = null;
+  #tier: unknown;
   #model = '';
 
   readonly began = (): boolean => this.#began;
@@ -165,7 +178,8 @@ class OpenAiReader implements StreamReader {
     if (this.#model === '') this.#model = textIn(chunk['model']);
     // The last one counts: xAI tells how many it is until now with each chunk. Groq has its own place for it.
     const told = chunk['usage'] ?? objectIn(chunk['x_groq'])['usage'];
-    if (isError(told)) this.#usage = usageIn(told) ?? this.#usage;
+    this.#tier = chunk['service_tier'] ?? this.#tier;
+    if (isError(told)) this.#usage = usageIn(told, this.#tier) ?? this.#usage;
   }
 
   #read(chunk: Loose, raw: string): ChatPiece {

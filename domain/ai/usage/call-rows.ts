@@ -17,19 +17,24 @@ export const givenIntents = `
 /** Rows of `$1`, in the order of the columns of `endedColumns`. */
 export const givenEnds = `
   select id, project_id, kind, provider, model, request_id, to_timestamp(ms / 1000.0) as started_at, status,
-    prompt_tokens, completion_tokens, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code
+    prompt_tokens, completion_tokens, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code, cached_tokens,
+    cache_write_tokens, reasoning_tokens, service_tier
   from json_to_recordset($1::json) as given (${intentColumns}, status text, prompt_tokens int, completion_tokens int,
-    tokens_source text, cost_nano_usd bigint, latency_ms int, ttft_ms int, error_code text)`;
+    tokens_source text, cost_nano_usd bigint, latency_ms int, ttft_ms int, error_code text,
+    cached_tokens int, cache_write_tokens int, reasoning_tokens int, service_tier text)`;
 
 export const endedColumns = `id, project_id, kind, provider, model, request_id, started_at, status, prompt_tokens,
-  completion_tokens, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code, reserved_nano_usd, keeper`;
+  completion_tokens, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code, cached_tokens,
+  cache_write_tokens, reasoning_tokens, service_tier, reserved_nano_usd, keeper`;
 
 /** What an end changes of an intent `c`; a call that ended is left as it is. */
 export const onConflictEnd = `
   on conflict (id) do update set status = excluded.status, prompt_tokens = excluded.prompt_tokens,
     completion_tokens = excluded.completion_tokens, tokens_source = excluded.tokens_source,
     cost_nano_usd = excluded.cost_nano_usd, latency_ms = excluded.latency_ms, ttft_ms = excluded.ttft_ms,
-    error_code = excluded.error_code, reserved_nano_usd = 0
+    error_code = excluded.error_code, cached_tokens = excluded.cached_tokens,
+    cache_write_tokens = excluded.cache_write_tokens, reasoning_tokens = excluded.reasoning_tokens,
+    service_tier = excluded.service_tier, reserved_nano_usd = 0
   where c.status in ('open', 'incomplete')`;
 
 const intentRow = ({ id, projectId, kind, provider, model, requestId, startedAt }: CallIntent) => ({
@@ -52,6 +57,14 @@ const mostInteger = 2_147_483_647;
 const whole = (value: number | null | undefined, most = mostInteger): number | null =>
   value === null || value === undefined || !(value >= 0) ? null : Math.min(Math.round(value), most);
 
+/** Most calls have none of them. */
+const detailsRow = ({ usage }: CallEnd) => ({
+  cached_tokens: usage?.cached_tokens,
+  cache_write_tokens: usage?.cache_write_tokens,
+  reasoning_tokens: usage?.reasoning_tokens,
+  service_tier: usage?.service_tier,
+});
+
 const endRow = ({ intent, end }: EndedCall) => ({
   ...intentRow(intent),
   status: end.status,
@@ -62,6 +75,7 @@ const endRow = ({ intent, end }: EndedCall) => ({
   latency_ms: whole(end.latencyMs),
   ttft_ms: whole(end.ttftMs),
   error_code: end.errorCode,
+  ...detailsRow(end),
 });
 
 export const endsText = (calls: readonly EndedCall[]): string => JSON.stringify(calls.map(endRow));

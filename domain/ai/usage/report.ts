@@ -14,6 +14,10 @@ export interface LoggedCall {
   readonly status: CallStatus;
   readonly prompt_tokens: number | null;
   readonly completion_tokens: number | null;
+  readonly prompt_tokens_details: { readonly cached_tokens: number; readonly cache_write_tokens: number } | null;
+  readonly completion_tokens_details: { readonly reasoning_tokens: number } | null;
+  /** Null: not told. */
+  readonly service_tier: string | null;
   readonly tokens_source: 'reported' | 'estimated' | null;
   /** Null: not known, since the model has no price. */
   readonly cost_nano_usd: number | null;
@@ -98,8 +102,12 @@ const total = (rows: readonly Row[], of: (row: Row) => number): number =>
 
 const recentCalls = (db: Queryable, projectId: string): Promise<LoggedCall[]> =>
   db.query<LoggedCall>(
-    `select id, started_at as created_at, kind, provider, model, status, prompt_tokens, completion_tokens, tokens_source,
-       cost_nano_usd, latency_ms, ttft_ms, error_code, request_id
+    `select id, started_at as created_at, kind, provider, model, status, prompt_tokens, completion_tokens,
+       case when prompt_tokens is not null then json_build_object('cached_tokens', coalesce(cached_tokens, 0),
+         'cache_write_tokens', coalesce(cache_write_tokens, 0)) end as prompt_tokens_details,
+       case when completion_tokens is not null then
+         json_build_object('reasoning_tokens', coalesce(reasoning_tokens, 0)) end as completion_tokens_details,
+       service_tier, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code, request_id
      from ai_calls where project_id = $1 and status <> 'open' order by id desc limit ${mostRecent}`,
     [projectId],
     'recent-ai-calls',

@@ -179,7 +179,8 @@ test("Anthropic's usage holds what was read from and written to the cache, and t
     reader.take(sent({ type: 'content_block_delta', index: 0, delta: { type: 'thinking_delta', thinking: 'hm' } })),
     null,
   );
-  t.deepEqual(reader.usage(), { prompt_tokens: 325, completion_tokens: 70 });
+  const cache = { cached_tokens: 20, cache_write_tokens: 300 };
+  t.deepEqual(reader.usage(), { prompt_tokens: 325, completion_tokens: 70, ...cache });
   t.is(reader.model(), 'claude-x');
   t.false(reader.complete());
 });
