@@ -4,6 +4,7 @@ import { stopQuery } from '#domain/database/console/stop-query.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { type Bound, type PipelineLimits, runPipeline } from '#lib/postgres/pipeline.ts';
+import { lowerPriority } from '#lib/postgres/lower-priority.ts';
 import { NoAnswer, type WatchLimits } from '#lib/postgres/watch.ts';
 import { processOf } from '#lib/postgres/wire.ts';
 import type { Departure } from '#lib/departure.ts';
@@ -175,26 +176,36 @@ const cleanSession = async (client: ClientBase, limits: PipelineLimits): Promise
     throw new SessionTaken('the session has statements of the project');
 };
 
+/** Its statement took long and was given a lower priority, which cannot be taken back: the session is closed. */
+class SessionSlowed extends Error {
+  override readonly name = 'SessionSlowed';
+}
+
 interface Lease<T> {
-  readonly turn: (client: ClientBase) => Promise<T>;
+  readonly turn: (client: ClientBase, limits: PipelineLimits) => Promise<T>;
   readonly limits: PipelineLimits;
+  /** Whether SQL of the project may have left something in the session. */
+  readonly cleans: boolean;
 }
 
 /**
  * Answers as soon as the work is done, and cleans the session behind the caller's back. After the commit, because deferred
  * triggers ask for the claims, too; and after a failure as well.
  */
-const answerThenClean = <T>({ turn, limits }: Lease<T>) => {
+const answerThenClean = <T>({ turn, limits, cleans }: Lease<T>) => {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const use = async (client: ClientBase): Promise<void> => {
+    let slowed: Promise<boolean> | undefined;
+    const onSlow = (): void => void (slowed ??= lowerPriority(client));
     try {
-      resolve(await turn(client));
+      resolve(await turn(client, { ...limits, onSlow }));
     } catch (error) {
       if (!leavesUsable(error)) throw error;
       // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- as it was thrown
       reject(error);
     }
-    await cleanSession(client, limits);
+    if (slowed !== undefined && (await slowed)) throw new SessionSlowed('the session has a lower priority');
+    if (cleans) await cleanSession(client, limits);
   };
   return { promise, use, reject };
 };
@@ -215,9 +226,11 @@ const lent = async <T>(
   const { projectId } = caller;
   if (hasAbandoned(projectId)) await refuseWhileAbandoned(deps.tenantDb, projectId);
   const limits = { ...(deps.bounds ?? usualBounds), schemaVersion: deps.schemaVersion(projectId) };
-  const turn = (client: ClientBase): Promise<T> => doTurn(deps, { caller, run, client, limits }, work);
-  if (!runsProjectSql(run)) return deps.tenantDb.use(projectId, loginOf(caller), turn).catch(rethrow);
-  const { promise, use, reject } = answerThenClean({ turn, limits });
+  const { promise, use, reject } = answerThenClean({
+    turn: (client, within) => doTurn(deps, { caller, run, client, limits: within }, work),
+    limits,
+    cleans: runsProjectSql(run),
+  });
   // After the answer nobody hears of a failure; the connection is not lent again.
   deps.tenantDb.use(projectId, loginOf(caller), use).catch(reject);
   return promise.catch(rethrow);

@@ -7,6 +7,8 @@ export interface WatchLimits {
   readonly mostBytes: number;
   /** The server has a time-out of its own; this one is for a server that says nothing any more. Seen up to 0.5 s late. */
   readonly timeoutMs: number;
+  /** Called once when the answer has not come after a second; up to 0.5 s late. */
+  readonly onSlow?: () => void;
 }
 
 /** No answer came within the time, and the connection was cut: what was asked for may go on. */
@@ -23,10 +25,13 @@ interface Watch {
   readonly mostBytes: number;
   readonly until: number;
   readonly fail: (error: Error) => void;
+  readonly slowAt: number;
+  onSlow: (() => void) | undefined;
   bytes: number;
 }
 
 const lookMs = 500;
+const slowMs = 1000;
 
 // A timer and a listener for each answer cost as much as the rest of asking: one of either looks after all of them.
 const running = new Set<Watch>();
@@ -38,9 +43,18 @@ const cut = ({ stream, fail }: Watch, error: Error): void => {
   stream.destroy();
 };
 
+const noteSlow = (watch: Watch): void => {
+  const { onSlow } = watch;
+  watch.onSlow = undefined;
+  onSlow?.();
+};
+
 const look = (): void => {
   const now = performance.now();
-  for (const watch of running) if (watch.until < now) cut(watch, new NoAnswer());
+  for (const watch of running) {
+    if (watch.until < now) cut(watch, new NoAnswer());
+    else if (watch.slowAt < now) noteSlow(watch);
+  }
   if (running.size > 0) return;
   clearInterval(looking);
   looking = undefined;
@@ -68,10 +82,11 @@ const watchesOf = (stream: Duplex): Set<Watch> => {
  */
 export const watchAnswer = (
   stream: Duplex,
-  { mostBytes, timeoutMs }: WatchLimits,
+  { mostBytes, timeoutMs, onSlow }: WatchLimits,
   fail: (error: Error) => void,
 ): (() => void) => {
-  const watch: Watch = { stream, mostBytes, until: performance.now() + timeoutMs, fail, bytes: 0 };
+  const now = performance.now();
+  const watch: Watch = { stream, mostBytes, until: now + timeoutMs, fail, slowAt: now + slowMs, onSlow, bytes: 0 };
   const ofStream = watchesOf(stream).add(watch);
   running.add(watch);
   looking ??= setInterval(look, lookMs).unref();

@@ -3,13 +3,16 @@ import { DataError } from '#domain/data/errors.ts';
 import { CallerGone } from '#domain/data/errors.ts';
 import { Refusal, ServiceError } from '#lib/errors.ts';
 import { type Parameter, parametersOf, textsOf } from '#lib/postgres/parameters.ts';
+import { lowerPriority } from '#lib/postgres/lower-priority.ts';
 import { doneOf } from '#lib/postgres/wire.ts';
 import { type CappedRows, type Described, Overflow, describeStatement, runCapped } from './capped-query.ts';
 import { type ReadColumn, consoleRowsText, readColumns } from './console-rows.ts';
-import { type FenceDb, type FencedWork, type StoppedBy, inCallersFence } from './fence.ts';
-import { inLine } from './line.ts';
+import { hasAbandoned } from './abandoned.ts';
+import { type Fence, type FenceDb, type FencedWork, type StoppedBy, inCallersFence } from './fence.ts';
+import { inLine, inShortLine } from './line.ts';
 import { type Once, onceAsOwner } from './owner-key.ts';
 import { connectionLost, sessionEnded, sqlError } from './sql-error.ts';
+import { beginsShort, noteLong, shortMs } from './short-statements.ts';
 import { firstWord, isReading, isTransactionCommand } from './statement-words.ts';
 import { endSessionOf } from './stop-query.ts';
 
@@ -25,6 +28,7 @@ export interface ConsoleQuery {
 }
 
 const timeoutMs = 30_000;
+const timeOutState = '57014';
 
 const notPossible = (message: string, hint: string): DataError => new DataError(400, '0A000', message, { hint });
 
@@ -59,7 +63,7 @@ const checkCount = ({ parameterTypes: { length } }: Described, params: readonly 
 };
 
 const timedOut = (): DataError =>
-  new DataError(504, '57014', `The statement took longer than ${timeoutMs / 1000} s and was stopped.`);
+  new DataError(504, timeOutState, `The statement took longer than ${timeoutMs / 1000} s and was stopped.`);
 
 /** SQL can raise the same code, as an error of its own. */
 const isSessionEnd = ({ code, severity }: DatabaseError): boolean => code === '57P01' && severity === 'FATAL';
@@ -136,19 +140,12 @@ const answerOnce = async (client: ClientBase, query: ConsoleQuery, once: Once): 
   return text;
 };
 
-/**
- * Runs one statement in a fresh session (contract, section 5): as the owner, or so that nothing can be written. One or
- * two of a project run at a time, others wait in line. At most 30 s; at most 10,000 rows or 16 MB, then `truncated: true`
- * and `row_count` is what came back.
- * @returns JSON text: `{rows, row_count, truncated?, columns: [{name, type}], command}`
- * @throws {DataError} 400 with the SQLSTATE as code, 504 `57014`
- * @throws {ServiceError} `dependency_unavailable`, `validation_failed`, `idempotency_mismatch`
- */
-export const runConsoleQuery = async (db: FenceDb, query: ConsoleQuery, signal: AbortSignal): Promise<string> => {
-  const { projectId, sql, readOnly, once } = query;
-  refuse(sql);
-  const role = readOnly ? 'reader' : 'owner';
-  const run: FencedWork<Ran | string> = async (client, stoppedBy) => {
+type Ended = Ran | string;
+
+const workOf =
+  (db: FenceDb, query: ConsoleQuery): FencedWork<Ended> =>
+  async (client, stoppedBy) => {
+    const { projectId, sql, once } = query;
     try {
       return once === undefined ? await runIn(client, query) : await answerOnce(client, query, once);
     } catch (error) {
@@ -157,7 +154,46 @@ export const runConsoleQuery = async (db: FenceDb, query: ConsoleQuery, signal: 
       throw once === undefined ? failure : withoutKey(failure);
     }
   };
-  const fence = { projectId, role, timeoutMs, signal } as const;
-  const ended = await inLine(fence, () => inCallersFence(db, fence, run));
+
+const isTimeOut = (error: unknown): boolean => error instanceof DataError && error.code === timeOutState;
+
+/** @returns null when it takes longer than a short statement may; nothing of it is left then */
+const runShort = async (db: FenceDb, query: ConsoleQuery, fence: Fence): Promise<Ended | null> => {
+  const { projectId, sql } = query;
+  // SQL sees the same time-out as ever.
+  const short = { ...fence, stopAfterMs: shortMs };
+  try {
+    return await inShortLine(short, () => inCallersFence(db, short, workOf(db, query)));
+  } catch (error) {
+    // What could not be stopped goes on: it is not begun once more.
+    if (!isTimeOut(error) || hasAbandoned(projectId)) throw error;
+    noteLong(projectId, sql);
+    return null;
+  }
+};
+
+/** At the processors' lower priority: it may keep one busy for as long as it runs. */
+const runLong = (db: FenceDb, query: ConsoleQuery, fence: Fence): Promise<Ended> =>
+  inLine(fence, () =>
+    inCallersFence(db, fence, async (client, stoppedBy) => {
+      await lowerPriority(client);
+      return workOf(db, query)(client, stoppedBy);
+    }),
+  );
+
+/**
+ * Runs one statement in a fresh session (contract, section 5): as the owner, or so that nothing can be written. One or
+ * two of a project that take longer than a second run at a time, others wait in line; those that are shorter have places
+ * of their own. At most 30 s; at most 10,000 rows or 16 MB, then `truncated: true` and `row_count` is what came back.
+ * @returns JSON text: `{rows, row_count, truncated?, columns: [{name, type}], command}`
+ * @throws {DataError} 400 with the SQLSTATE as code, 504 `57014`
+ * @throws {ServiceError} `dependency_unavailable`, `validation_failed`, `idempotency_mismatch`
+ */
+export const runConsoleQuery = async (db: FenceDb, query: ConsoleQuery, signal: AbortSignal): Promise<string> => {
+  const { projectId, sql, readOnly } = query;
+  refuse(sql);
+  const fence: Fence = { projectId, role: readOnly ? 'reader' : 'owner', timeoutMs, signal };
+  const short = beginsShort(projectId, sql) ? await runShort(db, query, fence) : null;
+  const ended = short ?? (await runLong(db, query, fence));
   return typeof ended === 'string' ? ended : answerOf(ended);
 };

@@ -13,6 +13,8 @@ export interface Fence {
   readonly role: TenantRole;
   /** What the server is told; a watchdog outside of it ends what lifts its own time-out. */
   readonly timeoutMs: number;
+  /** When the statement is cancelled, whatever the server was told. Left out: some time after that. */
+  readonly stopAfterMs?: number;
   /** Aborted when nobody waits any more. */
   readonly signal: AbortSignal;
 }
@@ -73,7 +75,7 @@ const guarded = async <T>(db: FenceDb, fence: Fence, client: ClientBase, work: F
     void stopQuery(db, { projectId: fence.projectId, client, ended: over.signal });
   };
   const leave = (): void => stop('caller');
-  const watchdog = setTimeout(() => stop('watchdog'), fence.timeoutMs + watchdogGraceMs);
+  const watchdog = setTimeout(() => stop('watchdog'), fence.stopAfterMs ?? fence.timeoutMs + watchdogGraceMs);
   fence.signal.addEventListener('abort', leave, { once: true });
   try {
     fence.signal.throwIfAborted();

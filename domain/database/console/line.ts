@@ -66,3 +66,9 @@ export const createLine = (atOnce: number): Line => {
  * @throws what `work` throws
  */
 export const inLine: Line = createLine(mostAtOnce);
+
+/**
+ * As `inLine`, in the line of short statements, which has as many places of its own: whoever holds one for longer than
+ * `shortMs` has to go over to the other line.
+ */
+export const inShortLine: Line = createLine(mostAtOnce);

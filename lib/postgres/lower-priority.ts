@@ -1,0 +1,33 @@
+import { readFile } from 'node:fs/promises';
+import { setPriority } from 'node:os';
+import type { ClientBase } from 'pg';
+import { processOf } from './wire.ts';
+
+/** Of 19; the platform's own processes have 0. Under contention such a process gets about a tenth of what they get. */
+const niceness = 10;
+
+const isLocal = (host: string): boolean => host.startsWith('/') || /^(localhost$|127\.|::1$)/.test(host);
+
+/** Whether a process of this machine is that session: the server may listen here and run in another container. */
+const isSession = async (processId: number, user: string): Promise<boolean> => {
+  const title = await readFile(`/proc/${processId}/cmdline`, 'utf8').catch(() => '');
+  return title.startsWith('postgres:') && title.includes(` ${user} `);
+};
+
+/**
+ * Lets a session's server process yield to all others that want the processor, where the server runs on this machine and
+ * the system allows it (the same user, or root). It cannot be raised again without privileges: the session is not to be
+ * used for anything else afterwards.
+ * @returns whether it was done; elsewhere nothing happens
+ */
+export const lowerPriority = async (client: ClientBase): Promise<boolean> => {
+  const { host, user = '' } = client as unknown as { readonly host: string; readonly user?: string };
+  const processId = processOf(client);
+  if (!isLocal(host) || !(await isSession(processId, user))) return false;
+  try {
+    setPriority(processId, niceness);
+    return true;
+  } catch {
+    return false;
+  }
+};
