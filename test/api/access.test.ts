@@ -5,7 +5,7 @@ import { type Role, atLeast } from '#domain/teams/roles.ts';
 import { type Answer, type TestProject, type TestUser, uniqueName } from '#test/support/client.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 import { areaValues } from './area-values.ts';
-import { deliveryFor, mailFor, providerFor, scheduleFor, webhookFor } from './made-values.ts';
+import { deliveryFor, inviteAs, mailFor, mustBe, providerFor, scheduleFor, webhookFor } from './made-values.ts';
 
 const platform = usePlatform(test);
 
@@ -33,20 +33,6 @@ interface Scene {
 
 let scene: Scene;
 
-const mustBe = (status: number, answer: Answer): Answer => {
-  if (answer.status !== status) throw new Error(`answered ${answer.status}: ${answer.text}`);
-  return answer;
-};
-
-const inviteAs = async (owner: TestUser, orgId: string, user: TestUser, role: Role): Promise<void> => {
-  const { call } = platform().client;
-  const headers = { 'x-org-id': orgId };
-  const invite = await call('POST', '/team/invite', { token: owner.token, headers, body: { email: user.email, role } });
-  const link = String(mustBe(201, invite).body.invite_link);
-  const token = /plinth_invite_[\w-]+/.exec(link)?.[0];
-  mustBe(200, await call('POST', `/team/invite/${token}/accept`, { token: user.token }));
-};
-
 test.before('an organization has a project and one member of each role', async () => {
   const { client } = platform();
   const [owner, admin, developer, viewer, stranger] = await Promise.all(
@@ -57,7 +43,7 @@ test.before('an organization has a project and one member of each role', async (
   const own = client.createProject(owner, { plan: 'pro' });
   const [project, foreignProject] = await Promise.all([own, client.createProject(stranger)]);
   for (const [role, user] of Object.entries({ admin, developer, viewer })) {
-    await inviteAs(owner, project.orgId, user, role as Role);
+    await inviteAs(client, { owner, orgId: project.orgId, user, role: role as Role });
   }
   const users = { owner, admin, developer, viewer, 'non-member': stranger };
   scene = { orgId: project.orgId, project, foreignProject, users };
@@ -101,6 +87,12 @@ const asOwner = (method: string, path: string, body?: unknown): Promise<Answer> 
 const projectFor = async ({ method, path }: Endpoint, fresh: boolean): Promise<string> => {
   if (!fresh || method !== 'delete' || path !== '/projects/{project_id}') return scene.project.id;
   return (await platform().client.createProject(scene.users.owner)).id;
+};
+
+/** An organization that may be lost: only the owner's deletion needs one of its own. */
+const organizationFor = async ({ method, path }: Endpoint, fresh: boolean): Promise<string> => {
+  if (!fresh || method !== 'delete' || path !== '/team/orgs/current') return scene.orgId;
+  return String(mustBe(201, await asOwner('POST', '/team/orgs', { org_name: 'to lose' })).body.org_id);
 };
 
 const functionFor = async (field: 'id' | 'slug'): Promise<string> => {
@@ -239,6 +231,10 @@ const refusals = new Set([401, 403, 404]);
 // Anyone may come, with a token or a signature of their own.
 const askForProof = new Set([
   '/team/invite/{token}/accept',
+  '/invite/{token}',
+  // What somebody else began is not there.
+  '/auth/sessions/{id}',
+  '/api/jobs/{job_id}',
   '/hooks/events/{event_id}/data',
   '/hooks/{project_id}/{provider}',
 ]);
@@ -251,10 +247,11 @@ for (const endpoint of endpoints) {
     // One after the other: some 400 at once would be a load test.
     test.serial(`${method} ${path} by ${caller}: ${outcome}`, async (t) => {
       const url = await pathOf(endpoint, outcome === 'served' && method !== 'GET');
+      const organization = await organizationFor(endpoint, outcome === 'served');
       const token = await credentialOf(caller, path);
       const answer = await platform().client.call(method, url, {
         token,
-        headers: access.kind === 'organization' ? { 'x-org-id': scene.orgId } : {},
+        headers: access.kind === 'organization' ? { 'x-org-id': organization } : {},
         ...(method !== 'GET' && { body: path.endsWith('/invoke') ? { payload: 1 } : {} }),
       });
       t.true(answer.status < 500, answer.text);

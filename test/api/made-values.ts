@@ -1,7 +1,26 @@
 import type { ControlDb } from '#lib/control-db.ts';
-import type { Answer } from '#test/support/client.ts';
+import type { Role } from '#domain/teams/roles.ts';
+import type { Answer, Client, TestUser } from '#test/support/client.ts';
 import { type TestPlatform, opsToken } from '#test/support/platform.ts';
 import { askForReset } from '#test/support/reset.ts';
+
+/** @throws {Error} with the answer when it has another status */
+export const mustBe = (status: number, answer: Answer): Answer => {
+  if (answer.status !== status) throw new Error(`answered ${answer.status}: ${answer.text}`);
+  return answer;
+};
+
+/** Makes somebody a member by an invite. */
+export const inviteAs = async (
+  { call }: Client,
+  of: { readonly owner: TestUser; readonly orgId: string; readonly user: TestUser; readonly role: Role },
+): Promise<void> => {
+  const { owner, orgId, user, role } = of;
+  const headers = { 'x-org-id': orgId };
+  const invite = await call('POST', '/team/invite', { token: owner.token, headers, body: { email: user.email, role } });
+  const token = /plinth_invite_[\w-]+/.exec(String(mustBe(201, invite).body.invite_link))?.[0];
+  mustBe(200, await call('POST', `/team/invite/${token}/accept`, { token: user.token }));
+};
 
 type Ask = (method: string, path: string, body?: unknown) => Promise<Answer>;
 
