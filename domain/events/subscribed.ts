@@ -26,7 +26,10 @@ const meant = (candidate: string | null): string =>
   candidate === null ? '; GET …/integrations/events lists them' : `; did you mean ${candidate}?`;
 
 /** What stands for all tables. */
-const everyTable = (op: string): string => (known.has(`db.${op.toLowerCase()}`) ? `db.${op.toLowerCase()}` : 'table.*');
+const everyTable = (op: string): string => {
+  const name = `db.${op.toLowerCase()}`;
+  return plainNames.includes(name) ? name : 'table.*';
+};
 
 const faultOfTable = (pattern: string): string | null => {
   const { table, op } = tableFormOf(pattern) ?? { table: pattern.slice('table.'.length), op: null };
