@@ -45,7 +45,7 @@ header a { color: #1d4ed8; }
 .swagger-ui .info, .swagger-ui .servers-title, .swagger-ui .servers { display: none; }
 .swagger-ui .response-col_links { display: none; }
 .swagger-ui .scheme-container { box-shadow: none; margin: 0; padding: 16px 0 0; }
-.swagger-ui .opblock-tag { font-size: 1.2rem; text-transform: capitalize; }
+.swagger-ui .opblock-tag { font-size: 1.2rem; }
 .swagger-ui .opblock .opblock-summary-path { max-width: none; }
 .swagger-ui input, .swagger-ui select, .swagger-ui textarea { box-sizing: border-box; max-width: 100%; }
 .swagger-ui .opblock-body pre, .swagger-ui .opblock-description-wrapper, .swagger-ui .parameter__name { overflow-wrap: anywhere; }

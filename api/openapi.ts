@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { errorStatus } from '#lib/errors.ts';
 import type { Access } from './access.ts';
 import type { Endpoint } from './endpoint.ts';
+import { areaName, exampleOf } from './examples.ts';
 
 type Json = Record<string, unknown>;
 
@@ -79,9 +80,11 @@ const responsesOf = ({ status, response, mediaType, summary, work }: Endpoint): 
 });
 
 // An empty body counts as an empty object.
-const requestBodyOf = (body: z.ZodType): Json => {
+const requestBodyOf = (endpoint: Endpoint, body: z.ZodType): Json => {
   const schema = schemaOf(body);
-  return { required: Array.isArray(schema['required']), content: { 'application/json': { schema } } };
+  const example = exampleOf(endpoint, schema);
+  const content = { schema, ...(example !== undefined && { example }) };
+  return { required: Array.isArray(schema['required']), content: { 'application/json': content } };
 };
 
 const operationId = ({ method, path: route }: Endpoint): string =>
@@ -92,7 +95,7 @@ const operationId = ({ method, path: route }: Endpoint): string =>
 
 const operationOf = (endpoint: Endpoint): Json => ({
   operationId: operationId(endpoint),
-  tags: [endpoint.area],
+  tags: [areaName(endpoint.area)],
   summary: endpoint.summary,
   description: needs(endpoint.access),
   security: security[endpoint.access.kind],
@@ -102,7 +105,7 @@ const operationOf = (endpoint: Endpoint): Json => ({
     ...parametersOf(endpoint.query, 'query'),
     ...headersOf(endpoint),
   ],
-  ...(endpoint.body && { requestBody: requestBodyOf(endpoint.body) }),
+  ...(endpoint.body && { requestBody: requestBodyOf(endpoint, endpoint.body) }),
   responses: responsesOf(endpoint),
 });
 
@@ -169,7 +172,7 @@ export const openapiOf = (endpoints: readonly Endpoint[]): Json => {
     openapi: '3.1.0',
     info: { title: 'plinth', version, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
     servers: [{ url: '/' }],
-    tags: [...new Set(endpoints.map(({ area }) => area))].map((name) => ({ name })),
+    tags: [...new Set(endpoints.map(({ area }) => areaName(area)))].map((name) => ({ name })),
     paths,
     components,
   };

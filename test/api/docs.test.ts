@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import test, { type ExecutionContext } from 'ava';
 import { type Browser, type Page, chromium } from 'playwright-core';
 import { endpoints } from '#api/endpoints.ts';
+import { areaName, exampleOf, writtenExamples } from '#api/examples.ts';
 import { openapiOf } from '#api/openapi.ts';
 import { optionalTestEnv } from '#test/support/env.ts';
 import { usePlatform } from '#test/support/platform.ts';
@@ -53,7 +54,8 @@ const visit = async (width: number, height: number): Promise<Visit> => {
 };
 
 /** Opens an area, or closes it again. */
-const turn = (page: Page, area: string): Promise<void> => page.locator(`#operations-tag-${area}`).click();
+const turn = (page: Page, area: string): Promise<void> =>
+  page.locator(`#operations-tag-${areaName(area).replaceAll(' ', '_')}`).click();
 
 /** How many operations there are, looked at area by area: all at once the page does not show so many. */
 const countOperations = async (page: Page): Promise<number> => {
@@ -110,7 +112,7 @@ for (const [name, width, height] of [
   inBrowser(`the ${name} page opens an operation and shows what it takes and answers`, async (t) => {
     const { page, complaints } = await visit(width, height);
     await turn(page, 'projects');
-    const operation = page.locator('#operations-projects-post_projects');
+    const operation = page.locator('#operations-Projects-post_projects');
     await operation.locator('.opblock-summary-control').click();
     await operation.locator('.responses-table').first().waitFor();
     t.regex(await operation.innerText(), /Idempotency-Key[\s\S]*publishable_key|publishable_key[\s\S]*Idempotency-Key/);
@@ -125,7 +127,7 @@ for (const [name, width, height] of [
 inBrowser('a call can be tried out from the page', async (t) => {
   const { page, complaints } = await visit(1440, 900);
   await turn(page, 'system');
-  const operation = page.locator('#operations-system-get_healthz');
+  const operation = page.locator('#operations-System-get_healthz');
   await operation.locator('.opblock-summary-control').click();
   await operation.getByRole('button', { name: 'Try it out' }).click();
   await operation.getByRole('button', { name: 'Execute' }).click();
@@ -148,11 +150,33 @@ inBrowser('an access token can be entered and is sent along', async (t) => {
     .click();
   await dialog.locator('.btn-done').first().click();
   await turn(page, 'accounts');
-  const operation = page.locator('#operations-accounts-get_auth_me');
+  const operation = page.locator('#operations-Accounts-get_auth_me');
   await operation.locator('.opblock-summary-control').click();
   await operation.getByRole('button', { name: 'Try it out' }).click();
   await operation.getByRole('button', { name: 'Execute' }).click();
   await operation.locator('.live-responses-table').getByText(email).first().waitFor();
   t.pass();
   await page.close();
+});
+
+inBrowser('the example of a sign-up works at the first click', async (t) => {
+  const { page } = await visit(1440, 900);
+  await turn(page, 'accounts');
+  const operation = page.locator('#operations-Accounts-post_auth_signup');
+  await operation.locator('.opblock-summary-control').click();
+  await operation.getByRole('button', { name: 'Try it out' }).click();
+  await operation.getByRole('button', { name: 'Execute' }).click();
+  await operation.locator('.live-responses-table .response-col_status').getByText('201').waitFor();
+  t.regex(await operation.locator('.live-responses-table').innerText(), /"access_token"/);
+  await picture(page, 'docs-example');
+  await page.close();
+});
+
+test('the examples that are written by hand are of endpoints and taken by them; areas are named as people write them', (t) => {
+  const known = new Map(endpoints.map((one) => [`${one.method} ${one.path}`, one]));
+  for (const name of writtenExamples) {
+    const found = known.get(name);
+    t.truthy(found && exampleOf(found, {}), name);
+  }
+  t.deepEqual(['ai', 'api-keys', 'data', 'projects'].map(areaName), ['AI', 'API keys', 'Data API', 'Projects']);
 });

@@ -1,0 +1,103 @@
+import type { Endpoint } from './endpoint.ts';
+
+type Json = Record<string, unknown>;
+
+/** Areas as people write them; the rest needs a capital letter only. */
+const areaNames: Readonly<Record<string, string>> = {
+  ai: 'AI',
+  'api-keys': 'API keys',
+  data: 'Data API',
+  email: 'E-mail',
+  users: 'End users',
+};
+
+/** The name of an area for readers: `api-keys` → `API keys`. */
+export const areaName = (area: string): string =>
+  areaNames[area] ?? (area.charAt(0).toUpperCase() + area.slice(1)).replaceAll('-', ' ');
+
+/** Where a value made from the schema would be refused, or would say nothing. */
+const written: Readonly<Record<string, Json>> = {
+  'post /auth/signup': { email: 'ada@example.com', password: 'correct horse battery', full_name: 'Ada Lovelace' },
+  'post /auth/login': { email: 'ada@example.com', password: 'correct horse battery' },
+  'post /projects': { name: 'My first project' },
+  'post /projects/{project_id}/functions': {
+    name: 'Greet',
+    language: 'javascript',
+    code: 'export const handler = (payload) => ({ greeting: `Hello, ${payload.name}` });',
+  },
+  'post /projects/{project_id}/functions/{function_id}/invoke': { payload: { name: 'Ada' } },
+  'post /projects/{project_id}/db/query': { sql: 'select 1 as one' },
+  'post /projects/{project_id}/cron': {
+    name: 'Nightly',
+    schedule: '30 2 * * *',
+    timezone: 'Europe/Berlin',
+    target: { type: 'sql', sql: 'select 1' },
+  },
+  'post /projects/{project_id}/integrations/webhooks': {
+    url: 'https://example.com/hook',
+    events: ['table.guests.INSERT'],
+  },
+  'post /api/graphql': { query: '{ __typename }' },
+  'post /ops/api/jobs/retry': { filter: { status: 'dead' }, dry_run: true },
+  'post /ops/api/jobs/cancel': { filter: { status: 'queued' }, dry_run: true },
+};
+
+interface Schema {
+  readonly type?: string | readonly string[];
+  readonly format?: string;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly default?: unknown;
+  readonly minimum?: number;
+  readonly anyOf?: readonly Schema[];
+  readonly oneOf?: readonly Schema[];
+  readonly items?: Schema;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+}
+
+const texts: Readonly<Record<string, string>> = {
+  email: 'ada@example.com',
+  uuid: '00000000-0000-7000-8000-000000000000',
+  uri: 'https://example.com',
+  'date-time': '2030-01-01T00:00:00.000Z',
+};
+
+/** Only what is required: an optional field with a made-up value is what is refused most often. */
+const objectOf = ({ properties = {}, required = [] }: Schema): Json =>
+  Object.fromEntries(required.map((name) => [name, valueOf(properties[name] ?? {}, name)]));
+
+const leastNumber = ({ minimum = 1 }: Schema): number => Math.max(1, minimum);
+
+const byType: Readonly<Record<string, (schema: Schema, name: string) => unknown>> = {
+  object: objectOf,
+  array: ({ items }, name) => (items === undefined ? [] : [valueOf(items, name)]),
+  integer: leastNumber,
+  number: leastNumber,
+  boolean: () => true,
+  string: ({ format = '' }, name) => texts[format] ?? name,
+};
+
+const plainValueOf = (schema: Schema, name: string): unknown => {
+  const type = typeof schema.type === 'string' ? schema.type : schema.type?.[0];
+  return byType[type ?? '']?.(schema, name) ?? null;
+};
+
+const valueOf = (schema: Schema, name: string): unknown => {
+  const [first] = schema.anyOf ?? schema.oneOf ?? [];
+  if (first !== undefined) return valueOf(first, name);
+  return schema.const ?? schema.default ?? schema.enum?.[0] ?? plainValueOf(schema, name);
+};
+
+/**
+ * A body that the endpoint takes as it is; undefined when none is known.
+ * @param schema the JSON schema of the endpoint's body
+ */
+export const exampleOf = ({ method, path, body }: Endpoint, schema: Json): unknown => {
+  if (body === undefined) return undefined;
+  const example = written[`${method} ${path}`] ?? valueOf(schema, 'example');
+  return body.safeParse(example).success ? example : undefined;
+};
+
+/** The endpoints whose examples are written by hand. */
+export const writtenExamples = Object.keys(written);
