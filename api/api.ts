@@ -11,6 +11,7 @@ import { createResetSender } from '#domain/accounts/resets.ts';
 import { createPlatformMail } from '#domain/mail/platform-mail.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { createByteBudget } from '#lib/byte-budget.ts';
+import { answersWithin } from '#lib/answers-within.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { createEgress } from '#lib/egress.ts';
@@ -41,15 +42,7 @@ export interface Api {
 
 const checkTimeoutMs = 1500;
 
-const answers = async (check: Promise<unknown>): Promise<boolean> => {
-  const { promise: late, resolve } = Promise.withResolvers<false>();
-  const timer = setTimeout(() => resolve(false), checkTimeoutMs);
-  const answered = check.then(
-    () => true,
-    () => false,
-  );
-  return Promise.race([answered, late]).finally(() => clearTimeout(timer));
-};
+const answers = (check: Promise<unknown>): Promise<boolean> => answersWithin(check, checkTimeoutMs);
 
 const healthOf = (db: ControlDb, redis: Redis, accepting: () => boolean): Health => ({
   accepting,

@@ -1,3 +1,4 @@
+import { loopLagged } from './loop-lag.ts';
 /**
  * Every failure that a caller can see. The code is the stable contract, the message is for people.
  * The only place where a code and its HTTP status meet; the OpenAPI page lists them from here.
@@ -150,9 +151,31 @@ export const isDependencyFailure = (error: unknown): boolean => {
 /** Whether a thrown value says that a statement took longer than it may: a smaller one may do. */
 export const isTooSlow = (error: unknown): boolean => field(error, 'code') === '57014';
 
-/** What a caller may know of any thrown value. */
-export const toServiceError = (error: unknown): ServiceError => {
+const waitedInVain =
+  /^(timeout exceeded when trying to connect|timeout expired|Query read timeout|Command timed out|Connection terminated due to connection timeout)/;
+
+/**
+ * Whether a failure says that something is slow, and not that it is down: the pool had no connection to give, a statement
+ * was stopped by its time-out, or a time-out passed while this process's own event loop lagged.
+ */
+const isOverload = (error: unknown, lagged: () => boolean): boolean => {
+  const message = field(error, 'message');
+  if (isTooSlow(error) || message.startsWith('timeout exceeded when trying to connect')) return true;
+  return waitedInVain.test(message) && lagged();
+};
+
+/**
+ * What a caller may know of any thrown value.
+ * @param lagged whether this process was too slow itself
+ */
+export const toServiceError = (error: unknown, lagged: () => boolean = loopLagged): ServiceError => {
   if (error instanceof ServiceError) return error;
+  if (isOverload(error, lagged)) {
+    return new ServiceError('overloaded', 'The platform is busy and could not do this in time. Try again shortly.', {
+      headers: { 'Retry-After': '2' },
+      cause: error,
+    });
+  }
   if (isDependencyFailure(error)) {
     return new ServiceError('dependency_unavailable', 'A service that this request needs is down. Try again shortly.', {
       headers: { 'Retry-After': '2' },

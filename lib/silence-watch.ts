@@ -1,4 +1,5 @@
 import { Client } from 'pg';
+import { loopLagged, watchLoop } from './loop-lag.ts';
 
 const patienceMs = 1000;
 const probeMs = 700;
@@ -28,9 +29,11 @@ const probe = async (url: string): Promise<boolean> => {
 /**
  * Tells a server that is gone without a word (a network that swallows packets, a machine that hangs) from a statement
  * that takes its time: after a second without an answer one new connection is tried, for all that wait. If that one is
- * not answered either, they fail, within 2 s of their beginning; otherwise they go on waiting.
+ * not answered either, they fail, within 2 s of their beginning; otherwise, and while this process itself lags, they go on
+ * waiting.
  */
-export const createSilenceWatch = (url: string): (<T>(answer: Promise<T>) => Promise<T>) => {
+export const createSilenceWatch = (url: string, lagged = loopLagged): (<T>(answer: Promise<T>) => Promise<T>) => {
+  watchLoop();
   let probing: Promise<boolean> | undefined;
   const isAlive = (): Promise<boolean> =>
     (probing ??= probe(url).finally(() => {
@@ -47,7 +50,8 @@ export const createSilenceWatch = (url: string): (<T>(answer: Promise<T>) => Pro
     const ask = async (): Promise<void> => {
       const alive = await isAlive();
       if (!waiting) return;
-      if (alive) wait();
+      // A probe that this process was too slow to hear says nothing; the statement's own time-out still ends it.
+      if (alive || lagged()) wait();
       else silence.reject(new Error('Connection terminated: the database does not answer'));
     };
     wait();

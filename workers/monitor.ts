@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { cachedFor } from '#domain/jobs/ops-cached.ts';
+import { answersWithin } from '#lib/answers-within.ts';
 import { bearerTokenOf } from '#lib/bearer.ts';
 import { type Config, ConfigError } from '#lib/config.ts';
 import { openControlDb } from '#lib/control-db.ts';
@@ -59,15 +60,7 @@ const hasToken = (request: IncomingMessage, token: string | undefined): boolean 
   return given !== undefined && token !== undefined && timingSafeEqual(hash(given), hash(token));
 };
 
-const answers = async (check: () => Promise<unknown>): Promise<boolean> => {
-  const { promise: late, resolve } = Promise.withResolvers<false>();
-  const timer = setTimeout(() => resolve(false), checkTimeoutMs);
-  const answered = check().then(
-    () => true,
-    () => false,
-  );
-  return Promise.race([answered, late]).finally(() => clearTimeout(timer));
-};
+const answers = (check: () => Promise<unknown>): Promise<boolean> => answersWithin(check(), checkTimeoutMs);
 
 type Found = Readonly<Record<string, boolean>>;
 

@@ -1,4 +1,4 @@
-import { toServiceError } from '#lib/errors.ts';
+import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
 import type { Departure } from '#lib/departure.ts';
 import type { ChatRequest } from '../chat.ts';
 import { type Answers, type Asked, mostBytesOf } from './answers.ts';
@@ -13,6 +13,8 @@ import { badAnswer, mostModels } from '../providers/json.ts';
 import type { Transport, WholeAnswer } from '../providers/transport.ts';
 import { withRetries } from './retry.ts';
 import type { RunningCall, Used } from './running-call.ts';
+
+const unavailable: ReadonlySet<string> = new Set(['dependency_unavailable', 'overloaded']);
 
 const faultOf = (dialect: Dialect, { status, headers, bytes }: WholeAnswer): ProviderFault =>
   dialect.fault(status, bytes.toString(), headers['retry-after']);
@@ -200,7 +202,8 @@ export const testKey = async ({ transport, answers }: Line, run: Run): Promise<K
     return told(null);
   } catch (error) {
     // Not recorded: then it was not tested either.
-    if (fault === null || toServiceError(error).code === 'dependency_unavailable') throw error;
+    const unrecorded = isDependencyFailure(error) || (error instanceof ServiceError && unavailable.has(error.code));
+    if (fault === null || unrecorded) throw error;
     return told(fault);
   }
 };
