@@ -25,6 +25,8 @@ export type KeyHolder = KeyKind | 'user';
 export interface WithKey<Holder extends KeyHolder = KeyHolder> {
   readonly kind: 'key';
   readonly keys: readonly Holder[];
+  /** Also while the project is not active: what looks into its database cannot say so. */
+  readonly evenInactive?: true;
 }
 export interface Operator {
   readonly kind: 'operator';

@@ -23,6 +23,16 @@ export type SandboxLevel = (typeof sandboxLevels)[number];
 /** By language; what a worker says of itself. */
 export type SandboxFacts = Readonly<Record<string, SandboxLevel>>;
 
+/** Who called a function by key, as far as it was verified. */
+const caller = z.object({
+  kind: z.enum(['secret', 'publishable', 'user']),
+  /** Null: the token of a user came without a key. */
+  key_id: z.string().nullable(),
+  /** The claims of the user's token, as they were signed. */
+  user: z.record(z.string(), z.unknown()).nullable(),
+});
+export type FunctionCaller = z.output<typeof caller>;
+
 /** One run of one version of a function. Tried again only while its handler has not begun. */
 export const functionInvoke = defineJob({
   type: 'function.invoke',
@@ -33,6 +43,8 @@ export const functionInvoke = defineJob({
     trigger: z.enum(['api', 'dashboard', 'cron', 'webhook']),
     /** JSON text, handed to the handler exactly as it came. */
     payload: z.string(),
+    /** Last: the record of a run reads what stands before it by its place. Left out: nobody who came by key. */
+    caller: caller.optional(),
   }),
   result: z.object({
     status: z.enum(runStatuses),

@@ -20,13 +20,12 @@ interface Credentials {
 const jwtForm = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
 /**
- * API keys come as `apikey`, `x-api-key` or Bearer; a Bearer of the form of a JWT is an end user's token where those are
- * taken.
+ * API keys come as `apikey`, `x-api-key` or Bearer; a Bearer of the form of a JWT is an end user's token.
  * @throws {ServiceError} `unauthenticated` when there is none, or two that differ
  */
-const credentialsOf = (ctx: Context, takesTokens: boolean): Credentials => {
+const credentialsOf = (ctx: Context): Credentials => {
   const bearer = bearerOf(ctx);
-  const token = takesTokens && bearer !== undefined && jwtForm.test(bearer) ? bearer : undefined;
+  const token = bearer !== undefined && jwtForm.test(bearer) ? bearer : undefined;
   const given = [ctx.get('apikey'), ctx.get('x-api-key'), token === undefined ? (bearer ?? '') : ''].filter(
     (text) => text !== '',
   );
@@ -88,6 +87,18 @@ const requireKind = (holders: readonly KeyHolder[], found: FoundKey | undefined)
   throw new ServiceError('forbidden', `A ${found.key.kind} key may not do this.`);
 };
 
+interface Given extends Credentials {
+  readonly project: Project;
+  readonly found: FoundKey | undefined;
+}
+
+/** Where tokens are not taken, whoever has a valid one learns that; any other is told that it is not valid. */
+const requireKeyAlone = async (deps: Deps, { project, token, found }: Given): Promise<FoundKey> => {
+  if (token === undefined) return requireFound(found);
+  await userOf(deps, project, token);
+  throw new ServiceError('forbidden', 'The token of a user may not do this; it needs a secret key without a token.');
+};
+
 /**
  * Who calls by key, by an end user's token, or both.
  * @param ref the project of the path, if it names one
@@ -96,16 +107,17 @@ const requireKind = (holders: readonly KeyHolder[], found: FoundKey | undefined)
 export const authenticateByKey = async (
   ctx: Context,
   deps: Deps,
-  { keys: holders }: WithKey,
+  access: WithKey,
   ref: string | undefined,
 ): Promise<KeyCall | DataCall> => {
-  const { apiKey, token } = credentialsOf(ctx, holders.includes('user'));
+  const { keys: holders } = access;
+  const { apiKey, token } = credentialsOf(ctx);
   const found = apiKey === undefined ? undefined : requireFound(await deps.keys.find(apiKey));
   const project = found?.project ?? (await projectOfToken(deps, token ?? ''));
   if (ref !== undefined && ref !== project.ref) throw unauthenticated('The API key is not one of this project.', true);
   addLogContext({ projectId: project.id });
   requireKind(holders, found);
-  if (found !== undefined && !holders.includes('user')) return found;
-  requireActive(project);
+  if (!holders.includes('user')) return requireKeyAlone(deps, { project, found, apiKey, token });
+  if (access.evenInactive !== true) requireActive(project);
   return { project, key: found?.key ?? null, caller: await callerOf(deps, project, { token, found }) };
 };

@@ -104,15 +104,15 @@ export const jobEndpoints: readonly Endpoint[] = [
     method: 'get',
     path: '/api/jobs/{job_id}',
     area,
-    summary: 'A job that was started with this key; a secret key sees every job of its project',
-    access: withKey('secret', 'publishable'),
+    summary: 'A job that was started with this key or by this user; a secret key sees every job of its project',
+    access: { ...withKey('secret', 'publishable', 'user'), evenInactive: true },
     params: z.object({ job_id: id }),
     response: job,
-    handle: async ({ params }, { deps, project, key, starter }) => {
+    handle: async ({ params }, { deps, project, caller, starter }) => {
       const row = await deps.jobs.get(project.id, params.job_id);
       if (!mayRead(row, starter)) throw notFound('job');
       const seen = await shown(deps.jobs, row);
-      return key.kind === 'secret' ? seen : inPublic(seen);
+      return caller.role === 'service' ? seen : inPublic(seen);
     },
   }),
 ];

@@ -76,6 +76,15 @@ declare module 'plinth/functions' {
     /** The function's environment variables, the same as `process.env`; cannot be written. */
     readonly env: Readonly<Record<string, string | undefined>>;
     readonly projectId: string;
+    /**
+     * Who called. `user` holds the verified claims of a user's token (`sub`, `email`, …), `kind` is then `user`; else
+     * `secret` or `publishable` for the kind of the API key, or `dashboard`, `cron`, `webhook`.
+     */
+    readonly caller: {
+      readonly kind: 'user' | 'secret' | 'publishable' | 'api' | 'dashboard' | 'cron' | 'webhook';
+      readonly key_id: string | null;
+      readonly user: { readonly sub: string; readonly [claim: string]: Json | undefined } | null;
+    };
   }
 
   /** What a function exports under the name of its entry point, `handler` unless it was told otherwise. */

@@ -6,7 +6,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { functionInvoke } from '#queues/function-invoke.ts';
+import { type FunctionCaller, functionInvoke } from '#queues/function-invoke.ts';
 import { type EnvVars, mergeEnvVars, openEnvVars } from './env-vars.ts';
 import {
   type FunctionRow,
@@ -156,6 +156,8 @@ export interface InvokeOrder {
   readonly payload: string;
   readonly trigger: 'api' | 'dashboard';
   readonly requestId: string;
+  /** Left out: not by key. */
+  readonly caller?: FunctionCaller;
   /** How many runs each plan has a month. */
   readonly caps: MonthlyCaps;
 }
@@ -170,8 +172,8 @@ export const requestFor = (
   { id: projectId, plan }: Pick<Project, 'id' | 'plan'>,
   order: Omit<InvokeOrder, 'by'> & { readonly functionId: string; readonly version: number },
 ): JobRequest => {
-  const { functionId, version, trigger, payload, requestId, caps } = order;
-  const data = { function_id: functionId, version, trigger, payload };
+  const { functionId, version, trigger, payload, requestId, caps, caller } = order;
+  const data = { function_id: functionId, version, trigger, payload, ...(caller && { caller }) };
   return { job: functionInvoke, projectId, requestId, data, monthlyLimit: caps[plan] };
 };
 

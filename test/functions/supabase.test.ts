@@ -43,6 +43,79 @@ for (const kind of ['key', 'publishableKey'] as const) {
   });
 }
 
+const tells = 'exports.handler = (x, { caller }) => ({ ...caller, asked: x })';
+
+/** A token of one of the project's own users. */
+const tokenOf = async ({ ask }: ProjectScene, sub: string): Promise<string> => {
+  const { status, body } = await ask('POST', '/users/tokens', { body: { sub, claims: { team: 'blue' } } });
+  if (status !== 201) throw new Error(JSON.stringify(body));
+  return String(body.access_token);
+};
+
+for (const kind of ['key', 'publishableKey'] as const) {
+  test(`supabase-js invokes functions for a signed-in user, beside the project’s ${kind}: the token decides`, async (t) => {
+    const one = await scene(tells);
+    const sub = crypto.randomUUID();
+    const token = await tokenOf(one, sub);
+    const options = { accessToken: () => Promise.resolve(token) };
+    const { functions } = createClient(restUrl(one), one.project[kind], options);
+    const { data, error } = await functions.invoke(one.fn.slug, { body: { n: 1 } });
+    t.is(error, null);
+    t.like(data, { kind: 'user', asked: { n: 1 } });
+    t.like(data.user, { sub, team: 'blue', role: 'authenticated' });
+    t.regex(data.key_id, /^[0-9a-f-]{36}$/);
+  });
+}
+
+test('a function knows which kind of key called it, and that nobody did', async (t) => {
+  const one = await scene(tells);
+  for (const [key, kind] of [
+    ['key', 'secret'],
+    ['publishableKey', 'publishable'],
+  ] as const) {
+    const { data } = await clientOf(one, one.project[key]).functions.invoke(one.fn.slug, { body: {} });
+    t.like(data, { kind, user: null });
+  }
+  const { body } = await one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: 1 } });
+  t.deepEqual(body.result, { kind: 'dashboard', key_id: null, user: null, asked: 1 });
+});
+
+test('a user reads the jobs that they started and no others, by a token alone, too', async (t) => {
+  const one = await scene("exports.handler = () => { throw new Error('inside') }");
+  const [token, other] = [await tokenOf(one, crypto.randomUUID()), await tokenOf(one, crypto.randomUUID())];
+  const call = (method: string, path: string, bearer: string, headers = {}) =>
+    platform().client.call(method, path, { token: bearer, ...(method === 'POST' && { body: 1 }), headers });
+  const begun = await call('POST', `/api/functions/${one.fn.slug}`, token, { prefer: 'respond-async' });
+  t.is(begun.status, 202, begun.text);
+  const path = `/api/jobs/${begun.body.job_id}`;
+  await one.jobWhen(String(begun.body.job_id), 'failed');
+  const seen = await call('GET', path, token);
+  t.is(seen.status, 200);
+  t.false(seen.text.includes('inside'));
+  t.is((await call('GET', path, other)).status, 404);
+  const { client } = platform();
+  t.is((await client.call('GET', path, { key: one.project.publishableKey })).status, 404);
+  t.is((await client.call('GET', path, { key: one.project.key })).status, 200);
+});
+
+test('tokens that are forged or of another project are 401 on functions, valid ones are 403 on models', async (t) => {
+  const [one, other] = [await scene(tells), await scene(tells)];
+  const [token, foreign] = [await tokenOf(one, crypto.randomUUID()), await tokenOf(other, crypto.randomUUID())];
+  const chat = { model: 'm', messages: [{ role: 'user', content: 'x' }] };
+  const ask = async (path: string, bearer: string, key?: string, body: unknown = chat): Promise<number> => {
+    const headers = key === undefined ? {} : { apikey: key };
+    return (await platform().client.call('POST', path, { token: bearer, body, headers })).status;
+  };
+  const invoke = `/api/functions/${one.fn.slug}`;
+  t.is(await ask(invoke, foreign, one.project.publishableKey), 401);
+  t.is(await ask(invoke, `${token.slice(0, -8)}AAAAAAAA`, one.project.publishableKey), 401);
+  for (const path of ['/api/ai/chat', '/v1/chat/completions', '/v1/embeddings']) {
+    t.is(await ask(path, token), 403, path);
+    t.is(await ask(path, token, one.project.key), 403, path);
+    t.is(await ask(path, foreign, one.project.key), 401, path);
+  }
+});
+
 test('bodies that are no JSON and no text, and other methods, are refused clearly', async (t) => {
   const one = await scene(echo);
   const { functions } = clientOf(one, one.project.key);

@@ -27,6 +27,7 @@ export function request(code: string, changes: Partial<RunRequest> = {}): RunReq
     code,
     entryPoint: 'handler',
     payload: 'null',
+    caller: null,
     env: {},
     timeoutMs: 10_000,
     memoryMib: 128,

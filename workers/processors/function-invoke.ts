@@ -64,14 +64,15 @@ const withServices = async <T>(services: RunServices, work: (services: RunServic
 export const functionInvokeProcessor = ({ load, runtimes, services: openServices }: FunctionInvokeDeps): Processor => ({
   sandbox: levelsOf(runtimes),
   run: async (data, { jobId, projectId, signal, log }) => {
-    const { function_id: functionId, version, payload } = data as JobData<typeof functionInvoke>;
+    const { function_id: functionId, version, payload, ...by } = data as JobData<typeof functionInvoke>;
     const fn = await load(functionId, version);
     if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
     const { compiled: code, language, ...limits } = fn;
     const runtime = runtimes[language];
     if (runtime === undefined) throw notHere(language);
     const onLog = (line: LogLine): void => log(line.level, line.message, line.ts);
-    const request = { projectId, functionId, version, code, payload, ...limits };
+    const caller = JSON.stringify(by.caller ?? { kind: by.trigger, key_id: null, user: null });
+    const request = { projectId, functionId, version, code, payload, caller, ...limits };
     const run = await withServices(openServices({ projectId, timeoutMs: fn.timeoutMs, signal }), (services) =>
       runtime.run(request, { signal, onLog, services }),
     );

@@ -63,6 +63,8 @@ export interface RunMessage {
   readonly function: string;
   readonly entryPoint: string;
   readonly payload: string;
+  /** JSON text. */
+  readonly caller?: string | null;
   readonly env: Readonly<Record<string, string>>;
   readonly projectId: string;
   readonly memoryMib: number;

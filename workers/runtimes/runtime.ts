@@ -12,6 +12,8 @@ export interface RunRequest {
   readonly entryPoint: string;
   /** JSON text; the handler receives exactly what it says, NUL and lone surrogates included. */
   readonly payload: string;
+  /** JSON text, `{kind, key_id, user}`: what `sdk.caller` is; null where nobody is known. */
+  readonly caller?: string | null;
   readonly env: Readonly<Record<string, string>>;
   /** Wall clock, from the moment a runner takes the request. */
   readonly timeoutMs: number;

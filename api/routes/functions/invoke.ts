@@ -6,8 +6,9 @@ import { versionOfRun } from '#domain/functions/invocations.ts';
 import { type ErrorCode, ServiceError } from '#lib/errors.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { scanJson } from '#lib/json-scan.ts';
-import { type RunStatus, functionInvoke } from '#queues/function-invoke.ts';
+import { type FunctionCaller, type RunStatus, functionInvoke } from '#queues/function-invoke.ts';
 import { inProject, withKey } from '../../access.ts';
+import type { DataCall } from '../../call.ts';
 import { type Endpoint, RawReply, jobEndpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
 import { runAnswer } from '../../run-answer.ts';
@@ -47,20 +48,28 @@ const payloadText = (bodyText: string): string => {
 
 const slug = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/);
 
-/** The public call of a function, by API key. */
+/** What the function is told of who calls it. */
+const functionCaller = ({ key, caller }: Pick<DataCall, 'key' | 'caller'>): FunctionCaller => {
+  const claims = JSON.parse(caller.claims) as Record<string, unknown>;
+  const isUser = typeof claims['sub'] === 'string';
+  return { kind: isUser ? 'user' : (key?.kind ?? 'user'), key_id: key?.id ?? null, user: isUser ? claims : null };
+};
+
+/** The public call of a function, by API key or by the token of one of the project's own users. */
 const publicInvoke = (path: string, params: z.ZodType<{ slug: string }>): Endpoint =>
   jobEndpoint({
     method: 'post',
     path,
     area,
-    summary: 'Run a function by API key: the body (JSON or text) is the payload, the answer the bare result',
-    access: withKey('secret', 'publishable'),
+    summary:
+      'Run a function by API key or user token: the body (JSON or text) is the payload, the answer the bare result',
+    access: { ...withKey('secret', 'publishable', 'user'), evenInactive: true },
     params,
     bodyLimit: 'function',
     textBody: true,
     body: z.unknown(),
     response: z.unknown(),
-    request: async ({ params, bodyText }, { db, deps, project, requestId, setHeader }) => {
+    request: async ({ params, bodyText }, { db, deps, project, key, caller, requestId, setHeader }) => {
       const caps = monthlyCaps(deps.config);
       const order = {
         by: { slug: params.slug },
@@ -68,6 +77,7 @@ const publicInvoke = (path: string, params: z.ZodType<{ slug: string }>): Endpoi
         trigger: 'api',
         requestId,
         caps,
+        caller: functionCaller({ key, caller }),
       } as const;
       const { request, version } = await invocation(db, project, order);
       setHeader('X-Function-Version', String(version));
@@ -78,14 +88,14 @@ const publicInvoke = (path: string, params: z.ZodType<{ slug: string }>): Endpoi
       const version = replayed ? await versionOfRun(deps.db, jobId) : undefined;
       if (version !== undefined) setHeader('X-Function-Version', String(version));
     },
-    answer: (done, { key }) => {
+    answer: (done, { caller }) => {
       const answer = runAnswer(done);
       const code = done.outcome.error?.code ?? '';
       if (done.outcome.status === 'succeeded') return Promise.resolve(new RawReply(bareResult(answer)));
       if (!isFault(code)) throw new ServiceError('internal', 'The function could not be run.');
       const { error } = JSON.parse(answer) as { error?: unknown };
       throw new ServiceError(publicErrors[code], `The function failed (${code}).`, {
-        ...(key.kind === 'secret' && error !== undefined && { details: error }),
+        ...(caller.role === 'service' && error !== undefined && { details: error }),
       });
     },
   });

@@ -33,12 +33,12 @@ class Run {
     this.#settle = settle;
   }
 
-  start({ entryPoint, payload, env, projectId }) {
+  start({ entryPoint, payload, env, projectId, caller }) {
     this.#cpuAtStart = this.#loaded.cpuMs();
     this.#opened = this.#loaded.open();
     const { tell, ask } = this.#hooks;
-    const request = [this.#opened.wrapper.derefInto(), entryPoint, payload, JSON.stringify(env), projectId];
-    this.#turn('start', this.id, tell, ask, ...request);
+    const request = [entryPoint, payload, JSON.stringify(env), projectId, caller ?? 'null'];
+    this.#turn('start', this.id, tell, ask, this.#opened.wrapper.derefInto(), ...request);
   }
 
   log(level, text) {

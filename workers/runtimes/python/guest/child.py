@@ -72,7 +72,7 @@ def _outcome(message, code, link):
         compiled = _compiled(code, link)
         handler = _handler(compiled, code[0], message['entryPoint'])
         payload = json.loads(message['payload'])
-        result = handler(payload, sdk.Sdk(link, message['env'], message['projectId']))
+        result = handler(payload, sdk.Sdk(link, message))
         if hasattr(result, '__await__'):
             result = _await(result)
         text = values.result_text(result)

@@ -221,7 +221,7 @@ class Env(dict):
 
 
 class Sdk:
-    def __init__(self, link, env, project_id):
+    def __init__(self, link, message):
         def call(op, args):
             ok, text = link.call(op, values.arguments_text(args))
             if ok:
@@ -229,5 +229,7 @@ class Sdk:
             raise _fault(text)
 
         self.db = Database(call)
-        self.env = Env(env)
-        self.project_id = self.projectId = project_id
+        self.env = Env(message['env'])
+        self.project_id = self.projectId = message['projectId']
+        # {kind, key_id, user}
+        self.caller = json.loads(message.get('caller') or 'null')

@@ -22,7 +22,7 @@ function enter(command, ...args) {
 }
 
 // oxlint-disable-next-line max-params -- one crossing into the isolate costs 50 µs, whatever it carries
-function start(id, outside, ask, wrapper, entryPoint, payload, envText, projectId) {
+function start(id, outside, ask, wrapper, entryPoint, payload, envText, projectId, callerText) {
   const tell = (what, ...args) => outside(id, what, ...args);
   let over = false;
   const end = (status, result, error) => {
@@ -49,7 +49,7 @@ function start(id, outside, ask, wrapper, entryPoint, payload, envText, projectI
 
   const main = async () => {
     const handler = findHandler(loadModule(wrapper), entryPoint);
-    const sdk = createSdk({ call: calls.call, env, projectId });
+    const sdk = createSdk({ call: calls.call, env, projectId, caller: JSON.parse(callerText) });
     const json = toJson(await handler(JSON.parse(payload), sdk));
     // The host counts bytes; a text that has more characters than that need not cross over.
     if (json.length > maxResultLength) end('result_too_large');
