@@ -2,6 +2,8 @@
 const { Socket } = require('node:net');
 
 const headerBytes = 4;
+/** The host ends a guest that sends a longer one. */
+const maxFrameBytes = 16 * 1024 * 1024;
 
 /** Not `process.exit()`: that waits for the threads of isolates, and user code on them may never end. */
 const end = () => process.kill(process.pid, 'SIGKILL');
@@ -31,14 +33,17 @@ function connect(fd, onMessage) {
   socket.on('close', end);
   socket.on('error', end);
 
+  /** False for a message that is too long to be sent. */
   const send = (message) => {
     const body = Buffer.from(JSON.stringify(message));
+    if (body.length > maxFrameBytes) return false;
     const header = Buffer.allocUnsafe(headerBytes);
     header.writeUInt32BE(body.length);
     socket.cork();
     socket.write(header);
     socket.write(body);
     socket.uncork();
+    return true;
   };
   return { send };
 }

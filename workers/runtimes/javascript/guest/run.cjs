@@ -62,7 +62,8 @@ class Run {
     if (this.#verdict !== null) return;
     if (RunCrypto.answers(String(op))) return void this.#encrypt(call, String(op), String(args));
     this.#flush();
-    this.#send({ type: 'call', run: this.id, call, op: String(op), args: String(args) });
+    const isSent = this.#send({ type: 'call', run: this.id, call, op: String(op), args: String(args) });
+    if (!isSent) this.answer({ call, ok: false, value: tooLong(String(op)) });
   }
 
   async #encrypt(call, op, args) {
@@ -145,17 +146,23 @@ class Run {
   }
 }
 
+const tooLong = (op) =>
+  JSON.stringify({ name: 'TypeError', message: `${op}: the call is too long. Send it in parts.` });
+
 /** The engine ended the isolate, or refused a buffer and nobody caught that. */
 const isMemoryFault = (error) =>
   /^Isolate (?:is|was) disposed/.test(error.message) ||
   (error.name === 'RangeError' && error.message === 'Array buffer allocation failed');
 
-/** A stack without the frames around the user's code, in the isolate and on this side of it. */
+/** Stacks of an error and its causes without the frames around the user's code, in the isolate and on this side of it. */
 function withoutOurs(stack) {
-  const lines = stack.split('\n');
-  const border = lines.findIndex((line) => line.includes('<isolated-vm boundary>'));
-  const inside = border === -1 ? lines : lines.slice(0, border);
-  return inside.filter((line) => !line.includes(ourFile)).join('\n');
+  let isOutside = false;
+  const shown = stack.split('\n').filter((line) => {
+    if (line.startsWith('[cause]: ')) isOutside = false;
+    else if (line.includes('<isolated-vm boundary>')) isOutside = true;
+    return !isOutside && !line.includes(ourFile);
+  });
+  return shown.join('\n');
 }
 
 module.exports = { Run };

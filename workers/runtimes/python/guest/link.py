@@ -8,6 +8,10 @@ import time
 import channel
 
 
+# The names of the fields come on top, in the frame to the host.
+_MAX_CALL = channel.MAX_BODY - 1024
+
+
 class Link:
     """
     What was begun is finished, also when a signal handler of the user's raises in the middle: bytes that wait to be
@@ -39,7 +43,11 @@ class Link:
         with self._lock:
             self._calls += 1
             number = self._calls
-            self.send(b'C', json.dumps([number, op, args]).encode())
+            body = json.dumps([number, op, args]).encode()
+            if len(body) > _MAX_CALL:
+                message = '%s: the call is too long. Send it in parts.' % op
+                return False, json.dumps({'name': 'TypeError', 'message': message})
+            self.send(b'C', body)
             while True:
                 answered, ok, value = self._answer()
                 if answered == number:

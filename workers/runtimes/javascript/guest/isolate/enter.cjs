@@ -5,7 +5,7 @@
  */
 const { createCalls } = require('./calls.cjs');
 const { createConsole } = require('./console.cjs');
-const { describeError, findHandler, loadModule, toJson } = require('./handler.cjs');
+const { causesOf, describeError, findHandler, loadModule, toJson } = require('./handler.cjs');
 const { createSdk } = require('./sdk.cjs');
 const { createTimers } = require('./timers.cjs');
 const { connectWeb, defineWeb } = require('./web/globals.cjs');
@@ -29,7 +29,7 @@ function start(id, outside, ask, wrapper, entryPoint, payload, envText, projectI
     if (over) return;
     over = true;
     const [name, message, stack] = status === 'error' ? describeError(error) : [];
-    tell('finish', status, result, name, message, stack);
+    tell('finish', status, result, name, message, status === 'error' ? stack + causesOf(error) : stack);
   };
   const fail = (error) => end('error', undefined, error);
 

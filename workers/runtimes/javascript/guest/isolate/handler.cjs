@@ -53,6 +53,26 @@ function describeError(thrown) {
   return [read('name', 'Error'), read('message', inspect(thrown)), read('stack', '')];
 }
 
+const maxCauses = 5;
+
+/** What an error gives as its cause, and the causes of that; empty when it gives none. */
+function causesOf(thrown) {
+  let text = '';
+  const seen = new Set([thrown]);
+  for (let depth = 0, error = thrown; depth < maxCauses; depth += 1) {
+    try {
+      error = error?.cause;
+    } catch {
+      break;
+    }
+    if (error === undefined || error === null || seen.has(error)) break;
+    seen.add(error);
+    const [name, message, stack] = describeError(error);
+    text += `\n[cause]: ${stack === '' ? `${name}: ${message}` : stack}`;
+  }
+  return cut(text);
+}
+
 const cut = (text) => text.slice(0, maxTextLength);
 
-module.exports = { describeError, findHandler, loadModule, toJson };
+module.exports = { causesOf, describeError, findHandler, loadModule, toJson };
