@@ -61,8 +61,7 @@ const publicInvoke = (path: string, params: z.ZodType<{ slug: string }>): Endpoi
     method: 'post',
     path,
     area,
-    summary:
-      'Run a function by API key or user token: the body (JSON or text) is the payload, the answer the bare result',
+    summary: 'Run a function by key or user token: the body (JSON or text) is the payload, the answer the result',
     access: { ...withKey('secret', 'publishable', 'user'), evenInactive: true },
     params,
     bodyLimit: 'function',
