@@ -61,7 +61,6 @@ const refuse = (failure: ServiceError, socket: Duplex): void => {
   socket.resume();
 };
 
-type AnswerLimits = Pick<Config, 'PLINTH_STALLED_ANSWER_MS'>;
 type ConnectionLimits = Pick<Config, 'PLINTH_CONNECTIONS' | 'PLINTH_CONNECTIONS_PER_ADDRESS' | 'PLINTH_TRUST_PROXY'>;
 
 const tooManyConnections = new ServiceError('overloaded', 'There are too many connections from your address.', {
@@ -112,16 +111,6 @@ const limitConnections = (server: Server, limits: ConnectionLimits): void => {
   });
 };
 
-/**
- * Closes connections on which nothing happens while short answers wait to be read; long ones are watched one by one
- * (`unsent.ts`). A connection that waits for its answer is left alone, however long that takes.
- */
-const closeUnread = (server: Server, { PLINTH_STALLED_ANSWER_MS: afterMs }: AnswerLimits): void => {
-  server.setTimeout(afterMs, (socket) => {
-    if (socket.writableLength > 0) socket.destroy();
-  });
-};
-
 const createHttpServer = (listener: RequestListener, bodyTimeoutMs: number): Server => {
   const server = createServer(
     {
@@ -150,12 +139,11 @@ const createHttpServer = (listener: RequestListener, bodyTimeoutMs: number): Ser
 /** Listens with the limits of the contract. */
 export const listen = async (
   listener: RequestListener,
-  config: ConnectionLimits & AnswerLimits & Pick<Config, 'HOST' | 'PORT' | 'PLINTH_BODY_TIMEOUT_MS'>,
+  config: ConnectionLimits & Pick<Config, 'HOST' | 'PORT' | 'PLINTH_BODY_TIMEOUT_MS'>,
   log: Log,
 ): Promise<{ server: Server; port: number }> => {
   const server = createHttpServer(listener, config.PLINTH_BODY_TIMEOUT_MS);
   limitConnections(server, config);
-  closeUnread(server, config);
   server.listen(config.PORT, config.HOST);
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
