@@ -5,6 +5,7 @@ import { type Abuse, type Ground, countOf, effectOf, note, until } from '../grou
 
 const mib = 1024 * 1024;
 const againMs = 100;
+const cutOff = 'cut off while sending';
 
 interface Holding {
   readonly sockets: number;
@@ -25,7 +26,7 @@ const pausedSocket = ({ hostname, port }: URL): Socket => {
 };
 
 const writeTo = (socket: Socket, { request, held }: Holding, ground: Ground): void => {
-  const done = (): void => note(ground, held);
+  const done = (error?: Error | null): void => note(ground, error ? cutOff : held);
   if (typeof request === 'string') socket.write(request, done);
   else {
     socket.write(request[0]);
@@ -57,7 +58,7 @@ const holdAll = async (ground: Ground, holdingOf: (number: number) => Holding): 
   const url = new URL(ground.account.url);
   const { sockets, held } = holdingOf(0);
   for (let number = 0; number < sockets; number += 1) void keepHolding(ground, holdingOf(number), url);
-  await until(() => countOf(ground, held) >= sockets, ground.signal);
+  await until(() => countOf(ground, held) + countOf(ground, cutOff) >= sockets, ground.signal);
 };
 
 /** 120 requests of 6 MB each, of which the last byte never comes. */
@@ -70,7 +71,7 @@ export const heldBodies: Abuse = async (ground) => {
   const holding = { sockets: 120, request: [head, body], reads: true, holdMs: 60_000, held: 'bodies held' } as const;
   return {
     begin: () => holdAll(ground, () => holding),
-    effect: async () => effectOf(ground, { 'bodies held': 60, connections: 240 }),
+    effect: async () => effectOf(ground, { 'bodies held': 60, [cutOff]: 60 }),
   };
 };
 
