@@ -10,6 +10,14 @@ test('a ServiceError passes as it is', (t) => {
   t.like(notFound('project'), { status: 404, details: null, hint: null, headers: {} });
 });
 
+test('a server that was too slow, or a pool without a free connection, is overloaded', (t) => {
+  for (const failure of [withCode('57014'), new Error('timeout exceeded when trying to connect')]) {
+    const error = toServiceError(failure, () => false);
+    t.like(error, { code: 'overloaded', status: 503, cause: failure });
+    t.truthy(error.headers['Retry-After']);
+  }
+});
+
 test('a server that cannot be reached or cannot serve now is dependency_unavailable', (t) => {
   const failures = [
     withCode('ECONNREFUSED'),
@@ -17,11 +25,9 @@ test('a server that cannot be reached or cannot serve now is dependency_unavaila
     withCode('08006'),
     withCode('53300'),
     withCode('57P01'),
-    withCode('57014'),
     withCode('40P01'),
     withCode('ENOENT', { syscall: 'connect' }),
     new Error('Connection terminated unexpectedly'),
-    new Error('timeout exceeded when trying to connect'),
     new Error('Command timed out'),
     new Error("Stream isn't writeable and enableOfflineQueue options is false"),
     new Error('LOADING Redis is loading the dataset in memory'),
@@ -30,7 +36,7 @@ test('a server that cannot be reached or cannot serve now is dependency_unavaila
     new AggregateError([withCode('ECONNREFUSED'), withCode('ECONNREFUSED')]),
   ];
   for (const failure of failures) {
-    const error = toServiceError(failure);
+    const error = toServiceError(failure, () => false);
     t.is(error.code, 'dependency_unavailable', failure.message);
     t.is(error.status, 503);
     t.truthy(error.headers['Retry-After']);
