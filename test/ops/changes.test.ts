@@ -79,6 +79,18 @@ inBrowser('a type is paused for all projects after a question, and a failure of 
   await close();
 });
 
+inBrowser('the global limit of a type is shown and set', async (t) => {
+  const { page, close } = await at('');
+  const card = page.getByRole('article', { name: 'email.send' });
+  await card.getByText('Global limit: no limit').waitFor();
+  await card.getByRole('button', { name: 'Global limit of email.send' }).press('Enter');
+  await page.getByRole('dialog').getByLabel('At a time').fill('7');
+  await page.keyboard.press('Enter');
+  await card.getByText('Global limit: 7 at a time (set here)').waitFor();
+  t.true(await fits(page));
+  await close();
+});
+
 inBrowser('what is wrong now stands first, and leads to the jobs that it is about', async (t) => {
   const { page, close } = await at('');
   const section = page.getByRole('region', { name: 'What is wrong now' });

@@ -3,6 +3,7 @@ import { throughputChart, waitChart } from '../chart.js';
 import { badge, button, h, keyed, setChildren, setHidden, setText } from '../dom.js';
 import { compact, milliseconds, number, seconds } from '../format.js';
 import { refreshing } from '../refresh.js';
+import { globalLimit } from './global-limit.js';
 import { askToSwitch } from './pausing.js';
 import { trouble } from './trouble.js';
 
@@ -91,6 +92,7 @@ const pauseButton = (type) => {
 const card = ({ type, pool }) => {
   const state = h('span');
   const pause = pauseButton(type);
+  const global = globalLimit(type);
   const [waiting, running, oldest] = ['Waiting', 'Running', 'Oldest wait'].map(figure);
   const [accepted, finished, waits] = ['Accepted, min / h', 'Finished, min / h', 'Wait p50 / p95'].map(figure);
   const meter = h('meter', { min: 0, 'aria-label': `${type}: running of the window` });
@@ -101,9 +103,9 @@ const card = ({ type, pool }) => {
   const node = h(
     'article',
     { class: 'card', 'aria-label': type },
-    h('header', {}, h('h2', {}, type), state, h('span', { class: 'grow' }), pause.node),
+    h('header', {}, h('h2', {}, type), state, h('span', { class: 'grow' }), global.change, pause.node),
     h('dl', { class: 'figures big' }, waiting.node, running.node, oldest.node),
-    h('div', { class: 'capacity' }, meter, capacity),
+    h('div', { class: 'capacity' }, meter, capacity, global.text),
     charts,
     h('dl', { class: 'figures' }, accepted.node, finished.node, waits.node),
     h('div', { class: 'failures' }, h('h3', {}, 'Failures'), failures, dead),
@@ -111,6 +113,7 @@ const card = ({ type, pool }) => {
   const update = (queue) => {
     setChildren(state, stateOf(queue));
     pause.set(queue);
+    global.set(queue);
     waiting.set(compact(queue.waiting));
     running.set(compact(queue.running));
     oldest.set(seconds(queue.oldest_wait_seconds));
