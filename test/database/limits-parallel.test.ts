@@ -59,6 +59,18 @@ test('transactions that make several tables each stay within the limit together'
   );
 });
 
+test('tables that a transaction drops and gets back by its rollback make no room for others', async (t) => {
+  const project = await projectWith(platform(), { tables: 5 });
+  await asOwner(platform(), project, async (owner) => {
+    for (const n of [1, 2, 3, 4, 5]) await owner.query(`create table t_${n} (x int)`);
+    t.is(await sqlStateOf(owner.query('create table more (x int)')), limited);
+    await owner.query('begin; drop table t_1, t_2, t_3, t_4; create table other (x int); rollback');
+    t.is(await sqlStateOf(owner.query('create table more (x int)')), limited);
+    await owner.query('begin; drop table t_1; create table other (x int); commit');
+  });
+  t.is(await tablesOf(project), 5);
+});
+
 test('at repeatable read no more tables are made than the plan allows', async (t) => {
   const project = await projectWith(platform(), { tables: 5 });
   await asOwner(platform(), project, async (late) => {
