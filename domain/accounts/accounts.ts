@@ -5,7 +5,7 @@ import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { beginAttempt } from './attempts.ts';
+import { beginAttempt, beginCodeAttempt } from './attempts.ts';
 import { deleteChallenge, failChallenge, findChallenge, findFactor, insertChallenge } from './factor-store.ts';
 import { type FactorMethod, takeCode } from './factors.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
@@ -166,7 +166,7 @@ export const logInWithFactor = async (
 ): Promise<SignedInUser> => {
   const hash = hashToken(factorToken);
   const { email } = await userOfChallenge(db, hash);
-  const attempt = await beginAttempt(db, email, request.isLimited);
+  const attempt = await beginCodeAttempt(db, email, request.isLimited);
   const done = await db.transaction(async (tx) => {
     const { id } = await userOfChallenge(tx, hash);
     await lockUser(tx, id);

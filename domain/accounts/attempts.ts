@@ -17,26 +17,25 @@ const nothing: Attempt = { refund: () => Promise.resolve(), clear: () => Promise
 
 const accountOf = (email: string): Buffer => hashToken(email.toLowerCase());
 
-/** Forgets the failures of an account, as when its password was reset by mail. */
-export const clearFailures = async (db: Queryable, email: string): Promise<void> => {
-  await db.query('delete from sign_in_failures where account = $1', [accountOf(email)]);
+/** No address has a space. */
+const codesOf = (email: string): Buffer => hashToken(`codes ${email.toLowerCase()}`);
+
+const forget = async (db: Queryable, account: Buffer): Promise<void> => {
+  await db.query('delete from sign_in_failures where account = $1', [account]);
 };
+
+/**
+ * Forgets the failures of an account, as when its password was reset by mail. Not how many codes were wrong: whoever reads
+ * the user's mail could reset the password again and again, and guess ten codes each time.
+ */
+export const clearFailures = (db: Queryable, email: string): Promise<void> => forget(db, accountOf(email));
 
 interface Counted {
   readonly failures: number;
   readonly seconds: number;
 }
 
-/**
- * Counts a try before it is made, so that tries at the same moment cannot pass the limit together. Unknown addresses
- * are counted as known ones are.
- * @param db not a transaction that a failure rolls back
- * @param isLimited false with `PLINTH_RATE_LIMITS=off`
- * @throws {ServiceError} `rate_limited` after ten failures within 15 minutes
- */
-export const beginAttempt = async (db: Queryable, email: string, isLimited: boolean): Promise<Attempt> => {
-  if (!isLimited) return nothing;
-  const account = accountOf(email);
+const count = async (db: Queryable, account: Buffer): Promise<Attempt> => {
   const { failures, seconds } = await one(
     db.query<Counted>(
       `insert into sign_in_failures as f (account, failures, began_at) values ($1, 1, now())
@@ -59,7 +58,35 @@ export const beginAttempt = async (db: Queryable, email: string, isLimited: bool
     refund: async () => {
       await db.query('update sign_in_failures set failures = greatest(failures - 1, 0) where account = $1', [account]);
     },
-    clear: () => clearFailures(db, email),
+    clear: () => forget(db, account),
+  };
+};
+
+/**
+ * Counts a try before it is made, so that tries at the same moment cannot pass the limit together. Unknown addresses
+ * are counted as known ones are.
+ * @param db not a transaction that a failure rolls back
+ * @param isLimited false with `PLINTH_RATE_LIMITS=off`
+ * @throws {ServiceError} `rate_limited` after ten failures within 15 minutes
+ */
+export const beginAttempt = async (db: Queryable, email: string, isLimited: boolean): Promise<Attempt> =>
+  isLimited ? count(db, accountOf(email)) : nothing;
+
+/**
+ * As `beginAttempt`, for a code of the second factor: wrong codes are also counted by themselves, which no reset of the
+ * password forgets.
+ * @throws {ServiceError} `rate_limited`
+ */
+export const beginCodeAttempt = async (db: Queryable, email: string, isLimited: boolean): Promise<Attempt> => {
+  if (!isLimited) return nothing;
+  const attempts = [await count(db, accountOf(email)), await count(db, codesOf(email))];
+  return {
+    refund: async () => {
+      for (const attempt of attempts) await attempt.refund();
+    },
+    clear: async () => {
+      for (const attempt of attempts) await attempt.clear();
+    },
   };
 };
 

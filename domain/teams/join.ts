@@ -1,5 +1,5 @@
 import { type SignInRequest, signUp } from '#domain/accounts/accounts.ts';
-import { beginAttempt } from '#domain/accounts/attempts.ts';
+import { beginCodeAttempt } from '#domain/accounts/attempts.ts';
 import { findFactor } from '#domain/accounts/factor-store.ts';
 import { takeCode } from '#domain/accounts/factors.ts';
 import { lockProven, provePassword } from '#domain/accounts/profile.ts';
@@ -67,7 +67,7 @@ const proveFactor = async (
 ): Promise<boolean> => {
   if (!(await findFactor(db, user.id))?.verified_at) return true;
   if (code === '') return false;
-  const attempt = await beginAttempt(db, user.email, isLimited);
+  const attempt = await beginCodeAttempt(db, user.email, isLimited);
   const method = await db.transaction(async (tx) => {
     await lockUser(tx, user.id);
     return takeCode({ db: tx, sealer }, user.id, code);

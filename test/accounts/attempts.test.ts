@@ -3,6 +3,7 @@ import { sweepFailures } from '#domain/accounts/attempts.ts';
 import { type Answer, uniqueName } from '#test/support/client.ts';
 import { addFactor, wrongCode } from '#test/support/factor.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
+import { linkTokenTo } from '#test/support/platform-mail.ts';
 import { askForReset } from '#test/support/reset.ts';
 import { statusCounts } from '#test/support/status-counts.ts';
 
@@ -86,6 +87,29 @@ test.serial('who knows the password guesses no more than ten codes, however ofte
   t.deepEqual(statusCounts(answers), { 401: 10, 429: 2 });
   t.is((await logIn(user.email, user.password)).status, 429);
 });
+
+test.serial(
+  'who reads the mail of a user guesses no more than ten codes, however often they reset the password',
+  async (t) => {
+    const { client } = platform();
+    const user = await client.signUp();
+    const { secret } = await addFactor(platform(), user);
+    const guessCodes = async (password: string): Promise<Answer[]> => {
+      const answers: Answer[] = [];
+      for (let i = 0; i < 6; i += 1) {
+        const begun = await logIn(user.email, password);
+        const body = { factor_token: begun.body.details.factor_token, code: wrongCode(secret) };
+        answers.push(await client.call('POST', '/auth/login/factor', { body }));
+      }
+      return answers;
+    };
+    const before = await guessCodes(user.password);
+    await askForReset(platform(), user.email);
+    const token = await linkTokenTo(platform(), user.email, 'reset-password');
+    t.is((await client.call('POST', '/auth/reset', { body: { token, password: 'a new password' } })).status, 204);
+    t.deepEqual(statusCounts([...before, ...(await guessCodes('a new password'))]), { 401: 10, 429: 2 });
+  },
+);
 
 test.serial('a stolen access token guesses no more than ten passwords', async (t) => {
   const { client } = platform();

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { logInWithFactor } from '#domain/accounts/accounts.ts';
-import { type Attempt, beginAttempt } from '#domain/accounts/attempts.ts';
+import { type Attempt, beginCodeAttempt } from '#domain/accounts/attempts.ts';
 import { countRecoveryCodes, findFactor } from '#domain/accounts/factor-store.ts';
 import { createFactor, removeFactor, verifyFactor } from '#domain/accounts/factors.ts';
 import { ServiceError } from '#lib/errors.ts';
@@ -26,7 +26,7 @@ const depsOf = ({ db, deps }: Call<SignedIn>) => ({ db, sealer: deps.sealer });
 
 /** Counted outside the transaction, which a wrong code rolls back. */
 const attempt = (_input: unknown, { deps, user }: Call<SignedIn>): Promise<Attempt> =>
-  beginAttempt(deps.db, user.email, isLimited(deps));
+  beginCodeAttempt(deps.db, user.email, isLimited(deps));
 
 const wrongCode = (): ServiceError =>
   new ServiceError('invalid_credentials', 'The code is wrong, or was used before.', {
