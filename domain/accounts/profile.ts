@@ -78,7 +78,10 @@ export const lockProven = async (db: Queryable, userId: string, provenHash: stri
   if ((await findUserWithPassword(db, userId))?.password_hash !== provenHash) throw wrongPassword();
 };
 
-/** All other sign-ins, reset links and half-done sign-ins end: whoever knew the old password is out. */
+/**
+ * All other sign-ins, reset links and half-done sign-ins end: whoever knew the old password is out. A link that waits for
+ * a new address goes, too: it may be theirs, and would take the account over later.
+ */
 const changePassword = async (
   db: Queryable,
   mail: PlatformMail,
@@ -89,6 +92,7 @@ const changePassword = async (
   await setPassword(db, user.id, newHash);
   await endOtherSessions(db, { userId: user.id, signInId });
   await deleteResets(db, user.id);
+  await deleteConfirmations(db, user.id);
   await deleteChallenges(db, user.id);
   await noteAccount(db, user.id, { actor, action: 'user.password', targetId: user.id });
   await mail.send(db, {

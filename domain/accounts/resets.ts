@@ -7,6 +7,7 @@ import { clearFailures } from './attempts.ts';
 import { endAllSignIns } from './sign-ins.ts';
 import {
   countResets,
+  deleteConfirmations,
   deleteResets,
   findResetUser,
   findUser,
@@ -115,7 +116,7 @@ export const userOfReset = async (db: Queryable, token: string): Promise<string>
 };
 
 /**
- * Sets a new password by the token of a reset link; all sign-ins and links of the user end. Needs a transaction.
+ * Sets a new password by the token of a reset link; all sign-ins and links of the user end, those to a new address included. Needs a transaction.
  * @throws {ServiceError} `expired`
  */
 export const resetPassword = async (db: Queryable, token: string, passwordHash: string): Promise<void> => {
@@ -126,6 +127,8 @@ export const resetPassword = async (db: Queryable, token: string, passwordHash: 
   await setPassword(db, userId, passwordHash);
   await endAllSignIns(db, userId);
   await deleteResets(db, userId);
+  // Whoever else knew the password may have asked for a new address, which would take the account over later.
+  await deleteConfirmations(db, userId);
   // The link came by mail, so the address is the user's; whoever guessed at the former password locks nobody out.
   const user = await findUser(db, userId);
   if (user === undefined) return;

@@ -45,6 +45,27 @@ test('a new password needs the old one, and ends all other sign-ins and links', 
   t.is((await platformMailsTo(platform(), user.email))[0]?.subject, 'Your password was changed');
 });
 
+const changePassword = (user: TestUser): Promise<Answer> =>
+  change(user, { password: { old: user.password, new: 'a new password' } });
+
+test('a new address that somebody asked for before the password was changed or reset is not taken over', async (t) => {
+  const { client } = platform();
+  const byReset = async (user: TestUser) => {
+    await askForReset(platform(), user.email);
+    const token = await linkTokenTo(platform(), user.email, 'reset-password');
+    return client.call('POST', '/auth/reset', { body: { token, password: 'a new password' } });
+  };
+  for (const renew of [changePassword, byReset]) {
+    const user = await client.signUp();
+    const thief = (await logIn(user.email, user.password)).body;
+    const email = newAddress();
+    t.is((await change({ ...user, token: thief.access_token }, { email })).status, 200);
+    t.true((await renew(user)).status < 300);
+    isError(t, await confirm(await linkTokenTo(platform(), email, 'confirm-email')), 410, 'expired');
+    t.is((await logIn(user.email, 'a new password')).status, 200);
+  }
+});
+
 test('of two changes of the password at once one wins', async (t) => {
   const user = await platform().client.signUp();
   const answers = await Promise.all(
