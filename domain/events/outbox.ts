@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { type Client, DatabaseError } from 'pg';
 import type { Queryable } from '#lib/control-db.ts';
 import { isTooSlow } from '#lib/errors.ts';
@@ -14,7 +14,8 @@ interface OutboxRow {
   readonly old: string | null;
 }
 
-const mostRows = 500;
+/** Bounds what one batch keeps of the event loop: ids, buffers and parameters of all its events are made at a stretch. */
+const mostRows = 250;
 /** One event may be larger, up to 8 MB (migrations/project/0003_events.sql); it goes alone. */
 const mostBytes = 4 * 1024 * 1024;
 
@@ -24,11 +25,11 @@ const mostBytes = 4 * 1024 * 1024;
  * @param at in ms
  */
 export const eventId = (projectId: string, { id, at }: Pick<OutboxRow, 'id' | 'at'>): string => {
-  const bytes = createHash('sha256').update(`${projectId}:${id}:${at}`).digest().subarray(0, 16);
+  const bytes = hash('sha256', `${projectId}:${id}:${at}`, 'buffer');
   bytes.writeUIntBE(Math.floor(at), 0, 6);
   bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f);
   bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f);
-  const hex = bytes.toString('hex');
+  const hex = bytes.toString('hex', 0, 16);
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
 };
 

@@ -10,6 +10,8 @@ export interface FannedOut {
   readonly heldIds: readonly string[];
   /** Behind which project the next pass begins; null: with the first one. */
   readonly next: string | null;
+  /** How many of them each project had. */
+  readonly eventsOf: Readonly<Record<string, number>>;
   /** How long the oldest of the events had waited, in ms. */
   readonly waitedMs: number;
 }
@@ -85,6 +87,8 @@ const fanOutSql = `
     -- Whoever was cut off is first in the next pass.
     (select case when count(*) = ${mostProjects} or max(before) >= ${mostDeliveries}
       then max(project_id::text) filter (where before < ${mostDeliveries}) end from shares) as next,
+    (select coalesce(json_object_agg(project_id, n), '{}')
+      from (select project_id, count(*) as n from taken group by project_id) as counts) as events_of,
     (select coalesce(extract(epoch from clock_timestamp() - min(created_at)) * 1000, 0) from taken)::float8 as waited_ms`;
 
 const beginning = '00000000-0000-0000-0000-000000000000';
@@ -117,6 +121,7 @@ export const fanOut = async (
       webhook_ids: string[];
       held_ids: string[];
       next: string | null;
+      events_of: Record<string, number>;
       waited_ms: number;
     }>(fanOutSql, [after ?? beginning, held], 'fan-out'),
   );
@@ -126,6 +131,7 @@ export const fanOut = async (
     webhookIds: row.webhook_ids,
     heldIds: row.held_ids,
     next: row.next,
+    eventsOf: row.events_of,
     waitedMs: row.waited_ms,
   };
 };

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { setPriority } from 'node:os';
 import type { ClientBase } from 'pg';
+import { setNice } from '#lib/cpu-priority.ts';
 import { processOf } from './wire.ts';
 
 /** Of 19; the platform's own processes have 0. Under contention such a process gets about a tenth of what they get. */
@@ -24,10 +24,6 @@ export const lowerPriority = async (client: ClientBase): Promise<boolean> => {
   const { host, user = '' } = client as unknown as { readonly host: string; readonly user?: string };
   const processId = processOf(client);
   if (!isLocal(host) || !(await isSession(processId, user))) return false;
-  try {
-    setPriority(processId, niceness);
-    return true;
-  } catch {
-    return false;
-  }
+  // Each backend leads a session of its own, so the session's weight has to be lowered, too.
+  return setNice(processId, niceness);
 };

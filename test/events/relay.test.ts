@@ -116,7 +116,7 @@ test.serial('events that nobody said anything of are found', async (t) => {
 
 test.serial('what was kept but not yet removed when its taker died is kept once', async (t) => {
   await hidden(async () => {
-    await insert('insert into t select generate_series(1, 700)');
+    await insert('insert into t select generate_series(1, 450)');
     const ids = (await left()).map((row) => eventId(project.id, row));
     const real = platform().db;
     let inserts = 0;
@@ -130,7 +130,7 @@ test.serial('what was kept but not yet removed when its taker died is kept once'
     };
     await t.throwsAsync(drain(dying), { message: 'died' });
     t.is((await left()).length, 200, 'the first batch is gone for good');
-    t.is((await kept()).length, 700);
+    t.is((await kept()).length, 450);
     t.false(await drain());
     t.deepEqual((await kept()).map(({ id }) => id).toSorted(), ids.toSorted());
     t.deepEqual(await left(), []);

@@ -9,14 +9,17 @@ const sourceOf = (project_id: string): EventSource => ({
   changed_at: '',
 });
 
+type Pause = (ms: number) => Promise<unknown>;
+
 /** Turns that end when the test says so. */
-const scene = (slots = 4, largeSlots = 3) => {
+const scene = (pause: Pause = () => Promise.resolve(), { slots = 4, largeSlots = 3 } = {}) => {
   const order: string[] = [];
   const marked: string[] = [];
   const ends = new Map<string, (hasMore: boolean) => void>();
   const turns = createTurns({
     slots,
     largeSlots,
+    pause,
     markAgain: (id) => void marked.push(id),
     drain: ({ project_id }) => {
       order.push(project_id);
@@ -97,4 +100,23 @@ test('who stops begins nothing new and waits for what runs', async (t) => {
   await end('c', true);
   await stopping;
   t.is(order.length, before);
+});
+
+test('a project with a large backlog rests after each turn, and its slot with it; others begin at once', async (t) => {
+  const rests: (() => void)[] = [];
+  const pause: Pause = (ms) => {
+    t.true(ms >= 0 && ms <= 1000);
+    return new Promise<void>((resolve) => void rests.push(resolve));
+  };
+  const { turns, end, running } = scene(pause, { slots: 3, largeSlots: 1 });
+  beginAll(turns, ['large', 'larger']);
+  await end('large', true);
+  await end('larger', true);
+  beginAll(turns, ['large', 'larger', 'quiet']);
+  t.deepEqual(running(), ['quiet']);
+  rests.forEach((resolve) => resolve());
+  await new Promise(setImmediate);
+  t.deepEqual(running(), ['quiet', 'large'], 'one at a time');
+  await end('large', false);
+  t.deepEqual(running(), ['quiet', 'larger']);
 });

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { EventSource } from '#domain/events/sources.ts';
 
 export interface TurnsOptions {
@@ -9,7 +10,13 @@ export interface TurnsOptions {
   readonly slots: number;
   /** Of these, how many projects with large backlogs may take at most. */
   readonly largeSlots: number;
+  /** Resolves after so many milliseconds; left out: by the clock. */
+  readonly pause?: (ms: number) => Promise<unknown>;
 }
+
+/** A turn that took long since something else held it up is not paid for in full. */
+const longestRestMs = 1000;
+const pauseByClock = (ms: number): Promise<unknown> => delay(ms, undefined, { ref: false });
 
 interface Turn {
   isMarked: boolean;
@@ -29,17 +36,20 @@ export interface Turns {
 /**
  * Gives each project one turn at a time. A project that had more than fits into a turn has a large backlog until a turn
  * empties it. Such projects take turns among themselves and leave a slot for the others, whose few events would wait behind
- * theirs.
+ * theirs. After each of its turns such a project, and the slot with it, rests for as long as the turn took: the databases
+ * belong to everybody, and large backlogs take at most half of the time of their slots.
  */
-export const createTurns = ({ drain, markAgain, slots, largeSlots }: TurnsOptions): Turns => {
+export const createTurns = ({ drain, markAgain, slots, largeSlots, pause = pauseByClock }: TurnsOptions): Turns => {
   const running = new Map<string, Turn>();
   const large = new Set<string>();
   /** Projects with large backlogs, in the order of their next turns. */
   const waiting = new Map<string, EventSource>();
+  /** Of these, those that rest after a turn. */
+  const resting = new Set<string>();
   let isStopped = false;
 
   const hasRoomForLarge = (): boolean =>
-    running.size < slots && [...running.values()].filter(({ isLarge }) => isLarge).length < largeSlots;
+    running.size < slots && resting.size + [...running.values()].filter(({ isLarge }) => isLarge).length < largeSlots;
 
   const start = (source: EventSource, isLarge: boolean): void => {
     const turn: Turn = { isMarked: false, isLarge, done: Promise.resolve() };
@@ -53,13 +63,21 @@ export const createTurns = ({ drain, markAgain, slots, largeSlots }: TurnsOption
       start(source, true);
     }
   };
+  const restThenWait = async (source: EventSource, ms: number): Promise<void> => {
+    resting.add(source.project_id);
+    await pause(Math.min(ms, longestRestMs));
+    resting.delete(source.project_id);
+    waiting.set(source.project_id, source);
+    startLarge();
+  };
   const run = async (source: EventSource, turn: Turn): Promise<void> => {
     const id = source.project_id;
+    const began = performance.now();
     const hasMore = await drain(source);
     running.delete(id);
     if (hasMore) {
       large.add(id);
-      waiting.set(id, source);
+      void restThenWait(source, performance.now() - began);
     } else {
       large.delete(id);
       if (turn.isMarked) markAgain(id);
@@ -72,6 +90,7 @@ export const createTurns = ({ drain, markAgain, slots, largeSlots }: TurnsOption
       const id = source.project_id;
       const present = running.get(id);
       if (present) present.isMarked = true;
+      else if (resting.has(id)) return;
       else if (large.has(id)) {
         waiting.set(id, source);
         startLarge();

@@ -6,6 +6,7 @@ import { type FannedOut, fanOut, isEventWaiting } from '#domain/webhooks/fan-out
 import { noteFannedOut } from '#domain/webhooks/metrics.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import { type BulkWatch, createBulkWatch } from './bulk.ts';
 
 export interface FanOutOptions {
   readonly db: ControlDb;
@@ -41,26 +42,35 @@ const createHeld = ({ db, log }: FanOutOptions): (() => Promise<readonly string[
 interface From {
   readonly after: string | null;
   readonly held: readonly string[];
+  readonly bulk: BulkWatch;
 }
 
-const passOver = async ({ db, onDeliveries, onHeld }: FanOutOptions, { after, held }: From): Promise<FannedOut> => {
-  const out = await db.transaction((tx) => fanOut(tx, after, held), byIndex);
+const passOver = async (
+  { db, onDeliveries, onHeld }: FanOutOptions,
+  { after, held, bulk }: From,
+): Promise<FannedOut> => {
+  const began = performance.now();
+  const out = await db.transaction((tx) => fanOut(tx, after, [...held, ...bulk.resting()]), byIndex);
+  bulk.note(out.eventsOf, performance.now() - began);
   if (out.events > 0) noteFannedOut(out.deliveries, out.waitedMs);
   onDeliveries(out.webhookIds);
   onHeld(out.heldIds);
   return out;
 };
 
-/** Until nothing waits that nobody else has in hand; every project that waits has its turn in between. */
-const passAll = async (
-  options: FanOutOptions,
-  { held, isStopped }: { readonly held: () => Promise<readonly string[]>; readonly isStopped: () => boolean },
-): Promise<void> => {
+interface Passing {
+  readonly held: () => Promise<readonly string[]>;
+  readonly bulk: BulkWatch;
+  readonly isStopped: () => boolean;
+}
+
+/** Until nothing waits that nobody else has in hand and that does not rest; every project that waits has its turn in between. */
+const passAll = async (options: FanOutOptions, { held, bulk, isStopped }: Passing): Promise<void> => {
   let after: string | null = null;
   while (!isStopped()) {
     // Asked in a tenth of the time that a pass takes which finds nothing.
     if (after === null && !(await isEventWaiting(options.db))) return;
-    const { events, next }: FannedOut = await passOver(options, { after, held: await held() });
+    const { events, next }: FannedOut = await passOver(options, { after, held: await held(), bulk });
     if (events === 0 && after === null) return;
     after = events === 0 ? null : next;
   }
@@ -73,6 +83,8 @@ const passAll = async (
 export const startFanOut = (options: FanOutOptions): { readonly stop: () => Promise<void> } => {
   const { redis, prefix, log } = options;
   const held = createHeld(options);
+  const bulk = createBulkWatch();
+  let afterRest: NodeJS.Timeout | undefined;
   let isStopped = false;
   let isWanted = false;
   let running: Promise<void> | undefined;
@@ -80,11 +92,14 @@ export const startFanOut = (options: FanOutOptions): { readonly stop: () => Prom
   const work = async (): Promise<void> => {
     while (isWanted && !isStopped) {
       isWanted = false;
-      await passAll(options, { held, isStopped: () => isStopped }).catch((error: unknown) =>
+      await passAll(options, { held, bulk, isStopped: () => isStopped }).catch((error: unknown) =>
         log.warn({ err: error }, 'events could not be passed on; the next look does it'),
       );
     }
     running = undefined;
+    const restMs = bulk.nextMs();
+    clearTimeout(afterRest);
+    if (restMs !== undefined && !isStopped) afterRest = setTimeout(look, restMs).unref();
   };
   const look = (): void => {
     isWanted = true;
@@ -112,6 +127,7 @@ export const startFanOut = (options: FanOutOptions): { readonly stop: () => Prom
     stop: async () => {
       isStopped = true;
       clearInterval(timer);
+      clearTimeout(afterRest);
       redis.disconnect();
       await Promise.all([following, running]);
     },
