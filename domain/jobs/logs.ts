@@ -1,4 +1,5 @@
 import type { Queryable } from '#lib/control-db.ts';
+import { textArray } from '#lib/text-array.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
@@ -33,7 +34,7 @@ export const insertLogParts = async (db: Queryable, parts: readonly LogPart[]): 
       parts.map((part) => part.jobId),
       parts.map((part) => part.firstLine),
       parts.map((part) => part.lines.length),
-      parts.map((part) => bodyOf(part.lines)),
+      textArray(parts.map((part) => bodyOf(part.lines))),
     ],
     'insert-log-parts',
   );

@@ -1,4 +1,5 @@
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import { textArray } from '#lib/text-array.ts';
 import { type EndStatus, type JobError, type JobOutcome, type JobRef, endStatuses } from '#queues/define.ts';
 import type { StartedBy, Starter } from './starter.ts';
 import { thisMonth, unlimited } from './usage.ts';
@@ -221,11 +222,11 @@ export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promi
       ended.map((e) => e.id),
       ended.map((e) => e.runId),
       ended.map((e) => e.outcome.status),
-      ended.map((e) => e.outcome.result),
+      textArray(ended.map((e) => e.outcome.result)),
       ended.map((e) => e.outcome.error?.code ?? null),
       ended.map((e) => e.outcome.error?.message ?? null),
       ended.map((e) => e.finishedAt),
-      ended.map((e) => e.outcome.report ?? null),
+      textArray(ended.map((e) => e.outcome.report ?? null)),
       ended.map((e) => e.progress ?? null),
     ],
     'record-ends',
