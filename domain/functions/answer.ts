@@ -11,15 +11,21 @@ export interface FinishedRun {
 
 const afterResult = ',"duration_ms":';
 
-/** The invoke answer (contract, section 4) as JSON text, around the handler's own result text. */
-export const invokeAnswer = (invocationId: string, run: FinishedRun): string => {
+/** The log of a run as JSON text: one for its answer and its record, since it may take some ms to make. */
+export const logsTextOf = ({ logs }: FinishedRun): string => (logs.length === 0 ? '' : JSON.stringify(logs));
+
+/**
+ * The invoke answer (contract, section 4) as JSON text, around the handler's own result text.
+ * @param logsText of the same run
+ */
+export const invokeAnswer = (invocationId: string, run: FinishedRun, logsText = logsTextOf(run)): string => {
   const rest = JSON.stringify({
     duration_ms: run.durationMs,
     invocation_id: invocationId,
     ...(run.error && { error: run.error }),
-    ...(run.logs.length > 0 && { logs: run.logs }),
   });
-  return `{"status":"${run.status}","result":${run.result ?? 'null'},${rest.slice(1)}`;
+  const logs = logsText === '' ? '' : `,"logs":${logsText}`;
+  return `{"status":"${run.status}","result":${run.result ?? 'null'},${rest.slice(1, -1)}${logs}}`;
 };
 
 /**

@@ -1,4 +1,4 @@
-import type { FinishedRun } from './answer.ts';
+import { type FinishedRun, logsTextOf } from './answer.ts';
 
 /** A run with what is for its record only. */
 export interface ReportedRun extends FinishedRun {
@@ -31,9 +31,9 @@ const tailOf = (logs: readonly LogLine[]): string | null => {
  * What only the worker knows of a run, as the trigger `record_invocation` takes it apart: four lines, of which the first
  * holds duration, CPU time, peak memory and whether the log is cut, and the others JSON or nothing: error, end of the log,
  * log. JSON text has no line breaks, so that Postgres need not parse it, which `\u0000` would make impossible.
+ * @param logsText of the same run
  */
-export const reportOf = (run: ReportedRun): string => {
+export const reportOf = (run: ReportedRun, logsText = logsTextOf(run)): string => {
   const figures = [run.durationMs, tenths(run.cpuMs), tenths(run.memoryPeakMib), run.logsTruncated ? 1 : 0].join(' ');
-  const logs = run.logs.length === 0 ? '' : JSON.stringify(run.logs);
-  return [figures, run.error ? JSON.stringify(run.error) : '', tailOf(run.logs) ?? '', logs].join('\n');
+  return [figures, run.error ? JSON.stringify(run.error) : '', tailOf(run.logs) ?? '', logsText].join('\n');
 };

@@ -1,4 +1,4 @@
-import { type FinishedRun, invokeAnswer } from '#domain/functions/answer.ts';
+import { type FinishedRun, invokeAnswer, logsTextOf } from '#domain/functions/answer.ts';
 import { type ReportedRun, reportOf } from '#domain/functions/report.ts';
 import type { LoadRunnable } from '#domain/functions/functions.ts';
 import type { Language } from '#domain/functions/store.ts';
@@ -40,7 +40,8 @@ const reasons = {
 
 /** The job fails with the status of the run as its code; the whole answer is its result either way. */
 const outcomeOf = (jobId: string, run: ReportedRun): JobOutcome => {
-  const [result, report] = [invokeAnswer(jobId, run), reportOf(run)];
+  const logsText = logsTextOf(run);
+  const [result, report] = [invokeAnswer(jobId, run, logsText), reportOf(run, logsText)];
   if (run.status === 'success') return { status: 'succeeded', result, error: null, report };
   const error = { code: run.status, message: run.error?.message ?? reasons[run.status] };
   return { status: 'failed', result, error, report };
