@@ -1,4 +1,5 @@
 import type { LogLine, LogPart } from '#domain/jobs/logs.ts';
+import { createIsoTimes } from '#lib/iso-times.ts';
 import type { RunJobDeps } from './work.ts';
 
 const longestLog = 256 * 1024;
@@ -17,10 +18,17 @@ const cutLine = (text: string): string =>
 
 const mostClockSkewMs = 24 * 3600 * 1000;
 
-/** What a sandbox says of the time is believed within a day. */
-const timeOf = (ts: string | undefined): string => {
-  const [now, said] = [new Date(), new Date(ts ?? Number.NaN)];
-  return (Math.abs(said.getTime() - now.getTime()) < mostClockSkewMs ? said : now).toISOString();
+/** What a sandbox says of the time is believed within a day. Lines of one millisecond bring the same text. */
+const createTimes = (): ((ts: string | undefined) => string) => {
+  const textOf = createIsoTimes();
+  let believed: string | undefined;
+  return (ts) => {
+    if (ts !== undefined && ts === believed) return ts;
+    const [now, said] = [Date.now(), Date.parse(ts ?? '')];
+    const text = textOf(Math.abs(said - now) < mostClockSkewMs ? said : now);
+    believed = text === ts ? text : undefined;
+    return text;
+  };
 };
 
 /** The log of one run on its way to its rows and to listeners. */
@@ -39,6 +47,7 @@ export const createRunLines = (
 ): RunLines => {
   let [waiting, firstLine, bytes, isOver]: [LogLine[], number, number, boolean] = [[], 1, 0, false];
   let timer: NodeJS.Timeout | undefined;
+  const timeOf = createTimes();
   /** Parts that are on their way into their rows. Who begins to listen after that finds them there. */
   const untold = new Set<LogPart>();
 

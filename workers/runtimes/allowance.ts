@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 
 /** What a guest may say in a second, and at once after a silence. Honest ones stay far below. */
 const messagesPerSecond = 10_000;
@@ -26,12 +27,48 @@ export class Allowance {
   }
 }
 
-/** Reads a stream within an allowance. @param onChunk answers how many messages there were */
-export function readWithin(stream: Readable, allowance: Allowance, onChunk: (chunk: Buffer) => number): void {
-  stream.on('data', (chunk: Buffer) => {
-    const pauseMs = allowance.spend(chunk.length, onChunk(chunk));
+/** Of the event loop, for what one guest has said: after that other work is done first. */
+const longestTurnMs = 2;
+
+/**
+ * Takes all steps; gives the event loop back every 2 ms.
+ * @param steps each yields how many messages it has dealt with
+ * @returns the sum, at once when one turn was enough
+ */
+export const inTurns = (steps: Iterator<number, unknown>, before = 0): number | Promise<number> => {
+  const began = performance.now();
+  let messages = before;
+  for (let step = steps.next(); step.done !== true; step = steps.next()) {
+    messages += step.value;
+    if (performance.now() - began > longestTurnMs) return setImmediate().then(() => inTurns(steps, messages));
+  }
+  return messages;
+};
+
+/**
+ * Reads a stream within an allowance.
+ * @param onChunk answers how many messages there were; until then nothing more is read
+ */
+export function readWithin(
+  stream: Readable,
+  allowance: Allowance,
+  onChunk: (chunk: Buffer) => number | Promise<number>,
+): void {
+  const spend = (chunk: Buffer, messages: number): void => {
+    const pauseMs = allowance.spend(chunk.length, messages);
     if (pauseMs === 0) return;
     stream.pause();
     setTimeout(() => stream.resume(), pauseMs);
+  };
+  const spendLater = async (chunk: Buffer, messages: Promise<number>): Promise<void> => {
+    const count = await messages;
+    stream.resume();
+    spend(chunk, count);
+  };
+  stream.on('data', (chunk: Buffer) => {
+    const messages = onChunk(chunk);
+    if (typeof messages === 'number') return spend(chunk, messages);
+    stream.pause();
+    void spendLater(chunk, messages);
   });
 }

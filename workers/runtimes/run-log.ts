@@ -1,13 +1,17 @@
+import { createIsoTimes } from '#lib/iso-times.ts';
 import type { LogsMessage } from './messages.ts';
 import { maxLogBytes, type LogLine } from './runtime.ts';
 
 /** Empty lines count too: this is about what the time and the level of a line take. */
 const lineBytes = 32;
+const linesPerStep = 256;
+const mostOffMs = 60 * 60_000;
 
 /** The log of one run, within its limit. */
 export class RunLog {
   readonly #lines: LogLine[] = [];
   readonly #onLine: ((line: LogLine) => void) | undefined;
+  readonly #textOf = createIsoTimes();
   #bytes = 0;
   truncated = false;
 
@@ -19,25 +23,25 @@ export class RunLog {
     return this.#lines;
   }
 
-  add({ lines, truncated }: LogsMessage): void {
+  /** Yields now and then: between two steps other work may be done. */
+  *add({ lines, truncated }: LogsMessage): Generator<0> {
     this.truncated ||= truncated;
-    for (const [time, level, message] of lines) {
+    for (const [place, [time, level, message]] of lines.entries()) {
+      if (place % linesPerStep === linesPerStep - 1) yield 0;
       this.#bytes += Buffer.byteLength(message) + lineBytes;
       if (this.#bytes > maxLogBytes) {
         this.truncated = true;
         return;
       }
-      const line = { ts: isoTime(time), level, message };
+      const line = { ts: this.#isoTime(time), level, message };
       this.#lines.push(line);
       this.#onLine?.(line);
     }
   }
-}
 
-const mostOffMs = 60 * 60_000;
-
-/** The guest's clock reading, or ours where that is no time of this run. */
-function isoTime(time: number): string {
-  const now = Date.now();
-  return new Date(Math.abs(time - now) < mostOffMs ? time : now).toISOString();
+  /** The guest's clock reading, or ours where that is no time of this run. */
+  #isoTime(time: number): string {
+    const now = Date.now();
+    return this.#textOf(Math.abs(time - now) < mostOffMs ? time : now);
+  }
 }

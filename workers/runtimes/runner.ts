@@ -3,18 +3,13 @@ import { once } from 'node:events';
 import type { Server } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { baseNice, setNice } from '#lib/cpu-priority.ts';
-import { Allowance, readWithin } from './allowance.ts';
+import { Allowance, inTurns, readWithin } from './allowance.ts';
 import { RunCalls } from './calls.ts';
 import type { CpuShare } from './cpu-shares.ts';
 import type { GuestNetwork } from './egress-proxy.ts';
 import { FrameReader, writeFrame } from './frames.ts';
-import {
-  parseGuestMessage,
-  type CodeMessage,
-  type GuestMessage,
-  type ResultMessage,
-  type RunMessage,
-} from './messages.ts';
+import { parseGuestMessage } from './messages.ts';
+import type { CodeMessage, GuestMessage, ResultMessage, RunMessage } from './messages.ts';
 import { type EndCause, figuresOf, outcomeOfEnd, outcomeOfNoStart, outcomeOfResult } from './outcome.ts';
 import { killGroup, killInside } from './kill.ts';
 import { anonymousKib, cpuTimeMs, dieFirst, processTree } from './processes.ts';
@@ -68,6 +63,7 @@ export class Runner {
   #network: GuestNetwork | null = null;
   #lastLook = { runs: -1, cpuMs: 0 };
   #isReady = false;
+  #received: number | Promise<number> = 0;
   #killAgain: NodeJS.Timeout | undefined;
   #ready = Promise.withResolvers<void>();
   runs = 0;
@@ -192,16 +188,8 @@ export class Runner {
     const allowance = new Allowance();
     this.#socket.on('error', () => this.#end('crashed'));
     readWithin(this.#socket, allowance, (chunk) => {
-      let messages = 0;
-      try {
-        for (const message of reader.push(chunk)) {
-          messages += 1;
-          this.#receive(parseGuestMessage(message));
-        }
-      } catch {
-        this.#end('crashed');
-      }
-      return messages;
+      this.#received = inTurns(this.#receiveAll(reader.push(chunk)));
+      return this.#received;
     });
     if (this.#child.stderr === null || this.#child.stderr === undefined) return;
     readWithin(this.#child.stderr, allowance, (chunk) => {
@@ -222,16 +210,27 @@ export class Runner {
     });
   }
 
-  #receive(message: GuestMessage): void {
-    if (message.type === 'ready') return this.#becomeReady();
-    if (message.type === 'dropped') return void this.#known.delete(message.function);
-    if (message.run === this.#active?.id) this.#receiveOf(this.#active, message);
+  *#receiveAll(messages: Iterable<unknown>): Generator<number> {
+    try {
+      for (const message of messages) {
+        yield* this.#receive(parseGuestMessage(message));
+        yield 1;
+      }
+    } catch {
+      this.#end('crashed');
+    }
   }
 
-  #receiveOf(active: ActiveRun, message: Exclude<GuestMessage, { type: 'ready' | 'dropped' }>): void {
+  *#receive(message: GuestMessage): Generator<0> {
+    if (message.type === 'ready') return this.#becomeReady();
+    if (message.type === 'dropped') return void this.#known.delete(message.function);
+    if (message.run === this.#active?.id) yield* this.#receiveOf(this.#active, message);
+  }
+
+  *#receiveOf(active: ActiveRun, message: Exclude<GuestMessage, { type: 'ready' | 'dropped' }>): Generator<0> {
     switch (message.type) {
       case 'logs':
-        active.log.add(message);
+        yield* active.log.add(message);
         break;
       case 'call':
         if (!this.dead) void active.calls.answer(message);
@@ -278,6 +277,7 @@ export class Runner {
     const impatience = setTimeout(() => this.#socket.destroy(), closeWithinMs);
     await closed;
     clearTimeout(impatience);
+    await this.#received;
     this.#ready.reject(new Error(`The sandboxed process did not start. ${this.lastWords}`.trim()));
     const active = this.#active;
     if (active === null) return;
