@@ -15,12 +15,12 @@ export type ErrorForm = 'plinth' | 'openai' | 'page';
 
 /** An answer that is not built from the response schema: text that is passed through, a page, or a stream. */
 export class RawReply {
-  /** Null: none. */
-  readonly body: string | Buffer | Readable | null;
+  /** Null: none. Texts are the pieces of one, in order. */
+  readonly body: string | readonly string[] | Buffer | Readable | null;
   readonly type: string;
   readonly status: number;
 
-  constructor(body: string | Buffer | Readable | null, type = 'application/json; charset=utf-8', status = 200) {
+  constructor(body: RawReply['body'], type = 'application/json; charset=utf-8', status = 200) {
     this.body = body;
     this.type = type;
     this.status = status;

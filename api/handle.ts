@@ -20,6 +20,7 @@ import type { RateName, RateVerdict } from './rate-limit.ts';
 import type { RawRequest, RawWork } from './raw-endpoint.ts';
 import type { Reply } from './reply.ts';
 import { runDirect, runJob } from './run.ts';
+import { setReply } from './send-reply.ts';
 import { starterOf } from './starter.ts';
 import { checkBody, checkParams, checkQuery } from './validate.ts';
 
@@ -293,7 +294,5 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
   );
   const reply = await answer(endpoint, ctx, Object.assign(call, caller));
   for (const hook of hooks) await hook().catch((error: unknown) => noteHook(deps, error));
-  ctx.status = reply.status;
-  if (reply.type !== undefined) ctx.type = reply.type;
-  ctx.body = reply.body;
+  setReply(ctx, reply);
 };

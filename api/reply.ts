@@ -6,7 +6,8 @@ import { type Endpoint, RawReply } from './endpoint.ts';
 export interface Reply {
   readonly status: number;
   readonly type: string | undefined;
-  readonly body: string | Buffer | Readable | null;
+  /** Texts are the pieces of one, in order. */
+  readonly body: string | readonly string[] | Buffer | Readable | null;
 }
 
 export const jsonType = 'application/json; charset=utf-8';

@@ -6,47 +6,13 @@ import type { Config } from '#lib/config.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { addressOf, networkOf } from './address.ts';
+import { PieceStream, wholeAnswer } from './piece-stream.ts';
 
 /** Smaller answers are in the kernel's buffer at once, and are not counted. */
 const uncounted = 16 * 1024;
-/** Encoding and writing that much at once takes about 1 ms; 12 MB at once held the event loop up for 40 to 65 ms. */
-const wholeAnswer = 256 * 1024;
-const pieceLength = 128 * 1024;
 const sweepMs = 1000;
 /** Who makes no progress for so long is closed before an answer of the same project is refused. */
 const evictableMs = 2000;
-
-const isHighSurrogate = (code: number): boolean => code >= 0xd800 && code <= 0xdbff;
-
-/** Where a piece of text ends that begins at `from`: not within a pair of surrogates, which would be encoded as two U+FFFD. */
-const pieceEnd = (text: string, from: number): number => {
-  const end = Math.min(text.length, from + pieceLength);
-  return end < text.length && isHighSurrogate(text.charCodeAt(end - 1)) ? end - 1 : end;
-};
-
-const nextPiece = (body: string | Buffer, from: number): Buffer =>
-  typeof body === 'string'
-    ? Buffer.from(body.slice(from, pieceEnd(body, from)))
-    : body.subarray(from, from + pieceLength);
-
-const pieceStep = (body: string | Buffer, from: number): number =>
-  typeof body === 'string' ? pieceEnd(body, from) : from + pieceLength;
-
-/** A body as a stream whose pieces are encoded when the reader has room, with a turn of the event loop between them. */
-const inPieces = (body: string | Buffer): Readable => {
-  let at = 0;
-  return new Readable({
-    highWaterMark: pieceLength,
-    read() {
-      setImmediate(() => {
-        const from = at;
-        if (from >= body.length) return void this.push(null);
-        at = pieceStep(body, from);
-        this.push(nextPiece(body, from));
-      });
-    },
-  });
-};
 
 interface Answer {
   readonly owner: string;
@@ -153,6 +119,12 @@ class Answers {
   }
 }
 
+/** What is known to be held of a body: nothing of a stream that makes its bytes as they are read. */
+const lengthOf = (body: unknown): number => {
+  if (typeof body === 'string' || Buffer.isBuffer(body)) return body.length;
+  return body instanceof PieceStream ? body.heldLength : 0;
+};
+
 /** Bounds what answers hold in memory while their clients read them, or do not. */
 export const createUnsent = (limits: Limits, log: Log): Unsent => {
   const answers = new Answers(limits, log);
@@ -160,13 +132,13 @@ export const createUnsent = (limits: Limits, log: Log): Unsent => {
     take: (ctx, owner) => {
       const body: unknown = ctx.body;
       const isText = typeof body === 'string' || Buffer.isBuffer(body);
-      const bytes = isText ? body.length : 0;
+      const bytes = lengthOf(body);
       if (isText ? bytes <= uncounted : !(body instanceof Readable)) return;
       answers.take(ctx, owner ?? networkOf(addressOf(ctx)), bytes);
       if (!isText || bytes <= wholeAnswer || ctx.method === 'HEAD') return;
       const { type } = ctx;
       const contentType = ctx.response.get('Content-Type');
-      ctx.body = inPieces(body);
+      ctx.body = new PieceStream([body]);
       ctx.set('Content-Type', contentType === '' ? type : contentType);
     },
   };

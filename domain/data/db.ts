@@ -25,16 +25,25 @@ export interface DataRun {
   readonly signal: Departure;
 }
 
-/** One row of texts, as the server writes them: the statements of the data API answer exactly one. */
+/** One row of texts, as the server writes them: most statements of the data API answer exactly one. */
 export type TextRow = readonly (string | null)[];
 
 /** Runs one statement and answers its one row. */
 export type RunOne = (sql: Sql) => Promise<TextRow>;
 
+/** Runs one statement and answers all of its rows, of which there is at least one. */
+export type RunRows = (sql: Sql) => Promise<readonly TextRow[]>;
+
 /** The way of the data API into projects' databases. Every method throws `DatabaseError` as pg does. */
 export interface DataDb {
   /** One statement, whole or not at all, in one round trip; a named prepared statement after the first time. */
   readonly one: (caller: DataCaller, run: DataRun, sql: Sql) => Promise<TextRow>;
+  /** As `one`, for a statement whose answer comes in several rows. */
+  readonly rows: (caller: DataCaller, run: DataRun, sql: Sql) => Promise<readonly TextRow[]>;
   /** Several in one transaction, rolled back when `work` throws. */
-  readonly transaction: <T>(caller: DataCaller, run: DataRun, work: (one: RunOne) => Promise<T>) => Promise<T>;
+  readonly transaction: <T>(
+    caller: DataCaller,
+    run: DataRun,
+    work: (one: RunOne, rows: RunRows) => Promise<T>,
+  ) => Promise<T>;
 }

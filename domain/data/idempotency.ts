@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { DataCaller, RunOne } from './db.ts';
 import { DataError } from './errors.ts';
-import type { RestAnswer } from './rest/request.ts';
+import { type RestAnswer, wholeBody } from './rest/request.ts';
 
 /** A request's `Idempotency-Key`, as it is kept in the project's database. */
 export interface DataKey {
@@ -86,8 +86,9 @@ export const once = async (
     return { status: Number(status), headers: replayed, type: said.type, body: body ?? '' };
   }
   const answer = await work();
-  requireKeepable(answer.body, 'Ask for fewer rows or columns, or over REST for none: Prefer: return=minimal.');
+  const whole = wholeBody(answer.body);
+  requireKeepable(whole, 'Ask for fewer rows or columns, or over REST for none: Prefer: return=minimal.');
   const said = JSON.stringify({ headers: answer.headers, type: answer.type });
-  await one({ text: kept, params: [key, String(answer.status), said, answer.body] });
+  await one({ text: kept, params: [key, String(answer.status), said, whole] });
   return answer;
 };

@@ -9,7 +9,7 @@ import { NoAnswer, type WatchLimits } from '#lib/postgres/watch.ts';
 import { processOf } from '#lib/postgres/wire.ts';
 import type { Departure } from '#lib/departure.ts';
 import { type TenantRole, leavesUsable, statementTimeoutSeconds } from '#lib/tenant-db.ts';
-import type { DataCaller, DataDb, DataRun, RunOne, TextRow } from './db.ts';
+import type { DataCaller, DataDb, DataRun, RunOne, RunRows, TextRow } from './db.ts';
 import type { Sql } from './plan.ts';
 import { CallerGone, DataError } from './errors.ts';
 import { quoteName } from './sql/names.ts';
@@ -62,9 +62,13 @@ const preludeOf = (caller: DataCaller, run: DataRun): Bound[] => {
   return [first, { text: requestSettings, params: [request.method, request.path, request.headers] }];
 };
 
-const onlyRow = (rows: readonly TextRow[] | undefined): TextRow => {
-  const [row] = rows ?? [];
-  if (row === undefined || rows?.length !== 1) throw new Error('a statement of the data API did not answer one row');
+const someRows = (rows: readonly TextRow[] | undefined): readonly TextRow[] => {
+  if (rows === undefined || rows.length === 0) throw new Error('a statement of the data API did not answer a row');
+  return rows;
+};
+
+const onlyRow = ([row, ...others]: readonly TextRow[]): TextRow => {
+  if (row === undefined || others.length > 0) throw new Error('a statement of the data API did not answer one row');
   return row;
 };
 
@@ -105,22 +109,23 @@ const rollback = async ({ client, limits }: Turn, cause: unknown): Promise<void>
   await runPipeline(client, [{ text: 'rollback', params: [] }], limits).catch(() => undefined);
 };
 
-const oneStatement = async ({ caller, run, client, limits }: Turn, sql: Sql): Promise<TextRow> => {
+const oneStatement = async ({ caller, run, client, limits }: Turn, sql: Sql): Promise<readonly TextRow[]> => {
   const prelude = preludeOf(caller, run);
   const answers = await runPipeline(client, [...prelude, sql], limits);
-  return onlyRow(answers[prelude.length]);
+  return someRows(answers[prelude.length]);
 };
 
-const inTransaction = async <T>(turn: Turn, work: (one: RunOne) => Promise<T>): Promise<T> => {
+const inTransaction = async <T>(turn: Turn, work: (one: RunOne, rows: RunRows) => Promise<T>): Promise<T> => {
   const { caller, run, client, limits } = turn;
   const prelude = [{ text: 'begin', params: [] }, ...preludeOf(caller, run)];
-  const runOne: RunOne = async (sql) => {
+  const runRows: RunRows = async (sql) => {
     const before = prelude.splice(0);
     const answers = await runPipeline(client, [...before, sql], limits);
-    return onlyRow(answers[before.length]);
+    return someRows(answers[before.length]);
   };
+  const runOne: RunOne = async (sql) => onlyRow(await runRows(sql));
   try {
-    const result = await work(runOne);
+    const result = await work(runOne, runRows);
     if (client.getTransactionStatus() === 'E') throw new Error('a failure in a transaction was passed over');
     if (prelude.length === 0) await runPipeline(client, [{ text: 'commit', params: [] }], limits);
     return result;
@@ -238,6 +243,7 @@ const lent = async <T>(
 
 /** The data API's statements over the project's connections: pipelined, so that role and claims cost no round trip. */
 export const createDataDb = (deps: DataDbDeps): DataDb => ({
-  one: (caller, run, sql) => lent(deps, { caller, run }, (turn) => oneStatement(turn, sql)),
+  one: (caller, run, sql) => lent(deps, { caller, run }, async (turn) => onlyRow(await oneStatement(turn, sql))),
+  rows: (caller, run, sql) => lent(deps, { caller, run }, (turn) => oneStatement(turn, sql)),
   transaction: (caller, run, work) => lent(deps, { caller, run }, (turn) => inTransaction(turn, work)),
 });

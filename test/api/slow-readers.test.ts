@@ -4,7 +4,7 @@ import test from 'ava';
 import { createRestProject } from '#test/data/rest-project.ts';
 import { isError } from '#test/support/is-error.ts';
 import { usePlatform } from '#test/support/platform.ts';
-import { connectTo } from '#test/support/raw-http.ts';
+import { chunksOf, connectTo } from '#test/support/raw-http.ts';
 import { until } from '#test/support/until.ts';
 
 const mib = 1024 * 1024;
@@ -82,19 +82,6 @@ test('a long answer that goes out in pieces arrives as it is, whatever its chara
   t.true(body === `y${'é€😀'.repeat(300_001)}`);
 });
 
-/** The sizes of the chunks of a body (RFC 9112, 7.1). */
-const chunkSizes = (raw: Buffer): number[] => {
-  const sizes: number[] = [];
-  let at = raw.indexOf('\r\n\r\n') + 4;
-  for (;;) {
-    const lineEnd = raw.indexOf('\r\n', at);
-    const size = Number.parseInt(raw.toString('latin1', at, lineEnd), 16);
-    if (size === 0) return sizes;
-    sizes.push(size);
-    at = lineEnd + 2 + size + 2;
-  }
-};
-
 test('no part of a long answer is encoded and written at once that holds up the event loop', async (t) => {
   const { project } = await createRestProject(patient(), schema);
   const socket = await connectTo(patient().base);
@@ -102,7 +89,7 @@ test('no part of a long answer is encoded and written at once that holds up the 
   socket.write(`GET /rest/v1/rpc/long?n=${12 * mib} HTTP/1.1\r\n${lines.join('\r\n')}`);
   const chunks: Buffer[] = [];
   for await (const chunk of socket) chunks.push(chunk as Buffer);
-  const sizes = chunkSizes(Buffer.concat(chunks));
+  const sizes = chunksOf(Buffer.concat(chunks)).map(({ length }) => length);
   t.is(
     sizes.reduce((sum, size) => sum + size, 0),
     12 * mib + 2,

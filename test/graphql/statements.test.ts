@@ -37,7 +37,12 @@ test.before('a project has tables', async () => {
   const schema = schemaOf(await rowOf(introspectionOf('public')));
   const seen: Sql[] = [];
   const one = (sql: Sql): Promise<TextRow> => rowOf((seen.push(sql), sql));
-  const data: DataDb = { one: (_caller, _run, sql) => one(sql), transaction: (_caller, _run, work) => work(one) };
+  const rows = async (sql: Sql): Promise<readonly TextRow[]> => [await one(sql)];
+  const data: DataDb = {
+    one: (_caller, _run, sql) => one(sql),
+    rows: (_caller, _run, sql) => rows(sql),
+    transaction: (_caller, _run, work) => work(one, rows),
+  };
   const schemas = { get: () => Promise.resolve(schema), newer: () => Promise.resolve(null), changed: () => undefined };
   const graphql = createGraphql();
   const caller = { projectId: project.id, role: 'service', claims: '{}' } as const;

@@ -32,6 +32,19 @@ export const parseAnswer = (raw: string): RawAnswer => {
   return { status: Number(statusLine.split(' ')[1]), headers, text, body: parseJson(text) };
 };
 
+/** The chunks of the body of an answer with `Transfer-Encoding: chunked` (RFC 9112, 7.1). */
+export const chunksOf = (raw: Buffer): Buffer[] => {
+  const chunks: Buffer[] = [];
+  let at = raw.indexOf('\r\n\r\n') + 4;
+  for (;;) {
+    const start = raw.indexOf('\r\n', at) + 2;
+    const size = Number.parseInt(raw.toString('latin1', at, start), 16);
+    if (!(size > 0)) return chunks;
+    chunks.push(raw.subarray(start, start + size));
+    at = start + size + 2;
+  }
+};
+
 /** @param allowHalfOpen whether this side stays open when the server has closed its own */
 export const connectTo = async (base: string, allowHalfOpen = false): Promise<Socket> => {
   const { hostname, port } = new URL(base);

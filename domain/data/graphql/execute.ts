@@ -5,6 +5,7 @@ import { mayBeStale, toDataError } from '../failure.ts';
 import type { SchemaCache } from '../schema/cache-types.ts';
 import { type Graph, createGraphs } from './cache.ts';
 import { type DataKey, once } from '../idempotency.ts';
+import { wholeBody } from '../rest/request.ts';
 import { chooseOperation, withCodes } from './document.ts';
 import { failure } from './failure.ts';
 import { bound } from './inputs.ts';
@@ -98,7 +99,7 @@ const made = (data: string): Made => ({ data, replayed: false });
 /** Keeps the data alone: what is around it is as the caller accepts it. */
 const answerOnce = async (one: RunOne, key: DataKey, all: (one: RunOne) => Promise<string>): Promise<Made> => {
   const kept = await once(one, key, async () => ({ status: 200, headers: {}, type: '', body: await all(one) }));
-  return { data: kept.body, replayed: 'Idempotent-Replayed' in kept.headers };
+  return { data: wholeBody(kept.body), replayed: 'Idempotent-Replayed' in kept.headers };
 };
 
 /** The place of a failure within a mutation. */

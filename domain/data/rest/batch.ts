@@ -1,11 +1,9 @@
 import { parseExactJson } from '#lib/json.ts';
-import type { RunOne } from '../db.ts';
 import { DataError } from '../errors.ts';
 import { toDataError } from '../failure.ts';
 import { type Setting, answerRequest } from './answer.ts';
-import { joinedExecutor } from './executor.ts';
 import { invalidBody, mediaTypeOf, parseJson, textOf } from './payload.ts';
-import type { RestAnswer, RestRequest } from './request.ts';
+import { type AnswerBody, type RestAnswer, type RestRequest, wholeBody } from './request.ts';
 import { targetOf } from './target.ts';
 
 const mostEntries = 100;
@@ -102,26 +100,27 @@ const tooLong = (): DataError =>
     hint: 'Ask for fewer rows or columns, or for none: Prefer: return=minimal.',
   });
 
-const answerEntry = async (request: RestRequest, setting: Setting, one: RunOne): Promise<RestAnswer> => {
-  if (request.target.kind === 'function') await one(forgetOwnAnswer);
+const answerEntry = async (request: RestRequest, setting: Setting): Promise<RestAnswer> => {
+  if (request.target.kind === 'function') await setting.executor.one('write', forgetOwnAnswer);
   return answerRequest(request, setting);
 };
 
+const lengthOf = (body: AnswerBody): number =>
+  typeof body === 'string' ? body.length : body.reduce((sum, { length }) => sum + length, 0);
+
 /**
- * Answers the requests of a batch one after the other, within a transaction.
+ * Answers the requests of a batch one after the other, within the transaction of the executor.
  * @throws {BatchStopped} at the first that fails: nothing of the batch may stay
  */
 export const answerBatch = async (
   requests: readonly RestRequest[],
-  setting: Omit<Setting, 'executor'>,
-  one: RunOne,
+  setting: Setting,
 ): Promise<readonly RestAnswer[]> => {
   const answers: RestAnswer[] = [];
-  const whole = { ...setting, executor: joinedExecutor(one) };
   let length = 0;
   for (const [index, request] of requests.entries()) {
     try {
-      answers.push(await answerEntry(request, whole, one));
+      answers.push(await answerEntry(request, setting));
     } catch (error) {
       const known = toDataError(error, setting.caller);
       if (!(known instanceof DataError)) throw error;
@@ -129,7 +128,7 @@ export const answerBatch = async (
     }
     const last = answers.at(-1);
     if (last !== undefined && last.status >= 400) throw new BatchStopped(index, last, null);
-    length += last?.body.length ?? 0;
+    length += lengthOf(last?.body ?? '');
     if (length > longestBatch) throw new BatchStopped(index, errorAnswer(tooLong()), null);
   }
   return answers;
@@ -146,16 +145,18 @@ const undone = (index: number): RestAnswer =>
 export const stoppedAnswers = ({ index, answer }: BatchStopped, length: number): readonly RestAnswer[] =>
   Array.from({ length }, (_, at) => (at === index ? answer : undone(index)));
 
-const bodyText = ({ type, body }: RestAnswer): string => {
-  if (body === '') return 'null';
-  return type.includes('json') ? body : JSON.stringify(body);
+const bodyPieces = ({ type, body }: RestAnswer): readonly string[] => {
+  if (body === '') return ['null'];
+  if (!type.includes('json')) return [JSON.stringify(wholeBody(body))];
+  return typeof body === 'string' ? [body] : body;
 };
 
 /** The answers as one: bodies are passed through, not read. */
 export const batchAnswer = (answers: readonly RestAnswer[]): RestAnswer => {
-  const texts = answers.map((answer) => {
+  const pieces = answers.flatMap((answer, index) => {
     const headers = { ...(answer.type !== '' && { 'Content-Type': answer.type }), ...answer.headers };
-    return `{"status":${answer.status},"headers":${JSON.stringify(headers)},"body":${bodyText(answer)}}`;
+    const start = `${index === 0 ? '' : ','}{"status":${answer.status},"headers":${JSON.stringify(headers)},"body":`;
+    return [start, ...bodyPieces(answer), '}'];
   });
-  return { status: 200, headers: {}, type: json, body: `[${texts.join(',')}]` };
+  return { status: 200, headers: {}, type: json, body: ['[', ...pieces, ']'] };
 };

@@ -1,16 +1,17 @@
 import { DataError } from '../errors.ts';
-import type { RunOne } from '../db.ts';
+import type { RunRows, TextRow } from '../db.ts';
 import type { ReadPlan, Sql } from '../plan.ts';
 import type { Column, DataSchema, Routine, Table } from '../schema/types.ts';
 import { type SqlBuilder, createSqlBuilder } from '../sql/builder.ts';
 import { calledSql } from '../sql/rpc.ts';
+import { piecesSql } from '../sql/pieces.ts';
 import { fetchable } from '../sql/within.ts';
 import { requireAffordable } from './change.ts';
 import { longestOwnAnswer, ownAnswerOf } from './function-answer.ts';
 import { type FunctionCall, functionCallOf } from './function-input.ts';
 import type { Form } from './media.ts';
 import { preferenceApplied } from './prefer.ts';
-import { pageAnswer, pageOfRow, pageSql } from './read-rows.ts';
+import { pageAnswer, pageOfRows, pageSql } from './read-rows.ts';
 import { type RestAnswer, type Work, headersOf } from './request.ts';
 import { pageOf, planOf } from './tables.ts';
 
@@ -60,8 +61,9 @@ const resultTable = ({ tables }: DataSchema, { name, comment, sql, returns }: Ro
 };
 
 // Set by the function for its own answer; asked after it has run.
-const ownAnswer = ['response.status', 'response.headers']
-  .map((name) => `left(current_setting('${name}', true), ${longestOwnAnswer + 1})`)
+const ownSettings = ['response.status', 'response.headers'];
+const ownAnswer = ownSettings
+  .map((name) => `left(current_setting('${name}', true), ${longestOwnAnswer + 1}) as "${name}"`)
   .join(', ');
 
 interface Calling {
@@ -97,9 +99,9 @@ const statementOf = (calling: Calling): Sql => {
   const called = calledSql(call.routine, call.given, builder.bind);
   const asRows = call.routine.returns.composite || work.form.kind === 'csv';
   const page = asRows && !call.routine.returns.void ? rowsSql(calling, builder) : valuesSql(calling, builder);
-  return builder.finish(
-    `with called as materialized (${called}) select ${fetchable('p."body"')}, p."n", p."total", ${ownAnswer} from (${page}) p`,
-  );
+  const answer = `select ${fetchable('p."body"')} as "body", p."n", p."total", ${ownAnswer} from (${page}) p`;
+  const columns = ['n', 'total', ...ownSettings];
+  return builder.finish(`with called as materialized (${called}) ${piecesSql(answer, columns, builder)}`);
 };
 
 /** @throws {DataError} PGRST107: lines need names, and those of these rows are known to the server alone */
@@ -129,14 +131,15 @@ const requireHarmless = ({ request, executor }: Work, { name, volatility }: Rout
   });
 };
 
-const answerOf = (work: Work, { returns }: Routine, plan: ReadPlan, row: readonly (string | null)[]): RestAnswer => {
-  const page = pageOfRow(row);
-  const own = ownAnswerOf(row[3] ?? null, row[4] ?? null);
+const answerOf = (work: Work, { returns }: Routine, plan: ReadPlan, rows: readonly TextRow[]): RestAnswer => {
+  const page = pageOfRows(rows);
+  const [, , , status, headers] = rows[0] ?? [];
+  const own = ownAnswerOf(status ?? null, headers ?? null);
   const answer = pageAnswer(work, plan.offset, page);
   const applied = preferenceApplied(work.preferences, ['count', 'handling', 'timezone', 'maxAffected']);
-  const headers = headersOf({ ...answer.headers, 'Preference-Applied': applied, ...own.headers });
-  if (returns.void) return { status: own.status ?? 204, headers, type: '', body: '' };
-  return { ...answer, status: own.status ?? answer.status, headers };
+  const allHeaders = headersOf({ ...answer.headers, 'Preference-Applied': applied, ...own.headers });
+  if (returns.void) return { status: own.status ?? 204, headers: allHeaders, type: '', body: '' };
+  return { ...answer, status: own.status ?? answer.status, headers: allHeaders };
 };
 
 /**
@@ -152,12 +155,13 @@ export const callFunction = (work: Work, name: string): Promise<RestAnswer> => {
   const calling = { work, call, plan };
   requireNames(calling);
   const sql = statementOf(calling);
-  const run = async (one: RunOne): Promise<RestAnswer> => {
-    const row = await one(sql);
-    requireAffordable(work, Number(row[1]));
-    return answerOf(work, routine, plan, row);
+  const run = async (rows: RunRows): Promise<RestAnswer> => {
+    const answered = await rows(sql);
+    requireAffordable(work, pageOfRows(answered).rows);
+    return answerOf(work, routine, plan, answered);
   };
   const mode = work.request.method === 'POST' && routine.volatility === 'volatile' ? 'write' : 'read';
   // What is refused once the function has run is undone: too many rows, no such page, headers that are none.
-  return mode === 'write' ? work.executor.atomically(mode, run) : run((one) => work.executor.one(mode, one));
+  if (mode === 'read') return run((asked) => work.executor.rows(mode, asked));
+  return work.executor.atomically(mode, (_one, rows) => run(rows));
 };

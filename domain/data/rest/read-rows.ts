@@ -1,37 +1,44 @@
 import { DataError } from '../errors.ts';
-import type { RunOne } from '../db.ts';
+import type { TextRow } from '../db.ts';
 import type { ReadPlan, Sql } from '../plan.ts';
 import { type SqlBuilder, createSqlBuilder } from '../sql/builder.ts';
-import { answerSql, plannedCountSql, plannedRows } from '../sql/read.ts';
+import { piecesSql } from '../sql/pieces.ts';
+import { type ReadOptions, answerSql, plannedCountSql, plannedRows } from '../sql/read.ts';
 import { type Form, notSingular } from './media.ts';
 import { preferenceApplied } from './prefer.ts';
 import { contentRange, pageStatus } from './ranges.ts';
-import { type RestAnswer, type Work, headersOf, mostRows } from './request.ts';
+import { type AnswerBody, type RestAnswer, type Work, headersOf, mostRows } from './request.ts';
 import { bothConditions, pageOf, planOf, rowCondition, tableOf } from './tables.ts';
 
-/** The columns `body, n, total` over a source, in the form that was asked for. */
+/** The columns `body, n, total` over a source, in the form that was asked for; see {@link answerSql}. */
 export const pageSql = (
   plan: ReadPlan,
   form: Form,
   builder: SqlBuilder,
-  { exactCount, from }: { readonly exactCount: boolean; readonly from?: string },
+  options: Omit<ReadOptions, 'shape'>,
 ): string => {
-  const answer = answerSql(plan, { shape: form.kind, exactCount, ...(from !== undefined && { from }) }, builder);
+  const answer = answerSql(plan, { ...options, shape: form.kind }, builder);
   if (!form.stripNulls) return answer;
   return `select json_strip_nulls(s."body"::json)::text as "body", s."n", s."total" from (${answer}) s`;
 };
 
 export interface Page {
-  readonly body: string;
+  readonly body: AnswerBody;
   readonly rows: number;
   readonly total: number | null;
 }
 
-export const pageOfRow = ([body, rows, total]: readonly (string | null)[]): Page => ({
+const pageOfRow = ([body, rows, total]: TextRow): Page => ({
   body: body ?? 'null',
   rows: Number(rows),
   total: total === null || total === undefined ? null : Number(total),
 });
+
+/** The page of a statement whose body was cut. */
+export const pageOfRows = (rows: readonly TextRow[]): Page => {
+  const page = pageOfRow(rows[0] ?? []);
+  return rows.length === 1 ? page : { ...page, body: rows.map(([piece]) => piece ?? '') };
+};
 
 /** The answer of rows that were read: status and `Content-Range` say which part of all they are. */
 export const pageAnswer = ({ form, preferences }: Work, offset: number, { body, rows, total }: Page): RestAnswer => {
@@ -49,24 +56,23 @@ export const pageAnswer = ({ form, preferences }: Work, offset: number, { body, 
 };
 
 /** What the planner expects to fit, where the request can do with that. */
-const plannedTotal = async ({ preferences }: Work, plan: ReadPlan, run: RunOne): Promise<number | null> => {
+const plannedTotal = async ({ preferences, executor }: Work, plan: ReadPlan): Promise<number | null> => {
   if (preferences.count !== 'planned' && preferences.count !== 'estimated') return null;
-  const [explained] = await run(plannedCountSql(plan));
+  const [explained] = await executor.one('read', plannedCountSql(plan));
   return plannedRows(explained ?? '[]');
 };
 
 const statementOf = (plan: ReadPlan, form: Form, exactCount: boolean): Sql => {
   const builder = createSqlBuilder();
-  return builder.finish(pageSql(plan, form, builder, { exactCount }));
+  return builder.finish(piecesSql(pageSql(plan, form, builder, { exactCount }), ['n', 'total'], builder));
 };
 
 const readPage = async (work: Work, plan: ReadPlan): Promise<Page> => {
-  const run: RunOne = (sql) => work.executor.one('read', sql);
-  const planned = await plannedTotal(work, plan, run);
+  const planned = await plannedTotal(work, plan);
   const { count } = work.preferences;
   // Few rows are counted in no time; only many are worth an estimate.
   const exactCount = count === 'exact' || (count === 'estimated' && (planned ?? 0) <= mostRows);
-  const page = pageOfRow(await run(statementOf(plan, work.form, exactCount)));
+  const page = pageOfRows(await work.executor.rows('read', statementOf(plan, work.form, exactCount)));
   if (planned === null || exactCount) return page;
   return { ...page, total: Math.max(planned, plan.offset + page.rows) };
 };

@@ -1,4 +1,4 @@
-import type { DataCaller, RunOne } from '../db.ts';
+import type { DataCaller, RunOne, RunRows } from '../db.ts';
 import type { DataSchema } from '../schema/types.ts';
 import type { ParsedQuery } from './grammar/ast.ts';
 import type { Form } from './media.ts';
@@ -39,8 +39,14 @@ export interface RestAnswer {
   readonly headers: Readonly<Record<string, string>>;
   /** Empty where there is no body. */
   readonly type: string;
-  readonly body: string;
+  readonly body: AnswerBody;
 }
+
+/** A text, or the pieces of one that is long: joining them would hold up the event loop. */
+export type AnswerBody = string | readonly string[];
+
+/** The body as one text, where it has to be one. */
+export const wholeBody = (body: AnswerBody): string => (typeof body === 'string' ? body : body.join(''));
 
 /** Where the statements of one request run. */
 export interface Executor {
@@ -48,8 +54,10 @@ export interface Executor {
   readonly isShared: boolean;
   /** Nothing is written in mode `read`, but for within a batch, which is one transaction. */
   readonly one: (mode: 'read' | 'write', sql: Parameters<RunOne>[0]) => ReturnType<RunOne>;
+  /** As `one`, for a statement whose answer comes in several rows. */
+  readonly rows: (mode: 'read' | 'write', sql: Parameters<RunRows>[0]) => ReturnType<RunRows>;
   /** Several, whole or not at all. */
-  readonly atomically: <T>(mode: 'read' | 'write', work: (one: RunOne) => Promise<T>) => Promise<T>;
+  readonly atomically: <T>(mode: 'read' | 'write', work: (one: RunOne, rows: RunRows) => Promise<T>) => Promise<T>;
 }
 
 /** What the parts that answer a request work with. */

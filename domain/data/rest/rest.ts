@@ -73,7 +73,7 @@ const keyed = (
     [...how, ...(profile === '' ? [] : [profile])].join('\n'),
     body,
   ]);
-  return executor.atomically('write', (one) => once(one, key, () => work(joinedExecutor(one))));
+  return executor.atomically('write', (one, rows) => once(one, key, () => work(joinedExecutor(one, rows))));
 };
 
 const finish = async (deps: RestDeps, call: RestCall, work: () => Promise<RestAnswer>): Promise<RestAnswer> => {
@@ -115,8 +115,8 @@ export const answerRestBatch = (deps: RestDeps, call: RestCall, withRows: boolea
     const executor = directExecutor(deps.data, caller, runOf(call, name));
     const attempt = (schema: DataSchema): Promise<RestAnswer> =>
       keyed(call, executor, (inner) =>
-        inner.atomically('write', async (one) =>
-          batchAnswer(await answerBatch(requests, { dialect, schema, caller }, one)),
+        inner.atomically('write', async (one, rows) =>
+          batchAnswer(await answerBatch(requests, { dialect, schema, caller, executor: joinedExecutor(one, rows) })),
         ),
       );
     try {
