@@ -3,12 +3,11 @@ import {
   type FunctionChange,
   createFunction,
   getFunction,
-  getFunctionVersion,
   removeFunction,
   updateFunction,
 } from '#domain/functions/functions.ts';
 import { isLanguageServed } from '#domain/functions/languages.ts';
-import { type Language, listFunctions } from '#domain/functions/store.ts';
+import { type FunctionRow, type Language, listFunctions } from '#domain/functions/store.ts';
 import { quotasFrom } from '#domain/projects/quotas.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type InProject, inProject } from '../access.ts';
@@ -65,11 +64,14 @@ const requireCodeSize = (code: string, most: number): void => {
   throw new ServiceError('validation_failed', `The function's code is longer than ${most} bytes.`, { details });
 };
 
+type Source = Pick<FunctionRow, 'language' | 'code' | 'entry_point'>;
+
 /** What runs: JavaScript is compiled to one text, Python runs as it is written. */
-const compiled = async (language: Language, code: string, { deps, project }: Call<InProject>): Promise<string> => {
+const compiled = async (source: Source, { deps, project }: Call<InProject>): Promise<string> => {
+  const { language, code, entry_point: entryPoint } = source;
   requireCodeSize(code, deps.config.PLINTH_CODE_BYTES);
-  if (language === 'javascript') return deps.compiler.compile(code, project.id);
-  await deps.python.check(code, project.id);
+  if (language === 'javascript') return deps.compiler.compile(code, project.id, entryPoint);
+  await deps.python.check(code, project.id, entryPoint);
   return code;
 };
 
@@ -93,10 +95,10 @@ const changeEndpoints: readonly Endpoint[] = [
     bodyLimit: 'function',
     status: 201,
     response: detailedFunction,
-    prepare: async ({ body: { language, code, entry_point: entryPoint } }, call) => {
-      requireEntryPoint(language, entryPoint);
-      await requireServed(language, call);
-      return compiled(language, code, call);
+    prepare: async ({ body }, call) => {
+      requireEntryPoint(body.language, body.entry_point);
+      await requireServed(body.language, call);
+      return compiled(body, call);
     },
     handle: async ({ body, prepared }, call) =>
       shownFunction(
@@ -120,9 +122,12 @@ const changeEndpoints: readonly Endpoint[] = [
     response: detailedFunction,
     prepare: async ({ params, body: { code, entry_point: entryPoint } }, call) => {
       if (code === undefined && entryPoint === undefined) return undefined;
-      const { language } = await getFunctionVersion(call.db, call.project.id, { id: params.id });
-      requireEntryPoint(language, entryPoint);
-      return code === undefined ? undefined : compiled(language, code, call);
+      const present = await getFunction(call.db, call.project.id, params.id);
+      requireEntryPoint(present.language, entryPoint);
+      if (code === undefined && entryPoint === present.entry_point) return undefined;
+      const next = { ...present, code: code ?? present.code, entry_point: entryPoint ?? present.entry_point };
+      const ready = await compiled(next, call);
+      return code === undefined ? undefined : ready;
     },
     handle: async ({ params, body, prepared }, call) => {
       const change: FunctionChange = { ...body, compiled: prepared };

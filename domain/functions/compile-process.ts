@@ -2,11 +2,12 @@ import { z } from 'zod';
 import { toServiceError } from '#lib/errors.ts';
 import { compileFunction } from './compile.ts';
 
-const questionSchema = z.object({ source: z.string() });
+const questionSchema = z.object({ source: z.string(), entryPoint: z.string().optional() });
 
 const answerTo = async (message: unknown): Promise<unknown> => {
   try {
-    const { code } = await compileFunction(questionSchema.parse(message).source);
+    const { source, entryPoint } = questionSchema.parse(message);
+    const { code } = await compileFunction(source, entryPoint);
     return { code };
   } catch (error) {
     const { code, message: text, details, hint } = toServiceError(error);

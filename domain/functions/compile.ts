@@ -1,5 +1,7 @@
-import { build, transform, type BuildFailure, type Message } from 'esbuild';
+import { build, transform, type BuildFailure, type Message, type OnResolveArgs, type OnResolveResult } from 'esbuild';
 import { ServiceError } from '#lib/errors.ts';
+import { asyncModule, isAsyncModule } from './async-module.ts';
+import { type HandlerNames, exportedNames, requireHandler } from './handler-names.ts';
 import { alignToSource } from './source-lines.ts';
 
 export const maxSourceBytes = 1024 * 1024;
@@ -13,27 +15,41 @@ export interface CompiledFunction {
   readonly imports: readonly string[];
 }
 
+/** How generated code becomes the text that runs, before or after its tokens are moved to their places. */
+type Wrap = (code: string) => string;
+
+interface Generated {
+  readonly code: string;
+  readonly map: string;
+  readonly wrap: Wrap;
+}
+
 /**
  * Turns a function's source (ESM, CommonJS or TypeScript) into the CommonJS text that the runtime executes.
  * Neither resolves an import nor touches the file system.
- * @throws ServiceError `validation_failed` for code that is too long or does not parse, with line and column;
- * `import_not_bundled` for a static import.
+ * @param entryPoint name of the handler, which the code must not certainly lack; left out: not checked
+ * @throws ServiceError `validation_failed` for code that is too long, does not parse (with line and column) or lacks its
+ * handler; `import_not_bundled` for a static import.
  */
-export async function compileFunction(source: string): Promise<CompiledFunction> {
+export async function compileFunction(source: string, entryPoint?: string): Promise<CompiledFunction> {
   if (Buffer.byteLength(source) > maxSourceBytes) {
     throw invalidCode(`is longer than ${maxSourceBytes} bytes`);
   }
   const own = withoutSourceMap(source);
-  const { code, map } = await toCommonJs(own);
-  const imports = await requestedModules(own);
-  const placed = await samePlaces(code, map);
-  return { code: placed, imports };
+  const generated = await toCommonJs(own);
+  const { imports, exported } = await inspectModule(own);
+  // What every object inherits is a function too, whatever the code exports.
+  if (entryPoint !== undefined && !(entryPoint in Object.prototype)) requireHandler(exported, entryPoint, 'exports');
+  return { code: await samePlaces(generated), imports };
 }
 
 /** esbuild would follow a map in the source, to lines that are not there. The text keeps its length. */
 const withoutSourceMap = (source: string): string => source.replaceAll(/(\/[/*][#@]\s*sourceMapping)URL=/g, '$1Url=');
 
-async function toCommonJs(source: string): Promise<{ code: string; map: string }> {
+const asWritten: Wrap = (code) => code;
+const asStrict: Wrap = (code) => `"use strict";${code}`;
+
+async function toCommonJs(source: string): Promise<Generated> {
   try {
     const result = await transform(source, {
       loader: 'ts',
@@ -50,51 +66,59 @@ async function toCommonJs(source: string): Promise<{ code: string; map: string }
       tsconfigRaw: {},
       logLevel: 'silent',
     });
-    return { code: result.code, map: result.map };
+    const wrap = isModule(result.code) ? asStrict : asWritten;
+    return { code: result.code, map: result.map, wrap };
   } catch (error) {
-    throw asSyntaxError(error);
+    return isAsyncModule(error) ? asyncModule(source).catch(refuse) : refuse(error);
   }
 }
 
-/** Names every module that the code asks for, without resolving one. */
-async function requestedModules(source: string): Promise<string[]> {
+interface Inspected {
+  /** Every module that the code asks for, none of them resolved. */
+  readonly imports: readonly string[];
+  readonly exported: HandlerNames;
+}
+
+async function inspectModule(source: string): Promise<Inspected> {
   const found: { name: string; isStatic: boolean }[] = [];
-  await build({
-    stdin: { contents: source, loader: 'ts', sourcefile: 'function.ts' },
-    bundle: true,
-    write: false,
-    treeShaking: false,
-    platform: 'neutral',
-    format: 'esm',
-    tsconfigRaw: {},
-    logLevel: 'silent',
-    plugins: [
-      {
-        name: 'imports',
-        setup(service) {
-          service.onResolve({ filter: /.*/ }, ({ path, kind }) => {
-            found.push({ name: path, isStatic: kind === 'import-statement' });
-            return { path, external: true };
-          });
-        },
-      },
-    ],
+  const { outputFiles, metafile } = await bundle(source, ({ path, kind }) => {
+    found.push({ name: path, isStatic: kind === 'import-statement' });
+    return { path, external: true };
   });
   const unbundled = found.filter(({ isStatic }) => isStatic).map(({ name }) => name);
   if (unbundled.length > 0) throw importNotBundled(unbundled);
-  return [...new Set(found.map(({ name }) => name))];
+  const isCommonJs = metafile.inputs['function.ts']?.format === 'cjs';
+  const declared = Object.values(metafile.outputs).flatMap((output) => output.exports);
+  const exported = exportedNames(outputFiles[0]?.text ?? '', isCommonJs ? null : declared);
+  return { imports: [...new Set(found.map(({ name }) => name))], exported };
 }
+
+const bundle = (source: string, resolve: (asked: OnResolveArgs) => OnResolveResult) =>
+  build({
+    stdin: { contents: source, loader: 'ts', sourcefile: 'function.ts' },
+    bundle: true,
+    write: false,
+    metafile: true,
+    treeShaking: false,
+    platform: 'neutral',
+    format: 'esm',
+    charset: 'utf8',
+    legalComments: 'none',
+    minifyWhitespace: true,
+    tsconfigRaw: {},
+    logLevel: 'silent',
+    plugins: [{ name: 'imports', setup: (esbuild) => esbuild.onResolve({ filter: /.*/ }, resolve) }],
+  }).catch(refuse);
 
 /**
  * Code laid out on the source's own lines and columns. Moving tokens apart must never change what they mean, so both
  * texts are parsed and printed again; where they differ, right code with wrong line numbers is the better of the two.
  */
-async function samePlaces(code: string, map: string): Promise<string> {
-  const strict = isModule(code) ? `"use strict";${code}` : code;
-  const placed = alignToSource(code, map);
-  const candidate = isModule(code) ? `"use strict";${placed}` : placed;
-  const [before, after] = await Promise.all([canonical(strict), canonical(candidate)]);
-  return before !== null && before === after ? candidate : strict;
+async function samePlaces({ code, map, wrap }: Generated): Promise<string> {
+  const plain = wrap(code);
+  const candidate = wrap(alignToSource(code, map));
+  const [before, after] = await Promise.all([canonical(plain), canonical(candidate)]);
+  return before !== null && before === after ? candidate : plain;
 }
 
 async function canonical(code: string): Promise<string | null> {
@@ -122,6 +146,10 @@ function asSyntaxError(error: unknown): unknown {
 
 const describe = ({ location, text }: Message): string =>
   location === null ? text : `line ${location.line}, column ${location.column + 1}: ${text}`;
+
+const refuse = (error: unknown): never => {
+  throw asSyntaxError(error);
+};
 
 const importNotBundled = (names: readonly string[]): ServiceError =>
   new ServiceError('import_not_bundled', `The function imports "${names[0]}", which is not part of its code.`, {

@@ -14,10 +14,11 @@ import { createCompileLine, usualBounds } from './compile-line.ts';
 export interface Compiler {
   /**
    * @param projectId whose turn it takes
+   * @param entryPoint name of the handler; left out: whether the code has it is not checked
    * @throws {ServiceError} `validation_failed`, `import_not_bundled`, `queue_full`; `overloaded` when it had too little
    * processor time to be done
    */
-  readonly compile: (source: string, projectId?: string) => Promise<string>;
+  readonly compile: (source: string, projectId?: string, entryPoint?: string) => Promise<string>;
   readonly close: () => void;
 }
 
@@ -83,13 +84,18 @@ const readReply = (message: unknown): string => {
   throw new ServiceError(code, text, { details, ...(hint !== null && { hint }) });
 };
 
+interface Question {
+  readonly source: string;
+  readonly entryPoint: string | undefined;
+}
+
 type Asked = { readonly answer: unknown } | 'ended' | 'spent' | 'slow';
 
 const cpuOf = (child: ChildProcess): number =>
   child.pid === undefined ? 0 : processTree(child.pid).reduce((sum, pid) => sum + cpuTimeMs(pid), 0);
 
 /** One question and its answer, or why there is none; then the process is killed. */
-const ask = (child: ChildProcess, source: string, { mostCpuMs, longestMs }: CompilerLimits): Promise<Asked> =>
+const ask = (child: ChildProcess, question: Question, { mostCpuMs, longestMs }: CompilerLimits): Promise<Asked> =>
   new Promise((resolve) => {
     const cpuBefore = cpuOf(child);
     const done = (asked: Asked): void => {
@@ -107,7 +113,7 @@ const ask = (child: ChildProcess, source: string, { mostCpuMs, longestMs }: Comp
     child.once('message', (answer) => done({ answer }));
     child.once('exit', () => done('ended'));
     child.once('error', () => done('ended'));
-    child.send({ source });
+    child.send(question);
   });
 
 const tooBusy = (): ServiceError =>
@@ -135,9 +141,9 @@ export const createCompiler = (limits: CompilerLimits = usualLimits): Compiler =
     return fresh;
   };
 
-  const compileNow = async (source: string): Promise<string> => {
+  const compileNow = async (question: Question): Promise<string> => {
     const child = take();
-    const asked = await ask(child, source, limits);
+    const asked = await ask(child, question, limits);
     if (typeof asked === 'object') {
       idle.push(child);
       return readReply(asked.answer);
@@ -147,7 +153,7 @@ export const createCompiler = (limits: CompilerLimits = usualLimits): Compiler =
   };
 
   return {
-    compile: (source, projectId) => inLine(projectId, () => compileNow(source)),
+    compile: (source, projectId, entryPoint) => inLine(projectId, () => compileNow({ source, entryPoint })),
     close: () => {
       for (const child of all) end(child);
     },

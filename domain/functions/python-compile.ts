@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { baseNice, setNice } from '#lib/cpu-priority.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { createCompileLine } from './compile-line.ts';
+import { requireHandler } from './handler-names.ts';
 import { type Interpreter, findPython } from './python-interpreter.ts';
 
 /**
@@ -13,36 +14,82 @@ import { type Interpreter, findPython } from './python-interpreter.ts';
 export interface PythonChecker {
   /**
    * @param projectId whose turn it takes
-   * @throws {ServiceError} `validation_failed`, with line and column; `queue_full`; `overloaded` when it had too little processor
+   * @param entryPoint name of the handler; left out: whether the code has it is not checked
+   * @throws {ServiceError} `validation_failed`, with line and column or without a handler; `queue_full`; `overloaded` when it had too little processor
    * time to be done
    */
-  readonly check: (source: string, projectId?: string) => Promise<void>;
+  readonly check: (source: string, projectId?: string, entryPoint?: string) => Promise<void>;
 }
 
 /** Beyond the limit on processor time in the script, 8 s: then the machine is too busy. */
 const longestMs = 60_000;
 
-/** Only parsed, never run; bounded because 1 MB of brackets can take gigabytes, or end the parser. */
+/**
+ * Only compiled, never run; bounded because 1 MB of brackets can take gigabytes, or end the parser. The names that the
+ * module defines are read from its instructions, which take less memory than its syntax tree and leave nothing out. Code
+ * that can reach its own namespace by another way (`reaching`) may define others too.
+ */
 const script = `
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (768 << 20, 768 << 20))
 resource.setrlimit(resource.RLIMIT_CPU, (8, 8))
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 source = sys.stdin.buffer.read()
-found = None
+found = module = None
 try:
-    compile(source.decode('utf-8', 'surrogatepass'), 'function.py', 'exec', dont_inherit=True)
+    module = compile(source.decode('utf-8', 'surrogatepass'), 'function.py', 'exec', dont_inherit=True)
 except SyntaxError as error:
     found = {'line': error.lineno or 1, 'column': error.offset or 1, 'text': error.msg}
 except UnicodeEncodeError:
     found = {'line': 1, 'column': 1, 'text': 'half of a surrogate pair is no text'}
 except ValueError as error:
     found = {'line': 1, 'column': 1, 'text': str(error)}
-print(json.dumps({'fault': found}))
+
+reaching = set('''globals locals vars exec eval setattr getattr delattr attrgetter methodcaller modules inspect gc ctypes pickle
+shelve runpy pkgutil import_module importlib function f_globals f_locals global_enum _convert_ cProfile doctest pdb bdb mock
+__main__ __import__ __builtins__ __dict__ __globals__ __setattr__ __getattribute__ __reduce__ __reduce_ex__
+__setstate__'''.split())
+
+def codes(code):
+    waiting = [code]
+    while waiting:
+        code = waiting.pop()
+        waiting += [const for const in code.co_consts if isinstance(const, type(code))]
+        yield code
+
+def stored(code, operations):
+    from opcode import EXTENDED_ARG
+    argument = 0
+    for operation, low in zip(code.co_code[::2], code.co_code[1::2]):
+        argument = argument << 8 | low
+        if operation == EXTENDED_ARG:
+            continue
+        if operation in operations:
+            yield code.co_names[argument]
+        argument = 0
+
+def defined(module):
+    from opcode import opmap
+    names, complete = set(), True
+    for code in codes(module):
+        used = {part for name in code.co_names for part in name.split('.')}
+        complete = complete and reaching.isdisjoint(used) and ('*',) not in code.co_consts
+        operations = ['STORE_NAME', 'STORE_GLOBAL'] if code is module else ['STORE_GLOBAL']
+        names.update(stored(code, {opmap[name] for name in operations}))
+    return {'names': sorted(names), 'isComplete': complete}
+
+names = {'names': [], 'isComplete': False}
+try:
+    if module is not None and sys.argv[1:] == ['names']:
+        names = defined(module)
+except (MemoryError, RecursionError):
+    pass
+print(json.dumps({'fault': found, 'defined': names}))
 `;
 
 const answerSchema = z.object({
   fault: z.object({ line: z.number(), column: z.number(), text: z.string() }).nullable(),
+  defined: z.object({ names: z.array(z.string()), isComplete: z.boolean() }),
 });
 
 const invalid = (sentence: string, message: string): ServiceError =>
@@ -58,9 +105,9 @@ export const createPythonChecker = (configured: string | undefined, timeoutMs = 
   const inLine = createCompileLine();
   let interpreter: Promise<Interpreter | null> | undefined;
   return {
-    check: async (source, projectId) => {
+    check: async (source, projectId, entryPoint) => {
       const python = await (interpreter ??= findPython(configured));
-      if (python !== null) await inLine(projectId, () => checkWith(python, source, timeoutMs));
+      if (python !== null) await inLine(projectId, () => checkWith(python, { source, entryPoint }, timeoutMs));
     },
   };
 };
@@ -71,16 +118,23 @@ const tooBusy = (): ServiceError =>
     headers: { 'Retry-After': '10' },
   });
 
-const checkWith = async ({ program }: Interpreter, source: string, timeoutMs: number): Promise<void> => {
-  const { output, isLate } = await outputOf(program, source, timeoutMs);
+interface Question {
+  readonly source: string;
+  readonly entryPoint: string | undefined;
+}
+
+const checkWith = async ({ program }: Interpreter, question: Question, timeoutMs: number): Promise<void> => {
+  const { output, isLate } = await outputOf(program, question, timeoutMs);
   if (isLate) throw tooBusy();
   const answer = answerSchema.safeParse(parsed(output));
   // Whatever ended the parser without a word: recursion, memory, time.
   if (!answer.success) throw tooMuch();
-  const { fault } = answer.data;
-  if (fault === null) return;
-  const message = `line ${fault.line}, column ${fault.column}: ${fault.text}`;
-  throw invalid("The function's code does not parse.", message);
+  const { fault, defined } = answer.data;
+  if (fault !== null) {
+    const message = `line ${fault.line}, column ${fault.column}: ${fault.text}`;
+    throw invalid("The function's code does not parse.", message);
+  }
+  if (question.entryPoint !== undefined) requireHandler(defined, question.entryPoint, 'defines');
 };
 
 const parsed = (output: string): unknown => {
@@ -94,10 +148,11 @@ const parsed = (output: string): unknown => {
 /** The output is empty when the process could not be started or was ended. */
 const outputOf = async (
   program: string,
-  source: string,
+  { source, entryPoint }: Question,
   timeoutMs: number,
 ): Promise<{ readonly output: string; readonly isLate: boolean }> => {
-  const child: ChildProcess = spawn(program, ['-I', '-S', '-B', '-W', 'ignore', '-c', script], {
+  const asked = entryPoint === undefined ? [] : ['names'];
+  const child: ChildProcess = spawn(program, ['-I', '-S', '-B', '-W', 'ignore', '-c', script, ...asked], {
     stdio: ['pipe', 'pipe', 'ignore'],
     env: {},
     timeout: timeoutMs,

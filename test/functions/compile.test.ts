@@ -16,8 +16,8 @@ async function load(source: string): Promise<Exports> {
     `(function (exports, require, module) {${code}\n})`,
     {},
     { filename: 'function.js' },
-  ) as (...args: unknown[]) => void;
-  wrapper.call(module.exports, module.exports, undefined, module);
+  ) as (...args: unknown[]) => unknown;
+  await wrapper.call(module.exports, module.exports, undefined, module);
   return module.exports;
 }
 
@@ -158,7 +158,28 @@ test('code that does not parse is refused with line and column', async (t) => {
   const error = await refusal(t, 'export const a = 1;\n const x = {;');
   t.is(error.code, 'validation_failed');
   t.deepEqual(error.details, [{ path: 'code', message: 'line 2, column 13: Expected identifier but found ";"' }]);
-  t.regex(JSON.stringify((await refusal(t, 'const x = await 1')).details), /Top-level await/);
+  for (const constant of ['const a = 1; a = 2', 'const a = await 1; a = 2'])
+    t.regex(JSON.stringify((await refusal(t, constant)).details), /line 1, column \d+: .*constant/);
+  t.regex(JSON.stringify((await refusal(t, 'await 1;\nreturn 2')).details), /line 2, column 1: /);
+});
+
+test('a module with top-level await is compiled, whatever it names its exports and its own variables', async (t) => {
+  t.is((await load('const one: number = await Promise.resolve(1); export const handler = () => one')).handler(), 1);
+  t.is(await (await load('export default async () => 2; for await (const x of [1]) x;')).default(), 2);
+  t.is(
+    (
+      await load('const module = await 3; export { f as handler, f as "a }b" }; function f() { return module }')
+    ).handler(),
+    3,
+  );
+  t.is((await load('await null; exports.handler = () => 4')).handler(), 4);
+  t.is((await load('export let handler; await null; handler = () => import.meta.url ?? 5')).handler(), 5);
+  t.is((await load(`await null; export const handler = () => { ${assigning} }`)).handler(), 'ReferenceError');
+});
+
+test('a stack names the lines of a module with top-level await', async (t) => {
+  const source = 'interface A {}\n\nconst a = await 1;\nexport function handler() {\n  throw new Error(String(a)) }';
+  t.deepEqual(await linesThrown(source), ['5:9']);
 });
 
 const filler = (length: number): string => `exports.handler = () => 1;//${'x'.repeat(length - 28)}`;

@@ -121,7 +121,7 @@ test('each change of what a run depends on is a version; a rename is none and ke
   const { body: made } = await create({ name: 'Versions' });
   const url = `${path}/${made.id}`;
   const changes = [
-    { code: 'exports.handler = () => 2' },
+    { code: 'exports.handler = exports.main = () => 2' },
     { entry_point: 'main' },
     { timeout_ms: 5000 },
     { memory_mb: 128 },

@@ -48,7 +48,9 @@ function start(id, outside, ask, wrapper, entryPoint, payload, envText, projectI
   install({ ...timers.globals, console, process: Object.freeze({ env }) });
 
   const main = async () => {
-    const handler = findHandler(loadModule(wrapper), entryPoint);
+    const { module, loading } = loadModule(wrapper);
+    if (loading !== null) await loading;
+    const handler = findHandler(module.exports, entryPoint);
     const sdk = createSdk({ call: calls.call, env, projectId, caller: JSON.parse(callerText) });
     const json = toJson(await handler(JSON.parse(payload), sdk));
     // The host counts bytes; a text that has more characters than that need not cross over.

@@ -10,11 +10,14 @@ function missingModule(name) {
   throw error;
 }
 
-/** Calls the user's text as a CommonJS module. */
+/**
+ * Calls the user's text as a CommonJS module. One with top-level await was compiled to a text that returns a promise:
+ * then `loading` is it, and the exports are there when it is fulfilled.
+ */
 function loadModule(wrapper) {
   const module = { exports: {} };
-  wrapper.call(module.exports, module.exports, missingModule, module);
-  return module.exports;
+  const returned = wrapper.call(module.exports, module.exports, missingModule, module);
+  return { module, loading: returned instanceof Promise ? returned : null };
 }
 
 /** `exports.handler`, `export function handler`, `module.exports = function`, `export default function` or an object of them. */
