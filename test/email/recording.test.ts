@@ -1,5 +1,6 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
+import { MailFailure } from '#domain/email/failure.ts';
 import { aboutContent, insertEmail } from '#domain/email/store.ts';
 import type { Transport } from '#domain/email/transport.ts';
 import type { Queryable } from '#lib/control-db.ts';
@@ -39,7 +40,7 @@ const projectWith = async (...recipients: readonly string[]) => {
 const workerWith = (
   send: Transport['send'],
   db: Queryable = platform().db,
-  mostParked?: EmailSendDeps['mostParked'],
+  limits: Pick<EmailSendDeps, 'mostParked' | 'unparkedMs'> = {},
 ) => {
   const from = { name: 'Shop', address: 'shop@example.com' };
   const sender = { transport: { send }, dkim: null, domain: 'example.com', from };
@@ -49,7 +50,7 @@ const workerWith = (
     transports: { senderOf: () => Promise.resolve(sender) },
     local: false,
     log: memoryLog().log,
-    ...(mostParked && { mostParked }),
+    ...limits,
   });
   return (projectId: string, id: string) =>
     processor.run(
@@ -193,11 +194,27 @@ test('so many mails of a project wait without a slot; the next one keeps its own
       return answer.promise;
     },
     platform().db,
-    { ofProject: 1, ofAll: 10 },
+    { mostParked: { ofProject: 1, ofAll: 10 } },
   );
   const [first, second] = ids.map((id) => run(projectId, id));
   await t.throwsAsync(first ?? Promise.resolve(), { instanceOf: JobParked });
   answer.resolve('250 at last');
   t.like(await second, { status: 'succeeded' });
   await until(async () => (await statusesOf(projectId)).every((status) => status === 'sent: 250 at last'));
+});
+
+test('a mail that keeps its slot is unknown when the answer does not come for long, and frees it', async (t) => {
+  const { projectId, ids } = await projectWith('a@b.example');
+  const lost = new MailFailure('unknown', 'no answer');
+  const run = workerWith(
+    (_mail, signal, onSlow) =>
+      new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(lost));
+        onSlow?.();
+      }),
+    platform().db,
+    { mostParked: { ofProject: 0, ofAll: 10 }, unparkedMs: 1 },
+  );
+  t.like(await run(projectId, ids[0] ?? ''), { status: 'failed', error: { code: 'mail_unknown' } });
+  t.like((await emailRows(platform(), projectId))[0], { status: 'unknown', error: 'no answer' });
 });

@@ -24,11 +24,15 @@ export interface EmailSendDeps {
   readonly answerMs?: number;
   /** 20 of one project and 500 of all unless given. */
   readonly mostParked?: { readonly ofProject: number; readonly ofAll: number };
+  /** How long a mail that cannot be parked waits in its slot for a slow answer, in ms; a minute unless given. */
+  readonly unparkedMs?: number;
 }
 
 /** How much later than the last possible answer a mail's fate counts as unknown. */
 const parkSlackMs = 90_000;
 const usuallyParked = { ofProject: 20, ofAll: 500 };
+/** As long as a server may take before it has the mail: a few projects with slow servers must not hold all slots for longer. */
+const usuallyUnparkedMs = 60_000;
 /** A mail that may be on its way when the job is to stop has so long to be answered: its fate would be unknown. */
 const stopGraceMs = 8000;
 
@@ -75,12 +79,14 @@ interface Outgoing {
 interface Surroundings extends Pick<JobContext, 'projectId' | 'signal' | 'attempt'> {
   /** Only the server's answer is missing, and it takes its time. */
   readonly onSlow: () => void;
+  /** Aborted when the answer is not waited for any longer. */
+  readonly givenUp: AbortSignal;
 }
 
 const attempt = async (
   sender: Sender,
   { row, sealer, messageId }: Outgoing,
-  { signal: stopped, onSlow }: Surroundings,
+  { signal: stopped, onSlow, givenUp }: Surroundings,
 ): Promise<Attempt> => {
   const { id, recipient: to, content_sealed: sealed } = row;
   if (sealed === null) return { failure: new MailFailure('rejected', 'What the mail said is not kept any more.') };
@@ -89,7 +95,8 @@ const attempt = async (
   const ending = endingOf(stopped);
   try {
     const mail = { ...content, text: textOf(content.html), messageId, from, to, dkim };
-    return { said: await sender.transport.send(mail, ending.signal, onSlow) };
+    const signal = AbortSignal.any([ending.signal, givenUp]);
+    return { said: await sender.transport.send(mail, signal, onSlow) };
   } catch (error) {
     if (error instanceof MailFailure) return { failure: error };
     throw error;
@@ -202,15 +209,19 @@ interface SlowMail {
   readonly sending: Promise<JobOutcome>;
   /** Resolves when Postgres knows that only the answer is missing. */
   readonly noted: Promise<void>;
+  readonly giveUp: () => void;
 }
 
-/** @throws {JobParked} unless too many mails are parked already: then it waits for the outcome */
+/** @throws {JobParked} unless too many mails are parked already: then it waits for the outcome, and not for long */
 const parkSlow = async (
-  { answerMs = usualTimeouts.answerMs }: EmailSendDeps,
+  { answerMs = usualTimeouts.answerMs, unparkedMs = usuallyUnparkedMs }: EmailSendDeps,
   parking: Parking,
-  { projectId, sending, noted }: SlowMail,
+  { projectId, sending, noted, giveUp }: SlowMail,
 ): Promise<JobOutcome> => {
-  if (!parking.enter(projectId)) return sending;
+  if (!parking.enter(projectId)) {
+    const timer = setTimeout(giveUp, unparkedMs);
+    return sending.finally(() => clearTimeout(timer));
+  }
   const leave = (): void => parking.leave(projectId);
   sending.then(leave, leave);
   await noted;
@@ -229,6 +240,7 @@ export const emailSendProcessor = (deps: EmailSendDeps): Processor => {
 
   const begin = (id: string, { projectId, signal, attempt: tries }: JobContext) => {
     const slow = Promise.withResolvers<'slow'>();
+    const late = new AbortController();
     let noted = Promise.resolve();
     const onSlow = (): void => {
       noted = recorder.handedOver(id);
@@ -239,11 +251,10 @@ export const emailSendProcessor = (deps: EmailSendDeps): Processor => {
       await noted;
       await recorder.record(tried);
     };
-    const sending = sendMail(deps, record, id, { projectId, signal, attempt: tries, onSlow }).finally(() =>
-      underWay.delete(id),
-    );
+    const surroundings = { projectId, signal, attempt: tries, onSlow, givenUp: late.signal };
+    const sending = sendMail(deps, record, id, surroundings).finally(() => underWay.delete(id));
     underWay.set(id, sending);
-    return { sending, slow: slow.promise, noted: () => noted };
+    return { sending, slow: slow.promise, noted: () => noted, giveUp: () => late.abort() };
   };
 
   return {
@@ -252,10 +263,10 @@ export const emailSendProcessor = (deps: EmailSendDeps): Processor => {
       // A run that was given up may have had its 250 and not have been able to record it yet: the next waits for it.
       const present = underWay.get(id);
       if (present) return present;
-      const { sending, slow, noted } = begin(id, context);
+      const { sending, slow, noted, giveUp } = begin(id, context);
       const first = await Promise.race([sending, slow]);
       if (first !== 'slow') return first;
-      return parkSlow(deps, parking, { projectId: context.projectId, sending, noted: noted() });
+      return parkSlow(deps, parking, { projectId: context.projectId, sending, noted: noted(), giveUp });
     },
   };
 };
