@@ -40,10 +40,11 @@ export const requireWaitingBytes = async (
   limits: WaitingBytes,
   { projectId, data }: { readonly projectId: string; readonly data: string },
 ): Promise<void> => {
-  if (data.length < askedFrom) return;
+  const bytes = Buffer.byteLength(data);
+  if (bytes < askedFrom) return;
   const project = await maybeOne(
     db.query<{ plan: Plan }>('select plan from projects where id = $1', [projectId], 'plan-of-project'),
   );
   const limit = limits[project?.plan ?? 'free'];
-  if ((await waitingBytesOf(db, projectId)) + Buffer.byteLength(data) > limit) throw waitingFull(limit);
+  if ((await waitingBytesOf(db, projectId)) + bytes > limit) throw waitingFull(limit);
 };

@@ -56,12 +56,13 @@ test('large payloads are refused while too many bytes wait, and nothing of them 
   const one = await scene(quick);
   await waits(one, 40_000);
   t.deepEqual((await usage(one)).waiting_bytes, { used: 40_000, limit: 50_000 });
-  const invoke = (length: number) =>
-    one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: 'y'.repeat(length) } });
+  const invoke = (length: number, letter = 'y') =>
+    one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: letter.repeat(length) } });
   const refused = await invoke(20_000);
   t.is(refused.status, 429);
   t.is(refused.body.code, 'queue_full');
   t.truthy(refused.headers.get('retry-after'));
+  t.is((await invoke(5000, '€')).status, 429, 'bytes count, and not letters');
   t.is((await usage(one)).waiting_bytes.used, 40_000);
   t.is((await invoke(100)).status, 200, 'as many short ones as may wait fit into what the plan gives');
   await platform().db.query('delete from jobs where project_id = $1 and next_run_at is not null', [one.project.id]);
