@@ -2,6 +2,7 @@ import type { Benchmark } from './harness.ts';
 import { backlog } from './webhooks/backlog.ts';
 import { hanging, hostile } from './webhooks/hostile.ts';
 import { latency } from './webhooks/latency.ts';
+import { tableEvents } from './webhooks/table-events.ts';
 import { throughput } from './webhooks/throughput.ts';
 
 /**
@@ -13,5 +14,6 @@ export const webhookBenchmarks = (million: boolean): readonly Benchmark[] => [
   latency,
   hostile,
   hanging,
+  tableEvents,
   backlog(million ? 1_000_000 : 100_000),
 ];
