@@ -6,6 +6,11 @@ import { madeEnd, madeIntent, silent } from './usage-scene.ts';
 
 const platform = usePlatform(test);
 
+const noDetails = {
+  prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
+  completion_tokens_details: { reasoning_tokens: 0 },
+};
+
 const noBudget = { monthly_usd: null, hard: false, used_usd: null };
 
 const scene = async () => {
@@ -35,7 +40,8 @@ test('the usage of a project is what its calls were, in the shapes of the contra
     total_requests: 1,
     total_tokens: { prompt: 3, completion: 2 },
     total_cost_nano_usd: 10,
-    by_provider: { openai: { requests: 1, tokens: 5, cost_nano_usd: 10 } },
+    ...noDetails,
+    by_provider: { openai: { requests: 1, tokens: 5, cost_nano_usd: 10, ...noDetails } },
   });
   t.is(byDay.length, 1);
   t.deepEqual(logs, [

@@ -3,6 +3,7 @@ import type { CallEnd } from '#domain/ai/usage/calls.ts';
 import { closeLostCalls } from '#domain/ai/usage/call-store.ts';
 import { usageReport } from '#domain/ai/usage/report.ts';
 import { deleteOldCalls, rollUp } from '#domain/ai/usage/roll-up.ts';
+import { up } from '#migrations/control/0031_ai_usage_details.ts';
 import { firstIdAt, newId } from '#lib/ids.ts';
 import { forgetKeepers, madeEnd, madeIntent, rowsOf, useUsageScene } from './usage-scene.ts';
 
@@ -35,6 +36,11 @@ const rollTo = async (now: number): Promise<void> => {
   } while ((await rolled()) !== before);
 };
 
+const noDetails = {
+  prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
+  completion_tokens_details: { reasoning_tokens: 0 },
+};
+
 test.serial('the report adds up calls, tokens and cost, by provider and day; open calls are not in it', async (t) => {
   const { db, createProject } = scene();
   const project = await createProject();
@@ -51,7 +57,7 @@ test.serial('the report adds up calls, tokens and cost, by provider and day; ope
   t.is(report.total_requests, 2);
   t.deepEqual(report.total_tokens, { prompt: 3, completion: 2 });
   t.is(report.total_cost_nano_usd, 10);
-  t.deepEqual(report.by_provider, { openai: { requests: 2, tokens: 5, cost_nano_usd: 10 } });
+  t.deepEqual(report.by_provider, { openai: { requests: 2, tokens: 5, cost_nano_usd: 10, ...noDetails } });
   t.deepEqual(
     report.by_day.map(({ day, requests }) => [day, requests]),
     [
@@ -98,6 +104,7 @@ test.serial('a project without calls has an empty report', async (t) => {
     total_requests: 0,
     total_tokens: { prompt: 0, completion: 0 },
     total_cost_nano_usd: 0,
+    ...noDetails,
     by_provider: {},
     by_day: [],
     recent_logs: [],
@@ -195,4 +202,65 @@ test.serial('calls are deleted after 90 days; their sums remain', async (t) => {
   const report = await usageReport(db, project, 365, new Date(now));
   t.is(report.total_requests, 2);
   t.is(report.recent_logs.length, 1);
+});
+
+const details = (times: number) => ({
+  prompt_tokens_details: { cached_tokens: 60 * times, cache_write_tokens: 7 * times },
+  completion_tokens_details: { reasoning_tokens: 9 * times },
+});
+
+test.serial(
+  'cached, written and reasoning tokens are in the sums, before and after their day is added up',
+  async (t) => {
+    const { db, createProject } = scene();
+    const project = await createProject();
+    const noon = Date.parse('2026-12-01T12:00:00Z');
+    const used = {
+      prompt_tokens: 100,
+      completion_tokens: 50,
+      cached_tokens: 60,
+      cache_write_tokens: 7,
+      reasoning_tokens: 9,
+    };
+    await callAt(project, noon, { usage: used });
+    await callAt(project, noon, { usage: { prompt_tokens: 10, completion_tokens: 5 } });
+    await callAt(project, noon + 5 * dayMs, { usage: used });
+    const check = async () => {
+      const report = await usageReport(db, project, 30, new Date(noon + 5 * dayMs));
+      t.like(report, details(2));
+      t.deepEqual(report.by_provider, { openai: { requests: 3, tokens: 315, cost_nano_usd: 30, ...details(2) } });
+      t.deepEqual(
+        report.by_day.map(({ day, tokens, prompt_tokens_details: prompt, completion_tokens_details: completion }) => [
+          [day, tokens],
+          { prompt_tokens_details: prompt, completion_tokens_details: completion },
+        ]),
+        [
+          [['2026-12-01', 165], details(1)],
+          [['2026-12-06', 150], details(1)],
+        ],
+      );
+    };
+    await check();
+    await rollTo(noon + 5 * dayMs);
+    const [rolled] = await db.query<{ cached: number }>(
+      'select sum(cached_tokens)::bigint as cached from ai_usage_days where project_id = $1',
+      [project],
+    );
+    t.is(rolled?.cached, 60, 'the first day is added up');
+    await check();
+  },
+);
+
+test.serial('days that were added up before there were sums of details are added up again', async (t) => {
+  const { db, createProject } = scene();
+  const project = await createProject();
+  const noon = Date.parse('2027-01-01T12:00:00Z');
+  await callAt(project, noon, { usage: { prompt_tokens: 100, completion_tokens: 50, cached_tokens: 60 } });
+  await rollTo(noon + 5 * dayMs);
+  await db.query('alter table ai_usage_days drop cached_tokens, drop cache_write_tokens, drop reasoning_tokens');
+  const knex = { raw: (sql: string) => db.query(sql) };
+  await up(knex as unknown as Parameters<typeof up>[0]);
+  await rollUp(db, new Date(noon + 5 * dayMs));
+  const report = await usageReport(db, project, 30, new Date(noon + 5 * dayMs));
+  t.is(report.prompt_tokens_details.cached_tokens, 60);
 });

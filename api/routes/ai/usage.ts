@@ -28,7 +28,13 @@ const shownBudget = z.object({
 
 const noBudget = { monthly_usd: null, hard: false, used_usd: null };
 
-const sum = { requests: z.int(), tokens: z.int(), cost_nano_usd: z.int() };
+const promptDetails = z
+  .object({ cached_tokens: z.int(), cache_write_tokens: z.int() })
+  .describe('Of the prompt: read from the provider’s cache, and written to it');
+const completionDetails = z.object({ reasoning_tokens: z.int() }).describe('Of the answer: thoughts');
+const details = { prompt_tokens_details: promptDetails, completion_tokens_details: completionDetails };
+
+const sum = { requests: z.int(), tokens: z.int(), cost_nano_usd: z.int(), ...details };
 const count = z.int().nullable();
 const loggedCall = z.object({
   id,
@@ -39,11 +45,8 @@ const loggedCall = z.object({
   status: z.enum(callStatuses),
   prompt_tokens: count,
   completion_tokens: count,
-  prompt_tokens_details: z
-    .object({ cached_tokens: z.int(), cache_write_tokens: z.int() })
-    .nullable()
-    .describe('Of the prompt: read from the provider’s cache, and written to it'),
-  completion_tokens_details: z.object({ reasoning_tokens: z.int() }).nullable().describe('Of the answer: thoughts'),
+  prompt_tokens_details: promptDetails.nullable(),
+  completion_tokens_details: completionDetails.nullable(),
   service_tier: z.string().nullable().describe('As the provider named it; null: it did not'),
   tokens_source: z.enum(['reported', 'estimated']).nullable(),
   cost_nano_usd: count.describe('Billionths of a US dollar; null: the price of the model is not known'),
@@ -65,6 +68,7 @@ const usageEndpoint = endpoint({
     total_requests: z.int(),
     total_tokens: z.object({ prompt: z.int(), completion: z.int() }),
     total_cost_nano_usd: z.int(),
+    ...details,
     by_provider: z.record(z.string(), z.object(sum)),
     by_day: z.array(z.object({ day: z.string(), ...sum })),
     recent_logs: z.array(loggedCall),

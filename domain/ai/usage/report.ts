@@ -27,14 +27,20 @@ export interface LoggedCall {
   readonly request_id: string;
 }
 
-interface Sum {
+/** Parts of prompts and answers: they are in the sums of tokens, and are priced differently. */
+interface Details {
+  readonly prompt_tokens_details: { readonly cached_tokens: number; readonly cache_write_tokens: number };
+  readonly completion_tokens_details: { readonly reasoning_tokens: number };
+}
+
+interface Sum extends Details {
   readonly requests: number;
   /** Of prompts and answers. */
   readonly tokens: number;
   readonly cost_nano_usd: number;
 }
 
-export interface UsageReport {
+export interface UsageReport extends Details {
   readonly total_requests: number;
   readonly total_tokens: { readonly prompt: number; readonly completion: number };
   readonly total_cost_nano_usd: number;
@@ -52,6 +58,9 @@ interface Row {
   readonly prompt: number;
   readonly completion: number;
   readonly cost: number;
+  readonly cached: number;
+  readonly written: number;
+  readonly reasoning: number;
 }
 
 const dayMs = 86_400_000;
@@ -61,15 +70,18 @@ const mostRecent = 50;
 // One statement, one view: each call is in its day's sum, or in the days that are not added up yet.
 const sumsSql = `
   select day::text, provider, sum(requests)::bigint as requests, least(sum(prompt), ${mostSum})::bigint as prompt,
-    least(sum(completion), ${mostSum})::bigint as completion, least(sum(cost), ${mostSum})::bigint as cost
+    least(sum(completion), ${mostSum})::bigint as completion, least(sum(cost), ${mostSum})::bigint as cost,
+    least(sum(cached), ${mostSum})::bigint as cached, least(sum(written), ${mostSum})::bigint as written,
+    least(sum(reasoning), ${mostSum})::bigint as reasoning
   from (
     select d.day, d.provider, d.requests, d.prompt_tokens as prompt, d.completion_tokens as completion,
-      d.cost_nano_usd as cost
+      d.cost_nano_usd as cost, d.cached_tokens as cached, d.cache_write_tokens as written, d.reasoning_tokens as reasoning
     from ai_usage_days d, ai_usage_rolled r
     where d.project_id = $1 and d.day >= $2::date and d.day <= r.day
     union all
     select (c.started_at at time zone 'utc')::date, c.provider, 1, coalesce(c.prompt_tokens, 0),
-      coalesce(c.completion_tokens, 0), coalesce(c.cost_nano_usd, 0)
+      coalesce(c.completion_tokens, 0), coalesce(c.cost_nano_usd, 0), coalesce(c.cached_tokens, 0),
+      coalesce(c.cache_write_tokens, 0), coalesce(c.reasoning_tokens, 0)
     from ai_calls c, ai_usage_rolled r
     where c.project_id = $1 and c.status <> 'open'
       and c.id >= $3
@@ -77,28 +89,29 @@ const sumsSql = `
   ) counted
   group by day, provider order by day, provider`;
 
-const nothing: Sum = { requests: 0, tokens: 0, cost_nano_usd: 0 };
-
 /** Of whole numbers that stay such. */
 const added = (a: number, b: number): number => Math.min(a + b, mostSum);
 
-const plus = (sum: Sum | undefined, row: Row): Sum => {
-  const { requests, tokens, cost_nano_usd: cost } = sum ?? nothing;
-  return {
-    requests: requests + row.requests,
-    tokens: added(tokens, row.prompt + row.completion),
-    cost_nano_usd: added(cost, row.cost),
-  };
-};
-
-const sumsBy = (rows: readonly Row[], keyOf: (row: Row) => string): ReadonlyMap<string, Sum> => {
-  const sums = new Map<string, Sum>();
-  for (const row of rows) sums.set(keyOf(row), plus(sums.get(keyOf(row)), row));
-  return sums;
-};
-
 const total = (rows: readonly Row[], of: (row: Row) => number): number =>
   rows.reduce((sum, row) => added(sum, of(row)), 0);
+
+const detailsOf = (rows: readonly Row[]): Details => ({
+  prompt_tokens_details: {
+    cached_tokens: total(rows, (row) => row.cached),
+    cache_write_tokens: total(rows, (row) => row.written),
+  },
+  completion_tokens_details: { reasoning_tokens: total(rows, (row) => row.reasoning) },
+});
+
+const sumOf = (rows: readonly Row[]): Sum => ({
+  requests: total(rows, (row) => row.requests),
+  tokens: total(rows, (row) => added(row.prompt, row.completion)),
+  cost_nano_usd: total(rows, (row) => row.cost),
+  ...detailsOf(rows),
+});
+
+const sumsBy = (rows: readonly Row[], keyOf: (row: Row) => string): (readonly [string, Sum])[] =>
+  [...Map.groupBy(rows, keyOf)].map(([key, ofKey]) => [key, sumOf(ofKey)]);
 
 const recentCalls = (db: Queryable, projectId: string): Promise<LoggedCall[]> =>
   db.query<LoggedCall>(
@@ -140,8 +153,9 @@ export const usageReport = async (
     total_requests: total(rows, (row) => row.requests),
     total_tokens: { prompt: total(rows, (row) => row.prompt), completion: total(rows, (row) => row.completion) },
     total_cost_nano_usd: total(rows, (row) => row.cost),
+    ...detailsOf(rows),
     by_provider: Object.fromEntries(sumsBy(rows, (row) => row.provider)),
-    by_day: [...sumsBy(rows, (row) => row.day)].map(([day, sum]) => ({ day, ...sum })),
+    by_day: sumsBy(rows, (row) => row.day).map(([day, sum]) => ({ day, ...sum })),
     recent_logs: recent,
   };
 };

@@ -27,10 +27,11 @@ const idsOf = (day: string): readonly [string, string] => [
 
 const totals = `
   insert into ai_usage_days (project_id, day, provider, model, kind, status, requests, prompt_tokens, completion_tokens,
-    cost_nano_usd)
+    cost_nano_usd, cached_tokens, cache_write_tokens, reasoning_tokens)
   select c.project_id, $1::date, c.provider, c.model, c.kind, c.status, count(*),
     least(coalesce(sum(c.prompt_tokens), 0), ${mostSum}), least(coalesce(sum(c.completion_tokens), 0), ${mostSum}),
-    least(coalesce(sum(c.cost_nano_usd), 0), ${mostSum})
+    least(coalesce(sum(c.cost_nano_usd), 0), ${mostSum}), least(coalesce(sum(c.cached_tokens), 0), ${mostSum}),
+    least(coalesce(sum(c.cache_write_tokens), 0), ${mostSum}), least(coalesce(sum(c.reasoning_tokens), 0), ${mostSum})
   from ai_calls c join projects p on p.id = c.project_id
   where c.id >= $2 and c.id < $3 and (c.started_at at time zone 'utc')::date = $1::date and c.status <> 'open'`;
 const grouped = 'group by c.project_id, c.provider, c.model, c.kind, c.status';
