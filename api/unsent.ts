@@ -6,6 +6,7 @@ import type { Config } from '#lib/config.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { addressOf, networkOf } from './address.ts';
+import { HoldingReadable } from './holding-readable.ts';
 import { PieceStream, wholeAnswer } from './piece-stream.ts';
 
 /** Smaller answers are in the kernel's buffer at once, and are not counted. */
@@ -122,7 +123,7 @@ class Answers {
 /** What is known to be held of a body: nothing of a stream that makes its bytes as they are read. */
 const lengthOf = (body: unknown): number => {
   if (typeof body === 'string' || Buffer.isBuffer(body)) return body.length;
-  return body instanceof PieceStream ? body.heldLength : 0;
+  return body instanceof PieceStream || body instanceof HoldingReadable ? body.heldLength : 0;
 };
 
 /** Bounds what answers hold in memory while their clients read them, or do not. */

@@ -1,5 +1,6 @@
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import type { Vector } from '#domain/ai/providers/dialect.ts';
+import { HoldingReadable } from '../holding-readable.ts';
 
 /** Text of a few vectors at once, of many as a stream. */
 export type VectorText = string | Readable;
@@ -13,6 +14,8 @@ export interface VectorParts {
 
 // Some 3 ms of JSON.stringify. 2,048 vectors of 1,536 numbers at once are 60 MB of text and 0.5 s.
 const mostNumbersAtOnce = 20_000;
+// A double.
+const bytesPerNumber = 8;
 
 export const numbersText = (vector: Vector): string => JSON.stringify(Array.isArray(vector) ? vector : [...vector]);
 
@@ -33,5 +36,5 @@ function* partsOf({ head, vectors, write, tail }: VectorParts): Generator<string
 export const vectorText = (parts: VectorParts): VectorText => {
   const numbers = parts.vectors.reduce((sum, { length }) => sum + length, 0);
   if (numbers <= mostNumbersAtOnce) return [...partsOf(parts)].join('');
-  return Readable.from(partsOf(parts), { objectMode: false, highWaterMark: 1 });
+  return new HoldingReadable(partsOf(parts), numbers * bytesPerNumber);
 };
