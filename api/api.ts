@@ -139,6 +139,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     health: healthOf(platform.db, queues.redis, () => accepting),
   };
   const { server, port } = await listen(listenerFor(deps, queues.redis), config, log);
+  ai.warmUp();
   return {
     port,
     server,

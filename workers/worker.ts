@@ -183,6 +183,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   if (pools.includes('webhooks')) deliveries.start(gate);
   const { sandbox } = processors['function.invoke'] ?? {};
   log.info({ pools, worker_id: engine.workerId, ...(sandbox && { sandbox }) }, 'the worker is ready');
+  ai.warmUp();
   return async () => {
     await engine.drain();
     await Promise.all([

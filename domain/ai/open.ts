@@ -21,6 +21,8 @@ export interface Ai {
   readonly keys: ProviderKeys;
   readonly calls: CallLog;
   readonly prices: Prices;
+  /** Loads what the first call would otherwise wait for; for a process that has started, in the background. */
+  readonly warmUp: () => void;
   /** Ends what runs and records it. */
   readonly close: () => Promise<void>;
 }
@@ -61,6 +63,10 @@ export const openAi = async ({ config, platform, egress, redis, json, hearsChang
     keys,
     calls,
     prices,
+    warmUp: () =>
+      void prices
+        .load()
+        .catch((error: unknown) => log.warn({ err: error }, 'the table of prices was not loaded early')),
     close: async () => {
       await gateway.close();
       await calls.close();

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test from 'ava';
 import { costOf } from '#domain/ai/prices/prices.ts';
+import { packagedModels } from '#domain/ai/prices/package.ts';
 import { openPrices } from '#domain/ai/prices/table.ts';
 import { ConfigError } from '#lib/config.ts';
 
@@ -113,4 +114,32 @@ test('a file that cannot be used stops the start, and is named', async (t) => {
     const error = await t.throwsAsync(openPrices(file), { instanceOf: ConfigError }, file);
     t.true(error?.message.includes(file));
   }
+});
+
+test('a table that a thread has loaded is not read again, and is the same', async (t) => {
+  const read = (): never => t.fail('it was read on the event loop');
+  const loaded = await openPrices(undefined, { ...packagedModels, read });
+  await loaded.load();
+  await loaded.load();
+  const atOnce = await openPrices(undefined);
+  for (const [provider, model] of [
+    ['openai', 'gpt-5'],
+    ['anthropic', 'claude-sonnet-4-5-20250929'],
+    ['google', 'models/gemini-2.5-flash'],
+    ['xai', 'grok-4'],
+    ['openai', 'no-such-model'],
+  ] as const) {
+    t.deepEqual(loaded.find(provider, model), atOnce.find(provider, model));
+  }
+  t.truthy(loaded.find('openai', 'gpt-5')?.price);
+});
+
+test('a call that comes before the table is loaded is answered all the same', async (t) => {
+  const { promise, resolve } = Promise.withResolvers<ReturnType<typeof packagedModels.read>>();
+  const prices = await openPrices(undefined, { ...packagedModels, load: () => promise });
+  const loading = prices.load();
+  t.truthy(prices.find('openai', 'gpt-5')?.price);
+  resolve(new Map());
+  await loading;
+  t.truthy(prices.find('openai', 'gpt-5')?.price);
 });

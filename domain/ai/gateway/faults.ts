@@ -3,7 +3,7 @@ import type { ProviderKey } from '../keys/keys.ts';
 import { providerFacts } from '../providers/catalog.ts';
 import { type FaultKind, ProviderFault } from '../providers/dialect.ts';
 import { isConnectTimeout } from '../providers/exchange.ts';
-import { withoutSecret } from '../providers/secret.ts';
+import { type SecretFilter, createSecretFilter } from '../providers/secret.ts';
 
 interface Meaning {
   readonly code: ErrorCode;
@@ -63,10 +63,21 @@ const explained: ReadonlySet<FaultKind> = new Set([
 /** With which key a provider was asked. */
 type Asked = Pick<ProviderKey, 'provider' | 'target'>;
 
+/** They go with the opened keys that they are made of. */
+const filters = new WeakMap<Asked['target'], SecretFilter>();
+
+const filterFor = (target: Asked['target']): SecretFilter => {
+  const present = filters.get(target);
+  if (present !== undefined) return present;
+  const filter = createSecretFilter(target.apiKey);
+  filters.set(target, filter);
+  return filter;
+};
+
 /** Before anybody reads it, a log line included: what the provider says may repeat the key in any form. */
 const withoutKey = ({ target }: Asked, fault: ProviderFault): ProviderFault => {
   const { kind, message, status, retryAfterMs, cause } = fault;
-  return new ProviderFault(kind, withoutSecret(message, target.apiKey), { status, retryAfterMs, cause });
+  return new ProviderFault(kind, filterFor(target)(message), { status, retryAfterMs, cause });
 };
 
 const inWords = ({ provider }: Asked, { kind, message }: ProviderFault): string => {

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { createRequire } from 'node:module';
+import { Worker } from 'node:worker_threads';
 import type { MatchLogic, ModelInfo, ModelPrice, Provider } from '@pydantic/genai-prices';
 import { type ProviderName, providerNames } from '../providers/catalog.ts';
 import type { Price, TokenPrice } from './prices.ts';
@@ -132,17 +134,43 @@ interface PricesPackage {
   readonly findProvider: (by: { readonly providerId: string }) => Provider | undefined;
 }
 
+/** The package's own form of the models of our providers: some 100 KB of plain data. */
+export type PackagedModels = readonly (readonly [ProviderName, readonly ModelInfo[]])[];
+
 /**
  * Reads the package's own table and lets go of it; it takes some 40 ms. The package goes to the network only when it is
  * told to, which nobody does.
  */
-export const readListedModels = (): ReadonlyMap<ProviderName, ListedModels> => {
+export const readPackagedModels = (): PackagedModels => {
   const require = createRequire(import.meta.url);
   const { findProvider } = require(packageName) as PricesPackage;
   const models = providerNames.map((name) => {
     const known = findProvider({ providerId: idsThere[name] ?? name })?.models ?? [];
-    return [name, listed(known.filter(({ id }) => name !== 'google' || !notOfTheApi.test(id)))] as const;
+    return [name, known.filter(({ id }) => name !== 'google' || !notOfTheApi.test(id))] as const;
   });
   delete require.cache[require.resolve(packageName)];
-  return new Map(models);
+  return models;
+};
+
+export type ModelTable = ReadonlyMap<ProviderName, ListedModels>;
+
+const tableOf = (models: PackagedModels): ModelTable => new Map(models.map(([name, known]) => [name, listed(known)]));
+
+/** Where the table of models comes from. */
+export interface ModelSource {
+  /** At once, at the cost of some 40 ms of the event loop. */
+  readonly read: () => ModelTable;
+  /** By a thread, which leaves 1 or 2 ms for the event loop. */
+  readonly load: () => Promise<ModelTable>;
+}
+
+export const packagedModels: ModelSource = {
+  read: () => tableOf(readPackagedModels()),
+  load: async () => {
+    const thread = new Worker(new URL('package-thread.ts', import.meta.url), { name: 'prices' });
+    thread.unref();
+    // Rejects when the thread fails.
+    const [models] = (await once(thread, 'message')) as [PackagedModels];
+    return tableOf(models);
+  },
 };

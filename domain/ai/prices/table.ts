@@ -1,7 +1,14 @@
 import { type ProviderName, providerNames } from '../providers/catalog.ts';
 import type { KnownModel, Prices, Tiers } from './prices.ts';
 import { type GivenModel, type GivenModels, readPriceFile } from './file.ts';
-import { type ListedModel, type ListedModels, priceAt, readListedModels } from './package.ts';
+import {
+  type ListedModel,
+  type ListedModels,
+  type ModelSource,
+  type ModelTable,
+  packagedModels,
+  priceAt,
+} from './package.ts';
 
 /** From the providers' pages on embeddings; by default, where shorter vectors can be asked for. */
 const dimensionsByModel: ReadonlyMap<string, number> = new Map([
@@ -21,6 +28,11 @@ const isEmbedding = /(^|[-/])embed(ding)?s?([-.]|$)/;
 /** `-2026-05-01`, `-20260501`, `-latest`: dated editions and the newest one of a known model. */
 const edition = /-(\d{4}-\d{2}-\d{2}|20\d{6}|latest)$/;
 const dashed = (name: string): string => name.replace(/-(20\d\d)(\d\d)(\d\d)$/, '-$1-$2-$3');
+
+export interface LoadedPrices extends Prices {
+  /** Loads the table beside the event loop; without that it is read when it is first asked, at the cost of some 40 ms. */
+  readonly load: () => Promise<void>;
+}
 
 interface Found {
   /** Its name without what is only its edition. */
@@ -70,12 +82,12 @@ const knownModel = (provider: ProviderName, id: string, { name, listed, given }:
   };
 };
 
-const createTable = (given: GivenModels): Prices => {
-  let listed: ReadonlyMap<ProviderName, ListedModels> | undefined;
+const createTable = (given: GivenModels, source: ModelSource): LoadedPrices => {
+  let listed: ModelTable | undefined;
   const kept = new Map<string, Found | null>();
 
   const look = (provider: ProviderName, model: string): Found | null => {
-    listed ??= readListedModels();
+    listed ??= source.read();
     for (const name of waysOf(model)) {
       const found = { name, listed: listedAs(listed.get(provider), name), given: given[provider]?.get(name) };
       const isKnown = found.listed ?? found.given ?? dimensionsOf(provider, name);
@@ -99,14 +111,17 @@ const createTable = (given: GivenModels): Prices => {
   return {
     find,
     providersOf: (model) => providerNames.filter((provider) => find(provider, model) !== undefined),
+    load: async () => {
+      const loaded = listed ?? (await source.load());
+      listed ??= loaded;
+    },
   };
 };
 
 /**
- * Models and prices: the operator's file, and what it does not say from the package's table, which is read when it is first
- * asked.
+ * Models and prices: the operator's file, and what it does not say from the package's table.
  * @param file undefined: there is none
  * @throws {ConfigError} when the file is not what it should be
  */
-export const openPrices = async (file: string | undefined): Promise<Prices> =>
-  createTable(file === undefined ? {} : await readPriceFile(file));
+export const openPrices = async (file: string | undefined, source = packagedModels): Promise<LoadedPrices> =>
+  createTable(file === undefined ? {} : await readPriceFile(file), source);

@@ -35,24 +35,35 @@ const piecesOf = (secret: string, length: number): ReadonlySet<string> => {
   return pieces;
 };
 
-/**
- * A text without the key and without any piece of eight of its characters, however the provider writes it: plain, with
- * escapes of JSON or URLs, or in base64.
- * @param text short: what a provider says of an error
- */
-export const withoutSecret = (text: string, secret: string): string => {
-  if (secret.length < shortestSecret) return text;
-  const length = Math.min(secret.length, longestHarmless + 1);
-  const pieces = piecesOf(secret, length);
+/** Takes a key out of a text; the text is short: what a provider says of an error. */
+export type SecretFilter = (text: string) => string;
+
+interface Pieces {
+  readonly all: ReadonlySet<string>;
+  readonly length: number;
+}
+
+const withoutPieces = (text: string, { all, length }: Pieces): string => {
   const characters = charactersOf(text);
   const meant = meaningOf(characters);
   let [clean, hiddenTo] = ['', 0];
   characters.forEach(({ whole }, at) => {
-    if (pieces.has(meant.slice(at, at + length))) {
+    if (all.has(meant.slice(at, at + length))) {
       if (hiddenTo <= at) clean += '[key]';
       hiddenTo = at + length;
     }
     if (hiddenTo <= at) clean += whole;
   });
   return clean;
+};
+
+/**
+ * Gives texts without the key and without any piece of eight of its characters, however the provider writes it: plain, with
+ * escapes of JSON or URLs, or in base64. To be kept for as long as the key: the pieces cost more than the texts.
+ */
+export const createSecretFilter = (secret: string): SecretFilter => {
+  if (secret.length < shortestSecret) return (text) => text;
+  const length = Math.min(secret.length, longestHarmless + 1);
+  const pieces: Pieces = { all: piecesOf(secret, length), length };
+  return (text) => withoutPieces(text, pieces);
 };

@@ -1,5 +1,9 @@
 import test from 'ava';
-import { withoutSecret } from '#domain/ai/providers/secret.ts';
+import { explainFault, sentenceOf } from '#domain/ai/gateway/faults.ts';
+import { ProviderFault } from '#domain/ai/providers/dialect.ts';
+import { createSecretFilter } from '#domain/ai/providers/secret.ts';
+
+const withoutSecret = (text: string, key: string): string => createSecretFilter(key)(text);
 
 const secret = 'sk-proj/Ab1+cdEF2ghIJ3klMN4op';
 
@@ -40,4 +44,22 @@ test('a piece of eight characters is taken out, a shorter one may stay', (t) => 
 test('a key that looks like an escape is found as it is', (t) => {
   for (const odd of ['ab%41cdef-12345', String.raw`ab\u0041cdef-12345`])
     t.is(withoutSecret(`Bad ${odd}!`, odd), 'Bad [key]!');
+});
+
+test('what is looked for of a key is made once, however many faults repeat it', (t) => {
+  let read = 0;
+  const target = {
+    baseUrl: 'https://models.example.com',
+    isVendor: false,
+    get apiKey() {
+      read += 1;
+      return secret;
+    },
+  };
+  const fault = new ProviderFault('auth', `Bad key ${secret}.`, { status: 401 });
+  for (let time = 0; time < 3; time += 1) {
+    t.regex(sentenceOf({ provider: 'openai', target }, fault), /Bad key \[key\]\.$/);
+    t.false(String(explainFault({ provider: 'openai', target }, fault)).includes(secret));
+  }
+  t.is(read, 1);
 });
