@@ -3,15 +3,18 @@ import { ExactMemory } from '#workers/runtimes/python/exact-memory.ts';
 
 /** Twenty processes of 100 KiB each that share nine tenths of it, a clock, and figures that come when they are let. */
 function processes() {
-  const state = { now: 0, residentKib: 100, isSlow: false };
+  const state = { now: 0, residentKib: 100, cpuMs: 0, isSlow: false };
   const memory = new ExactMemory({
     exactKib: () => (state.isSlow ? new Promise<number>(() => undefined) : Promise.resolve(10)),
     residentKib: () => state.residentKib,
+    cpuMs: () => state.cpuMs,
     now: () => state.now,
   });
   const pids = Array.from({ length: 20 }, (_, index) => index + 1);
-  const tick = async (ms = 25): Promise<number> => {
+  /** @param cpuMs of each process; left out: it is busy all the time */
+  const tick = async (ms = 25, cpuMs = ms): Promise<number> => {
     state.now += ms;
+    state.cpuMs += cpuMs;
     const held = memory.heldKib(pids);
     await new Promise((resolve) => {
       setImmediate(resolve);
@@ -34,7 +37,7 @@ test.serial('what a process has taken since it was first seen, or was read, coun
   t.is(await tick(), 20 * 10);
 });
 
-// The last: they leave a read that never ends.
+// They leave a read that never ends.
 test.serial('processes that cannot be read in time count in full', async (t) => {
   const { state, tick } = processes();
   state.isSlow = true;
@@ -52,3 +55,17 @@ test.serial('a figure that is old counts no longer', async (t) => {
   t.is(await tick(), 20 * 10);
   t.is(await tick(200), 20 * 100);
 });
+
+test.serial(
+  'processes that get no processor count no more than before, however long they cannot be read',
+  async (t) => {
+    const { state, tick } = processes();
+    state.isSlow = true;
+    t.is(await tick(), 100);
+    t.is(await tick(90, 0), 100);
+    t.is(await tick(90, 0), 100);
+    state.residentKib = 110;
+    t.is(await tick(90, 0), 100 + 20 * 10);
+    t.is(await tick(90, 3), 20 * 110);
+  },
+);
