@@ -12,7 +12,8 @@ import { endOtherSessions } from './sessions.ts';
 import {
   type Profile,
   type User,
-  deleteConfirmations,
+  countConfirmations,
+  endConfirmations,
   deleteResets,
   findConfirmation,
   findProfile,
@@ -27,6 +28,8 @@ import {
 } from './store.ts';
 
 const confirmHours = 24;
+/** Links that one user may have sent in a day, to whatever addresses: strangers are not to be written to in our name. */
+const mostConfirmations = 20;
 
 const wrongPassword = (): ServiceError => new ServiceError('invalid_credentials', 'The password is wrong.');
 
@@ -92,7 +95,7 @@ const changePassword = async (
   await setPassword(db, user.id, newHash);
   await endOtherSessions(db, { userId: user.id, signInId });
   await deleteResets(db, user.id);
-  await deleteConfirmations(db, user.id);
+  await endConfirmations(db, user.id);
   await deleteChallenges(db, user.id);
   await noteAccount(db, user.id, { actor, action: 'user.password', targetId: user.id });
   await mail.send(db, {
@@ -124,8 +127,13 @@ export const sendConfirmation = async (
   if (email === user.email && (await findProfile(db, user.id)).email_confirmed) {
     throw new ServiceError('conflict', 'Your e-mail address is confirmed already.');
   }
+  if ((await countConfirmations(db, user.id)) >= mostConfirmations) {
+    throw new ServiceError('rate_limited', `You have had ${mostConfirmations} links sent in a day. Nothing was sent.`, {
+      headers: { 'Retry-After': String(24 * 3600) },
+    });
+  }
   await requireRoomForConfirmation(db, email);
-  await deleteConfirmations(db, user.id);
+  await endConfirmations(db, user.id);
   const token = newToken('plinth_confirm');
   await insertConfirmation(db, { hash: hashToken(token), userId: user.id, email, hours: confirmHours });
   await mail.send(db, {
@@ -193,7 +201,7 @@ export const confirmEmail = async (
   await lockUser(db, (await confirmationOf(db, token)).user.id);
   const { user, email } = await confirmationOf(db, token);
   await setEmail(db, user.id, email);
-  await deleteConfirmations(db, user.id);
+  await endConfirmations(db, user.id);
   if (email === user.email) return email;
   // Links that were mailed to the former address, and failures that were counted for it, are of no use any more.
   await deleteResets(db, user.id);

@@ -7,7 +7,7 @@ import { clearFailures } from './attempts.ts';
 import { endAllSignIns } from './sign-ins.ts';
 import {
   countResets,
-  deleteConfirmations,
+  endConfirmations,
   deleteResets,
   findResetUser,
   findUser,
@@ -128,7 +128,7 @@ export const resetPassword = async (db: Queryable, token: string, passwordHash: 
   await endAllSignIns(db, userId);
   await deleteResets(db, userId);
   // Whoever else knew the password may have asked for a new address, which would take the account over later.
-  await deleteConfirmations(db, userId);
+  await endConfirmations(db, userId);
   // The link came by mail, so the address is the user's; whoever guessed at the former password locks nobody out.
   const user = await findUser(db, userId);
   if (user === undefined) return;

@@ -154,8 +154,22 @@ export const findConfirmation = (
 ): Promise<{ readonly user_id: string; readonly email: string } | undefined> =>
   maybeOne(db.query('select user_id, email from email_confirmations where hash = $1 and expires_at > now()', [hash]));
 
-export const deleteConfirmations = async (db: Queryable, userId: string): Promise<void> => {
-  await db.query('delete from email_confirmations where user_id = $1', [userId]);
+/** None of the user's links works any more. Their rows stay for a day: by them the links that a user has sent are counted. */
+export const endConfirmations = async (db: Queryable, userId: string): Promise<void> => {
+  await db.query('update email_confirmations set expires_at = now() where user_id = $1 and expires_at > now()', [
+    userId,
+  ]);
+};
+
+/** How many links the user has had sent within a day, or can still use. */
+export const countConfirmations = async (db: Queryable, userId: string): Promise<number> => {
+  const { links } = await one(
+    db.query<{ links: number }>(
+      `select count(*) as links from email_confirmations where user_id = $1 and expires_at > now() - interval '1 day'`,
+      [userId],
+    ),
+  );
+  return links;
 };
 
 export const deleteUser = async (db: Queryable, userId: string): Promise<void> => {

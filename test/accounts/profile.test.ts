@@ -131,6 +131,13 @@ test('only the newest link works, and an address gets five in a day, whoever nam
   isError(t, await confirm(older), 410, 'expired');
 });
 
+test('a user has at most twenty links sent in a day, to whatever addresses', async (t) => {
+  const user = await platform().client.signUp();
+  for (let i = 0; i < 20; i += 1) t.is((await change(user, { email: newAddress() })).status, 200);
+  t.is((await change(user, { password: { old: user.password, new: 'a new password' } })).status, 200);
+  isError(t, await change(user, { email: newAddress() }), 429, 'rate_limited');
+});
+
 test('sign-ins are listed and ended by their user alone', async (t) => {
   const { client } = platform();
   const [user, stranger] = [await client.signUp(), await client.signUp()];
