@@ -4,7 +4,8 @@ import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 import { configure, eventsIn, saying } from './chat-scene.ts';
 
-const platform = usePlatform(test);
+// Beside the streams there are the connections of the preparation, from the same address.
+const platform = usePlatform(test, { settings: { PLINTH_CONNECTIONS_PER_ADDRESS: '2000' } });
 const streams = 1000;
 /** A project of the largest plan has 400 calls under way. */
 const projects = 3;
