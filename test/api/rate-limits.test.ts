@@ -44,9 +44,12 @@ const times = async (n: number, ask: () => Promise<Answer>): Promise<Answer[]> =
   return answers;
 };
 
-/** A login that fails, from wherever the headers say. */
+/** A login that fails, from wherever the headers say, each as somebody else: failures are limited by account, too. */
 const login = (at: TestPlatform, headers: Readonly<Record<string, string>>): Promise<Answer> =>
-  at.client.call('POST', '/auth/login', { body: { email: 'nobody@example.com', password: 'wrong password' }, headers });
+  at.client.call('POST', '/auth/login', {
+    body: { email: `${uniqueName('nobody')}@example.com`, password: 'wrong password' },
+    headers,
+  });
 
 const loginThrough = (forwarded: string): Promise<Answer> => login(proxied(), { 'x-forwarded-for': forwarded });
 
