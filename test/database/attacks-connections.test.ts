@@ -102,7 +102,7 @@ test.serial(
     const { call } = platform.client;
     const owner = await tenantLogin(platform, attacker.id, 'owner');
     await asTenant(owner, (session) =>
-      session.query(`create function slow() returns int language plpgsql as $$ begin perform pg_sleep(3); return 1; end $$;
+      session.query(`create function slow() returns int language plpgsql as $$ begin perform pg_sleep(2); return 1; end $$;
       grant execute on function slow() to anon`),
     );
     const { key, publishableKey } = attacker;
