@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { Redis } from 'ioredis';
@@ -184,6 +185,8 @@ export const openScene = async (stage: Stage, name: string): Promise<Scene> => {
   const db = openControlDb({ url: config.DATABASE_URL, connections: 3, log: quiet });
   const projects = await createProjects(db, 4);
   const queues = openQueues({ config, log: quiet, db, jobs: faultJobs });
+  // Requests fail at once until it is connected, and the first step of a scenario may be one.
+  if (queues.redis.status !== 'ready') await once(queues.redis, 'ready');
   const witness = await openWitness(servers.witnessUrl);
   const redis = new Redis(servers.redisUrl);
   redis.on('error', () => undefined);

@@ -41,6 +41,7 @@ test('slow answers hold none of the two slots of a Free project, and are recorde
   const jobs = await Promise.all(slow.map((name) => scene.sendTest(name, { prefer: 'respond-async' })));
   const next = await scene.sendTest('next@example.com', { prefer: 'wait=60' });
   t.is(next.status, 200, next.text);
+  await until(() => server.mails.length === slow.length + 1);
   t.deepEqual(recipients(server).toSorted(), ['next@example.com', ...slow]);
   give('take');
   for (const { body } of jobs) {

@@ -54,7 +54,7 @@ for (const script of ['api/server.ts', 'workers/server.ts']) {
 test('a worker for a queue that does not exist ends with code 78', async (t) => {
   const process = startProcess('workers/server.ts', { ...settingsOf(platform()), WORKER_QUEUES: 'functions,mail' });
   t.is(await process.end, 78);
-  t.regex(process.stderr(), /WORKER_QUEUES may name functions, system/);
+  t.regex(process.stderr(), /WORKER_QUEUES: may name functions, system/);
 });
 
 test('an API that is told to stop finishes what it has begun, then ends by itself', async (t) => {
