@@ -28,6 +28,7 @@ test('a project has the fields, defaults and forms that the contract names', asy
     'api_key',
     'created_at',
     'db_name',
+    'exposed_schemas',
     'id',
     'name',
     'org_id',
@@ -36,6 +37,7 @@ test('a project has the fields, defaults and forms that the contract names', asy
     'ref',
     'rest_url',
     'slug',
+    'statement_timeouts',
     'status',
   ]);
   t.like(body, { name: 'My Café, 2nd edition', slug: 'my_cafe_2nd_edition', plan: 'free', status: 'active' });
