@@ -38,12 +38,22 @@ const wordsOf = (error: unknown): string => {
   return error.stack ?? error.message;
 };
 
+const exitDelayMs = 100;
+
+/**
+ * Ends the process after a moment in the event loop. V8 compiles on a thread that may wait for a garbage collection by this
+ * one; `process.exit` waits for that thread, and both would wait for ever: so did 1 of 12 starts with a wrong setting.
+ */
+const exitSoon = (code: number): void => {
+  setTimeout(() => process.exit(code), exitDelayMs);
+};
+
 /** Runs a process's `main`; what it cannot start with is said plainly. */
 export const runMain = async (main: () => Promise<void>): Promise<void> => {
   try {
     await main();
   } catch (error) {
     process.stderr.write(`${wordsOf(error)}\n`);
-    process.exit(error instanceof ConfigError ? configExitCode : 1);
+    exitSoon(error instanceof ConfigError ? configExitCode : 1);
   }
 };
