@@ -51,6 +51,8 @@ export interface SweepDeps {
 }
 
 const everyMs = 60_000;
+/** In between, a project goes beyond its quota by what it can store in that time. */
+const storedEveryMs = 10_000;
 const mostDeleted = 5000;
 const mostExpired = 500;
 /** A job can hold 6 MB, which are 3000 rows beside its own. */
@@ -136,14 +138,17 @@ const deliverySweeps = ({ db, config }: SweepDeps): Record<string, () => Promise
   };
 };
 
+const storedSweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
+  'changes of what projects store': inSteps((most) => foldStoredChanges(deps.db, most)),
+  'what projects store beyond their quotas': inSteps((most) => deleteBeyondQuota(deps.db, storedQuotas(deps), most)),
+});
+
 const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'jobs that waited too long': inSteps((most) => expireJobs(deps, jobTypes, most), mostExpired),
   'old jobs': inSteps((most) => deleteOldJobs(deps, most)),
   'old runs of functions': inSteps((most) =>
     deleteOldInvocations(deps.db, deps.config.PLINTH_KEEP_INVOCATION_DAYS, most),
   ),
-  'changes of what projects store': inSteps((most) => foldStoredChanges(deps.db, most)),
-  'what projects store beyond their quotas': inSteps((most) => deleteBeyondQuota(deps.db, storedQuotas(deps), most)),
   'runs of deleted functions': inSteps((most) => deleteOrphanedInvocations(deps.db, most)),
   'old mails of projects': inSteps((most) => deleteOldEmails(deps.db, most)),
   ...deliverySweeps(deps),
@@ -174,22 +179,40 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
     deps.db.transaction(sweepOrganizations, actingAs({ type: 'system' }, 'organization.purge')),
 });
 
-/** What is over is put away once a minute by every system worker; each step can run beside itself. */
-export const startSweeps = (deps: SweepDeps): { readonly stop: () => Promise<void> } => {
-  const sweeps = Object.entries(sweepsOf(deps));
-  const sweepAll = async (): Promise<void> => {
-    for (const [what, sweep] of sweeps) {
-      await sweep().catch((error: unknown) => deps.log.warn({ err: error }, `sweeping ${what} failed`));
+interface Sweeping {
+  readonly stop: () => Promise<void>;
+}
+
+/** One round at a time: a tick while one goes on is left out, since the next round sees the same rows. */
+const startRounds = (log: Log, sweeps: Record<string, () => Promise<unknown>>, intervalMs: number): Sweeping => {
+  const round = async (): Promise<void> => {
+    for (const [what, sweep] of Object.entries(sweeps)) {
+      await sweep().catch((error: unknown) => log.warn({ err: error }, `sweeping ${what} failed`));
     }
   };
-  let running = Promise.resolve();
+  let running: Promise<void> | undefined;
   const timer = setInterval(() => {
-    running = running.then(sweepAll);
-  }, everyMs).unref();
+    running ??= round().finally(() => {
+      running = undefined;
+    });
+  }, intervalMs).unref();
   return {
-    stop: () => {
+    stop: async () => {
       clearInterval(timer);
-      return running;
+      await running;
+    },
+  };
+};
+
+/** Every system worker sweeps what projects store every 10 s, all else every minute; each step can run beside itself. */
+export const startSweeps = (deps: SweepDeps): Sweeping => {
+  const started = [
+    startRounds(deps.log, storedSweepsOf(deps), storedEveryMs),
+    startRounds(deps.log, sweepsOf(deps), everyMs),
+  ];
+  return {
+    stop: async () => {
+      await Promise.all(started.map((rounds) => rounds.stop()));
     },
   };
 };

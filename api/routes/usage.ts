@@ -38,7 +38,9 @@ export const usageEndpoints: readonly Endpoint[] = [
       functions: z.object({ used: z.int(), limit }),
       stored_bytes: z
         .object({ used: z.int(), limit })
-        .describe('Payloads and logs of runs, and replaced versions of functions; the oldest are deleted first.'),
+        .describe(
+          'Payloads, results and logs of what ended, and replaced versions of functions; the oldest are deleted first.',
+        ),
       waiting_bytes: z.object({ used: z.int(), limit }).describe('Payloads of jobs that wait.'),
     }),
     handle: async (_input, { db, deps, project }) => {

@@ -4,7 +4,7 @@ const mb = 1_000_000;
 const gb = 1000 * mb;
 const most = Number.MAX_SAFE_INTEGER;
 
-const stored = 'Payloads, logs and replaced versions of functions that a project of the';
+const stored = 'Payloads and results of ended jobs, logs and replaced versions of functions that a project of the';
 const waiting = 'Payloads of waiting jobs that a project of the';
 
 /** What the plans give in the control database; in powers of ten. */

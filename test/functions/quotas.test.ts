@@ -1,5 +1,6 @@
 import test, { type ExecutionContext } from 'ava';
 import { deleteBeyondQuota, foldStoredChanges } from '#domain/functions/stored.ts';
+import { deleteOld, revive } from '#domain/jobs/changes.ts';
 import { newId } from '#lib/ids.ts';
 import { type ProjectScene, useJobsApi } from '#test/jobs/scene.ts';
 import { until } from '#test/support/until.ts';
@@ -74,6 +75,9 @@ const storedRows = async ({ project }: ProjectScene): Promise<number> => {
   const [row] = await platform().db.query<{ bytes: number }>(
     `select ((select coalesce(sum(octet_length(data) + coalesce(octet_length(logs), 0) + coalesce(octet_length(log_tail), 0)
          + coalesce(octet_length(error), 0)), 0) from invocations where project_id = $1)
+       + (select coalesce(sum(octet_length(data) + coalesce(octet_length(result), 0)), 0) from jobs
+          where project_id = $1 and finished_at is not null
+            and octet_length(data) + coalesce(octet_length(result), 0) >= 2000)
        + (select coalesce(sum(octet_length(v.code) + octet_length(v.compiled)), 0)
           from function_versions v join functions f on f.id = v.function_id where f.project_id = $1))::float8 as bytes`,
     [project.id],
@@ -81,7 +85,7 @@ const storedRows = async ({ project }: ProjectScene): Promise<number> => {
   return row?.bytes ?? 0;
 };
 
-/** Runs it so often with 20 KB, which are kept. */
+/** Runs it so often with 20 KB, which are kept twice: with the job and with the record of the run. */
 const runs = async (t: ExecutionContext, one: ProjectScene, times: number): Promise<string[]> => {
   const ids: string[] = [];
   for (let i = 0; i < times; i += 1) {
@@ -100,11 +104,12 @@ test.serial('what is stored is counted exactly, before and after it is added up,
   for (const n of [1, 2, 3]) await one.ask('PATCH', `/functions/${one.fn.id}`, { body: { code: `${quick}${n}` } });
   const { db } = platform();
   const present = await storedRows(one);
-  t.true(present > 60_000);
+  t.true(present > 120_000);
   t.deepEqual((await usage(one)).stored_bytes, { used: present, limit: 1_000_000 });
   while ((await foldStoredChanges(db, 100)) > 0);
   t.is((await usage(one)).stored_bytes.used, present);
   await db.query('delete from invocations where project_id = $1', [one.project.id]);
+  await db.query('delete from jobs where project_id = $1', [one.project.id]);
   await one.ask('DELETE', `/functions/${one.fn.id}`);
   t.is((await usage(one)).stored_bytes.used, 0);
 });
@@ -125,7 +130,7 @@ test.serial(
       ]);
       return rows.map(({ id }) => id);
     };
-    const quotas = { free: (await storedRows(one)) - 21_000, pro: 0, enterprise: 0 };
+    const quotas = { free: (await storedRows(one)) - 41_000, pro: 0, enterprise: 0 };
     t.is(await deleteBeyondQuota(db, quotas, 100), 2);
     t.deepEqual(await kept(), ids.slice(2));
     t.deepEqual(await db.query('select id from jobs where id = any($1::uuid[])', [ids.slice(0, 2)]), []);
@@ -139,3 +144,95 @@ test.serial(
     t.is((await one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: 1 } })).status, 200);
   },
 );
+
+const jobsOf = async ({ project }: ProjectScene): Promise<string[]> => {
+  const rows = await platform().db.query<{ id: string }>(
+    `select id from jobs where project_id = $1 and type <> 'project.provision' order by id`,
+    [project.id],
+  );
+  return rows.map(({ id }) => id);
+};
+
+const storedOf = async (one: ProjectScene): Promise<number> => (await usage(one)).stored_bytes.used;
+
+/** A job that nobody runs, of any type; its payload has two characters. */
+const addJob = async ({ project }: ProjectScene, type: string, status = 'running'): Promise<string> => {
+  const id = newId();
+  await platform().db.query(
+    `insert into jobs (id, project_id, type, status, data, request_id, started_at, run_id, next_run_at)
+     values ($1, $2, $3, $4, '{}', 'r', now(), $1, now() + interval '1 hour')`,
+    [id, project.id, type, status],
+  );
+  return id;
+};
+
+/** Ends it as workers do, with a result of so many bytes. */
+const endJob = (id: string, bytes: number, status = 'succeeded') =>
+  platform().db.query(
+    `select end_jobs(array[$1::uuid], array[$1::uuid], array[$3], array[repeat('x', $2::int)], array[null]::text[],
+       array[null]::text[], array[now()], array[null]::text[], array[null]::int[])`,
+    [id, bytes, status],
+  );
+
+const withoutCode = async (t: ExecutionContext): Promise<ProjectScene> => {
+  const one = await scene(quick);
+  t.is((await one.ask('DELETE', `/functions/${one.fn.id}`)).status, 204);
+  t.is(await storedOf(one), 0);
+  return one;
+};
+
+test.serial('what a function returned counts for as long as its job is kept', async (t) => {
+  const one = await scene("exports.handler = () => 'z'.repeat(30000)");
+  const before = await storedOf(one);
+  t.is((await one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: 1 } })).status, 200);
+  await until(async () => (await storedOf(one)) - before > 30_000);
+  t.is(await storedOf(one), await storedRows(one));
+  await platform().db.query('delete from invocations where project_id = $1', [one.project.id]);
+  t.true((await storedOf(one)) - before >= 30_000);
+});
+
+test.serial('a job counts from its end on, no more while it is retried, and no more once it is deleted', async (t) => {
+  const one = await withoutCode(t);
+  const { db } = platform();
+  const [failed, small] = [await addJob(one, 'vectors.upsert'), await addJob(one, 'vectors.upsert')];
+  t.is(await storedOf(one), 0);
+  await endJob(failed, 50_000, 'failed');
+  await endJob(small, 1000);
+  t.is(await storedOf(one), 50_002, 'small ones are left to the limits of what runs');
+  t.truthy(await revive(db, one.project.id, failed));
+  t.is(await storedOf(one), 0);
+  await db.query("update jobs set status = 'running', run_id = id where id = $1", [failed]);
+  await endJob(failed, 70_000, 'failed');
+  t.is(await storedOf(one), 70_002);
+  await db.query("update jobs set finished_at = now() - interval '20 days' where id = $1", [failed]);
+  t.is(await storedOf(one), 70_002);
+  await deleteOld(db, { succeededHours: 24, failedDays: 14, most: 100 });
+  t.deepEqual(await jobsOf(one), [small]);
+  t.is(await storedOf(one), 0);
+});
+
+test.serial('beyond the quota the oldest ended jobs of all types go, and none that waits or runs', async (t) => {
+  const one = await withoutCode(t);
+  const { db } = platform();
+  await one.ask('PATCH', '', { body: { plan: 'pro' } });
+  const waits = await addJob(one, 'function.invoke', 'queued');
+  const runs = await addJob(one, 'ai.arena');
+  await db.query("update jobs set data = repeat('x', 900000) where id = any($1::uuid[])", [[waits, runs]]);
+  const ended: string[] = [];
+  for (const type of ['vectors.upsert', 'ai.arena', 'email.send', 'function.invoke']) {
+    const id = await addJob(one, type);
+    await endJob(id, 10_000);
+    ended.push(id);
+  }
+  while ((await foldStoredChanges(db, 100)) > 0);
+  t.is(await storedOf(one), 40_008);
+  const quotas = { free: 1e9, pro: 25_000, enterprise: 1e9 };
+  // As two workers would that sweep at the same time.
+  const gone = await Promise.all([deleteBeyondQuota(db, quotas, 100), deleteBeyondQuota(db, quotas, 100)]);
+  t.is(gone[0] + gone[1], 2);
+  t.deepEqual(await jobsOf(one), [waits, runs, ...ended.slice(2)]);
+  t.is(await storedOf(one), 20_004);
+  for (let n = 1; n > 0;) n = await deleteBeyondQuota(db, { ...quotas, pro: 0 }, 1);
+  t.deepEqual(await jobsOf(one), [waits, runs]);
+  t.is(await storedOf(one), 0);
+});
