@@ -155,7 +155,7 @@ const jobsOf = async ({ project }: ProjectScene): Promise<string[]> => {
 
 const storedOf = async (one: ProjectScene): Promise<number> => (await usage(one)).stored_bytes.used;
 
-/** A job that nobody runs, of any type; its payload has two characters. */
+/** A job with a payload of two characters. Of a type without workers: they would end what none of them runs. */
 const addJob = async ({ project }: ProjectScene, type: string, status = 'running'): Promise<string> => {
   const id = newId();
   await platform().db.query(
@@ -194,7 +194,7 @@ test.serial('what a function returned counts for as long as its job is kept', as
 test.serial('a job counts from its end on, no more while it is retried, and no more once it is deleted', async (t) => {
   const one = await withoutCode(t);
   const { db } = platform();
-  const [failed, small] = [await addJob(one, 'vectors.upsert'), await addJob(one, 'vectors.upsert')];
+  const [failed, small] = [await addJob(one, 'test.a'), await addJob(one, 'test.a')];
   t.is(await storedOf(one), 0);
   await endJob(failed, 50_000, 'failed');
   await endJob(small, 1000);
@@ -215,11 +215,11 @@ test.serial('beyond the quota the oldest ended jobs of all types go, and none th
   const one = await withoutCode(t);
   const { db } = platform();
   await one.ask('PATCH', '', { body: { plan: 'pro' } });
-  const waits = await addJob(one, 'function.invoke', 'queued');
-  const runs = await addJob(one, 'ai.arena');
+  const waits = await addJob(one, 'test.a', 'queued');
+  const runs = await addJob(one, 'test.a');
   await db.query("update jobs set data = repeat('x', 900000) where id = any($1::uuid[])", [[waits, runs]]);
   const ended: string[] = [];
-  for (const type of ['vectors.upsert', 'ai.arena', 'email.send', 'function.invoke']) {
+  for (const type of ['test.a', 'test.b', 'test.c', 'test.d']) {
     const id = await addJob(one, type);
     await endJob(id, 10_000);
     ended.push(id);
@@ -235,4 +235,16 @@ test.serial('beyond the quota the oldest ended jobs of all types go, and none th
   for (let n = 1; n > 0;) n = await deleteBeyondQuota(db, { ...quotas, pro: 0 }, 1);
   t.deepEqual(await jobsOf(one), [waits, runs]);
   t.is(await storedOf(one), 0);
+});
+
+test.serial('what was deleted since the last sum counts: nothing more goes than what is too much', async (t) => {
+  const one = await withoutCode(t);
+  const { db } = platform();
+  await one.ask('PATCH', '', { body: { plan: 'pro' } });
+  const [first, second] = [await addJob(one, 'test.a'), await addJob(one, 'test.a')];
+  for (const id of [first, second]) await endJob(id, 10_000);
+  while ((await foldStoredChanges(db, 100)) > 0);
+  await db.query('delete from jobs where id = $1', [second]);
+  t.is(await deleteBeyondQuota(db, { free: 1e9, pro: 15_000, enterprise: 1e9 }, 100), 0);
+  t.deepEqual(await jobsOf(one), [first]);
 });
