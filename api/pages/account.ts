@@ -33,7 +33,7 @@ const resetForm = (message: string | null, status = 200): RawReply =>
           />
         </label>
         <label
-          >The same again
+          >Repeat the password
           <input name="repeated" type="password" autocomplete="new-password" minlength="8" maxlength="128" required />
         </label>
         <button>Set the password</button>

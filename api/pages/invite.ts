@@ -70,7 +70,7 @@ const signUpForm = (open: OpenInvite, { message, status = 200 }: FormState): Raw
           <input name="password" type="password" autocomplete="new-password" minlength="8" maxlength="128" required />
         </label>
         <label
-          >The same again
+          >Repeat the password
           <input name="repeated" type="password" autocomplete="new-password" minlength="8" maxlength="128" required />
         </label>
         <button>Create account and join</button>

@@ -33,7 +33,7 @@ inBrowser('a password is reset by keyboard alone, without a script', async (t) =
   await page.getByRole('alert').getByText('not the same').waitFor();
   await picture(page, 'reset-refused');
   await page.getByLabel('New password').fill('a new password');
-  await page.getByLabel('The same again').fill('a new password');
+  await page.getByLabel('Repeat the password').fill('a new password');
   await page.getByRole('button', { name: 'Set the password' }).click();
   await page.getByRole('heading', { name: 'Your password is set' }).waitFor();
   await picture(page, 'reset-done');
@@ -68,7 +68,7 @@ inBrowser('an invite is accepted on a phone, light and dark', async (t) => {
   const { page, close } = await visit(url, { ...phone, colorScheme: 'dark' });
   await page.getByLabel('Your name').fill('Grace');
   await page.getByLabel('Choose a password').fill('a good password');
-  await page.getByLabel('The same again').fill('a good password');
+  await page.getByLabel('Repeat the password').fill('a good password');
   await page.getByRole('button', { name: 'Create account and join' }).click();
   await page.getByRole('heading', { name: 'Welcome' }).waitFor();
   t.true(await fits(page));
