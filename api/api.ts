@@ -84,7 +84,7 @@ const closeServer = async (server: Server): Promise<void> => {
   clearInterval(timer);
 };
 
-/** What clients may hold in this process: request bodies, and answers that they do not read. */
+/** The memory that clients may hold in this process: request bodies, and answers that they do not read. */
 const memoryOfClients = (config: Config, log: Log): Pick<Deps, 'bodies' | 'unsent'> => ({
   bodies: createByteBudget({ perOwner: config.PLINTH_BODIES_PER_PROJECT, total: config.PLINTH_BODIES_PER_PROCESS }),
   unsent: createUnsent(config, log),

@@ -22,7 +22,7 @@ const encoded = (part: Part, from: number, end: number): Buffer =>
 export class PieceStream extends Readable {
   readonly #parts: Part[];
   #at = 0;
-  /** Of all parts, in characters or bytes, as they are held in memory. */
+  /** The length of all parts, in characters or bytes, as they are held in memory. */
   readonly heldLength: number;
 
   /** @param parts in order; no pair of surrogates is split between two of them */

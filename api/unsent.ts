@@ -12,7 +12,7 @@ import { PieceStream, wholeAnswer } from './piece-stream.ts';
 /** Smaller answers are in the kernel's buffer at once, and are not counted. */
 const uncounted = 16 * 1024;
 const sweepMs = 1000;
-/** Who makes no progress for so long is closed before an answer of the same project is refused. */
+/** A connection without progress for so long is closed before another answer of the same project is refused. */
 const evictableMs = 2000;
 
 interface Answer {

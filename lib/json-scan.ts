@@ -38,7 +38,7 @@ const isHex = (byte: number): boolean =>
 const isPlain = (byte: number): boolean => byte !== quote && byte !== backslash && byte >= space;
 const isExponent = (byte: number): boolean => byte === 0x45 || byte === 0x65;
 
-/** What may come next. */
+/** The kinds of token that may come next. */
 type Expected = 'value' | 'value-or-end' | 'name' | 'name-or-end' | 'after';
 
 /** Checks the grammar of RFC 8259 byte by byte; allocates nothing that grows with the text. */

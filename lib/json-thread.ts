@@ -10,7 +10,7 @@ export interface ReaderName {
   readonly name: string;
 }
 
-/** What a reader gives back. */
+/** The result of a reader. */
 export interface ReaderResult {
   /** Must be small, or typed arrays: the event loop builds it again. */
   readonly value: unknown;

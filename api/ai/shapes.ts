@@ -48,7 +48,7 @@ export const tokenCount = z.int().min(1).max(10_000_000);
 export const stop = z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(16)], {
   error: 'must be text, or a list of 1 to 16 texts',
 });
-/** Of one message: more than any model takes, and what 10 MB of them cost to check stays below 50 ms. */
+/** The limit for one message: more than any model takes, and checking 10 MB of them stays below 50 ms. */
 export const mostParts = 2000;
 export const mostToolCalls = 256;
 export const contentError = { error: 'must be text, or a list of parts of the types text and image_url' } as const;

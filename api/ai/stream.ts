@@ -151,7 +151,7 @@ export const openingEvents = async (
     clearTimeout(timer);
   }
   const talk = opening.then((stream) => talkOf(stream, form.of(stream)));
-  // Whoever reads the stream is told.
+  // The client of the stream gets the error.
   talk.catch(() => undefined);
   const events = new ChatEvents(talk, form, options);
   events.push(keepAlive);

@@ -7,7 +7,7 @@ interface UsageAnswer {
   readonly completion_tokens_details?: { readonly reasoning_tokens: number };
 }
 
-/** What was used, in OpenAI's names; details are left out where there is nothing to tell. */
+/** Token usage in OpenAI's names; details are left out when there are none. */
 export const usageAnswer = (usage: TokenUsage): UsageAnswer => {
   const { prompt_tokens, completion_tokens } = usage;
   const { cached_tokens = 0, cache_write_tokens = 0, reasoning_tokens = 0 } = usage;

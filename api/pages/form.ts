@@ -39,7 +39,7 @@ export const bothAlike = ({ password, repeated }: { password: string; repeated: 
 
 export const notAlike = { error: 'The two passwords are not the same.' };
 
-/** What a person reads where a form's request failed; anything that is no expected failure is thrown on. */
+/** The message that a person reads when a form's request failed; an unexpected error is rethrown. */
 export const messageOf = (error: unknown): string => {
   if (!(error instanceof ServiceError)) throw error;
   return error.message;

@@ -74,7 +74,7 @@ ${content.text}
 export const page = (title: string, content: Markup, status = 200): RawReply =>
   new RawReply(pageText(title, content), htmlType, status);
 
-/** What went wrong, read out at once by screen readers. */
+/** An error message, which screen readers announce at once. */
 export const badNote = (message: string | null): Markup | null =>
   message === null ? null : html`<div class="note bad" role="alert">${message}</div>`;
 

@@ -24,7 +24,7 @@ const recoveryBytes = 10;
 
 const aboutFactor = (id: string): string => `factor:${id}`;
 
-/** What factors are checked with. */
+/** Dependencies of checking factors. */
 export interface FactorDeps {
   readonly db: Queryable;
   /** Opens the platform's own secrets. */

@@ -68,7 +68,7 @@ export const prepareNewPassword = async (
   return { provenHash, newHash: await hashPassword(next) };
 };
 
-/** Who changes the own account, and from which sign-in. All changes are made in the caller's transaction. */
+/** The user who changes the own account, and the sign-in that is used. All changes are made in the caller's transaction. */
 export interface Self {
   readonly user: User;
   readonly signInId: string;

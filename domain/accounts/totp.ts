@@ -50,6 +50,6 @@ export const stepOfCode = (
   return undefined;
 };
 
-/** What authenticator apps read from a QR code. */
+/** The URI that authenticator apps read from a QR code. */
 export const totpUri = (secret: Buffer, account: string): string =>
   `otpauth://totp/plinth:${encodeURIComponent(account)}?secret=${base32(secret)}&issuer=plinth&algorithm=SHA1&digits=${usualDigits}&period=${stepSeconds}`;

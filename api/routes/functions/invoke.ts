@@ -48,7 +48,7 @@ const payloadText = (bodyText: string): string => {
 
 const slug = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/);
 
-/** What the function is told of who calls it. */
+/** The caller as the function sees it. */
 const functionCaller = ({ key, caller }: Pick<DataCall, 'key' | 'caller'>): FunctionCaller => {
   const claims = JSON.parse(caller.claims) as Record<string, unknown>;
   const isUser = typeof claims['sub'] === 'string';
