@@ -96,14 +96,18 @@ export const choosePort = async (asked: number | null, say: (line: string) => vo
   return port;
 };
 
+/** Compiled code is kept: a start is 0.2 s faster and a process 30 MB smaller than when it strips types itself. */
+export const compileCacheIn = (runtimeDir: string): NodeJS.ProcessEnv => ({
+  NODE_COMPILE_CACHE: path.join(runtimeDir, 'compile-cache'),
+});
+
 /** The environment of our processes. */
 export const processEnvironment = (
   servers: Servers,
   secrets: PlatformSecrets,
   site: Pick<Site, 'dataDir' | 'runtimeDir'>,
 ): NodeJS.ProcessEnv => ({
-  // Compiled code is kept: a start is 0.2 s faster and a process 30 MB smaller than when it strips types itself.
-  NODE_COMPILE_CACHE: path.join(site.runtimeDir, 'compile-cache'),
+  ...compileCacheIn(site.runtimeDir),
   ...process.env,
   DATABASE_URL: servers.databaseUrl,
   REDIS_URL: servers.redisUrl,
