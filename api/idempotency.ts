@@ -7,20 +7,22 @@ import { ServiceError } from '#lib/errors.ts';
 import type { Access } from './access.ts';
 import type { AnyCaller, BaseCall, DataCall } from './call.ts';
 
-/** The end user of a token; its other claims change with each token. */
-const subjectOf = ({ claims }: DataCaller): string => {
+/** The subject of an end user's token, which each token has; undefined for the claims that stand for a key. */
+const subjectOf = ({ claims }: DataCaller): string | undefined => {
   const { sub } = JSON.parse(claims === '' ? '{}' : claims) as { sub?: unknown };
-  return typeof sub === 'string' ? sub : '';
+  return typeof sub === 'string' || sub === undefined ? sub : JSON.stringify(sub);
 };
 
 /**
- * Whose space a key lies in. A publishable key is known to everybody, and an end user is anybody: what a secret key, or
- * another user, has asked for is not repeated to them.
+ * The space that a key lies in. Members of the project, secret keys, publishable keys and the tokens of each end user have
+ * one each, whatever key comes with a token: an answer for one of them is not repeated to another. Of a token its role and
+ * subject count, since the other claims change with each token.
  */
 const spaceInProject = ({ project, key, caller }: AnyCaller & Partial<DataCall>): string | undefined => {
   if (project === undefined) return undefined;
-  if (caller?.role === 'authenticated') return `${project.id} user ${subjectOf(caller)}`;
-  return key?.kind === 'publishable' ? `${project.id} publishable` : project.id;
+  const subject = caller && subjectOf(caller);
+  if (caller !== undefined && subject !== undefined) return `${project.id} ${caller.role} token ${subject}`;
+  return key ? `${project.id} ${key.kind} key` : project.id;
 };
 
 /** Operators share one token, and so their keys. */

@@ -1,7 +1,11 @@
 import test from 'ava';
 import { Redis } from 'ioredis';
+import { SignJWT, importPKCS8 } from 'jose';
+import { signingKeyOf } from '#domain/end-users/signing-keys.ts';
+import { findProject } from '#domain/projects/store.ts';
+import { openKeyRing } from '#lib/secrets.ts';
 import { lanePrefix } from '#queues/gate/lanes.ts';
-import { uniqueName } from '#test/support/client.ts';
+import { type CallOptions, uniqueName } from '#test/support/client.ts';
 import { isReplay, newKey, useRequests } from './idempotency-scene.ts';
 
 const { platform, scene, post, makeOrg, makeKey, run, countRows } = useRequests(test);
@@ -43,6 +47,49 @@ test('a run by API key is replayed within its project, by whatever key of that k
     t.true(isReplay(second));
     t.is(second.text, first.text);
   }
+});
+
+/** An end user's token with any role, signed as the project signs its own. */
+const endUserToken = async (role: 'anon' | 'authenticated', subject: string): Promise<string> => {
+  const { db, config, base } = platform();
+  const project = await findProject(db, scene().project.id);
+  if (project === undefined) throw new Error('there is no such project');
+  const sealer = openKeyRing(config.PLINTH_SECRET_KEYS).sealerFor(project.id, project.data_key);
+  const { id, privateKey } = await signingKeyOf(db, project, sealer);
+  return new SignJWT({ role })
+    .setProtectedHeader({ alg: 'RS256', typ: 'at+jwt', kid: id })
+    .setIssuer(`${base}/oauth/${project.id}`)
+    .setSubject(subject)
+    .setExpirationTime('1h')
+    .sign(await importPKCS8(privateKey, 'RS256'));
+};
+
+test('keys of each kind and tokens of each user and role have a space of their own', async (t) => {
+  const { project, fn } = scene();
+  const [anon, user, other] = await Promise.all([
+    endUserToken('anon', 'ada'),
+    endUserToken('authenticated', 'ada'),
+    endUserToken('authenticated', 'grace'),
+  ]);
+  const callers: readonly CallOptions[] = [
+    { key: project.key },
+    { key: project.publishableKey },
+    { token: anon },
+    { token: user },
+    { token: other },
+  ];
+  const key = newKey();
+  const ask = (caller: CallOptions) =>
+    post(`/api/functions/${fn.slug}`, key, { token: undefined, raw: '7', ...caller });
+  const answers = await Promise.all(callers.map(ask));
+  t.deepEqual(
+    answers.map((answer) => [answer.status, isReplay(answer)]),
+    callers.map(() => [200, false]),
+  );
+  t.is(new Set(answers.map(({ text }) => text)).size, callers.length);
+  const again = await ask({ token: anon, key: project.key });
+  t.true(isReplay(again), 'a token counts, and not the key that comes with it');
+  t.is(again.body.invocation_id, answers[2]?.body.invocation_id);
 });
 
 test('a key is free again after 24 hours', async (t) => {
