@@ -3,7 +3,7 @@ import test from 'ava';
 import { until } from '#test/support/until.ts';
 import { Allowance, inTurns, readWithin } from '#workers/runtimes/allowance.ts';
 import { RunLog } from '#workers/runtimes/run-log.ts';
-import type { LogsMessage } from '#workers/runtimes/messages.ts';
+import { type LogsMessage, parseGuestMessage } from '#workers/runtimes/messages.ts';
 
 /** Occupies the event loop for longer than a guest's messages may. */
 const work = (): void => {
@@ -63,4 +63,21 @@ test('a frame of many lines is dealt with in steps, in order and within the limi
   t.is(heard.length, (256 * 1024) / 32 - 1);
   t.true(log.truncated);
   t.deepEqual(new Set(log.lines.map(({ ts }) => ts)), new Set([new Date(now).toISOString()]));
+});
+
+test('a frame of log lines that has not the shape of ours is refused', (t) => {
+  const right = { type: 'logs', run: 1, lines: [[1, 'info', 'a line']], truncated: false };
+  t.deepEqual(parseGuestMessage(right), right as unknown as LogsMessage);
+  const wrong = [
+    { ...right, run: '1' },
+    { ...right, truncated: 'no' },
+    { ...right, lines: 'a line' },
+    { ...right, lines: ['a line'] },
+    { ...right, lines: [['1', 'info', 'a line']] },
+    { ...right, lines: [[1, 'loud', 'a line']] },
+    { ...right, lines: [[1, 'info', 7]] },
+    { ...right, lines: [[1, 'info', 'a line', 'more']] },
+    null,
+  ];
+  for (const message of wrong) t.throws(() => parseGuestMessage(message), undefined, JSON.stringify(message));
 });

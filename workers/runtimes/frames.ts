@@ -39,8 +39,7 @@ export class FrameReader {
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;
     while (this.#bytes >= this.#wanted) {
-      const all = Buffer.concat(this.#chunks, this.#bytes);
-      this.#chunks = [all];
+      const all = this.#joined();
       const length = all.readUInt32BE(0);
       if (length > maxFrameBytes) throw new Error(`a frame of ${length} bytes`);
       this.#wanted = headerBytes + length;
@@ -48,6 +47,15 @@ export class FrameReader {
       yield parseFrame(all.subarray(headerBytes, this.#wanted));
       this.#take();
     }
+  }
+
+  /** Copies only what came in several chunks: copying the rest of a chunk for each of its frames takes quadratic time. */
+  #joined(): Buffer {
+    const [only] = this.#chunks;
+    if (only !== undefined && this.#chunks.length === 1) return only;
+    const all = Buffer.concat(this.#chunks, this.#bytes);
+    this.#chunks = [all];
+    return all;
   }
 
   #take(): void {

@@ -21,8 +21,10 @@ function createConsole(write) {
   };
   const at =
     (level) =>
-    (...args) =>
-      line(level, format(args));
+    (...args) => {
+      // Beyond the limit nothing is kept, so nothing is formatted either.
+      if (total <= maxTotal) line(level, format(args));
+    };
   const group = (...args) => {
     if (args.length > 0) line('info', format(args));
     if (indent.length < maxIndent) indent += '  ';
