@@ -5,6 +5,7 @@ import type { Language } from '#domain/functions/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
 import type { SandboxFacts, functionInvoke } from '#queues/function-invoke.ts';
+import { type LogAllowance, createLogAllowance } from '../log-allowance.ts';
 import type { Processor } from '../processor.ts';
 import type { LogLine, RunServices, Runtime } from '../runtimes/runtime.ts';
 
@@ -15,6 +16,8 @@ export interface FunctionInvokeDeps {
   /** The languages that this worker can run. */
   readonly runtimes: Runtimes;
   readonly services: OpenServices;
+  /** The worker's usual one when it is left out. */
+  readonly logAllowance?: LogAllowance;
 }
 
 /** What one run may reach; opened before it, closed after it. */
@@ -39,8 +42,7 @@ const reasons = {
 } as const satisfies Record<Exclude<FinishedRun['status'], 'success'>, string>;
 
 /** The job fails with the status of the run as its code; the whole answer is its result either way. */
-const outcomeOf = (jobId: string, run: ReportedRun): JobOutcome => {
-  const logsText = logsTextOf(run);
+const outcomeOf = (jobId: string, run: ReportedRun, logsText: string): JobOutcome => {
   const [result, report] = [invokeAnswer(jobId, run, logsText), reportOf(run, logsText)];
   if (run.status === 'success') return { status: 'succeeded', result, error: null, report };
   const error = { code: run.status, message: run.error?.message ?? reasons[run.status] };
@@ -62,25 +64,31 @@ const withServices = async <T>(services: RunServices, work: (services: RunServic
 };
 
 /** Runs one version of a function in the sandbox. */
-export const functionInvokeProcessor = ({ load, runtimes, services: openServices }: FunctionInvokeDeps): Processor => ({
-  sandbox: levelsOf(runtimes),
-  run: async (data, { jobId, projectId, signal, log }) => {
-    const { function_id: functionId, version, payload, ...by } = data as JobData<typeof functionInvoke>;
-    const fn = await load(functionId, version);
-    if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
-    const { compiled: code, language, ...limits } = fn;
-    const runtime = runtimes[language];
-    if (runtime === undefined) throw notHere(language);
-    const onLog = (line: LogLine): void => log(line.level, line.message, line.ts);
-    const caller = JSON.stringify(by.caller ?? { kind: by.trigger, key_id: null, user: null });
-    const request = { projectId, functionId, version, code, payload, caller, ...limits };
-    const run = await withServices(openServices({ projectId, timeoutMs: fn.timeoutMs, signal }), (services) =>
-      runtime.run(request, { signal, onLog, services }),
-    );
-    if (run.status === 'crashed' && !run.started) {
-      throw new Error('no process for a function could be started');
-    }
-    return outcomeOf(jobId, { ...run, durationMs: Math.round(run.durationMs * 100) / 100 });
-  },
-  giveUp: async ({ code }, { jobId }) => (code === 'crashed' ? invokeAnswer(jobId, crashed) : null),
-});
+export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => {
+  const { load, runtimes, services: openServices, logAllowance = createLogAllowance() } = deps;
+  return {
+    sandbox: levelsOf(runtimes),
+    run: async (data, { jobId, projectId, signal, log }) => {
+      const { function_id: functionId, version, payload, ...by } = data as JobData<typeof functionInvoke>;
+      const fn = await load(functionId, version);
+      if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
+      const { compiled: code, language, ...limits } = fn;
+      const runtime = runtimes[language];
+      if (runtime === undefined) throw notHere(language);
+      const onLog = (line: LogLine): void => log(line.level, line.message, line.ts);
+      const caller = JSON.stringify(by.caller ?? { kind: by.trigger, key_id: null, user: null });
+      const request = { projectId, functionId, version, code, payload, caller, ...limits };
+      await logAllowance.ready(projectId, signal);
+      const run = await withServices(openServices({ projectId, timeoutMs: fn.timeoutMs, signal }), (services) =>
+        runtime.run(request, { signal, onLog, services }),
+      );
+      if (run.status === 'crashed' && !run.started) {
+        throw new Error('no process for a function could be started');
+      }
+      const logsText = logsTextOf(run);
+      logAllowance.spend(projectId, logsText.length);
+      return outcomeOf(jobId, { ...run, durationMs: Math.round(run.durationMs * 100) / 100 }, logsText);
+    },
+    giveUp: async ({ code }, { jobId }) => (code === 'crashed' ? invokeAnswer(jobId, crashed) : null),
+  };
+};
