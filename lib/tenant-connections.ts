@@ -29,6 +29,8 @@ export interface TenantConnectionsOptions {
   readonly login: (key: string) => Promise<TenantLogin>;
   /** What each session of a key begins with, and is reset to. */
   readonly settings: (key: string) => Readonly<Record<string, string>>;
+  /** What is done with each new connection before it is lent. */
+  readonly prepare: (key: string, client: Client) => Promise<void>;
   /** What a caller that waited in vain is told. */
   readonly refusal: () => Error;
   readonly log: Pick<Log, 'debug'>;
@@ -238,6 +240,7 @@ export class TenantConnections {
     const connection = this.#create(group, login);
     try {
       await connection.client.connect();
+      await this.#options.prepare(group.key, connection.client);
     } catch (error) {
       connection.socket.destroy();
       throw error;

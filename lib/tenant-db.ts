@@ -1,6 +1,7 @@
 import { type ClientBase, DatabaseError } from 'pg';
 import { Refusal, ServiceError } from './errors.ts';
 import type { Log } from './log.ts';
+import { lowerPriority } from './postgres/lower-priority.ts';
 import { TenantConnections, type TenantLogin } from './tenant-connections.ts';
 
 /** As whom a project's database is used (design, section 6). */
@@ -86,6 +87,12 @@ export interface TenantDb {
    */
   readonly use: <T>(projectId: string, role: TenantRole, work: (client: ClientBase) => Promise<T>) => Promise<T>;
   /**
+   * As `use`, for work that is known to be large: the server processes of these connections yield to all others that want
+   * a processor, where the server runs on this machine. They are kept in a store of their own, two for each project and
+   * role, since the priority of a process cannot be raised again without privileges.
+   */
+  readonly useAtLowPriority: TenantDb['use'];
+  /**
    * Lends a connection to whoever keeps it for longer than one piece of work, from a store of its own: those who keep
    * connections and those who need one shortly do not wait for each other. Settings, prepared statements and whatever
    * else of a session outlives a statement is the borrower's to clear.
@@ -102,6 +109,7 @@ export interface TenantDb {
 const connectionsPerRole = 4;
 // More than the functions that one worker runs at a time: each holds one, and some need a second for a transaction.
 const leasesPerRole = 12;
+const lowPriorityPerRole = 2;
 const waitMs = 2000;
 const idleMs = 30_000;
 
@@ -114,33 +122,48 @@ const busy = (): ServiceError =>
 export const leavesUsable = (error: unknown): boolean =>
   error instanceof Refusal || (error instanceof DatabaseError && error.severity === 'ERROR');
 
-const leased = 'leased';
-const keyOf = (projectId: string, role: TenantRole): string => `${projectId}:${role}`;
-const leaseKeyOf = (projectId: string, role: TenantRole): string => `${projectId}:${role}:${leased}`;
+type Store = 'usual' | 'leased' | 'low';
+const stores: readonly Store[] = ['usual', 'leased', 'low'];
+const perStore: Readonly<Record<Store, number>> = {
+  usual: connectionsPerRole,
+  leased: leasesPerRole,
+  low: lowPriorityPerRole,
+};
+
+const keyOf = (projectId: string, role: TenantRole, store: Store): string => `${projectId}:${role}:${store}`;
+
+const partsOf = (key: string): { readonly projectId: string; readonly role: TenantRole; readonly store: Store } => {
+  const [projectId = '', role, store] = key.split(':');
+  return { projectId, role: role as TenantRole, store: store as Store };
+};
 
 /**
- * At most 4 connections per (project, role), and 12 that are leased, under one budget for the process. Idle connections
+ * At most 4 connections per (project, role), 12 that are leased and 2 of low priority, under one budget for the process. Idle connections
  * count, too: when the budget is used up, one of the project goes that was used least of late. Opening one costs some ms, a
  * warm one 0.04 ms.
  */
 export const createTenantDb = ({ budget, login, log }: TenantDbOptions): TenantDb => {
   const connections = new TenantConnections({
     budget,
-    perKey: (key) => (key.endsWith(`:${leased}`) ? leasesPerRole : connectionsPerRole),
+    perKey: (key) => perStore[partsOf(key).store],
     waitMs,
     idleMs,
-    ownerOf: (key) => key.slice(0, key.indexOf(':')),
+    ownerOf: (key) => partsOf(key).projectId,
     login: (key) => {
-      const [projectId = '', role] = key.split(':');
-      return login(projectId, role as TenantRole);
+      const { projectId, role } = partsOf(key);
+      return login(projectId, role);
     },
-    settings: (key) => sessionSettings(key.split(':')[1] as TenantRole),
+    settings: (key) => sessionSettings(partsOf(key).role),
+    prepare: async (key, client) => {
+      if (partsOf(key).store === 'low') await lowerPriority(client);
+    },
     refusal: busy,
     log,
   });
-  return {
-    use: async (projectId, role, work) => {
-      const connection = await connections.take(keyOf(projectId, role));
+  const useOf =
+    (store: Store): TenantDb['use'] =>
+    async (projectId, role, work) => {
+      const connection = await connections.take(keyOf(projectId, role, store));
       let usable = true;
       try {
         return await work(connection.client);
@@ -150,13 +173,16 @@ export const createTenantDb = ({ budget, login, log }: TenantDbOptions): TenantD
       } finally {
         connections.giveBack(connection, usable);
       }
-    },
+    };
+  return {
+    use: useOf('usual'),
+    useAtLowPriority: useOf('low'),
     lease: async (projectId, role) => {
-      const connection = await connections.take(leaseKeyOf(projectId, role));
+      const connection = await connections.take(keyOf(projectId, role, 'leased'));
       return { client: connection.client, giveBack: (usable) => connections.giveBack(connection, usable) };
     },
     release: async (projectId) => {
-      const keys = tenantRoles.flatMap((role) => [keyOf(projectId, role), leaseKeyOf(projectId, role)]);
+      const keys = tenantRoles.flatMap((role) => stores.map((store) => keyOf(projectId, role, store)));
       await Promise.all(keys.map((key) => connections.retire(key)));
     },
     open: () => connections.count,

@@ -62,6 +62,26 @@ const restorePassword = async (
   log.warn({ project_id: projectId, role }, 'a role did not have its recorded password; it was set again');
 };
 
+type Use = TenantDb['use'];
+
+/** Signs in once more when the role's password was not the recorded one. */
+const restoringUse =
+  (options: ProjectDbOptions, use: Use): Use =>
+  async (projectId, role, work) => {
+    let entered = false;
+    const enter: typeof work = (client) => {
+      entered = true;
+      return work(client);
+    };
+    try {
+      return await use(projectId, role, enter);
+    } catch (error) {
+      if (entered || !isPasswordRefused(error)) throw error;
+    }
+    await restorePassword(options, projectId, role);
+    return use(projectId, role, work);
+  };
+
 /** The tenant connections, with what only the platform's own role can do about them. */
 export const createProjectDb = (options: ProjectDbOptions): ProjectDb => {
   const tenantDb = createTenantDb(options);
@@ -78,19 +98,7 @@ export const createProjectDb = (options: ProjectDbOptions): ProjectDb => {
       await restorePassword(options, projectId, role);
       return tenantDb.lease(projectId, role);
     },
-    use: async (projectId, role, work) => {
-      let entered = false;
-      const enter: typeof work = (client) => {
-        entered = true;
-        return work(client);
-      };
-      try {
-        return await tenantDb.use(projectId, role, enter);
-      } catch (error) {
-        if (entered || !isPasswordRefused(error)) throw error;
-      }
-      await restorePassword(options, projectId, role);
-      return tenantDb.use(projectId, role, work);
-    },
+    use: restoringUse(options, tenantDb.use),
+    useAtLowPriority: restoringUse(options, tenantDb.useAtLowPriority),
   };
 };

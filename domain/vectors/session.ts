@@ -15,7 +15,8 @@ export interface SessionOf {
 }
 
 const timeoutMs = 25_000;
-const lockTimeoutMs = 5000;
+/** How long a statement of such a session waits for a lock. */
+export const lockTimeoutMs = 5000;
 
 /** What a trigger of the project may have set for the session counts no more. */
 const beginSql = (mode: SessionOf['mode']): string =>

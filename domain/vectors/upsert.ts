@@ -1,14 +1,14 @@
 import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
-import type { FenceDb } from '#domain/database/console/fence.ts';
 import { type ChangeListeners, noteChange } from '#domain/database/changes.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type Collection, getCollection } from './collections.ts';
 import { type Document, holdTable, otherModel, relabel, standingOf, writeDocuments } from './documents.ts';
 import { embedFor } from './embedding.ts';
 import { inSession } from './session.ts';
+import { type WriterDb, writing } from './writing.ts';
 
 export interface UpsertDeps extends ChangeListeners {
-  readonly tenantDb: FenceDb;
+  readonly tenantDb: WriterDb;
   readonly gateway: Pick<Gateway, 'embed' | 'resolve'>;
 }
 
@@ -75,7 +75,7 @@ const upsertBatch = async (
   // No connection is held while the provider is asked.
   const texts = changed.map(({ content }) => content);
   const vectors = texts.length === 0 ? [] : await embedFor(deps.gateway, caller, collection, { model, texts });
-  await inSession(deps.tenantDb, { ...of, mode: 'write' }, async (client) => {
+  await writing({ tenantDb: deps.tenantDb, caller }, async (client) => {
     await holdTable(client, collection, 'row exclusive');
     await writeDocuments(client, collection, { model, documents: changed, vectors });
     await relabel(client, collection, relabelled);
