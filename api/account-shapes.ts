@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { SignedInUser } from '#domain/accounts/accounts.ts';
+import type { FactorDeps } from '#domain/accounts/codes.ts';
 import { accessTokenSeconds } from '#domain/accounts/sign-ins.ts';
 import type { BaseCall } from './call.ts';
 import type { Deps } from './deps.ts';
@@ -24,6 +25,13 @@ export const signedInAs = ({ user, tokens }: SignedInUser): z.output<typeof sign
 });
 
 export const password = text(128, 8).describe('8 to 128 characters.');
+
+/** Proves that whoever holds the access token is the user. */
+export const presentPassword = text(128).describe('The present password of the account.');
+
+export const code = text(40, 1).describe('Six digits of the authenticator app, or a recovery code.');
+
+export const factorDepsOf = ({ db, deps }: Pick<BaseCall, 'db' | 'deps'>): FactorDeps => ({ db, sealer: deps.sealer });
 
 /** Whether failed attempts are counted. */
 export const isLimited = ({ config }: Pick<Deps, 'config'>): boolean => config.PLINTH_RATE_LIMITS === 'on';

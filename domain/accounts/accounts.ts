@@ -7,7 +7,7 @@ import { hashToken, newId, newToken } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import { beginAttempt, beginCodeAttempt } from './attempts.ts';
 import { deleteChallenge, failChallenge, findChallenge, findFactor, insertChallenge } from './factor-store.ts';
-import { type FactorMethod, takeCode } from './factors.ts';
+import { type FactorMethod, takeCode } from './codes.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
 import { type SignInOrigin, type Tokens, signIn } from './sign-ins.ts';
 import {

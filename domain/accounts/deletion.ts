@@ -3,19 +3,20 @@ import type { Actor } from '#domain/audit/actor.ts';
 import { dissolve } from '#domain/teams/ownership.ts';
 import { type Membership, lockOrganizations, membershipsOf } from '#domain/teams/membership-store.ts';
 import { deleteInvitesBy, deleteMember } from '#domain/teams/store.ts';
-import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { lockProven } from './profile.ts';
+import type { FactorDeps } from './codes.ts';
+import { type Proof, acceptProof } from './proof.ts';
 import { type User, deleteUser } from './store.ts';
 
 /** The user's memberships, held back from changes. In the order in which all lock: organizations, then the user. */
-const holdMemberships = async (db: Queryable, user: User, provenHash: string): Promise<readonly Membership[]> => {
+const holdMemberships = async (deps: FactorDeps, user: User, proof: Proof): Promise<readonly Membership[]> => {
+  const { db } = deps;
   const seen = await membershipsOf(db, user.id);
   await lockOrganizations(
     db,
     seen.map((membership) => membership.org_id),
   );
-  await lockProven(db, user.id, provenHash);
+  await acceptProof(deps, user.id, proof);
   const held = await membershipsOf(db, user.id);
   const isSame = held.length === seen.length && held.every(({ org_id: id }, i) => id === seen[i]?.org_id);
   if (!isSame) throw new ServiceError('conflict', 'Your organizations changed meanwhile.', { hint: 'Try again.' });
@@ -35,16 +36,16 @@ const requireNobodyLeftBehind = (memberships: readonly Membership[]): void => {
 /**
  * Deletes an account: organizations of which the user is the only member go with their projects, from all others the user
  * is removed, with the invites that rest on their right. Needs a transaction.
- * @param provenHash of the password that was proven
  * @returns the projects, whose deletion is to be finished after the commit
- * @throws {ServiceError} `last_owner`, `invalid_credentials`, `conflict`
+ * @throws {ServiceError} `last_owner`, `invalid_credentials`, `factor_required`, `conflict`
  */
 export const deleteAccount = async (
-  db: Queryable,
+  deps: FactorDeps,
   user: User,
-  { provenHash, actor }: { readonly provenHash: string; readonly actor: Actor },
+  { proof, actor }: { readonly proof: Proof; readonly actor: Actor },
 ): Promise<readonly string[]> => {
-  const memberships = await holdMemberships(db, user, provenHash);
+  const { db } = deps;
+  const memberships = await holdMemberships(deps, user, proof);
   requireNobodyLeftBehind(memberships);
   await noteAccount(db, user.id, { actor, action: 'user.delete', targetId: user.id });
   const projects: string[] = [];

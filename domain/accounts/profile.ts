@@ -5,9 +5,11 @@ import type { PlatformMail } from '#domain/mail/platform-mail.ts';
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken, newToken } from '#lib/ids.ts';
-import { beginAttempt, clearFailures } from './attempts.ts';
+import { clearFailures } from './attempts.ts';
+import type { FactorDeps } from './codes.ts';
 import { deleteChallenges } from './factor-store.ts';
-import { hashPassword, verifyPassword } from './passwords.ts';
+import { hashPassword } from './passwords.ts';
+import { type Proof, acceptProof, lockProven, provePassword } from './proof.ts';
 import { endOtherSessions } from './sessions.ts';
 import {
   type Profile,
@@ -19,7 +21,6 @@ import {
   findProfile,
   findUser,
   findUserByEmail,
-  findUserWithPassword,
   insertConfirmation,
   lockUser,
   setEmail,
@@ -30,27 +31,6 @@ import {
 const confirmHours = 24;
 /** Links that one user may have sent in a day, to whatever addresses: strangers are not to be written to in our name. */
 const mostConfirmations = 20;
-
-const wrongPassword = (): ServiceError => new ServiceError('invalid_credentials', 'The password is wrong.');
-
-/**
- * Proves that whoever holds the access token knows the password, too.
- * @param db not a transaction: what fails stays counted
- * @returns the hash that was checked; the change is refused when it is another one by then
- * @throws {ServiceError} `invalid_credentials`, `rate_limited`
- */
-export const provePassword = async (
-  db: ControlDb,
-  user: User,
-  { password, isLimited }: { readonly password: string; readonly isLimited: boolean },
-): Promise<string> => {
-  const attempt = await beginAttempt(db, user.email, isLimited);
-  const found = await findUserWithPassword(db, user.id);
-  if (!(await verifyPassword(password, found?.password_hash)) || found === undefined) throw wrongPassword();
-  // Not cleared: who knows the password could forget the failures of guessing codes.
-  await attempt.refund();
-  return found.password_hash;
-};
 
 /** A new password in the place of one that was proven. */
 export interface NewPassword {
@@ -74,12 +54,6 @@ export interface Self {
   readonly signInId: string;
   readonly actor: Actor;
 }
-
-/** @throws {ServiceError} `invalid_credentials` when the password was changed meanwhile */
-export const lockProven = async (db: Queryable, userId: string, provenHash: string): Promise<void> => {
-  await lockUser(db, userId);
-  if ((await findUserWithPassword(db, userId))?.password_hash !== provenHash) throw wrongPassword();
-};
 
 /**
  * All other sign-ins, reset links and half-done sign-ins end: whoever knew the old password is out. A link that waits for
@@ -146,23 +120,25 @@ export const sendConfirmation = async (
 
 export interface ProfileChange {
   readonly fullName?: string | null | undefined;
-  readonly email?: string | undefined;
+  readonly email?: { readonly address: string; readonly proof: Proof } | undefined;
   readonly password?: NewPassword | undefined;
 }
 
 /**
  * Changes the own account. A new address becomes the account's once the link that is mailed there is opened.
- * @throws {ServiceError} `invalid_credentials`, `email_taken`, `rate_limited`
+ * @throws {ServiceError} `invalid_credentials`, `factor_required`, `email_taken`, `rate_limited`
  */
 export const changeProfile = async (
-  db: Queryable,
-  mail: PlatformMail,
+  deps: FactorDeps & { readonly mail: PlatformMail },
   self: Self,
   { fullName, email, password }: ProfileChange,
 ): Promise<Profile> => {
+  const { db, mail } = deps;
+  // Before the password changes: the present one was proven.
+  if (email !== undefined) await acceptProof(deps, self.user.id, email.proof);
   if (fullName !== undefined) await setFullName(db, self.user.id, fullName);
   if (password !== undefined) await changePassword(db, mail, self, password);
-  if (email !== undefined && email !== self.user.email) await sendConfirmation(db, mail, self.user, email);
+  if (email !== undefined) await sendConfirmation(db, mail, self.user, email.address);
   return findProfile(db, self.user.id);
 };
 

@@ -1,8 +1,8 @@
 import { type SignInRequest, signUp } from '#domain/accounts/accounts.ts';
 import { beginCodeAttempt } from '#domain/accounts/attempts.ts';
+import { takeCode } from '#domain/accounts/codes.ts';
 import { findFactor } from '#domain/accounts/factor-store.ts';
-import { takeCode } from '#domain/accounts/factors.ts';
-import { lockProven, provePassword } from '#domain/accounts/profile.ts';
+import { lockProven, provePassword } from '#domain/accounts/proof.ts';
 import { endAllSignIns } from '#domain/accounts/sign-ins.ts';
 import { type User, findUserByEmail, lockUser } from '#domain/accounts/store.ts';
 import { actingAs } from '#domain/audit/actor.ts';

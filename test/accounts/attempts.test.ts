@@ -1,7 +1,7 @@
 import test from 'ava';
 import { sweepFailures } from '#domain/accounts/attempts.ts';
 import { type Answer, uniqueName } from '#test/support/client.ts';
-import { addFactor, wrongCode } from '#test/support/factor.ts';
+import { addFactor, confirmAddress, wrongCode } from '#test/support/factor.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 import { linkTokenTo } from '#test/support/platform-mail.ts';
 import { askForReset } from '#test/support/reset.ts';
@@ -93,6 +93,7 @@ test.serial(
   async (t) => {
     const { client } = platform();
     const user = await client.signUp();
+    await confirmAddress(platform(), user.id);
     const { secret } = await addFactor(platform(), user);
     const guessCodes = async (password: string): Promise<Answer[]> => {
       const answers: Answer[] = [];
@@ -120,7 +121,24 @@ test.serial('a stolen access token guesses no more than ten passwords', async (t
       body: { password: { old: 'wrong', new: 'a new password' } },
     });
   const remove = () => client.call('DELETE', '/auth/me', { token: user.token, body: { password: 'wrong' } });
-  const answers = await Promise.all([...Array.from({ length: 6 }, change), ...Array.from({ length: 6 }, remove)]);
+  const move = () =>
+    client.call('PATCH', '/auth/me', {
+      token: user.token,
+      body: { email: `${uniqueName('new')}@example.com`, current_password: 'wrong' },
+    });
+  const addOne = () => client.call('POST', '/auth/factors', { token: user.token, body: { password: 'wrong' } });
+  const answers = await Promise.all([change, remove, move, addOne].flatMap((ask) => Array.from({ length: 3 }, ask)));
+  t.deepEqual(statusCounts(answers), { 401: 10, 429: 2 });
+});
+
+test.serial('whoever knows the password and has an access token guesses no more than ten codes', async (t) => {
+  const { client } = platform();
+  const user = await client.signUp();
+  const { secret } = await addFactor(platform(), user);
+  const body = { password: user.password, code: wrongCode(secret) };
+  const remove = () => client.call('DELETE', '/auth/me', { token: user.token, body });
+  const answers: Answer[] = [];
+  for (let i = 0; i < 12; i += 1) answers.push(await remove());
   t.deepEqual(statusCounts(answers), { 401: 10, 429: 2 });
 });
 

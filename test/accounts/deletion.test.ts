@@ -2,6 +2,7 @@ import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
 import { untilBlocked } from '#test/support/blocked.ts';
 import type { Answer, TestUser } from '#test/support/client.ts';
+import { addFactor, codeNow, wrongCode } from '#test/support/factor.ts';
 import { isError } from '#test/support/is-error.ts';
 import { createOrganization, memberIdOf, ownOrgId, tokenOfLink } from '#test/support/organization.ts';
 import { usePlatform } from '#test/support/platform.ts';
@@ -29,6 +30,18 @@ test('an account is deleted with the organizations and projects that are nobody 
   const [gone] = await db.query('select retired_at is not null as retired from projects where id = $1', [project.id]);
   t.deepEqual(gone, { retired: true });
   t.is((await client.call('POST', '/auth/signup', { body })).status, 201, 'the address is free again');
+});
+
+test('an account with a second factor is deleted with a code only', async (t) => {
+  const { client } = platform();
+  const user = await client.signUp();
+  const { secret } = await addFactor(platform(), user);
+  const withCode = (code: string): Promise<Answer> =>
+    client.call('DELETE', '/auth/me', { token: user.token, body: { password: user.password, code } });
+  isError(t, await remove(user, user.password), 401, 'factor_required');
+  isError(t, await withCode(wrongCode(secret)), 401, 'invalid_credentials');
+  t.is((await client.call('GET', '/auth/me', { token: user.token })).status, 200);
+  t.is((await withCode(codeNow(secret))).status, 204);
 });
 
 test('the last owner of an organization with others deletes no account before it is transferred', async (t) => {

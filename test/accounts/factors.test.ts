@@ -1,6 +1,6 @@
 import test from 'ava';
 import { type Answer, type TestUser, uniqueName } from '#test/support/client.ts';
-import { addFactor, codeNow, forgetStep, wrongCode } from '#test/support/factor.ts';
+import { addFactor, codeNow, confirmAddress, forgetStep, wrongCode } from '#test/support/factor.ts';
 import { isError } from '#test/support/is-error.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 import { askForReset } from '#test/support/reset.ts';
@@ -19,8 +19,8 @@ const begin = async (user: TestUser): Promise<string> => (await logIn(user)).bod
 test('a factor counts once it is verified; then a sign-in asks for a code and gives nothing before it', async (t) => {
   const { client } = platform();
   const user = await client.signUp();
-  const { token } = user;
-  const made = await client.call('POST', '/auth/factors', { token, body: {} });
+  const { token, password } = user;
+  const made = await client.call('POST', '/auth/factors', { token, body: { password } });
   t.is(made.status, 201);
   t.regex(made.body.secret, /^[A-Z2-7]{32}$/);
   t.true(made.body.uri.startsWith('otpauth://totp/plinth:'));
@@ -83,6 +83,7 @@ test('a recovery code works once in the place of a code, however it is typed', a
 test('a factor token dies with five wrong codes, and with a new password', async (t) => {
   const { client } = platform();
   const user = await client.signUp();
+  await confirmAddress(platform(), user.id);
   const { secret } = await addFactor(platform(), user);
   const guessed = await begin(user);
   for (let i = 0; i < 5; i += 1) t.is((await finish(guessed, wrongCode(secret))).status, 401);
@@ -105,21 +106,39 @@ test('the code of somebody else’s factor is none', async (t) => {
   isError(t, await finish(await begin(user), codeNow(theirs.secret)), 401, 'invalid_credentials');
   isError(t, await finish(await begin(user), theirs.recoveryCodes[0]), 401, 'invalid_credentials');
   const path = `/auth/factors/${theirs.id}`;
-  const code = codeNow(theirs.secret);
-  isError(t, await client.call('DELETE', path, { token: user.token, body: { code } }), 404, 'not_found');
+  const body = { password: user.password, code: codeNow(theirs.secret) };
+  isError(t, await client.call('DELETE', path, { token: user.token, body }), 404, 'not_found');
 });
 
-test('a factor is removed with a code only, and its recovery codes go with it', async (t) => {
+test('a factor is removed with the password and a code only, and its recovery codes go with it', async (t) => {
   const { client, db } = platform();
   const user = await client.signUp();
   const { id, secret } = await addFactor(platform(), user);
-  const remove = (code: string) => client.call('DELETE', `/auth/factors/${id}`, { token: user.token, body: { code } });
+  const { token, password } = user;
+  const remove = (code: string, given: string | undefined = password) =>
+    client.call('DELETE', `/auth/factors/${id}`, { token, body: { password: given, code } });
   isError(t, await remove(wrongCode(secret)), 401, 'invalid_credentials');
-  isError(t, await client.call('POST', '/auth/factors', { token: user.token, body: {} }), 409, 'conflict');
+  isError(t, await remove(codeNow(secret), 'wrong'), 401, 'invalid_credentials');
+  isError(
+    t,
+    await client.call('DELETE', `/auth/factors/${id}`, { token, body: { code: codeNow(secret) } }),
+    400,
+    'validation_failed',
+  );
+  isError(t, await client.call('POST', '/auth/factors', { token, body: { password } }), 409, 'conflict');
   t.is((await remove(codeNow(secret))).status, 204);
   t.is((await logIn(user)).status, 200);
   t.is((await db.query('select from recovery_codes where user_id = $1', [user.id])).length, 0);
   isError(t, await remove(codeNow(secret)), 404, 'not_found');
+});
+
+test('an access token alone adds no factor', async (t) => {
+  const { client } = platform();
+  const user = await client.signUp();
+  const add = (body: unknown) => client.call('POST', '/auth/factors', { token: user.token, body });
+  isError(t, await add({ password: 'wrong' }), 401, 'invalid_credentials');
+  isError(t, await add({}), 400, 'validation_failed');
+  t.is((await client.call('GET', '/auth/factors', { token: user.token })).body.total, 0);
 });
 
 test('neither secrets nor recovery codes can be read from the database', async (t) => {

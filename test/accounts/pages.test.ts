@@ -154,7 +154,10 @@ test('a name is text on the page, whatever it holds', async (t) => {
 test('opening the page of a confirmation changes nothing; its button does', async (t) => {
   const user = await platform().client.signUp();
   const email = `${uniqueName('new')}@example.com`;
-  await platform().client.call('PATCH', '/auth/me', { token: user.token, body: { email } });
+  await platform().client.call('PATCH', '/auth/me', {
+    token: user.token,
+    body: { email, current_password: user.password },
+  });
   const path = `/confirm-email/${await linkTokenTo(platform(), email, 'confirm-email')}`;
   t.true((await open(path)).text.includes(email));
   t.is((await logIn(email, user.password)).status, 401);

@@ -1,5 +1,6 @@
 import test from 'ava';
 import { type Answer, type CallOptions, type TestUser, uniqueName } from '#test/support/client.ts';
+import { addFactor, codeNow, wrongCode } from '#test/support/factor.ts';
 import { isError } from '#test/support/is-error.ts';
 import { createOrganization, ownOrgId } from '#test/support/organization.ts';
 import { usePlatform } from '#test/support/platform.ts';
@@ -15,6 +16,8 @@ const logIn = (email: string, password: string): Promise<Answer> =>
   platform().client.call('POST', '/auth/login', { body: { email, password } });
 const confirm = (token: unknown): Promise<Answer> =>
   platform().client.call('POST', '/auth/confirm', { body: { token } });
+const move = (user: TestUser, email: string, more: object = {}): Promise<Answer> =>
+  change(user, { email, current_password: user.password, ...more });
 const newAddress = (): string => `${uniqueName('new')}@example.com`;
 
 test('a name is changed and taken away', async (t) => {
@@ -59,7 +62,7 @@ test('a new address that somebody asked for before the password was changed or r
     const user = await client.signUp();
     const thief = (await logIn(user.email, user.password)).body;
     const email = newAddress();
-    t.is((await change({ ...user, token: thief.access_token }, { email })).status, 200);
+    t.is((await move({ ...user, token: thief.access_token }, email)).status, 200);
     t.true((await renew(user)).status < 300);
     isError(t, await confirm(await linkTokenTo(platform(), email, 'confirm-email')), 410, 'expired');
     t.is((await logIn(user.email, 'a new password')).status, 200);
@@ -81,7 +84,7 @@ test('a new address counts once its link is opened; the former one is told and s
   const email = newAddress();
   await askForReset(platform(), user.email);
   const reset = await linkTokenTo(platform(), user.email, 'reset-password');
-  t.is((await change(user, { email })).body.email, user.email);
+  t.is((await move(user, email)).body.email, user.email);
   t.like((await as(user, 'GET', '/auth/confirmation')).body, { email_confirmed: false, pending_email: email });
   t.is((await logIn(email, user.password)).status, 401);
   const token = await linkTokenTo(platform(), email, 'confirm-email');
@@ -97,12 +100,36 @@ test('a new address counts once its link is opened; the former one is told and s
   t.is(late.status, 410, 'a link in the former mailbox opens nothing');
 });
 
+test('a new address needs the present password, and a code where the account has a second factor', async (t) => {
+  const user = await platform().client.signUp();
+  const email = newAddress();
+  const without = await change(user, { email });
+  isError(t, without, 400, 'validation_failed');
+  t.is(without.body.details[0].path, 'current_password');
+  isError(t, await move(user, email, { current_password: 'wrong' }), 401, 'invalid_credentials');
+  const { secret } = await addFactor(platform(), user);
+  isError(t, await move(user, email), 401, 'factor_required');
+  isError(t, await move(user, email, { code: wrongCode(secret) }), 401, 'invalid_credentials');
+  t.is((await as(user, 'GET', '/auth/confirmation')).body.pending_email, null);
+  t.is((await move(user, email, { code: codeNow(secret) })).status, 200);
+  t.is((await as(user, 'GET', '/auth/confirmation')).body.pending_email, email);
+  isError(t, await move(user, newAddress(), { code: codeNow(secret) }), 401, 'invalid_credentials');
+});
+
+test('the old password of a new one proves a new address, too', async (t) => {
+  const user = await platform().client.signUp();
+  const email = newAddress();
+  t.is((await change(user, { email, password: { old: user.password, new: 'a new password' } })).status, 200);
+  t.is((await as(user, 'GET', '/auth/confirmation')).body.pending_email, email);
+  t.is((await logIn(user.email, 'a new password')).status, 200);
+});
+
 test('the address of another account is refused, before and after the link', async (t) => {
   const { client } = platform();
   const [user, other] = [await client.signUp(), await client.signUp()];
-  isError(t, await change(user, { email: other.email.toUpperCase() }), 409, 'email_taken');
+  isError(t, await move(user, other.email.toUpperCase()), 409, 'email_taken');
   const email = newAddress();
-  t.is((await change(user, { email })).status, 200);
+  t.is((await move(user, email)).status, 200);
   const token = await linkTokenTo(platform(), email, 'confirm-email');
   await client.signUp(email);
   isError(t, await confirm(token), 409, 'email_taken');
@@ -123,19 +150,19 @@ test('only the newest link works, and an address gets five in a day, whoever nam
   const users = [await client.signUp(), await client.signUp()];
   const email = newAddress();
   const [first] = users;
-  await change(first as TestUser, { email });
+  await move(first as TestUser, email);
   const older = await linkTokenTo(platform(), email, 'confirm-email');
-  for (let i = 1; i < 5; i += 1) t.is((await change(users[i % 2] as TestUser, { email })).status, 200);
-  for (const user of users) isError(t, await change(user, { email }), 429, 'rate_limited');
+  for (let i = 1; i < 5; i += 1) t.is((await move(users[i % 2] as TestUser, email)).status, 200);
+  for (const user of users) isError(t, await move(user, email), 429, 'rate_limited');
   t.is((await platformMailsTo(platform(), email)).length, 5);
   isError(t, await confirm(older), 410, 'expired');
 });
 
 test('a user has at most twenty links sent in a day, to whatever addresses', async (t) => {
   const user = await platform().client.signUp();
-  for (let i = 0; i < 20; i += 1) t.is((await change(user, { email: newAddress() })).status, 200);
+  for (let i = 0; i < 20; i += 1) t.is((await move(user, newAddress())).status, 200);
   t.is((await change(user, { password: { old: user.password, new: 'a new password' } })).status, 200);
-  isError(t, await change(user, { email: newAddress() }), 429, 'rate_limited');
+  isError(t, await move({ ...user, password: 'a new password' }, newAddress()), 429, 'rate_limited');
 });
 
 test('sign-ins are listed and ended by their user alone', async (t) => {

@@ -31,13 +31,18 @@ export const forgetStep = async ({ db }: Pick<TestPlatform, 'db'>, userId: strin
   await db.query('update user_factors set last_step = null where user_id = $1', [userId]);
 };
 
+/** As if the link that confirms the user's address had been opened. */
+export const confirmAddress = async ({ db }: Pick<TestPlatform, 'db'>, userId: string): Promise<void> => {
+  await db.query('update users set email_confirmed_at = now() where id = $1', [userId]);
+};
+
 /** A verified second factor, whose present code can be used. */
 export const addFactor = async (
   platform: Pick<TestPlatform, 'db' | 'client'>,
-  { id: userId, token }: TestUser,
+  { id: userId, token, password }: TestUser,
 ): Promise<TestFactor> => {
   const { client } = platform;
-  const { body: made } = await client.call('POST', '/auth/factors', { token, body: {} });
+  const { body: made } = await client.call('POST', '/auth/factors', { token, body: { password } });
   const verified = await client.call('POST', `/auth/factors/${made.id}/verify`, {
     token,
     body: { code: codeNow(made.secret) },

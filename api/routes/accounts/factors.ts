@@ -3,9 +3,17 @@ import { logInWithFactor } from '#domain/accounts/accounts.ts';
 import { type Attempt, beginCodeAttempt } from '#domain/accounts/attempts.ts';
 import { countRecoveryCodes, findFactor } from '#domain/accounts/factor-store.ts';
 import { createFactor, removeFactor, verifyFactor } from '#domain/accounts/factors.ts';
-import { ServiceError } from '#lib/errors.ts';
+import { beginProof, provePassword } from '#domain/accounts/proof.ts';
 import { type SignedIn, everyone, signedIn } from '../../access.ts';
-import { isLimited, requestOf, signedInAnswer, signedInAs } from '../../account-shapes.ts';
+import {
+  code,
+  factorDepsOf,
+  isLimited,
+  presentPassword,
+  requestOf,
+  signedInAnswer,
+  signedInAs,
+} from '../../account-shapes.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { id, instant, shownOnce, text } from '../../fields.ts';
@@ -13,7 +21,6 @@ import { id, instant, shownOnce, text } from '../../fields.ts';
 const area = 'accounts';
 
 const factorPath = z.object({ id });
-const code = text(40, 1).describe('Six digits of the authenticator app, or a recovery code.');
 
 const factor = z.object({
   id,
@@ -22,16 +29,9 @@ const factor = z.object({
   verified_at: instant.nullable().describe('Null: it is not asked for yet.'),
 });
 
-const depsOf = ({ db, deps }: Call<SignedIn>) => ({ db, sealer: deps.sealer });
-
 /** Counted outside the transaction, which a wrong code rolls back. */
 const attempt = (_input: unknown, { deps, user }: Call<SignedIn>): Promise<Attempt> =>
   beginCodeAttempt(deps.db, user.email, isLimited(deps));
-
-const wrongCode = (): ServiceError =>
-  new ServiceError('invalid_credentials', 'The code is wrong, or was used before.', {
-    hint: 'Wait for the next one; the clock of your device must be right.',
-  });
 
 /** The second factor (contract, section 8). */
 export const factorEndpoints: readonly Endpoint[] = [
@@ -54,13 +54,16 @@ export const factorEndpoints: readonly Endpoint[] = [
     area,
     summary: 'Begin with a second factor (TOTP); it counts once it is verified',
     access: signedIn,
+    body: z.strictObject({ password: presentPassword }),
     status: 201,
     response: z.object({
       id,
       secret: shownOnce(z.string()).describe('Base32, to type in.'),
       uri: shownOnce(z.string()).describe('To show as a QR code.'),
     }),
-    handle: (_input, call) => createFactor(depsOf(call), call.user),
+    prepare: ({ body }, { deps, user }) =>
+      provePassword(deps.db, user, { password: body.password, isLimited: isLimited(deps) }),
+    handle: ({ prepared }, call) => createFactor(factorDepsOf(call), call.user, prepared),
   }),
   endpoint({
     method: 'post',
@@ -76,8 +79,7 @@ export const factorEndpoints: readonly Endpoint[] = [
     prepare: attempt,
     handle: async ({ params, body, prepared }, call) => {
       const of = { user: call.user, factorId: params.id, code: body.code, actor: call.actor };
-      const codes = await verifyFactor(depsOf(call), of);
-      if (codes === undefined) throw wrongCode();
+      const codes = await verifyFactor(factorDepsOf(call), of);
       call.afterCommit(prepared.clear);
       return { recovery_codes: [...codes] };
     },
@@ -86,15 +88,14 @@ export const factorEndpoints: readonly Endpoint[] = [
     method: 'delete',
     path: '/auth/factors/{id}',
     area,
-    summary: 'Remove the second factor, with a code or a recovery code',
+    summary: 'Remove the second factor, with the password and a code or a recovery code',
     access: signedIn,
     params: factorPath,
-    body: z.strictObject({ code }),
-    prepare: attempt,
-    handle: async ({ params, body, prepared }, call) => {
-      const of = { user: call.user, factorId: params.id, code: body.code, actor: call.actor };
-      if (!(await removeFactor(depsOf(call), of))) throw wrongCode();
-      call.afterCommit(prepared.clear);
+    body: z.strictObject({ password: presentPassword, code }),
+    prepare: ({ body }, { deps, user }) => beginProof(deps.db, user, { ...body, isLimited: isLimited(deps) }),
+    handle: async ({ params, prepared }, call) => {
+      await removeFactor(factorDepsOf(call), { user: call.user, factorId: params.id, actor: call.actor }, prepared);
+      call.afterCommit(prepared.settle);
     },
   }),
   endpoint({

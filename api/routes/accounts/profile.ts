@@ -1,16 +1,19 @@
 import { z } from 'zod';
 import { deleteAccount } from '#domain/accounts/deletion.ts';
 import {
+  type ProfileChange,
   changeProfile,
   confirmEmail,
   prepareNewPassword,
-  provePassword,
   sendConfirmation,
 } from '#domain/accounts/profile.ts';
+import { beginProof } from '#domain/accounts/proof.ts';
 import { endOtherSessions, endSession, listSessions } from '#domain/accounts/sessions.ts';
 import { findProfile } from '#domain/accounts/store.ts';
-import { everyone, signedIn } from '../../access.ts';
-import { accountUser, isLimited, password } from '../../account-shapes.ts';
+import { ServiceError } from '#lib/errors.ts';
+import { type SignedIn, everyone, signedIn } from '../../access.ts';
+import { accountUser, code, factorDepsOf, isLimited, password, presentPassword } from '../../account-shapes.ts';
+import type { Call } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { email, id, instant, name, page, text } from '../../fields.ts';
 import { finishDeletions } from '../../project-deletion.ts';
@@ -33,6 +36,50 @@ const session = z.object({
   user_agent: z.string().nullable(),
 });
 
+const codeOfFactor = code
+  .optional()
+  .describe('Needed where the account has a second factor: a code or a recovery code.');
+
+const changes = z.strictObject({
+  full_name: name.nullish(),
+  password: z
+    .strictObject({ old: text(128), new: password })
+    .optional()
+    .describe('Ends all other sign-ins.'),
+  email: email.optional().describe('A new one needs the present password.'),
+  current_password: presentPassword.optional().describe('For a new address; password.old does as well.'),
+  code: codeOfFactor,
+});
+
+type Changes = z.output<typeof changes>;
+
+const passwordFor = ({ current_password: current, password: renewed }: Changes): string => {
+  const present = current ?? renewed?.old;
+  if (present !== undefined) return present;
+  throw new ServiceError('validation_failed', 'A new e-mail address needs the present password.', {
+    details: [{ path: 'current_password', message: 'is needed to change the e-mail address' }],
+  });
+};
+
+/** Proves and computes, before the transaction, all that the change needs. The present address is no change. */
+const prepareChange = async (
+  { body }: { readonly body: Changes },
+  { deps, user }: Call<SignedIn>,
+): Promise<ProfileChange> => {
+  const limited = isLimited(deps);
+  const { email: address, password: renewed, code: given } = body;
+  const isMove = address !== undefined && address !== user.email;
+  const proof = isMove
+    ? await beginProof(deps.db, user, { password: passwordFor(body), code: given, isLimited: limited })
+    : undefined;
+  return {
+    fullName: body.full_name,
+    email: isMove && proof ? { address, proof } : undefined,
+    password:
+      renewed && (await prepareNewPassword(deps.db, user, { old: renewed.old, next: renewed.new, isLimited: limited })),
+  };
+};
+
 /** The own account and its sign-ins (contract, sections 8 and 13). */
 export const profileEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -50,28 +97,14 @@ export const profileEndpoints: readonly Endpoint[] = [
     area,
     summary: 'Change name, password or e-mail address; a new address counts once its link is opened',
     access: signedIn,
-    body: z.strictObject({
-      full_name: name.nullish(),
-      password: z
-        .strictObject({ old: text(128), new: password })
-        .optional()
-        .describe('Ends all other sign-ins.'),
-      email: email.optional(),
-    }),
+    body: changes,
     response: accountUser,
-    prepare: async ({ body }, { deps, user }) =>
-      body.password &&
-      prepareNewPassword(deps.db, user, {
-        old: body.password.old,
-        next: body.password.new,
-        isLimited: isLimited(deps),
-      }),
-    handle: ({ body, prepared }, call) =>
-      changeProfile(call.db, call.deps.mail, call, {
-        fullName: body.full_name,
-        email: body.email,
-        password: prepared,
-      }),
+    prepare: prepareChange,
+    handle: async ({ prepared }, call) => {
+      const changed = await changeProfile({ ...factorDepsOf(call), mail: call.deps.mail }, call, prepared);
+      if (prepared.email) call.afterCommit(prepared.email.proof.settle);
+      return changed;
+    },
   }),
   endpoint({
     method: 'delete',
@@ -79,11 +112,11 @@ export const profileEndpoints: readonly Endpoint[] = [
     area,
     summary: 'Delete the account, and the organizations that nobody else is a member of',
     access: signedIn,
-    body: z.strictObject({ password: text(128) }),
-    prepare: ({ body }, { deps, user }) =>
-      provePassword(deps.db, user, { password: body.password, isLimited: isLimited(deps) }),
+    body: z.strictObject({ password: presentPassword, code: codeOfFactor }),
+    prepare: ({ body }, { deps, user }) => beginProof(deps.db, user, { ...body, isLimited: isLimited(deps) }),
     handle: async ({ prepared }, call) => {
-      const projects = await deleteAccount(call.db, call.user, { provenHash: prepared, actor: call.actor });
+      const projects = await deleteAccount(factorDepsOf(call), call.user, { proof: prepared, actor: call.actor });
+      call.afterCommit(prepared.settle);
       call.afterCommit(() => finishDeletions(call.deps, projects));
     },
   }),
