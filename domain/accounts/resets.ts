@@ -4,11 +4,13 @@ import { ServiceError } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
 import { clearFailures } from './attempts.ts';
+import { deleteFactor } from './factor-store.ts';
 import { endAllSignIns } from './sign-ins.ts';
 import {
   countResets,
   endConfirmations,
   deleteResets,
+  findProfile,
   findResetUser,
   findUser,
   findUserByEmail,
@@ -116,7 +118,16 @@ export const userOfReset = async (db: Queryable, token: string): Promise<string>
 };
 
 /**
- * Sets a new password by the token of a reset link; all sign-ins and links of the user end, those to a new address included. Needs a transaction.
+ * Whoever signed up with somebody else's address could otherwise keep its owner out by a second factor. A factor of an
+ * account whose address was confirmed stays: who reads the mail may not be the user.
+ */
+const removeForeignFactor = async (db: Queryable, userId: string): Promise<void> => {
+  if (!(await findProfile(db, userId)).email_confirmed) await deleteFactor(db, userId);
+};
+
+/**
+ * Sets a new password by the token of a reset link; all sign-ins and links of the user end, those to a new address included.
+ * The second factor goes, too, when the address was never confirmed before. Needs a transaction.
  * @throws {ServiceError} `expired`
  */
 export const resetPassword = async (db: Queryable, token: string, passwordHash: string): Promise<void> => {
@@ -129,6 +140,7 @@ export const resetPassword = async (db: Queryable, token: string, passwordHash: 
   await deleteResets(db, userId);
   // Whoever else knew the password may have asked for a new address, which would take the account over later.
   await endConfirmations(db, userId);
+  await removeForeignFactor(db, userId);
   // The link came by mail, so the address is the user's; whoever guessed at the former password locks nobody out.
   const user = await findUser(db, userId);
   if (user === undefined) return;

@@ -3,6 +3,7 @@ import { type Answer, type TestUser, uniqueName } from '#test/support/client.ts'
 import { addFactor, codeNow, confirmAddress, forgetStep, wrongCode } from '#test/support/factor.ts';
 import { isError } from '#test/support/is-error.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
+import { linkTokenTo } from '#test/support/platform-mail.ts';
 import { askForReset } from '#test/support/reset.ts';
 import { statusCounts } from '#test/support/status-counts.ts';
 
@@ -139,6 +140,22 @@ test('an access token alone adds no factor', async (t) => {
   isError(t, await add({ password: 'wrong' }), 401, 'invalid_credentials');
   isError(t, await add({}), 400, 'validation_failed');
   t.is((await client.call('GET', '/auth/factors', { token: user.token })).body.total, 0);
+});
+
+test('a reset by mail removes the factor of whoever signed up with an address that was never confirmed', async (t) => {
+  const { client } = platform();
+  const stranger = await client.signUp();
+  await addFactor(platform(), stranger);
+  const halfDone = await begin(stranger);
+  await askForReset(platform(), stranger.email);
+  const token = await linkTokenTo(platform(), stranger.email, 'reset-password');
+  t.is((await client.call('POST', '/auth/reset', { body: { token, password: 'a new password' } })).status, 204);
+  const owner = await logIn({ email: stranger.email, password: 'a new password' });
+  t.is(owner.status, 200, owner.text);
+  const { body } = await client.call('GET', '/auth/factors', { token: owner.body.access_token });
+  t.like(body, { total: 0, recovery_codes_left: 0 });
+  t.is((await client.call('GET', '/auth/me', { token: stranger.token })).status, 401);
+  isError(t, await finish(halfDone, '123456'), 401, 'unauthenticated');
 });
 
 test('neither secrets nor recovery codes can be read from the database', async (t) => {
