@@ -41,6 +41,43 @@ test('what earlier runs were given is in no memory that the next can read', asyn
   ]);
 });
 
+/** Ways in which a run says something; `mark(n)` makes a text that stands nowhere in the code. */
+const saying: Readonly<Record<string, readonly string[]>> = {
+  'a short log line': ['print(mark(1))'],
+  'log lines of several streams': [
+    'for n in range(50): print(mark(n), file=sys.stderr if n % 2 else sys.stdout)',
+    'import logging; logging.warning(mark(50))',
+  ],
+  'a log line of another script': ['for n in range(50): print("é漢😀" + mark(n))'],
+  'what a program writes': [
+    'for n in range(20): subprocess.run(["echo", mark(n)], check=True)',
+    'os.write(2, mark(20).encode())',
+  ],
+  'a short result': ['return mark(1)'],
+  'a nested result': ['return {mark(1): [mark(2), {"é": mark(3)}]}'],
+  'an error': ['class E(Exception): pass', 'E.__name__ = mark(1)', 'raise E(mark(2)) from ValueError(mark(3))'],
+  'a call and its arguments': ['for n in range(20): sdk.db.query("select $1::text", [mark(n)])'],
+};
+
+for (const [what, body] of Object.entries(saying)) {
+  test(`${what} is in no memory that the next run can read`, async (t) => {
+    const own = await openPython({ spares: 0 });
+    t.teardown(() => own.close());
+    const asked: string[] = [];
+    const services = {
+      call: (_op: string, args: string) => {
+        asked.push(args);
+        return Promise.resolve('[]');
+      },
+      close: () => Promise.resolve(),
+    };
+    const mark = 'def mark(n): return "ma" + "rk-" + str(n).zfill(12)';
+    const outcome = await own.run(request([mark, handler(...body)].join('\n')), { services });
+    t.regex(JSON.stringify([outcome, asked]), /mark-0{10}/, 'it was said');
+    t.deepEqual(await resultOf(t, own, marksInMemory), []);
+  });
+}
+
 test('a run has the code of its own function when several are used in turn', async (t) => {
   const [one, two] = [request(handler('return 1')), request(handler('return 2'))];
   for (const [fn, expected] of [

@@ -12,6 +12,7 @@ import sys
 import threading
 import types
 
+import allocator
 import fence
 import link as links
 import logs
@@ -45,7 +46,7 @@ def _settle(message, workspace, fds, environment):
     os.closerange(4, os.sysconf('SC_OPEN_MAX'))
     link = links.Link(socket.socket(fileno=3))
     fence.open_child()
-    fence.overwrite_freed(False)
+    allocator.overwriting.end()
     os.setpgid(0, 0)
     os.chdir(workspace)
     os.environ.clear()

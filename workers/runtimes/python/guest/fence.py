@@ -9,7 +9,6 @@ import signal
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
-_M_PERTURB = -6
 _libc = ctypes.CDLL(None, use_errno=True)
 
 MIB = 1024 * 1024
@@ -38,16 +37,6 @@ def close_zygote():
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     for number in (*_IGNORED, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
-
-
-def overwrite_freed(on):
-    """
-    Whether memory that is given back to the C library is overwritten. Small objects, up to 512 bytes, do not come from
-    there.
-    """
-    mallopt = getattr(_libc, 'mallopt', None)
-    if mallopt is not None:
-        mallopt(_M_PERTURB, 0xFF if on else 0)
 
 
 def close_inherited(kept):

@@ -12,6 +12,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import allocator
 import fence
 import frames
 import network
@@ -126,7 +127,7 @@ def main():
     if channel_fd is not None:
         proxy = network.proxy_variables(network.hand_over_listener(int(channel_fd)))
     fence.close_zygote()
-    fence.overwrite_freed(True)
+    allocator.overwriting.begin()
     _add_installed_packages()
     zygote = Zygote(host, 'namespace' in sys.argv[1:], proxy)
     gc.disable()
