@@ -20,7 +20,7 @@ export const deadGroups = (db: Queryable): Promise<DeadGroup[]> =>
 
 export interface DeadFilter {
   readonly ids?: readonly string[] | undefined;
-  readonly projectId?: string | undefined;
+  readonly projectIds?: readonly string[] | undefined;
   readonly type?: string | undefined;
   readonly errorCode?: string | undefined;
 }
@@ -29,12 +29,12 @@ export interface DeadFilter {
 const mostAtOnce = 200;
 const together = 4;
 
-const conditions = `status = 'dead' and ($1::uuid[] is null or id = any ($1)) and ($2::uuid is null or project_id = $2)
+const conditions = `status = 'dead' and ($1::uuid[] is null or id = any ($1)) and ($2::uuid[] is null or project_id = any ($2))
   and ($3::text is null or type = $3) and ($4::text is null or error_code = $4)`;
 
-const valuesOf = ({ ids, projectId, type, errorCode }: DeadFilter): unknown[] => [
+const valuesOf = ({ ids, projectIds, type, errorCode }: DeadFilter): unknown[] => [
   ids ?? null,
-  projectId ?? null,
+  projectIds ?? null,
   type ?? null,
   errorCode ?? null,
 ];

@@ -156,6 +156,20 @@ test.serial('dead letters are listed with how many there are of each kind', asyn
   );
 });
 
+test.serial('dead letters of a project are found and redriven by its name', async (t) => {
+  const [own, other] = await seedProjects(platform().db, 2);
+  const { id, ref } = required(own);
+  const [letter] = await seedJobs(platform().db, [dead(id), dead(required(other).id)]);
+  t.deepEqual(idsOf(await ask('GET', `/dead?project=${ref}`)), [letter]);
+  t.deepEqual(idsOf(await ask('GET', `/dead?project=${ref}&project_id=${required(other).id}`)), []);
+  t.deepEqual((await ask('POST', '/dead/redrive', { project: 'nobody has this name' })).body, {
+    redriven: 0,
+    remaining: 0,
+  });
+  t.deepEqual((await ask('POST', '/dead/redrive', { project: ref })).body, { redriven: 1, remaining: 0 });
+  t.is((await deadOf(required(other).id)).length, 1);
+});
+
 test.serial('chosen dead letters are redriven and no others', async (t) => {
   const [project] = await seedProjects(platform().db, 1);
   const id = required(project).id;

@@ -166,22 +166,6 @@ inBrowser('what is paused for one type alone is resumed alone', async (t) => {
   await close();
 });
 
-inBrowser('a project that is not in the list is paused by its id', async (t) => {
-  const { page, close } = await at('projects');
-  const { id = '', name = '' } = projects.at(-1) ?? {};
-  await page.getByRole('button', { name: 'Pause another…' }).press('Enter');
-  const dialog = page.getByRole('dialog');
-  await dialog.getByLabel('Project id').fill(crypto.randomUUID());
-  await page.keyboard.press('Enter');
-  await dialog.getByRole('alert').getByText('No such project.').waitFor();
-  await dialog.getByLabel('Project id').fill(id);
-  await page.keyboard.press('Enter');
-  await dialog.waitFor({ state: 'detached' });
-  await page.getByRole('button', { name: `Resume ${name}`, exact: true }).waitFor();
-  t.pass();
-  await close();
-});
-
 inBrowser('a job is found and opened, and what it says is text, not markup', async (t) => {
   const { page, complaints, close } = await at('jobs');
   await page.getByLabel('Status').selectOption('failed');

@@ -1,8 +1,9 @@
 import test from 'ava';
+import { systemActor } from '#domain/audit/actor.ts';
 import type { TestFunction, TestProject, TestUser } from '#test/support/client.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
-import { seedProjects } from './scene.ts';
+import { seedJobs, seedProjects } from './scene.ts';
 
 const platform = usePlatform(test);
 
@@ -92,6 +93,35 @@ test('a project that is paused and has nothing to do is listed nevertheless', as
   const [idle] = await seedProjects(platform().db, 1);
   await ask('POST', `/projects/${idle?.id}/pause`, {});
   t.like(await rowOf(idle?.id ?? ''), { paused: true, waiting: 0, running: 0, name: idle?.name });
+});
+
+test('a project is found by its name with the jobs that a pause would concern', async (t) => {
+  const { db } = platform();
+  const [busy, gone] = await seedProjects(db, 2);
+  const { id = '', ref, name } = busy ?? {};
+  const running = { projectId: id, status: 'running' };
+  const queued = { projectId: id, status: 'queued' };
+  // Its jobs must stay as they are: nothing of this project is handed to workers.
+  await ask('POST', `/projects/${id}/pause`, {});
+  await seedJobs(db, [
+    queued,
+    queued,
+    { ...queued, type: 'cron.fire' },
+    running,
+    { projectId: id, status: 'succeeded' },
+  ]);
+  const found = async (query: string) => (await ask('GET', `/projects/search?${query}`)).body.projects;
+  for (const named of [id, ref]) {
+    t.like(await found(`project=${named}`), [{ project_id: id, ref, name, waiting: 3, running: 1 }]);
+  }
+  t.like(await found(`project=${ref}&type=cron.fire`), [{ waiting: 1, running: 0 }]);
+  await db.transaction(
+    (tx) => tx.query('update projects set deleted_at = now() where id = $1', [gone?.id]),
+    systemActor,
+  );
+  t.deepEqual(await found(`project=${gone?.ref}`), []);
+  t.deepEqual(await found('project=nobody'), []);
+  t.is((await ask('GET', '/projects/search')).status, 400);
 });
 
 test('bad input is refused', async (t) => {

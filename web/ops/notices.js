@@ -4,7 +4,9 @@ const list = (names) => new Intl.ListFormat('en').format(names);
 
 const ofQueues = (queues) => {
   const notices = [];
-  const closed = queues.filter(({ open }) => open === false).map(({ type }) => type);
+  const closed = queues
+    .filter(({ open, workers_alive: workers }) => open === false && workers !== 0)
+    .map(({ type }) => type);
   const idle = queues.filter(({ workers_alive: alive, waiting }) => alive === 0 && waiting > 0).map(({ type }) => type);
   const paused = queues.filter((queue) => queue.paused).map(({ type }) => type);
   if (closed.length > 0)

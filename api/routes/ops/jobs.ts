@@ -17,9 +17,13 @@ const area = 'operators';
 const params = z.object({ job_id: id });
 const total = { total: z.int(), total_is_exact: z.boolean().describe('False: there are more than `total`.') };
 
+/** A project as people name it. */
+const named = text(200, 1).optional().describe('Id, ref, slug or name.');
+
 const deadFilter = page.extend({
   id: id.optional(),
   project_id: id.optional(),
+  project: named,
   type: jobType.optional(),
   error_code: errorCode.optional(),
 });
@@ -28,7 +32,7 @@ const deadFilter = page.extend({
 const filterShape = {
   id: id.optional(),
   project_id: id.optional(),
-  project: text(200, 1).optional().describe('Id, ref, slug or name.'),
+  project: named,
   function: text(200, 1).optional().describe('Id, slug or name.'),
   type: jobType.optional(),
   status: status.optional(),
@@ -115,11 +119,11 @@ const detailOf = async (deps: JobReader, jobId: string): Promise<z.output<typeof
 const timeOf = (text: string | undefined): Date | undefined => (text === undefined ? undefined : new Date(text));
 
 const filterOf = async (db: Queryable, filter: Filter): Promise<JobFilter> => {
-  const named = await idsOfNamed(db, filter);
+  const { projectIds, functionIds } = await idsOfNamed(db, filter);
   return {
-    ids: filter.id === undefined ? undefined : [filter.id],
-    functionIds: named.functionIds,
-    projectIds: bothOf(filter.project_id === undefined ? undefined : [filter.project_id], named.projectIds),
+    ids: listOf(filter.id),
+    functionIds,
+    projectIds: bothOf(listOf(filter.project_id), projectIds),
     type: filter.type,
     statuses: filter.status === undefined ? undefined : [filter.status],
     errorCode: filter.error_code,
@@ -129,6 +133,8 @@ const filterOf = async (db: Queryable, filter: Filter): Promise<JobFilter> => {
     until: timeOf(filter.until),
   };
 };
+
+const listOf = (one: string | undefined): readonly string[] | undefined => (one === undefined ? undefined : [one]);
 
 const bothOf = (one: readonly string[] | undefined, other: readonly string[] | undefined) =>
   one === undefined || other === undefined ? (one ?? other) : one.filter((each) => other.includes(each));
@@ -161,6 +167,7 @@ const which = {
   ids: z.array(id).min(1).max(200).optional(),
   type: jobType.optional(),
   project_id: id.optional(),
+  project: named,
   error_code: errorCode.optional(),
   all: z.literal(true).optional(),
 };
@@ -263,12 +270,14 @@ export const opsJobEndpoints: readonly Endpoint[] = [
       .strictObject(which)
       .refine((body) => Object.values(body).some((value) => value !== undefined), { error: 'name which, or all' }),
     response: z.object({ redriven: z.int(), remaining: z.int() }),
-    handle: ({ body }, call) =>
-      redriveWithin(call, {
+    handle: async ({ body }, call) => {
+      const { projectIds } = await idsOfNamed(call.db, { project: body.project });
+      return redriveWithin(call, {
         ids: body.ids,
         type: body.type,
-        projectId: body.project_id,
+        projectIds: bothOf(listOf(body.project_id), projectIds),
         errorCode: body.error_code,
-      }),
+      });
+    },
   }),
 ];

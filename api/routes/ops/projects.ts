@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { jobTypes } from '#domain/jobs/ops-counts.ts';
+import { findProjects } from '#domain/jobs/ops-found-projects.ts';
 import { pause, pausesOfProject, projectLoads, requireProject, resume, setLimits } from '#domain/jobs/ops-rules.ts';
 import { deletedProjects } from '#domain/projects/restore.ts';
 import { findProject } from '#domain/projects/store.ts';
@@ -7,7 +8,7 @@ import { notFound } from '#lib/errors.ts';
 import { operator } from '../../access.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
-import { id, instant, wholeNumber } from '../../fields.ts';
+import { id, instant, text, wholeNumber } from '../../fields.ts';
 import { jobType } from '../../ops-shapes.ts';
 import { slug } from '../projects.ts';
 
@@ -30,6 +31,13 @@ const project = z.object({
   own_waiting_limit: count.nullable(),
   paused: z.boolean(),
   project_paused: z.boolean().describe('Paused in all its types.'),
+});
+
+const found = project.pick({ project_id: true, running: true }).extend({
+  ref: z.string(),
+  name: z.string(),
+  plan: z.string(),
+  waiting: count.describe('Counted up to 100,000.'),
 });
 
 const which = z.strictObject({ type: jobType.optional() });
@@ -123,6 +131,18 @@ export const opsProjectEndpoints: readonly Endpoint[] = [
     response: z.object({ projects: z.array(project) }),
     handle: async ({ query: { type, limit: most } }, { db, deps }) => ({
       projects: await projectLoads(db, deps.gate, { types: type === undefined ? jobTypes : [type], limit: most }),
+    }),
+  }),
+  endpoint({
+    method: 'get',
+    path: '/ops/api/projects/search',
+    area,
+    summary: 'Finds projects by id, ref, slug or name, and counts their jobs that wait and run',
+    access: operator,
+    query: z.object({ project: text(200, 1).describe('Id, ref, slug or name.'), type: jobType.optional() }),
+    response: z.object({ projects: z.array(found) }),
+    handle: async ({ query: { project: named, type } }, { deps }) => ({
+      projects: await findProjects(deps.db, { project: named, type }),
     }),
   }),
   endpoint({

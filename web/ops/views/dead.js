@@ -4,11 +4,11 @@ import { button, empty, h, setChildren, setHidden, setText } from '../dom.js';
 import { number } from '../format.js';
 import { announce } from '../notices.js';
 import { refreshing } from '../refresh.js';
-import { goTo, input, typeFilter, valuesIn } from './filters.js';
+import { askedIn, goTo, input, typeFilter, valuesIn } from './filters.js';
 import { jobTable, pager } from './job-table.js';
 
 const limit = 50;
-const names = ['type', 'project_id', 'error_code'];
+const names = ['type', 'project', 'error_code'];
 
 const count = (many) => `${number(many)} dead ${many === 1 ? 'letter' : 'letters'}`;
 
@@ -68,7 +68,7 @@ const filterForm = (asked) => {
     'form',
     { class: 'filters', role: 'search', 'aria-label': 'Dead letters' },
     typeFilter(asked.type),
-    input('project_id', 'Project id', asked.project_id, { size: 36 }),
+    input('project', 'Project', asked.project, { size: 18, placeholder: 'name, slug, ref or id' }),
     input('error_code', 'Error code', asked.error_code, { size: 16 }),
     h('button', { type: 'submit', class: 'primary' }, 'Filter'),
   );
@@ -81,7 +81,7 @@ const filterForm = (asked) => {
 
 /** Jobs that are given up until somebody redrives them. */
 export const dead = ({ query }) => {
-  const asked = Object.fromEntries(names.map((name) => [name, query.get(name) ?? '']));
+  const asked = askedIn(query, names);
   const offset = Number(query.get('offset') ?? 0);
   const given = Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== ''));
   const filtered = Object.keys(given).length > 0;

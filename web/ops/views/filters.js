@@ -49,6 +49,12 @@ export const timeInput = (name, label, value) => input(name, label, value, { typ
 export const valuesIn = (form) =>
   Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()]));
 
+/** A view's filter as its address has it. Links of older versions name a project by `project_id`. */
+export const askedIn = (query, names) => {
+  const asked = Object.fromEntries(names.map((name) => [name, query.get(name) ?? '']));
+  return { ...asked, project: asked.project || (query.get('project_id') ?? '') };
+};
+
 /** Opens a view with that filter; it stands in the address, so that it can be passed on. */
 export const goTo = (view, fields, offset) => {
   location.hash = `#/${view}${queryOf({ ...fields, offset: offset > 0 ? offset : '' })}`;

@@ -2,7 +2,7 @@ import { call, inWords, queryOf } from '../api.js';
 import { button, empty, h, setChildren } from '../dom.js';
 import { refreshing } from '../refresh.js';
 import { bulkButtons } from './bulk.js';
-import { goTo, input, localTime, select, statuses, timeInput, typeFilter, valuesIn } from './filters.js';
+import { askedIn, goTo, input, localTime, select, statuses, timeInput, typeFilter, valuesIn } from './filters.js';
 import { jobTable, pager } from './job-table.js';
 
 const limit = 50;
@@ -20,7 +20,7 @@ const filterForm = (asked, refresh) => {
   const form = h(
     'form',
     { class: 'filters', role: 'search', 'aria-label': 'Jobs' },
-    input('project', 'Project', asked.project, { size: 18, placeholder: 'name, ref or id' }),
+    input('project', 'Project', asked.project, { size: 18, placeholder: 'name, slug, ref or id' }),
     input('function', 'Function', asked.function, { size: 18, placeholder: 'name, slug or id' }),
     typeFilter(asked.type),
     select({ name: 'status', label: 'Status', options: statuses, value: asked.status }),
@@ -42,15 +42,9 @@ const filterForm = (asked, refresh) => {
   return form;
 };
 
-/** Links of older versions name a project by `project_id`. */
-const askedIn = (query) => {
-  const asked = Object.fromEntries(names.map((name) => [name, query.get(name) ?? '']));
-  return { ...asked, project: asked.project || (query.get('project_id') ?? '') };
-};
-
 /** Finds jobs of all projects, and changes those that were found. */
 export const jobs = ({ query }) => {
-  const asked = askedIn(query);
+  const asked = askedIn(query, names);
   const filter = Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== ''));
   const offset = Number(query.get('offset') ?? 0);
   const list = h('div', { class: 'list' });

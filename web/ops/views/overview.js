@@ -45,8 +45,10 @@ const summary = () => {
   };
 };
 
-const stateOf = ({ open, paused }) => {
+const stateOf = ({ open, paused, workers_alive: workers }) => {
   if (open === null) return badge('unknown', 'plain');
+  // Workers open the gate: without one it stays closed, and nothing is being rebuilt.
+  if (workers === 0) return badge('no worker', 'bad');
   if (!open) return badge('rebuilding', 'bad');
   return paused ? badge('paused', 'warn') : badge('open', 'good');
 };

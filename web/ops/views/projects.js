@@ -1,4 +1,4 @@
-import { call, queryOf } from '../api.js';
+import { CallError, call, queryOf } from '../api.js';
 import { ask, field } from '../dialogs.js';
 import { badge, button, empty, h, keyed, setChildren, setHidden, setText, table } from '../dom.js';
 import { compact, number } from '../format.js';
@@ -97,20 +97,44 @@ const rowOf = (layout, refresh) => (first) => {
   return { node, update };
 };
 
-const pauseAnother = (refresh) =>
-  ask({
-    title: 'Pause a project?',
-    text: 'One that is not in the list: it is listed from then on. What runs goes on; what waits and what comes waits until it is resumed. Without a type, all its types are paused.',
-    fields: [input('project_id', 'Project id', '', { required: true }), typeFilter('')],
-    confirm: 'Pause',
+/** @throws {CallError} when no project has that name, or several have it */
+const findOne = async (fields) => {
+  const { projects: found } = await call('GET', `/ops/api/projects/search${queryOf(fields)}`);
+  const [one, ...others] = found;
+  if (one === undefined) throw new CallError(404, { message: 'There is no such project.' });
+  if (others.length === 0) return one;
+  const refs = new Intl.ListFormat('en').format(found.map(({ ref }) => ref));
+  throw new CallError(409, {
+    message: `${number(found.length)} projects have that name. Give the ref of one: ${refs}.`,
+  });
+};
+
+/** Pauses a project that is not in the list: first it is found, then its jobs are named in the question. */
+const pauseAnother = async (refresh) => {
+  let type = '';
+  let project;
+  await ask({
+    title: 'Pause another project',
+    text: 'One that is not in the list; it is listed from then on. Without a type, all its types are paused.',
+    fields: [input('project', 'Project', '', { required: true, placeholder: 'name, slug, ref or id' }), typeFilter('')],
+    confirm: 'Continue',
     work: async (data) => {
-      const type = data.get('type');
-      const id = encodeURIComponent(data.get('project_id').trim());
-      await call('POST', `/ops/api/projects/${id}/pause`, type === '' ? {} : { type });
-      announce('The project is paused.');
-      await refresh();
+      type = data.get('type');
+      project = await findOne({ project: data.get('project').trim(), type });
     },
   });
+  if (project === undefined) return;
+  const name = nameOf(project);
+  await askToSwitch({
+    action: 'pause',
+    what: type === '' ? `${name} in all its types` : `${type} of ${name}`,
+    counts: project,
+    others: type === '' ? 'Other projects go on.' : 'Its other types and other projects go on.',
+    path: `/ops/api/projects/${project.project_id}/pause`,
+    body: type === '' ? {} : { type },
+    refresh,
+  });
+};
 
 /** The projects with the most work, and those that were paused or limited. */
 export const projects = ({ query }) => {
