@@ -6,7 +6,9 @@ import { blocksOf, codeSpansOf, linksOf, readDocument, root } from './markdown.t
 
 const documents = [
   'README.md',
+  'CHANGELOG.md',
   'CONTRIBUTING.md',
+  'SECURITY.md',
   'docs/operations.md',
   'docs/operations/backup.md',
   'docs/operations/scaling.md',
