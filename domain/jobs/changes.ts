@@ -7,15 +7,26 @@ const dayMs = 24 * 3600 * 1000;
 /** A job with the reply stream of whoever waits for it. */
 export type Changed = JobRow & { readonly reply_to: string | null };
 
+const cancelledWaiting = `status = 'cancelled', finished_at = now(), next_run_at = null,
+  error_code = 'cancelled', error_message = 'The job was cancelled before it ran.'`;
+
 /** Ends a job that waits. Undefined when it does not wait. */
 export const cancelWaiting = (db: Queryable, projectId: string, id: string): Promise<Changed | undefined> =>
   maybeOne(
     db.query<Changed>(
-      `update jobs set status = 'cancelled', finished_at = now(), next_run_at = null,
-         error_code = 'cancelled', error_message = 'The job was cancelled before it ran.'
+      `update jobs set ${cancelledWaiting}
        where project_id = $1 and id = $2 and status = 'queued' returning ${jobColumns}, reply_to`,
       [projectId, id],
     ),
+  );
+
+/** Ends those of some jobs that wait. Jobs that somebody else is just changing are left out. */
+export const cancelAllWaiting = (db: Queryable, ids: readonly string[]): Promise<Changed[]> =>
+  db.query<Changed>(
+    `with batch (job_id) as materialized (
+       select id from jobs where id = any ($1) and status = 'queued' order by id for no key update skip locked)
+     update jobs set ${cancelledWaiting} from batch where id = job_id returning ${jobColumns}, reply_to`,
+    [ids],
   );
 
 /** Notes the wish to stop a job that runs. Undefined when it does not run. */

@@ -11,7 +11,7 @@ import type { KnownEnd, Outcomes, Replies } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
 import { type Abandonment, endTeller } from './abandon.ts';
 import { type AcceptDeps, type JobRequest, acceptWith } from './accept.ts';
-import { type Changed, cancelWaiting, revive, wishCancelled } from './changes.ts';
+import { type Changed, cancelAllWaiting, cancelWaiting, revive, wishCancelled } from './changes.ts';
 import { type Standing, placesWith } from './standing.ts';
 import { type JobRow, type NewJobRow, findJob, hasEnded, outcomeOf, recordEnds, refOf } from './store.ts';
 import { capExceeded, takeOne } from './usage.ts';
@@ -43,6 +43,12 @@ export interface Jobs {
    * @throws {ServiceError} `not_found`; `conflict` when it has ended
    */
   readonly cancel: (projectId: string, jobId: string) => Promise<JobRow>;
+  /**
+   * Ends those of some jobs that wait, in one statement; those that run, or are being changed, stay as they are.
+   * @param jobIds at most some hundred: so long their rows are locked
+   * @returns the ids of those that ended
+   */
+  readonly cancelAllWaiting: (jobIds: readonly string[]) => Promise<ReadonlySet<string>>;
   /**
    * Lets a job that failed, died, expired or was cancelled run anew under the same id.
    * @param within the caller's transaction; what Redis is told follows its commit
@@ -88,7 +94,7 @@ const queueDown = (): ServiceError =>
 
 const cancelPatienceMs = 2000;
 
-type Steering = Pick<Jobs, 'cancel' | 'retry' | 'places'>;
+type Steering = Pick<Jobs, 'cancel' | 'cancelAllWaiting' | 'retry' | 'places'>;
 
 /** What callers were told is recorded before the job is changed: its worker may be about to do so. */
 const recordKnownEnd = async (
@@ -102,10 +108,30 @@ const recordKnownEnd = async (
   if (end !== null) await recordEnds(db, [{ id: jobId, runId: row.run_id, ...end }]);
 };
 
+const warnerOf =
+  (log: Log) =>
+  (what: string) =>
+  (error: unknown): void =>
+    log.warn({ err: error }, what);
+
+/** Tells the gate, callers that wait and listeners of a waiting job that was cancelled. */
+const cancelTeller = ({ gate, outcomes, signals, log }: JobsDeps) => {
+  const otherwise = warnerOf(log);
+  return async (ended: Changed): Promise<JobRow> => {
+    const outcome = outcomeOf(ended);
+    noteFinished(ended.type, ended.status);
+    await gate.withdraw(refOf(ended)).catch(otherwise('a cancelled job leaves the gate later'));
+    if (outcome) await outcomes.tell(ended.id, outcome, ended.reply_to).catch(otherwise('a caller was not told'));
+    signals.announce(ended.id, { event: 'status', status: ended.status, attempt: ended.attempt });
+    return ended;
+  };
+};
+
 /** What can be done to a job from outside. */
 const steeringWith = (deps: JobsDeps, get: Jobs['get']): Steering => {
   const { db, gate, outcomes, signals, log } = deps;
-  const otherwise = (what: string) => (error: unknown) => log.warn({ err: error }, what);
+  const otherwise = warnerOf(log);
+  const tellCancelled = cancelTeller(deps);
 
   const untilEnded = async (row: JobRow): Promise<JobRow> => {
     const deadline = Date.now() + cancelPatienceMs;
@@ -115,15 +141,6 @@ const steeringWith = (deps: JobsDeps, get: Jobs['get']): Steering => {
       if (hasEnded(now)) return now;
     }
     return get(row.project_id, row.id);
-  };
-
-  const tellCancelled = async (ended: Changed): Promise<JobRow> => {
-    const outcome = outcomeOf(ended);
-    noteFinished(ended.type, ended.status);
-    await gate.withdraw(refOf(ended)).catch(otherwise('a cancelled job leaves the gate later'));
-    if (outcome) await outcomes.tell(ended.id, outcome, ended.reply_to).catch(otherwise('a caller was not told'));
-    signals.announce(ended.id, { event: 'status', status: ended.status, attempt: ended.attempt });
-    return ended;
   };
 
   const refuse = async (projectId: string, jobId: string, why: (row: JobRow) => string): Promise<never> => {
@@ -145,6 +162,11 @@ const steeringWith = (deps: JobsDeps, get: Jobs['get']): Steering => {
         if (hasEnded(await get(projectId, jobId))) break;
       }
       return refuse(projectId, jobId, (row) => `The job is ${row.status} already.`);
+    },
+    cancelAllWaiting: async (jobIds) => {
+      const ended = await cancelAllWaiting(db, jobIds);
+      await Promise.all(ended.map(tellCancelled));
+      return new Set(ended.map(({ id }) => id));
     },
     retry: async (projectId, jobId, within) => {
       await recordKnownEnd(deps, within?.db ?? db, { projectId, jobId });

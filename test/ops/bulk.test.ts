@@ -1,6 +1,10 @@
 import test from 'ava';
+import { openJobs } from '#domain/jobs/open.ts';
+import { changeInBulk } from '#domain/jobs/ops-bulk.ts';
+import type { ControlDb } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
-import { opsToken, usePlatform } from '#test/support/platform.ts';
+import { memoryLog, opsToken, usePlatform } from '#test/support/platform.ts';
+import { jobs as jobDefinitions } from '#queues/registry.ts';
 import { type SeededProject, dead, seedJobs, seedProjects } from './scene.ts';
 
 // Without a worker: jobs stay as they are put.
@@ -58,6 +62,38 @@ test('more jobs than a batch are retried and then cancelled, those of others are
   t.deepEqual(cancelled.body, { matched: 450, changed: 450 });
   t.deepEqual(await statusesOf(ids), ['cancelled']);
   t.deepEqual(await statusesOf(others), ['dead']);
+});
+
+/** How many statements of a caller's own a bulk change of so many waiting jobs has, beside the two that find them. */
+const statementsFor = async (count: number): Promise<{ changed: number; updates: number }> => {
+  const { config, db } = platform();
+  const { id } = await newProject();
+  await seedJobs(
+    db,
+    Array.from({ length: count }, () => ({ projectId: id, status: 'queued' })),
+  );
+  let updates = 0;
+  const counting: ControlDb = {
+    ...db,
+    query: (sql, values, name) => {
+      updates += 1;
+      return db.query(sql, values, name);
+    },
+  };
+  const { jobs, close } = openJobs({ config, log: memoryLog().log, db: counting, jobs: jobDefinitions });
+  try {
+    const order = { action: 'cancel', filter: { projectIds: [id] }, dryRun: false } as const;
+    return { changed: (await changeInBulk(db, jobs, order)).changed, updates };
+  } finally {
+    await close();
+  }
+};
+
+test('waiting jobs are cancelled 200 a statement, and leave an event only where somebody subscribes', async (t) => {
+  const { changed, updates } = await statementsFor(450);
+  t.is(changed, 450);
+  t.true(updates <= 6, `${updates} statements`);
+  t.deepEqual(await platform().db.query('select count(*)::int as n from outbox_events'), [{ n: 0 }]);
 });
 
 test('jobs are found by request, function, project, time and the text of their error', async (t) => {
