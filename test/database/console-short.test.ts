@@ -90,6 +90,19 @@ const sessionPriorityOf = (pid: number): number | null => {
   }
 };
 
+test.serial('a short statement runs at a lower priority from its beginning', async (t) => {
+  const mayLower = await asAdmin(scene.project.dbName, async (admin) => {
+    await admin.query(`create function public.process_stat() returns text language sql security definer
+      as $$ select pg_read_file('/proc/self/stat') $$`);
+    const { rows } = await admin.query<{ pid: number }>('select pg_backend_pid() as pid');
+    return priorityOf(rows[0]?.pid ?? 0) !== null;
+  });
+  const [row] = (await scene.run('select public.process_stat() as stat')).rows as { stat: string }[];
+  // What follows the program's name, which is in brackets: nice is the 19th field of all.
+  const nice = Number(row?.stat.replace(/^.*\) /, '').split(' ')[16]);
+  t.is(nice, mayLower ? 10 : 0);
+});
+
 test.serial('a long statement runs at a lower priority where the server is this machine’s', async (t) => {
   const report = scene.query('select pg_sleep(20) as priority');
   await until(async () => {

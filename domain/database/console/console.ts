@@ -146,6 +146,8 @@ const workOf =
   (db: FenceDb, query: ConsoleQuery): FencedWork<Ended> =>
   async (client, stoppedBy) => {
     const { projectId, sql, once } = query;
+    // Nobody knows yet how long it will keep a processor busy; its session is used for nothing else.
+    await lowerPriority(client);
     try {
       return once === undefined ? await runIn(client, query) : await answerOnce(client, query, once);
     } catch (error) {
@@ -172,14 +174,8 @@ const runShort = async (db: FenceDb, query: ConsoleQuery, fence: Fence): Promise
   }
 };
 
-/** At the processors' lower priority: it may keep one busy for as long as it runs. */
 const runLong = (db: FenceDb, query: ConsoleQuery, fence: Fence): Promise<Ended> =>
-  inLine(fence, () =>
-    inCallersFence(db, fence, async (client, stoppedBy) => {
-      await lowerPriority(client);
-      return workOf(db, query)(client, stoppedBy);
-    }),
-  );
+  inLine(fence, () => inCallersFence(db, fence, workOf(db, query)));
 
 /**
  * Runs one statement in a fresh session (contract, section 5): as the owner, or so that nothing can be written. One or
