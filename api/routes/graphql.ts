@@ -1,5 +1,6 @@
 import { type GraphqlAnswer, type GraphqlDeps, MutationRefused, createGraphql } from '#domain/data/graphql/execute.ts';
 import { failure } from '#domain/data/graphql/failure.ts';
+import { type AnswerBody, jsonObject } from '#domain/data/answer-body.ts';
 import { DataError } from '#domain/data/errors.ts';
 import { type DataKey, dataKeyOf } from '#domain/data/idempotency.ts';
 import { type Fields, isFields } from '#domain/data/graphql/literals.ts';
@@ -117,13 +118,11 @@ const answerType = (accept: string): string => {
   return own > 0 && own >= legacy ? ownType : legacyType;
 };
 
-const bodyOf = ({ data, errors }: Pick<GraphqlAnswer, 'data' | 'errors'>): string => {
-  const parts = [
-    ...(errors.length > 0 ? [`"errors":${JSON.stringify(errors)}`] : []),
-    ...(data === null ? [] : [`"data":${data}`]),
-  ];
-  return `{${parts.join(',')}}`;
-};
+const bodyOf = ({ data, errors }: Pick<GraphqlAnswer, 'data' | 'errors'>): AnswerBody =>
+  jsonObject([
+    ...(errors.length > 0 ? [['errors', JSON.stringify(errors)] as const] : []),
+    ...(data === null ? [] : [['data', data] as const]),
+  ]);
 
 /** What was not executed is 400 to those who speak GraphQL's own media type, and 200 to the others. */
 const replyOf = (answer: GraphqlAnswer, type: string): RawReply =>

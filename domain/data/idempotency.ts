@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
+import { type AnswerBody, piecesOf, wholeBody } from './answer-body.ts';
 import type { DataCaller, RunOne } from './db.ts';
 import { DataError } from './errors.ts';
-import { type RestAnswer, wholeBody } from './rest/request.ts';
+import type { RestAnswer } from './rest/request.ts';
 
 /** A request's `Idempotency-Key`, as it is kept in the project's database. */
 export interface DataKey {
@@ -50,8 +51,8 @@ const longestKept = 1024 * 1024;
  * @param hint how to have less of an answer
  * @throws {DataError} 54000
  */
-export const requireKeepable = (body: string, hint: string): void => {
-  if (Buffer.byteLength(body) <= longestKept) return;
+export const requireKeepable = (body: AnswerBody, hint: string): void => {
+  if (piecesOf(body).reduce((sum, piece) => sum + Buffer.byteLength(piece), 0) <= longestKept) return;
   throw new DataError(
     400,
     '54000',
@@ -86,9 +87,8 @@ export const once = async (
     return { status: Number(status), headers: replayed, type: said.type, body: body ?? '' };
   }
   const answer = await work();
-  const whole = wholeBody(answer.body);
-  requireKeepable(whole, 'Ask for fewer rows or columns, or over REST for none: Prefer: return=minimal.');
+  requireKeepable(answer.body, 'Ask for fewer rows or columns, or over REST for none: Prefer: return=minimal.');
   const said = JSON.stringify({ headers: answer.headers, type: answer.type });
-  await one({ text: kept, params: [key, String(answer.status), said, whole] });
+  await one({ text: kept, params: [key, String(answer.status), said, wholeBody(answer.body)] });
   return answer;
 };

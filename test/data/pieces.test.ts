@@ -138,23 +138,135 @@ test('long answers of functions, one long row and long CSV are what they were', 
   t.true(batch.body[0].body === csv.text);
 });
 
-const chunksFrom = async (key: string, path: string): Promise<Buffer[]> => {
+interface Sent {
+  readonly key: string;
+  readonly method: string;
+  readonly path: string;
+  readonly headers?: readonly string[];
+  readonly body?: string;
+}
+
+/** The chunks in which an answer comes. */
+const chunksFrom = async ({ key, method, path, headers = [], body = '' }: Sent): Promise<Buffer[]> => {
   const socket = await connectTo(platform().base);
-  const lines = ['Host: x', 'Connection: close', `apikey: ${key}`, '', ''];
+  const length = `Content-Length: ${Buffer.byteLength(body)}`;
+  const lines = ['Host: x', 'Connection: close', `apikey: ${key}`, length, ...headers, '', body];
   const raw: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => raw.push(chunk));
-  socket.write(`GET /rest/v1${path} HTTP/1.1\r\n${lines.join('\r\n')}`);
+  socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join('\r\n')}`);
   await once(socket, 'close');
   return chunksOf(Buffer.concat(raw));
 };
+
+/** No chunk is much longer than a piece, and there are as many as the text needs. */
+const areInPieces = (chunks: readonly Buffer[]): boolean =>
+  chunks.length > 10 && chunks.every(({ length }) => length <= pieceBytes + kib);
 
 test('the pieces of a long answer are sent as they came, and never as one text', async (t) => {
   const { project, sql } = await createRestProject(platform(), schema);
   await sql(`create function long(n int) returns text language sql stable as $$ select repeat('x', n) $$`);
   for (const path of ['/big?order=id', '/rpc/bigs', '/rpc/long?n=2000000']) {
-    const chunks = await chunksFrom(project.key, path);
+    const chunks = await chunksFrom({ key: project.key, method: 'GET', path: `/rest/v1${path}` });
     t.true(chunks.length > 10, `${path}: ${chunks.length}`);
     for (const { length } of chunks.slice(0, -1)) t.true(Math.abs(length - pieceBytes) <= 3, `${path}: ${length}`);
     if (path !== '/rpc/long?n=2000000') t.true(Buffer.concat(chunks).toString() === expected());
   }
+});
+
+const writeHeaders = ['Content-Type: application/json', 'Prefer: return=representation, resolution=merge-duplicates'];
+
+test('what writes answer comes and goes in pieces, and is what reading answers', async (t) => {
+  const { project, sql } = await createRestProject(platform(), schema);
+  await sql(`create function fill() returns trigger language plpgsql as $$ begin
+      new.body := repeat('😀é', 1000); new.n := new.id; new.i := -new.id; new.step := 1; new."text" := repeat(E'"\\n', 50);
+      return new; end $$;
+    create trigger fill before insert or update on big for each row execute function fill()`);
+  const rows = JSON.stringify(Array.from({ length: 600 }, (_, index) => ({ id: index + 1 })));
+  const writes = [
+    { method: 'PATCH', path: '/big?id=gt.0', body: '{"total":null}' },
+    { method: 'POST', path: '/big', body: rows },
+    { method: 'DELETE', path: '/big?id=gt.0' },
+    { method: 'POST', path: '/big', body: rows },
+  ];
+  for (const { path, ...write } of writes) {
+    const sent = { ...write, key: project.key, path: `/rest/v1${path}`, headers: writeHeaders };
+    const chunks = await chunksFrom(sent);
+    t.true(areInPieces(chunks), `${write.method}: ${chunks.map(({ length }) => length).join(' ')}`);
+    t.true(Buffer.concat(chunks).toString() === expected(), write.method);
+  }
+});
+
+test('one long row that is put, and lines of CSV that are changed, are what they were', async (t) => {
+  const { rest, sql } = await createRestProject(platform(), schema);
+  await sql('create table one (id int primary key, a text)');
+  const a = '€"'.repeat(100_000);
+  const headers = { Prefer: 'return=representation' };
+  const made = await rest('PUT', '/one?id=eq.1', { headers, body: { id: 1, a } });
+  t.is(made.status, 201);
+  t.true(made.text === JSON.stringify([{ id: 1, a }]));
+  const csv = await rest('PATCH', '/one?id=eq.1', { headers: { ...headers, Accept: 'text/csv' }, body: { id: 1 } });
+  t.true(csv.text === `id,a\n1,"${'€""'.repeat(100_000)}"`);
+  const none = await rest('PATCH', '/one?id=eq.2', { headers, body: { id: 2 } });
+  t.deepEqual([none.status, none.text], [200, '[]']);
+});
+
+const graphqlPieces = async (key: string, query: string): Promise<{ chunks: Buffer[]; text: string }> => {
+  const chunks = await chunksFrom({
+    key,
+    method: 'POST',
+    path: '/api/graphql',
+    headers: ['Content-Type: application/json'],
+    body: JSON.stringify({ query }),
+  });
+  return { chunks, text: Buffer.concat(chunks).toString() };
+};
+
+test('long answers of GraphQL come and go in pieces, whatever stands beside them', async (t) => {
+  const { project } = await createRestProject(platform(), schema);
+  const body = JSON.stringify('😀é'.repeat(1000));
+  const rowsOf = (field: string): string =>
+    `[${Array.from({ length: 300 }, (_, index) => `{"${field}":${index + 1},"body":${body}}`).join(',')}]`;
+  const list = 'big(order_by: {id: asc}, limit: 300)';
+  const asked = await graphqlPieces(
+    project.key,
+    `{ a: ${list} { id body } none: big_by_pk(id: 0) { id } __typename b: ${list} { n body } one: big_by_pk(id: 7) { i } }`,
+  );
+  t.true(areInPieces(asked.chunks));
+  const others = '"none":null,"__typename":"query_root"';
+  // PostgreSQL writes spaces between the rows.
+  const compact = JSON.stringify(JSON.parse(asked.text));
+  t.true(compact === `{"data":{"a":${rowsOf('id')},${others},"b":${rowsOf('n')},"one":{"i":-7}}}`);
+});
+
+test('long answers of mutations come and go in pieces, with one field and with several', async (t) => {
+  const { project } = await createRestProject(platform(), schema);
+  const body = '😀é'.repeat(1000);
+  const updateBig = 'update_big(where: {id: {_lte: 300}}, _inc: {n: 1})';
+  const single = await graphqlPieces(project.key, `mutation { ${updateBig} { affected_rows returning { id body } } }`);
+  t.true(areInPieces(single.chunks));
+  const { returning } = JSON.parse(single.text).data.update_big;
+  t.is(returning.length, 300);
+  t.true(returning.every((row: { body: string }) => row.body === body));
+  const several = await graphqlPieces(
+    project.key,
+    `mutation { u: ${updateBig} { returning { n body } } d: delete_big_by_pk(id: 5) { id } none: delete_big_by_pk(id: 0) { id } __typename }`,
+  );
+  t.true(areInPieces(several.chunks));
+  const { u, ...others } = JSON.parse(several.text).data;
+  t.is(u.returning.length, 300);
+  t.deepEqual(others, { d: { id: 5 }, none: null, __typename: 'mutation_root' });
+});
+
+const update = (note: string): string =>
+  `${note}: update_large(where: {id: {_gt: 0}}, _set: {note: "${note}"}) { returning { body } }`;
+
+test('fields of one mutation that answer more than 30 MB together are refused, and change nothing', async (t) => {
+  const { project, sql } = await createRestProject(platform(), schema);
+  await sql(`create table large (id int primary key, body text, note text);
+    insert into large select i, repeat('x', 1000000) from generate_series(1, 16) i`);
+  const ask = (query: string) => platform().client.call('POST', '/api/graphql', { key: project.key, body: { query } });
+  const refused = await ask(`mutation { ${update('a')} ${update('b')} }`);
+  t.deepEqual([refused.body.data, refused.body.errors[0].extensions.code], [null, '54000']);
+  t.deepEqual(await sql('select count(note)::int as n from large'), [{ n: 0 }]);
+  t.is((await ask(`mutation { ${update('a')} }`)).body.data.a.returning.length, 16);
 });

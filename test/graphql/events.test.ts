@@ -45,11 +45,11 @@ const request = (query: string): RawRequest => ({
   signal: new AbortController().signal,
 });
 
-const one = () => Promise.resolve(['{"affected_rows":1}']);
+const rows = () => Promise.resolve([['{"affected_rows":1}']]);
 
 /** Answers a mutation while what tells of changes does as it is told here. */
 const answered = async (markDirty: (projectId: string) => Promise<void>) => {
-  const deps = { data: { one }, schemas: { get: () => Promise.resolve(schema) }, events: { markDirty } };
+  const deps = { data: { rows }, schemas: { get: () => Promise.resolve(schema) }, events: { markDirty } };
   const caller = { projectId: 'project', role: 'service', claims: '{}' };
   const [endpoint] = graphqlEndpoints;
   if (endpoint?.work.kind !== 'raw') throw new Error('the endpoint is of another kind');

@@ -1,5 +1,6 @@
 import test from 'ava';
 import { Client } from 'pg';
+import { wholeBody } from '#domain/data/answer-body.ts';
 import type { DataDb, TextRow } from '#domain/data/db.ts';
 import type { Sql } from '#domain/data/plan.ts';
 import { introspectionOf, schemaOf } from '#domain/data/schema/introspect.ts';
@@ -20,24 +21,24 @@ interface Counting {
 let counting: Counting;
 let client: Client;
 
-const rowOf = async (sql: Sql): Promise<TextRow> => {
+const rowsOf = async (sql: Sql): Promise<readonly TextRow[]> => {
   const { rows } = await client.query<(string | null)[]>({
     text: sql.text,
     values: [...sql.params],
     rowMode: 'array',
     types: { getTypeParser: () => (value: string) => value },
   });
-  return rows[0] ?? [];
+  return rows;
 };
 
 test.before('a project has tables', async () => {
   const { project } = await createBlog(platform());
   client = new Client({ ...(await tenantLogin(platform(), project.id, 'owner')) });
   await client.connect();
-  const schema = schemaOf(await rowOf(introspectionOf('public')));
+  const schema = schemaOf((await rowsOf(introspectionOf('public')))[0] ?? []);
   const seen: Sql[] = [];
-  const one = (sql: Sql): Promise<TextRow> => rowOf((seen.push(sql), sql));
-  const rows = async (sql: Sql): Promise<readonly TextRow[]> => [await one(sql)];
+  const rows = (sql: Sql): Promise<readonly TextRow[]> => rowsOf((seen.push(sql), sql));
+  const one = async (sql: Sql): Promise<TextRow> => (await rows(sql))[0] ?? [];
   const data: DataDb = {
     one: (_caller, _run, sql) => one(sql),
     rows: (_caller, _run, sql) => rows(sql),
@@ -51,7 +52,7 @@ test.before('a project has tables', async () => {
       const { signal } = new AbortController();
       const request = { caller, query, variables, operationName: null, readOnly: false, signal };
       const answer = await graphql(request, { data, schemas });
-      return JSON.parse(answer.data ?? 'null');
+      return JSON.parse(wholeBody(answer.data ?? 'null'));
     },
     statements: () => seen.splice(0),
   };

@@ -1,11 +1,12 @@
 import { GraphQLError, getVariableValues } from 'graphql';
-import type { DataCaller, DataDb, RunOne, TextRow } from '../db.ts';
+import { type AnswerBody, jsonObject, longestAnswer } from '../answer-body.ts';
+import type { DataCaller, DataDb, RunOne, RunRows } from '../db.ts';
 import { DataError } from '../errors.ts';
 import { mayBeStale, toDataError } from '../failure.ts';
 import type { SchemaCache } from '../schema/cache-types.ts';
 import { type Graph, createGraphs } from './cache.ts';
 import { type DataKey, once } from '../idempotency.ts';
-import { wholeBody } from '../rest/request.ts';
+import { bodiesOf } from '../sql/pieces.ts';
 import { chooseOperation, withCodes } from './document.ts';
 import { failure } from './failure.ts';
 import { bound } from './inputs.ts';
@@ -30,8 +31,8 @@ export interface GraphqlRequest {
 }
 
 export interface GraphqlAnswer {
-  /** JSON text; null: nothing was executed. */
-  readonly data: string | null;
+  /** JSON text, or its pieces; null: nothing was executed. */
+  readonly data: AnswerBody | null;
   readonly errors: readonly GraphQLError[];
   /** Something was written and committed. */
   readonly wrote: boolean;
@@ -61,9 +62,6 @@ const failed = (error: DataError, path: readonly string[] | undefined): GraphqlA
   return { data: 'null', errors, wrote: false, replayed: false };
 };
 
-const objectOf = (parts: readonly (readonly [key: string, text: string])[]): string =>
-  `{${parts.map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(',')}}`;
-
 type Deps = GraphqlDeps;
 
 const answerQuery = async (
@@ -78,28 +76,28 @@ const answerQuery = async (
   const visible = asked.length === 0 ? null : await visibleTables(request.caller, run, data);
   const known = asked.length === 0 ? null : graph.introspect(operation, { asked, variables }, visible);
   const statement = sql && { text: sql.text, params: bound(sql.params, trace, variables) };
-  const row: TextRow = statement ? await data.one(request.caller, run, statement) : [];
-  const columns = row.values();
-  const texts = parts.map((part): readonly [string, string] => {
+  const answered = statement ? await data.rows(request.caller, run, statement) : [];
+  const columns = bodiesOf(answered).values();
+  const fields = parts.map((part): readonly [string, AnswerBody] => {
     if (part.kind === 'text') return [part.key, part.text];
     if (part.kind === 'introspection') return [part.key, known?.get(part.key) ?? 'null'];
     return [part.key, columns.next().value ?? 'null'];
   });
-  return made(objectOf(texts));
+  return made(jsonObject(fields));
 };
 
 /** JSON text of the data, and whether it is of an earlier request. */
 interface Made {
-  readonly data: string;
+  readonly data: AnswerBody;
   readonly replayed: boolean;
 }
 
-const made = (data: string): Made => ({ data, replayed: false });
+const made = (data: AnswerBody): Made => ({ data, replayed: false });
 
 /** Keeps the data alone: what is around it is as the caller accepts it. */
-const answerOnce = async (one: RunOne, key: DataKey, all: (one: RunOne) => Promise<string>): Promise<Made> => {
-  const kept = await once(one, key, async () => ({ status: 200, headers: {}, type: '', body: await all(one) }));
-  return { data: wholeBody(kept.body), replayed: 'Idempotent-Replayed' in kept.headers };
+const answerOnce = async (one: RunOne, key: DataKey, all: () => Promise<AnswerBody>): Promise<Made> => {
+  const kept = await once(one, key, async () => ({ status: 200, headers: {}, type: '', body: await all() }));
+  return { data: kept.body, replayed: 'Idempotent-Replayed' in kept.headers };
 };
 
 /** The place of a failure within a mutation. */
@@ -112,12 +110,28 @@ class PartFailed extends Error {
   }
 }
 
-const runPart = async ({ key, run }: MutationPart, one: RunOne): Promise<readonly [string, string]> => {
+const runPart = async ({ key, run }: MutationPart, rows: RunRows): Promise<readonly [string, AnswerBody]> => {
   try {
-    return [key, await run(one)];
+    return [key, await run(rows)];
   } catch (error) {
     throw new PartFailed(key, error);
   }
+};
+
+const tooLong = (): DataError =>
+  new DataError(400, '54000', 'The fields of the mutation answer too much together; nothing was changed.', {
+    hint: 'Ask for fewer rows or columns of what was changed, or for affected_rows only.',
+  });
+
+/** Runs statements until their answers, which are held until the transaction ends, are too long together. */
+const boundedRows = (rows: RunRows): RunRows => {
+  let length = 0;
+  return async (sql) => {
+    const answered = await rows(sql);
+    for (const row of answered) for (const text of row) length += text?.length ?? 0;
+    if (length > longestAnswer) throw tooLong();
+    return answered;
+  };
 };
 
 const answerMutation = async (
@@ -128,17 +142,19 @@ const answerMutation = async (
 ): Promise<Made> => {
   const parts = mutationParts(graph.model, operation, variables);
   const run = { mode: 'write', signal: request.signal, ...(request.request && { request: request.request }) } as const;
-  const all = async (one: RunOne): Promise<string> => {
-    const texts: (readonly [string, string])[] = [];
-    for (const part of parts) texts.push(await runPart(part, one));
-    return objectOf(texts);
+  const all = async (rows: RunRows): Promise<AnswerBody> => {
+    const bounded = boundedRows(rows);
+    const fields: (readonly [string, AnswerBody])[] = [];
+    for (const part of parts) fields.push(await runPart(part, bounded));
+    return jsonObject(fields);
   };
   const [first] = parts;
   const { caller, key } = request;
-  if (key !== undefined) return data.transaction(caller, run, (one) => answerOnce(one, key, all));
+  if (key !== undefined) return data.transaction(caller, run, (one, rows) => answerOnce(one, key, () => all(rows)));
   // One round trip in place of three.
   const isSingle = parts.length === 1 && first?.isSingle === true;
-  return made(await (isSingle ? all((sql) => data.one(caller, run, sql)) : data.transaction(caller, run, all)));
+  if (isSingle) return made(await all((sql) => data.rows(caller, run, sql)));
+  return made(await data.transaction(caller, run, (_one, rows) => all(rows)));
 };
 
 const coerced = (graph: Graph, operation: Operation, variables: Fields): Fields => {

@@ -1,5 +1,7 @@
-import type { RunOne, TextRow } from '../db.ts';
+import { type AnswerBody, jsonList, jsonObject } from '../answer-body.ts';
+import type { RunRows, TextRow } from '../db.ts';
 import type { Sql } from '../plan.ts';
+import { bodyOf, piecesSql } from '../sql/pieces.ts';
 import { type Asked, type Making, collect } from './collect.ts';
 import { type Row, insertSql, keySql } from './changes.ts';
 import { failure } from './failure.ts';
@@ -10,7 +12,7 @@ import { oneSql } from './select.ts';
 
 /** Statements of one request, run one after the other in one transaction. */
 export interface Running {
-  readonly one: RunOne;
+  readonly rows: RunRows;
   /** A fresh builder for each statement, over the same inputs. */
   readonly making: () => Making;
   /** The statement, its variables in their places. */
@@ -70,7 +72,7 @@ const insertOwn = async (
   const answers = columns.map((_name, index) => `(select c${index} from done)`);
   const returned = ['1 as n', ...list].join(', ');
   const sql = `with done as (${text} returning ${returned}) select ${['(select n::text from done)', ...answers].join(', ')}`;
-  const [count, ...values]: TextRow = await running.one(running.finish(sql, making));
+  const [[count = null, ...values] = []]: readonly TextRow[] = await running.rows(running.finish(sql, making));
   if (count === null) return null;
   return Object.fromEntries(columns.map((name, index) => [name, values[index] ?? null]));
 };
@@ -150,7 +152,7 @@ const readBack = async (
   values: Values | null,
   { asked, level }: { readonly asked: Asked; readonly level: number },
   running: Running,
-): Promise<string | null> => {
+): Promise<AnswerBody | null> => {
   if (values === null) return null;
   if (table.key.length === 0)
     throw failure(
@@ -161,8 +163,8 @@ const readBack = async (
   const source = tableSource(table, making.builder);
   const where = keySql(table, values, source.alias, making);
   const sql = oneSql({ sets: asked.sets, table, source, place: { level, rows: 1 }, where }, making);
-  const [text = null] = await running.one(running.finish(`select ${sql}::text`, making));
-  return text;
+  const answer = piecesSql(`select ${sql}::text as "body"`, [], making.builder);
+  return bodyOf(await running.rows(running.finish(answer, making)));
 };
 
 interface Given {
@@ -176,7 +178,7 @@ export const insertOneNested = async (
   { objects, onConflict }: Given,
   asked: Asked,
   running: Running,
-): Promise<string | null> => {
+): Promise<AnswerBody | null> => {
   const { values } = await insertDeep(table, objects[0], onConflict, { running });
   return readBack(table, values, { asked, level: 1 }, running);
 };
@@ -187,17 +189,17 @@ export const insertNested = async (
   { objects, onConflict }: Given,
   asked: Asked,
   running: Running,
-): Promise<string> => {
+): Promise<AnswerBody> => {
   const done: Inserted[] = [];
   for (const object of objects) done.push(await insertDeep(table, object, onConflict, { running }));
-  const parts: string[] = [];
+  const fields: (readonly [key: string, json: AnswerBody])[] = [];
   for (const one of collect(asked.sets, running.making())) {
-    if (one.name === '__typename') parts.push(`${JSON.stringify(one.key)}:"${table.name}_mutation_response"`);
+    if (one.name === '__typename') fields.push([one.key, `"${table.name}_mutation_response"`]);
     else if (one.name === 'affected_rows')
-      parts.push(`${JSON.stringify(one.key)}:${done.reduce((sum, { count }) => sum + count, 0)}`);
-    else parts.push(`${JSON.stringify(one.key)}:[${(await returned(done, table, one, running)).join(',')}]`);
+      fields.push([one.key, String(done.reduce((sum, { count }) => sum + count, 0))]);
+    else fields.push([one.key, jsonList(await returned(done, table, one, running))]);
   }
-  return `{${parts.join(',')}}`;
+  return jsonObject(fields);
 };
 
 const returned = async (
@@ -205,11 +207,11 @@ const returned = async (
   table: GraphTable,
   asked: Asked,
   running: Running,
-): Promise<string[]> => {
-  const texts: string[] = [];
+): Promise<AnswerBody[]> => {
+  const rows: AnswerBody[] = [];
   for (const { values } of done) {
-    const text = await readBack(table, values, { asked, level: 2 }, running);
-    if (text !== null) texts.push(text);
+    const row = await readBack(table, values, { asked, level: 2 }, running);
+    if (row !== null) rows.push(row);
   }
-  return texts;
+  return rows;
 };

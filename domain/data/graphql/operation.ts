@@ -1,7 +1,9 @@
 import type { FragmentDefinitionNode, OperationDefinitionNode } from 'graphql';
-import type { RunOne } from '../db.ts';
+import type { AnswerBody } from '../answer-body.ts';
+import type { RunRows } from '../db.ts';
 import type { Sql } from '../plan.ts';
 import { createSqlBuilder } from '../sql/builder.ts';
+import { bodyOf, partsSql } from '../sql/pieces.ts';
 import { aggregateSql } from './aggregate.ts';
 import { type Budget, createBudget, createConditionBudget } from './budget.ts';
 import { type Which, deleteSql, insertSql, keySql, updateSql } from './changes.ts';
@@ -26,10 +28,10 @@ export type RootPart =
   | { readonly kind: 'text'; readonly key: string; readonly text: string }
   /** `__schema`, `__type`: answered from the GraphQL schema. */
   | { readonly kind: 'introspection'; readonly key: string; readonly asked: Asked }
-  /** A column of the statement. */
+  /** A text that the statement answers. */
   | { readonly kind: 'column'; readonly key: string };
 
-/** A query as one statement: each of its columns is the JSON text of one key. */
+/** A query as one statement: each of the texts that it answers (`partsSql`) is the JSON of one key. */
 export interface CompiledQuery {
   readonly parts: readonly RootPart[];
   /** Null when nothing of the database is asked for. */
@@ -84,18 +86,17 @@ export const compileQuery = (model: GraphModel, operation: Operation, variables:
     columns.push(`${querySql(field, one, making)}::text`);
     return { kind: 'column', key };
   });
-  const sql = columns.length === 0 ? null : making.builder.finish(`select ${columns.join(', ')}`);
+  const sql = columns.length === 0 ? null : making.builder.finish(partsSql(columns, making.builder));
   return { parts, sql, trace: inputs.trace };
 };
 
-type Step = (running: Running) => Promise<string | null>;
+type Step = (running: Running) => Promise<AnswerBody | null>;
 
 const alone =
   (write: (making: Making) => string): Step =>
-  async ({ making, finish, one }) => {
+  async ({ making, finish, rows }) => {
     const own = making();
-    const [text = null] = await one(finish(write(own), own));
-    return text;
+    return bodyOf(await rows(finish(write(own), own)));
   };
 
 /** What an insert brings; nothing for other mutations. */
@@ -163,7 +164,7 @@ export interface MutationPart {
   readonly key: string;
   /** Whether it takes one statement: a transaction is needed for more. */
   readonly isSingle: boolean;
-  readonly run: (one: RunOne) => Promise<string>;
+  readonly run: (rows: RunRows) => Promise<AnswerBody>;
 }
 
 /** The fields of a mutation, in their order. @throws {GraphQLError} */
@@ -182,6 +183,6 @@ export const mutationParts = (model: GraphModel, operation: Operation, variables
     if (!field) return { key: one.key, isSingle: false, run: () => Promise.resolve('"mutation_root"') };
     const step = stepOf(field, one);
     const isSingle = !isNested(field.table, objectsOf(one, making()), making());
-    return { key: one.key, isSingle, run: async (runOne) => (await step({ one: runOne, making, finish })) ?? 'null' };
+    return { key: one.key, isSingle, run: async (rows) => (await step({ rows, making, finish })) ?? 'null' };
   });
 };

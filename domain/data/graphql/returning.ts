@@ -1,5 +1,6 @@
 import type { SelectionSetNode } from 'graphql';
 import { quoteName, quoteText } from '../sql/names.ts';
+import { piecesSql } from '../sql/pieces.ts';
 import { fetchable } from '../sql/within.ts';
 import { type Asked, type Making, collect } from './collect.ts';
 import type { GraphTable } from './model.ts';
@@ -37,19 +38,21 @@ const partSql = (one: Asked, change: Change, making: Making): string => {
   return `(select coalesce(json_agg(${aliasOf(rows)}.*), '[]'::json) from ${rows})`;
 };
 
-/** A statement that changes rows and answers one: the `t_mutation_response` as JSON text. */
+/** A statement that changes rows and answers the `t_mutation_response` as JSON text, in pieces. */
 export const responseSql = (asked: Asked, change: Change, making: Making): string => {
   const parts = collect(asked.sets, making);
   making.budget.fields(parts.length, 2);
   const list = parts.map((one) => `${partSql(one, change, making)} as ${quoteName(one.key)}`).join(', ');
   const row = making.builder.alias();
   const shows = parts.some(({ name }) => name === 'returning');
-  return `${withChanged(change, shows)} select ${fetchable(`row_to_json(${row}.*)::text`)} from (select ${list}) ${row}`;
+  const answer = `select ${fetchable(`row_to_json(${row}.*)::text`)} as "body" from (select ${list}) ${row}`;
+  return `${withChanged(change, shows)} ${piecesSql(answer, [], making.builder)}`;
 };
 
-/** A statement that changes one row at most and answers it as JSON text, or null. */
+/** A statement that changes one row at most and answers it as JSON text, in pieces, or null. */
 export const rowSql = (asked: Asked, change: Change, making: Making): string => {
   const rows = rowsSql(change, asked.sets, 1, making);
   const body = fetchable(`row_to_json(${aliasOf(rows)}.*)::text`);
-  return `${withChanged(change, true)} select (select ${body} from ${rows})`;
+  const answer = `select (select ${body} from ${rows}) as "body"`;
+  return `${withChanged(change, true)} ${piecesSql(answer, [], making.builder)}`;
 };

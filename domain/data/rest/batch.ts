@@ -1,9 +1,10 @@
 import { parseExactJson } from '#lib/json.ts';
+import { joinShort, lengthOf, longestAnswer, piecesOf } from '../answer-body.ts';
 import { DataError } from '../errors.ts';
 import { toDataError } from '../failure.ts';
 import { type Setting, answerRequest } from './answer.ts';
 import { invalidBody, mediaTypeOf, parseJson, textOf } from './payload.ts';
-import { type AnswerBody, type RestAnswer, type RestRequest, wholeBody } from './request.ts';
+import type { RestAnswer, RestRequest } from './request.ts';
 import { targetOf } from './target.ts';
 
 const mostEntries = 100;
@@ -92,9 +93,6 @@ const forgetOwnAnswer = {
   params: [],
 };
 
-/** Characters of all answers together: they are held until the last is there. */
-const longestBatch = 30 * 1024 * 1024;
-
 const tooLong = (): DataError =>
   new DataError(400, '54000', 'The answers of the batch are too large together.', {
     hint: 'Ask for fewer rows or columns, or for none: Prefer: return=minimal.',
@@ -104,9 +102,6 @@ const answerEntry = async (request: RestRequest, setting: Setting): Promise<Rest
   if (request.target.kind === 'function') await setting.executor.one('write', forgetOwnAnswer);
   return answerRequest(request, setting);
 };
-
-const lengthOf = (body: AnswerBody): number =>
-  typeof body === 'string' ? body.length : body.reduce((sum, { length }) => sum + length, 0);
 
 /**
  * Answers the requests of a batch one after the other, within the transaction of the executor.
@@ -129,7 +124,7 @@ export const answerBatch = async (
     const last = answers.at(-1);
     if (last !== undefined && last.status >= 400) throw new BatchStopped(index, last, null);
     length += lengthOf(last?.body ?? '');
-    if (length > longestBatch) throw new BatchStopped(index, errorAnswer(tooLong()), null);
+    if (length > longestAnswer) throw new BatchStopped(index, errorAnswer(tooLong()), null);
   }
   return answers;
 };
@@ -147,8 +142,9 @@ export const stoppedAnswers = ({ index, answer }: BatchStopped, length: number):
 
 const bodyPieces = ({ type, body }: RestAnswer): readonly string[] => {
   if (body === '') return ['null'];
-  if (!type.includes('json')) return [JSON.stringify(wholeBody(body))];
-  return typeof body === 'string' ? [body] : body;
+  if (type.includes('json')) return piecesOf(body);
+  // No character is split between two pieces, so each is a part of the string.
+  return ['"', ...piecesOf(body).map((piece) => JSON.stringify(piece).slice(1, -1)), '"'];
 };
 
 /** The answers as one: bodies are passed through, not read. */
@@ -158,5 +154,5 @@ export const batchAnswer = (answers: readonly RestAnswer[]): RestAnswer => {
     const start = `${index === 0 ? '' : ','}{"status":${answer.status},"headers":${JSON.stringify(headers)},"body":`;
     return [start, ...bodyPieces(answer), '}'];
   });
-  return { status: 200, headers: {}, type: json, body: ['[', ...pieces, ']'] };
+  return { status: 200, headers: {}, type: json, body: joinShort(['[', ...pieces, ']']) };
 };

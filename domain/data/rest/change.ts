@@ -1,8 +1,10 @@
+import type { AnswerBody } from '../answer-body.ts';
 import { DataError } from '../errors.ts';
-import type { RunOne } from '../db.ts';
+import type { RunRows, TextRow } from '../db.ts';
 import type { ReadPlan, Sql } from '../plan.ts';
 import { type SqlBuilder, createSqlBuilder } from '../sql/builder.ts';
 import { quoteName } from '../sql/names.ts';
+import { bodyOf, piecesSql } from '../sql/pieces.ts';
 import { fetchable } from '../sql/within.ts';
 import { written } from '../sql/write.ts';
 import { notSingular } from './media.ts';
@@ -22,7 +24,7 @@ export interface Change {
 }
 
 export interface Changed {
-  readonly body: string;
+  readonly body: AnswerBody;
   /** Rows that were written or deleted. */
   readonly rows: number;
   /** Of them, those that were not there before. */
@@ -58,19 +60,23 @@ const statementOf = (change: Change, wanted: Wanted, { form }: Work): Sql => {
   const builder = createSqlBuilder();
   const changed = `with changed as (${change.dml(builder, returningOf(change, wanted))})`;
   const inserted = change.merges ? '(select count(*) filter (where c.plinth_new) from changed c)' : 'null';
-  const counts = `(select count(*) from changed), ${inserted}, ${keysSql(change, wanted)}`;
-  if (wanted !== 'rows') return builder.finish(`${changed} select '', ${counts}`);
+  const counts = `(select count(*) from changed) as "rows", ${inserted} as "inserted", ${keysSql(change, wanted)} as "keys"`;
+  if (wanted !== 'rows') return builder.finish(`${changed} select '' as "body", ${counts}`);
   const from = change.merges ? 'changed_rows' : 'changed';
   const page = pageSql(change.plan, form, builder, { exactCount: false, from });
-  return builder.finish(`${changed}${rowsOf(change)} select ${fetchable('p."body"')}, ${counts} from (${page}) p`);
+  const answer = `select ${fetchable('p."body"')} as "body", ${counts} from (${page}) p`;
+  return builder.finish(`${changed}${rowsOf(change)} ${piecesSql(answer, ['rows', 'inserted', 'keys'], builder)}`);
 };
 
-const changedOf = ([body, rows, inserted, keys]: readonly (string | null)[]): Changed => ({
-  body: body ?? 'null',
-  rows: Number(rows),
-  inserted: Number(inserted ?? rows),
-  keys: typeof keys === 'string' ? (JSON.parse(keys) as string[]) : [],
-});
+const changedOf = (answered: readonly TextRow[]): Changed => {
+  const [, rows, inserted, keys] = answered[0] ?? [];
+  return {
+    body: bodyOf(answered) ?? 'null',
+    rows: Number(rows),
+    inserted: Number(inserted ?? rows),
+    keys: typeof keys === 'string' ? (JSON.parse(keys) as string[]) : [],
+  };
+};
 
 /** @throws {DataError} PGRST124 when more is changed than the caller expects, and said to be strict about */
 export const requireAffordable = ({ preferences }: Pick<Work, 'preferences'>, rows: number): void => {
@@ -94,13 +100,13 @@ export const makeChange = (work: Work, change: Change, options: ChangeOptions): 
   const { wanted, single, check } = options;
   const sql = statementOf(change, wanted, work);
   const isStrict = work.preferences.maxAffected !== undefined && work.preferences.handling === 'strict';
-  const run = async (one: RunOne): Promise<Changed> => {
-    const changed = changedOf(await one(sql));
+  const run = async (rows: RunRows): Promise<Changed> => {
+    const changed = changedOf(await rows(sql));
     if (single && changed.rows !== 1) throw notSingular(changed.rows);
     requireAffordable(work, changed.rows);
     check?.(changed);
     return changed;
   };
-  if (!single && !isStrict && check === undefined) return run((one) => work.executor.one('write', one));
-  return work.executor.atomically('write', run);
+  if (!single && !isStrict && check === undefined) return run((asked) => work.executor.rows('write', asked));
+  return work.executor.atomically('write', (_one, rows) => run(rows));
 };

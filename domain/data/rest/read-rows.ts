@@ -1,13 +1,14 @@
+import type { AnswerBody } from '../answer-body.ts';
 import { DataError } from '../errors.ts';
 import type { TextRow } from '../db.ts';
 import type { ReadPlan, Sql } from '../plan.ts';
 import { type SqlBuilder, createSqlBuilder } from '../sql/builder.ts';
-import { piecesSql } from '../sql/pieces.ts';
+import { bodyOf, piecesSql } from '../sql/pieces.ts';
 import { type ReadOptions, answerSql, plannedCountSql, plannedRows } from '../sql/read.ts';
 import { type Form, notSingular } from './media.ts';
 import { preferenceApplied } from './prefer.ts';
 import { contentRange, pageStatus } from './ranges.ts';
-import { type AnswerBody, type RestAnswer, type Work, headersOf, mostRows } from './request.ts';
+import { type RestAnswer, type Work, headersOf, mostRows } from './request.ts';
 import { bothConditions, pageOf, planOf, rowCondition, tableOf } from './tables.ts';
 
 /** The columns `body, n, total` over a source, in the form that was asked for; see {@link answerSql}. */
@@ -28,16 +29,10 @@ export interface Page {
   readonly total: number | null;
 }
 
-const pageOfRow = ([body, rows, total]: TextRow): Page => ({
-  body: body ?? 'null',
-  rows: Number(rows),
-  total: total === null || total === undefined ? null : Number(total),
-});
-
 /** The page of a statement whose body was cut. */
-export const pageOfRows = (rows: readonly TextRow[]): Page => {
-  const page = pageOfRow(rows[0] ?? []);
-  return rows.length === 1 ? page : { ...page, body: rows.map(([piece]) => piece ?? '') };
+export const pageOfRows = (answered: readonly TextRow[]): Page => {
+  const [, rows, total = null] = answered[0] ?? [];
+  return { body: bodyOf(answered) ?? 'null', rows: Number(rows), total: total === null ? null : Number(total) };
 };
 
 /** The answer of rows that were read: status and `Content-Range` say which part of all they are. */

@@ -1,3 +1,4 @@
+import type { AnswerBody } from '../answer-body.ts';
 import type { DataCaller, RunOne, RunRows } from '../db.ts';
 import type { DataSchema } from '../schema/types.ts';
 import type { ParsedQuery } from './grammar/ast.ts';
@@ -41,12 +42,6 @@ export interface RestAnswer {
   readonly type: string;
   readonly body: AnswerBody;
 }
-
-/** A text, or the pieces of one that is long: joining them would hold up the event loop. */
-export type AnswerBody = string | readonly string[];
-
-/** The body as one text, where it has to be one. */
-export const wholeBody = (body: AnswerBody): string => (typeof body === 'string' ? body : body.join(''));
 
 /** Where the statements of one request run. */
 export interface Executor {

@@ -1,3 +1,5 @@
+import type { AnswerBody } from '../answer-body.ts';
+import type { TextRow } from '../db.ts';
 import type { SqlBuilder } from './builder.ts';
 
 /**
@@ -33,3 +35,24 @@ export const piecesSql = (answer: string, columns: readonly string[], builder: S
   const body = `case when ${bytes} is null then ${cut}."body" else ${piece} end as "body"`;
   return `select ${[body, ...columns.map((name) => `${cut}."${name}"`)].join(', ')} from (${cuts}) ${cut}`;
 };
+
+/** The body out of the rows that {@link piecesSql} answers: their first column. Null where it is null. */
+export const bodyOf = (rows: readonly TextRow[]): AnswerBody | null =>
+  rows.length > 1 ? rows.map(([piece]) => piece ?? '') : (rows[0]?.[0] ?? null);
+
+/**
+ * Several expressions of type text as one answer: rows `body text, part int`, where `part` is the place in the list of the
+ * text that the piece is of.
+ */
+export const partsSql = (texts: readonly string[], builder: SqlBuilder): string => {
+  const [row, part] = [builder.alias(), builder.alias()];
+  const columns = texts.map((text, index) => `${text} as "c${index}"`);
+  const values = texts.map((_, index) => `(${row}."c${index}", ${index})`);
+  const answer = `select ${part}."body", ${part}."part" from (select ${columns.join(', ')} offset 0) ${row}
+    cross join lateral (values ${values.join(', ')}) ${part}("body", "part")`;
+  return piecesSql(answer, ['part'], builder);
+};
+
+/** The texts out of the rows that {@link partsSql} answers. */
+export const bodiesOf = (rows: readonly TextRow[]): (AnswerBody | null)[] =>
+  Array.from(Map.groupBy(rows, ([, part]) => part).values(), bodyOf);

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Pool } from 'pg';
+import { wholeBody } from '#domain/data/answer-body.ts';
 import type { DataDb, TextRow } from '#domain/data/db.ts';
 import { createGraphql } from '#domain/data/graphql/execute.ts';
 import type { Sql } from '#domain/data/plan.ts';
@@ -58,7 +59,7 @@ const ourAnswer = async (pool: Pool): Promise<Answer> => {
   return async (c) => {
     const request = { caller, query: ourQuery, variables: { c }, operationName: null, readOnly: false, signal };
     const answer = await graphql(request, { data, schemas });
-    return `{"data":${answer.data}}`;
+    return `{"data":${wholeBody(answer.data ?? 'null')}}`;
   };
 };
 
