@@ -8,11 +8,13 @@ import { setPriority } from 'node:os';
 const stepWeight = 1.25;
 /** Compilers and single runs: half the weight of a thread of the platform. */
 export const baseNice = 3;
+/** All runs of a project that has used much processor time of late: a tenth of the weight of a thread of the platform. */
+export const busyNice = 10;
 const highestNice = 19;
 
 /** The nice value at which so many runs weigh together what one of them weighs at the base. */
-export const niceOfEach = (runs: number): number =>
-  Math.min(highestNice, baseNice + Math.round(Math.log(Math.max(1, runs)) / Math.log(stepWeight)));
+export const niceOfEach = (runs: number, base: number = baseNice): number =>
+  Math.min(highestNice, base + Math.round(Math.log(Math.max(1, runs)) / Math.log(stepWeight)));
 
 const threadsOf = (pid: number): number[] => {
   try {

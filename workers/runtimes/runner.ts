@@ -164,8 +164,10 @@ export class Runner {
       cpuMs: timeoutMs + this.#tools.cpuGraceMs,
     };
     const idle = { idleKib: this.#idleKib, idlePids: this.#pids };
-    const onProcesses = (pids: readonly number[]): void =>
-      share.follow(pids.filter((pid) => !this.#pids.includes(pid)));
+    const onProcesses = (pids: readonly number[], cpuMs: number): void => {
+      const started = pids.filter((pid) => !this.#pids.includes(pid));
+      share.follow(started, cpuMs);
+    };
     const guest = { pid: this.#child.pid ?? 0, ...idle, measure: this.#tools.measure, onProcesses };
     return this.#tools.watchdog.watch(guest, limits, (breach) => this.#end(breach));
   }

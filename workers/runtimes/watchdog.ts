@@ -18,8 +18,8 @@ export interface WatchedProcess {
   readonly idleKib: number;
   readonly idlePids: readonly number[];
   readonly measure?: Measure | undefined;
-  /** Called on the first tick and then ten times a second, with the processes that there are. */
-  readonly onProcesses?: (pids: readonly number[]) => void;
+  /** Called on the first tick and then ten times a second, with the processes that there are and the CPU time until then. */
+  readonly onProcesses?: (pids: readonly number[], cpuMs: number) => void;
 }
 
 /** How the memory of a guest is counted, where it is not simply what its processes hold. */
@@ -93,7 +93,7 @@ class TreeWatch implements Watch {
   tick(): void {
     const { measure = anonymousMemory, idlePids, idleKib } = this.#process;
     if (this.#ticks % measure.ticksPerTree === 0) this.#pids = processTree(this.#process.pid);
-    if (this.#ticks % ticksPerCpu === 0) this.#process.onProcesses?.(this.#pids);
+    if (this.#ticks % ticksPerCpu === 0) this.#process.onProcesses?.(this.#pids, this.cpuMs);
     if (this.#ticks === 0) this.#cpuAtStart = this.#cpuNow();
     this.#ticks += 1;
     const heldKib = measure.heldKib(this.#pids, idlePids) - idleKib;
