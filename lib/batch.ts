@@ -14,9 +14,13 @@ export interface Batcher<Item, Result> {
   readonly idle: () => Promise<void>;
 }
 
-export interface BatchOptions {
+export interface BatchOptions<Item> {
   /** The largest number of items in one bulk call. */
   readonly most?: number;
+  /** The largest size of the items of one bulk call together, by `sizeOf`; one that is larger by itself goes alone. */
+  readonly mostSize?: number;
+  /** Left out: sizes do not count. */
+  readonly sizeOf?: (item: Item) => number;
   /**
    * After a bulk call the next one waits so long, for what nobody waits for: more items share a call. The first after a
    * silence goes at once. 0: no rest.
@@ -31,13 +35,25 @@ export interface BatchOptions {
 /** @param flush one bulk call; answers a result for each item, in order. What still takes its time does not hold up the next. */
 export const createBatcher = <Item, Result>(
   flush: (items: readonly Item[]) => Promise<readonly (Result | Promise<Result>)[]>,
-  { most = 500, restMs = 0, lingerMs = 0, eager = false }: BatchOptions = {},
+  { most = 500, mostSize = Infinity, sizeOf, restMs = 0, lingerMs = 0, eager = false }: BatchOptions<Item> = {},
 ): Batcher<Item, Result> => {
   const waiting: Waiting<Item, Result>[] = [];
   let running: Promise<void> | undefined;
 
+  /** How many of those that wait fit into one bulk call; at least one. */
+  const fitting = (): number => {
+    if (sizeOf === undefined) return most;
+    let [count, size] = [0, 0];
+    for (const { item } of waiting) {
+      size += sizeOf(item);
+      if (count === most || (count > 0 && size > mostSize)) break;
+      count += 1;
+    }
+    return count;
+  };
+
   const flushOnce = async (): Promise<void> => {
-    const taken = waiting.splice(0, most);
+    const taken = waiting.splice(0, fitting());
     try {
       const results = await flush(taken.map((w) => w.item));
       taken.forEach((w, i) => w.resolve(results[i] as Result));

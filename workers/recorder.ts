@@ -28,9 +28,22 @@ export interface Recorder {
 
 /** Lines are out of the way of the answers that the same jobs give meanwhile; a process that dies takes the last along. */
 const lineLingerMs = 5;
-/** Each may have 256 KB. */
 const mostPartsAtOnce = 50;
+/**
+ * Text of one statement, in characters: a statement is made in one piece, while the event loop does nothing else. A part of a
+ * log may have 500,000 characters, so that 50 parts would be 25 MB; the end of a run has its result and its log twice.
+ */
+const mostCharacters = 2_000_000;
 const progressEveryMs = 100;
+
+/** What a line takes beside its message: its time, its level and their names. */
+const lineCharacters = 64;
+
+const charactersOfPart = ({ lines }: LogPart): number =>
+  lines.reduce((sum, { message }) => sum + message.length + lineCharacters, 0);
+
+const charactersOfEnd = ({ outcome: { result, report } }: JobEnd): number =>
+  (result?.length ?? 0) + (report?.length ?? 0);
 
 type LoseIt = (error: unknown) => void;
 
@@ -116,13 +129,14 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
       });
       return items.map(() => undefined);
     }),
+    { mostSize: mostCharacters, sizeOf: charactersOfEnd },
   );
   const lines = createBatcher<LogPart, void>(
     async (items) => {
       await insertLogParts(db, items);
       return items.map(() => undefined);
     },
-    { most: mostPartsAtOnce, lingerMs: lineLingerMs },
+    { most: mostPartsAtOnce, mostSize: mostCharacters, sizeOf: charactersOfPart, lingerMs: lineLingerMs },
   );
   const note =
     (what: string): LoseIt =>

@@ -163,3 +163,15 @@ test('idle waits for all that is waiting or under way, also for what came meanwh
   await waiting;
   t.deepEqual(batches, [[1], [2]]);
 });
+
+test('a bulk call carries items up to a size together, and one that is larger alone', async (t) => {
+  const batches: (readonly number[])[] = [];
+  const flush = async (items: readonly number[]): Promise<number[]> => {
+    batches.push(items);
+    return [...items];
+  };
+  const batcher = createBatcher(flush, { most: 3, mostSize: 10, sizeOf: (item) => item });
+  const items = [4, 6, 1, 20, 9, 2, 1, 1, 1, 1];
+  t.deepEqual(await Promise.all(items.map((item) => batcher.add(item))), items);
+  t.deepEqual(batches, [[4, 6], [1], [20], [9], [2, 1, 1], [1, 1]]);
+});
