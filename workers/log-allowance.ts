@@ -6,40 +6,60 @@ import { setTimeout as pause } from 'node:timers/promises';
  * time, none of which is the runner's own.
  */
 const charactersPerSecond = 1024 * 1024;
-const burst = 4 * 1024 * 1024;
+const burst = 2 * 1024 * 1024;
 const mostKept = 1000;
+
+const msFor = (characters: number): number => (characters / charactersPerSecond) * 1000;
 
 /** How much projects have had recorded of late; a project that logs too much begins its next runs later. */
 export interface LogAllowance {
-  readonly spend: (projectId: string, characters: number) => void;
-  /** Resolves when the project has something left, or when the signal is aborted. At once for nearly all. */
-  readonly ready: (projectId: string, signal: AbortSignal) => Promise<void>;
+  /**
+   * Resolves when a run of the project may begin, or when the signal is aborted. At once for nearly all.
+   * @returns to be called with the characters of its log once the run is over
+   */
+  readonly begin: (projectId: string, signal: AbortSignal) => Promise<(characters: number) => void>;
+}
+
+interface ProjectLog {
+  /** When all that the project has spent will have come back to it. */
+  wholeAgain: number;
+  /** Of the last run that ended: what the next one is expected to log. */
+  lastCharacters: number;
 }
 
 /** @param now milliseconds of a clock that never goes back */
 export const createLogAllowance = (now: () => number = () => performance.now()): LogAllowance => {
-  /** By project, when all that it has spent will have come back to it. */
-  const wholeAgain = new Map<string, number>();
+  const projects = new Map<string, ProjectLog>();
 
-  const forgetOthers = (at: number): void => {
-    for (const [projectId, when] of wholeAgain) if (when <= at) wholeAgain.delete(projectId);
+  const forgetOthers = (): void => {
+    for (const [projectId, { wholeAgain }] of projects) if (wholeAgain <= now()) projects.delete(projectId);
   };
-  const owedMs = (projectId: string): number => {
-    const missingMs = (wholeAgain.get(projectId) ?? 0) - now();
-    return missingMs - (burst / charactersPerSecond) * 1000;
+  const projectOf = (projectId: string): ProjectLog => {
+    const known = projects.get(projectId);
+    if (known !== undefined) return known;
+    if (projects.size >= mostKept) forgetOthers();
+    const fresh = { wholeAgain: now(), lastCharacters: 0 };
+    projects.set(projectId, fresh);
+    return fresh;
   };
+  const spend = (project: ProjectLog, characters: number): void => {
+    project.wholeAgain = Math.max(now(), project.wholeAgain) + msFor(characters);
+  };
+  const owedMs = (project: ProjectLog): number => project.wholeAgain - now() - msFor(burst);
+
   return {
-    spend: (projectId, characters) => {
-      if (characters === 0) return;
-      const at = now();
-      if (wholeAgain.size >= mostKept) forgetOthers(at);
-      const from = Math.max(at, wholeAgain.get(projectId) ?? 0);
-      wholeAgain.set(projectId, from + (characters / charactersPerSecond) * 1000);
-    },
-    ready: async (projectId, signal) => {
-      for (let ms = owedMs(projectId); ms > 0 && !signal.aborted; ms = owedMs(projectId)) {
+    begin: async (projectId, signal) => {
+      for (let ms = owedMs(projectOf(projectId)); ms > 0 && !signal.aborted; ms = owedMs(projectOf(projectId))) {
         await pause(Math.ceil(ms), undefined, { signal }).catch(() => undefined);
       }
+      // Spent in advance, so that runs which wait begin one after the other and not all at once.
+      const expected = projectOf(projectId).lastCharacters;
+      spend(projectOf(projectId), expected);
+      return (characters) => {
+        const project = projectOf(projectId);
+        spend(project, characters - expected);
+        project.lastCharacters = characters;
+      };
     },
   };
 };

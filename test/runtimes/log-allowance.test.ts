@@ -1,25 +1,32 @@
 import { setImmediate } from 'node:timers/promises';
 import test from 'ava';
-import { createLogAllowance } from '#workers/log-allowance.ts';
+import { type LogAllowance, createLogAllowance } from '#workers/log-allowance.ts';
 import { functionInvokeProcessor } from '#workers/processors/function-invoke.ts';
 import { openRuntime } from './harness.ts';
 
 const megabyte = 1024 * 1024;
 const never = new AbortController().signal;
 
+type Begun = ReturnType<LogAllowance['begin']>;
+
 /** Whether it resolves without waiting for a timer. */
-const isAtOnce = (promise: Promise<void>): Promise<boolean> =>
-  Promise.race([promise.then(() => true), setImmediate(false)]);
+const isAtOnce = (begun: Begun): Promise<boolean> => Promise.race([begun.then(() => true), setImmediate(false)]);
+
+/** One run that logs so much. */
+const log = async (allowance: LogAllowance, projectId: string, characters: number): Promise<void> => {
+  const end = await allowance.begin(projectId, AbortSignal.abort());
+  end(characters);
+};
 
 test('a project that logs too much waits, and another one does not', async (t) => {
   const allowance = createLogAllowance(() => 0);
   const ending = new AbortController();
-  allowance.spend('a', 4 * megabyte);
-  t.true(await isAtOnce(allowance.ready('a', never)));
-  allowance.spend('a', megabyte);
-  const waits = allowance.ready('a', ending.signal);
+  await log(allowance, 'a', megabyte);
+  t.true(await isAtOnce(allowance.begin('a', never)));
+  await log(allowance, 'a', 2 * megabyte);
+  const waits = allowance.begin('a', ending.signal);
   t.false(await isAtOnce(waits));
-  t.true(await isAtOnce(allowance.ready('b', never)));
+  t.true(await isAtOnce(allowance.begin('b', never)));
   ending.abort();
   await waits;
   t.pass('a run that is cancelled does not wait');
@@ -28,22 +35,39 @@ test('a project that logs too much waits, and another one does not', async (t) =
 test('what a project has logged is forgiven at 1 MB a second', async (t) => {
   let now = 0;
   const allowance = createLogAllowance(() => now);
-  allowance.spend('a', 6 * megabyte);
-  now = 2000;
-  t.true(await isAtOnce(allowance.ready('a', never)));
-  allowance.spend('a', megabyte);
-  now = 2999;
-  await allowance.ready('a', AbortSignal.abort());
   const ending = new AbortController();
-  t.false(await isAtOnce(allowance.ready('a', ending.signal)));
+  await log(allowance, 'a', 4 * megabyte);
+  now = 1999;
+  t.false(await isAtOnce(allowance.begin('a', ending.signal)));
   ending.abort();
+  now = 6000;
+  t.true(await isAtOnce(allowance.begin('a', never)));
+});
+
+test('a run counts as much as the last one until it is over', async (t) => {
+  let now = 0;
+  const allowance = createLogAllowance(() => now);
+  await log(allowance, 'a', 2 * megabyte);
+  now = 1000;
+  const ending = new AbortController();
+  const end = await allowance.begin('a', never);
+  const next = allowance.begin('a', ending.signal);
+  t.false(await isAtOnce(next), 'it is expected to log 2 MB, too');
+  ending.abort();
+  await next;
+  const other = createLogAllowance(() => now);
+  await log(other, 'a', 2 * megabyte);
+  now = 2000;
+  (await other.begin('a', never))(0);
+  t.true(await isAtOnce(other.begin('a', never)), 'it logged nothing');
+  end(0);
 });
 
 test('a run begins when its project may log again, and its log counts', async (t) => {
   const runtime = await openRuntime();
   t.teardown(() => runtime.close());
   const allowed = Promise.withResolvers<void>();
-  const spent: [string, number][] = [];
+  const spent: number[] = [];
   const lines: string[] = [];
   const processor = functionInvokeProcessor({
     load: () =>
@@ -58,8 +82,10 @@ test('a run begins when its project may log again, and its log counts', async (t
     runtimes: { javascript: runtime },
     services: () => ({ call: () => Promise.resolve('null'), close: () => Promise.resolve() }),
     logAllowance: {
-      ready: () => allowed.promise,
-      spend: (projectId, characters) => spent.push([projectId, characters]),
+      begin: async () => {
+        await allowed.promise;
+        return (characters) => spent.push(characters);
+      },
     },
   });
   const run = processor.run(
@@ -80,6 +106,5 @@ test('a run begins when its project may log again, and its log counts', async (t
   t.is((await run).status, 'succeeded');
   t.deepEqual(lines, ['a line']);
   t.is(spent.length, 1);
-  t.is(spent[0]?.[0], 'p');
-  t.true((spent[0]?.[1] ?? 0) > 'a line'.length);
+  t.true((spent[0] ?? 0) > 'a line'.length);
 });

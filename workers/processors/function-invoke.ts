@@ -78,7 +78,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
       const onLog = (line: LogLine): void => log(line.level, line.message, line.ts);
       const caller = JSON.stringify(by.caller ?? { kind: by.trigger, key_id: null, user: null });
       const request = { projectId, functionId, version, code, payload, caller, ...limits };
-      await logAllowance.ready(projectId, signal);
+      const noteLog = await logAllowance.begin(projectId, signal);
       const run = await withServices(openServices({ projectId, timeoutMs: fn.timeoutMs, signal }), (services) =>
         runtime.run(request, { signal, onLog, services }),
       );
@@ -86,7 +86,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
         throw new Error('no process for a function could be started');
       }
       const logsText = logsTextOf(run);
-      logAllowance.spend(projectId, logsText.length);
+      noteLog(logsText.length);
       return outcomeOf(jobId, { ...run, durationMs: Math.round(run.durationMs * 100) / 100 }, logsText);
     },
     giveUp: async ({ code }, { jobId }) => (code === 'crashed' ? invokeAnswer(jobId, crashed) : null),
