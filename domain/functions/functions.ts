@@ -134,8 +134,8 @@ export const updateFunction = async (
   if (changesCode(change)) {
     const next = {
       entry_point: change.entry_point ?? row.entry_point,
-      code: change.code ?? row.code,
-      compiled: change.compiled ?? row.compiled,
+      code: change.code ?? null,
+      compiled: change.compiled ?? null,
       timeout_ms: change.timeout_ms ?? row.timeout_ms,
       memory_mb: change.memory_mb ?? row.memory_mb,
       env_sealed: change.env_vars ? mergeEnvVars(sealer, id, row.env_sealed, change.env_vars) : row.env_sealed,

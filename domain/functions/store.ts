@@ -13,7 +13,8 @@ export interface FunctionCode {
   readonly env_sealed: Buffer | null;
 }
 
-export interface FunctionRow extends FunctionCode {
+/** Without the compiled text, which only runs need and which can have megabytes. */
+export interface FunctionRow extends Omit<FunctionCode, 'compiled'> {
   readonly id: string;
   readonly project_id: string;
   readonly slug: string;
@@ -25,7 +26,12 @@ export interface FunctionRow extends FunctionCode {
 }
 
 const codeColumns = 'entry_point, code, compiled, timeout_ms, memory_mb, env_sealed';
-const columns = `id, project_id, slug, name, language, ${codeColumns}, version, created_at, updated_at`;
+const listedColumns = `id, project_id, slug, name, language, entry_point, timeout_ms, memory_mb, env_sealed, version,
+  created_at, updated_at`;
+const columns = `${listedColumns}, code`;
+
+/** A function without its texts, which can be a megabyte each. */
+export type ListedFunction = Omit<FunctionRow, 'code'>;
 
 export interface NewFunction extends FunctionCode {
   readonly id: string;
@@ -76,9 +82,9 @@ export const findFunction = (db: Queryable, projectId: string, id: string): Prom
   );
 
 /** Holds back other changes of the function until this transaction ends. */
-export const lockFunction = (db: Queryable, projectId: string, id: string): Promise<FunctionRow | undefined> =>
+export const lockFunction = (db: Queryable, projectId: string, id: string): Promise<ListedFunction | undefined> =>
   maybeOne(
-    db.query<FunctionRow>(`select ${columns} from functions where project_id = $1 and id = $2 for update`, [
+    db.query<ListedFunction>(`select ${listedColumns} from functions where project_id = $1 and id = $2 for update`, [
       projectId,
       id,
     ]),
@@ -122,18 +128,13 @@ export const isKept = async (db: Queryable, functionId: string, version: number)
   return rows.length > 0;
 };
 
-/** A function without its texts, which can be a megabyte each. */
-export type ListedFunction = Omit<FunctionRow, 'code' | 'compiled'>;
-
 export const listFunctions = async (
   db: Queryable,
   projectId: string,
   { limit, offset }: { readonly limit: number; readonly offset: number },
 ): Promise<{ functions: ListedFunction[]; total: number }> => {
   const functions = await db.query<ListedFunction>(
-    `select id, project_id, slug, name, language, entry_point, timeout_ms, memory_mb, env_sealed, version, created_at,
-       updated_at
-     from functions where project_id = $1 order by created_at, id limit $2 offset $3`,
+    `select ${listedColumns} from functions where project_id = $1 order by created_at, id limit $2 offset $3`,
     [projectId, limit, offset],
   );
   const [count] = await db.query<{ total: number }>('select count(*) as total from functions where project_id = $1', [
@@ -159,12 +160,17 @@ const snapshot = async (db: Queryable, functionId: string): Promise<void> => {
   );
 };
 
+/** A text that is null stays as it is: it needs not be read to be written again. */
+export type NextCode = Omit<FunctionCode, 'code' | 'compiled'> & {
+  readonly [Text in 'code' | 'compiled']: FunctionCode[Text] | null;
+};
+
 /** Replaces the code; the version that it replaces is kept, the new one has the next number. */
-export const replaceCode = async (db: Queryable, functionId: string, next: FunctionCode, by: string): Promise<void> => {
+export const replaceCode = async (db: Queryable, functionId: string, next: NextCode, by: string): Promise<void> => {
   await snapshot(db, functionId);
   await db.query(
-    `update functions set (${codeColumns}) = row ($2, $3, $4, $5, $6, $7), version = version + 1, created_by = $8,
-       deployed_at = now(), updated_at = now()
+    `update functions set (${codeColumns}) = row ($2, coalesce($3, code), coalesce($4, compiled), $5, $6, $7),
+       version = version + 1, created_by = $8, deployed_at = now(), updated_at = now()
      where id = $1`,
     [functionId, next.entry_point, next.code, next.compiled, next.timeout_ms, next.memory_mb, next.env_sealed, by],
   );
