@@ -46,6 +46,16 @@ export interface JsonParser {
     reader: ReaderName,
     options: ParseOptions & { readonly args?: unknown },
   ) => Promise<unknown>;
+  /**
+   * What a reader (a `BytesReader`) makes of bytes that were not checked, in the thread. It bounds what it builds, and its
+   * refusals are values: whoever promised callers errors of another form keeps them.
+   * @throws what the reader throws, as an Error without its class
+   */
+  readonly readUnchecked: (
+    bytes: Buffer,
+    reader: ReaderName,
+    options: Pick<ParseOptions, 'owner'> & { readonly args?: unknown },
+  ) => Promise<unknown>;
   readonly close: () => Promise<void>;
 }
 
@@ -143,7 +153,8 @@ const createThreads = (timeoutMs: number) => {
   };
 };
 
-const usual = { threads: 2, timeoutMs: 10_000, mostWaiting: 32 } as const;
+// The bytes of those that wait are bounded where they are held: bodies by project, answers of models by their gateway.
+const usual = { threads: 2, timeoutMs: 10_000, mostWaiting: 256 } as const;
 
 /** See `JsonParser`. One owner has one thread at a time, so that another one never waits for more than one text of his. */
 export const createJsonParser = (options: JsonParserOptions = {}): JsonParser => {
@@ -151,20 +162,29 @@ export const createJsonParser = (options: JsonParserOptions = {}): JsonParser =>
   const permits = createFairPermits({ total, each: 1, mostWaiting, waitMs: timeoutMs, refusal: overloaded });
   const threads = createThreads(timeoutMs);
 
-  const run = async (bytes: Buffer, owner: string, task: Omit<ThreadTask, 'bytes'>): Promise<unknown> => {
+  const run = async (owner: string, task: ThreadTask): Promise<ThreadAnswer> => {
     await permits.acquire(owner);
     try {
-      // A copy, to be handed over: the caller still needs its bytes.
-      const { scan, value } = await threads.run({ ...task, bytes: new Uint8Array(bytes) });
-      if (scan.verdict !== 'valid') throw refusalOf(scan, task.limits);
-      return value;
+      return await threads.run(task);
     } finally {
       permits.release(owner);
     }
   };
 
+  // Each gets a copy of the bytes, which is handed over: the caller still needs its own.
+  const runChecked = async (
+    bytes: Buffer,
+    reader: ReaderName | null,
+    { owner, mostParts, args }: { readonly owner: string; readonly mostParts: number; readonly args: unknown },
+  ): Promise<unknown> => {
+    const limits = { mostParts, mostDepth };
+    const { scan, value } = await run(owner, { bytes: new Uint8Array(bytes), limits, reader, args });
+    if (scan !== null && scan.verdict !== 'valid') throw refusalOf(scan, limits);
+    return value;
+  };
+
   const check = async (bytes: Buffer, { owner, mostParts = Infinity }: ParseOptions): Promise<void> => {
-    await run(bytes, owner, { limits: { mostParts, mostDepth }, reader: null, args: null });
+    await runChecked(bytes, null, { owner, mostParts, args: null });
   };
   return {
     check,
@@ -178,7 +198,11 @@ export const createJsonParser = (options: JsonParserOptions = {}): JsonParser =>
       return { text, value: JSON.parse(text) as unknown };
     },
     read: (bytes, reader, { owner, mostParts = mostPartsOnLoop, args = null }) =>
-      run(bytes, owner, { limits: { mostParts, mostDepth }, reader, args }),
+      runChecked(bytes, reader, { owner, mostParts, args }),
+    readUnchecked: async (bytes, reader, { owner, args = null }) => {
+      const { value } = await run(owner, { bytes: new Uint8Array(bytes), limits: null, reader, args });
+      return value;
+    },
     close: threads.close,
   };
 };

@@ -20,7 +20,10 @@ export interface ReaderResult {
 
 export type Reader = (text: string, args: unknown) => ReaderResult;
 
-export interface ThreadTask {
+/** Makes something small of bytes that were not checked before; it bounds what it builds by itself. */
+export type BytesReader = (bytes: Buffer, args: unknown) => ReaderResult;
+
+interface CheckedTask {
   readonly bytes: Uint8Array;
   readonly limits: ScanLimits;
   /** Null: the text is only checked. */
@@ -28,20 +31,38 @@ export interface ThreadTask {
   readonly args: unknown;
 }
 
+interface UncheckedTask {
+  readonly bytes: Uint8Array;
+  readonly limits: null;
+  readonly reader: ReaderName;
+  readonly args: unknown;
+}
+
+export type ThreadTask = CheckedTask | UncheckedTask;
+
 export interface ThreadAnswer {
-  readonly scan: JsonScan;
+  /** Null: the bytes were not checked. */
+  readonly scan: JsonScan | null;
   readonly value: unknown;
 }
 
-const readerOf = async ({ module, name }: ReaderName): Promise<Reader> =>
-  ((await import(module)) as Record<string, Reader>)[name] as Reader;
+type ThreadResult = ReaderResult & Pick<ThreadAnswer, 'scan'>;
 
-const answerTo = async ({ bytes, limits, reader, args }: ThreadTask): Promise<ReaderResult & { scan: JsonScan }> => {
+const readerOf = async <R extends Reader | BytesReader>({ module, name }: ReaderName): Promise<R> =>
+  ((await import(module)) as Record<string, R>)[name] as R;
+
+const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
+  Buffer.from(buffer, byteOffset, byteLength);
+
+const answerTo = async ({ bytes, limits, reader, args }: ThreadTask): Promise<ThreadResult> => {
+  if (limits === null) {
+    const read = await readerOf<BytesReader>(reader);
+    return { scan: null, ...read(bufferOf(bytes), args) };
+  }
   const scan: JsonScan = isUtf8(bytes) ? scanJson(bytes, limits) : { verdict: 'invalid', at: 0 };
   if (scan.verdict !== 'valid' || reader === null) return { scan, value: undefined };
-  const read = await readerOf(reader);
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
-  return { scan, ...read(text, args) };
+  const read = await readerOf<Reader>(reader);
+  return { scan, ...read(bufferOf(bytes).toString(), args) };
 };
 
 // What it does is for one tenant, and the event loop beside it is everybody's.

@@ -32,6 +32,7 @@ type Calls = BaseCall & DataCall;
 const depsOf = ({ deps }: Calls): RestDeps => ({
   data: deps.data,
   schemas: deps.schemas,
+  threads: deps.json,
   changed: (projectId) => {
     // The change is made; what is not fetched soon is swept later.
     deps.events.markDirty(projectId).catch(() => undefined);

@@ -1,6 +1,9 @@
 import { DataError } from '../errors.ts';
 
-const bad = (message: string): DataError => new DataError(400, 'PGRST102', message);
+const bad = (message: string, status = 400): DataError => new DataError(status, 'PGRST102', message);
+
+/** Each line repeats the names of the columns as JSON: a megabyte with one long name would become a hundred gigabytes. */
+const mostJsonMib = 16;
 
 interface Cell {
   readonly text: string;
@@ -68,6 +71,9 @@ export const csvToJson = (text: string): { json: string; keys: readonly string[]
   if (new Set(names).size < names.length) throw bad('The CSV names a column twice');
   if (rows.some((row) => row.length !== names.length)) throw bad('All lines must have same number of fields');
   const keys = names.map((name) => `${JSON.stringify(name)}:`);
+  const namesLength = keys.reduce((sum, { length }) => sum + length + 1, 2);
+  if (rows.length * namesLength + text.length > mostJsonMib * 1024 * 1024)
+    throw bad(`The CSV is more than ${mostJsonMib} MB as JSON: send fewer lines, or shorter names of columns`, 413);
   const objects = rows.map((row) => `{${row.map((value, i) => `${keys[i]}${JSON.stringify(value)}`).join(',')}}`);
   return { json: `[${objects.join(',')}]`, keys: names, rows: rows.length };
 };

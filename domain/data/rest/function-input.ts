@@ -1,7 +1,8 @@
 import type { DataSchema } from '../schema/types.ts';
 import type { Arguments } from '../sql/rpc.ts';
 import { type Chosen, type Given, chooseFunction } from './choose-function.ts';
-import { formToJson, mediaTypeOf, notAcceptable, parseJson, textOf } from './payload.ts';
+import { argumentsOf } from './body-reading.ts';
+import { mediaTypeOf, textOf, wholeBodyType } from './payload.ts';
 import type { ParsedQuery } from './grammar/ast.ts';
 import { parseQuery } from './grammar/query.ts';
 import type { Dialect, RestRequest, Work } from './request.ts';
@@ -63,41 +64,23 @@ const byQuery = (work: Work, name: string): FunctionCall => {
   return { ...chosen, given: values.size === 0 ? { kind: 'none' } : { kind: 'texts', values } };
 };
 
-const jsonTypes = new Set(['application/json', 'application/vnd.pgrst.object', 'application/vnd.pgrst.object+json']);
-
-/** Media types whose whole body is one argument, and of which type that is. */
-const wholeBodies: Readonly<Record<string, string>> = {
-  'text/plain': 'text',
-  'text/xml': 'xml',
-  'application/xml': 'xml',
-  'application/octet-stream': 'bytea',
-};
-
 const byWholeBody = (schema: DataSchema, name: string, type: string, body: Buffer): FunctionCall => {
   const text = type === 'bytea' ? String.raw`\x${body.toString('hex')}` : textOf(body);
   const chosen = chooseFunction(schema, { name, names: [], bodyTypes: [type], bodyOnly: true });
   return { ...chosen, given: { kind: 'body', text } };
 };
 
-const keysOf = (value: unknown): string[] =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.keys(value) : [];
-
 const byObject = (schema: DataSchema, name: string, json: string, names: readonly string[]): FunctionCall => {
   const chosen = chooseFunction(schema, { name, names, bodyTypes: ['json', 'jsonb'], bodyOnly: false });
   return { ...chosen, given: chosen.takesBody ? { kind: 'body', text: json } : { kind: 'json', json, names } };
 };
 
-const byBody = (schema: DataSchema, name: string, { header, body }: RestRequest): FunctionCall => {
-  const type = mediaTypeOf(header('content-type'));
-  const whole = Object.hasOwn(wholeBodies, type) ? wholeBodies[type] : undefined;
-  if (whole !== undefined) return byWholeBody(schema, name, whole, body);
-  if (type === 'application/x-www-form-urlencoded') {
-    const { json, keys } = formToJson(textOf(body));
-    return byObject(schema, name, json, keys);
-  }
-  if (!jsonTypes.has(type)) throw notAcceptable(type);
-  const json = body.length === 0 ? '{}' : textOf(body);
-  return byObject(schema, name, json, keysOf(parseJson(json)));
+const byBody = (schema: DataSchema, name: string, request: RestRequest): FunctionCall => {
+  const type = mediaTypeOf(request.header('content-type'));
+  const whole = wholeBodyType(type);
+  if (whole !== undefined) return byWholeBody(schema, name, whole, request.body);
+  const { json, names } = argumentsOf(request);
+  return byObject(schema, name, json, names);
 };
 
 /**

@@ -44,10 +44,13 @@ const requireSane = (json: string): void => {
 };
 
 /** @throws {DataError} PGRST102, also (413) when it holds more values than can be read without keeping others waiting */
-export const parseJson = (json: string): unknown => {
+export const parseJson = (
+  json: string,
+  parse: (json: string) => unknown = (text) => JSON.parse(text) as unknown,
+): unknown => {
   requireSane(json);
   try {
-    return JSON.parse(json) as unknown;
+    return parse(json);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw new DataError(400, 'PGRST102', 'Empty or invalid json', { details: error.message });
@@ -105,4 +108,39 @@ export const readPayload = (contentType: string, bytes: Buffer): Payload => {
   const read = Object.hasOwn(readers, mediaType) ? readers[mediaType] : undefined;
   if (read === undefined) throw notAcceptable(mediaType);
   return read(textOf(bytes));
+};
+
+const wholeBodies: Readonly<Record<string, string>> = {
+  'text/plain': 'text',
+  'text/xml': 'xml',
+  'application/xml': 'xml',
+  'application/octet-stream': 'bytea',
+};
+
+/** Of which type the one argument is that the whole body stands for, by its media type. */
+export const wholeBodyType = (mediaType: string): string | undefined =>
+  Object.hasOwn(wholeBodies, mediaType) ? wholeBodies[mediaType] : undefined;
+
+/** The arguments of a function, as JSON text that came as it is, and their names. */
+export interface NamedArguments {
+  readonly json: string;
+  readonly names: readonly string[];
+}
+
+const jsonTypes = new Set(['application/json', 'application/vnd.pgrst.object', 'application/vnd.pgrst.object+json']);
+
+/**
+ * Reads what a function is called with by the names of its parameters.
+ * @throws {DataError} PGRST102: not of a media type that can be read (415), not JSON
+ */
+export const readArguments = (contentType: string, bytes: Buffer): NamedArguments => {
+  const mediaType = mediaTypeOf(contentType);
+  if (mediaType === 'application/x-www-form-urlencoded') {
+    const { json, keys } = formToJson(textOf(bytes));
+    return { json, names: keys };
+  }
+  if (!jsonTypes.has(mediaType)) throw notAcceptable(mediaType);
+  const json = bytes.length === 0 ? '{}' : textOf(bytes);
+  const value = parseJson(json);
+  return { json, names: isObject(value) ? Object.keys(value) : [] };
 };

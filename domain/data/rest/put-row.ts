@@ -4,7 +4,7 @@ import type { Table } from '../schema/types.ts';
 import type { SqlBuilder } from '../sql/builder.ts';
 import { insertSql } from '../sql/write.ts';
 import { type Changed, makeChange } from './change.ts';
-import { readPayload } from './payload.ts';
+import { payloadOf } from './body-reading.ts';
 import type { RestAnswer, Work } from './request.ts';
 import { hasPage, planOf, returnedPlan, tableOf } from './tables.ts';
 import { answerOf, oneObject, wantedOf, writtenColumns } from './write-rows.ts';
@@ -47,7 +47,7 @@ export const putRow = async (work: Work, name: string): Promise<RestAnswer> => {
   if (hasPage(work.query.limit) || hasPage(work.query.offset)) {
     throw new DataError(400, 'PGRST114', 'limit/offset querystring parameters are not allowed for PUT');
   }
-  const payload = readPayload(work.request.header('content-type'), work.request.body);
+  const payload = payloadOf(work.request);
   const plan = planOf(work, table);
   const values = addressed(table, plan.where);
   const conflict = { columns: table.primaryKey, action: 'merge' } as const;

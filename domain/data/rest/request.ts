@@ -1,6 +1,7 @@
 import type { AnswerBody } from '../answer-body.ts';
 import type { DataCaller, RunOne, RunRows } from '../db.ts';
 import type { DataSchema } from '../schema/types.ts';
+import type { ReadBody } from './body-reading.ts';
 import type { ParsedQuery } from './grammar/ast.ts';
 import type { Form } from './media.ts';
 import type { Preferences } from './prefer.ts';
@@ -33,6 +34,8 @@ export interface RestRequest {
   /** Empty when there is none of that name. */
   readonly header: (name: string) => string;
   readonly body: Buffer;
+  /** What a thread has read of a large body. */
+  readonly read?: ReadBody;
 }
 
 export interface RestAnswer {

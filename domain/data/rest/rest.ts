@@ -4,15 +4,17 @@ import { dataKeyOf, once } from '../idempotency.ts';
 import type { SchemaCache } from '../schema/cache-types.ts';
 import type { DataSchema } from '../schema/types.ts';
 import { answerRequest } from './answer.ts';
-import { BatchStopped, answerBatch, batchAnswer, readBatch, stoppedAnswers } from './batch.ts';
+import { BatchStopped, answerBatch, batchAnswer, stoppedAnswers } from './batch.ts';
 import { directExecutor, joinedExecutor } from './executor.ts';
 import type { Dialect, Executor, RestAnswer, RestRequest } from './request.ts';
 import { requireSameSchema, schemaNameOf } from './profile.ts';
+import { type BodyThreads, readBatch, withBodyRead } from './read-ahead.ts';
 import type { Departure } from '#lib/departure.ts';
 
 export interface RestDeps {
   readonly data: DataDb;
   readonly schemas: SchemaCache;
+  readonly threads: BodyThreads;
   /** Told after a change, so that what it caused is fetched soon. */
   readonly changed: (projectId: string) => void;
 }
@@ -91,9 +93,10 @@ const finish = async (deps: RestDeps, call: RestCall, work: () => Promise<RestAn
  * @throws {DataError} what is wrong with it, or what the server refused
  */
 export const answerRest = (deps: RestDeps, call: RestCall): Promise<RestAnswer> => {
-  const { caller, request, dialect } = call;
+  const { caller, dialect } = call;
   return finish(deps, call, async () => {
-    const name = schemaNameOf(request, call.exposed);
+    const name = schemaNameOf(call.request, call.exposed);
+    const request = await withBodyRead(deps.threads, caller.projectId, call.request);
     const executor = directExecutor(deps.data, caller, runOf(call, name));
     return withFreshSchema(deps, caller, name, (schema) =>
       keyed(call, executor, (inner) => answerRequest(request, { dialect, schema, caller, executor: inner })),
@@ -106,9 +109,9 @@ export const answerRest = (deps: RestDeps, call: RestCall): Promise<RestAnswer> 
  * @param withRows paths of rows (`films/7`) are known
  * @throws {DataError} when it is no batch
  */
-export const answerRestBatch = (deps: RestDeps, call: RestCall, withRows: boolean): Promise<RestAnswer> => {
+export const answerRestBatch = async (deps: RestDeps, call: RestCall, withRows: boolean): Promise<RestAnswer> => {
   const { caller, request, dialect } = call;
-  const requests = readBatch(request.body, withRows);
+  const requests = await readBatch(deps.threads, { owner: caller.projectId, body: request.body, withRows });
   return finish(deps, call, async () => {
     const name = schemaNameOf(request, call.exposed);
     for (const one of requests) requireSameSchema(one, name);

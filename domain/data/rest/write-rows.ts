@@ -6,7 +6,8 @@ import { conditionSql } from '../sql/conditions.ts';
 import { type InsertPlan, type Source, deleteSql, insertSql, unchangedSql, updateSql, written } from '../sql/write.ts';
 import { type Change, type Changed, type Wanted, makeChange } from './change.ts';
 import type { Form } from './media.ts';
-import { type Payload, invalidBody, readPayload } from './payload.ts';
+import { payloadOf } from './body-reading.ts';
+import { type Payload, invalidBody } from './payload.ts';
 import { type PreferenceName, preferenceApplied } from './prefer.ts';
 import { noSuchRow } from './read-rows.ts';
 import { type RestAnswer, type Work, headersOf } from './request.ts';
@@ -70,7 +71,7 @@ interface Creation {
 
 const creationOf = (work: Work, table: Table): Creation => {
   const { request, preferences } = work;
-  const payload = readPayload(request.header('content-type'), request.body);
+  const payload = payloadOf(request);
   const columns = writtenColumns(work, table, payload);
   const missing = preferences.missing ?? 'null';
   return {
@@ -180,7 +181,7 @@ const changeChosen = async (
 export const updateRows = (work: Work, name: string, id: string | null): Promise<RestAnswer> => {
   const chosen = chosenOf(work, name, id);
   const { table } = chosen;
-  const payload = readPayload(work.request.header('content-type'), work.request.body);
+  const payload = payloadOf(work.request);
   const columns = writtenColumns(work, table, payload);
   const update = { table, columns: payload.rows === 0 ? [] : columns, source: oneObject(payload) };
   // A row that is asked to change in nothing is there all the same.

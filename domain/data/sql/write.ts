@@ -82,7 +82,7 @@ const emptyRows = ({ table, source }: InsertPlan): string => {
   const [first] = table.columns.keys();
   if (source.rows === 0) return `select where false`;
   if (source.rows === 1 || first === undefined) return 'default values';
-  return `(${quoteName(first)}) values ${Array.from({ length: source.rows }, () => '(default)').join(', ')}`;
+  return `(${quoteName(first)}) values ${'(default), '.repeat(source.rows - 1)}(default)`;
 };
 
 const rowsOf = (plan: InsertPlan, bind: Bind): string => {
