@@ -8,7 +8,7 @@ import type { Projects } from '#domain/projects/projects.ts';
 import type { ControlDb, Tx } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
-import { decodeUtf8, parseJsonBody } from '#lib/json-body.ts';
+import type { JsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
 import type { JobData } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
@@ -25,6 +25,8 @@ export interface InboundDeps {
   readonly paypal: Paypal;
   readonly events: WaitingMarks;
   readonly caps: MonthlyCaps;
+  /** Large bodies are parsed off the event loop: PayPal's are parsed before it is known that they come from there. */
+  readonly json: Pick<JsonParser, 'parse'>;
   readonly log: Log;
 }
 
@@ -53,14 +55,6 @@ type Fields = Readonly<Record<string, unknown>>;
 const invalid = (path: string, message: string): ServiceError =>
   new ServiceError('validation_failed', 'The body is not an event of this provider.', { details: [{ path, message }] });
 
-/** @throws {ServiceError} `invalid_json`, `validation_failed` */
-const parse = (body: Buffer): { text: string; fields: Fields } => {
-  const text = decodeUtf8(body);
-  const value = parseJsonBody(text);
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalid('', 'must be an object');
-  return { text, fields: value as Fields };
-};
-
 const longestId = 255;
 
 /** @throws {ServiceError} `validation_failed` */
@@ -85,10 +79,22 @@ interface Received<P extends PaymentProvider> {
   readonly body: Buffer;
 }
 
-const stripeEvent = ({ call, body, receiver }: Received<'stripe'>, { projects }: InboundDeps): ProviderEvent => {
+/** @throws {ServiceError} `invalid_json`, `validation_failed`, `payload_too_large` (too many values), `overloaded` */
+const parse = async (
+  { body, receiver }: Received<PaymentProvider>,
+  { json }: InboundDeps,
+): Promise<{ text: string; fields: Fields }> => {
+  const { text, value } = await json.parse(body, { owner: receiver.project.id });
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalid('', 'must be an object');
+  return { text, fields: value as Fields };
+};
+
+const stripeEvent = async (received: Received<'stripe'>, deps: InboundDeps): Promise<ProviderEvent> => {
+  const { call, body, receiver } = received;
+  const { projects } = deps;
   const { webhook_secret: secret } = openConfig(projects.sealer(receiver.project), receiver.integration);
   if (!isSignedByStripe({ header: call.header('stripe-signature'), body, secret })) throw unverified();
-  const { text, fields } = parse(body);
+  const { text, fields } = await parse(received, deps);
   return { type: typeOf(fields, 'type'), keys: [idOf(fields)], text };
 };
 
@@ -99,10 +105,12 @@ const isOld = (createdAt: unknown): boolean =>
   typeof createdAt === 'number' && Date.now() / 1000 - createdAt > longestRazorpayDays * 86_400;
 
 /** The id of the event comes in a header that is not signed: the text itself tells a repeat, too. */
-const razorpayEvent = ({ call, body, receiver }: Received<'razorpay'>, { projects }: InboundDeps): ProviderEvent => {
+const razorpayEvent = async (received: Received<'razorpay'>, deps: InboundDeps): Promise<ProviderEvent> => {
+  const { call, body, receiver } = received;
+  const { projects } = deps;
   const { webhook_secret: secret } = openConfig(projects.sealer(receiver.project), receiver.integration);
   if (!isSignedByRazorpay({ header: call.header('x-razorpay-signature'), body, secret })) throw unverified();
-  const { text, fields } = parse(body);
+  const { text, fields } = await parse(received, deps);
   if (isOld(fields['created_at'])) throw unverified();
   const id = call.header('x-razorpay-event-id');
   const hash = `sha256:${createHash('sha256').update(body).digest('hex')}`;
@@ -110,11 +118,13 @@ const razorpayEvent = ({ call, body, receiver }: Received<'razorpay'>, { project
   return { type: typeOf(fields, 'event'), keys: isUsable ? [hash, id] : [hash], text };
 };
 
-const paypalEvent = async (
-  { call, body, receiver: { project, integration } }: Received<'paypal'>,
-  { projects, paypal }: InboundDeps,
-): Promise<ProviderEvent> => {
-  const { text, fields } = parse(body);
+const paypalEvent = async (received: Received<'paypal'>, deps: InboundDeps): Promise<ProviderEvent> => {
+  const {
+    call,
+    receiver: { project, integration },
+  } = received;
+  const { projects, paypal } = deps;
+  const { text, fields } = await parse(received, deps);
   const event = { type: typeOf(fields, 'event_type'), keys: [idOf(fields)], text };
   const config = openConfig(projects.sealer(project), integration);
   if (!(await paypal.isGenuine({ ...integration, config }, { header: call.header, text, network: call.network })))
@@ -122,10 +132,7 @@ const paypalEvent = async (
   return event;
 };
 
-type ReadEvent<P extends PaymentProvider> = (
-  received: Received<P>,
-  deps: InboundDeps,
-) => ProviderEvent | Promise<ProviderEvent>;
+type ReadEvent<P extends PaymentProvider> = (received: Received<P>, deps: InboundDeps) => Promise<ProviderEvent>;
 
 const readers: { readonly [P in PaymentProvider]: ReadEvent<P> } = {
   stripe: stripeEvent,
@@ -197,7 +204,8 @@ const receiverOf = (db: ControlDb, projectId: string, provider: string): Promise
 /**
  * Takes a call of a payment provider: verifies it, tells the project's webhooks, runs its function; a repeat does nothing.
  * @throws {ServiceError} `not_found` unless the provider is configured and active; `invalid_signature` and
- * `provider_unavailable`, `rate_limited` as PayPal is asked; `invalid_json`, `validation_failed`, `queue_full`
+ * `provider_unavailable`, `rate_limited` as PayPal is asked; `invalid_json`, `validation_failed`, `payload_too_large`,
+ * `overloaded`, `queue_full`
  */
 export const receive = async (deps: InboundDeps, call: InboundCall): Promise<void> => {
   const receiver = await receiverOf(deps.db, call.projectId, call.provider);

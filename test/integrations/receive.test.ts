@@ -1,6 +1,7 @@
 import test from 'ava';
 import { Stripe } from 'stripe';
 import { type InboundDeps, receive } from '#domain/integrations/inbound.ts';
+import { createJsonParser } from '#lib/json-parser.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { integrationScene, subscribeTo } from './scene.ts';
@@ -9,6 +10,9 @@ const platform = usePlatform(test);
 
 const stripe = { secret_key: 'sk_test_0123456789abcdef', webhook_secret: 'whsec_0123456789abcdefghij' };
 const payload = '{"id":"evt_1","type":"invoice.paid"}';
+
+const json = createJsonParser();
+test.after.always('the threads end', () => json.close());
 
 type Loads = Awaited<ReturnType<InboundDeps['gate']['projects']>>;
 
@@ -22,6 +26,7 @@ const depsWith = (loads: Loads, admit: InboundDeps['gate']['admit']): InboundDep
     paypal: { isGenuine: () => Promise.resolve(false) },
     events: { markWaiting: () => undefined },
     caps: { free: null, pro: null, enterprise: null },
+    json,
     log: memoryLog().log,
   };
 };
@@ -63,4 +68,20 @@ test('a gate that is away after the commit changes nothing: the event and the ru
     call,
   );
   t.deepEqual([(await events()).length, (await jobs()).length], [1, 1]);
+});
+
+test('a large event is taken, and one of too many values is refused before anything is built of it', async (t) => {
+  const { call, events } = await sceneWithFunction();
+  const deps = depsWith([], () => Promise.resolve('waiting'));
+  const send = (text: string) =>
+    receive(deps, {
+      ...call,
+      header: () => Stripe.webhooks.generateTestHeaderString({ payload: text, secret: stripe.webhook_secret }),
+      body: () => Promise.resolve(Buffer.from(text)),
+    });
+  const many = `{"id":"evt_2","type":"invoice.paid","data":[${'{},'.repeat(200_000)}{}]}`;
+  await t.throwsAsync(send(many), { code: 'payload_too_large' });
+  t.deepEqual(await events(), []);
+  await send(`{"id":"evt_3","type":"invoice.paid","data":"${'x'.repeat(500_000)}"}`);
+  t.is((await events()).length, 1);
 });
