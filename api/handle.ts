@@ -1,7 +1,6 @@
 import type { Context } from 'koa';
 import type { Config } from '#lib/config.ts';
 import type { Queryable } from '#lib/control-db.ts';
-import type { HeldBytes } from '#lib/byte-budget.ts';
 import type { Departure } from '#lib/departure.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Actor } from '#domain/audit/actor.ts';
@@ -10,10 +9,11 @@ import type { Access } from './access.ts';
 import { addressOf, isLocalCaller, networkOf } from './address.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { bearerOf } from './auth/credentials.ts';
-import { type BodyRules, type JsonBody, readBody, readJsonBody } from './body.ts';
+import { bodyRules } from './body-rules.ts';
+import { type JsonBody, readBody, readJsonBody } from './body.ts';
 import type { AnyCaller, BaseCall } from './call.ts';
 import type { Deps } from './deps.ts';
-import type { BodyLimit, Endpoint, Input } from './endpoint.ts';
+import type { Endpoint, Input } from './endpoint.ts';
 import { idempotencyKeyOf } from './idempotency.ts';
 import { parsePrefer } from './prefer.ts';
 import type { RateName, RateVerdict } from './rate-limit.ts';
@@ -24,45 +24,11 @@ import { setReply } from './send-reply.ts';
 import { starterOf } from './starter.ts';
 import { checkBody, checkParams, checkQuery } from './validate.ts';
 
-const bodyLimits = {
-  json: 'PLINTH_BODY_LIMIT_JSON',
-  function: 'PLINTH_BODY_LIMIT_FUNCTION',
-  ai: 'PLINTH_BODY_LIMIT_AI',
-} as const satisfies Record<BodyLimit, keyof Config>;
-
 const noBody: JsonBody = { text: '', value: undefined };
 
 /** Before anybody has signed in no project is known: then the address counts. */
 const ownerOf = (ctx: Context, { project, user }: AnyCaller): string =>
   project?.id ?? user?.id ?? networkOf(addressOf(ctx));
-
-/** What the body takes is given back when the request is answered: it stays in memory as long. */
-const holdBody = (ctx: Context, { bodies }: Deps): HeldBytes => {
-  const held = bodies.hold(String(ctx.state['owner']));
-  if (ctx.res.destroyed) held.release();
-  else ctx.res.once('close', held.release);
-  return held;
-};
-
-const inviteBody = ({ req, res }: Context): void => {
-  if (req.headers.expect?.toLowerCase() === '100-continue' && !res.headersSent) res.writeContinue();
-};
-
-const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps: Deps): BodyRules => {
-  const { config } = deps;
-  const setting = bodyLimits[bodyLimit];
-  return {
-    limit: config[setting],
-    setting,
-    timeoutMs: config.PLINTH_BODY_TIMEOUT_MS,
-    leastRate: config.PLINTH_BODY_MIN_RATE,
-    held: holdBody(ctx, deps),
-    invite: () => inviteBody(ctx),
-    json: deps.json,
-    owner: String(ctx.state['owner']),
-    text: textBody,
-  };
-};
 
 const bodyOf = (endpoint: Endpoint, ctx: Context, call: BaseCall): Promise<JsonBody> => {
   if (endpoint.body === undefined || endpoint.method === 'get') return Promise.resolve(noBody);
@@ -292,7 +258,13 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
     deps.db,
     new ClientDeparture(ctx),
   );
-  const reply = await answer(endpoint, ctx, Object.assign(call, caller));
-  for (const hook of hooks) await hook().catch((error: unknown) => noteHook(deps, error));
-  setReply(ctx, reply);
+  const worked = Promise.withResolvers<void>();
+  ctx.state['worked'] = worked.promise;
+  try {
+    const reply = await answer(endpoint, ctx, Object.assign(call, caller));
+    for (const hook of hooks) await hook().catch((error: unknown) => noteHook(deps, error));
+    setReply(ctx, reply);
+  } finally {
+    worked.resolve();
+  }
 };

@@ -1,9 +1,12 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import test from 'ava';
+import { systemActor } from '#domain/audit/actor.ts';
+import { untilBlocked } from '#test/support/blocked.ts';
 import { isError } from '#test/support/is-error.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { connectTo, parseAnswer, readToEnd } from '#test/support/raw-http.ts';
+import { until } from '#test/support/until.ts';
 
 const mib = 1024 * 1024;
 
@@ -60,6 +63,29 @@ test.serial('what a body took is given back when its request is answered', async
   for (let round = 0; round < 4; round += 1) {
     isError(t, await client.call('POST', invokePath, { headers: { apikey: key }, raw }), 404, 'not_found');
   }
+});
+
+test.serial('what a body took is not given back while its work goes on without the client', async (t) => {
+  const { client, base, db } = platform();
+  const user = await client.signUp();
+  // Above the size up to which bodies are parsed on the event loop.
+  const raw = `{"full_name":"Ada"${' '.repeat(900_000)}}`;
+  const change = () => client.call('PATCH', '/auth/me', { token: user.token, raw });
+  await db.transaction(async (tx) => {
+    await tx.query('select from users where id = $1 for update', [user.id]);
+    const lines = [`Authorization: Bearer ${user.token}`, `Content-Length: ${raw.length}`];
+    const sockets = await Promise.all([connectTo(base), connectTo(base)]);
+    for (const socket of sockets) {
+      socket.write(head('/auth/me', lines).replace(/^POST/, 'PATCH'));
+      socket.write(raw);
+    }
+    await untilBlocked(db, sockets.length);
+    for (const socket of sockets) socket.destroy();
+    // The process sees the ends before it answers what is asked after them.
+    await client.call('GET', '/healthz');
+    isError(t, await change(), 503, 'overloaded');
+  }, systemActor);
+  await until(async () => (await change()).status === 200);
 });
 
 test.serial('a body that arrives below the least rate is 408, though its time is not over', async (t) => {

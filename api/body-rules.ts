@@ -1,0 +1,46 @@
+import type { Context } from 'koa';
+import type { HeldBytes } from '#lib/byte-budget.ts';
+import type { Config } from '#lib/config.ts';
+import type { BodyRules } from './body.ts';
+import type { Deps } from './deps.ts';
+import type { BodyLimit, Endpoint } from './endpoint.ts';
+
+const bodyLimits = {
+  json: 'PLINTH_BODY_LIMIT_JSON',
+  function: 'PLINTH_BODY_LIMIT_FUNCTION',
+  ai: 'PLINTH_BODY_LIMIT_AI',
+} as const satisfies Record<BodyLimit, keyof Config>;
+
+const closeOf = ({ res }: Context): Promise<void> =>
+  res.destroyed ? Promise.resolve() : new Promise((resolve) => res.once('close', resolve));
+
+/**
+ * The bytes of the body are given back when the request is answered and its work has ended: they stay in memory as long.
+ * The work goes on when its client leaves, first of all while the body waits for a thread that parses it.
+ */
+const holdBody = (ctx: Context, { bodies }: Deps): HeldBytes => {
+  const held = bodies.hold(String(ctx.state['owner']));
+  void Promise.all([closeOf(ctx), ctx.state['worked']]).then(held.release);
+  return held;
+};
+
+const inviteBody = ({ req, res }: Context): void => {
+  if (req.headers.expect?.toLowerCase() === '100-continue' && !res.headersSent) res.writeContinue();
+};
+
+/** How the body of a request to an endpoint is read. Needs the request's `owner` and `worked` in its state. */
+export const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps: Deps): BodyRules => {
+  const { config } = deps;
+  const setting = bodyLimits[bodyLimit];
+  return {
+    limit: config[setting],
+    setting,
+    timeoutMs: config.PLINTH_BODY_TIMEOUT_MS,
+    leastRate: config.PLINTH_BODY_MIN_RATE,
+    held: holdBody(ctx, deps),
+    invite: () => inviteBody(ctx),
+    json: deps.json,
+    owner: String(ctx.state['owner']),
+    text: textBody,
+  };
+};
