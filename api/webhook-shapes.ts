@@ -170,7 +170,7 @@ export const delivery = z.object({
   response_time_ms: z.int().nullable(),
   request_headers: z.record(z.string(), z.string()).nullable().describe('Of the last try, without secrets.'),
   request_body: z.string().nullable(),
-  response_body: z.string().nullable().describe('Its first 64 KB.'),
+  response_body: z.string().nullable().describe('Its first 64 KB, unless the project stored more than its plan gives.'),
   response_truncated: z.boolean().describe('More than that was answered.'),
   attempts: z
     .array(

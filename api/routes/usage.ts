@@ -39,7 +39,7 @@ export const usageEndpoints: readonly Endpoint[] = [
       stored_bytes: z
         .object({ used: z.int(), limit })
         .describe(
-          'Payloads, results and logs of what ended, and replaced versions of functions; the oldest are deleted first.',
+          'Payloads, results and logs of what ended, data of events, answers of webhooks’ receivers, and replaced versions of functions; the oldest are deleted first.',
         ),
       waiting_bytes: z.object({ used: z.int(), limit }).describe('Payloads of jobs that wait.'),
     }),

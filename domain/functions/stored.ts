@@ -1,7 +1,7 @@
 import type { Plan } from '#domain/projects/store.ts';
 import { type Queryable, one } from '#lib/control-db.ts';
 
-/** What payloads, results, logs and replaced versions of a project take, in bytes before compression. */
+/** Bytes, before compression, of a project's payloads, results, logs, events, receivers' answers and replaced versions. */
 export const storedBytesOf = async (db: Queryable, projectId: string): Promise<number> => {
   const { bytes } = await one(
     db.query<{ bytes: number }>(
@@ -38,13 +38,17 @@ interface Quota {
   readonly quota: number;
 }
 
-const projectsOver = (db: Queryable, quotas: Readonly<Record<Plan, number>>): Promise<Quota[]> =>
+const projectsInPage = 100;
+/** Of a project whose events are all still to be delivered nothing can be deleted: it must not keep the others waiting. */
+const mostPages = 10;
+
+const projectsOver = (db: Queryable, quotas: Readonly<Record<Plan, number>>, offset: number): Promise<Quota[]> =>
   db.query<Quota>(
     `select s.project_id, q.bytes as quota
      from stored_bytes s join projects p on p.id = s.project_id
        join unnest($1::text[], $2::float8[]) as q (plan, bytes) on q.plan = p.plan
-     where s.bytes > q.bytes order by s.bytes - q.bytes desc limit 100`,
-    [Object.keys(quotas), Object.values(quotas)],
+     where s.bytes > q.bytes order by s.bytes - q.bytes desc, s.project_id limit ${projectsInPage} offset $3`,
+    [Object.keys(quotas), Object.values(quotas), offset],
   );
 
 /**
@@ -55,34 +59,73 @@ const excess = `(
   select coalesce((select bytes from stored_bytes where project_id = $1), 0)
     + coalesce((select sum(bytes) from stored_changes where project_id = $1), 0) - $2::float8)`;
 
-/** The oldest runs and ended jobs of any type, until no more is stored than the quota. A retried job is left alone. */
-const deleteOldestRuns = async (
+// The oldest $3 of each kind, of which all ids tell the age. The answers of receivers are as old as their event. An event
+// can be deleted once none of its deliveries waits or is under way.
+const candidates = `
+  runs as (
+    select i.id, octet_length(i.data) + coalesce(octet_length(i.logs), 0) + coalesce(octet_length(i.log_tail), 0)
+      + coalesce(octet_length(i.error), 0) as bytes
+    from functions f cross join lateral (
+      select id, data, logs, log_tail, error from invocations where function_id = f.id order by id limit $3) i
+    where f.project_id = $1 order by i.id limit $3
+  ), ended as (
+    select id, ended_job_bytes(finished_at, data, result) as bytes from jobs
+    where project_id = $1 and ended_job_bytes(finished_at, data, result) > 0 order by id limit $3
+  ), answers as (
+    select event_id as id, answer_bytes(response_body) as bytes from webhook_deliveries
+    where project_id = $1 and answer_bytes(response_body) > 0 order by event_id limit $3
+  ), events as (
+    select e.id, event_bytes(e.data) as bytes from outbox_events e
+    where e.project_id = $1 and e.fanned_at is not null and event_bytes(e.data) > 0
+      and not exists (select from webhook_deliveries d
+        where d.event_id = e.id and (d.next_attempt_at is not null or d.job_id is not null))
+    order by e.id limit $3
+  ), oldest as (
+    select id, sum(bytes) as bytes
+    from (table runs union all table ended union all table answers union all table events) all_kinds
+    group by id order by id limit $3
+  ), chosen as materialized (
+    select id from (select id, sum(bytes) over (order by id) - bytes as before from oldest) counted
+    where before < ${excess}
+  )`;
+
+// An event goes with its deliveries, since they could not be sent again without it. Where it stays, or is small, the answers
+// go and the deliveries stay. A delivery that somebody else holds, or asked for again meanwhile, keeps its event.
+const webhookDeletions = `
+  held as materialized (
+    select id, event_id, next_attempt_at is null and job_id is null as is_ended from webhook_deliveries
+    where event_id in (select id from chosen) for update skip locked
+  ), events_gone as (
+    delete from outbox_events e where e.id in (select id from chosen) and e.id in (select id from events)
+      and not exists (select from webhook_deliveries d
+        where d.event_id = e.id and d.id not in (select id from held where is_ended))
+    returning id
+  ), deliveries_gone as (
+    delete from webhook_deliveries where id in (
+      select id from held where event_id in (select id from events_gone))
+  ), answers_gone as (
+    update webhook_deliveries set response_body = null, response_truncated = true
+    where id in (select id from held where event_id not in (select id from events_gone))
+      and answer_bytes(response_body) > 0
+    returning event_id as id
+  )`;
+
+/**
+ * The oldest runs, ended jobs of any type, events and receivers' answers, until no more is stored than the quota. A retried
+ * job is left alone.
+ */
+const deleteOldestEntries = async (
   db: Queryable,
   { project_id: projectId, quota }: Quota,
   most: number,
 ): Promise<number> => {
   const gone = await db.query(
-    `with runs as (
-       select i.id, octet_length(i.data) + coalesce(octet_length(i.logs), 0) + coalesce(octet_length(i.log_tail), 0)
-         + coalesce(octet_length(i.error), 0) as bytes
-       from functions f cross join lateral (
-         select id, data, logs, log_tail, error from invocations where function_id = f.id order by id limit $3) i
-       where f.project_id = $1 order by i.id limit $3
-     ), ended as (
-       select id, ended_job_bytes(finished_at, data, result) as bytes from jobs
-       where project_id = $1 and ended_job_bytes(finished_at, data, result) > 0 order by id limit $3
-     ), oldest as (
-       select id, sum(bytes) as bytes from (select * from runs union all select * from ended) both_kinds
-       group by id order by id limit $3
-     ), chosen as (
-       select id from (select id, sum(bytes) over (order by id) - bytes as before from oldest) counted
-       where before < ${excess}
-     ), jobs_gone as (
+    `with ${candidates}, ${webhookDeletions}, jobs_gone as (
        delete from jobs where id in (select id from chosen) and finished_at is not null returning id
      ), runs_gone as (
        delete from invocations where id in (select id from chosen) returning id
      )
-     select id from jobs_gone union select id from runs_gone`,
+     table jobs_gone union table runs_gone union table events_gone union table answers_gone`,
     [projectId, quota, most],
   );
   return gone.length;
@@ -108,8 +151,9 @@ const deleteOldestVersions = async (
 };
 
 /**
- * Deletes the oldest of what projects store beyond their quota: runs and ended jobs first, then replaced versions. A job that
- * waits or runs stays. Answers how many went; what changed is added up before projects are looked at again.
+ * Deletes the oldest of what projects store beyond their quota: runs, ended jobs, delivered events and receivers' answers
+ * first, then replaced versions. A job that waits or runs stays, as does an event that is to be delivered. Answers how many
+ * went; what changed is added up before projects are looked at again.
  */
 export const deleteBeyondQuota = async (
   db: Queryable,
@@ -117,9 +161,14 @@ export const deleteBeyondQuota = async (
   most: number,
 ): Promise<number> => {
   let gone = 0;
-  for (const project of await projectsOver(db, quotas)) {
-    const runs = await deleteOldestRuns(db, project, most);
-    gone += runs > 0 ? runs : await deleteOldestVersions(db, project, most);
+  let isMore = true;
+  for (let page = 0; page < mostPages && isMore && gone < most; page += 1) {
+    const projects = await projectsOver(db, quotas, page * projectsInPage);
+    for (const project of projects) {
+      const entries = await deleteOldestEntries(db, project, most);
+      gone += entries > 0 ? entries : await deleteOldestVersions(db, project, most);
+    }
+    isMore = projects.length === projectsInPage;
   }
   if (gone > 0) for (let folded = most; folded === most;) folded = await foldStoredChanges(db, most);
   return gone;
