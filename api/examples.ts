@@ -19,7 +19,45 @@ export const areaName = (area: string): string =>
 const written: Readonly<Record<string, Json>> = {
   'post /auth/signup': { email: 'ada@example.com', password: 'correct horse battery', full_name: 'Ada Lovelace' },
   'post /auth/login': { email: 'ada@example.com', password: 'correct horse battery' },
+  'post /auth/forgot': { email: 'ada@example.com' },
+  'post /auth/factors': { password: 'correct horse battery' },
+  'patch /auth/me': { full_name: 'Ada King' },
+  'post /team/orgs': { org_name: 'Analytical Engines' },
+  'patch /team/orgs/current': { org_name: 'Difference Engines' },
+  'post /team/invite': { email: 'grace@example.com', role: 'developer' },
   'post /projects': { name: 'My first project' },
+  'patch /projects/{project_id}': { name: 'My renamed project' },
+  'post /projects/{project_id}/api-keys': { name: 'Website', kind: 'publishable' },
+  'post /projects/{project_id}/users/tokens': { sub: 'user-1' },
+  'post /projects/{project_id}/db/tables': {
+    name: 'guests',
+    columns: [
+      { name: 'id', type: 'serial', primary_key: true },
+      { name: 'name', type: 'text' },
+    ],
+  },
+  'post /projects/{project_id}/db/tables/{table}/columns': { name: 'age', type: 'integer' },
+  'post /projects/{project_id}/db/migrations': {
+    migrations: [{ version: '001', name: 'rooms', sql: 'create table rooms (number integer primary key)' }],
+  },
+  'post /projects/{project_id}/ai/providers': { provider: 'openai', api_key: 'sk-your-key' },
+  'post /projects/{project_id}/ai/schema/apply': {
+    sql: 'create table seats (number integer primary key)',
+  },
+  'post /projects/{project_id}/ai/rls/apply': { sql: 'alter table guests enable row level security' },
+  'post /projects/{project_id}/ai/vectors/collections': { name: 'notes', dimensions: 1536 },
+  'patch /projects/{project_id}/functions/{id}': {
+    code: 'export const handler = (payload) => ({ greeting: `Good day, ${payload.name}` });',
+  },
+  'patch /projects/{project_id}/cron/{cid}': { schedule: '45 2 * * *' },
+  'put /projects/{project_id}/integrations/webhooks/{webhook_id}': { name: 'Guests' },
+  'post /projects/{project_id}/integrations/webhooks/{webhook_id}/replay': { since: '2026-01-01T00:00:00.000Z' },
+  'put /projects/{project_id}/email/smtp': { host: 'smtp.example.com', port: 587, from_email: 'ada@example.com' },
+  'put /projects/{project_id}/email/templates/{type}': {
+    subject: 'Welcome to {{project_name}}',
+    html_body: '<p>Good to have you here.</p>',
+    enabled: true,
+  },
   'post /projects/{project_id}/functions': {
     name: 'Greet',
     language: 'javascript',
@@ -38,9 +76,23 @@ const written: Readonly<Record<string, Json>> = {
     events: ['table.guests.INSERT'],
   },
   'post /api/graphql': { query: '{ __typename }' },
+  'post /ops/api/dead/redrive': { all: true },
   'post /ops/api/jobs/retry': { filter: { status: 'dead' }, dry_run: true },
   'post /ops/api/jobs/cancel': { filter: { status: 'queued' }, dry_run: true },
 };
+
+const row = { name: 'Ada' };
+
+/** Bodies of endpoints that take any JSON, by the end of their paths. */
+const writtenByEnd: readonly (readonly [RegExp, Json | readonly Json[]])[] = [
+  [/^(?:post|patch) .*\/\{table\}(?:\/\{id\})?$/, row],
+  [/^put .*\/\{table\}$/, { id: 1, ...row }],
+  [/^post .*\/functions\/(?:v1\/)?\{slug\}$/, row],
+  [/^post \/p\/\{ref\}\/graphql/, { query: '{ __typename }' }],
+];
+
+const writtenOf = (route: string): unknown =>
+  written[route] ?? writtenByEnd.find(([pattern]) => pattern.test(route))?.[1];
 
 interface Schema {
   readonly type?: string | readonly string[];
@@ -95,7 +147,7 @@ const valueOf = (schema: Schema, name: string): unknown => {
  */
 export const exampleOf = ({ method, path, body }: Endpoint, schema: Json): unknown => {
   if (body === undefined) return undefined;
-  const example = written[`${method} ${path}`] ?? valueOf(schema, 'example');
+  const example = writtenOf(`${method} ${path}`) ?? valueOf(schema, 'example');
   return body.safeParse(example).success ? example : undefined;
 };
 

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { errorStatus } from '#lib/errors.ts';
 import type { Access } from './access.ts';
 import type { Endpoint } from './endpoint.ts';
+import { type PathValue, needOf, pathValueOf } from './example-needs.ts';
 import { areaName, exampleOf } from './examples.ts';
 
 type Json = Record<string, unknown>;
@@ -18,13 +19,19 @@ const schemaOf = (schema: z.ZodType, io: 'input' | 'output' = 'input'): Json => 
   return json;
 };
 
-const parametersOf = (schema: z.ZodType | undefined, where: 'path' | 'query'): Json[] => {
+/** @param more what else is said of a parameter */
+const parametersOf = (
+  schema: z.ZodType | undefined,
+  where: 'path' | 'query',
+  more: (name: string) => PathValue = () => ({}),
+): Json[] => {
   if (!(schema instanceof z.ZodObject)) return [];
   const { properties = {}, required = [] } = schemaOf(schema) as { properties?: Json; required?: string[] };
   return Object.entries(properties).map(([name, json]) => ({
     name,
     in: where,
     required: where === 'path' || required.includes(name),
+    ...more(name),
     schema: json,
   }));
 };
@@ -84,7 +91,12 @@ const requestBodyOf = (endpoint: Endpoint, body: z.ZodType): Json => {
   const schema = schemaOf(body);
   const example = exampleOf(endpoint, schema);
   const content = { schema, ...(example !== undefined && { example }) };
-  return { required: Array.isArray(schema['required']), content: { 'application/json': content } };
+  const need = needOf(endpoint);
+  return {
+    ...(need !== undefined && { description: need }),
+    required: Array.isArray(schema['required']),
+    content: { 'application/json': content },
+  };
 };
 
 const operationId = ({ method, path: route }: Endpoint): string =>
@@ -93,7 +105,7 @@ const operationId = ({ method, path: route }: Endpoint): string =>
     .join('_')
     .replaceAll(/[^\w]/g, '_');
 
-const operationOf = (endpoint: Endpoint): Json => ({
+const operationOf = (endpoint: Endpoint, all: readonly Endpoint[]): Json => ({
   operationId: operationId(endpoint),
   tags: [areaName(endpoint.area)],
   summary: endpoint.summary,
@@ -101,7 +113,7 @@ const operationOf = (endpoint: Endpoint): Json => ({
   security: security[endpoint.access.kind],
   ...('role' in endpoint.access && { 'x-role': endpoint.access.role }),
   parameters: [
-    ...parametersOf(endpoint.params, 'path'),
+    ...parametersOf(endpoint.params, 'path', (name) => pathValueOf(endpoint.path, name, all)),
     ...parametersOf(endpoint.query, 'query'),
     ...headersOf(endpoint),
   ],
@@ -167,7 +179,7 @@ const components = {
 export const openapiOf = (endpoints: readonly Endpoint[]): Json => {
   const paths: Record<string, Json> = {};
   for (const endpoint of endpoints)
-    paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: operationOf(endpoint) };
+    paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: operationOf(endpoint, endpoints) };
   return {
     openapi: '3.1.0',
     info: { title: 'plinth', version, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },

@@ -172,6 +172,28 @@ inBrowser('the example of a sign-up works at the first click', async (t) => {
   await page.close();
 });
 
+inBrowser(
+  'an operation says where its ids come from, fills in what the examples made, and says what it needs',
+  async (t) => {
+    const { page, complaints } = await visit(1440, 900);
+    await turn(page, 'database');
+    const columns = page.locator('[id$="post_projects_project_id_db_tables_table_columns"]');
+    await columns.locator('.opblock-summary-control').click();
+    await columns.getByText('POST /projects answers it, GET /projects lists it.').waitFor();
+    await columns.getByRole('button', { name: 'Try it out' }).click();
+    t.is(await columns.getByPlaceholder('table', { exact: true }).inputValue(), 'guests');
+    await picture(page, 'docs-ids');
+    await turn(page, 'database');
+    await turn(page, 'ai');
+    const chat = page.locator('[id$="post_projects_project_id_ai_chat"]');
+    await chat.locator('.opblock-summary-control').click();
+    await chat.getByText(/Needs a provider of models with a key/).waitFor();
+    await picture(page, 'docs-needs');
+    t.deepEqual(complaints, []);
+    await page.close();
+  },
+);
+
 test('the examples that are written by hand are of endpoints and taken by them; areas are named as people write them', (t) => {
   const known = new Map(endpoints.map((one) => [`${one.method} ${one.path}`, one]));
   for (const name of writtenExamples) {

@@ -1,0 +1,121 @@
+import type { Endpoint } from './endpoint.ts';
+
+/** What the page at /docs says of values that exist only after another call, and which values it fills in by itself. */
+
+type Route = Pick<Endpoint, 'method' | 'path'>;
+
+export interface PathValue {
+  /** Where the value comes from. */
+  readonly description?: string;
+  /** What the examples of other calls have made. */
+  readonly example?: string;
+}
+
+const ofMail = 'The last part of the link in the mail.';
+const ofProject = 'of a project: `POST /projects` answers it, `GET /projects` lists it.';
+
+/** Parameters that no call above them in the path makes or lists. */
+const written: readonly (readonly [RegExp, PathValue])[] = [
+  [/\{token\}$/, { description: ofMail }],
+  [/^\/p\/\{ref\}$/, { description: `The \`ref\` ${ofProject}` }],
+  [/^\/(?:hooks|oauth)\/\{project_id\}$/, { description: `The \`id\` ${ofProject}` }],
+  [/^\/hooks\/\{project_id\}\/\{provider\}$/, { description: 'A payment provider.', example: 'stripe' }],
+  [/^\/api\/jobs\/\{job_id\}$/, { description: 'The `job_id` of a call that was answered with 202.' }],
+  [/^\/hooks\/events\/\{event_id\}$/, { description: 'Stands in the `data_url` of a delivery.' }],
+  [
+    /\/rpc\/\{function\}$/,
+    { description: 'A function of the database: `POST /projects/{project_id}/db/query` makes it.' },
+  ],
+  [/\/tables\/\{table\}$/, { example: 'guests' }],
+  [/\/\{table\}$/, { description: 'A table: `POST /projects/{project_id}/db/tables` makes it.', example: 'guests' }],
+  [/\/\{table\}\/\{id\}$/, { description: 'The primary key of a row.', example: '1' }],
+  [/\/columns\/\{column\}$/, { example: 'age' }],
+  [
+    /\/(?:functions|v1)\/\{slug\}$/,
+    { description: 'The `slug` of a function: `POST /projects/{project_id}/functions` answers it.', example: 'greet' },
+  ],
+  [/\/\{collection\}$/, { example: 'notes' }],
+  [/\/documents\/\{document\}$/, { description: 'The id of a document: an upsert answers it.' }],
+  [/\/versions\/\{v\}$/, { example: '1' }],
+  [/\/ai\/providers\/\{provider\}$/, { example: 'openai' }],
+  [/\/integrations\/providers\/\{provider\}$/, { example: 'slack' }],
+];
+
+/** By the whole path: there the same parameter is something else than below it. */
+const ofPath: Readonly<Record<string, PathValue>> = {
+  '/ops/api/projects/{project_id}/restore': { description: '`GET /ops/api/projects/deleted` lists it.' },
+};
+
+/** Of the calls at the path above a parameter, one makes such a thing and one lists them. */
+const sourceOf = (above: string, routes: readonly Route[]): string | undefined => {
+  const has = (method: string): boolean => routes.some((one) => one.method === method && one.path === above);
+  const ways = [
+    ...(has('post') ? [`\`POST ${above}\` answers it`] : []),
+    ...(has('get') ? [`\`GET ${above}\` lists it`] : []),
+  ];
+  return ways.length === 0 ? undefined : `${ways.join(', ')}.`;
+};
+
+/**
+ * Where the value of a path parameter comes from, and one that fits after the examples of the calls before.
+ * @param routes all that there are
+ */
+export const pathValueOf = (path: string, name: string, routes: readonly Route[]): PathValue => {
+  const [above = ''] = path.split(`/{${name}}`, 1);
+  const [, known = {}] = written.find(([pattern]) => pattern.test(`${above}/{${name}}`)) ?? [];
+  const { description = sourceOf(above, routes), example } = ofPath[path] ?? known;
+  return { ...(description !== undefined && { description }), ...(example !== undefined && { example }) };
+};
+
+const aModel =
+  'Needs a provider of models with a key (`POST /projects/{project_id}/ai/providers`), and one of its models as `model`.';
+const aMailServer = 'Needs a mail server: `PUT /projects/{project_id}/email/smtp`.';
+const anIntegration =
+  'Needs a provider with its secrets: `PUT /projects/{project_id}/integrations/providers/{provider}`.';
+
+/** What a body needs that the examples before it have not made; the first pattern counts. */
+const needs: readonly (readonly [RegExp, string])[] = [
+  [/^post \/auth\/refresh$/, 'Needs the `refresh_token` that `POST /auth/login` answered.'],
+  [/^post \/auth\/confirm$/, 'Needs the token in the mail of `POST /auth/confirmation`.'],
+  [/^post \/auth\/reset$/, 'Needs the token in the mail of `POST /auth/forgot`.'],
+  [/^post \/auth\/login\/factor$/, 'Needs the `factor_token` of `POST /auth/login` and a code of the second factor.'],
+  [
+    /^(?:post|delete) \/auth\/factors\/\{id\}/,
+    'Needs a code that an authenticator shows for the `secret` of `POST /auth/factors`.',
+  ],
+  [/^delete \/auth\/me$/, 'Needs the password of the account.'],
+  [/\{token\}/, 'Needs the link of a mail.'],
+  [/^post \/auth\/confirmation$/, 'Needs an address that is not confirmed yet, and platform mail (PLINTH_SMTP_URL).'],
+  [
+    /^post \/team\/orgs\/current\/transfer$/,
+    'Needs the id of another member, who accepted an invite: `GET /team/members` lists it.',
+  ],
+  [/^(?:patch|post) \/team\/members\/\{id\}/, 'Needs another member: `POST /team/invite` invites one.'],
+  [/\/ai\/providers\/|\/ai\/vectors\/collections\/\{|\/(?:chat|stream|completions|embeddings|arena|generate)$/, aModel],
+  [
+    /^put .*\/integrations\/providers\/|^post \/hooks\//,
+    'Needs an account with the provider: its secrets go into `config`.',
+  ],
+  [/\/integrations\/providers\/\{provider\}\//, anIntegration],
+  [/\/email\/(?:smtp\/test|templates\/\{type\}\/send-test)$/, aMailServer],
+  [
+    /\/rerun$|\/jobs\/\{job_id\}\/(?:cancel|retry)$/,
+    'Needs a run in a state that allows it: one that ended badly for a retry, one that waits or runs for a cancel.',
+  ],
+  [/\/ai\/(?:schema|rls)\/apply$/, 'Needs `"approved": true`, which somebody gives who has read the statement.'],
+  [/\/ai\/vectors\/(?:setup|collections)$/, 'Needs the extension `vector` on the database server.'],
+  [/\/webhooks\/\{webhook_id\}\/test$/, 'Needs an address of yours that answers, as `url` of the webhook.'],
+  [/\/deliveries\/\{did\}\//, 'Needs a delivery: the test of a webhook makes one.'],
+  [/\/mail\/\{mail_id\}\//, 'Needs a mail of the platform that failed.'],
+  [/\/projects\/\{project_id\}\/restore$/, 'Needs a deleted project whose database is still kept.'],
+  [
+    /^(?:put|patch) .*\/\{table\}$/,
+    'Needs a filter in the query, such as `id=eq.1`: a PUT is refused without one, a PATCH changes every row.',
+  ],
+  [/\/rpc\//, 'Needs a function of the database, and a body with its arguments.'],
+  [/^post \/ops\/session$/, 'Needs the operators’ token (PLINTH_OPS_TOKEN).'],
+];
+
+/** What a reader has to have before the example of a body works; undefined: nothing but the calls before it. */
+export const needOf = ({ method, path }: Route): string | undefined =>
+  needs.find(([pattern]) => pattern.test(`${method} ${path}`))?.[1];
