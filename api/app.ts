@@ -70,7 +70,7 @@ const answerAll = ({ log, health, unsent }: Deps): Middleware => {
     const began = performance.now();
     try {
       await next();
-      unsent.take(ctx, ctx.state['owner'] as string | undefined);
+      unsent.take(ctx, ctx.state);
     } catch (thrown) {
       answerError(ctx, thrown, log);
     }

@@ -19,7 +19,7 @@ const closeOf = ({ res }: Context): Promise<void> =>
  * The work goes on when its client leaves, first of all while the body waits for a thread that parses it.
  */
 const holdBody = (ctx: Context, { bodies }: Deps): HeldBytes => {
-  const held = bodies.hold(String(ctx.state['owner']));
+  const held = bodies.hold(String(ctx.state['owner']), String(ctx.state['group']));
   void Promise.all([closeOf(ctx), ctx.state['worked']]).then(held.release);
   return held;
 };
@@ -28,7 +28,7 @@ const inviteBody = ({ req, res }: Context): void => {
   if (req.headers.expect?.toLowerCase() === '100-continue' && !res.headersSent) res.writeContinue();
 };
 
-/** How the body of a request to an endpoint is read. Needs the request's `owner` and `worked` in its state. */
+/** How the body of a request to an endpoint is read. Needs the request's `owner`, `group` and `worked` in its state. */
 export const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps: Deps): BodyRules => {
   const { config } = deps;
   const setting = bodyLimits[bodyLimit];
@@ -40,7 +40,7 @@ export const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps:
     held: holdBody(ctx, deps),
     invite: () => inviteBody(ctx),
     json: deps.json,
-    owner: String(ctx.state['owner']),
+    owner: String(ctx.state['group']),
     text: textBody,
   };
 };

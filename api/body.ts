@@ -19,7 +19,7 @@ export interface BodyRules {
   readonly invite: () => void;
   /** Reads JSON; large texts off the event loop. */
   readonly json: Pick<JsonParser, 'check' | 'parse'>;
-  /** Whose work that is. */
+  /** The party whose work that is. */
   readonly owner: string;
   /**
    * text/plain is taken too, as the JSON string that it would be. What takes that takes anything, and passes it on as text:

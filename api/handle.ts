@@ -24,6 +24,9 @@ import { setReply } from './send-reply.ts';
 import { starterOf } from './starter.ts';
 import { checkBody, checkParams, checkQuery } from './validate.ts';
 
+/** The projects of one organization share what one party may take of a process. */
+const groupOf = (owner: string, { project }: AnyCaller): string => project?.org_id ?? owner;
+
 const noBody: JsonBody = { text: '', value: undefined };
 
 /** Before anybody has signed in no project is known: then the address counts. */
@@ -251,7 +254,9 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
   const params = (ctx['params'] ?? {}) as Record<string, string>;
   const caller = await authenticate(endpoint.access, ctx, deps, params);
   takeRate(endpoint, ctx, deps, caller);
-  ctx.state['owner'] = ownerOf(ctx, caller);
+  const owner = ownerOf(ctx, caller);
+  ctx.state['owner'] = owner;
+  ctx.state['group'] = groupOf(owner, caller);
   const hooks: Hooks = [];
   const call = new RequestCall(
     { access: endpoint.access, ctx, deps, caller, hooks },

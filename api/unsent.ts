@@ -45,12 +45,18 @@ const overloaded = ({ method }: Context): ServiceError =>
     headers: { 'Retry-After': '2' },
   });
 
+/** Whose answer it is: of a project, and with it of an organization. */
+interface Party {
+  readonly owner: string;
+  readonly group: string;
+}
+
 export interface Unsent {
   /**
    * Takes over an answer that is set: one that is long goes out in pieces, and is closed when its reader makes no progress.
    * @throws {ServiceError} `overloaded` when too much of the same owner's, or of all, is unsent
    */
-  readonly take: (ctx: Context, owner: string | undefined) => void;
+  readonly take: (ctx: Context, party: Partial<Party>) => void;
 }
 
 type Limits = Pick<Config, 'PLINTH_ANSWERS_PER_PROJECT' | 'PLINTH_ANSWERS_PER_PROCESS' | 'PLINTH_STALLED_ANSWER_MS'>;
@@ -72,8 +78,8 @@ class Answers {
     });
   }
 
-  take(ctx: Context, owner: string, bytes: number): void {
-    const held = this.#budget.hold(owner);
+  take(ctx: Context, { owner, group }: Party, bytes: number): void {
+    const held = this.#budget.hold(owner, group);
     if (!held.grow(bytes) && !this.#makeRoom(held, owner, bytes)) {
       held.release();
       throw overloaded(ctx);
@@ -130,12 +136,12 @@ const lengthOf = (body: unknown): number => {
 export const createUnsent = (limits: Limits, log: Log): Unsent => {
   const answers = new Answers(limits, log);
   return {
-    take: (ctx, owner) => {
+    take: (ctx, { owner = networkOf(addressOf(ctx)), group = owner }) => {
       const body: unknown = ctx.body;
       const isText = typeof body === 'string' || Buffer.isBuffer(body);
       const bytes = lengthOf(body);
       if (isText ? bytes <= uncounted : !(body instanceof Readable)) return;
-      answers.take(ctx, owner ?? networkOf(addressOf(ctx)), bytes);
+      answers.take(ctx, { owner, group }, bytes);
       if (!isText || bytes <= wholeAnswer || ctx.method === 'HEAD') return;
       const { type } = ctx;
       const contentType = ctx.response.get('Content-Type');

@@ -9,7 +9,8 @@ export interface HeldBytes {
 }
 
 export interface ByteBudget {
-  readonly hold: (owner: string) => HeldBytes;
+  /** @param group whose owners share what one party may take of the whole, such as an organization; left out: the owner */
+  readonly hold: (owner: string, group?: string) => HeldBytes;
   /** Bytes that one owner holds, and all of them together. */
   readonly heldBy: (owner: string) => number;
   readonly held: () => number;
@@ -27,37 +28,56 @@ interface Use {
   holders: number;
 }
 
+const createUses = () => {
+  const uses = new Map<string, Use>();
+  return {
+    enter: (name: string): Use => {
+      const use = uses.get(name) ?? { bytes: 0, holders: 0 };
+      uses.set(name, use);
+      use.holders += 1;
+      return use;
+    },
+    leave: (name: string, use: Use): void => {
+      use.holders -= 1;
+      if (use.holders === 0) uses.delete(name);
+    },
+    bytesOf: (name: string): number => uses.get(name)?.bytes ?? 0,
+  };
+};
+
 /**
- * A budget of memory that many owners share. An owner may hold `perOwner`, but never more than what is still free: the
- * dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998). N greedy owners get one part in N + 1 each and
- * leave one part free, so whoever comes next finds room, which a fixed limit per owner would not give.
+ * A budget of memory that many owners share. An owner may hold `perOwner`, and the owners of one group together never more
+ * than what is still free: the dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998). N greedy groups get
+ * one part in N + 1 each and leave one part free, so whoever comes next finds room, which a fixed limit per owner would not
+ * give. Groups keep a party with many owners from counting as many.
  */
 export const createByteBudget = ({ perOwner, total }: ByteBudgetOptions): ByteBudget => {
-  const uses = new Map<string, Use>();
+  const [owners, groups] = [createUses(), createUses()];
   let held = 0;
 
-  const isGranted = (use: Use, bytes: number): boolean => use.bytes + bytes <= Math.min(perOwner, total - held - bytes);
-
-  const add = (use: Use, bytes: number): void => {
-    use.bytes += bytes;
-    held += bytes;
-  };
-
-  const holdFor = (owner: string, use: Use): HeldBytes => {
+  const holdFor = (owner: string, group: string): HeldBytes => {
+    const [ofOwner, ofGroup] = [owners.enter(owner), groups.enter(group)];
+    const isGranted = (by: number): boolean =>
+      ofOwner.bytes + by <= perOwner && ofGroup.bytes + by <= total - held - by;
+    const add = (by: number): void => {
+      ofOwner.bytes += by;
+      ofGroup.bytes += by;
+      held += by;
+    };
     let [bytes, released] = [0, false];
     const shrink = (by: number): void => {
       const less = Math.min(by, bytes);
       bytes -= less;
-      add(use, -less);
+      add(-less);
     };
     return {
       get bytes() {
         return bytes;
       },
       grow: (by) => {
-        if (released || !isGranted(use, by)) return false;
+        if (released || !isGranted(by)) return false;
         bytes += by;
-        add(use, by);
+        add(by);
         return true;
       },
       shrink,
@@ -65,20 +85,15 @@ export const createByteBudget = ({ perOwner, total }: ByteBudgetOptions): ByteBu
         if (released) return;
         released = true;
         shrink(bytes);
-        use.holders -= 1;
-        if (use.holders === 0) uses.delete(owner);
+        owners.leave(owner, ofOwner);
+        groups.leave(group, ofGroup);
       },
     };
   };
 
   return {
-    hold: (owner) => {
-      const use = uses.get(owner) ?? { bytes: 0, holders: 0 };
-      uses.set(owner, use);
-      use.holders += 1;
-      return holdFor(owner, use);
-    },
-    heldBy: (owner) => uses.get(owner)?.bytes ?? 0,
+    hold: (owner, group = owner) => holdFor(owner, group),
+    heldBy: owners.bytesOf,
     held: () => held,
   };
 };

@@ -25,6 +25,19 @@ test('owners who take all they can leave room for the next', (t) => {
   t.false(bytes.hold('greedy 0').grow(1));
 });
 
+test('many owners of one group take no more of the whole than one party does', (t) => {
+  const bytes = budget(100, 1000);
+  const greedy = Array.from({ length: 50 }, (_, i) => bytes.hold(`greedy ${i}`, 'one party'));
+  for (const holder of greedy) while (holder.grow(1));
+  t.is(bytes.held(), 500);
+  t.is(bytes.heldBy('greedy 0'), 100);
+  const other = bytes.hold('other', 'another party');
+  t.true(other.grow(100));
+  for (const holder of [...greedy, other]) holder.release();
+  t.is(bytes.held(), 0);
+  t.true(bytes.hold('late', 'one party').grow(100));
+});
+
 test('what is released is given back once, and nothing is granted after it', (t) => {
   const bytes = budget(100, 1000);
   const holder = bytes.hold('a');
