@@ -137,6 +137,23 @@ test('an event that nobody subscribes to any more is dropped; what nobody ever s
   t.deepEqual(await deliveriesOf(platform(), webhook.id), []);
 });
 
+test('of many events that one statement writes those are kept that somebody subscribes to', async (t) => {
+  const { db } = platform();
+  const [some, none] = [await addProject(platform()), await addProject(platform())];
+  await addWebhook(platform(), some, { url: 'http://127.0.0.1:1/', events: ['auth.login'], active: false });
+  await db.query(
+    `insert into outbox_events (project_id, event, data)
+     select project, event, '{}' from generate_series(1, 3), unnest($1::uuid[]) as project,
+       unnest(array['auth.login', 'auth.login', 'auth.signup']) as event`,
+    [[some.id, none.id]],
+  );
+  const kept = await db.query(
+    'select project_id, event, count(*)::int as count from outbox_events where project_id = any ($1) group by 1, 2',
+    [[some.id, none.id]],
+  );
+  t.deepEqual(kept, [{ project_id: some.id, event: 'auth.login', count: 6 }]);
+});
+
 /** A JSON text of that length. */
 const text = (bytes: number): string => `"${'x'.repeat(bytes - 2)}"`;
 
