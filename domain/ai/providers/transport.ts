@@ -44,14 +44,21 @@ const largestError = 65_536;
 
 const isGood = (status: number): boolean => status >= 200 && status < 300;
 
+const requireWithin = (bytes: number, most: number): void => {
+  if (bytes > most) throw new ProviderFault('bad_answer', `The answer is longer than ${most} bytes.`);
+};
+
 /** The parts of a body, bounded. */
 const createBody = ({ held }: Call) => {
   const chunks: Buffer[] = [];
   let size = 0;
   return {
+    /** Before any of it is read, where the provider says how long it is. */
+    expect: (headers: IncomingHttpHeaders, most: number): void =>
+      requireWithin(Number(headers['content-length'] ?? 0), most),
     add: (chunk: Buffer, most: number): void => {
       size += chunk.length;
-      if (size > most) throw new ProviderFault('bad_answer', `The answer is longer than ${most} bytes.`);
+      requireWithin(size, most);
       hold(held, chunk.length);
       chunks.push(chunk);
     },
@@ -86,14 +93,16 @@ const createStart = (egress: Pick<Egress, 'check' | 'dispatcher'>, times: Times)
 const askWith = (start: Start, outgoing: Outgoing, call: Call): Promise<WholeAnswer> => {
   const { promise, resolve, reject } = Promise.withResolvers<WholeAnswer>();
   const body = createBody(call);
-  const most = call.mostBytes ?? largestAnswer;
+  let most = call.mostBytes ?? largestAnswer;
   let status = 0;
   let headers: IncomingHttpHeaders = {};
   start(outgoing, call, {
     head: (answered, told) => {
       [status, headers] = [answered, told];
+      if (!isGood(status)) most = largestError;
+      body.expect(headers, most);
     },
-    data: (chunk) => body.add(chunk, isGood(status) ? most : largestError),
+    data: (chunk) => body.add(chunk, most),
     end: () => resolve({ status, headers, bytes: body.bytes() }),
     fail: reject,
   });

@@ -143,6 +143,19 @@ test('who stops reading closes the connection', async (t) => {
   await until(() => upstream.requests[0]?.closedAt);
 });
 
+test('an answer that says to be too long is refused before any of it has come', async (t) => {
+  for (const [status, length] of [
+    [200, 4_000_001],
+    [500, 65_537],
+  ] as const) {
+    const base = await serve(t, (_request, response) => {
+      response.writeHead(status, { 'content-length': length }).flushHeaders();
+    });
+    const fault = await faultIn(transportFor(t).ask(get(base), call()));
+    t.like(fault, { kind: 'bad_answer', message: `The answer is longer than ${length - 1} bytes.` });
+  }
+});
+
 test('a connection is used again after a stream, also one whose rest was released', async (t) => {
   const ports = new Set<number | undefined>();
   const server = createServer((request, response: ServerResponse) => {
