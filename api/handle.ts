@@ -1,7 +1,7 @@
 import type { Context } from 'koa';
 import type { Config } from '#lib/config.ts';
 import type { Queryable } from '#lib/control-db.ts';
-import type { Departure } from '#lib/departure.ts';
+import { type Departure, abortSignalOf } from '#lib/departure.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Actor } from '#domain/audit/actor.ts';
 import type { Starter } from '#domain/jobs/starter.ts';
@@ -80,13 +80,6 @@ class ClientDeparture implements Departure {
   }
 }
 
-const signalOf = (departure: Departure): AbortSignal => {
-  const gone = new AbortController();
-  if (departure.aborted) gone.abort();
-  departure.addEventListener('abort', () => gone.abort());
-  return gone.signal;
-};
-
 interface CallParts {
   readonly access: Access;
   readonly ctx: Context;
@@ -111,7 +104,7 @@ class RequestCall implements BaseCall {
   }
 
   get signal(): AbortSignal {
-    return (this.#signal ??= signalOf(this.departure));
+    return (this.#signal ??= abortSignalOf(this.departure));
   }
 
   get actor(): Actor {

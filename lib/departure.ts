@@ -7,3 +7,11 @@ export interface Departure {
   readonly addEventListener: (type: 'abort', listener: () => void, options?: { readonly once: boolean }) => void;
   readonly removeEventListener: (type: 'abort', listener: () => void) => void;
 }
+
+/** The same as an AbortSignal, for the few who need one. */
+export const abortSignalOf = (departure: Departure): AbortSignal => {
+  const gone = new AbortController();
+  if (departure.aborted) gone.abort();
+  departure.addEventListener('abort', () => gone.abort(), { once: true });
+  return gone.signal;
+};

@@ -1,5 +1,6 @@
 import { type ClientBase, DatabaseError } from 'pg';
 import { hasAbandoned, noteAbandoned, refuseWhileAbandoned } from '#domain/database/console/abandoned.ts';
+import { createLine, mostAtOnce } from '#domain/database/console/line.ts';
 import { stopQuery } from '#domain/database/console/stop-query.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
@@ -7,15 +8,17 @@ import { type Bound, type PipelineLimits, runPipeline } from '#lib/postgres/pipe
 import { lowerPriority } from '#lib/postgres/lower-priority.ts';
 import { NoAnswer, type WatchLimits } from '#lib/postgres/watch.ts';
 import { processOf } from '#lib/postgres/wire.ts';
-import type { Departure } from '#lib/departure.ts';
+import { type Departure, abortSignalOf } from '#lib/departure.ts';
 import { type TenantRole, leavesUsable, statementTimeoutSeconds } from '#lib/tenant-db.ts';
 import type { DataCaller, DataDb, DataRun, RunOne, RunRows, TextRow } from './db.ts';
 import type { Sql } from './plan.ts';
 import { CallerGone, DataError } from './errors.ts';
+import { Effort } from './effort.ts';
+import { isHeavy, noteCourse } from './heavy-statements.ts';
 import { quoteName } from './sql/names.ts';
 
 export interface DataDbDeps {
-  readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession'>;
+  readonly tenantDb: Pick<ProjectDb, 'use' | 'useAtLowPriority' | 'endSession'>;
   /** The version of a project's schema that requests are read by just now. */
   readonly schemaVersion: (projectId: string) => string;
   /** Left out: 32 MB, and more time than the server gives a statement. */
@@ -100,6 +103,7 @@ interface Turn {
   readonly run: DataRun;
   readonly client: ClientBase;
   readonly limits: PipelineLimits;
+  readonly effort: Effort;
 }
 
 const rollback = async ({ client, limits }: Turn, cause: unknown): Promise<void> => {
@@ -186,24 +190,35 @@ class SessionSlowed extends Error {
   override readonly name = 'SessionSlowed';
 }
 
+/** Processor time that work takes, once it is slow, before it is given a lower priority. */
+const lowerAfterMs = 50;
+
+/** How a piece of work is known to be: unknown work begins at the usual priority. */
+type Weight = 'usual' | 'heavy';
+
 interface Lease<T> {
-  readonly turn: (client: ClientBase, limits: PipelineLimits) => Promise<T>;
+  readonly turn: (of: Pick<Turn, 'client' | 'limits' | 'effort'>) => Promise<T>;
   readonly limits: PipelineLimits;
   /** Whether SQL of the project may have left something in the session. */
   readonly cleans: boolean;
+  /** Whether the session is given a lower priority when its statement takes long. */
+  readonly mayLower: boolean;
 }
 
 /**
  * Answers as soon as the work is done, and cleans the session behind the caller's back. After the commit, because deferred
  * triggers ask for the claims, too; and after a failure as well.
  */
-const answerThenClean = <T>({ turn, limits, cleans }: Lease<T>) => {
+const answerThenClean = <T>({ turn, limits, cleans, mayLower }: Lease<T>) => {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const use = async (client: ClientBase): Promise<void> => {
     let slowed: Promise<boolean> | undefined;
-    const onSlow = (): void => void (slowed ??= lowerPriority(client));
+    const effort = new Effort(client);
+    const onSlow = (): void => {
+      if (slowed === undefined && effort.follow() >= lowerAfterMs && mayLower) slowed = lowerPriority(client);
+    };
     try {
-      resolve(await turn(client, { ...limits, onSlow }));
+      resolve(await turn({ client, limits: { ...limits, onSlow }, effort }));
     } catch (error) {
       if (!leavesUsable(error)) throw error;
       // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- as it was thrown
@@ -225,25 +240,54 @@ const runsProjectSql = ({ mode, request }: DataRun): boolean => mode === 'write'
  */
 const lent = async <T>(
   deps: DataDbDeps,
-  { caller, run }: Pick<Turn, 'caller' | 'run'>,
+  { caller, run, weight }: Pick<Turn, 'caller' | 'run'> & { readonly weight: Weight },
   work: (turn: Turn) => Promise<T>,
 ): Promise<T> => {
   const { projectId } = caller;
   if (hasAbandoned(projectId)) await refuseWhileAbandoned(deps.tenantDb, projectId);
   const limits = { ...(deps.bounds ?? usualBounds), schemaVersion: deps.schemaVersion(projectId) };
   const { promise, use, reject } = answerThenClean({
-    turn: (client, within) => doTurn(deps, { caller, run, client, limits: within }, work),
+    turn: (of) => doTurn(deps, { caller, run, ...of }, work),
     limits,
     cleans: runsProjectSql(run),
+    mayLower: weight === 'usual',
   });
+  const lend = weight === 'usual' ? deps.tenantDb.use : deps.tenantDb.useAtLowPriority;
   // After the answer nobody hears of a failure; the connection is not lent again.
-  deps.tenantDb.use(projectId, loginOf(caller), use).catch(reject);
+  lend(projectId, loginOf(caller), use).catch(reject);
   return promise.catch(rethrow);
+};
+
+/** Heavy statements of a project wait for each other, so that they do not take all processors; others know no line. */
+const heavyLine = createLine(mostAtOnce);
+
+/**
+ * One statement, of which is remembered whether it is heavy.
+ * @throws {ServiceError} `dependency_unavailable` when it is heavy and it was not its turn within 40 s
+ */
+const lentOne = async (
+  deps: DataDbDeps,
+  { caller, run }: Pick<Turn, 'caller' | 'run'>,
+  sql: Sql,
+): Promise<readonly TextRow[]> => {
+  const { projectId } = caller;
+  const measured = async (turn: Turn): Promise<readonly TextRow[]> => {
+    let rows: readonly TextRow[] | null = null;
+    try {
+      rows = await oneStatement(turn, sql);
+      return rows;
+    } finally {
+      noteCourse(projectId, sql, { ms: turn.effort.total(), rows });
+    }
+  };
+  if (!isHeavy(projectId, sql)) return lent(deps, { caller, run, weight: 'usual' }, measured);
+  const inLine = { projectId, role: loginOf(caller), signal: abortSignalOf(run.signal) };
+  return heavyLine(inLine, () => lent(deps, { caller, run, weight: 'heavy' }, measured));
 };
 
 /** The data API's statements over the project's connections: pipelined, so that role and claims cost no round trip. */
 export const createDataDb = (deps: DataDbDeps): DataDb => ({
-  one: (caller, run, sql) => lent(deps, { caller, run }, async (turn) => onlyRow(await oneStatement(turn, sql))),
-  rows: (caller, run, sql) => lent(deps, { caller, run }, (turn) => oneStatement(turn, sql)),
-  transaction: (caller, run, work) => lent(deps, { caller, run }, (turn) => inTransaction(turn, work)),
+  one: async (caller, run, sql) => onlyRow(await lentOne(deps, { caller, run }, sql)),
+  rows: (caller, run, sql) => lentOne(deps, { caller, run }, sql),
+  transaction: (caller, run, work) => lent(deps, { caller, run, weight: 'usual' }, (turn) => inTransaction(turn, work)),
 });

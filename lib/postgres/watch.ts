@@ -5,9 +5,9 @@ import { tooMuch } from './answer-too-large.ts';
 export interface WatchLimits {
   /** What may come back altogether, before the connection is cut. */
   readonly mostBytes: number;
-  /** The server has a time-out of its own; this one is for a server that says nothing any more. Seen up to 0.5 s late. */
+  /** The server has a time-out of its own; this one is for a server that says nothing any more. */
   readonly timeoutMs: number;
-  /** Called once when the answer has not come after a second; up to 0.5 s late. */
+  /** Called every 50 ms from the moment when the answer has not come for {@link slowMs}. */
   readonly onSlow?: () => void;
 }
 
@@ -26,12 +26,12 @@ interface Watch {
   readonly until: number;
   readonly fail: (error: Error) => void;
   readonly slowAt: number;
-  onSlow: (() => void) | undefined;
+  readonly onSlow: (() => void) | undefined;
   bytes: number;
 }
 
-const lookMs = 500;
-const slowMs = 1000;
+const lookMs = 50;
+export const slowMs = 150;
 
 // A timer and a listener for each answer cost as much as the rest of asking: one of either looks after all of them.
 const running = new Set<Watch>();
@@ -43,17 +43,11 @@ const cut = ({ stream, fail }: Watch, error: Error): void => {
   stream.destroy();
 };
 
-const noteSlow = (watch: Watch): void => {
-  const { onSlow } = watch;
-  watch.onSlow = undefined;
-  onSlow?.();
-};
-
 const look = (): void => {
   const now = performance.now();
   for (const watch of running) {
     if (watch.until < now) cut(watch, new NoAnswer());
-    else if (watch.slowAt < now) noteSlow(watch);
+    else if (watch.slowAt < now) watch.onSlow?.();
   }
   if (running.size > 0) return;
   clearInterval(looking);

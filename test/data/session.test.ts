@@ -20,7 +20,7 @@ const opened = (given: Partial<DataDbDeps> = {}) => {
   const tenantDb = tenantDbOf(scene().platform);
   let version = '1';
   const data = createDataDb({
-    tenantDb: { use: tenantDb.use, endSession: () => Promise.resolve() },
+    tenantDb: { use: tenantDb.use, useAtLowPriority: tenantDb.useAtLowPriority, endSession: () => Promise.resolve() },
     schemaVersion: () => version,
     ...given,
   });
@@ -120,7 +120,11 @@ test('a statement that nothing interrupts is left behind, and while two go on no
   const tenantDb = tenantDbOf(platform);
   let goesOn = true;
   const data = createDataDb({
-    tenantDb: { use: tenantDb.use, endSession: () => Promise.resolve(goesOn) },
+    tenantDb: {
+      use: tenantDb.use,
+      useAtLowPriority: tenantDb.useAtLowPriority,
+      endSession: () => Promise.resolve(goesOn),
+    },
     schemaVersion: () => '1',
     bounds: { mostBytes: 1_000_000, timeoutMs: 50 },
   });

@@ -10,7 +10,7 @@ import type { TenantRole } from '#lib/tenant-db.ts';
  * would be felt by all others, and would take the connections that its own functions and cron need. Where there are two
  * processors, two such statements are felt already (`npm run bench -- data/neighbours`: 2.1 to 2.3, one 1.6 to 1.7).
  */
-const mostAtOnce = Math.max(1, Math.min(2, Math.floor(availableParallelism() / 2)));
+export const mostAtOnce = Math.max(1, Math.min(2, Math.floor(availableParallelism() / 2)));
 /** Of one role: those who may only read do not keep out those who own the tables. */
 const mostWaiting = 20;
 /** More than one statement may take. */

@@ -1,0 +1,31 @@
+import type { ClientBase } from 'pg';
+import { processorMsOf } from '#lib/postgres/lower-priority.ts';
+import { slowMs } from '#lib/postgres/watch.ts';
+
+/**
+ * How much processor time the work on a connection takes, followed from the moment when it is slow: until then it costs
+ * nothing to know. Not the time on the clock, which makes light statements look heavy while processors are scarce; only
+ * of servers elsewhere nothing else is known.
+ */
+export class Effort {
+  readonly #client: ClientBase;
+  #from: { readonly processorMs: number | null; readonly at: number } | undefined;
+
+  constructor(client: ClientBase) {
+    this.#client = client;
+  }
+
+  /** To be called while the work is slow. @returns ms since the first call */
+  follow(): number {
+    const processorMs = processorMsOf(this.#client);
+    const at = performance.now();
+    this.#from ??= { processorMs, at };
+    if (processorMs === null || this.#from.processorMs === null) return at - this.#from.at;
+    return processorMs - this.#from.processorMs;
+  }
+
+  /** Of work that is done: about how long it took, in ms; 0 when it was never slow. */
+  total(): number {
+    return this.#from === undefined ? 0 : slowMs + this.follow();
+  }
+}
