@@ -10,7 +10,7 @@ const ownNodeMajor = 26;
 const self = fileURLToPath(import.meta.url);
 const root = path.resolve(path.dirname(self), '..');
 const modules = path.join(root, 'node_modules');
-const commands = ['start', 'stop', 'test', 'check', 'bench', 'run'];
+const commands = ['start', 'stop', 'test', 'test-servers', 'check', 'bench', 'run'];
 const needsDevelopmentPackages = ['test', 'check', 'bench'];
 
 const fail = (sentence) => {

@@ -5,6 +5,7 @@ import { check } from './commands/check.ts';
 import type { Command } from './commands/command.ts';
 import { start } from './commands/start.ts';
 import { stop } from './commands/stop.ts';
+import { testServers } from './commands/test-servers.ts';
 import { test } from './commands/test.ts';
 import { explain, StartError } from './errors.ts';
 
@@ -19,7 +20,15 @@ const runFile: Command = async ([file, ...rest], root) => {
   });
 };
 
-const commands: Readonly<Record<string, Command>> = { start, stop, test, check, bench, run: runFile };
+const commands: Readonly<Record<string, Command>> = {
+  start,
+  stop,
+  test,
+  'test-servers': testServers,
+  check,
+  bench,
+  run: runFile,
+};
 
 /** Runs one command to its end and leaves the process with its exit code. */
 export const main = async (name: string, args: readonly string[], root: string): Promise<never> => {

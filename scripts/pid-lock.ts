@@ -7,11 +7,13 @@ export interface LockRecord {
   readonly pid: number;
   readonly identity: string;
   readonly url?: string;
+  /** How the servers are reached, as settings of a process. */
+  readonly environment?: Readonly<Record<string, string>>;
   readonly processes: readonly ProcessRecord[];
 }
 
 export interface PidLock {
-  readonly update: (change: Partial<Pick<LockRecord, 'url' | 'processes'>>) => void;
+  readonly update: (change: Partial<Omit<LockRecord, 'pid' | 'identity'>>) => void;
   readonly release: () => void;
 }
 

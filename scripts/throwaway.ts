@@ -39,15 +39,22 @@ const sweep = async (root: string): Promise<void> => {
   }
 };
 
-/** What differs between the uses of a throw-away platform. */
-export interface ThrowawayPlan {
+/** What differs between the uses of throw-away servers. */
+export interface ServersPlan {
   readonly durable: boolean;
-  readonly workers: number;
-  /** Runs against the platform with `env`; resolves with the exit code. */
+  /** The environment that may name servers to use. */
+  readonly given: NodeJS.ProcessEnv;
+  /** Where the owner is written down; in the data folder by default. */
+  readonly lockFile?: string;
+  /** Runs with the servers in `env`; resolves with the exit code. */
   readonly use: (surroundings: Surroundings, env: NodeJS.ProcessEnv) => Promise<number>;
 }
 
-const provideVectorNowOrLater = async (site: Site, { postgres }: Servers): Promise<void> => {
+export interface PlatformPlan extends Pick<ServersPlan, 'durable' | 'use'> {
+  readonly workers: number;
+}
+
+const provideMissingVector = async (site: Site, { postgres }: Servers): Promise<void> => {
   if (postgres === null || findVector(postgres.programs) !== null) return;
   await provideVector(site, postgres.programs);
 };
@@ -60,37 +67,37 @@ const throwawaySecrets = (settings: Settings, site: Site): PlatformSecrets => {
 /** Tests and benchmarks make more with one account than a tenant may. */
 const roomForMany = { PLINTH_FREE_PROJECTS_PER_ORG: '100000', PLINTH_ORGS_PER_USER: '100000' };
 
-const bringUp = async (settings: Settings, plan: ThrowawayPlan, surroundings: Surroundings): Promise<number> => {
+const bringUp = async (settings: Settings, plan: ServersPlan, surroundings: Surroundings): Promise<number> => {
   const { site, stack } = surroundings;
   const servers = await provideServers({ settings, site, stack });
   const env: NodeJS.ProcessEnv = {
     ...roomForMany,
+    ...plan.given,
     ...processEnvironment(servers, throwawaySecrets(settings, site), site),
     // A Redis that was given may serve others too.
     ...(settings.redisUrl !== null && { PLINTH_REDIS_PREFIX: `plinth-test-${process.pid}` }),
   };
-  const { drainMs } = settings;
-  const app = { choosePort: freePortAnywhere, workers: plan.workers, drainMs, env, logFolder: site.dataDir };
-  const port = await startProcesses({ site, stack }, app);
-  void provideVectorNowOrLater(site, servers);
-  return plan.use(surroundings, { ...env, PLINTH_TEST_BASE_URL: `http://127.0.0.1:${port}` });
+  const vector = provideMissingVector(site, servers);
+  const code = await plan.use(surroundings, env);
+  // Cut off by the end of each short run it would begin anew with every one, 15 s of CPU each time.
+  await vector;
+  return code;
 };
 
 /**
- * A whole platform on data that are removed afterwards, on ports and in a folder of its own: it may run beside
- * `npm start` and beside others of its kind. What it says goes to standard error; standard output belongs to what uses
- * it.
+ * PostgreSQL and Redis on data that are removed afterwards, on ports and in a folder of their own: they may run beside
+ * `npm start` and beside others of their kind. Servers that are given are used instead, with a database of its own.
+ * What it says goes to standard error; standard output belongs to what uses it.
  */
-export const onThrowawayPlatform = async (root: string, plan: ThrowawayPlan): Promise<number> => {
-  const given = readSettings(process.env, root);
-  const { runtimeDir, drainMs } = given;
+export const onThrowawayServers = async (root: string, plan: ServersPlan): Promise<number> => {
   await sweep(root);
   const dataDir = path.join(root, `${prefix}${process.pid}`);
-  const narrator = narrateTo(process.stderr);
-  const { durable } = plan;
-  const place = { root, dataDir, runtimeDir, narrator, lockFile: path.join(dataDir, lockName) };
+  const given = readSettings(plan.given, root);
+  const { runtimeDir, drainMs } = given;
   const database = given.databaseUrl === null ? null : await createThrowawayDatabase(given.databaseUrl);
   const settings = { ...given, databaseUrl: database?.url ?? null };
+  const { durable, lockFile = path.join(dataDir, lockName) } = plan;
+  const place = { root, dataDir, runtimeDir, narrator: narrateTo(process.stderr), lockFile };
   try {
     return await withStack({ ...place, drainMs, throwaway: true, durable }, (surroundings) =>
       bringUp(settings, plan, surroundings),
@@ -100,3 +107,17 @@ export const onThrowawayPlatform = async (root: string, plan: ThrowawayPlan): Pr
     rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   }
 };
+
+/** A whole platform on throw-away servers; its address is in `PLINTH_TEST_BASE_URL`. */
+export const onThrowawayPlatform = (root: string, plan: PlatformPlan): Promise<number> =>
+  onThrowawayServers(root, {
+    durable: plan.durable,
+    given: process.env,
+    use: async (surroundings, env) => {
+      const { site, stack } = surroundings;
+      const { drainMs } = readSettings(process.env, root);
+      const app = { choosePort: freePortAnywhere, workers: plan.workers, drainMs, env, logFolder: site.dataDir };
+      const port = await startProcesses({ site, stack }, app);
+      return plan.use(surroundings, { ...env, PLINTH_TEST_BASE_URL: `http://127.0.0.1:${port}` });
+    },
+  });

@@ -2,8 +2,10 @@ import { spawn } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import type { Site } from '../infra/site.ts';
-import { onThrowawayPlatform } from '../throwaway.ts';
+import { readSettings } from '../settings.ts';
+import { onThrowawayServers } from '../throwaway.ts';
 import type { Command } from './command.ts';
+import { runningTestServers } from './test-servers.ts';
 
 /** The logs of a run that failed are what explains it: they outlive the run, until the next one that fails. */
 const keepLogs = (site: Site): void => {
@@ -16,11 +18,14 @@ const keepLogs = (site: Site): void => {
   site.narrator.say(`what the processes wrote meanwhile is kept in ${folder}`);
 };
 
-/** `npm test [ava arguments]`: the platform on throw-away data, then the tests. The exit code is that of ava. */
+/**
+ * `npm test [ava arguments]`: the tests on throw-away data, on the servers of `npm run test:servers` if they run and on
+ * servers of its own otherwise. The exit code is that of ava.
+ */
 export const test: Command = (args, root) =>
-  onThrowawayPlatform(root, {
+  onThrowawayServers(root, {
     durable: false,
-    workers: 1,
+    given: { ...runningTestServers(readSettings(process.env, root).dataDir), ...process.env },
     use: async ({ site, stack }, env) => {
       const ava = path.join(root, 'node_modules/ava/entrypoints/cli.js');
       // In a group of its own ava can be ended with all its processes; watching, it has to stay at the keyboard.

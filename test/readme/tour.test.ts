@@ -1,7 +1,9 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import test from 'ava';
-import { testEnv } from '#test/support/env.ts';
+import { createEmptyDatabase, dropProjectDatabases } from '#test/support/databases.ts';
+import { removeRedisKeys, testConfig } from '#test/support/platform.ts';
+import { environmentOf, startProcess } from '#test/support/processes.ts';
 import { differences } from './expected.ts';
 import { type Block, blocksOf, readDocument, sectionOf } from './markdown.ts';
 
@@ -66,9 +68,28 @@ const differencesOf = ({ commands, shown }: Step, output: string): string[] => {
   return found.length > 0 ? [commands, ...found] : [];
 };
 
+const started: { base: string; stop: () => Promise<void> } = { base: '', stop: async () => undefined };
+
+test.before('the processes that npm start starts run, on a database that has nothing yet', async () => {
+  const database = await createEmptyDatabase();
+  const config = testConfig(database.url, { PLINTH_RATE_LIMITS: 'on' });
+  const processes = ['api/server.ts', 'workers/server.ts'].map((file) => startProcess(file, environmentOf(config)));
+  started.stop = async () => {
+    for (const { child } of processes) child.kill('SIGTERM');
+    await Promise.all(processes.map(({ end }) => end));
+    await removeRedisKeys(config);
+    await dropProjectDatabases(database.url);
+    await database.drop();
+  };
+  const [api] = await Promise.all(processes.map(({ ready }) => ready));
+  started.base = `http://127.0.0.1:${api?.port}`;
+});
+
+test.after.always('the processes stop', () => started.stop());
+
 test('the tour of the README, pasted into a shell, shows what the README says', async (t) => {
   t.is(steps.filter(({ commands }) => usualAddress.test(commands)).length, 1, 'the address is set once');
-  const script = scriptOf(testEnv('PLINTH_TEST_BASE_URL'));
+  const script = scriptOf(started.base);
   const { stdout, stderr } = await promisify(execFile)('bash', ['--norc', '-u', '-c', script], { timeout: 100_000 });
   const outputs = outputsOf(stdout);
   const wrong = steps.flatMap((step, i) => differencesOf(step, outputs[i] ?? ''));
@@ -76,7 +97,7 @@ test('the tour of the README, pasted into a shell, shows what the README says', 
 });
 
 test('the page that the tour ends at is there', async (t) => {
-  const answer = await fetch(`${testEnv('PLINTH_TEST_BASE_URL')}/docs`);
+  const answer = await fetch(`${started.base}/docs`);
   t.is(answer.status, 200);
   t.regex(await answer.text(), /<title>plinth API<\/title>/);
 });
