@@ -1,6 +1,7 @@
 export default {
   extensions: ['ts'],
-  files: ['test/**/*.test.ts'],
+  // `npm test` of the whole suite or of folders runs groups of these files (scripts/test-groups.ts).
+  files: [process.env.PLINTH_TEST_FILES ?? 'test/**/*.test.ts'],
   nodeArguments: ['--no-node-snapshot'],
   workerThreads: false,
   // Each file holds its own database, Redis keys and sandboxed processes: two cores serve three files well.

@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { Site } from '../infra/site.ts';
 import { readSettings } from '../settings.ts';
 import { onThrowawayServers } from '../throwaway.ts';
+import { filesToGroup, writeTestGroups } from '../test-groups.ts';
 import type { Command } from './command.ts';
 import { runningTestServers } from './test-servers.ts';
 
@@ -18,6 +19,17 @@ const keepLogs = (site: Site): void => {
   site.narrator.say(`what the processes wrote meanwhile is kept in ${folder}`);
 };
 
+/** What ava is called with. Of whole folders it is given groups of files, which load the application once. */
+const avaOptions = (
+  args: readonly string[],
+  { root, dataDir }: Site,
+): { args: readonly string[]; env: NodeJS.ProcessEnv } => {
+  const files = filesToGroup(args, root);
+  if (files === null) return { args, env: {} };
+  const pattern = writeTestGroups(files, root, path.join(dataDir, 'groups'));
+  return { args: args.filter((arg) => arg === '--tap'), env: { PLINTH_TEST_FILES: pattern } };
+};
+
 /**
  * `npm test [ava arguments]`: the tests on throw-away data, on the servers of `npm run test:servers` if they run and on
  * servers of its own otherwise. The exit code is that of ava.
@@ -27,10 +39,14 @@ export const test: Command = (args, root) =>
     durable: false,
     given: { ...runningTestServers(readSettings(process.env, root).dataDir), ...process.env },
     use: async ({ site, stack }, env) => {
-      const ava = path.join(root, 'node_modules/ava/entrypoints/cli.js');
-      // In a group of its own ava can be ended with all its processes; watching, it has to stay at the keyboard.
-      const detached = !args.some((arg) => arg === '--watch' || arg === '-w');
-      const child = spawn(process.execPath, [ava, ...args], { cwd: root, env, stdio: 'inherit', detached });
+      const options = avaOptions(args, site);
+      const child = spawn(process.execPath, [path.join(root, 'node_modules/ava/entrypoints/cli.js'), ...options.args], {
+        cwd: root,
+        env: { ...env, ...options.env },
+        stdio: 'inherit',
+        // In a group of its own ava can be ended with all its processes; watching, it has to stay at the keyboard.
+        detached: !args.some((arg) => arg === '--watch' || arg === '-w'),
+      });
       const code = await stack.attend('tests', child);
       if (code !== 0 && !site.signal.aborted) keepLogs(site);
       return code;
