@@ -4,6 +4,7 @@ import { finished } from 'node:stream/promises';
 import type { Config } from '#lib/config.ts';
 
 const root = path.join(import.meta.dirname, '../..');
+const cheapPasswords = path.join(import.meta.dirname, 'cheap-passwords.ts');
 
 /** One of the platform's processes, started as the supervisor starts it. */
 export interface PlatformProcess {
@@ -23,7 +24,7 @@ export const environmentOf = (config: Config): Record<string, string> =>
   );
 
 export const startProcess = (script: string, env: Readonly<Record<string, string>>): PlatformProcess => {
-  const child = spawn(process.execPath, ['--no-node-snapshot', script], {
+  const child = spawn(process.execPath, ['--no-node-snapshot', '--import', cheapPasswords, script], {
     cwd: root,
     env: { PATH: process.env['PATH'] ?? '', ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
