@@ -1,3 +1,6 @@
+// How many times as long as on an idle machine work takes now, as `npm test` measured it.
+const slowness = Number(process.env.PLINTH_TEST_SLOWNESS ?? 1);
+
 export default {
   extensions: ['ts'],
   // `npm test` of the whole suite or of folders runs groups of these files (scripts/test-groups.ts).
@@ -5,9 +8,10 @@ export default {
   require: ['./test/support/cheap-passwords.ts'],
   nodeArguments: ['--no-node-snapshot'],
   workerThreads: false,
-  // Each file holds its own database, Redis keys and sandboxed processes: two cores serve three files well.
-  concurrency: 3,
+  // Each file holds its own database, Redis keys and sandboxed processes: two cores serve three files well, and one when
+  // others keep the cores busy.
+  concurrency: slowness < 1.5 ? 3 : 1,
   // Longer than the longest t.timeout(): ava forgets a limit that ends within a test's own longer one, and a run that
   // hangs would hang for ever.
-  timeout: '330s',
+  timeout: `${Math.round(330 * slowness)}s`,
 };

@@ -3,6 +3,7 @@ import { copyFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import type { Site } from '../infra/site.ts';
 import { readSettings } from '../settings.ts';
+import { measureSlowness } from '../slowness.ts';
 import { onThrowawayServers } from '../throwaway.ts';
 import { filesToGroup, writeTestGroups } from '../test-groups.ts';
 import type { Command } from './command.ts';
@@ -34,15 +35,17 @@ const avaOptions = (
  * `npm test [ava arguments]`: the tests on throw-away data, on the servers of `npm run test:servers` if they run and on
  * servers of its own otherwise. The exit code is that of ava.
  */
-export const test: Command = (args, root) =>
-  onThrowawayServers(root, {
+export const test: Command = (args, root) => {
+  const slowness = measureSlowness();
+  return onThrowawayServers(root, {
     durable: false,
     given: { ...runningTestServers(readSettings(process.env, root).dataDir), ...process.env },
     use: async ({ site, stack }, env) => {
+      if (slowness > 1) site.narrator.say(`this machine is busy: tests are given ${slowness} times as long`);
       const options = avaOptions(args, site);
       const child = spawn(process.execPath, [path.join(root, 'node_modules/ava/entrypoints/cli.js'), ...options.args], {
         cwd: root,
-        env: { ...env, ...options.env },
+        env: { PLINTH_TEST_SLOWNESS: String(slowness), ...env, ...options.env },
         stdio: 'inherit',
         // In a group of its own ava can be ended with all its processes; watching, it has to stay at the keyboard.
         detached: !args.some((arg) => arg === '--watch' || arg === '-w'),
@@ -52,3 +55,4 @@ export const test: Command = (args, root) =>
       return code;
     },
   });
+};

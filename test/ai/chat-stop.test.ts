@@ -1,6 +1,7 @@
 import test from 'ava';
 import { environmentOf, startProcess } from '#test/support/processes.ts';
 import { usePlatform } from '#test/support/platform.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 import { createScene, eventsIn, saying } from './chat-scene.ts';
 
@@ -13,7 +14,7 @@ const canConnect = (base: string): Promise<boolean> =>
   );
 
 test('an API that is told to stop takes nothing new, and lets streams come to their ends', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const { project, upstream } = await createScene(platform());
   t.teardown(upstream.close);
   const { promise: goesOn, resolve: goOn } = Promise.withResolvers<void>();

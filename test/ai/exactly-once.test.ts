@@ -4,6 +4,7 @@ import { newId } from '#lib/ids.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { type PlatformProcess, environmentOf, startProcess } from '#test/support/processes.ts';
 import { type TcpProxy, startTcpProxy } from '#test/support/tcp-proxy.ts';
+import { patienceMs } from '#test/support/time-outs.ts';
 import { type ChatScene, createScene, saying } from './chat-scene.ts';
 
 /** How many calls are made; more of them for a longer look: `PLINTH_TEST_CALLS=20000`. */
@@ -154,7 +155,7 @@ const cuts = (): ((done: number) => void) => each(callsToCut, () => proxy.cut())
 
 /** Makes the calls, ends the process, and looks: no call has two rows, and none is left open. */
 const settle = async (t: ExecutionContext, api: Mortal, trouble: (done: number) => void) => {
-  t.timeout(60_000 + calls * 1000);
+  t.timeout(patienceMs + calls * 1000);
   t.log(`PLINTH_TEST_SEED=${seed}`);
   t.teardown(() => api.current().child.kill('SIGKILL'));
   const seen = await makeCalls(api, trouble);

@@ -6,6 +6,7 @@ import { closeLostCalls } from '#domain/ai/usage/call-store.ts';
 import { usageReport } from '#domain/ai/usage/report.ts';
 import { startProcess } from '#test/support/processes.ts';
 import { startTcpProxy } from '#test/support/tcp-proxy.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 import { forgetKeepers, monthOf, rowsOf, useUsageScene } from './usage-scene.ts';
 
@@ -55,7 +56,7 @@ const makeTrouble = async (projects: readonly string[]): Promise<string[]> => {
 };
 
 test('whoever is killed and whatever is cut, each call is one row, and no budget is exceeded', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const { db, createProject } = scene();
   const hard = { monthly_usd: budget / 1e9, hard: true };
   const projects = await Promise.all([createProject(), createProject(hard), createProject(hard)]);

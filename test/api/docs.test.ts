@@ -6,6 +6,7 @@ import { areaName, exampleOf, writtenExamples } from '#api/examples.ts';
 import { openapiOf } from '#api/openapi.ts';
 import { optionalTestEnv } from '#test/support/env.ts';
 import { usePlatform } from '#test/support/platform.ts';
+import { patienceMs } from '#test/support/time-outs.ts';
 
 const platform = usePlatform(test, { worker: false });
 
@@ -13,9 +14,6 @@ const candidates = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/
 const program = [optionalTestEnv('PLINTH_TEST_CHROMIUM') ?? '', ...candidates].find(
   (path) => path !== '' && existsSync(path),
 );
-
-/** So long that only what never comes is given up. */
-const patienceMs = 100_000;
 
 let browser: Browser | undefined;
 

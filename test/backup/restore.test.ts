@@ -12,6 +12,7 @@ import { blocksOf, readDocument, sectionOf } from '#test/readme/markdown.ts';
 import { type Client, type TestProject, type TestUser, createClient } from '#test/support/client.ts';
 import { type TestPlatform, memoryLog, startPlatform } from '#test/support/platform.ts';
 import { asTenant, sqlStateOf, tenantLogin } from '#test/support/tenant.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 import { startWorker } from '#workers/worker.ts';
 import { type TestServer, dumpMajor, serverUser, startServer } from './servers.ts';
@@ -165,7 +166,7 @@ const withDump = pair === null ? test.serial.skip : test.serial;
 const needs = pair === null ? ' (needs pg_dump, and a server that is not newer)' : '';
 
 test.before(async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   if (pair === null) return;
   fresh = pair[1];
   await prepare(pair[0]);
@@ -250,7 +251,7 @@ const endOf = async (id: string) => {
 };
 
 withDump(`a job that waited at the dump runs, a function that ran is not run again${needs}`, async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   t.like(await until(() => endOf(before.running)), { status: 'failed', error_code: 'crashed' });
   const ran = await until(() => endOf(before.waiting));
   t.is(ran.status, 'succeeded');

@@ -10,6 +10,7 @@ import { tenantRoles } from '#lib/tenant-db.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { asTenant, tenantLogin } from '#test/support/tenant.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 
 // Without a worker projects stay as they were accepted: the tests provision them.
 const platform = usePlatform(test, { worker: false });
@@ -118,7 +119,7 @@ const stateOf = async ({ ref, db_name }: Project): Promise<unknown> => {
 const withoutMarker = (state: unknown, { id }: Project): string => JSON.stringify(state).replaceAll(id, 'ID');
 
 test.serial('a creation that breaks off at any statement is completed by the next try', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const real = await openServers();
   const [whole, counted] = [await acceptedProject(), await acceptedProject()];
   await provisionDatabase(depsWith(whole, real), whole);

@@ -2,6 +2,7 @@ import test, { type ExecutionContext } from 'ava';
 import { scenarios } from '#scripts/faults/scenarios/all.ts';
 import type { Stage } from '#scripts/faults/scene.ts';
 import { onStage, play } from '#scripts/faults/stage.ts';
+import { faultTestMs } from '#test/support/time-outs.ts';
 
 /** The short run of the fault table: `npm run faults` has all of it, and random faults for as long as one likes. */
 const stage = Promise.withResolvers<Stage>();
@@ -23,7 +24,7 @@ test.after.always('the servers stop', async () => {
 });
 
 const holds = async (t: ExecutionContext, name: string): Promise<void> => {
-  t.timeout(300_000);
+  t.timeout(faultTestMs);
   const scenario = scenarios.find((one) => one.name === name);
   if (scenario === undefined) throw new Error(`there is no scenario ${name}`);
   const missing = await scenario.missing?.(await stage.promise);

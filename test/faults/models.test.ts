@@ -2,10 +2,11 @@ import test from 'ava';
 import { modelsStruckShortly } from '#scripts/faults/scenarios/models.ts';
 import { onStage, play } from '#scripts/faults/stage.ts';
 import type { Verdict } from '#scripts/faults/verdict.ts';
+import { faultTestMs } from '#test/support/time-outs.ts';
 
 /** `npm run faults -- --only models` does so for longer. */
 test('each answered call of a model has one row, whoever is killed: clients, the API, Postgres', async (t) => {
-  t.timeout(300_000);
+  t.timeout(faultTestMs);
   const verdicts: Verdict[] = [];
   await onStage(async (stage) => {
     verdicts.push(await play(stage, modelsStruckShortly));

@@ -1,6 +1,7 @@
 import test from 'ava';
 import type { Answer } from '#test/support/client.ts';
 import { useFaultyPlatform } from '#test/support/faulty-platform.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 
 const platform = useFaultyPlatform(test);
@@ -28,7 +29,7 @@ const faults = {
 
 for (const [fault, begin] of Object.entries(faults)) {
   test.serial(`while Postgres ${fault} requests are answered with 503, and served again when it is back`, async (t) => {
-    t.timeout(200_000);
+    t.timeout(longTestMs);
     const { client, user, project, fn, read } = await scene();
     await begin();
     const calls = [

@@ -3,6 +3,7 @@ import test from 'ava';
 import { type TestPlatform, startPlatform, usePlatform } from '#test/support/platform.ts';
 import { createClient } from '#test/support/client.ts';
 import { environmentOf, startProcess } from '#test/support/processes.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 
 const platform = usePlatform(test);
@@ -58,7 +59,7 @@ test('a worker for a queue that does not exist ends with code 78', async (t) => 
 });
 
 test('an API that is told to stop finishes what it has begun, then ends by itself', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const { client, config, db } = platform();
   const user = await client.signUp();
   const project = await client.createProject(user);
@@ -80,7 +81,7 @@ test('an API that is told to stop finishes what it has begun, then ends by itsel
 });
 
 test('a worker that is told to stop finishes what it has begun and takes nothing new', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   // A platform of its own, so that this worker is the only one.
   const own = await startPlatform({ worker: false });
   try {

@@ -1,6 +1,7 @@
 import test from 'ava';
 import type { Answer } from '#test/support/client.ts';
 import { useFaultyPlatform } from '#test/support/faulty-platform.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 
 const platform = useFaultyPlatform(test);
@@ -29,7 +30,7 @@ const faults = {
 
 for (const [fault, begin] of Object.entries(faults)) {
   test.serial(`while Redis ${fault} jobs are refused with 503 and nothing of them is kept`, async (t) => {
-    t.timeout(200_000);
+    t.timeout(longTestMs);
     const { client, user, project, fn } = await scene();
     const jobsBefore = (await jobsOf(project.id)).length;
     await begin();
@@ -57,7 +58,7 @@ for (const [fault, begin] of Object.entries(faults)) {
 }
 
 test.serial('a job that ends while Redis is away is recorded, and the worker goes on afterwards', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const { client, user, project, fn } = await scene();
   const code = 'exports.handler = () => new Promise((resolve) => setTimeout(resolve, 500, "done"))';
   const slow = await client.deploy(user, project, code);

@@ -2,10 +2,11 @@ import test from 'ava';
 import { struckShortly } from '#scripts/faults/scenarios/table-events.ts';
 import type { Verdict } from '#scripts/faults/verdict.ts';
 import { onStage, play } from '#scripts/faults/stage.ts';
+import { faultTestMs } from '#test/support/time-outs.ts';
 
 /** `npm run faults -- --only webhooks` does so for longer, and at random. */
 test('each committed write to a table is heard of, whatever is killed: relay, worker, Redis, Postgres', async (t) => {
-  t.timeout(300_000);
+  t.timeout(faultTestMs);
   const verdicts: Verdict[] = [];
   await onStage(async (stage) => {
     verdicts.push(await play(stage, struckShortly));

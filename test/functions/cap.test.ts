@@ -3,6 +3,7 @@ import { type ProjectScene, endless, useJobsApi } from '#test/jobs/scene.ts';
 import { cronClient } from '#test/cron/cron-client.ts';
 import { createClient } from '#test/support/client.ts';
 import { environmentOf, startProcess } from '#test/support/processes.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 
 const cap = 30;
@@ -111,7 +112,7 @@ test('of 20 callers at once over two API processes exactly as many are served as
 });
 
 test('an API process that is killed in the middle leaves the count as exact as before', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const one = await scene(quick);
   await one.ask('PATCH', '', { body: { plan: 'pro' } });
   const api = startProcess('api/server.ts', environmentOf({ ...platform().config, PORT: 0 }));

@@ -3,6 +3,7 @@ import type { ExecutionContext, TestFn } from 'ava';
 import { usePlatform, type TestPlatform } from '#test/support/platform.ts';
 import type { Answer, TestFunction, TestProject, TestUser } from '#test/support/client.ts';
 import { guests } from '#test/runtimes/harness.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 import { anonymousKib, processTree, proportionalKib } from '#workers/runtimes/processes.ts';
 
@@ -93,7 +94,7 @@ export function useHostileScene(test: TestFn): Scene {
       await until(isCalm);
     },
     suffer: async (t, [code, ...statuses], fields = {}) => {
-      t.timeout(200_000);
+      t.timeout(longTestMs);
       const fn = await deploy(code, { memory_mb: memoryMb, timeout_ms: 1000, ...fields });
       const peaks: number[] = [];
       for (;;) {

@@ -3,6 +3,7 @@ import { type ProjectScene, useJobsApi } from '#test/jobs/scene.ts';
 import { environmentOf, startProcess } from '#test/support/processes.ts';
 import { type EventSource, listen } from '#test/support/sse.ts';
 import { keepEventsOf } from '#test/support/subscriber.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 
 const { scene, platform } = useJobsApi(test, { worker: false });
@@ -109,7 +110,7 @@ test.serial('a run that nobody may see is not listened to', async (t) => {
 });
 
 test.serial('what was logged before its worker was killed is heard and kept', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   await stopWorker?.();
   const worker = startProcess('workers/server.ts', environmentOf(platform().config));
   await worker.ready;

@@ -1,6 +1,7 @@
 import test from 'ava';
 import type { CallOptions, TestProject, TestUser } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 
 const platform = usePlatform(test);
@@ -50,7 +51,7 @@ const endings = {
 
 for (const [status, { code, fields, publicStatus, publicCode }] of Object.entries(endings)) {
   test(`a run that ends with ${status} is told to members, to keys and by its job`, async (t) => {
-    t.timeout(200_000);
+    t.timeout(longTestMs);
     const fn = await deploy(code, fields);
     const sync = await platform().client.invoke(user, project, fn, 5);
     t.is(sync.status, 200);

@@ -2,6 +2,7 @@ import test from 'ava';
 import { createPythonChecker } from '#domain/functions/python-compile.ts';
 import { findPython } from '#domain/functions/python-interpreter.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 
 const hasPython = (await findPython(undefined)) !== null;
 const pythonTest = hasPython ? test : test.skip;
@@ -37,7 +38,7 @@ const bombs: Record<string, string> = {
 };
 for (const [what, code] of Object.entries(bombs)) {
   pythonTest(`${what} are the end of the check, not of the process`, async (t) => {
-    t.timeout(200_000);
+    t.timeout(longTestMs);
     const outcome = await check(code).then(
       () => 'accepted',
       (error: unknown) => (error instanceof ServiceError ? error.code : 'thrown'),

@@ -1,6 +1,7 @@
 import test from 'ava';
 import { useFaultyPlatform } from '#test/support/faulty-platform.ts';
 import { listen } from '#test/support/sse.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 
 const platform = useFaultyPlatform(test);
@@ -12,7 +13,7 @@ const faults = {
 
 for (const [fault, begin] of Object.entries(faults)) {
   test.serial(`while Redis ${fault} jobs are listed, and who follows one hears of its end from its row`, async (t) => {
-    t.timeout(200_000);
+    t.timeout(longTestMs);
     const { base, client, db, redis } = platform();
     t.teardown(() => redis.restore());
     const user = await client.signUp();

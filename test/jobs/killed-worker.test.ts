@@ -3,6 +3,7 @@ import { Client } from 'pg';
 import { testEnv } from '#test/support/env.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { environmentOf, startProcess } from '#test/support/processes.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 
 const platform = usePlatform(test, { worker: false });
@@ -30,7 +31,7 @@ const holdName = async (name: string): Promise<() => Promise<void>> => {
 };
 
 test('after a kill -9 of a worker no function runs twice, and what can be repeated is finished by another', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const { client, config, db, startWorker } = platform();
   const first = startProcess('workers/server.ts', environmentOf(config));
   await first.ready;

@@ -3,6 +3,7 @@ import type { Answer, TestFunction, TestProject, TestUser } from '#test/support/
 import { asAdmin } from '#test/support/databases.ts';
 import { addMember, ownOrganization } from '#test/support/members.ts';
 import { usePlatform } from '#test/support/platform.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 
 const platform = usePlatform(test);
@@ -189,7 +190,7 @@ test('60 invokes at once each get their own answer', async (t) => {
 });
 
 test('a creation that keeps failing is tried three times, then dead, and its project failed', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const { client } = platform();
   const user = await client.signUp();
   const orgId = await ownOrganization(platform(), user);

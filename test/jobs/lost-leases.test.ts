@@ -1,5 +1,6 @@
 import test from 'ava';
 import { type EngineScene, heldRuns, insertProject, openEngine, testJobs } from '#test/support/engine.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 
 const { type } = testJobs.steady;
@@ -14,7 +15,7 @@ const epochOf = async ({ db }: EngineScene): Promise<number> => {
 
 for (const lost of [['lease'], ['run'], ['lease', 'run']]) {
   test(`when Redis loses ${lost.join(' and ')} while jobs run, the lane is restored and no limit is exceeded`, async (t) => {
-    t.timeout(120_000);
+    t.timeout(longTestMs);
     const scene = await openEngine(t);
     const projectId = await insertProject(scene.db);
     const held = heldRuns();

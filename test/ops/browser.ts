@@ -3,6 +3,7 @@ import test, { type ExecutionContext } from 'ava';
 import { type Browser, type BrowserContextOptions, type Page, chromium } from 'playwright-core';
 import { optionalTestEnv } from '#test/support/env.ts';
 import { opsToken } from '#test/support/platform.ts';
+import { patienceMs } from '#test/support/time-outs.ts';
 
 const candidates = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const program = [optionalTestEnv('PLINTH_TEST_CHROMIUM') ?? '', ...candidates].find(
@@ -23,9 +24,6 @@ export interface Visit {
   readonly hosts: Set<string>;
   readonly close: () => Promise<void>;
 }
-
-/** So long that only what never comes is given up. */
-const patienceMs = 100_000;
 
 /** A browser of the test file's own, closed with it; opens pages with nothing kept from others. */
 export const useBrowser = (): ((url: string, options?: BrowserContextOptions) => Promise<Visit>) => {

@@ -10,6 +10,7 @@ import { openPlatformSealer } from '#lib/platform-sealer.ts';
 import { type KeyRing, SecretError, openKeyRing } from '#lib/secrets.ts';
 import { createTestDatabase } from '#test/support/databases.ts';
 import { startProcess } from '#test/support/processes.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 
 const program = path.join(import.meta.dirname, '../../scripts/rotate-keys.ts');
 const newKey = (n: number): string => `${n}:${randomBytes(32).toString('base64')}`;
@@ -109,7 +110,7 @@ test('two rotations at once, and projects that are made meanwhile, end with the 
 });
 
 test('the program says what it did; killed at any moment it can be run again', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const scene = await openScene(250);
   const killed = run(scene, scene.both);
   await new Promise((resolve) => killed.child.stdout?.once('data', resolve));
@@ -124,7 +125,7 @@ test('the program says what it did; killed at any moment it can be run again', a
 });
 
 test('what cannot be opened is named with its missing key, and the program ends with 1', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const scene = await openScene(2);
   const ring = `${newKey(3)},${scene.added}`;
   const end = run(scene, ring);

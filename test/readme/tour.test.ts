@@ -4,6 +4,7 @@ import test from 'ava';
 import { createEmptyDatabase, dropProjectDatabases } from '#test/support/databases.ts';
 import { removeRedisKeys, testConfig } from '#test/support/platform.ts';
 import { environmentOf, startProcess } from '#test/support/processes.ts';
+import { patienceMs } from '#test/support/time-outs.ts';
 import { differences } from './expected.ts';
 import { type Block, blocksOf, readDocument, sectionOf } from './markdown.ts';
 
@@ -90,7 +91,7 @@ test.after.always('the processes stop', () => started.stop());
 test('the tour of the README, pasted into a shell, shows what the README says', async (t) => {
   t.is(steps.filter(({ commands }) => usualAddress.test(commands)).length, 1, 'the address is set once');
   const script = scriptOf(started.base);
-  const { stdout, stderr } = await promisify(execFile)('bash', ['--norc', '-u', '-c', script], { timeout: 100_000 });
+  const { stdout, stderr } = await promisify(execFile)('bash', ['--norc', '-u', '-c', script], { timeout: patienceMs });
   const outputs = outputsOf(stdout);
   const wrong = steps.flatMap((step, i) => differencesOf(step, outputs[i] ?? ''));
   t.deepEqual({ wrong, stderr }, { wrong: [], stderr: '' });

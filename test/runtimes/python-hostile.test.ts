@@ -1,3 +1,4 @@
+import { longTestMs } from '#test/support/time-outs.ts';
 import type { RunRequest } from '#workers/runtimes/runtime.ts';
 import { resultOf, run } from './harness.ts';
 import { hostileHandler as handler, peakDuring, pythonTest as test, survives, usePython } from './python-harness.ts';
@@ -137,7 +138,7 @@ const hostile: Record<string, { body: string[]; statuses: string[] }> = {
 };
 for (const [what, { body, statuses }] of Object.entries(hostile)) {
   test(`hostile code: ${what}`, async (t) => {
-    t.timeout(200_000);
+    t.timeout(longTestMs);
     const { outcome, peakMib } = await peakDuring(() => run(runtime(), handler(...body), limited));
     t.true(statuses.includes(outcome.status), JSON.stringify({ ...outcome, logs: outcome.logs.length }));
     t.true(peakMib < 64 + 150, `${peakMib} MiB`);

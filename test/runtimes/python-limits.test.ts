@@ -1,3 +1,4 @@
+import { longTestMs } from '#test/support/time-outs.ts';
 import { request, resultOf, run } from './harness.ts';
 import {
   hostileHandler as handler,
@@ -109,7 +110,7 @@ bombs['sockets that nobody reads'] = [
 ];
 for (const [what, body] of Object.entries(bombs)) {
   test(`a bomb of ${what} is stopped before it harms the host`, async (t) => {
-    t.timeout(200_000);
+    t.timeout(longTestMs);
     const bomb = request(handler(...body), { memoryMib: 64, timeoutMs: 30_000 });
     const { outcome, peakMib } = await peakDuring(() => runtime().run(bomb));
     t.is(outcome.status, 'memory_limit', JSON.stringify(outcome));

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { Allowance, readWithin } from '#workers/runtimes/allowance.ts';
 import { RunnerPool } from '#workers/runtimes/pool.ts';
 import { Runner } from '#workers/runtimes/runner.ts';
@@ -167,7 +168,7 @@ test('a flood of log lines and of words on standard error keeps neither others w
 });
 
 test('one that works on after its answer, when nobody has asked it to, is ended', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const pool = new RunnerPool({ maxRunners: 1, spares: 0, maxRuns: 100, start: restless });
   const runner = await pool.acquire('a');
   t.is((await runner.run(request(''))).status, 'success');

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import test, { type ExecutionContext } from 'ava';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { type Architecture, seccompFilter } from '#workers/runtimes/seccomp.ts';
 import { denied, extendedAttributes, sifted } from '#workers/runtimes/seccomp-syscalls.ts';
 import { outputOf } from '#workers/runtimes/spawn.ts';
@@ -105,7 +106,7 @@ async function inside(t: ExecutionContext, program: string): Promise<unknown> {
   const python = { source: '/usr/bin/python3', target: '/usr/bin/python3' };
   const script = `import ctypes, errno, json, os, socket, subprocess\n${program}`;
   const command = sandbox.command({ program: python, args: ['-c', script], files: [], env: {}, dataMib: 512 }, 11);
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   return JSON.parse(await outputOf(command, 30_000));
 }
 

@@ -1,9 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { patienceMs } from './time-outs.ts';
 
-/** So long that only what never comes is given up: a test that hangs would hang the whole run. */
-const patienceMs = 100_000;
-
-/** Asks until the answer is yes. */
+/** Asks until the answer is yes. What never comes is given up: a test that hangs would hang the whole run. */
 export const until = async <T>(probe: () => T | Promise<T>): Promise<Exclude<T, null | undefined | false>> => {
   const deadline = Date.now() + patienceMs;
   for (;;) {

@@ -4,6 +4,7 @@ import { makeSecret, sealSecret } from '#domain/webhooks/secrets.ts';
 import { newId } from '#lib/ids.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { receiverFor, withStatus } from '#test/support/receiver.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 import {
   type BareProject,
@@ -122,7 +123,7 @@ const addMany = async ({ id, sealer }: BareProject, url: string, count: number):
 };
 
 test('ten thousand webhooks hear of one event, and others meanwhile of theirs', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const receiver = await receiverFor(t);
   const project = await addProject(platform(), 'enterprise');
   const count = 10_000;

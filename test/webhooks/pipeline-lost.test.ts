@@ -2,6 +2,7 @@ import test from 'ava';
 import { usePlatform } from '#test/support/platform.ts';
 import { environmentOf, startProcess } from '#test/support/processes.ts';
 import { receiverFor } from '#test/support/receiver.ts';
+import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 import { addProject, addWebhook, deliveriesOf, deliveriesWhen, emit, hasStatus } from './pipeline-scene.ts';
 
@@ -14,7 +15,7 @@ const startWorker = async () => {
 };
 
 test.serial('a try whose worker is killed is made once more, under the same webhook-id', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const receiver = await receiverFor(t);
   receiver.answer(() => undefined);
   const project = await addProject(platform());
@@ -38,7 +39,7 @@ test.serial('a try whose worker is killed is made once more, under the same webh
 });
 
 test.serial('a worker that is stopped hands a try back that does not end; nothing is recorded of it', async (t) => {
-  t.timeout(200_000);
+  t.timeout(longTestMs);
   const receiver = await receiverFor(t);
   receiver.answer(() => undefined);
   const project = await addProject(platform());

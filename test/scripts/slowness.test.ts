@@ -1,0 +1,14 @@
+import { spawn } from 'node:child_process';
+import { availableParallelism } from 'node:os';
+import test from 'ava';
+import { measureSlowness } from '#scripts/slowness.ts';
+import { until } from './support.ts';
+
+test('beside processes that keep every core busy a machine is measured as slower', async (t) => {
+  const busy = Array.from({ length: 4 * availableParallelism() }, () =>
+    spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }),
+  );
+  t.teardown(() => busy.forEach((child) => child.kill('SIGKILL')));
+  const slowness = await until(() => measureSlowness() > 1 && measureSlowness());
+  t.true(slowness >= 1 && slowness <= 5, `${slowness}`);
+});
