@@ -23,7 +23,7 @@ import { checkRedis, refuseEviction } from '#lib/redis.ts';
 import { createTurns } from '#lib/turns.ts';
 import { jobs as jobDefinitions } from '#queues/registry.ts';
 import { createApp } from './app.ts';
-import { openDataDeps } from './data-deps.ts';
+import { openDataDeps } from './data-api-deps.ts';
 import type { Deps, Health } from './deps.ts';
 import { docsPages } from './docs.ts';
 import { endpoints } from './endpoints.ts';

@@ -14,7 +14,7 @@ import { assistantEndpoints } from './routes/assistant.ts';
 import { cronEndpoints } from './routes/cron.ts';
 import { databaseEndpoints } from './routes/database.ts';
 import { databaseToolEndpoints } from './routes/database-tools.ts';
-import { dataEndpoints } from './routes/data.ts';
+import { dataEndpoints } from './routes/data-api.ts';
 import { emailEndpoints } from './routes/email.ts';
 import { endUserEndpoints } from './routes/end-users.ts';
 import { eventEndpoints } from './routes/events.ts';

@@ -1,5 +1,5 @@
 import type { Context } from 'koa';
-import { CallerGone, DataError } from '#domain/data/errors.ts';
+import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import { type ErrorCode, ServiceError, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { openAiErrorBody, openAiErrorHeaders } from './ai/openai-errors.ts';

@@ -1,5 +1,5 @@
 import { nextMonth } from '#domain/ai/usage/intents.ts';
-import { DataError } from '#domain/data/errors.ts';
+import { DataError } from '#domain/data-api/errors.ts';
 import { type ErrorCode, ServiceError, isErrorCode } from '#lib/errors.ts';
 import type { JobError } from '#queues/define.ts';
 

@@ -1,5 +1,5 @@
 import type { Context } from 'koa';
-import type { DataCaller } from '#domain/data/db.ts';
+import type { DataCaller } from '#domain/data-api/db.ts';
 import { looksLikeApiKey } from '#domain/projects/api-keys.ts';
 import type { KeyHolder as FoundKey } from '#domain/projects/key-holders.ts';
 import { statementTimeoutsOf } from '#domain/projects/statement-timeouts.ts';

@@ -1,9 +1,14 @@
-import { type GraphqlAnswer, type GraphqlDeps, MutationRefused, createGraphql } from '#domain/data/graphql/execute.ts';
-import { failure } from '#domain/data/graphql/failure.ts';
-import { type AnswerBody, jsonObject } from '#domain/data/answer-body.ts';
-import { DataError } from '#domain/data/errors.ts';
-import { type DataKey, dataKeyOf } from '#domain/data/idempotency.ts';
-import { type Fields, isFields } from '#domain/data/graphql/literals.ts';
+import {
+  type GraphqlAnswer,
+  type GraphqlDeps,
+  MutationRefused,
+  createGraphql,
+} from '#domain/data-api/graphql/execute.ts';
+import { failure } from '#domain/data-api/graphql/failure.ts';
+import { type AnswerBody, jsonObject } from '#domain/data-api/answer-body.ts';
+import { DataError } from '#domain/data-api/errors.ts';
+import { type DataKey, dataKeyOf } from '#domain/data-api/idempotency.ts';
+import { type Fields, isFields } from '#domain/data-api/graphql/literals.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { withKey } from '../access.ts';
 import type { DataCall, BaseCall } from '../call.ts';

@@ -1,4 +1,4 @@
-import type { SchemaCache } from '#domain/data/schema/cache-types.ts';
+import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { authText } from './parts/auth.ts';

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { Ai } from '#domain/ai/open.ts';
-import type { SchemaCache } from '#domain/data/schema/cache-types.ts';
+import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
 import type { Platform } from '#domain/platform.ts';
 import type { Log } from '#lib/log.ts';
 import { createAnswerCache } from './answer-cache.ts';

@@ -1,4 +1,4 @@
-import type { SchemaCache } from '#domain/data/schema/cache-types.ts';
+import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
 
 /** Whom a change in a project's database concerns that was made through the platform. */
 export interface ChangeListeners {

@@ -8,7 +8,7 @@ import {
   jwtVerify,
 } from 'jose';
 import { LRUCache } from 'lru-cache';
-import type { DataRole } from '#domain/data/db.ts';
+import type { DataRole } from '#domain/data-api/db.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { hashToken, newId } from '#lib/ids.ts';

@@ -1,5 +1,5 @@
 import { type ClientBase, DatabaseError } from 'pg';
-import { CallerGone } from '#domain/data/errors.ts';
+import { CallerGone } from '#domain/data-api/errors.ts';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 import { sqlError } from '#domain/database/console/sql-error.ts';
 import { stopQuery } from '#domain/database/console/stop-query.ts';

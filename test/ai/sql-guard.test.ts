@@ -4,7 +4,7 @@ import { checkRlsSql, checkSchemaSql, checkSelectSql } from '#domain/ai/sql-guar
 import { ranFailure } from '#domain/ai/sql-guard/failure.ts';
 import { splitStatements } from '#domain/ai/sql-guard/split.ts';
 import type { Verdict } from '#domain/ai/sql-guard/verdict.ts';
-import { DataError } from '#domain/data/errors.ts';
+import { DataError } from '#domain/data-api/errors.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type Hostile, endlessQueries, hostileChanges, hostilePolicies, hostileQueries } from './sql-guard-hostile.ts';
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import test from 'ava';
-import { createRestProject } from '#test/data/rest-project.ts';
+import { createRestProject } from '#test/data-api/rest-project.ts';
 import { isError } from '#test/support/is-error.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { chunksOf, connectTo } from '#test/support/raw-http.ts';

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';
-import { type RestProject, createRestProject } from '../data/rest-project.ts';
+import { type RestProject, createRestProject } from '#test/data-api/rest-project.ts';
 import { denied, makeDatabase } from './guard-scene.ts';
 
 const platform = usePlatform(test);

@@ -1,15 +1,15 @@
 import test from 'ava';
 import { executeSync, getIntrospectionQuery, parse } from 'graphql';
-import { createBudget } from '#domain/data/graphql/budget.ts';
-import { collect } from '#domain/data/graphql/collect.ts';
-import { chooseOperation, readDocument } from '#domain/data/graphql/document.ts';
-import { inputsOf } from '#domain/data/graphql/inputs.ts';
-import { introspect } from '#domain/data/graphql/introspection.ts';
-import type { Fields } from '#domain/data/graphql/literals.ts';
-import { graphModel } from '#domain/data/graphql/model.ts';
-import { graphqlSchema } from '#domain/data/graphql/schema.ts';
-import { reducedModel } from '#domain/data/graphql/visible.ts';
-import type { Column, Relationship, Table } from '#domain/data/schema/types.ts';
+import { createBudget } from '#domain/data-api/graphql/budget.ts';
+import { collect } from '#domain/data-api/graphql/collect.ts';
+import { chooseOperation, readDocument } from '#domain/data-api/graphql/document.ts';
+import { inputsOf } from '#domain/data-api/graphql/inputs.ts';
+import { introspect } from '#domain/data-api/graphql/introspection.ts';
+import type { Fields } from '#domain/data-api/graphql/literals.ts';
+import { graphModel } from '#domain/data-api/graphql/model.ts';
+import { graphqlSchema } from '#domain/data-api/graphql/schema.ts';
+import { reducedModel } from '#domain/data-api/graphql/visible.ts';
+import type { Column, Relationship, Table } from '#domain/data-api/schema/types.ts';
 
 const types = ['int4', 'text', 'numeric', 'timestamptz', 'uuid', 'bool', 'jsonb', 'int8', 'varchar', '_text'];
 

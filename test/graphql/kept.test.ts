@@ -1,10 +1,10 @@
 import test from 'ava';
 import { buildSchema } from 'graphql';
-import { readDocument } from '#domain/data/graphql/document.ts';
-import { inputsOf } from '#domain/data/graphql/inputs.ts';
-import { type Kept, createKept } from '#domain/data/graphql/kept.ts';
-import { type Fields, VariableUse } from '#domain/data/graphql/literals.ts';
-import type { CompiledQuery, Operation } from '#domain/data/graphql/operation.ts';
+import { readDocument } from '#domain/data-api/graphql/document.ts';
+import { inputsOf } from '#domain/data-api/graphql/inputs.ts';
+import { type Kept, createKept } from '#domain/data-api/graphql/kept.ts';
+import { type Fields, VariableUse } from '#domain/data-api/graphql/literals.ts';
+import type { CompiledQuery, Operation } from '#domain/data-api/graphql/operation.ts';
 
 const schema = buildSchema('type Query { f(a: String): Int }');
 

@@ -1,10 +1,10 @@
 import test from 'ava';
 import { Client } from 'pg';
-import { wholeBody } from '#domain/data/answer-body.ts';
-import type { DataDb, TextRow } from '#domain/data/db.ts';
-import type { Sql } from '#domain/data/plan.ts';
-import { introspectionOf, schemaOf } from '#domain/data/schema/introspect.ts';
-import { createGraphql } from '#domain/data/graphql/execute.ts';
+import { wholeBody } from '#domain/data-api/answer-body.ts';
+import type { DataDb, TextRow } from '#domain/data-api/db.ts';
+import type { Sql } from '#domain/data-api/plan.ts';
+import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts';
+import { createGraphql } from '#domain/data-api/graphql/execute.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { tenantLogin } from '#test/support/tenant.ts';
 import { createBlog } from './blog.ts';

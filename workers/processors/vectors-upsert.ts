@@ -1,5 +1,5 @@
 import type { Gateway } from '#domain/ai/gateway/types.ts';
-import { DataError } from '#domain/data/errors.ts';
+import { DataError } from '#domain/data-api/errors.ts';
 import type { ChangeListeners } from '#domain/database/changes.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import { findProject } from '#domain/projects/store.ts';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { type GenerateDeps, generateRls, generateSchema, generateSelect } from '#domain/ai/generators/generate.ts';
 import { type ApplyDeps, type ApplyWish, applyRlsSql, applySchemaSql } from '#domain/ai/sql-guard/apply.ts';
 import { runGeneratedSelect } from '#domain/ai/sql-guard/run-select.ts';
-import { CallerGone, DataError } from '#domain/data/errors.ts';
+import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import type { Once } from '#domain/database/console/owner-key.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type InProject, inProject } from '../../access.ts';

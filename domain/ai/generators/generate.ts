@@ -1,4 +1,4 @@
-import type { SchemaCache } from '#domain/data/schema/cache-types.ts';
+import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 import type { AiCaller, Gateway } from '../gateway/types.ts';
 import { readPolicies, schemaContext } from '../schema-context.ts';

@@ -1,5 +1,5 @@
 import { DatabaseError } from 'pg';
-import { DataError } from '#domain/data/errors.ts';
+import { DataError } from '#domain/data-api/errors.ts';
 import { connectionLost, sessionEnded, sqlError } from '#domain/database/console/sql-error.ts';
 import { Refusal, ServiceError } from '#lib/errors.ts';
 

@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { CallerGone, DataError } from '#domain/data/errors.ts';
+import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import { describeStatement, runCapped } from '#domain/database/console/capped-query.ts';
 import { consoleRowsText, readColumns } from '#domain/database/console/console-rows.ts';
 import { type FenceDb, inCallersFence } from '#domain/database/console/fence.ts';

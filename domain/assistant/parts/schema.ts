@@ -1,5 +1,5 @@
 import { readPolicies, schemaContext } from '#domain/ai/schema-context.ts';
-import type { SchemaCache } from '#domain/data/schema/cache-types.ts';
+import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 
 export interface SchemaTextDeps {

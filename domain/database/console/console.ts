@@ -1,6 +1,6 @@
 import { type ClientBase, DatabaseError } from 'pg';
-import { DataError } from '#domain/data/errors.ts';
-import { CallerGone } from '#domain/data/errors.ts';
+import { DataError } from '#domain/data-api/errors.ts';
+import { CallerGone } from '#domain/data-api/errors.ts';
 import { Refusal, ServiceError } from '#lib/errors.ts';
 import { type Parameter, parametersOf, textsOf } from '#lib/postgres/parameters.ts';
 import { lowerPriority } from '#lib/postgres/lower-priority.ts';

@@ -1,5 +1,5 @@
 import { type ClientBase, DatabaseError } from 'pg';
-import { CallerGone } from '#domain/data/errors.ts';
+import { CallerGone } from '#domain/data-api/errors.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { processOf, wireOf } from '#lib/postgres/wire.ts';
 import type { TenantRole } from '#lib/tenant-db.ts';

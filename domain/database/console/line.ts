@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { LRUCache } from 'lru-cache';
-import { CallerGone } from '#domain/data/errors.ts';
+import { CallerGone } from '#domain/data-api/errors.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type FairPermits, createFairPermits } from '#lib/fair-permits.ts';
 import type { TenantRole } from '#lib/tenant-db.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type ClientBase, DatabaseError } from 'pg';
-import { DataError } from '#domain/data/errors.ts';
-import { requireKeepable } from '#domain/data/idempotency.ts';
+import { DataError } from '#domain/data-api/errors.ts';
+import { requireKeepable } from '#domain/data-api/idempotency.ts';
 import type { IdempotencyKey } from '#domain/idempotency/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 

@@ -1,5 +1,5 @@
 import type { DatabaseError } from 'pg';
-import { DataError } from '#domain/data/errors.ts';
+import { DataError } from '#domain/data-api/errors.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { retryOnBacklog } from '../limits/limits.ts';
 import { withoutDatabaseName } from '../tables/names.ts';

@@ -1,6 +1,6 @@
 import { DatabaseError } from 'pg';
-import { DataError } from '#domain/data/errors.ts';
-import { toDataError } from '#domain/data/failure.ts';
+import { DataError } from '#domain/data-api/errors.ts';
+import { toDataError } from '#domain/data-api/failure.ts';
 
 /** The step that failed, and what was done before it. */
 export interface FailedStep {

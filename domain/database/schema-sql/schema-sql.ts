@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { CallerGone, DataError } from '#domain/data/errors.ts';
+import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { generateSchema, inSnapshot, preamble } from './generate.ts';

@@ -1,6 +1,6 @@
 import { type ClientBase, DatabaseError, escapeIdentifier } from 'pg';
-import { DataError } from '#domain/data/errors.ts';
-import { CallerGone } from '#domain/data/errors.ts';
+import { DataError } from '#domain/data-api/errors.ts';
+import { CallerGone } from '#domain/data-api/errors.ts';
 import { Refusal, ServiceError, notFound } from '#lib/errors.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
 import { type ChangeListeners, noteChange } from '../changes.ts';

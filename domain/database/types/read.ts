@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
-import { introspectionOf, schemaOf } from '#domain/data/schema/introspect.ts';
-import type { Table } from '#domain/data/schema/types.ts';
+import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts';
+import type { Table } from '#domain/data-api/schema/types.ts';
 
 /** Of a type: its own name, an array's with `_` before it; of a domain its base. */
 export interface Attribute {

@@ -1,4 +1,4 @@
-import { DataError } from '#domain/data/errors.ts';
+import { DataError } from '#domain/data-api/errors.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { readTypedSchema } from './read.ts';
 import { writeTypes } from './write.ts';

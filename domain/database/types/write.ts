@@ -1,4 +1,4 @@
-import type { Column, Relationship, Table } from '#domain/data/schema/types.ts';
+import type { Column, Relationship, Table } from '#domain/data-api/schema/types.ts';
 import type { Attribute, RoutineShape, TypedSchema } from './read.ts';
 import { helperTypes } from './helpers.ts';
 

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { Pool } from 'pg';
-import { wholeBody } from '#domain/data/answer-body.ts';
-import type { DataDb, TextRow } from '#domain/data/db.ts';
-import { createGraphql } from '#domain/data/graphql/execute.ts';
-import type { Sql } from '#domain/data/plan.ts';
-import { introspectionOf, schemaOf } from '#domain/data/schema/introspect.ts';
+import { wholeBody } from '#domain/data-api/answer-body.ts';
+import type { DataDb, TextRow } from '#domain/data-api/db.ts';
+import { createGraphql } from '#domain/data-api/graphql/execute.ts';
+import type { Sql } from '#domain/data-api/plan.ts';
+import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts';
 import { answerByGraphqlJs } from '../floors/graphql-js.ts';
 import { allRight, type Bench, type Benchmark, byTurns, digits, median, perSecond } from '../harness.ts';
 import type { LoadPlan, LoadRequest, LoadResult } from '../load.ts';

@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import { introspectionOf, schemaOf } from '#domain/data/schema/introspect.ts';
+import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts';
 import { signUp } from '../client.ts';
 import { type Benchmark, digits, megabytes, median, ms, spread } from '../harness.ts';
 import { memoryOf } from '../proc.ts';

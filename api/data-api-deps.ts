@@ -1,0 +1,63 @@
+import type { Redis } from 'ioredis';
+import type { Ai } from '#domain/ai/open.ts';
+import { createDataDb } from '#domain/data-api/postgres-db.ts';
+import { createSchemaCache } from '#domain/data-api/schema/cache.ts';
+import { createDirtyMarks } from '#domain/events/dirty.ts';
+import { createWaitingMarks } from '#domain/events/waiting.ts';
+import { createTokenVerifier } from '#domain/end-users/tokens.ts';
+import type { Platform } from '#domain/platform.ts';
+import { createKeyHolders } from '#domain/projects/key-holders.ts';
+import type { Config } from '#lib/config.ts';
+import type { Log } from '#lib/log.ts';
+import type { Ear, Notice, Signals } from '#queues/signals.ts';
+import type { Deps } from './deps.ts';
+
+export interface DataDepsOptions {
+  readonly config: Config;
+  readonly log: Log;
+  readonly redis: Redis;
+  readonly platform: Platform;
+  readonly ai: Pick<Ai, 'keys'>;
+  readonly ear: Ear;
+  readonly signals: Signals;
+}
+
+/** What the key-authenticated surfaces stand on, kept in step with the other processes. */
+export const openDataDeps = ({
+  config,
+  log,
+  redis,
+  platform,
+  ai,
+  ear,
+  signals,
+}: DataDepsOptions): Pick<Deps, 'keys' | 'tokens' | 'data' | 'schemas' | 'events' | 'projectChanged'> => {
+  const { tenantDb } = platform.projects;
+  const marks = { redis, prefix: config.PLINTH_REDIS_PREFIX, log };
+  const keys = createKeyHolders({ db: platform.db, hearsChanges: ear.listens });
+  const schemas = createSchemaCache({
+    tenantDb,
+    announce: (projectId) => void signals.notify({ about: 'schema', projectId }),
+  });
+  const forget = (projectId: string): void => {
+    keys.forget(projectId);
+    ai.keys.forget(projectId);
+  };
+  const heard = ({ about, projectId }: Notice): void => {
+    if (about === 'schema') return schemas.expire(projectId);
+    forget(projectId);
+  };
+  // While Redis is away nothing is kept, and the wish to listen waits for it.
+  ear.onNotice(heard).catch(() => undefined);
+  return {
+    keys,
+    tokens: createTokenVerifier(platform.db),
+    data: createDataDb({ tenantDb, schemaVersion: schemas.version }),
+    schemas,
+    events: { ...createDirtyMarks(marks), ...createWaitingMarks(marks) },
+    projectChanged: async (projectId) => {
+      forget(projectId);
+      await signals.notify({ about: 'project', projectId });
+    },
+  };
+};

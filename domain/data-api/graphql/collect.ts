@@ -1,0 +1,81 @@
+import type { FieldNode, FragmentDefinitionNode, SelectionNode, SelectionSetNode } from 'graphql';
+import type { SqlBuilder } from '#domain/data-api/sql/builder.ts';
+import type { Budget, ConditionBudget } from './budget.ts';
+import { failure } from './failure.ts';
+import type { Inputs } from './inputs.ts';
+import { valueOf } from './literals.ts';
+import type { GraphModel } from './model.ts';
+
+/** What one statement is made with. */
+export interface Making {
+  readonly model: GraphModel;
+  readonly inputs: Inputs;
+  readonly builder: SqlBuilder;
+  readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>;
+  readonly budget: Budget;
+  readonly conditions: ConditionBudget;
+}
+
+/** One key of an answer. Several nodes: the document asks for it more than once, and for the union. */
+export interface Asked {
+  readonly key: string;
+  readonly name: string;
+  readonly node: FieldNode;
+  readonly sets: readonly SelectionSetNode[];
+}
+
+type Look = Inputs['look'];
+
+const condition = (node: SelectionNode, name: 'skip' | 'include', look: Look): unknown => {
+  const directive = node.directives?.find((one) => one.name.value === name);
+  const value = directive?.arguments?.[0]?.value;
+  return value === undefined ? undefined : look(valueOf(value));
+};
+
+const isWanted = (node: SelectionNode, look: Look): boolean =>
+  condition(node, 'skip', look) !== true && condition(node, 'include', look) !== false;
+
+// PostgreSQL cuts longer names short, and the keys of the answer are names of columns on their way.
+const longestKey = 63;
+
+type Found = Map<string, { node: FieldNode; sets: SelectionSetNode[] }>;
+
+const addField = (node: FieldNode, found: Found): void => {
+  const key = node.alias?.value ?? node.name.value;
+  if (key.length > longestKey)
+    throw failure('validation_failed', `The alias is longer than ${longestKey} letters.`, node);
+  const known = found.get(key) ?? { node, sets: [] };
+  if (node.selectionSet) known.sets.push(node.selectionSet);
+  found.set(key, known);
+};
+
+type From = Pick<Making, 'inputs' | 'fragments' | 'budget'>;
+
+const addSet = (set: SelectionSetNode, found: Found, from: From): void => {
+  for (const node of set.selections) {
+    from.budget.visit();
+    if (!isWanted(node, from.inputs.look)) continue;
+    if (node.kind === 'Field') addField(node, found);
+    else if (node.kind === 'InlineFragment') addSet(node.selectionSet, found, from);
+    else {
+      const fragment = from.fragments.get(node.name.value);
+      if (fragment) addSet(fragment.selectionSet, found, from);
+    }
+  }
+};
+
+/**
+ * What selections ask for, fragments spread and directives followed. Every type is an object type, so that every
+ * fragment that was found valid applies.
+ */
+export const collect = (sets: readonly SelectionSetNode[], from: From): Asked[] => {
+  const found: Found = new Map();
+  for (const set of sets) addSet(set, found, from);
+  return [...found].map(([key, { node, sets: inner }]) => ({ key, name: node.name.value, node, sets: inner }));
+};
+
+/** An argument of a field; undefined without one. */
+export const argument = ({ node }: Asked, name: string): unknown => {
+  const found = node.arguments?.find((one) => one.name.value === name);
+  return found === undefined ? undefined : valueOf(found.value);
+};

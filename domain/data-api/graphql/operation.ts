@@ -1,0 +1,188 @@
+import type { FragmentDefinitionNode, OperationDefinitionNode } from 'graphql';
+import type { AnswerBody } from '#domain/data-api/answer-body.ts';
+import type { RunRows } from '#domain/data-api/db.ts';
+import type { Sql } from '#domain/data-api/plan.ts';
+import { createSqlBuilder } from '#domain/data-api/sql/builder.ts';
+import { bodyOf, partsSql } from '#domain/data-api/sql/pieces.ts';
+import { aggregateSql } from './aggregate.ts';
+import { type Budget, createBudget, createConditionBudget } from './budget.ts';
+import { type Which, deleteSql, insertSql, keySql, updateSql } from './changes.ts';
+import { type Asked, type Making, argument, collect } from './collect.ts';
+import { type Inputs, type Trace, bound, inputsOf } from './inputs.ts';
+import { type Fields, isFields } from './literals.ts';
+import type { GraphModel, GraphTable, RootField } from './model.ts';
+import { type Running, insertNested, insertOneNested, isNested } from './nested-insert.ts';
+import { responseSql, rowSql } from './returning.ts';
+import { tableSource } from './rows.ts';
+import { listSql, oneSql } from './select.ts';
+
+/** A document's operation, as it was written. */
+export interface Operation {
+  readonly node: OperationDefinitionNode;
+  readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>;
+}
+
+/** One key of the answer, and what it takes. */
+export type RootPart =
+  /** JSON text that is known already. */
+  | { readonly kind: 'text'; readonly key: string; readonly text: string }
+  /** `__schema`, `__type`: answered from the GraphQL schema. */
+  | { readonly kind: 'introspection'; readonly key: string; readonly asked: Asked }
+  /** A text that the statement answers. */
+  | { readonly kind: 'column'; readonly key: string };
+
+/** A query as one statement: each of the texts that it answers (`partsSql`) is the JSON of one key. */
+export interface CompiledQuery {
+  readonly parts: readonly RootPart[];
+  /** Null when nothing of the database is asked for. */
+  readonly sql: Sql | null;
+  /** Not the inputs themselves: what is kept of a query must not keep the values of who asked first. */
+  readonly trace: Trace;
+}
+
+const outermost = { level: 1, rows: 1 };
+
+const keyOf = (asked: Asked, table: GraphTable): Fields =>
+  Object.fromEntries(table.key.map(({ name }) => [name, argument(asked, name)]));
+
+const querySql = ({ kind, table }: RootField, asked: Asked, making: Making): string => {
+  const source = () => tableSource(table, making.builder);
+  if (kind === 'list') return listSql({ asked, table, source: source(), place: outermost }, making);
+  if (kind === 'aggregate') {
+    return aggregateSql({ asked, table, source, place: outermost, nodesSql: nodesOf }, making);
+  }
+  const one = source();
+  const where = keySql(table, keyOf(asked, table), one.alias, making);
+  return oneSql({ sets: asked.sets, table, source: one, place: outermost, where }, making);
+};
+
+const nodesOf: Parameters<typeof aggregateSql>[0]['nodesSql'] = (listed, nodes, making) =>
+  listSql({ ...listed, asked: { ...listed.asked, sets: nodes.sets } }, making);
+
+const isIntrospection = (name: string): boolean => name === '__schema' || name === '__type';
+
+const makingOf = (model: GraphModel, { fragments }: Operation, inputs: Inputs, budget: Budget): Making => ({
+  model,
+  inputs,
+  builder: createSqlBuilder(),
+  fragments,
+  budget,
+  conditions: createConditionBudget(),
+});
+
+/** @throws {GraphQLError} when it asks for too much, or for what is not there */
+export const compileQuery = (model: GraphModel, operation: Operation, variables: Fields): CompiledQuery => {
+  const inputs = inputsOf(variables, 'late');
+  const making = makingOf(model, operation, inputs, createBudget());
+  const columns: string[] = [];
+  const asked = collect([operation.node.selectionSet], making);
+  making.budget.fields(asked.length, 1);
+  const parts = asked.map((one): RootPart => {
+    const { key, name } = one;
+    if (name === '__typename') return { kind: 'text', key, text: '"query_root"' };
+    if (isIntrospection(name)) return { kind: 'introspection', key, asked: one };
+    const field = model.queries.get(name);
+    if (!field) return { kind: 'text', key, text: 'null' };
+    columns.push(`${querySql(field, one, making)}::text`);
+    return { kind: 'column', key };
+  });
+  const sql = columns.length === 0 ? null : making.builder.finish(partsSql(columns, making.builder));
+  return { parts, sql, trace: inputs.trace };
+};
+
+type Step = (running: Running) => Promise<AnswerBody | null>;
+
+const alone =
+  (write: (making: Making) => string): Step =>
+  async ({ making, finish, rows }) => {
+    const own = making();
+    return bodyOf(await rows(finish(write(own), own)));
+  };
+
+/** What an insert brings; nothing for other mutations. */
+const objectsOf = (asked: Asked, { inputs }: Making): unknown[] => {
+  const given = inputs.look(argument(asked, 'objects')) ?? inputs.look(argument(asked, 'object')) ?? [];
+  return (Array.isArray(given) ? given : [given]).map((one: unknown) => inputs.look(one));
+};
+
+const insertStep =
+  (table: GraphTable, asked: Asked, isOne: boolean): Step =>
+  (running) => {
+    const onConflict = argument(asked, 'on_conflict');
+    const making = running.making();
+    const objects = objectsOf(asked, making);
+    if (isNested(table, objects, making)) {
+      const insert = isOne ? insertOneNested : insertNested;
+      return insert(table, { objects, onConflict }, asked, running);
+    }
+    return alone((own) => {
+      const change = { table, ...insertSql(table, objects.filter(isFields), onConflict, own) };
+      return isOne ? rowSql(asked, change, own) : responseSql(asked, change, own);
+    })(running);
+  };
+
+const changesOf = (asked: Asked, which: Which) => ({
+  set: argument(asked, '_set'),
+  inc: argument(asked, '_inc'),
+  which,
+});
+
+const keyFields = (asked: Asked, { inputs }: Making): Fields => {
+  const key = inputs.look(argument(asked, 'pk_columns'));
+  return isFields(key) ? key : {};
+};
+
+const stepOf = ({ kind, table }: RootField, asked: Asked): Step => {
+  const where = { where: argument(asked, 'where') };
+  switch (kind) {
+    case 'insert':
+      return insertStep(table, asked, false);
+    case 'insert_one':
+      return insertStep(table, asked, true);
+    case 'update':
+      return alone((own) => responseSql(asked, { table, ...updateSql(table, changesOf(asked, where), own) }, own));
+    case 'update_by_pk':
+      return alone((own) => {
+        const which = { key: keyFields(asked, own) };
+        return rowSql(asked, { table, ...updateSql(table, changesOf(asked, which), own) }, own);
+      });
+    case 'delete':
+      return alone((own) => responseSql(asked, { table, ...deleteSql(table, where, own) }, own));
+    case 'delete_by_pk':
+      return alone((own) => rowSql(asked, { table, ...deleteSql(table, { key: keyOf(asked, table) }, own) }, own));
+    case 'list':
+    case 'aggregate':
+    case 'by_pk':
+      throw new Error(`${asked.name} is no mutation`);
+    default:
+      return kind satisfies never;
+  }
+};
+
+/** One field of a mutation: done in its turn, it answers its JSON text. */
+export interface MutationPart {
+  readonly key: string;
+  /** Whether it takes one statement: a transaction is needed for more. */
+  readonly isSingle: boolean;
+  readonly run: (rows: RunRows) => Promise<AnswerBody>;
+}
+
+/** The fields of a mutation, in their order. @throws {GraphQLError} */
+export const mutationParts = (model: GraphModel, operation: Operation, variables: Fields): MutationPart[] => {
+  const inputs = inputsOf(variables, 'now');
+  const budget = createBudget();
+  const making = (): Making => makingOf(model, operation, inputs, budget);
+  const finish: Running['finish'] = (text, own) => {
+    const sql = own.builder.finish(text);
+    return { text: sql.text, params: bound(sql.params, inputs.trace, variables) };
+  };
+  const asked = collect([operation.node.selectionSet], making());
+  budget.fields(asked.length, 1);
+  return asked.map((one) => {
+    const field = model.mutations.get(one.name);
+    if (!field) return { key: one.key, isSingle: false, run: () => Promise.resolve('"mutation_root"') };
+    const step = stepOf(field, one);
+    const isSingle = !isNested(field.table, objectsOf(one, making()), making());
+    return { key: one.key, isSingle, run: async (rows) => (await step({ rows, making, finish })) ?? 'null' };
+  });
+};

@@ -1,0 +1,152 @@
+import { LRUCache } from 'lru-cache';
+import type { ProjectDb } from '#domain/projects/project-db.ts';
+import { runPipeline } from '#lib/postgres/pipeline.ts';
+import type { DataRole } from '#domain/data-api/db.ts';
+import type { Sql } from '#domain/data-api/plan.ts';
+import type { SchemaCache } from './cache-types.ts';
+import { introspectionOf, schemaOf } from './introspect.ts';
+import type { DataSchema } from './types.ts';
+
+export interface SchemaCacheDeps {
+  readonly tenantDb: Pick<ProjectDb, 'use'>;
+  /** Tells the other processes that the schema of a project was changed. */
+  readonly announce: (projectId: string) => void;
+  readonly now?: () => number;
+}
+
+/** A change that was made elsewhere is seen within 5 s. */
+const freshMs = 4000;
+/** Projects that use other schemas than public. */
+const mostOthers = 50_000;
+/** One costs some 150 bytes. */
+const mostColumns = 600_000;
+const limits = { mostBytes: 64 * 1024 * 1024, timeoutMs: 20_000 };
+
+interface Entry {
+  readonly schema: DataSchema;
+  /** When the database last said that this is its schema. */
+  checkedAt: number;
+}
+
+interface Asker {
+  readonly projectId: string;
+  readonly role: DataRole;
+  /** The schema's name. */
+  readonly schema: string;
+}
+
+const entryName = ({ projectId, schema }: Pick<Asker, 'projectId' | 'schema'>): string => `${projectId} ${schema}`;
+
+const nameOf = (asker: Asker): string => `${asker.role === 'service' ? 'service' : 'api'} ${entryName(asker)}`;
+
+const sizeOf = ({ schema }: Entry): number =>
+  1 + [...schema.tables.values()].reduce((sum, { columns }) => sum + columns.size + 1, schema.routines.size);
+
+const versionQuery = { text: 'select plinth_api.schema_version()', params: [] };
+
+type Entries = LRUCache<string, Entry>;
+
+/** Asks the database whether what is kept is still so, and reads the schema where it is not. */
+const checkWith = (
+  tenantDb: SchemaCacheDeps['tenantDb'],
+  entries: Entries,
+  now: () => number,
+): ((asker: Asker) => Promise<DataSchema>) => {
+  const ask = ({ projectId, role }: Asker, query: Sql): Promise<readonly (string | null)[]> =>
+    tenantDb.use(projectId, role === 'service' ? 'service' : 'api', async (client) => {
+      const [rows] = await runPipeline(client, [query], limits);
+      return rows?.[0] ?? [];
+    });
+
+  return async (asker) => {
+    const name = entryName(asker);
+    const present = entries.get(name);
+    const began = now();
+    if (present) {
+      const [version] = await ask(asker, versionQuery);
+      if (version === present.schema.version) {
+        present.checkedAt = began;
+        return present.schema;
+      }
+    }
+    const schema = schemaOf(await ask(asker, introspectionOf(asker.schema)), asker.schema);
+    entries.set(name, { schema, checkedAt: began });
+    return schema;
+  };
+};
+
+/**
+ * Schemas by project, read as the role that end users' requests come in with. Requests that come at the same time share
+ * one reading; what begins to be read before a change is not taken for what comes after it.
+ */
+export const createSchemaCache = ({
+  tenantDb,
+  announce,
+  now = Date.now,
+}: SchemaCacheDeps): SchemaCache & {
+  /** The schema of a project may have changed: it is checked before it is used again. */
+  readonly expire: (projectId: string) => void;
+  /** The version that is known just now; empty when none is. */
+  readonly version: (projectId: string) => string;
+} => {
+  /** By project, the names of the schemas that were asked for beside public: they are few. */
+  const others = new LRUCache<string, ReadonlySet<string>>({ max: mostOthers });
+  const entries = new LRUCache<string, Entry>({ maxSize: mostColumns, sizeCalculation: sizeOf });
+  const checking = new Map<string, Promise<DataSchema>>();
+
+  const check = checkWith(tenantDb, entries, now);
+
+  /** One at a time for each project and kind of connection. */
+  const checked = (asker: Asker): Promise<DataSchema> => {
+    const name = nameOf(asker);
+    const present = checking.get(name);
+    if (present) return present;
+    const made = check(asker).finally(() => {
+      if (checking.get(name) === made) checking.delete(name);
+    });
+    checking.set(name, made);
+    return made;
+  };
+
+  const namesOf = (projectId: string): readonly string[] => ['public', ...(others.get(projectId) ?? [])];
+
+  const expireOne = (projectId: string, schema: string): void => {
+    const entry = entries.get(entryName({ projectId, schema }));
+    if (entry) entry.checkedAt = Number.NEGATIVE_INFINITY;
+    // What is being read may have begun before the change.
+    for (const role of ['service', 'anon'] as const) checking.delete(nameOf({ projectId, role, schema }));
+  };
+
+  const expire = (projectId: string): void => {
+    for (const schema of namesOf(projectId)) expireOne(projectId, schema);
+  };
+
+  const noteOther = (projectId: string, schema: string): void => {
+    const known = others.get(projectId);
+    if (schema !== 'public' && known?.has(schema) !== true) others.set(projectId, new Set([...(known ?? []), schema]));
+  };
+
+  return {
+    get: (projectId, role = 'service', schema = 'public') => {
+      noteOther(projectId, schema);
+      const entry = entries.get(entryName({ projectId, schema }));
+      if (entry && now() - entry.checkedAt < freshMs) return Promise.resolve(entry.schema);
+      return checked({ projectId, role, schema });
+    },
+    // All schemas of a database have one version.
+    version: (projectId) => {
+      const known = namesOf(projectId).map((schema) => entries.get(entryName({ projectId, schema })));
+      return known.find((entry) => entry !== undefined)?.schema.version ?? '';
+    },
+    newer: async (projectId, known, role = 'service') => {
+      expire(projectId);
+      const schema = await checked({ projectId, role, schema: known.name });
+      return schema.version === known.version ? null : schema;
+    },
+    changed: (projectId) => {
+      expire(projectId);
+      announce(projectId);
+    },
+    expire,
+  };
+};
