@@ -13,8 +13,8 @@ import { handle } from './handle.ts';
 import { noteRequest } from './metrics.ts';
 import { projectHosts } from './rest-url.ts';
 
-const longestUrl = 128 * 1024;
-const longestLogged = 300;
+const maxUrlLength = 128 * 1024;
+const maxLoggedLength = 300;
 
 const requestId: Middleware = (ctx, next) => {
   const given = ctx.get('x-request-id');
@@ -28,7 +28,7 @@ const requestId: Middleware = (ctx, next) => {
 /** The path for the log: the token of an invite stands in it, and strangers choose its length. */
 const loggedPath = (ctx: Context): string => {
   const end = ctx.url.indexOf('?');
-  const path = ctx.url.slice(0, Math.min(end === -1 ? longestLogged : end, longestLogged));
+  const path = ctx.url.slice(0, Math.min(end === -1 ? maxLoggedLength : end, maxLoggedLength));
   return path.includes('plinth_') ? path.replaceAll(/(plinth_[a-z]+_)[\w-]+/g, '$1[redacted]') : path;
 };
 
@@ -114,8 +114,8 @@ const originForm = (target: string): string => {
 
 /** What the HTTP parser lets through and nothing behind it should have to think of. */
 const checkTarget: Middleware = (ctx, next) => {
-  if (ctx.url.length > longestUrl)
-    throw new ServiceError('uri_too_long', `The URL is longer than ${longestUrl} bytes.`);
+  if (ctx.url.length > maxUrlLength)
+    throw new ServiceError('uri_too_long', `The URL is longer than ${maxUrlLength} bytes.`);
   if (ctx.req.httpVersion === '1.1' && ctx.req.headers.host === undefined) throw notHttp('The Host header is missing.');
   if (ctx.url.includes('%00')) throw notHttp('The URL must not contain NUL.');
   ctx.url = originForm(ctx.url);

@@ -36,7 +36,7 @@ export const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps:
     limit: config[setting],
     setting,
     timeoutMs: config.PLINTH_BODY_TIMEOUT_MS,
-    leastRate: config.PLINTH_BODY_MIN_RATE,
+    minRate: config.PLINTH_BODY_MIN_RATE,
     held: holdBody(ctx, deps),
     invite: () => inviteBody(ctx),
     json: deps.json,

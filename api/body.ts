@@ -3,7 +3,7 @@ import type { Context } from 'koa';
 import { ServiceError } from '#lib/errors.ts';
 import type { HeldBytes } from '#lib/byte-budget.ts';
 import { decodeUtf8 } from '#lib/json-body.ts';
-import { type JsonParser, largestInline } from '#lib/json-parser.ts';
+import { type JsonParser, maxInlineBytes } from '#lib/json-parser.ts';
 
 export interface BodyRules {
   /** Bytes. */
@@ -12,7 +12,7 @@ export interface BodyRules {
   readonly setting: string;
   readonly timeoutMs: number;
   /** Bytes per second, on average over each five seconds. */
-  readonly leastRate: number;
+  readonly minRate: number;
   /** Where the bytes are counted while they are in memory. */
   readonly held: HeldBytes;
   /** Tells a client that waits for it (`Expect: 100-continue`) that the body is wanted. */
@@ -55,18 +55,18 @@ const rateWindowMs = 5000;
  * @returns ends the watch
  */
 const watchArrival = (
-  { timeoutMs, leastRate }: BodyRules,
+  { timeoutMs, minRate }: BodyRules,
   arrived: () => number,
   refuse: (error: ServiceError) => void,
 ): (() => void) => {
-  const least = (leastRate * rateWindowMs) / 1000;
+  const min = (minRate * rateWindowMs) / 1000;
   let before = 0;
   let left = timeoutMs;
   let check: NodeJS.Immediate | undefined;
   const look = (): void => {
     if (left <= 0) return refuse(tooSlow(`The body did not arrive within ${timeoutMs} ms.`));
-    if (arrived() - before < least) {
-      return refuse(tooSlow(`The body arrived at less than ${leastRate} bytes per second.`));
+    if (arrived() - before < min) {
+      return refuse(tooSlow(`The body arrived at less than ${minRate} bytes per second.`));
     }
     before = arrived();
     timer = wait();
@@ -177,7 +177,7 @@ export const readJsonBody = async (ctx: Context, rules: BodyRules): Promise<Json
     return { text: JSON.stringify(text), value: text };
   }
   const { json, owner, text: passesText = false } = rules;
-  if (!passesText || bytes.length <= largestInline) return json.parse(bytes, { owner });
+  if (!passesText || bytes.length <= maxInlineBytes) return json.parse(bytes, { owner });
   await json.check(bytes, { owner });
   return { text: bytes.toString(), value: undefined };
 };

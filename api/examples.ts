@@ -119,13 +119,13 @@ const texts: Readonly<Record<string, string>> = {
 const objectOf = ({ properties = {}, required = [] }: Schema): Json =>
   Object.fromEntries(required.map((name) => [name, valueOf(properties[name] ?? {}, name)]));
 
-const leastNumber = ({ minimum = 1 }: Schema): number => Math.max(1, minimum);
+const minNumber = ({ minimum = 1 }: Schema): number => Math.max(1, minimum);
 
 const byType: Readonly<Record<string, (schema: Schema, name: string) => unknown>> = {
   object: objectOf,
   array: ({ items }, name) => (items === undefined ? [] : [valueOf(items, name)]),
-  integer: leastNumber,
-  number: leastNumber,
+  integer: minNumber,
+  number: minNumber,
   boolean: () => true,
   string: ({ format = '' }, name) => texts[format] ?? name,
 };

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 
 /** Text as people write it: well-formed Unicode without NUL (PostgreSQL cannot hold it). Lengths in UTF-16 units. */
-export const text = (most: number, least = 0) =>
+export const text = (max: number, min = 0) =>
   z
     .string()
-    .min(least)
-    .max(most)
+    .min(min)
+    .max(max)
     .refine((value) => value.isWellFormed(), { error: 'must be well-formed Unicode' })
     .refine((value) => !value.includes('\0'), { error: 'must not contain NUL' });
 
@@ -36,10 +36,10 @@ export const instant = z.codec(z.iso.datetime(), z.date(), {
 const digits = /^\d+$/;
 
 /** A whole number in a query, in digits only: `1e1` and `0x10` are none. */
-export const wholeNumber = (fallback: number, least: number, most: number) =>
+export const wholeNumber = (fallback: number, min: number, max: number) =>
   z.preprocess(
     (value) => (typeof value === 'string' && digits.test(value) ? Number(value) : value),
-    z.int({ error: 'must be a whole number' }).min(least).max(most).default(fallback),
+    z.int({ error: 'must be a whole number' }).min(min).max(max).default(fallback),
   );
 
 /** `limit` and `offset` of a list; out of range is an error, never clamped. */

@@ -1,4 +1,4 @@
-import { longestListedResult } from '#domain/jobs/list.ts';
+import { maxListedResultLength } from '#domain/jobs/list.ts';
 import { type Followed, type FollowedEvent, createFollowed } from '#domain/jobs/follow.ts';
 import { type JobRow, errorOf, hasEnded } from '#domain/jobs/store.ts';
 import { ServiceError } from '#lib/errors.ts';
@@ -9,12 +9,12 @@ import { resultOf } from './job-shapes.ts';
 import { type EventStream, eventStreamType, openEventStream } from './sse.ts';
 import { watchAccess } from './stream-access.ts';
 
-const mostListeners = 1000;
+const maxListeners = 1000;
 /** One project must not take the places of all others, nor one user with many projects. */
-export const mostListenersOfProject = 50;
-export const mostListenersOfUser = 100;
+export const maxListenersOfProject = 50;
+export const maxListenersOfUser = 100;
 /** Then the client asks anew. */
-export const longestListenMs = 5 * 60_000;
+export const maxListenMs = 5 * 60_000;
 
 /** What follows jobs in one process, and how many places are taken, by whose they are. */
 interface Listeners {
@@ -41,11 +41,11 @@ export interface Asked {
 /** @returns how to give the place back */
 const takePlace = (taken: Listeners['taken'], { projectId, userId }: Asked): (() => void) => {
   const bounds = {
-    all: mostListeners,
-    [`project ${projectId}`]: mostListenersOfProject,
-    [`user ${userId}`]: mostListenersOfUser,
+    all: maxListeners,
+    [`project ${projectId}`]: maxListenersOfProject,
+    [`user ${userId}`]: maxListenersOfUser,
   };
-  if (Object.entries(bounds).some(([whose, most]) => (taken.get(whose) ?? 0) >= most)) {
+  if (Object.entries(bounds).some(([whose, max]) => (taken.get(whose) ?? 0) >= max)) {
     throw new ServiceError('rate_limited', 'Too many listeners follow jobs just now.', {
       hint: 'Ask for the job itself now and then.',
       headers: { 'Retry-After': '30' },
@@ -77,7 +77,7 @@ export const listen = async (
   const access = watchAccess(deps, asked);
   const stream = openEventStream({
     goesOn: () => deps.health.accepting() && access.holds(),
-    longestMs: longestListenMs,
+    maxMs: maxListenMs,
     onClose: () => {
       access.forget();
       leave();
@@ -96,7 +96,7 @@ type Told = Pick<JobRow, 'status' | 'attempt'> & Partial<JobRow>;
 
 // As in a list: the job itself has it.
 const listed = (result: string | null): string | null =>
-  result !== null && Buffer.byteLength(result) <= longestListedResult ? result : null;
+  result !== null && Buffer.byteLength(result) <= maxListedResultLength ? result : null;
 
 const statusOf = (row: Told) => ({
   status: row.status,

@@ -38,13 +38,13 @@ interface RowStats {
 }
 
 // Redriven or deleted they are few; what was left alone for weeks must not make each scrape read all of it.
-const mostDead = 10_000;
+const maxDead = 10_000;
 
 const readRows = (db: Queryable, types: readonly string[]): Promise<RowStats[]> =>
   db.query<RowStats>(
     `with dead as (
        select type, count(*)::int as jobs
-       from (select type from jobs where status = 'dead' order by id limit ${mostDead}) few group by type
+       from (select type from jobs where status = 'dead' order by id limit ${maxDead}) few group by type
      )
      select t.type, coalesce(dead.jobs, 0) as dead,
        greatest(0, coalesce(extract(epoch from clock_timestamp() - ${waitingSince('t.type')}), 0))::float8 as oldest_wait
@@ -96,7 +96,7 @@ const gauges: readonly {
   },
   {
     name: 'plinth_jobs_dead',
-    help: `Dead jobs that nobody has driven again yet, by type; at most ${mostDead} are counted.`,
+    help: `Dead jobs that nobody has driven again yet, by type; at most ${maxDead} are counted.`,
     of: (_lane, rows) => rows?.dead,
   },
 ];

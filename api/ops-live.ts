@@ -8,9 +8,9 @@ import type { Deps } from './deps.ts';
 import { overviewOf, snapshot as snapshotShape } from './ops-shapes.ts';
 import { eventStreamHeaders, eventStreamType, eventText, openEventStream } from './sse.ts';
 
-const mostListeners = 100;
+const maxListeners = 100;
 // Then the browser comes back by itself, and is asked for its session anew.
-const longestMs = 10 * 60_000;
+const maxMs = 10 * 60_000;
 
 const eventOf = (snapshot: Snapshot | null): string =>
   snapshot === null ? eventText('trouble', {}) : eventText('snapshot', z.encode(snapshotShape, snapshot));
@@ -31,13 +31,13 @@ export const opsLive = (deps: Deps): ((ctx: Context) => void) => {
   let listeners = 0;
   return (ctx) => {
     requireOperator(ctx, deps);
-    if (listeners >= mostListeners) {
+    if (listeners >= maxListeners) {
       throw new ServiceError('rate_limited', 'Too many pages are listening.', { headers: { 'Retry-After': '60' } });
     }
     listeners += 1;
     const stream = openEventStream({
       goesOn: deps.health.accepting,
-      longestMs,
+      maxMs,
       onClose: () => {
         listeners -= 1;
         stop();

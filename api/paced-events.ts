@@ -14,11 +14,11 @@ export interface PacedEvents {
 
 const usualKeepAliveMs = 15_000;
 /** In bytes: what may wait for a reader that is slower than the writers. */
-const mostWaiting = 16 * 1024;
+const maxWaiting = 16 * 1024;
 
 /** @param keepAliveMs how long it may be quiet */
 export const openPacedEvents = (keepAliveMs = usualKeepAliveMs): PacedEvents => {
-  const body = new PassThrough({ highWaterMark: mostWaiting });
+  const body = new PassThrough({ highWaterMark: maxWaiting });
   let draining: Promise<void> | undefined;
 
   // To a reader that has read all, or nothing would ever stop.

@@ -7,11 +7,11 @@ export interface Preferences {
 }
 
 const defaultWaitSeconds = 30;
-const mostWaitSeconds = 60;
+const maxWaitSeconds = 60;
 
 const secondsOf = (preference: string): number | undefined => {
   const given = /^wait *= *"?(\d+)"?$/.exec(preference)?.[1];
-  return given === undefined ? undefined : Math.min(Number(given), mostWaitSeconds);
+  return given === undefined ? undefined : Math.min(Number(given), maxWaitSeconds);
 };
 
 /**

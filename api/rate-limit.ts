@@ -46,7 +46,7 @@ export interface RateLimiterOptions {
 
 const syncMs = 250;
 // Beyond this many callers in one window, new ones share one counter: memory is bounded, whatever the flood.
-const mostSubjects = 50_000;
+const maxSubjects = 50_000;
 
 /**
  * Fixed windows, counted in the process and added up over all processes through Redis four times a second: the hot path
@@ -66,7 +66,7 @@ export const createRateLimiter = ({ redis, prefix, rules, now = Date.now }: Rate
   };
 
   const counterOf = (window: Window, subject: string): Counter => {
-    const name = window.counters.has(subject) || window.counters.size < mostSubjects ? subject : '(others)';
+    const name = window.counters.has(subject) || window.counters.size < maxSubjects ? subject : '(others)';
     const counter = window.counters.get(name) ?? { untold: 0, total: 0 };
     window.counters.set(name, counter);
     return counter;

@@ -9,13 +9,13 @@ export const eventStreamHeaders = { 'Cache-Control': 'no-store', 'X-Accel-Buffer
 const keepAliveMs = 15_000;
 const lookEveryMs = 1000;
 // Its connection stays as it is meanwhile, so a reader that is that far behind does not read.
-const mostUnread = 256 * 1024;
+const maxUnread = 256 * 1024;
 
 export interface EventStreamOptions {
   /** Asked each second; false ends the stream: the listener may not hear more, or the process is to stop. */
   readonly goesOn: () => boolean;
   /** The client asks anew after that. */
-  readonly longestMs: number;
+  readonly maxMs: number;
   /** Runs once, whoever ends the stream. */
   readonly onClose: () => void;
 }
@@ -32,15 +32,15 @@ export interface EventStream {
 /** An event as it goes over the wire. */
 export const eventText = (event: string, data: unknown): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 
-export const openEventStream = ({ goesOn, longestMs, onClose }: EventStreamOptions): EventStream => {
+export const openEventStream = ({ goesOn, maxMs, onClose }: EventStreamOptions): EventStream => {
   const body = new PassThrough();
-  const ends = performance.now() + longestMs;
+  const ends = performance.now() + maxMs;
   let quietSince = performance.now();
 
   const write = (text: string): void => {
     if (body.writableEnded || body.destroyed) return;
     // Before the write: one event may be long, and nobody can have read it yet.
-    if (body.writableLength + body.readableLength > mostUnread) return void body.destroy();
+    if (body.writableLength + body.readableLength > maxUnread) return void body.destroy();
     quietSince = performance.now();
     body.write(text);
   };

@@ -4,13 +4,13 @@ import type { Endpoint } from './endpoint.ts';
 import { inPlainWords } from './plain-words.ts';
 
 // A body of a megabyte can be wrong in a hundred thousand places: the answer stays readable.
-const mostIssues = 20;
-const longestText = 300;
+const maxIssues = 20;
+const maxTextLength = 300;
 
 const detailsOf = (error: z.ZodError): { path: string; message: string }[] =>
-  error.issues.slice(0, mostIssues).map((issue) => ({
-    path: issue.path.join('.').slice(0, longestText),
-    message: issue.message.slice(0, longestText),
+  error.issues.slice(0, maxIssues).map((issue) => ({
+    path: issue.path.join('.').slice(0, maxTextLength),
+    message: issue.message.slice(0, maxTextLength),
   }));
 
 const invalid = (where: string, error: z.ZodError): ServiceError =>

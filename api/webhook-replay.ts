@@ -12,7 +12,7 @@ export interface ReplayAsked {
 }
 
 /** A replay with a key holds a connection while its steps need another: a quarter of them may. */
-const mostAtOnce = (connections: number): number => Math.max(1, Math.floor(connections / 4));
+const maxAtOnce = (connections: number): number => Math.max(1, Math.floor(connections / 4));
 
 /** One of so many queues, the same for all replays of a project. */
 const queueOf = (projectId: string, queues: number): string =>
@@ -56,7 +56,7 @@ export const replayOnce = (call: Call<InProject>, { webhookId, replay: wish, key
   return deps.turns(`replays of ${project.id}`, () => {
     if (departure.aborted) throw new ServiceError('conflict', 'The caller left before it was its turn.');
     if (key === undefined) return work();
-    const queue = queueOf(project.id, mostAtOnce(deps.config.PLINTH_DATABASE_POOL));
+    const queue = queueOf(project.id, maxAtOnce(deps.config.PLINTH_DATABASE_POOL));
     return deps.turns(queue, () => replayWithKey(call, key, work));
   });
 };

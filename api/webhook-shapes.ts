@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { faultOfPattern } from '#domain/events/subscribed.ts';
 import { faultOfSecret } from '#domain/webhooks/secrets.ts';
 import { type DeliveryStatus, deliveryStatuses } from '#domain/webhooks/types.ts';
-import { type ListedDelivery, mostListed, mostSearched } from '#domain/webhooks/deliveries.ts';
+import { type ListedDelivery, maxListed, maxSearched } from '#domain/webhooks/deliveries.ts';
 import type { ListedWebhook } from '#domain/webhooks/store.ts';
 import { id, instant, name, page, shownOnce, text, wholeNumber } from './fields.ts';
 
@@ -128,10 +128,10 @@ export const moment = z.codec(
   { decode: (value) => new Date(withPlus(value)), encode: (value) => value.toISOString() },
 );
 
-const tooFar = `must be at most ${mostListed}: look further back with until, or narrow the list with since`;
+const tooFar = `must be at most ${maxListed}: look further back with until, or narrow the list with since`;
 
 // The bound says what else to do.
-const offset = wholeNumber(0, 0, Number.MAX_SAFE_INTEGER).refine((value) => value <= mostListed, { error: tooFar });
+const offset = wholeNumber(0, 0, Number.MAX_SAFE_INTEGER).refine((value) => value <= maxListed, { error: tooFar });
 
 /** What a list of deliveries is asked for. */
 export const deliveryQuery = page.extend({
@@ -139,7 +139,7 @@ export const deliveryQuery = page.extend({
   status: deliveryStatus.optional(),
   event: text(200, 1)
     .optional()
-    .describe(`As the webhook is told of it; among the latest ${mostSearched} that the other filters leave.`),
+    .describe(`As the webhook is told of it; among the latest ${maxSearched} that the other filters leave.`),
   since: moment.optional(),
   until: moment.optional().describe('Made before.'),
 });

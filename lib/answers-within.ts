@@ -1,7 +1,7 @@
 import { loopLagged } from './loop-lag.ts';
 
 /** Waits so often at most while this process lags. */
-const mostWaits = 3;
+const maxWaits = 3;
 
 /**
  * Whether a check resolves within the time. There is no verdict while this process's own event loop lags: then it waits as
@@ -22,6 +22,6 @@ export const answersWithin = async (
     const found = await Promise.race([answered, late.promise]);
     clearTimeout(timer);
     if (found !== 'late') return found;
-    if (waits === mostWaits || !lagged(ms)) return false;
+    if (waits === maxWaits || !lagged(ms)) return false;
   }
 };

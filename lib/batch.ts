@@ -16,9 +16,9 @@ export interface Batcher<Item, Result> {
 
 export interface BatchOptions<Item> {
   /** The largest number of items in one bulk call. */
-  readonly most?: number;
+  readonly max?: number;
   /** The largest size of the items of one bulk call together, by `sizeOf`; one that is larger by itself goes alone. */
-  readonly mostSize?: number;
+  readonly maxSize?: number;
   /** Left out: sizes do not count. */
   readonly sizeOf?: (item: Item) => number;
   /**
@@ -35,18 +35,18 @@ export interface BatchOptions<Item> {
 /** @param flush one bulk call; answers a result for each item, in order. What still takes its time does not hold up the next. */
 export const createBatcher = <Item, Result>(
   flush: (items: readonly Item[]) => Promise<readonly (Result | Promise<Result>)[]>,
-  { most = 500, mostSize = Infinity, sizeOf, restMs = 0, lingerMs = 0, eager = false }: BatchOptions<Item> = {},
+  { max = 500, maxSize = Infinity, sizeOf, restMs = 0, lingerMs = 0, eager = false }: BatchOptions<Item> = {},
 ): Batcher<Item, Result> => {
   const waiting: Waiting<Item, Result>[] = [];
   let running: Promise<void> | undefined;
 
   /** How many of those that wait fit into one bulk call; at least one. */
   const fitting = (): number => {
-    if (sizeOf === undefined) return most;
+    if (sizeOf === undefined) return max;
     let [count, size] = [0, 0];
     for (const { item } of waiting) {
       size += sizeOf(item);
-      if (count === most || (count > 0 && size > mostSize)) break;
+      if (count === max || (count > 0 && size > maxSize)) break;
       count += 1;
     }
     return count;

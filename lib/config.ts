@@ -28,7 +28,7 @@ const rangesFault = (ranges: string): string | null => {
 };
 
 /** In characters; what is longer is no token of operators. */
-export const longestOpsToken = 1000;
+export const maxOpsTokenLength = 1000;
 
 /** Every setting of the platform: `docs` are generated from it, and nothing else reads `process.env`. */
 export const settings = z.object({
@@ -82,7 +82,7 @@ export const settings = z.object({
     z
       .string()
       .min(16)
-      .max(longestOpsToken)
+      .max(maxOpsTokenLength)
       .refine(isBearerToken, { error: 'may hold only the letters a to z and A to Z, digits and - . _ ~ + / =' })
       .optional(),
     'What operators present at `/metrics` and `/ops`.',

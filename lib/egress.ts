@@ -57,12 +57,12 @@ export interface EgressOptions {
 
 const connectTimeoutMs = 5000;
 // A server may ask to be kept longer: not at our cost.
-const longestKeepAliveMs = 10_000;
+const maxKeepAliveMs = 10_000;
 // To one origin; more requests wait for one of these. A worker has fewer deliveries under way unless it is told otherwise.
-const mostConnections = 1024;
+const maxConnections = 1024;
 const loopback = '127.0.0.0/8,::1';
 // Of DNS; longer ones are cut in messages.
-const longestHost = 255;
+const maxHostLength = 255;
 
 const unbracketed = (host: string): string => host.replace(/^\[(.*)\]$/, '$1');
 
@@ -70,7 +70,7 @@ const unbracketed = (host: string): string => host.replace(/^\[(.*)\]$/, '$1');
 const hostAsWritten = (url: string): string => {
   const authority = /^\s*[a-z]+:[/\\]*([^/?#\\]*)/i.exec(url)?.[1] ?? '';
   const host = authority.slice(authority.lastIndexOf('@') + 1).replace(/:\d*$/, '');
-  return host.slice(0, longestHost);
+  return host.slice(0, maxHostLength);
 };
 
 /** A host in the form in which URLs have it, so that 0x7f.1 or full-width digits are seen for what they are. */
@@ -78,7 +78,7 @@ const canonicalHost = (host: string): string => {
   const bare = unbracketed(host);
   if (isIP(bare) !== 0) return bare;
   const url = /[/\\@?#:\s]/.test(host) ? null : URL.parse(`http://${host}/`);
-  if (url === null || url.hostname === '') throw hostRefused(host.slice(0, longestHost));
+  if (url === null || url.hostname === '') throw hostRefused(host.slice(0, maxHostLength));
   return url.hostname;
 };
 
@@ -109,8 +109,8 @@ const agentWith = (extra: Ranges, lookUp: LookUp): Agent => {
   });
   return new Agent({
     allowH2: false,
-    keepAliveMaxTimeout: longestKeepAliveMs,
-    connections: mostConnections,
+    keepAliveMaxTimeout: maxKeepAliveMs,
+    connections: maxConnections,
     connect: (options, done) => {
       const host = unbracketed(options.hostname);
       if (isIP(host) !== 0 && !isOpen(host, extra)) done(hostRefused(host), null);
@@ -136,18 +136,18 @@ const checkUrl = (text: string, extra: Ranges): URL => {
   return url;
 };
 
-const mostKnownUrls = 1000;
+const maxKnownUrls = 1000;
 // More is no address that is asked again and again.
-const longestKnownUrl = 500;
+const maxKnownUrlLength = 500;
 
 /** Most requests go to the same few addresses, and to look at one costs as much as to parse its request. */
 const createCheckUrl = (extra: Ranges): CheckUrl => {
-  const known = new LRUCache<string, Readonly<URL>>({ max: mostKnownUrls });
+  const known = new LRUCache<string, Readonly<URL>>({ max: maxKnownUrls });
   return (text) => {
     const present = known.get(text);
     if (present !== undefined) return present;
     const url = checkUrl(text, extra);
-    if (text.length <= longestKnownUrl) known.set(text, url);
+    if (text.length <= maxKnownUrlLength) known.set(text, url);
     return url;
   };
 };
@@ -184,7 +184,7 @@ export const createEgress = (options: EgressOptions): Egress => {
       try {
         return await lookUp[user](canonicalHost(host));
       } catch (error) {
-        throw explainFailure(error, host.slice(0, longestHost));
+        throw explainFailure(error, host.slice(0, maxHostLength));
       }
     },
     dispatcher: (user) => agents[user],

@@ -14,7 +14,7 @@ export interface FairPermitsOptions {
   /** At a time, of one group. */
   readonly each: number;
   /** Who wait, of one group. */
-  readonly mostWaiting: number;
+  readonly maxWaiting: number;
   readonly waitMs: number;
   readonly refusal: () => Error;
 }
@@ -44,7 +44,7 @@ const forgetIdle = (groups: Groups, name: string): void => {
 };
 
 /** A permit that is given back goes to the group that holds the fewest; among equals to the one that had one longest ago. */
-export const createFairPermits = ({ total, each, mostWaiting, waitMs, refusal }: FairPermitsOptions): FairPermits => {
+export const createFairPermits = ({ total, each, maxWaiting, waitMs, refusal }: FairPermitsOptions): FairPermits => {
   let [held, given] = [0, 0];
   const groups: Groups = new Map();
 
@@ -92,7 +92,7 @@ export const createFairPermits = ({ total, each, mostWaiting, waitMs, refusal }:
       const group = groups.get(name) ?? { held: 0, last: 0, waiting: new Set() };
       groups.set(name, group);
       if (held < total && group.held < each) return take(group);
-      if (group.waiting.size >= mostWaiting) {
+      if (group.waiting.size >= maxWaiting) {
         forgetIdle(groups, name);
         throw refusal();
       }

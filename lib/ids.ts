@@ -6,7 +6,7 @@ const lettersAndDigits = `${letters}0123456789`;
 const randomText = (alphabet: string, length: number): string =>
   Array.from({ length }, () => alphabet[randomInt(alphabet.length)]).join('');
 
-const mostInOneMs = 0xfff;
+const maxInOneMs = 0xfff;
 let lastMs = 0;
 let counter = 0;
 
@@ -15,7 +15,7 @@ const nextInstant = (): void => {
   const now = Date.now();
   counter = now > lastMs ? 0 : counter + 1;
   if (now > lastMs) lastMs = now;
-  if (counter <= mostInOneMs) return;
+  if (counter <= maxInOneMs) return;
   lastMs += 1;
   counter = 0;
 };

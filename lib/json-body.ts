@@ -17,15 +17,15 @@ const [quote, backslash, openBracket, closeBracket, openBrace, closeBrace] = [0x
 
 /** The deepest nesting of a JSON text that was parsed before. */
 const nestingOf = (json: string): number => {
-  let [depth, most, inString] = [0, 0, false];
+  let [depth, max, inString] = [0, 0, false];
   for (let i = 0; i < json.length; i += 1) {
     const code = json.charCodeAt(i);
     if (inString && code === backslash) i += 1;
     else if (code === quote) inString = !inString;
-    else if (!inString && (code === openBracket || code === openBrace)) most = Math.max(most, (depth += 1));
+    else if (!inString && (code === openBracket || code === openBrace)) max = Math.max(max, (depth += 1));
     else if (!inString && (code === closeBracket || code === closeBrace)) depth -= 1;
   }
-  return most;
+  return max;
 };
 
 /** JSON.parse takes any depth, but what walks the value later (JSON.stringify, a schema) runs out of stack. */

@@ -6,20 +6,20 @@ import type { JsonScan, ScanLimits } from './json-scan.ts';
 import type { ReaderName, ThreadAnswer, ThreadTask } from './json-thread.ts';
 
 /** Bytes up to which JSON is parsed on the event loop: at worst 20 ms of it. */
-export const largestInline = 262_144;
+export const maxInlineBytes = 262_144;
 
 /**
  * What may be built on the event loop out of a text that was checked before: 50 ms at worst (objects with a name each),
  * 5 ms as JSON usually is.
  */
-const mostPartsOnLoop = 100_000;
-const mostDepth = 1000;
+const maxPartsOnLoop = 100_000;
+const maxDepth = 1000;
 
 export interface ParseOptions {
   /** Whose work it is (a project, else a user): the threads go round by it. */
   readonly owner: string;
   /** Left out: 100,000 containers, strings and names; eight numbers count as one. */
-  readonly mostParts?: number;
+  readonly maxParts?: number;
 }
 
 export interface ParsedJson {
@@ -33,7 +33,7 @@ export interface ParsedJson {
  * All throw ServiceErrors: `invalid_json`, `payload_too_large` (too many parts), `overloaded` (the threads are busy).
  */
 export interface JsonParser {
-  /** Whether it is JSON, for what is passed on as text. The number of parts is bounded only when `mostParts` is given. */
+  /** Whether it is JSON, for what is passed on as text. The number of parts is bounded only when `maxParts` is given. */
   readonly check: (bytes: Buffer, options: ParseOptions) => Promise<void>;
   /** Text and value; of a large text the value is built on the event loop once it is known to be cheap. */
   readonly parse: (bytes: Buffer, options: ParseOptions) => Promise<ParsedJson>;
@@ -63,7 +63,7 @@ export interface JsonParserOptions {
   readonly threads?: number;
   readonly timeoutMs?: number;
   /** Texts of one owner that may wait. */
-  readonly mostWaiting?: number;
+  readonly maxWaiting?: number;
 }
 
 const overloaded = (): ServiceError =>
@@ -72,14 +72,14 @@ const overloaded = (): ServiceError =>
     headers: { 'Retry-After': '1' },
   });
 
-const refusalOf = (scan: JsonScan, { mostParts }: ScanLimits): ServiceError => {
+const refusalOf = (scan: JsonScan, { maxParts }: ScanLimits): ServiceError => {
   if (scan.verdict === 'too_many') {
-    return new ServiceError('payload_too_large', `The JSON holds more than ${mostParts} values.`, {
+    return new ServiceError('payload_too_large', `The JSON holds more than ${maxParts} values.`, {
       hint: 'Objects, lists, strings and names count one each, eight numbers count as one. Send less at a time.',
     });
   }
   if (scan.verdict === 'too_deep') {
-    return new ServiceError('invalid_json', `The body is nested deeper than ${mostDepth} levels.`);
+    return new ServiceError('invalid_json', `The body is nested deeper than ${maxDepth} levels.`);
   }
   const at = scan.verdict === 'invalid' ? scan.at : 0;
   return new ServiceError('invalid_json', 'The body is not JSON.', {
@@ -154,12 +154,12 @@ const createThreads = (timeoutMs: number) => {
 };
 
 // The bytes of those that wait are bounded where they are held: bodies by project, answers of models by their gateway.
-const usual = { threads: 2, timeoutMs: 10_000, mostWaiting: 256 } as const;
+const usual = { threads: 2, timeoutMs: 10_000, maxWaiting: 256 } as const;
 
 /** See `JsonParser`. One owner has one thread at a time, so that another one never waits for more than one text of his. */
 export const createJsonParser = (options: JsonParserOptions = {}): JsonParser => {
-  const { threads: total, timeoutMs, mostWaiting } = { ...usual, ...options };
-  const permits = createFairPermits({ total, each: 1, mostWaiting, waitMs: timeoutMs, refusal: overloaded });
+  const { threads: total, timeoutMs, maxWaiting } = { ...usual, ...options };
+  const permits = createFairPermits({ total, each: 1, maxWaiting, waitMs: timeoutMs, refusal: overloaded });
   const threads = createThreads(timeoutMs);
 
   const run = async (owner: string, task: ThreadTask): Promise<ThreadAnswer> => {
@@ -175,30 +175,30 @@ export const createJsonParser = (options: JsonParserOptions = {}): JsonParser =>
   const runChecked = async (
     bytes: Buffer,
     reader: ReaderName | null,
-    { owner, mostParts, args }: { readonly owner: string; readonly mostParts: number; readonly args: unknown },
+    { owner, maxParts, args }: { readonly owner: string; readonly maxParts: number; readonly args: unknown },
   ): Promise<unknown> => {
-    const limits = { mostParts, mostDepth };
+    const limits = { maxParts, maxDepth };
     const { scan, value } = await run(owner, { bytes: new Uint8Array(bytes), limits, reader, args });
     if (scan !== null && scan.verdict !== 'valid') throw refusalOf(scan, limits);
     return value;
   };
 
-  const check = async (bytes: Buffer, { owner, mostParts = Infinity }: ParseOptions): Promise<void> => {
-    await runChecked(bytes, null, { owner, mostParts, args: null });
+  const check = async (bytes: Buffer, { owner, maxParts = Infinity }: ParseOptions): Promise<void> => {
+    await runChecked(bytes, null, { owner, maxParts, args: null });
   };
   return {
     check,
-    parse: async (bytes, { owner, mostParts = mostPartsOnLoop }) => {
-      if (bytes.length <= largestInline) {
+    parse: async (bytes, { owner, maxParts = maxPartsOnLoop }) => {
+      if (bytes.length <= maxInlineBytes) {
         const text = decodeUtf8(bytes);
         return { text, value: parseJsonBody(text) };
       }
-      await check(bytes, { owner, mostParts });
+      await check(bytes, { owner, maxParts });
       const text = bytes.toString();
       return { text, value: JSON.parse(text) as unknown };
     },
-    read: (bytes, reader, { owner, mostParts = mostPartsOnLoop, args = null }) =>
-      runChecked(bytes, reader, { owner, mostParts, args }),
+    read: (bytes, reader, { owner, maxParts = maxPartsOnLoop, args = null }) =>
+      runChecked(bytes, reader, { owner, maxParts, args }),
     readUnchecked: async (bytes, reader, { owner, args = null }) => {
       const { value } = await run(owner, { bytes: new Uint8Array(bytes), limits: null, reader, args });
       return value;

@@ -10,8 +10,8 @@ export interface JsonShape {
 }
 
 export interface ScanLimits {
-  readonly mostParts: number;
-  readonly mostDepth: number;
+  readonly maxParts: number;
+  readonly maxDepth: number;
 }
 
 export type JsonScan =
@@ -58,17 +58,17 @@ class JsonScanner {
   constructor(bytes: Uint8Array, limits: ScanLimits) {
     this.#bytes = bytes;
     this.#limits = limits;
-    this.#open = new Uint8Array(Math.min(limits.mostDepth, bytes.length) + 1);
+    this.#open = new Uint8Array(Math.min(limits.maxDepth, bytes.length) + 1);
   }
 
   scan(): JsonScan {
-    const { mostParts, mostDepth } = this.#limits;
+    const { maxParts, maxDepth } = this.#limits;
     for (;;) {
       this.#skipSpace();
       if (this.#at >= this.#bytes.length) break;
       if (!this.#token(this.#peek())) return { verdict: 'invalid', at: this.#at };
-      if (this.#parts > mostParts) return { verdict: 'too_many' };
-      if (this.#depth > mostDepth) return { verdict: 'too_deep' };
+      if (this.#parts > maxParts) return { verdict: 'too_many' };
+      if (this.#depth > maxDepth) return { verdict: 'too_deep' };
     }
     if (this.#expected !== 'after' || this.#depth > 0) return { verdict: 'invalid', at: this.#at };
     return { verdict: 'valid', parts: this.#parts, depth: this.#deepest };

@@ -1,8 +1,8 @@
 /** Names of the server have at most 63 bytes: what is much longer is near to none of them. */
-const longestName = 80;
+const maxNameLength = 80;
 
 /** In pairs of letters, of all candidates together: some 8 ms. 5,000 ids of 78 letters each took 450 ms. */
-const mostPairs = 500_000;
+const maxPairs = 500_000;
 
 const cheapest = (above: number, left: number, corner: number): number => Math.min(above + 1, left + 1, corner);
 
@@ -26,7 +26,7 @@ const distance = (a: string, b: string): number => {
  * @returns null when nothing is near among those that can be compared in some milliseconds
  */
 export const nearest = (name: string, candidates: Iterable<string>): string | null => {
-  if (name.length > longestName) return null;
+  if (name.length > maxNameLength) return null;
   const wanted = name.toLowerCase();
   let best: { readonly name: string; readonly away: number } | null = null;
   let pairs = 0;
@@ -34,7 +34,7 @@ export const nearest = (name: string, candidates: Iterable<string>): string | nu
     const limit = Math.min(Math.max(2, Math.floor(wanted.length / 3)), wanted.length - 1, candidate.length - 1);
     if (Math.abs(candidate.length - wanted.length) > Math.max(limit, 0)) continue;
     pairs += wanted.length * candidate.length;
-    if (pairs > mostPairs) break;
+    if (pairs > maxPairs) break;
     const away = distance(wanted, candidate.toLowerCase());
     if (away <= Math.max(limit, 0) && (best === null || away < best.away)) best = { name: candidate, away };
   }

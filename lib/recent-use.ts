@@ -8,7 +8,7 @@ export interface Use {
 }
 
 const halfLifeMs = 15_000;
-const mostKept = 20_000;
+const maxKept = 20_000;
 
 const agedTo = ({ score, at }: Use, now: number): number => score * 2 ** ((at - now) / halfLifeMs);
 
@@ -20,7 +20,7 @@ export const noteUse = (use: Use, now: number): void => {
 
 /** The uses by name, also of what is not there just now; those not asked for longest are forgotten. */
 export const createUses = (): ((name: string) => Use) => {
-  const uses = new LRUCache<string, Use>({ max: mostKept });
+  const uses = new LRUCache<string, Use>({ max: maxKept });
   return (name) => {
     const present = uses.get(name);
     if (present) return present;
@@ -32,10 +32,10 @@ export const createUses = (): ((name: string) => Use) => {
 
 /** The one that was used least of late, the first of several. */
 export const leastUsed = <T>(all: Iterable<T>, useOf: (one: T) => Use, now: number): T | undefined => {
-  let [least, lowest]: [T | undefined, number] = [undefined, Number.POSITIVE_INFINITY];
+  let [min, lowest]: [T | undefined, number] = [undefined, Number.POSITIVE_INFINITY];
   for (const one of all) {
     const score = agedTo(useOf(one), now);
-    if (score < lowest) [least, lowest] = [one, score];
+    if (score < lowest) [min, lowest] = [one, score];
   }
-  return least;
+  return min;
 };

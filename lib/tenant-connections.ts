@@ -43,7 +43,7 @@ interface Group {
   readonly idle: Connection[];
   /** Open, opening and closing. */
   size: number;
-  readonly most: number;
+  readonly max: number;
   readonly use: Use;
 }
 
@@ -173,7 +173,7 @@ export class TenantConnections {
 
   #groupOf(key: string): Group {
     const present = this.#groups.get(key);
-    return present ?? { key, idle: [], size: 0, most: this.#options.perKey(key), use: this.#useOf(key) };
+    return present ?? { key, idle: [], size: 0, max: this.#options.perKey(key), use: this.#useOf(key) };
   }
 
   /** One of the key's own is in use, and will do, unless it takes long. */
@@ -208,9 +208,9 @@ export class TenantConnections {
       } else if (this.#mayOpen(group, waiter)) starved += 1;
     }
     while (this.#closing < starved) {
-      const least = leastUsed(this.#idle, ({ group }) => group.use, performance.now());
-      if (least === undefined) return;
-      void this.#close(least);
+      const min = leastUsed(this.#idle, ({ group }) => group.use, performance.now());
+      if (min === undefined) return;
+      void this.#close(min);
     }
   }
 
@@ -225,7 +225,7 @@ export class TenantConnections {
 
   /** Whether one more connection is its due, when there is room. */
   #mayOpen(group: Group, waiter: Waiter): boolean {
-    return group.size < group.most && !this.#awaitsOwn(group, waiter) && !this.#isReserved(group);
+    return group.size < group.max && !this.#awaitsOwn(group, waiter) && !this.#isReserved(group);
   }
 
   async #open(group: Group): Promise<Connection> {

@@ -43,17 +43,17 @@ export interface Patience {
   readonly readyWithinMs: number;
   /** A process that served this long has recovered: its next death counts as the first. */
   readonly steadyMs: number;
-  readonly mostDeaths: number;
+  readonly maxDeaths: number;
   readonly firstPauseMs: number;
-  readonly longestPauseMs: number;
+  readonly maxPauseMs: number;
 }
 
 const defaultPatience: Patience = {
   readyWithinMs: 60_000,
   steadyMs: 10_000,
-  mostDeaths: 6,
+  maxDeaths: 6,
   firstPauseMs: 100,
-  longestPauseMs: 5000,
+  maxPauseMs: 5000,
 };
 
 /** A child exits with this code when its settings are wrong (EX_CONFIG): starting it again would not help. */
@@ -130,7 +130,7 @@ export class SupervisedProcess {
   }
 
   async #keepRunning(): Promise<void> {
-    const { steadyMs, mostDeaths } = this.#patience;
+    const { steadyMs, maxDeaths } = this.#patience;
     for (let deaths = 0; !this.#stopping.signal.aborted;) {
       const life = await this.#live();
       this.#hasServed ||= life.servedMs > 0;
@@ -138,7 +138,7 @@ export class SupervisedProcess {
       deaths = life.servedMs >= steadyMs ? 1 : deaths + 1;
       if (await this.#lostItsPort()) return this.#served.reject(new PortTaken(this.spec.port ?? 0));
       if (life.code === wrongSettings) return this.#hooks.onFatal(this.#refusal());
-      if (deaths >= mostDeaths) return this.#hooks.onFatal(this.#despair(life, deaths));
+      if (deaths >= maxDeaths) return this.#hooks.onFatal(this.#despair(life, deaths));
       this.#hooks.onDeath(`${this.spec.name} ${life.how}; starting it again`);
       await this.#pause(deaths);
     }
@@ -163,8 +163,8 @@ export class SupervisedProcess {
   }
 
   async #pause(deaths: number): Promise<void> {
-    const { firstPauseMs, longestPauseMs } = this.#patience;
-    const ms = Math.min(firstPauseMs * 2 ** (deaths - 1), longestPauseMs);
+    const { firstPauseMs, maxPauseMs } = this.#patience;
+    const ms = Math.min(firstPauseMs * 2 ** (deaths - 1), maxPauseMs);
     await delay(ms, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
   }
 

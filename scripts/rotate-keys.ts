@@ -11,7 +11,7 @@ import { readSettings } from './settings.ts';
 
 /** Wraps the data keys of all projects with the newest key of the ring. Ends with 1 when some could not be opened. */
 
-const mostNamed = 20;
+const maxNamed = 20;
 
 /** The database that `npm start` provides says in its own file on which port it listens. */
 const providedUrl = (dataDir: string): string => {
@@ -41,8 +41,8 @@ const run = async (): Promise<number> => {
   try {
     console.log(`wrapping data keys with key ${keyRing.newest}`);
     const end = await rotateKeys(db, keyRing, (soFar) => console.log(line(soFar)));
-    for (const { owner, reason } of end.failed.slice(0, mostNamed)) console.error(`${owner}: ${reason}`);
-    if (end.failed.length > mostNamed) console.error(`and ${end.failed.length - mostNamed} more`);
+    for (const { owner, reason } of end.failed.slice(0, maxNamed)) console.error(`${owner}: ${reason}`);
+    if (end.failed.length > maxNamed) console.error(`and ${end.failed.length - maxNamed} more`);
     console.log(`done: ${line(end)}`);
     return end.failed.length > 0 ? 1 : 0;
   } finally {

@@ -22,12 +22,12 @@ const text = (env: NodeJS.ProcessEnv, name: string): string | null => {
   return value === undefined || value === '' ? null : value;
 };
 
-const wholeNumber = (env: NodeJS.ProcessEnv, name: string, most: number): number | null => {
+const wholeNumber = (env: NodeJS.ProcessEnv, name: string, max: number): number | null => {
   const value = text(env, name);
   if (value === null) return null;
   const number = Number(value);
-  if (Number.isInteger(number) && number >= 0 && number <= most) return number;
-  throw new StartError(`${name} must be a whole number from 0 to ${most}, not "${value}".`);
+  if (Number.isInteger(number) && number >= 0 && number <= max) return number;
+  throw new StartError(`${name} must be a whole number from 0 to ${max}, not "${value}".`);
 };
 
 const canWrite = (folder: string): boolean => {

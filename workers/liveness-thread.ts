@@ -18,11 +18,11 @@ const say = (line: string): void => {
 
 // Waits from beat to beat; asleep in between, the thread costs next to nothing. A wait that took far longer than it should
 // means that the process was halted as a whole: by now others have taken over its jobs.
-const most = Math.ceil(limitMs / beatMs);
+const max = Math.ceil(limitMs / beatMs);
 let silent = 0;
 let seen = Atomics.load(counter, 0);
 let wasHalted = false;
-while (silent < most && !wasHalted) {
+while (silent < max && !wasHalted) {
   const began = performance.now();
   const how = Atomics.wait(counter, 0, seen, beatMs * 1.1);
   const now = Atomics.load(counter, 0);

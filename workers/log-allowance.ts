@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
  */
 const charactersPerSecond = 1024 * 1024;
 const burst = 2 * 1024 * 1024;
-const mostKept = 1000;
+const maxKept = 1000;
 
 const msFor = (characters: number): number => (characters / charactersPerSecond) * 1000;
 
@@ -37,7 +37,7 @@ export const createLogAllowance = (now: () => number = () => performance.now()):
   const projectOf = (projectId: string): ProjectLog => {
     const known = projects.get(projectId);
     if (known !== undefined) return known;
-    if (projects.size >= mostKept) forgetOthers();
+    if (projects.size >= maxKept) forgetOthers();
     const fresh = { wholeAgain: now(), lastCharacters: 0 };
     projects.set(projectId, fresh);
     return fresh;

@@ -10,11 +10,11 @@ const resume = async ({ deps, job, begun }: Work, isAnswered: boolean): Promise<
 
 /**
  * Puts a job back that only waits for an answer: meanwhile it holds no place at the gate and no slot of this worker. When
- * this worker dies, the job runs again after `longestMs`.
+ * this worker dies, the job runs again after `maxMs`.
  */
-export const park = async (work: Work, { answered, longestMs }: JobParked, left: Promise<void>): Promise<void> => {
+export const park = async (work: Work, { answered, maxMs }: JobParked, left: Promise<void>): Promise<void> => {
   const { deps, begun, runId } = work;
-  const isParked = await deps.recorder.park({ id: begun.id, runId }, longestMs);
+  const isParked = await deps.recorder.park({ id: begun.id, runId }, maxMs);
   await left;
   if (!isParked) return;
   deps.signals.announce(begun.id, { event: 'status', status: 'queued', attempt: begun.attempt });

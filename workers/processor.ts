@@ -19,18 +19,18 @@ export interface JobContext {
 
 /**
  * Thrown by a run of which only somebody else's answer is missing. The job gives up its places in the queue and at the
- * worker, and runs again once `answered` is settled, or after `longestMs` in any case. Only a run whose `answered`
+ * worker, and runs again once `answered` is settled, or after `maxMs` in any case. Only a run whose `answered`
  * rejects counts as an attempt.
  */
 export class JobParked extends Error {
   override readonly name = 'JobParked';
   readonly answered: Promise<unknown>;
-  readonly longestMs: number;
+  readonly maxMs: number;
 
-  constructor(answered: Promise<unknown>, longestMs: number) {
+  constructor(answered: Promise<unknown>, maxMs: number) {
     super('the job waits for an answer');
     this.answered = answered;
-    this.longestMs = longestMs;
+    this.maxMs = maxMs;
   }
 }
 

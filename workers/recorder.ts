@@ -15,7 +15,7 @@ export interface Recorder {
   readonly retry: (run: BrokenRun, delayMs: number) => Promise<boolean>;
   readonly handBack: (run: Pick<BrokenRun, 'id' | 'runId'>) => Promise<boolean>;
   /** False: the job was not running under this run any more. */
-  readonly park: (run: Pick<BrokenRun, 'id' | 'runId'>, longestMs: number) => Promise<boolean>;
+  readonly park: (run: Pick<BrokenRun, 'id' | 'runId'>, maxMs: number) => Promise<boolean>;
   /** False: the job is not parked any more. */
   readonly resume: (jobId: string, how: Resumption) => Promise<boolean>;
   /** For people who look on: lost when Postgres is away. */
@@ -28,12 +28,12 @@ export interface Recorder {
 
 /** Lines are out of the way of the answers that the same jobs give meanwhile; a process that dies takes the last along. */
 const lineLingerMs = 5;
-const mostPartsAtOnce = 50;
+const maxPartsAtOnce = 50;
 /**
  * Text of one statement, in characters: a statement is made in one piece, while the event loop does nothing else. A part of a
  * log may have 500,000 characters, so that 50 parts would be 25 MB; the end of a run has its result and its log twice.
  */
-const mostCharacters = 2_000_000;
+const maxCharacters = 2_000_000;
 const progressEveryMs = 100;
 
 /** What a line takes beside its message: its time, its level and their names. */
@@ -129,14 +129,14 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
       });
       return items.map(() => undefined);
     }),
-    { mostSize: mostCharacters, sizeOf: charactersOfEnd },
+    { maxSize: maxCharacters, sizeOf: charactersOfEnd },
   );
   const lines = createBatcher<LogPart, void>(
     async (items) => {
       await insertLogParts(db, items);
       return items.map(() => undefined);
     },
-    { most: mostPartsAtOnce, mostSize: mostCharacters, sizeOf: charactersOfPart, lingerMs: lineLingerMs },
+    { max: maxPartsAtOnce, maxSize: maxCharacters, sizeOf: charactersOfPart, lingerMs: lineLingerMs },
   );
   const note =
     (what: string): LoseIt =>
@@ -154,9 +154,9 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
       progress.take(run.id);
       return insist(log, 'handing back a job', () => handBack(db, run));
     },
-    park: (run, longestMs) => {
+    park: (run, maxMs) => {
       progress.take(run.id);
-      return insist(log, 'parking a job', () => parkJob(db, run, longestMs));
+      return insist(log, 'parking a job', () => parkJob(db, run, maxMs));
     },
     resume: (jobId, how) => insist(log, 'resuming a job', () => resumeJob(db, jobId, how)),
     progress: progress.note,

@@ -12,13 +12,13 @@ import { type Ran, backoff, runOnce } from './run-once.ts';
 import { park } from './park.ts';
 import type { RunJobDeps, Work } from './work.ts';
 
-const longestMessage = 4096;
+const maxMessageLength = 4096;
 const oldLookMs = 500;
 
 /** What user code says of its failure may hold anything, and any amount; a column of text cannot. */
 const recordable = ({ code, message }: JobError): JobError => ({
   code,
-  message: message.slice(0, longestMessage).replaceAll('\0', '\uFFFD').toWellFormed(),
+  message: message.slice(0, maxMessageLength).replaceAll('\0', '\uFFFD').toWellFormed(),
 });
 
 const tellEveryMs = 1000;

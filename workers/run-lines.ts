@@ -2,21 +2,21 @@ import type { LogLine, LogPart } from '#domain/jobs/logs.ts';
 import { createIsoTimes } from '#lib/iso-times.ts';
 import type { RunJobDeps } from './work.ts';
 
-const longestLog = 256 * 1024;
+const maxLogLength = 256 * 1024;
 /** What the time and the level of a line take: empty lines count, too. */
 const lineBytes = 32;
-const longestLine = 16 * 1024;
+const maxLineLength = 16 * 1024;
 /** For the sign that a sandbox sets behind a line that it has cut itself. */
 const roomForSign = 64;
 /** For people who watch a run; five functions that log all the time cost 50 statements a second in place of 100,000. */
 const flushEveryMs = 100;
 
 const cutLine = (text: string): string =>
-  text.length <= longestLine + roomForSign
+  text.length <= maxLineLength + roomForSign
     ? text
-    : `${text.slice(0, longestLine)}… [${text.length - longestLine} characters cut]`;
+    : `${text.slice(0, maxLineLength)}… [${text.length - maxLineLength} characters cut]`;
 
-const mostClockSkewMs = 24 * 3600 * 1000;
+const maxClockSkewMs = 24 * 3600 * 1000;
 
 /** What a sandbox says of the time is believed within a day. Lines of one millisecond bring the same text. */
 const createTimes = (): ((ts: string | undefined) => string) => {
@@ -25,7 +25,7 @@ const createTimes = (): ((ts: string | undefined) => string) => {
   return (ts) => {
     if (ts !== undefined && ts === believed) return ts;
     const [now, said] = [Date.now(), Date.parse(ts ?? '')];
-    const text = textOf(Math.abs(said - now) < mostClockSkewMs ? said : now);
+    const text = textOf(Math.abs(said - now) < maxClockSkewMs ? said : now);
     believed = text === ts ? text : undefined;
     return text;
   };
@@ -73,7 +73,7 @@ export const createRunLines = (
     add: (level, text, ts) => {
       const message = cutLine(text).replaceAll('\0', '\uFFFD').toWellFormed();
       bytes += Buffer.byteLength(message) + lineBytes;
-      if (isOver || bytes > longestLog) return;
+      if (isOver || bytes > maxLogLength) return;
       waiting.push({ ts: timeOf(ts), level, message });
       timer ??= setTimeout(flush, flushEveryMs);
     },

@@ -53,13 +53,13 @@ export interface SweepDeps {
 const everyMs = 60_000;
 /** In between, a project goes beyond its quota by what it can store in that time. */
 const storedEveryMs = 10_000;
-const mostDeleted = 5000;
-const mostExpired = 500;
+const maxDeleted = 5000;
+const maxExpired = 500;
 /** A job can hold 6 MB, which are 3000 rows beside its own. */
 const firstStep = 200;
 /** A statement may take 14 s. */
 const quickMs = 1000;
-const mostSweepMs = 45_000;
+const maxSweepMs = 45_000;
 const jobTypes = jobs.map((job) => job.type);
 
 const isTimeout = (error: unknown): boolean => error instanceof DatabaseError && error.code === '57014';
@@ -70,26 +70,26 @@ const isTimeout = (error: unknown): boolean => error instanceof DatabaseError &&
  * @param step deals with that many rows at most, answers how many there were
  */
 export const inSteps = (
-  step: (most: number) => Promise<number>,
-  mostInStep: number = mostDeleted,
+  step: (max: number) => Promise<number>,
+  maxInStep: number = maxDeleted,
   clock: { readonly now: () => number } = performance,
 ): (() => Promise<void>) => {
-  let most = firstStep;
+  let max = firstStep;
   const next = async (): Promise<boolean> => {
     const began = clock.now();
     try {
-      const dealtWith = await step(most);
-      if (dealtWith < most) return false;
-      if (clock.now() - began < quickMs) most = Math.min(most * 2, mostInStep);
+      const dealtWith = await step(max);
+      if (dealtWith < max) return false;
+      if (clock.now() - began < quickMs) max = Math.min(max * 2, maxInStep);
       return true;
     } catch (error) {
-      if (!isTimeout(error) || most === 1) throw error;
-      most = Math.ceil(Math.min(most, firstStep) / 2);
+      if (!isTimeout(error) || max === 1) throw error;
+      max = Math.ceil(Math.min(max, firstStep) / 2);
       return true;
     }
   };
   return async () => {
-    const until = clock.now() + mostSweepMs;
+    const until = clock.now() + maxSweepMs;
     let isMore = true;
     while (isMore && clock.now() < until) isMore = await next();
   };
@@ -99,10 +99,10 @@ export const inSteps = (
 export const expireJobs = async (
   { db, gate, outcomes, config, log }: Omit<SweepDeps, 'servers'>,
   types: readonly string[] = jobTypes,
-  most: number = firstStep,
+  max: number = firstStep,
 ): Promise<number> => {
   const days = config.PLINTH_JOB_WAIT_DAYS;
-  const expired = await expireWaiting(db, { types, days, most });
+  const expired = await expireWaiting(db, { types, days, max });
   await Promise.all(
     expired.map(async (row) => {
       const outcome = outcomeOf(row);
@@ -114,11 +114,11 @@ export const expireJobs = async (
   return expired.length;
 };
 
-const deleteOldJobs = ({ db, config }: SweepDeps, most: number): Promise<number> =>
+const deleteOldJobs = ({ db, config }: SweepDeps, max: number): Promise<number> =>
   deleteOld(db, {
     succeededHours: config.PLINTH_KEEP_SUCCEEDED_HOURS,
     failedDays: config.PLINTH_KEEP_FAILED_DAYS,
-    most,
+    max,
   });
 
 const storedQuotas = ({ config }: SweepDeps) => {
@@ -129,30 +129,30 @@ const storedQuotas = ({ config }: SweepDeps) => {
 const deliverySweeps = ({ db, config }: SweepDeps): Record<string, () => Promise<unknown>> => {
   const days = { delivered: config.PLINTH_KEEP_DELIVERED_DAYS, undelivered: config.PLINTH_KEEP_UNDELIVERED_DAYS };
   return {
-    'old deliveries': inSteps((most) => deleteOldDeliveries(db, days, most)),
-    'deliveries of deleted webhooks': inSteps((most) => deleteOrphanedDeliveries(db, most)),
-    'deleted webhooks': inSteps((most) => deleteEmptyWebhooks(db, most)),
-    'events without deliveries': inSteps((most) => deleteEmptyEvents(db, days, most)),
+    'old deliveries': inSteps((max) => deleteOldDeliveries(db, days, max)),
+    'deliveries of deleted webhooks': inSteps((max) => deleteOrphanedDeliveries(db, max)),
+    'deleted webhooks': inSteps((max) => deleteEmptyWebhooks(db, max)),
+    'events without deliveries': inSteps((max) => deleteEmptyEvents(db, days, max)),
     'forgotten webhooks': () => wakeForgottenLanes(db),
     'what waits for webhooks': async () => noteBacklog(await backlogOf(db)),
   };
 };
 
 const storedSweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
-  'changes of what projects store': inSteps((most) => foldStoredChanges(deps.db, most)),
-  'what projects store beyond their quotas': inSteps((most) => deleteBeyondQuota(deps.db, storedQuotas(deps), most)),
+  'changes of what projects store': inSteps((max) => foldStoredChanges(deps.db, max)),
+  'what projects store beyond their quotas': inSteps((max) => deleteBeyondQuota(deps.db, storedQuotas(deps), max)),
 });
 
 const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
-  'jobs that waited too long': inSteps((most) => expireJobs(deps, jobTypes, most), mostExpired),
-  'old jobs': inSteps((most) => deleteOldJobs(deps, most)),
-  'old runs of functions': inSteps((most) =>
-    deleteOldInvocations(deps.db, deps.config.PLINTH_KEEP_INVOCATION_DAYS, most),
+  'jobs that waited too long': inSteps((max) => expireJobs(deps, jobTypes, max), maxExpired),
+  'old jobs': inSteps((max) => deleteOldJobs(deps, max)),
+  'old runs of functions': inSteps((max) =>
+    deleteOldInvocations(deps.db, deps.config.PLINTH_KEEP_INVOCATION_DAYS, max),
   ),
-  'runs of deleted functions': inSteps((most) => deleteOrphanedInvocations(deps.db, most)),
-  'old mails of projects': inSteps((most) => deleteOldEmails(deps.db, most)),
+  'runs of deleted functions': inSteps((max) => deleteOrphanedInvocations(deps.db, max)),
+  'old mails of projects': inSteps((max) => deleteOldEmails(deps.db, max)),
   ...deliverySweeps(deps),
-  'events of payment providers': inSteps((most) => deleteOldProviderEvents(deps.db, most)),
+  'events of payment providers': inSteps((max) => deleteOldProviderEvents(deps.db, max)),
   'counts of past months': () => sweepUsage(deps.db),
   'runs of schedules': () => sweepScheduleRuns(deps.db),
   'mails of the platform': () => sweepPlatformMail(deps.db),
@@ -161,13 +161,13 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'sign-ins that wait for a factor': () => sweepChallenges(deps.db),
   'failed sign-ins': () => sweepFailures(deps.db),
   'idempotency keys': () => sweepIdempotencyKeys(deps.db),
-  'calls of models that nobody ends': inSteps((most) => closeLostCalls(deps.db, most)),
+  'calls of models that nobody ends': inSteps((max) => closeLostCalls(deps.db, max)),
   'sums of calls of models': () => sweepAiUsage(deps.db),
-  'old calls of models': inSteps((most) => deleteOldCalls(deps.db, most)),
+  'old calls of models': inSteps((max) => deleteOldCalls(deps.db, max)),
   'limits of projects': createLimitsSweep(deps),
   'half-deleted projects': async () => {
     const { gate, outcomes } = deps;
-    const abandonment = { longestMs: mostSweepMs, dropBacklog: gate.drop, onEnded: endTeller(outcomes) };
+    const abandonment = { maxMs: maxSweepMs, dropBacklog: gate.drop, onEnded: endTeller(outcomes) };
     const retired = await deps.projects.retireLeftOvers(abandonment);
     for (const projectId of retired) await deps.gate.rulesChanged({ projectId });
   },

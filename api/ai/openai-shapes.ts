@@ -6,10 +6,10 @@ import {
   functionFields,
   input,
   model,
-  mostInputs,
-  mostMessages,
-  mostParts,
-  mostToolCalls,
+  maxInputs,
+  maxMessages,
+  maxParts,
+  maxToolCalls,
   parts,
   saysNothing,
   saysSomething,
@@ -45,7 +45,7 @@ const content = z.union(
     z
       .array(z.union([part, otherPart]))
       .min(1)
-      .max(mostParts),
+      .max(maxParts),
   ],
   {
     error: 'must be text, or a list of parts, such as {type: "text", text}',
@@ -60,7 +60,7 @@ const message = z.discriminatedUnion('role', [
     .looseObject({
       role: z.literal('assistant'),
       content: content.nullable().default(null),
-      tool_calls: z.array(toolCall).min(1).max(mostToolCalls).optional(),
+      tool_calls: z.array(toolCall).min(1).max(maxToolCalls).optional(),
       function_call: z.looseObject(calledFunction).nullish(),
     })
     .refine((said) => saysSomething(said) || (said.function_call ?? null) !== null, saysNothing),
@@ -87,7 +87,7 @@ const responseFormat = z.discriminatedUnion('type', [
 
 export const completionBody = z.looseObject({
   model,
-  messages: z.array(message).min(1).max(mostMessages),
+  messages: z.array(message).min(1).max(maxMessages),
   temperature: temperature.nullish(),
   max_tokens: tokenCount.nullish(),
   max_completion_tokens: tokenCount.nullish(),
@@ -148,9 +148,9 @@ export const wishOf = (body: CompletionBody): ChatWish => {
 
 const tokens = z.array(z.int().min(0)).min(1).max(300_000);
 const tokensError = {
-  error: `must be text, a list of the numbers of tokens, or a list of 1 to ${mostInputs} of these, none of them empty`,
+  error: `must be text, a list of the numbers of tokens, or a list of 1 to ${maxInputs} of these, none of them empty`,
 } as const;
-const openAiInput = z.union([input, tokens, z.array(tokens).min(1).max(mostInputs)], tokensError);
+const openAiInput = z.union([input, tokens, z.array(tokens).min(1).max(maxInputs)], tokensError);
 
 const isTokens = (value: z.output<typeof openAiInput>): value is number[] => typeof value[0] === 'number';
 

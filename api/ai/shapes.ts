@@ -12,8 +12,8 @@ export const model = z
   .refine((value) => value.isWellFormed(), { error: 'must be well-formed Unicode' })
   .describe('`provider/id`, or `id` where only one provider has it.');
 
-export const mostMessages = 1000;
-export const mostInputs = 2048;
+export const maxMessages = 1000;
+export const maxInputs = 2048;
 
 /** The fields of the parts of a chat; how strictly they are held is each surface's own. */
 export const parts = {
@@ -49,8 +49,8 @@ export const stop = z.union([z.string().min(1), z.array(z.string().min(1)).min(1
   error: 'must be text, or a list of 1 to 16 texts',
 });
 /** The limit for one message: more than any model takes, and checking 10 MB of them stays below 50 ms. */
-export const mostParts = 2000;
-export const mostToolCalls = 256;
+export const maxParts = 2000;
+export const maxToolCalls = 256;
 export const contentError = { error: 'must be text, or a list of parts of the types text and image_url' } as const;
 export const choiceError = { error: 'must be none, auto, required or {type: "function", function: {name}}' } as const;
 
@@ -58,7 +58,7 @@ const part = z.discriminatedUnion('type', [
   z.strictObject(parts.text),
   z.strictObject({ ...parts.image, image_url: z.strictObject(parts.imageUrl) }),
 ]);
-const content = z.union([z.string(), z.array(part).min(1).max(mostParts)], contentError);
+const content = z.union([z.string(), z.array(part).min(1).max(maxParts)], contentError);
 
 const name = z.string().min(1).max(128).optional();
 
@@ -76,7 +76,7 @@ const message = z.discriminatedUnion('role', [
       role: z.literal('assistant'),
       content: content.nullable().default(null),
       name,
-      tool_calls: z.array(toolCall).min(1).max(mostToolCalls).optional(),
+      tool_calls: z.array(toolCall).min(1).max(maxToolCalls).optional(),
     })
     .refine(saysSomething, saysNothing),
   z.strictObject({ role: z.literal('tool'), content, name, tool_call_id: z.string().min(1) }),
@@ -98,7 +98,7 @@ const responseFormat = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('json_schema'), json_schema: z.strictObject(schemaFields) }),
 ]);
 
-export const chatMessages = z.array(message).min(1).max(mostMessages);
+export const chatMessages = z.array(message).min(1).max(maxMessages);
 
 export const chatBody = z.strictObject({
   model,
@@ -112,8 +112,8 @@ export const chatBody = z.strictObject({
   response_format: responseFormat.optional(),
 });
 
-const inputError = { error: `must be text, or a list of 1 to ${mostInputs} texts, none of them empty` } as const;
-export const input = z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(mostInputs)], inputError);
+const inputError = { error: `must be text, or a list of 1 to ${maxInputs} texts, none of them empty` } as const;
+export const input = z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(maxInputs)], inputError);
 
 export const embeddingsBody = z.strictObject({
   input,

@@ -3,7 +3,7 @@ import type { Document } from '#domain/vectors/documents.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { parseExactJson } from '#lib/json.ts';
-import { type newDocuments, longestMetadata } from './vector-shapes.ts';
+import { type newDocuments, maxMetadataLength } from './vector-shapes.ts';
 
 /** Bodies that their shape has let through, with their JSON as it was written: numbers that JavaScript cannot hold, too. */
 
@@ -13,7 +13,7 @@ interface Exact {
 
 const tooLong = (index: number): ServiceError =>
   new ServiceError('validation_failed', 'The body is not valid.', {
-    details: [{ path: `documents.${index}.metadata`, message: `must be at most ${longestMetadata} bytes of JSON` }],
+    details: [{ path: `documents.${index}.metadata`, message: `must be at most ${maxMetadataLength} bytes of JSON` }],
   });
 
 /** @throws {ServiceError} `validation_failed` for metadata that are too long */
@@ -21,7 +21,7 @@ export const documentsOf = (body: z.output<typeof newDocuments>, bodyText: strin
   const exact = (parseExactJson(bodyText) as Exact).documents;
   return body.documents.map(({ id = newId(), content }, index) => {
     const metadata = JSON.stringify(exact[index]?.metadata ?? {});
-    if (Buffer.byteLength(metadata) > longestMetadata) throw tooLong(index);
+    if (Buffer.byteLength(metadata) > maxMetadataLength) throw tooLong(index);
     return { id, content, metadata };
   });
 };

@@ -52,14 +52,14 @@ export const collection = z.object({
   warning: z.string().optional(),
 });
 
-export const mostDocuments = 1000;
-export const longestContent = 100_000;
+export const maxDocuments = 1000;
+export const maxContentLength = 100_000;
 /** Bytes of JSON. */
-export const longestMetadata = 65_536;
+export const maxMetadataLength = 65_536;
 
 const document = z.strictObject({
   id: text(512, 1).optional().describe('The same id replaces; left out: a new one is made.'),
-  content: text(longestContent, 1),
+  content: text(maxContentLength, 1),
   metadata: jsonObject.default({}).describe('At most 64 KB of JSON.'),
 });
 
@@ -74,14 +74,14 @@ const refuseTwins = (documents: readonly { readonly id?: string | undefined }[],
 };
 
 export const newDocuments = z.strictObject({
-  documents: z.array(document).min(1).max(mostDocuments).superRefine(refuseTwins),
+  documents: z.array(document).min(1).max(maxDocuments).superRefine(refuseTwins),
   model: text(200, 1).nullish().describe('An embedding model; left out: the one of the collection.'),
 });
 
 export const upserted = z.object({ upserted: z.int(), unchanged: z.int(), ids: z.array(z.string()) });
 
 export const query = z.strictObject({
-  query: text(longestContent, 1),
+  query: text(maxContentLength, 1),
   limit: z.int().min(1).max(200).default(10),
   filter: jsonObject.nullish().describe('What the metadata must contain.'),
 });

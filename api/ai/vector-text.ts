@@ -13,7 +13,7 @@ export interface VectorParts {
 }
 
 // Some 3 ms of JSON.stringify. 2,048 vectors of 1,536 numbers at once are 60 MB of text and 0.5 s.
-const mostNumbersAtOnce = 20_000;
+const maxNumbersAtOnce = 20_000;
 // A double.
 const bytesPerNumber = 8;
 
@@ -25,7 +25,7 @@ function* partsOf({ head, vectors, write, tail }: VectorParts): Generator<string
   for (const [index, vector] of vectors.entries()) {
     text += (index === 0 ? '' : ',') + write(vector, index);
     numbers += vector.length;
-    if (numbers < mostNumbersAtOnce) continue;
+    if (numbers < maxNumbersAtOnce) continue;
     yield text;
     [text, numbers] = ['', 0];
   }
@@ -35,6 +35,6 @@ function* partsOf({ head, vectors, write, tail }: VectorParts): Generator<string
 /** A JSON text with vectors in it, written in parts between which others have their turn, at the pace of its reader. */
 export const vectorText = (parts: VectorParts): VectorText => {
   const numbers = parts.vectors.reduce((sum, { length }) => sum + length, 0);
-  if (numbers <= mostNumbersAtOnce) return [...partsOf(parts)].join('');
+  if (numbers <= maxNumbersAtOnce) return [...partsOf(parts)].join('');
   return new HoldingReadable(partsOf(parts), numbers * bytesPerNumber);
 };

@@ -50,8 +50,8 @@ const tokenHash = (ctx: Context): Buffer => {
 
 const invalidToken = (): ServiceError => unauthenticated('The access token is not valid or has expired.', true);
 
-const requireRole = (role: Role, least: Role): void => {
-  if (!atLeast(role, least)) throw new ServiceError('forbidden', `This needs the role ${least}; yours is ${role}.`);
+const requireRole = (role: Role, min: Role): void => {
+  if (!atLeast(role, min)) throw new ServiceError('forbidden', `This needs the role ${min}; yours is ${role}.`);
 };
 
 const authenticateUser = async (ctx: Context, { db }: Deps): Promise<SignInCall> => {
@@ -63,7 +63,7 @@ const authenticateUser = async (ctx: Context, { db }: Deps): Promise<SignInCall>
 };
 
 /** The caller, the project and the caller's role in it: one round trip. */
-const authenticateMember = async (ctx: Context, { db }: Deps, projectId: string, least: Role): Promise<ProjectCall> => {
+const authenticateMember = async (ctx: Context, { db }: Deps, projectId: string, min: Role): Promise<ProjectCall> => {
   const row = await maybeOne(
     db.query<UserRow & Project & { role: Role | null }>(
       `select ${userColumns}, m.role, ${projectColumns} from ${validToken}
@@ -87,17 +87,17 @@ const authenticateMember = async (ctx: Context, { db }: Deps, projectId: string,
   } = row;
   if (role === null) throw notFound('project');
   addLogContext({ projectId: project.id });
-  requireRole(role, least);
+  requireRole(role, min);
   return { ...signInOf(row), project, role };
 };
 
-const authenticateInOrganization = async (ctx: Context, deps: Deps, least: Role): Promise<OrganizationCall> => {
+const authenticateInOrganization = async (ctx: Context, deps: Deps, min: Role): Promise<OrganizationCall> => {
   const signIn = await authenticateUser(ctx, deps);
   const wanted = ctx.get('x-org-id') || undefined;
   const found = await organizationFor(deps.db, signIn.user.id, wanted);
   if (found === undefined) throw notFound('organization');
   const { role, ...organization } = found;
-  requireRole(role, least);
+  requireRole(role, min);
   return { ...signIn, organization, role };
 };
 

@@ -105,7 +105,7 @@ const signUpFields = z
 const joinDepsOf = ({ deps }: BaseCall) => ({
   db: deps.db,
   sealer: deps.sealer,
-  mostOwned: deps.config.PLINTH_ORGS_PER_USER,
+  maxOwned: deps.config.PLINTH_ORGS_PER_USER,
 });
 
 const statusOf = (error: unknown): number => (error instanceof Error && 'status' in error ? Number(error.status) : 500);

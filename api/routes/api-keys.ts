@@ -23,7 +23,7 @@ const created = key.extend({ api_key: shownOnce(z.string()).describe('The key. I
 const projectPath = z.object({ project_id: id });
 const keyPath = z.object({ project_id: id, key_id: id });
 
-const longestOverlapSeconds = 30 * 24 * 3600;
+const maxOverlapSeconds = 30 * 24 * 3600;
 
 const inTheFuture = instant.refine((value) => value > new Date(), { error: 'must be in the future' });
 
@@ -73,7 +73,7 @@ export const apiKeyEndpoints: readonly Endpoint[] = [
     access: inProject('admin'),
     auditAction: 'api_key.roll',
     params: keyPath,
-    body: z.strictObject({ overlap_seconds: z.int().min(0).max(longestOverlapSeconds).default(0) }),
+    body: z.strictObject({ overlap_seconds: z.int().min(0).max(maxOverlapSeconds).default(0) }),
     status: 201,
     response: created,
     handle: ({ params, body }, { db, deps, project, afterCommit }) => {

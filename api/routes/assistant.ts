@@ -9,7 +9,7 @@ import { id, text } from '../fields.ts';
 import { type PacedEvents, openPacedEvents } from '../paced-events.ts';
 import { eventStreamHeaders, eventStreamType } from '../sse.ts';
 
-const longestMessage = 10_000;
+const maxMessageLength = 10_000;
 
 const handOn = async (exchange: Exchange, events: PacedEvents): Promise<void> => {
   try {
@@ -41,7 +41,7 @@ export const assistantEndpoints: readonly Endpoint[] = [
     params: z.object({ project_id: id }),
     rate: 'ai',
     body: z.strictObject({
-      message: text(longestMessage, 1).refine((value) => value.trim() !== '', { error: 'must not be blank' }),
+      message: text(maxMessageLength, 1).refine((value) => value.trim() !== '', { error: 'must not be blank' }),
       model: model.optional(),
     }),
     response: z.object({ response: z.string(), context_used: z.array(z.string()), cached: z.boolean() }),

@@ -20,7 +20,7 @@ import { id, instant, name, page, text } from '../fields.ts';
 
 const area = 'cron';
 
-const mostTextBytes = 64 * 1024;
+const maxTextBytes = 64 * 1024;
 
 const httpUrl = text(2048, 1).refine(
   (value) => {
@@ -34,7 +34,7 @@ const httpUrl = text(2048, 1).refine(
 const target = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('function'), function_id: id }),
   z.strictObject({ type: z.literal('http'), url: httpUrl }),
-  z.strictObject({ type: z.literal('sql'), sql: text(mostTextBytes, 1) }),
+  z.strictObject({ type: z.literal('sql'), sql: text(maxTextBytes, 1) }),
 ]);
 
 const payload = z
@@ -93,8 +93,8 @@ const shown = (row: Schedule): z.output<typeof schedule> => ({
  */
 const payloadText = (bodyText: string): string => {
   const exact = JSON.stringify((parseExactJson(bodyText) as { payload?: unknown }).payload ?? null);
-  if (Buffer.byteLength(exact) <= mostTextBytes) return exact;
-  throw invalidField('payload', `must be at most ${mostTextBytes} bytes of JSON`);
+  if (Buffer.byteLength(exact) <= maxTextBytes) return exact;
+  throw invalidField('payload', `must be at most ${maxTextBytes} bytes of JSON`);
 };
 
 const projectPath = z.object({ project_id: id });

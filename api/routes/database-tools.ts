@@ -11,15 +11,15 @@ import { onceOf } from '../idempotency.ts';
 const area = 'database';
 const projectPath = z.object({ project_id: id });
 
-const mostSteps = 1000;
+const maxSteps = 1000;
 const stepName = text(200, 1).regex(/^\S(?:.*\S)?$/, { error: 'must be one line without space around it' });
-const mostSqlLength = 6 * 1024 * 1024;
+const maxSqlLength = 6 * 1024 * 1024;
 
 const step = z
   .strictObject({
     version: stepName.optional().describe('Stands before the name, with _ between.'),
     name: stepName.optional(),
-    sql: text(mostSqlLength),
+    sql: text(maxSqlLength),
     checksum: z
       .string()
       .regex(/^[0-9a-fA-F]{64}$/, { error: 'must be a SHA-256 in 64 hexadecimal digits' })
@@ -56,7 +56,7 @@ const migrationEndpoints: readonly Endpoint[] = [
     access: inProject('developer'),
     params: projectPath,
     body: z.strictObject({
-      migrations: z.array(step).max(mostSteps).superRefine(refuseRepeated),
+      migrations: z.array(step).max(maxSteps).superRefine(refuseRepeated),
       dry_run: z.boolean().default(false).describe('Run all in one transaction and keep nothing.'),
     }),
     bodyLimit: 'function',

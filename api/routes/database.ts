@@ -13,7 +13,7 @@ import { inTurn } from '../idempotency.ts';
 import { area, projectPath, queryAnswer, slowQuery, tablePath } from '../database-shapes.ts';
 import { tableEndpoints } from './database/tables.ts';
 
-const mostParams = 65_535;
+const maxParams = 65_535;
 
 /** Out of the body as it came, so that numbers that JavaScript cannot hold are kept. */
 const exactParams = (bodyText: string): unknown[] =>
@@ -29,7 +29,7 @@ const dataEndpoints: readonly Endpoint[] = [
     params: projectPath,
     body: z.strictObject({
       sql: text(1024 * 1024, 1),
-      params: z.array(z.unknown()).max(mostParams).nullish().describe('For $1, $2, … in the statement.'),
+      params: z.array(z.unknown()).max(maxParams).nullish().describe('For $1, $2, … in the statement.'),
     }),
     response: queryAnswer,
     transaction: 'none',

@@ -21,8 +21,8 @@ import { emailTemplateEndpoints } from './email/templates.ts';
 
 const area = 'email';
 
-const oneLine = (most: number, least = 0) =>
-  text(most, least).refine(isOneLine, { error: 'must be one line without control characters' });
+const oneLine = (max: number, min = 0) =>
+  text(max, min).refine(isOneLine, { error: 'must be one line without control characters' });
 const address = z.string().refine(isAddress, { error: 'must be one e-mail address' });
 
 /** A name or an address as URLs write them; whether it may be reached is asked of the way out. */

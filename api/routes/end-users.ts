@@ -32,7 +32,7 @@ const claims = z
   .refine((given) => JSON.stringify(given).length <= 4096, { error: 'must not be longer than 4096 characters' })
   .refine(isStorableJson, { error: 'must be well-formed Unicode without NUL' });
 
-const longestSeconds = 3600;
+const maxSeconds = 3600;
 
 const jwk = z.looseObject({ kty: z.string(), kid: z.string(), alg: z.string(), use: z.string() });
 
@@ -48,7 +48,7 @@ export const endUserEndpoints: readonly Endpoint[] = [
     body: z.strictObject({
       sub: text(255, 1).describe('Who it is: `auth.uid()` in policies, where it is a UUID.'),
       claims: claims.default({}).describe('Further claims: `auth.jwt()` in policies.'),
-      expires_in: z.int().min(1).max(longestSeconds).default(longestSeconds).describe('Seconds.'),
+      expires_in: z.int().min(1).max(maxSeconds).default(maxSeconds).describe('Seconds.'),
     }),
     status: 201,
     transaction: 'none',

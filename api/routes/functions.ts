@@ -40,7 +40,7 @@ const projectPath = z.object({ project_id: id });
 const authorOf = ({ deps, project, user }: Call<InProject>) => ({
   sealer: deps.projects.sealer(project),
   userId: user.id,
-  mostFunctions: quotasFrom(deps.config)[project.plan].functions,
+  maxFunctions: quotasFrom(deps.config)[project.plan].functions,
 });
 
 /** @throws {ServiceError} `feature_unavailable` when no live worker runs functions in this language */
@@ -58,10 +58,10 @@ const requireEntryPoint = (language: Language, entryPoint: string | undefined): 
 };
 
 /** In bytes; the field's own limit counts characters. */
-const requireCodeSize = (code: string, most: number): void => {
-  if (Buffer.byteLength(code) <= most) return;
-  const details = [{ path: 'code', message: `is longer than ${most} bytes` }];
-  throw new ServiceError('validation_failed', `The function's code is longer than ${most} bytes.`, { details });
+const requireCodeSize = (code: string, max: number): void => {
+  if (Buffer.byteLength(code) <= max) return;
+  const details = [{ path: 'code', message: `is longer than ${max} bytes` }];
+  throw new ServiceError('validation_failed', `The function's code is longer than ${max} bytes.`, { details });
 };
 
 type Source = Pick<FunctionRow, 'language' | 'code' | 'entry_point'>;

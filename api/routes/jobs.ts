@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { monthlyCaps } from '#domain/functions/caps.ts';
-import { listJobs, longestListedResult } from '#domain/jobs/list.ts';
+import { listJobs, maxListedResultLength } from '#domain/jobs/list.ts';
 import { mayRead } from '#domain/jobs/starter.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
@@ -18,7 +18,7 @@ const projectPath = z.object({ project_id: id });
 const jobPath = z.object({ project_id: id, job_id: id });
 
 const listed = job.extend({
-  result: z.unknown().describe(`Null when it is longer than ${longestListedResult} bytes: ask for the job itself.`),
+  result: z.unknown().describe(`Null when it is longer than ${maxListedResultLength} bytes: ask for the job itself.`),
 });
 
 /** Jobs of every kind (contract, section 3). */
@@ -57,7 +57,7 @@ export const jobEndpoints: readonly Endpoint[] = [
     response: z
       .string()
       .describe(
-        `A result longer than ${longestListedResult} bytes is null: ask for the job itself. Ends after five minutes at most.`,
+        `A result longer than ${maxListedResultLength} bytes is null: ask for the job itself. Ends after five minutes at most.`,
       ),
     mediaType: eventStreamType,
     handle: async ({ params }, { deps, project, user, signInId, setHeader }) => {

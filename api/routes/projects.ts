@@ -63,7 +63,7 @@ const exposedSchema = z
   .max(63)
   .refine((schema) => !isReserved(schema) && !schema.includes('\0'), { error: 'cannot be exposed' });
 
-const timeout = z.int().min(statementTimeoutBounds.least).max(statementTimeoutBounds.most).nullish();
+const timeout = z.int().min(statementTimeoutBounds.min).max(statementTimeoutBounds.max).nullish();
 
 const projectChange = z.strictObject({
   name: name.optional(),
@@ -113,7 +113,7 @@ const organizationToCreateIn = async (call: Call<SignedIn>, orgId: string | unde
 
 const roomOf = ({ user, deps }: Pick<Call<SignedIn>, 'user' | 'deps'>) => ({
   userId: user.id,
-  most: deps.config.PLINTH_FREE_PROJECTS_PER_ORG,
+  max: deps.config.PLINTH_FREE_PROJECTS_PER_ORG,
 });
 
 /** `My Blog` → `my_blog`, for callers who leave the slug to us. */

@@ -73,7 +73,7 @@ const organizationEndpoints: readonly Endpoint[] = [
     status: 201,
     response: organization,
     handle: async ({ body }, { db, user, deps }) => ({
-      org_id: await createOrganization(db, user, { name: body.org_name, mostOwned: deps.config.PLINTH_ORGS_PER_USER }),
+      org_id: await createOrganization(db, user, { name: body.org_name, maxOwned: deps.config.PLINTH_ORGS_PER_USER }),
       org_name: body.org_name,
     }),
   }),
@@ -116,7 +116,7 @@ const organizationEndpoints: readonly Endpoint[] = [
       org_name: call.organization.name,
       owner: await transferOrganization(call.db, call, {
         memberId: body.member_id,
-        mostOwned: call.deps.config.PLINTH_ORGS_PER_USER,
+        maxOwned: call.deps.config.PLINTH_ORGS_PER_USER,
       }),
     }),
   }),
@@ -165,7 +165,7 @@ const memberEndpoints: readonly Endpoint[] = [
     response: z.object({ accepted: z.literal(true), org_id: z.string(), role }),
     auditAction: 'member.accept',
     handle: async ({ params: { token } }, { db, user, deps }) => {
-      const accepted = await acceptInvite(db, user, { token, mostOwned: deps.config.PLINTH_ORGS_PER_USER });
+      const accepted = await acceptInvite(db, user, { token, maxOwned: deps.config.PLINTH_ORGS_PER_USER });
       return { accepted: true as const, org_id: accepted.org_id, role: accepted.role };
     },
   }),
@@ -182,7 +182,7 @@ const memberEndpoints: readonly Endpoint[] = [
       changeRole(call.db, call, {
         memberId: params.id,
         role: body.role,
-        mostOwned: call.deps.config.PLINTH_ORGS_PER_USER,
+        maxOwned: call.deps.config.PLINTH_ORGS_PER_USER,
       }),
   }),
   endpoint({

@@ -6,7 +6,7 @@ import {
   createWebhook,
   defaultOverlapSeconds,
   getWebhook,
-  longestOverlapSeconds,
+  maxOverlapSeconds,
   removeWebhook,
   rotateSecret,
   updateWebhook,
@@ -154,7 +154,7 @@ const changeEndpoints: readonly Endpoint[] = [
       overlap_seconds: z
         .int()
         .min(0)
-        .max(longestOverlapSeconds)
+        .max(maxOverlapSeconds)
         .default(defaultOverlapSeconds)
         .describe('0: the old secret signs nothing any more.'),
     }),

@@ -94,7 +94,7 @@ const begin = async (
 
 const challengeMinutes = 5;
 /** Codes that one right password may be followed by. */
-const mostCodes = 5;
+const maxCodes = 5;
 
 /** A sign-in that waits for the user's second factor. */
 interface Challenge {
@@ -173,7 +173,7 @@ export const logInWithFactor = async (
     // The token may have been used, or the password changed, by whoever held the lock before.
     const user = await userOfChallenge(tx, hash);
     const method = await takeCode({ db: tx, sealer }, id, code);
-    if (method === undefined) return failChallenge(tx, hash, mostCodes);
+    if (method === undefined) return failChallenge(tx, hash, maxCodes);
     await deleteChallenge(tx, hash);
     const tokens = await begin(tx, user, request, method);
     return tokens && { user: shown(user), tokens };

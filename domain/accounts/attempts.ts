@@ -2,7 +2,7 @@ import { type Queryable, one } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken } from '#lib/ids.ts';
 
-const mostFailures = 10;
+const maxFailures = 10;
 const windowMinutes = 15;
 
 /** One try to prove who one is, which counts as failed until it says otherwise. */
@@ -48,7 +48,7 @@ const count = async (db: Queryable, account: Buffer): Promise<Attempt> => {
       'begin-attempt',
     ),
   );
-  if (failures > mostFailures) {
+  if (failures > maxFailures) {
     throw new ServiceError('rate_limited', 'Too many failed attempts to sign in to this account.', {
       hint: `Try again in ${seconds} s, or reset the password.`,
       headers: { 'Retry-After': String(seconds) },

@@ -84,9 +84,9 @@ export const findChallenge = async (db: Queryable, hash: Buffer): Promise<string
   )?.user_id;
 
 /** Counts one code that was wrong; after that many the challenge is gone. */
-export const failChallenge = async (db: Queryable, hash: Buffer, most: number): Promise<void> => {
+export const failChallenge = async (db: Queryable, hash: Buffer, max: number): Promise<void> => {
   await db.query('update factor_challenges set attempts = attempts + 1 where hash = $1', [hash]);
-  await db.query('delete from factor_challenges where hash = $1 and attempts >= $2', [hash, most]);
+  await db.query('delete from factor_challenges where hash = $1 and attempts >= $2', [hash, max]);
 };
 
 export const deleteChallenge = async (db: Queryable, hash: Buffer): Promise<void> => {

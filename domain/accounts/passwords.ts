@@ -28,15 +28,15 @@ const busy = (): ServiceError =>
     headers: { 'Retry-After': '5' },
   });
 
-const mostAtOnce = Math.max(1, Math.min(2, Math.floor(availableParallelism() / 2)));
-const longestWaitMs = 30_000;
+const maxAtOnce = Math.max(1, Math.min(2, Math.floor(availableParallelism() / 2)));
+const maxWaitMs = 30_000;
 
 /**
  * Passwords share libuv's four threads with every file, DNS and WebCrypto call of the process, new Postgres connections
  * (SCRAM) among them. Fifty sign-ups at once, unlimited, kept those waiting for 3.5 s on two cores, and requests that
  * had nothing to do with passwords got 503. One or two at a time leave room, in threads and in cores.
  */
-const threads = createPermits(mostAtOnce, longestWaitMs, busy);
+const threads = createPermits(maxAtOnce, maxWaitMs, busy);
 
 const tagOf = async (password: string, { memory, passes, parallelism, nonce, tag }: Hash): Promise<Buffer> => {
   const message = Buffer.from(password);

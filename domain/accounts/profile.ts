@@ -30,7 +30,7 @@ import {
 
 const confirmHours = 24;
 /** Links that one user may have sent in a day, to whatever addresses: strangers are not to be written to in our name. */
-const mostConfirmations = 20;
+const maxConfirmations = 20;
 
 /** A new password in the place of one that was proven. */
 export interface NewPassword {
@@ -101,8 +101,8 @@ export const sendConfirmation = async (
   if (email === user.email && (await findProfile(db, user.id)).email_confirmed) {
     throw new ServiceError('conflict', 'Your e-mail address is confirmed already.');
   }
-  if ((await countConfirmations(db, user.id)) >= mostConfirmations) {
-    throw new ServiceError('rate_limited', `You have had ${mostConfirmations} links sent in a day. Nothing was sent.`, {
+  if ((await countConfirmations(db, user.id)) >= maxConfirmations) {
+    throw new ServiceError('rate_limited', `You have had ${maxConfirmations} links sent in a day. Nothing was sent.`, {
       headers: { 'Retry-After': String(24 * 3600) },
     });
   }

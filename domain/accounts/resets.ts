@@ -24,7 +24,7 @@ import {
 
 const resetMinutes = 60;
 // A stranger who asks again and again must not fill somebody's mailbox; the links that were sent keep working.
-const mostResetLinks = 5;
+const maxResetLinks = 5;
 
 /**
  * Notes that somebody asks for a reset link. The same single statement for known and unknown addresses, so that the time
@@ -37,7 +37,7 @@ const sendReset = async (db: Queryable, mail: PlatformMail, email: string): Prom
   const user = await findUserByEmail(db, email);
   if (user === undefined) return;
   await lockUser(db, user.id);
-  if ((await countResets(db, user.id)) >= mostResetLinks) return;
+  if ((await countResets(db, user.id)) >= maxResetLinks) return;
   const token = newToken('plinth_reset');
   await insertReset(db, { hash: hashToken(token), userId: user.id, minutes: resetMinutes });
   await mail.send(db, {

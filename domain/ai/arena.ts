@@ -15,7 +15,7 @@ export interface ArenaAsker {
 }
 
 /** In UTF-8: four of them fit into the result of a job. */
-const longestContent = 250_000;
+const maxContentLength = 250_000;
 
 /** Whom the name of a model that failed points at; what stands before the slash, where nothing more is known. */
 const providerOf = async ({ gateway, caller }: ArenaAsker, model: string): Promise<string | null> => {
@@ -56,7 +56,7 @@ const ask = async (asker: ArenaAsker, model: string, chat: ArenaChat): Promise<A
   try {
     const { answer, provider, latencyMs, usage } = await asker.gateway.chat(asker.caller, { ...chat, model });
     const told = { model, provider, latency_ms: Math.round(latencyMs), tokens: arenaTokens({ usage }) };
-    if (Buffer.byteLength(answer.content) <= longestContent) return { ...told, content: answer.content, error: null };
+    if (Buffer.byteLength(answer.content) <= maxContentLength) return { ...told, content: answer.content, error: null };
     const message = 'The answer is too long for the result of a job. Ask for events, or set max_tokens.';
     return { ...told, content: null, error: { code: 'result_too_large', message } };
   } catch (error) {

@@ -15,15 +15,15 @@ export interface Policy {
 }
 
 /** Characters of an expression that are looked at. */
-const mostRead = 1000;
+const maxRead = 1000;
 
 /** Bytes of an expression's tree: of larger ones, which are nobody's conditions, the server takes seconds to write many. */
-const largestTree = 200_000;
+const maxTreeBytes = 200_000;
 
 // One character more tells that there is more.
 const expressionSql = (tree: string): string => `
-  case when pg_catalog.octet_length(${tree}::pg_catalog.text) operator(pg_catalog.>) ${largestTree} then '…'
-    else pg_catalog.left(pg_catalog.pg_get_expr(${tree}, p.polrelid), ${mostRead + 1}) end`;
+  case when pg_catalog.octet_length(${tree}::pg_catalog.text) operator(pg_catalog.>) ${maxTreeBytes} then '…'
+    else pg_catalog.left(pg_catalog.pg_get_expr(${tree}, p.polrelid), ${maxRead + 1}) end`;
 
 const policiesSql = `
   select c.relname as "table", p.polname as name, p.polpermissive as permissive,
@@ -45,25 +45,26 @@ export const readPolicies = (tenantDb: Pick<FenceDb, 'use'>, projectId: string):
 
 export interface ContextOptions {
   /** Of the text; what does not fit is left out, the least fitting tables first. */
-  readonly mostChars: number;
+  readonly maxChars: number;
   readonly policies?: readonly Policy[] | undefined;
   /** What the text is for: tables that it mentions come first. */
   readonly about?: string | undefined;
 }
 
-const mostLabels = 30;
-const longestName = 63;
-const longestExpression = 500;
+const maxLabels = 30;
+const maxNameLength = 63;
+const maxExpressionLength = 500;
 
-const shortened = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most)}…` : text);
+const shortened = (text: string, max: number): string => (text.length > max ? `${text.slice(0, max)}…` : text);
 const plainName = /^[a-z_][a-z0-9_$]*$/;
-const nameText = (name: string): string => (plainName.test(name) ? name : JSON.stringify(shortened(name, longestName)));
+const nameText = (name: string): string =>
+  plainName.test(name) ? name : JSON.stringify(shortened(name, maxNameLength));
 const listOf = (names: readonly string[]): string => names.map(nameText).join(', ');
 
 const labelsOf = ({ enumValues }: Column): string => {
   if (enumValues === null) return '';
-  const labels = enumValues.slice(0, mostLabels).map((label) => JSON.stringify(shortened(label, longestName)));
-  return ` [${labels.join(', ')}${enumValues.length > mostLabels ? ', …' : ''}]`;
+  const labels = enumValues.slice(0, maxLabels).map((label) => JSON.stringify(shortened(label, maxNameLength)));
+  return ` [${labels.join(', ')}${enumValues.length > maxLabels ? ', …' : ''}]`;
 };
 
 /** That there is a default, not which: it may hold what is nobody's business. */
@@ -93,7 +94,7 @@ const wordOfSql = new RegExp(
   'gu',
 );
 
-const longestText = 11;
+const maxTextLength = 11;
 const likeKey =
   /^(?:[a-z]{2,6}[-_](?:live|test|prod)|sk|pk|rk|gh[a-z]|xox[a-z]|whsec|key|bearer)[-_ ]|^akia|\p{N}{6}/iu;
 const mixed = /^(?=.*\p{N})(?=.*\p{L}).{8,}$/su;
@@ -101,19 +102,19 @@ const mixed = /^(?=.*\p{N})(?=.*\p{L}).{8,}$/su;
 /** Whether a text or number may be a secret. A short one, of words, is what makes a condition understood. */
 const isTelling = (text: string): boolean => {
   const bare = text.replaceAll(/^(?:u&|[a-z])?'|'$/gi, '');
-  return bare.length > longestText || (text !== bare && (likeKey.test(bare) || mixed.test(bare)));
+  return bare.length > maxTextLength || (text !== bare && (likeKey.test(bare) || mixed.test(bare)));
 };
 
 /** The expression without the texts that may be secrets, in one line. */
 const conditionText = (expression: string): string => {
-  const cut = expression.length > mostRead;
-  const read = expression.slice(0, mostRead);
+  const cut = expression.length > maxRead;
+  const read = expression.slice(0, maxRead);
   const guarded = read.replaceAll(wordOfSql, (word: string, text: string | undefined, _tag: unknown, at: number) => {
     if (text === undefined) return word;
     const isCut = cut && at + word.length === read.length;
     return isCut || isTelling(text) ? "'…'" : word;
   });
-  return shortened(`${guarded}${cut ? '…' : ''}`.replaceAll(/\s+/g, ' '), longestExpression);
+  return shortened(`${guarded}${cut ? '…' : ''}`.replaceAll(/\s+/g, ' '), maxExpressionLength);
 };
 
 const policyText = ({ name, permissive, command, roles, using, check }: Policy): string =>
@@ -164,22 +165,22 @@ const byFitness = (tables: readonly Table[], about: string): Table[] => {
   return ranked.toSorted((a, b) => b.fits - a.fits || (a.table.name < b.table.name ? -1 : 1)).map(({ table }) => table);
 };
 
-const restText = (names: readonly string[], mostChars: number): string => {
+const restText = (names: readonly string[], maxChars: number): string => {
   if (names.length === 0) return '';
   const start = `${names.length} more, by name: `;
   const text = `${start}${line(listOf(names))}`;
-  return shortened(text, Math.max(start.length, mostChars));
+  return shortened(text, Math.max(start.length, maxChars));
 };
 
 /**
  * What a model is told of a project's tables: names, types, keys, row-level security and policies. Never rows, comments,
  * what defaults are, or texts in policies that may be secrets. `&lt;` stands for `<`, so that no name ends a tag around it.
  */
-export const schemaContext = (schema: DataSchema, { mostChars, policies = [], about = '' }: ContextOptions): string => {
+export const schemaContext = (schema: DataSchema, { maxChars, policies = [], about = '' }: ContextOptions): string => {
   const tables = byFitness(Array.from(schema.tables.values()), about);
   if (tables.length === 0) return 'Schema public has no tables.';
   // Some room stays for the names of those that do not fit.
-  const room = mostChars * 0.85;
+  const room = maxChars * 0.85;
   const texts: string[] = [];
   const left: string[] = [];
   let length = 0;
@@ -191,6 +192,6 @@ export const schemaContext = (schema: DataSchema, { mostChars, policies = [], ab
       length += text.length + 2;
     }
   }
-  const rest = restText(left, mostChars - length - 2);
-  return [...texts, ...(rest === '' ? [] : [rest])].join('\n\n').slice(0, mostChars).toWellFormed();
+  const rest = restText(left, maxChars - length - 2);
+  return [...texts, ...(rest === '' ? [] : [rest])].join('\n\n').slice(0, maxChars).toWellFormed();
 };

@@ -19,7 +19,7 @@ export interface AnswerCacheOptions {
 }
 
 const keptSeconds = 300;
-const longestKept = 256 * 1024;
+const maxKeptLength = 256 * 1024;
 
 const aboutAnswer = (key: string): string => `assistant:${key}`;
 
@@ -40,7 +40,7 @@ export const createAnswerCache = ({ redis, prefix, sealer, log }: AnswerCacheOpt
       }
     },
     keep: async (project, key, answer) => {
-      if (Buffer.byteLength(answer) > longestKept) return;
+      if (Buffer.byteLength(answer) > maxKeptLength) return;
       const sealed = sealer(project).seal(aboutAnswer(key), answer);
       await redis.set(nameOf(project, key), sealed, 'EX', keptSeconds).catch(without);
     },

@@ -38,7 +38,7 @@ const parts: readonly ContextPart[] = [
 ];
 
 /** In characters: some 8,000 tokens. */
-const mostContext = 24_000;
+const maxContext = 24_000;
 
 export interface AssistantContext {
   readonly text: string;
@@ -50,7 +50,7 @@ export interface AssistantContext {
 export const contextOf = async (deps: ContextDeps, projectId: string, about: string): Promise<AssistantContext> => {
   let text = '';
   for (const part of parts) {
-    const more = await part.text(deps, { projectId, room: mostContext - text.length, about });
+    const more = await part.text(deps, { projectId, room: maxContext - text.length, about });
     text += `## ${part.name}\n${more}\n\n`;
   }
   return { text, used: parts.map(({ name }) => name) };

@@ -20,7 +20,7 @@ export interface AccountEntry {
 }
 
 /** Whoever is a member of more organizations has their own one and the oldest told. */
-const mostOrganizations = 50;
+const maxOrganizations = 50;
 
 /** Writes an entry into the audit log of each organization that the user is a member of. */
 export const noteAccount = async (
@@ -33,7 +33,7 @@ export const noteAccount = async (
      select o.id, $2, $3, split_part($3, '.', 1), $4, $5, $6, $7, $8
      from members m join organizations o on o.id = m.org_id
      where m.user_id = $1 and m.status = 'active' and o.deleted_at is null
-     order by o.own_of is not distinct from $1 desc, m.created_at limit ${mostOrganizations}`,
+     order by o.own_of is not distinct from $1 desc, m.created_at limit ${maxOrganizations}`,
     [userId, JSON.stringify(actor), action, targetId, after ? JSON.stringify(after) : null, ip, userAgent, requestId],
   );
 };

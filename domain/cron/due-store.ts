@@ -1,6 +1,6 @@
 import type { Plan } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
-import { mostUnfinished } from './fires.ts';
+import { maxUnfinished } from './fires.ts';
 import type { ScheduleRow } from './store.ts';
 
 /** Whether anything is to be done now. One look at two small indexes, so that an idle tick costs one round trip. */
@@ -81,7 +81,7 @@ export interface Facts {
   readonly plan: Plan;
   /** Whether its project takes fires. */
   readonly active: boolean;
-  /** How many runs were started and have not ended; counted up to `mostUnfinished`. */
+  /** How many runs were started and have not ended; counted up to `maxUnfinished`. */
   readonly unfinished: number;
   readonly waiting: number;
   /** The present version of the function that it calls; null when there is none. */
@@ -92,7 +92,7 @@ export interface Facts {
 export const factsOf = async (db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, Facts>> => {
   const rows = await db.query<Facts>(
     `select s.id, now() as now, p.plan, p.status = 'active' and p.deleted_at is null as active, f.version as function_version,
-       (select count(*) from ${runsThatGoOn(mostUnfinished)} as r) as unfinished,
+       (select count(*) from ${runsThatGoOn(maxUnfinished)} as r) as unfinished,
        (select count(*) from schedule_runs r where r.schedule_id = s.id and r.status = 'waiting') as waiting
      from schedules s join projects p on p.id = s.project_id
        left join functions f on f.project_id = s.project_id and f.id = (s.target ->> 'function_id')::uuid

@@ -17,8 +17,8 @@ export interface CronExpression {
 
 interface Field {
   readonly name: string;
-  readonly least: number;
-  readonly most: number;
+  readonly min: number;
+  readonly max: number;
   readonly words?: readonly string[];
 }
 
@@ -26,12 +26,12 @@ const monthWords = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep
 const dayWords = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'];
 
 const fields: readonly Field[] = [
-  { name: 'second', least: 0, most: 59 },
-  { name: 'minute', least: 0, most: 59 },
-  { name: 'hour', least: 0, most: 23 },
-  { name: 'day of month', least: 1, most: 31 },
-  { name: 'month', least: 1, most: 12, words: monthWords },
-  { name: 'day of week', least: 0, most: 7, words: dayWords },
+  { name: 'second', min: 0, max: 59 },
+  { name: 'minute', min: 0, max: 59 },
+  { name: 'hour', min: 0, max: 23 },
+  { name: 'day of month', min: 1, max: 31 },
+  { name: 'month', min: 1, max: 12, words: monthWords },
+  { name: 'day of week', min: 0, max: 7, words: dayWords },
 ];
 
 const nicknames: Readonly<Record<string, string>> = {
@@ -50,20 +50,20 @@ export const invalidField = (path: string, message: string): ServiceError =>
 
 const wrong = (message: string): ServiceError => invalidField('schedule', message);
 
-const numberIn = ({ name, least, most, words }: Field, text: string): number => {
+const numberIn = ({ name, min, max, words }: Field, text: string): number => {
   const word = words?.indexOf(text.toLowerCase()) ?? -1;
-  if (word >= 0) return word + least;
+  if (word >= 0) return word + min;
   const value = /^\d{1,2}$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= least && value <= most) return value;
+  if (value >= min && value <= max) return value;
   const or = words ? `, or one of ${words.join(', ').toUpperCase()}` : '';
-  throw wrong(`${name}: "${text}" is not a number from ${least} to ${most}${or}`);
+  throw wrong(`${name}: "${text}" is not a number from ${min} to ${max}${or}`);
 };
 
-const stepIn = ({ name, least, most }: Field, text: string | undefined): number => {
+const stepIn = ({ name, min, max }: Field, text: string | undefined): number => {
   if (text === undefined) return 1;
   const step = /^\d{1,3}$/.test(text) ? Number(text) : 0;
-  if (step >= 1 && step <= most - least + 1) return step;
-  throw wrong(`${name}: "/${text}" is not a step from 1 to ${most - least + 1}`);
+  if (step >= 1 && step <= max - min + 1) return step;
+  throw wrong(`${name}: "/${text}" is not a step from 1 to ${max - min + 1}`);
 };
 
 /** The last value of a range. SUN ends a week as well as it begins one. */
@@ -74,12 +74,12 @@ const endOf = (field: Field, first: number, text: string): number => {
 
 const rangeIn = (field: Field, range: string, stepped: boolean): readonly [number, number] => {
   // The week has 7 days: 7 is a second name for Sunday.
-  const most = field.words === dayWords ? 6 : field.most;
-  if (range === '*') return [field.least, most];
+  const max = field.words === dayWords ? 6 : field.max;
+  if (range === '*') return [field.min, max];
   const [first = '', last, ...rest] = range.split('-');
   if (rest.length > 0) throw wrong(`${field.name}: "${range}" is not a range`);
   const from = numberIn(field, first);
-  const to = last === undefined ? (stepped ? Math.max(from, most) : from) : endOf(field, from, last);
+  const to = last === undefined ? (stepped ? Math.max(from, max) : from) : endOf(field, from, last);
   if (to < from) throw wrong(`${field.name}: the range "${range}" ends before it begins`);
   return [from, to];
 };
@@ -134,15 +134,15 @@ export const parseExpression = (text: string): CronExpression => {
 const gaps = (values: readonly number[]): number[] =>
   values.slice(1).map((value, index) => value - (values[index] ?? 0));
 
-const hasNeighbours = (values: readonly number[], most: number): boolean =>
-  gaps(values).includes(1) || (values.includes(0) && values.includes(most));
+const hasNeighbours = (values: readonly number[], max: number): boolean =>
+  gaps(values).includes(1) || (values.includes(0) && values.includes(max));
 
 /** Whether two minutes that follow each other both fire. */
 const firesInNextMinute = ({ minutes, hours }: CronExpression): boolean =>
   gaps(minutes).includes(1) || (minutes.includes(0) && minutes.includes(59) && hasNeighbours(hours, 23));
 
 /** The shortest time between two fires, in seconds; 60 stands for a minute or more. */
-export const leastIntervalSeconds = (expression: CronExpression): number => {
+export const minIntervalSeconds = (expression: CronExpression): number => {
   const { seconds } = expression;
   const [first = 0, last = 0] = [seconds[0], seconds.at(-1)];
   const overTheMinute = firesInNextMinute(expression) ? [60 - last + first] : [];

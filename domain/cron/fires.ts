@@ -12,10 +12,10 @@ export type MisfireRule = (typeof misfireRules)[number];
 /** Later than this a fire counts as missed: a rolling restart of the workers does not lose a nightly run. */
 export const graceMs = 60_000;
 
-const mostCaughtUp = 100;
-const mostWaiting = 100;
+const maxCaughtUp = 100;
+const maxWaiting = 100;
 /** Of one schedule with the overlap rule `allow`: what does not end must not pile up. */
-export const mostUnfinished = 100;
+export const maxUnfinished = 100;
 
 /** What the decision hangs on. Times are in ms. */
 export interface DueSchedule {
@@ -26,7 +26,7 @@ export interface DueSchedule {
   readonly nextRunAt: number;
   /** The least interval of the project's plan: it binds also after a change to a smaller plan. */
   readonly spacingMs: number;
-  /** How many runs have been started and not ended; counted up to `mostUnfinished`. */
+  /** How many runs have been started and not ended; counted up to `maxUnfinished`. */
   readonly unfinished: number;
   /** How many runs wait for their turn. */
   readonly waiting: number;
@@ -49,16 +49,16 @@ export interface Decision {
 
 const missed = 'it was due while no fire could be made, and the schedule’s misfire rule is skip';
 const overlapping = 'the run before had not ended, and the schedule’s overlap rule is skip';
-const tooMany = `${mostWaiting} runs of the schedule wait already`;
-const tooManyUnfinished = `${mostUnfinished} runs of the schedule have not ended`;
+const tooMany = `${maxWaiting} runs of the schedule wait already`;
+const tooManyUnfinished = `${maxUnfinished} runs of the schedule have not ended`;
 
 /** The fires that are due, the oldest first: the last one, or the last 100 when each is to be caught up with. */
 const dueInstants = (due: DueSchedule, now: number): number[] => {
   const expression = parseExpression(due.schedule);
-  const most = due.misfire === 'all' ? mostCaughtUp : 1;
+  const max = due.misfire === 'all' ? maxCaughtUp : 1;
   const instants: number[] = [];
   let upTo = now;
-  while (instants.length < most) {
+  while (instants.length < max) {
     const fireAt = fireUpTo(expression, due.timezone, upTo);
     if (fireAt === null || fireAt < due.nextRunAt) break;
     instants.unshift(fireAt);
@@ -69,10 +69,10 @@ const dueInstants = (due: DueSchedule, now: number): number[] => {
 };
 
 const judge = ({ overlap }: DueSchedule, unfinished: number, waiting: number): Omit<Fire, 'fireAt'> => {
-  if (overlap === 'allow' && unfinished >= mostUnfinished) return { verdict: 'skip', reason: tooManyUnfinished };
+  if (overlap === 'allow' && unfinished >= maxUnfinished) return { verdict: 'skip', reason: tooManyUnfinished };
   if (overlap === 'allow' || (unfinished === 0 && waiting === 0)) return { verdict: 'start', reason: null };
   if (overlap === 'skip') return { verdict: 'skip', reason: overlapping };
-  return waiting < mostWaiting ? { verdict: 'wait', reason: null } : { verdict: 'skip', reason: tooMany };
+  return waiting < maxWaiting ? { verdict: 'wait', reason: null } : { verdict: 'skip', reason: tooMany };
 };
 
 /** Decides what a schedule whose time has come does now, and when it is due again. */

@@ -138,8 +138,8 @@ export const fireAfter = (expression: CronExpression, timezone: string, after: n
   while (from < limit) {
     const stretch = stretchAt(from, timezone);
     if (from === stretch.start && makesUpAtStart(expression, stretch)) return from;
-    const least = Math.max(from + stretch.offset, localStart(expression, stretch));
-    const local = firstLocal(expression, least, Math.min(stretch.end, limit) + stretch.offset);
+    const min = Math.max(from + stretch.offset, localStart(expression, stretch));
+    const local = firstLocal(expression, min, Math.min(stretch.end, limit) + stretch.offset);
     if (local !== null) return local - stretch.offset;
     from = stretch.end;
   }
@@ -152,8 +152,8 @@ export const fireUpTo = (expression: CronExpression, timezone: string, upTo: num
   let to = Math.floor(upTo / 1000) * 1000;
   while (to > limit) {
     const stretch = stretchAt(to, timezone);
-    const least = Math.max(limit + stretch.offset, localStart(expression, stretch));
-    const local = lastLocal(expression, least, to + stretch.offset);
+    const min = Math.max(limit + stretch.offset, localStart(expression, stretch));
+    const local = lastLocal(expression, min, to + stretch.offset);
     if (local !== null) return local - stretch.offset;
     if (makesUpAtStart(expression, stretch)) return stretch.start;
     to = stretch.start - 1000;

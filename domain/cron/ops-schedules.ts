@@ -32,7 +32,7 @@ export interface UpcomingFire {
 
 /** The tick comes each second; what is later than this is late for a reason. */
 const overdueAfterSeconds = 15;
-const longestMessage = 300;
+const maxMessageLength = 300;
 
 type Row = Omit<UpcomingFire, 'last_run'> & {
   readonly [Name in keyof LastRun as `last_${Name}`]: LastRun[Name] | null;
@@ -67,7 +67,7 @@ export const upcomingFires = async (db: Queryable, limit: number): Promise<Upcom
        select * from schedule_runs where schedule_id = s.id order by fire_at desc, id desc limit 1) r on true
      left join jobs j on j.id = r.job_id and r.status = 'started'
      order by s.due_at`,
-    [limit, overdueAfterSeconds, longestMessage],
+    [limit, overdueAfterSeconds, maxMessageLength],
   );
   return rows.map(firedOf);
 };

@@ -7,7 +7,7 @@ export const wholeBody = (body: AnswerBody): string => (typeof body === 'string'
 export const piecesOf = (body: AnswerBody): readonly string[] => (typeof body === 'string' ? [body] : body);
 
 /** Characters that one answer holds together, which is kept whole until its transaction is committed. */
-export const longestAnswer = 30 * 1024 * 1024;
+export const maxAnswerLength = 30 * 1024 * 1024;
 
 /** In characters. */
 export const lengthOf = (body: AnswerBody): number => piecesOf(body).reduce((sum, { length }) => sum + length, 0);

@@ -16,11 +16,11 @@ const lightBytes = 2 * 1024 * 1024;
 /** Parameters of a statement that is heavy the first time: some thousand rows to be inserted. */
 const largeParameters = 256 * 1024;
 
-const mostProjects = 10_000;
-const mostOfProject = 50;
+const maxProjects = 10_000;
+const maxOfProject = 50;
 
 /** Names of heavy statements by project; most projects have none, and pay for one look-up. */
-const known = new LRUCache<string, LRUCache<string, true>>({ max: mostProjects, ttl: 3_600_000 });
+const known = new LRUCache<string, LRUCache<string, true>>({ max: maxProjects, ttl: 3_600_000 });
 
 /** Values are parameters, so that a text is the same for all of them. */
 const nameOf = (text: string): string => createHash('sha256').update(text).digest('base64');
@@ -45,7 +45,7 @@ export const noteCourse = (projectId: string, { text }: Bound, { ms, rows }: Cou
   const ofProject = known.get(projectId);
   const bytes = (rows ?? []).reduce((sum, row) => sum + lengthOf(row), 0);
   if (ms >= heavyMs || bytes >= heavyBytes) {
-    const present = ofProject ?? new LRUCache<string, true>({ max: mostOfProject });
+    const present = ofProject ?? new LRUCache<string, true>({ max: maxOfProject });
     known.set(projectId, present.set(nameOf(text), true));
   } else if (ofProject !== undefined && rows !== null && ms < lightMs && bytes < lightBytes)
     ofProject.delete(nameOf(text));

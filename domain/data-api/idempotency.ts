@@ -45,20 +45,20 @@ const taken = 'select t.is_same, t.status, t.headers, t.body from plinth_api.tak
 const kept = 'select plinth_api.keep_answer($1, $2, $3, $4)';
 
 /** Bytes of an answer that can be kept. */
-const longestKept = 1024 * 1024;
+const maxKeptLength = 1024 * 1024;
 
 /**
  * @param hint how to have less of an answer
  * @throws {DataError} 54000
  */
 export const requireKeepable = (body: AnswerBody, hint: string): void => {
-  if (piecesOf(body).reduce((sum, piece) => sum + Buffer.byteLength(piece), 0) <= longestKept) return;
+  if (piecesOf(body).reduce((sum, piece) => sum + Buffer.byteLength(piece), 0) <= maxKeptLength) return;
   throw new DataError(
     400,
     '54000',
     'The answer is too large to be kept for its Idempotency-Key; nothing was changed.',
     {
-      details: `At most ${longestKept} bytes can be kept.`,
+      details: `At most ${maxKeptLength} bytes can be kept.`,
       hint,
     },
   );

@@ -1,6 +1,6 @@
 import { type ClientBase, DatabaseError } from 'pg';
 import { hasAbandoned, noteAbandoned, refuseWhileAbandoned } from '#domain/database/console/abandoned.ts';
-import { createLine, mostAtOnce } from '#domain/database/console/line.ts';
+import { createLine, maxAtOnce } from '#domain/database/console/line.ts';
 import { stopQuery } from '#domain/database/console/stop-query.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
@@ -25,7 +25,7 @@ export interface DataDbDeps {
   readonly bounds?: WatchLimits;
 }
 
-const usualBounds: WatchLimits = { mostBytes: 32 * 1024 * 1024, timeoutMs: 40_000 };
+const usualBounds: WatchLimits = { maxBytes: 32 * 1024 * 1024, timeoutMs: 40_000 };
 
 /** No `Refusal` and no error of the server: the connection is closed. */
 class SessionSpoilt extends Error {
@@ -259,7 +259,7 @@ const lent = async <T>(
 };
 
 /** Heavy statements of a project wait for each other, so that they do not take all processors; others know no line. */
-const heavyLine = createLine(mostAtOnce);
+const heavyLine = createLine(maxAtOnce);
 
 /**
  * One statement, of which is remembered whether it is heavy.

@@ -45,11 +45,11 @@ const findView = async (admin: ClientBase): Promise<string> => {
 const shown = String.raw`s.query ~* '^(\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|insert|update|delete|merge|with|values|table)\y'
   and s.query not like '%plinth%' and s.query !~ '\ypg_(catalog|class|attribute|type|prepared_statements)\y'`;
 
-const longestText = 10_000;
+const maxTextLength = 10_000;
 
 const querySql = (view: string): string => `
   with own as (
-    select left(s.query, ${longestText}) as query, sum(s.calls)::float8 as calls, sum(s.total_exec_time) as total_ms,
+    select left(s.query, ${maxTextLength}) as query, sum(s.calls)::float8 as calls, sum(s.total_exec_time) as total_ms,
       sum(s.total_exec_time) / greatest(sum(s.calls), 1)::float8 as mean_ms, max(s.max_exec_time) as max_ms,
       sum(s.rows)::float8 as rows
     from ${view} s

@@ -1,8 +1,8 @@
 import { domainToASCII } from 'node:url';
 
-const longestAddress = 320;
-const longestLocalPart = 64;
-const longestDomain = 253;
+const maxAddressLength = 320;
+const maxLocalPartLength = 64;
+const maxDomainLength = 253;
 
 /** What would end a header or hide what follows: control characters, Unicode's own line ends, halves of characters. */
 const unsafe = /[\p{Cc}\p{Cs}\u2028\u2029]/u;
@@ -21,7 +21,7 @@ export const asciiDomain = (domain: string): string => {
   const ascii = domainToASCII(domain);
   const labels = ascii.split('.');
   const isDomain =
-    ascii.length <= longestDomain &&
+    ascii.length <= maxDomainLength &&
     labels.length > 1 &&
     labels.every((label) => domainLabel.test(label)) &&
     !/^\d+$/.test(labels.at(-1) ?? '');
@@ -33,8 +33,8 @@ export const domainOf = (address: string): string => asciiDomain(address.slice(a
 
 /** Whether a text is one e-mail address, and nothing beside it: no name, no second address, nothing for a header. */
 export const isAddress = (text: string): boolean => {
-  if (text.length > longestAddress || !isOneLine(text)) return false;
+  if (text.length > maxAddressLength || !isOneLine(text)) return false;
   const at = text.lastIndexOf('@');
   const local = text.slice(0, Math.max(0, at));
-  return local.length <= longestLocalPart && localPart.test(local) && domainOf(text) !== '';
+  return local.length <= maxLocalPartLength && localPart.test(local) && domainOf(text) !== '';
 };

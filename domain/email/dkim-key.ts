@@ -1,9 +1,9 @@
 import { type KeyObject, createPrivateKey } from 'node:crypto';
 
-const leastBits = 1024;
+const minBits = 1024;
 /** Twice the bits take eight times as long to sign with, and each mail is signed while everything else waits. */
-const mostBits = 4096;
-const mostExponent = 2n ** 32n;
+const maxBits = 4096;
+const maxExponent = 2n ** 32n;
 
 const openKey = (pem: string): KeyObject | null => {
   try {
@@ -33,7 +33,7 @@ const numbersOf = (key: KeyObject) => {
 const isWhole = (key: KeyObject): boolean => {
   try {
     const { n, e, d, p, q, dp, dq, qi } = numbersOf(key);
-    return p > 1n && q > 1n && p * q === n && e > 1n && e < mostExponent && d < n && dp < p && dq < q && qi < p;
+    return p > 1n && q > 1n && p * q === n && e > 1n && e < maxExponent && d < n && dp < p && dq < q && qi < p;
   } catch {
     return false;
   }
@@ -47,7 +47,6 @@ export const faultOfDkimKey = (pem: string): string | null => {
     return `must be an RSA key: mail is signed with rsa-sha256, and with ${key.asymmetricKeyType} it would go out unsigned`;
   }
   const bits = key.asymmetricKeyDetails?.modulusLength ?? 0;
-  if (bits < leastBits || bits > mostBits)
-    return `must be an RSA key of ${leastBits} to ${mostBits} bits, not of ${bits}`;
+  if (bits < minBits || bits > maxBits) return `must be an RSA key of ${minBits} to ${maxBits} bits, not of ${bits}`;
   return isWhole(key) ? null : 'is no RSA key whose parts belong together';
 };

@@ -22,12 +22,12 @@ export class MailFailure extends Error {
  * What strangers said, on one line: what cannot be seen is gone, so that it can be stored and shown, and no letter is cut
  * in two.
  */
-export const lineOf = (said: string, most: number): string => {
+export const lineOf = (said: string, max: number): string => {
   const line = said.replaceAll(/[\p{C}\s]+/gu, ' ').trim();
-  return line.length > most ? `${line.slice(0, most).replace(/[\ud800-\udbff]$/, '')}…` : line;
+  return line.length > max ? `${line.slice(0, max).replace(/[\ud800-\udbff]$/, '')}…` : line;
 };
 
-const longestWords = 500;
+const maxWordsLength = 500;
 
 /** A server may repeat what it was told, the password included. */
 const secretsOf = ({ username, password }: Pick<SmtpServer, 'username' | 'password'>): string[] =>
@@ -42,11 +42,11 @@ const secretsOf = ({ username, password }: Pick<SmtpServer, 'username' | 'passwo
 export const wordsOf = (
   said: string,
   server: Pick<SmtpServer, 'username' | 'password'>,
-  most: number = longestWords,
+  max: number = maxWordsLength,
 ): string =>
   lineOf(
     secretsOf(server).reduce((text, secret) => text.replaceAll(secret, '••••'), said),
-    most,
+    max,
   );
 
 interface SmtpFault {

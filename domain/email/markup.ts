@@ -31,7 +31,7 @@ export interface Reader {
 
 const isBlank = (char: string): boolean => /[\s\p{C}]/u.test(char);
 const isSpace = (char: string): boolean => /[\t\n\f\r ]/.test(char);
-const longestName = 32;
+const maxNameLength = 32;
 
 const inTag = (char: string, otherwise: State): State => {
   if (char === '>') return 'text';
@@ -107,7 +107,7 @@ export const readMarkup = (markup: string): Reader => {
       last: markup.slice(Math.max(0, index - 3), index),
     });
     if (state === 'attribute') {
-      attribute = before === 'attribute' ? (attribute + char).slice(0, longestName) : char;
+      attribute = before === 'attribute' ? (attribute + char).slice(0, maxNameLength) : char;
     } else if (state === 'equals' || before === 'equals') {
       isBegin = state !== 'bare' || isBlank(char);
     } else if (isValue(state)) isBegin &&= isBlank(char);

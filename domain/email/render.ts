@@ -15,10 +15,10 @@ export interface Rendered {
 // Bounded, so that no text can make it look twice at the same place.
 const placeholder = /\{\{\s*([A-Za-z_]\w{0,63}(?:\.[A-Za-z_]\w{0,63}){0,4})\s*\}\}/g;
 
-const longestValue = 2048;
-const mostMissing = 50;
+const maxValueLength = 2048;
+const maxMissing = 50;
 /** In characters. A short template with many placeholders must not become a long mail. */
-const longestResult = 1024 * 1024;
+const maxResultLength = 1024 * 1024;
 
 /** Own properties only: `constructor` and `__proto__` are names like any other. */
 const valueOf = (path: string, variables: Variables): string | undefined => {
@@ -27,7 +27,7 @@ const valueOf = (path: string, variables: Variables): string | undefined => {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
     value = Reflect.get(value, name);
   }
-  return typeof value === 'string' || typeof value === 'number' ? String(value).slice(0, longestValue) : undefined;
+  return typeof value === 'string' || typeof value === 'number' ? String(value).slice(0, maxValueLength) : undefined;
 };
 
 const escapes: Readonly<Record<string, string>> = {
@@ -79,10 +79,10 @@ type Replace = (value: string | undefined, slot: Slot) => string;
 
 const renderWith = (template: string, variables: Variables, replace: Replace): Rendered => {
   const missing = new Set<string>();
-  let room = longestResult - template.length;
+  let room = maxResultLength - template.length;
   const text = template.replaceAll(placeholder, (whole, path: string, offset: number) => {
     const value = valueOf(path, variables);
-    if (value === undefined && missing.size < mostMissing) missing.add(path);
+    if (value === undefined && missing.size < maxMissing) missing.add(path);
     const written = replace(value, { offset, end: offset + whole.length });
     room -= written.length;
     if (room < 0) throw new ServiceError('validation_failed', 'With its variables the mail is longer than 1 MB.');
@@ -116,4 +116,4 @@ export const unknownPlaceholders = (templates: readonly string[], variables: Var
         .flatMap((template) => [...template.matchAll(placeholder)].map(([, path = '']) => path))
         .filter((path) => valueOf(path, variables) === undefined),
     ),
-  ].slice(0, mostMissing);
+  ].slice(0, maxMissing);

@@ -33,7 +33,7 @@ export interface CheckOptions extends SmtpServer, SmtpRoute {
 
 const usualTimeoutMs = 10_000;
 const usualTotalMs = 40_000;
-const mostBannerWords = 200;
+const maxBannerWords = 200;
 
 /** A step that did not go well, in words for the settings' owner. */
 class StepFailed extends Error {}
@@ -95,7 +95,7 @@ const mailRefusals = new Set([421, 450, 451, 454, 521, 550, 554, 556]);
 const demandOfMailServer = (reply: SmtpReply, options: CheckOptions, code: 220 | 250): SmtpReply => {
   if (reply.code === code) return reply;
   if (!mailRefusals.has(reply.code)) throw new DialogError('not_smtp');
-  const words = wordsOf(reply.text, options, mostBannerWords);
+  const words = wordsOf(reply.text, options, maxBannerWords);
   throw new StepFailed(`The server does not want to speak with us. The server said: ${words}`);
 };
 

@@ -29,7 +29,7 @@ export interface SmtpConnection {
   readonly close: () => void;
 }
 
-const longestReply = 64 * 1024;
+const maxReplyLength = 64 * 1024;
 
 const ended = (): Error => Object.assign(new Error('the connection ended'), { code: 'ECONNECTION' });
 
@@ -53,7 +53,7 @@ const sessionOptions = (
   connectionTimeout: timeouts.connectMs,
   greetingTimeout: timeouts.connectMs,
   socketTimeout: timeouts.silenceMs,
-  maxResponseSize: longestReply,
+  maxResponseSize: maxReplyLength,
 });
 
 const signIn = async (session: SMTPConnection, { username, password }: ConnectionOptions): Promise<void> => {

@@ -40,7 +40,7 @@ export interface DialogOptions {
   readonly ca?: string | undefined;
 }
 
-const longestReply = 64 * 1024;
+const maxReplyLength = 64 * 1024;
 // The last line of an answer has a space behind its code, or nothing.
 const wholeReply = /^(?:\d{3}-[^\n]*\n)*\d{3}(?: [^\n]*)?\n/;
 
@@ -54,7 +54,8 @@ const takeReply = (arrived: string): SmtpReply | null => {
   const whole = wholeReply.exec(arrived)?.[0];
   if (whole !== undefined) return parseReply(whole);
   const line = arrived.indexOf('\n') === -1 ? '' : arrived.slice(0, arrived.indexOf('\n'));
-  if (arrived.length > longestReply || (line !== '' && !/^\d{3}[- \r]?/.test(line))) throw new DialogError('not_smtp');
+  if (arrived.length > maxReplyLength || (line !== '' && !/^\d{3}[- \r]?/.test(line)))
+    throw new DialogError('not_smtp');
   return null;
 };
 
@@ -98,7 +99,7 @@ const fill = (inbox: Inbox, socket: Socket): void => {
   };
   socket.on('data', (chunk: Buffer) => {
     // More than an answer is not kept; latin1, so that a letter cut in two between chunks stays as it is.
-    if (inbox.text.length <= longestReply) inbox.text += chunk.toString('latin1');
+    if (inbox.text.length <= maxReplyLength) inbox.text += chunk.toString('latin1');
     inbox.wake?.();
   });
   socket.on('error', end).on('close', end);

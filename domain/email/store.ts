@@ -84,10 +84,10 @@ export interface EmailTry {
   readonly messageId: string | null;
 }
 
-const longestWords = 2000;
+const maxWordsLength = 2000;
 
 /** Whoever said it: what Postgres cannot store must not keep other mails from being recorded. */
-const storable = (words: string | null): string | null => words && lineOf(words, longestWords);
+const storable = (words: string | null): string | null => words && lineOf(words, maxWordsLength);
 
 /** Records tries. What the server took stays taken, and its content is not kept. */
 export const recordTries = async (db: Queryable, tries: readonly EmailTry[]): Promise<void> => {
@@ -122,13 +122,13 @@ export const noteHandedOver = async (db: Queryable, id: string): Promise<void> =
 const keptDays = 30;
 
 /** Mails and what is known of them go after 30 days. Answers how many went. */
-export const deleteOldEmails = async (db: Queryable, most: number): Promise<number> => {
+export const deleteOldEmails = async (db: Queryable, max: number): Promise<number> => {
   const gone = await db.query(
     `delete from emails where id in (
        select id from emails where created_at < now() - make_interval(days => $1) order by created_at limit $2
        for update skip locked)
      returning id`,
-    [keptDays, most],
+    [keptDays, max],
   );
   return gone.length;
 };

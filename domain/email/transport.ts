@@ -52,7 +52,7 @@ export interface TransportOptions extends SmtpServer, SmtpRoute {
 
 const mailsPerConnection = 200;
 /** A kept connection that the server had ended is replaced so often before a mail fails. */
-const mostRetakes = 2;
+const maxRetakes = 2;
 
 /** Puts mails together and signs them; sends nothing. */
 const composer = createTransport<Outgoing>({
@@ -149,7 +149,7 @@ const deliver = async (sending: Sending): Promise<string> => {
       return await sendOver(lent, outgoing, sending);
     } catch (error) {
       const isStale = lent.isReused && !wasRead(outgoing.message) && !lent.connection.isOpen() && !wasRefused(error);
-      if (!isStale || signal.aborted || retakes >= mostRetakes) throw error;
+      if (!isStale || signal.aborted || retakes >= maxRetakes) throw error;
     }
   }
 };

@@ -41,7 +41,7 @@ export interface TransportsDeps {
 }
 
 /** Their connections end by themselves when nothing is sent. */
-const mostProjects = 500;
+const maxProjects = 500;
 
 interface Open {
   readonly version: number;
@@ -51,7 +51,7 @@ interface Open {
 
 /** Connections to the servers of projects, kept for the next mail: one pool for each project and version of its settings. */
 export const createTransports = ({ db, egress, local, ca, timeouts }: TransportsDeps): Transports => {
-  const open = new LRUCache<string, Open>({ max: mostProjects, dispose: ({ close }) => close() });
+  const open = new LRUCache<string, Open>({ max: maxProjects, dispose: ({ close }) => close() });
   const ending = new AbortController();
   const route = { lookup: egress.lookup, plainTo: plainRule(local), ...(ca !== undefined && { ca }) };
 

@@ -15,9 +15,9 @@ interface OutboxRow {
 }
 
 /** Bounds what one batch keeps of the event loop: ids, buffers and parameters of all its events are made at a stretch. */
-const mostRows = 250;
+const maxRows = 250;
 /** One event may be larger, up to 8 MB (migrations/project/0003_events.sql); it goes alone. */
-const mostBytes = 4 * 1024 * 1024;
+const maxBytes = 4 * 1024 * 1024;
 
 /**
  * The id of an event in the control database: the same each time that the event is taken, so that it is kept once, and
@@ -64,7 +64,7 @@ const keep = async (db: Queryable, projectId: string, rows: readonly OutboxRow[]
 
 /** Which rows go together. */
 interface Turn {
-  most: number;
+  max: number;
   /** They come behind that one. */
   behind: string;
   /** Those that were tried last. */
@@ -79,18 +79,18 @@ interface Locked {
 }
 
 /** Locks some rows; others take what this one holds no more than this one takes theirs. */
-const lockSome = async (client: Client, { most, behind }: Turn): Promise<Locked> => {
+const lockSome = async (client: Client, { max, behind }: Turn): Promise<Locked> => {
   const { rows } = await client.query<{ id: string; size: number; malformed: boolean }>(
     `select id::text as id, (octet_length(row)::bigint + coalesce(octet_length(old), 0))::float8 as size,
        ${isMalformed} as malformed
      from plinth.outbox where plinth.outbox.id > $2 order by plinth.outbox.id limit $1 for update skip locked`,
-    [most, behind],
+    [max, behind],
   );
   const ids: string[] = [];
   let size = 0;
   for (const row of rows.filter(({ malformed }) => !malformed)) {
     size += row.size;
-    if (ids.length > 0 && size > mostBytes) break;
+    if (ids.length > 0 && size > maxBytes) break;
     ids.push(row.id);
   }
   return { ids, malformed: rows.filter(({ malformed }) => malformed).map(({ id }) => id) };
@@ -134,7 +134,7 @@ const moveSome = async (taking: Taking, turn: Turn): Promise<number> => {
   } catch (error) {
     const [only] = rows;
     // Several are tried one by one first.
-    if (turn.most > 1 || only === undefined || !isOfValues(error)) throw error;
+    if (turn.max > 1 || only === undefined || !isOfValues(error)) throw error;
     await setAside(taking, only, error);
   }
   return ids.length + malformed.length;
@@ -152,20 +152,20 @@ const inTransaction = async <T>(client: Client, work: () => Promise<T>): Promise
   }
 };
 
-const firstTurn = (): Turn => ({ most: mostRows, behind: '0', ids: [] });
+const firstTurn = (): Turn => ({ max: maxRows, behind: '0', ids: [] });
 
 /** How the next ones are taken after these failed. @throws what they failed with when that would be no better */
-const turnAfter = ({ most, ids, behind }: Turn, error: unknown): Turn => {
-  if (isOfValues(error) && most > 1) return { most: 1, behind, ids: [] };
+const turnAfter = ({ max, ids, behind }: Turn, error: unknown): Turn => {
+  if (isOfValues(error) && max > 1) return { max: 1, behind, ids: [] };
   const [first] = ids;
   if (!isTooSlow(error) || first === undefined) throw error;
-  if (ids.length > 1) return { most: Math.ceil(ids.length / 2), behind, ids: [] };
+  if (ids.length > 1) return { max: Math.ceil(ids.length / 2), behind, ids: [] };
   // It waits here until it can be kept: the fault may be the database's.
   return { ...firstTurn(), behind: first };
 };
 
 /** When more than so many take too long one by one, it is the control database that is slow. */
-const mostLeft = 2;
+const maxLeft = 2;
 
 /**
  * Takes some events out of a project's outbox into the control database. They are kept there before they are gone here:
@@ -179,11 +179,11 @@ export const takeEvents = async (taking: Taking): Promise<number> => {
   let turn = firstTurn();
   let taken = 0;
   const left: unknown[] = [];
-  while (taken < mostRows && left.length <= mostLeft) {
+  while (taken < maxRows && left.length <= maxLeft) {
     try {
       const moved = await inTransaction(client, () => moveSome(taking, turn));
       taken += moved;
-      if (moved === 0 || turn.most === mostRows) break;
+      if (moved === 0 || turn.max === maxRows) break;
     } catch (error) {
       const { behind } = turn;
       turn = turnAfter(turn, error);

@@ -8,14 +8,14 @@ export interface SetAside {
 }
 
 /** One event, as JSON text, with the old row when it is an update (migrations/project/0003_events.sql). */
-export const mostEventBytes = 8 * 1024 * 1024;
+export const maxEventBytes = 8 * 1024 * 1024;
 
 /**
  * Whether a row of the outbox is one that no trigger writes, in SQL: too large, no known operation, an impossible name or
  * time. A row of 90 MB held up the process that fetched it for 4 s, until its watchdog killed it; the next one fetched it
  * again. The lengths are read without the values.
  */
-export const isMalformed = `(octet_length(row)::bigint + coalesce(octet_length(old), 0) > ${mostEventBytes}
+export const isMalformed = `(octet_length(row)::bigint + coalesce(octet_length(old), 0) > ${maxEventBytes}
   or octet_length(table_name) > 63 or octet_length(op) > 8 or op not in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE')
   or ts not between '2000-01-01'::timestamptz and '9999-01-01'::timestamptz)`;
 
@@ -23,8 +23,8 @@ export const isMalformed = `(octet_length(row)::bigint + coalesce(octet_length(o
 const keptCharacters = 65_536;
 
 /** What lies set aside is not counted by any plan: the oldest go first. */
-const mostKept = 1000;
-const mostKeptBytes = 64 * 1024 * 1024;
+const maxKept = 1000;
+const maxKeptBytes = 64 * 1024 * 1024;
 
 /** In the caller's transaction. */
 export const boundSetAside = async (client: Client): Promise<void> => {
@@ -35,7 +35,7 @@ export const boundSetAside = async (client: Client): Promise<void> => {
            sum(octet_length(row)::bigint + coalesce(octet_length(old), 0)) over newest as bytes
          from plinth.outbox_failed window newest as (order by failed_at desc, id desc)) as kept
        where place > $1 or (bytes > $2 and place > 1))`,
-    [mostKept, mostKeptBytes],
+    [maxKept, maxKeptBytes],
   );
 };
 

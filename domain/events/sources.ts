@@ -52,7 +52,7 @@ export const findSource = (db: Queryable, projectId: string): Promise<EventSourc
 /** Those that nobody looked into for a while, the longest first; they count as looked into from now on. */
 export const sourcesToLookInto = (
   db: Queryable,
-  { most, seconds }: { readonly most: number; readonly seconds: number },
+  { max, seconds }: { readonly max: number; readonly seconds: number },
 ): Promise<EventSource[]> =>
   db.query<EventSource>(
     `update event_sources s set looked_at = now() from projects p
@@ -60,6 +60,6 @@ export const sourcesToLookInto = (
        select project_id from event_sources where looked_at < now() - make_interval(secs => $2)
        order by looked_at limit $1 for update skip locked)
      returning ${columns}`,
-    [most, seconds],
+    [max, seconds],
     'event-sources-to-look-into',
   );

@@ -5,9 +5,9 @@ import { type TableOperation, type TableSubscription, tableOperations } from './
 /** Payment providers whose events can be subscribed to. */
 const providers = ['stripe', 'paypal', 'razorpay'];
 
-const longestPattern = 200;
+const maxPatternLength = 200;
 // Names of the server have at most 63 bytes.
-const longestTable = 63;
+const maxTableLength = 63;
 
 const plainNames = eventKinds.map(({ name }) => name).filter((name) => !name.includes('<'));
 // By the first word of the names, and by the group as it is listed.
@@ -36,7 +36,7 @@ const faultOfTable = (pattern: string): string | null => {
   if (table === '') return `names no table${meant(everyTable(op ?? '*'))}`;
   if (/[*%]/.test(table)) return `names no table: for all of them there is another name${meant(everyTable(op ?? '*'))}`;
   if (op === null) return `names no operation${meant(`${pattern}.*`)}`;
-  if (Buffer.byteLength(table) > longestTable) return `a table's name has at most ${longestTable} bytes`;
+  if (Buffer.byteLength(table) > maxTableLength) return `a table's name has at most ${maxTableLength} bytes`;
   if (isOperation(op) || op === '*') return null;
   return `the operation must be INSERT, UPDATE, DELETE, TRUNCATE or *${meant(`table.${table}.${nearest(op, tableOperations) ?? '*'}`)}`;
 };
@@ -58,7 +58,7 @@ const faultOfPayment = (pattern: string): string | null => {
  */
 export const faultOfPattern = (pattern: string): string | null => {
   if (known.has(pattern)) return null;
-  if (pattern.length > longestPattern) return `must be at most ${longestPattern} characters`;
+  if (pattern.length > maxPatternLength) return `must be at most ${maxPatternLength} characters`;
   if (pattern.startsWith('table.')) return faultOfTable(pattern);
   if (pattern.startsWith('payments.')) return faultOfPayment(pattern);
   return `is no event${meant(nearest(pattern, known))}`;
@@ -79,7 +79,7 @@ const subscriptionOf = (pattern: string): TableSubscription | null => {
 
 // They become constants of a function that each write calls. With more of them, all writes leave events, and those that
 // nobody subscribes to are dropped when they are taken.
-const mostSubscriptions = 2000;
+const maxSubscriptions = 2000;
 
 /** The writes to tables that patterns ask for: what a project's database is told of them. */
 export const tableSubscriptionsOf = (patterns: Iterable<string>): readonly TableSubscription[] => {
@@ -89,5 +89,5 @@ export const tableSubscriptionsOf = (patterns: Iterable<string>): readonly Table
     if (subscription === everything) return [everything];
     if (subscription) wanted.set(`${subscription.op ?? '*'} ${subscription.table ?? ''}`, subscription);
   }
-  return wanted.size > mostSubscriptions ? [everything] : [...wanted.values()];
+  return wanted.size > maxSubscriptions ? [everything] : [...wanted.values()];
 };

@@ -23,7 +23,7 @@ export interface SubscriptionsDeps {
 const columns = `unnest($1::text[], $2::text[]) as wanted (table_name, op)`;
 
 /** A server that hangs, or a lock that somebody holds, is not waited for any longer. */
-const mostMs = 10_000;
+const maxMs = 10_000;
 
 /** Only what differs is written: each change of the table writes a function anew. */
 const write = async (client: Client, subscriptions: readonly TableSubscription[]): Promise<void> => {
@@ -55,7 +55,7 @@ export const setTableSubscriptions = async (
   const project = await findProject(db, projectId);
   if (project === undefined || project.deleted_at !== null) throw notFound('project');
   const subscribed = await inDatabase(servers, project, async (client) => {
-    await client.query(`begin; set local statement_timeout = ${mostMs}`);
+    await client.query(`begin; set local statement_timeout = ${maxMs}`);
     await client.query('lock table plinth.subscriptions in share row exclusive mode');
     const subscriptions = typeof wanted === 'function' ? await wanted() : wanted;
     // Before, so that nothing is left where nobody looks.

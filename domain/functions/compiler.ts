@@ -26,16 +26,16 @@ const script = path.join(import.meta.dirname, 'compile-process.ts');
 
 export interface CompilerLimits {
   /** Processor time of one deploy: what a machine is busy with beside it does not count. */
-  readonly mostCpuMs: number;
+  readonly maxCpuMs: number;
   /** What takes so long although it had little processor time is no fault of the code. */
-  readonly longestMs: number;
+  readonly maxMs: number;
 }
 
-const usualLimits: CompilerLimits = { mostCpuMs: 10_000, longestMs: 60_000 };
+const usualLimits: CompilerLimits = { maxCpuMs: 10_000, maxMs: 60_000 };
 const lookEveryMs = 100;
 const heapMib = 512;
 const dataBytes = 3 * 1024 * 1024 * 1024; // of each process in it; V8 alone reserves more than it uses
-const mostCompiledLength = 4 * 1024 * 1024;
+const maxCompiledLength = 4 * 1024 * 1024;
 
 const replySchema = z.union([
   z.object({ code: z.string() }),
@@ -77,7 +77,7 @@ const end = (child: ChildProcess): void => {
 const readReply = (message: unknown): string => {
   const reply = replySchema.parse(message);
   if ('code' in reply) {
-    if (reply.code.length > mostCompiledLength) throw invalidCode('grows too large when it is compiled');
+    if (reply.code.length > maxCompiledLength) throw invalidCode('grows too large when it is compiled');
     return reply.code;
   }
   const { code, message: text, details, hint } = reply.error;
@@ -95,7 +95,7 @@ const cpuOf = (child: ChildProcess): number =>
   child.pid === undefined ? 0 : processTree(child.pid).reduce((sum, pid) => sum + cpuTimeMs(pid), 0);
 
 /** One question and its answer, or why there is none; then the process is killed. */
-const ask = (child: ChildProcess, question: Question, { mostCpuMs, longestMs }: CompilerLimits): Promise<Asked> =>
+const ask = (child: ChildProcess, question: Question, { maxCpuMs, maxMs }: CompilerLimits): Promise<Asked> =>
   new Promise((resolve) => {
     const cpuBefore = cpuOf(child);
     const done = (asked: Asked): void => {
@@ -106,9 +106,9 @@ const ask = (child: ChildProcess, question: Question, { mostCpuMs, longestMs }: 
       if (typeof asked === 'string') end(child);
       resolve(asked);
     };
-    const timer = setTimeout(done, longestMs, 'slow');
+    const timer = setTimeout(done, maxMs, 'slow');
     const watch = setInterval(() => {
-      if (cpuOf(child) - cpuBefore > mostCpuMs) done('spent');
+      if (cpuOf(child) - cpuBefore > maxCpuMs) done('spent');
     }, lookEveryMs);
     child.once('message', (answer) => done({ answer }));
     child.once('exit', () => done('ended'));

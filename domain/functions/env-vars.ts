@@ -6,7 +6,7 @@ export type EnvVars = Readonly<Record<string, string>>;
 /** What stands for a value in answers; sent back, it keeps the value. */
 export const maskedValue = '********';
 
-const mostBytes = 128 * 1024;
+const maxBytes = 128 * 1024;
 
 const about = (functionId: string): string => `function:${functionId}:env`;
 
@@ -41,6 +41,6 @@ export const mergeEnvVars = (
     else if (!merged.has(name)) throw refuse([name], 'is masked, and there is no value to keep');
   }
   const vars = Object.fromEntries(merged);
-  if (JSON.stringify(vars).length > mostBytes) throw refuse([], `all together are larger than ${mostBytes} bytes`);
+  if (JSON.stringify(vars).length > maxBytes) throw refuse([], `all together are larger than ${maxBytes} bytes`);
   return sealEnvVars(sealer, functionId, vars);
 };

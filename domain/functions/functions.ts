@@ -55,14 +55,14 @@ const slugFor = (name: string): string => {
 
 export interface Author {
   /** How many functions the project may have; null: any number. */
-  readonly mostFunctions: number | null;
+  readonly maxFunctions: number | null;
   readonly sealer: Sealer;
   readonly userId: string;
 }
 
-const tooMany = (most: number): ServiceError =>
-  new ServiceError('plan_limit_exceeded', `The project may have ${most} functions on its plan.`, {
-    details: { limit: 'functions', value: most },
+const tooMany = (max: number): ServiceError =>
+  new ServiceError('plan_limit_exceeded', `The project may have ${max} functions on its plan.`, {
+    details: { limit: 'functions', value: max },
     hint: 'Delete functions that are not used, or change the plan.',
   });
 
@@ -71,9 +71,9 @@ export const createFunction = async (
   db: Queryable,
   projectId: string,
   input: FunctionInput,
-  { sealer, userId, mostFunctions }: Author,
+  { sealer, userId, maxFunctions }: Author,
 ): Promise<FunctionRow> => {
-  if (mostFunctions !== null && (await countForNew(db, projectId)) >= mostFunctions) throw tooMany(mostFunctions);
+  if (maxFunctions !== null && (await countForNew(db, projectId)) >= maxFunctions) throw tooMany(maxFunctions);
   const { env_vars, ...fields } = input;
   const id = newId();
   const [row] = await insertFunction(db, {
@@ -126,7 +126,7 @@ export const updateFunction = async (
   db: Queryable,
   { projectId, id }: { readonly projectId: string; readonly id: string },
   change: FunctionChange,
-  { sealer, userId }: Omit<Author, 'mostFunctions'>,
+  { sealer, userId }: Omit<Author, 'maxFunctions'>,
 ): Promise<FunctionRow> => {
   const row = await lockFunction(db, projectId, id);
   if (row === undefined) throw notFound('function');

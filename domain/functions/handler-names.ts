@@ -7,12 +7,12 @@ export interface HandlerNames {
   readonly isComplete: boolean;
 }
 
-const mostListed = 20;
+const maxListed = 20;
 
 const listed = (names: readonly string[]): string => {
   if (names.length === 0) return 'nothing';
-  const shown = names.slice(0, mostListed).map((name) => `"${name.slice(0, 128)}"`);
-  return names.length > mostListed ? `${shown.join(', ')} and ${names.length - mostListed} more` : shown.join(', ');
+  const shown = names.slice(0, maxListed).map((name) => `"${name.slice(0, 128)}"`);
+  return names.length > maxListed ? `${shown.join(', ')} and ${names.length - maxListed} more` : shown.join(', ');
 };
 
 /**

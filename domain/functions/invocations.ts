@@ -36,13 +36,13 @@ export interface InvocationFilter {
 }
 
 /** A busy function keeps millions of runs; reading them all for each page would cost seconds. */
-const mostCounted = 100_000;
+const maxCounted = 100_000;
 
 const those = `from invocations where function_id = $1 and ($2::text is null or status = $2)
   and ($3::text is null or trigger = $3) and ($4::int is null or version = $4)`;
 
 const amongLatest = `and id >= coalesce(
-  (select id from invocations where function_id = $1 order by id desc offset ${mostCounted - 1} limit 1),
+  (select id from invocations where function_id = $1 order by id desc offset ${maxCounted - 1} limit 1),
   '00000000-0000-0000-0000-000000000000')`;
 
 /** All runs and the failures of one kind have an index of their own. */
@@ -68,10 +68,7 @@ export const listInvocations = async (
       [...which, limit, offset],
     ),
     one(
-      db.query<{ total: number }>(
-        `select count(*) as total from (select ${found} limit ${mostCounted}) counted`,
-        which,
-      ),
+      db.query<{ total: number }>(`select count(*) as total from (select ${found} limit ${maxCounted}) counted`, which),
     ),
   ]);
   return { invocations, total };
@@ -158,25 +155,25 @@ export const versionOfRun = async (db: Queryable, jobId: string): Promise<number
 };
 
 /** Deletes runs that are kept no longer, some at a time; answers how many. */
-export const deleteOldInvocations = async (db: Queryable, days: number, most: number): Promise<number> => {
+export const deleteOldInvocations = async (db: Queryable, days: number, max: number): Promise<number> => {
   const before = firstIdAt(Date.now() - days * 24 * 3600 * 1000);
   const gone = await db.query(
     `delete from invocations where id in (
        select id from invocations where id < $1 and finished_at < now() - make_interval(days => $2)
        order by id limit $3 for update skip locked) returning id`,
-    [before, days, most],
+    [before, days, max],
   );
   return gone.length;
 };
 
 /** Deletes runs of functions that were deleted, some at a time; answers how many. */
-export const deleteOrphanedInvocations = async (db: Queryable, most: number): Promise<number> => {
+export const deleteOrphanedInvocations = async (db: Queryable, max: number): Promise<number> => {
   const gone = await db.query(
     `delete from invocations where id in (
        select i.id from deleted_functions f cross join lateral (
          select id from invocations where function_id = f.id limit $1 for update skip locked) i
        limit $1) returning id`,
-    [most],
+    [max],
   );
   // What still ran ends within the day; what waited longer goes with the others of its age.
   if (gone.length === 0) await db.query(`delete from deleted_functions where deleted_at < now() - interval '1 day'`);

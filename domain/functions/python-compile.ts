@@ -22,7 +22,7 @@ export interface PythonChecker {
 }
 
 /** Beyond the limit on processor time in the script, 8 s: then the machine is too busy. */
-const longestMs = 60_000;
+const maxMs = 60_000;
 
 /**
  * Only compiled, never run; bounded because 1 MB of brackets can take gigabytes, or end the parser. The names that the
@@ -101,7 +101,7 @@ const tooMuch = (): ServiceError => {
 };
 
 /** @param configured `PLINTH_PYTHON` */
-export const createPythonChecker = (configured: string | undefined, timeoutMs = longestMs): PythonChecker => {
+export const createPythonChecker = (configured: string | undefined, timeoutMs = maxMs): PythonChecker => {
   const inLine = createCompileLine();
   let interpreter: Promise<Interpreter | null> | undefined;
   return {

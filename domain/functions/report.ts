@@ -10,8 +10,8 @@ export interface ReportedRun extends FinishedRun {
 export type LogLine = FinishedRun['logs'][number];
 
 /** What a list shows of a run's log: its end. */
-export const mostListedLines = 100;
-export const mostListedBytes = 16 * 1024;
+export const maxListedLines = 100;
+export const maxListedBytes = 16 * 1024;
 
 const tenths = (value: number): number => Math.round(value * 10) / 10;
 
@@ -19,9 +19,9 @@ const tenths = (value: number): number => Math.round(value * 10) / 10;
 const tailOf = (logs: readonly LogLine[]): string | null => {
   let bytes = 2;
   let first = logs.length;
-  while (first > 0 && logs.length - first < mostListedLines) {
+  while (first > 0 && logs.length - first < maxListedLines) {
     bytes += Buffer.byteLength(JSON.stringify(logs[first - 1])) + 1;
-    if (bytes > mostListedBytes) break;
+    if (bytes > maxListedBytes) break;
     first -= 1;
   }
   return first === 0 ? null : JSON.stringify(logs.slice(first));

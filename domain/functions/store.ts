@@ -144,14 +144,14 @@ export const listFunctions = async (
 };
 
 /** Of one function; older ones go when newer ones come. */
-export const mostVersions = 100;
+export const maxVersions = 100;
 
 /** Keeps the present version before it is replaced. */
 const snapshot = async (db: Queryable, functionId: string): Promise<void> => {
   await db.query(
     `delete from function_versions v using functions f
      where f.id = $1 and v.function_id = f.id and v.version <= f.version - $2`,
-    [functionId, mostVersions],
+    [functionId, maxVersions],
   );
   await db.query(
     `insert into function_versions (function_id, project_id, version, ${codeColumns}, created_by, created_at)

@@ -14,7 +14,7 @@ export const storedBytesOf = async (db: Queryable, projectId: string): Promise<n
 };
 
 /** Adds up what changed, some rows at a time, for all projects in one order; answers how many rows there were. */
-export const foldStoredChanges = async (db: Queryable, most: number): Promise<number> => {
+export const foldStoredChanges = async (db: Queryable, max: number): Promise<number> => {
   const { folded } = await one(
     db.query<{ folded: number }>(
       `with gone as (
@@ -27,7 +27,7 @@ export const foldStoredChanges = async (db: Queryable, most: number): Promise<nu
          on conflict (project_id) do update set bytes = s.bytes + excluded.bytes
        )
        select count(*)::int as folded from gone`,
-      [most],
+      [max],
     ),
   );
   return folded;
@@ -40,7 +40,7 @@ interface Quota {
 
 const projectsInPage = 100;
 /** Of a project whose events are all still to be delivered nothing can be deleted: it must not keep the others waiting. */
-const mostPages = 10;
+const maxPages = 10;
 
 const projectsOver = (db: Queryable, quotas: Readonly<Record<Plan, number>>, offset: number): Promise<Quota[]> =>
   db.query<Quota>(
@@ -117,7 +117,7 @@ const webhookDeletions = `
 const deleteOldestEntries = async (
   db: Queryable,
   { project_id: projectId, quota }: Quota,
-  most: number,
+  max: number,
 ): Promise<number> => {
   const gone = await db.query(
     `with ${candidates}, ${webhookDeletions}, jobs_gone as (
@@ -126,7 +126,7 @@ const deleteOldestEntries = async (
        delete from invocations where id in (select id from chosen) returning id
      )
      table jobs_gone union table runs_gone union table events_gone union table answers_gone`,
-    [projectId, quota, most],
+    [projectId, quota, max],
   );
   return gone.length;
 };
@@ -134,7 +134,7 @@ const deleteOldestEntries = async (
 const deleteOldestVersions = async (
   db: Queryable,
   { project_id: projectId, quota }: Quota,
-  most: number,
+  max: number,
 ): Promise<number> => {
   const gone = await db.query(
     `with oldest as (
@@ -145,7 +145,7 @@ const deleteOldestVersions = async (
      )
      delete from function_versions v using oldest o
      where v.function_id = o.function_id and v.version = o.version and o.before < ${excess} returning v.version`,
-    [projectId, quota, most],
+    [projectId, quota, max],
   );
   return gone.length;
 };
@@ -158,18 +158,18 @@ const deleteOldestVersions = async (
 export const deleteBeyondQuota = async (
   db: Queryable,
   quotas: Readonly<Record<Plan, number>>,
-  most: number,
+  max: number,
 ): Promise<number> => {
   let gone = 0;
   let isMore = true;
-  for (let page = 0; page < mostPages && isMore && gone < most; page += 1) {
+  for (let page = 0; page < maxPages && isMore && gone < max; page += 1) {
     const projects = await projectsOver(db, quotas, page * projectsInPage);
     for (const project of projects) {
-      const entries = await deleteOldestEntries(db, project, most);
-      gone += entries > 0 ? entries : await deleteOldestVersions(db, project, most);
+      const entries = await deleteOldestEntries(db, project, max);
+      gone += entries > 0 ? entries : await deleteOldestVersions(db, project, max);
     }
     isMore = projects.length === projectsInPage;
   }
-  if (gone > 0) for (let folded = most; folded === most;) folded = await foldStoredChanges(db, most);
+  if (gone > 0) for (let folded = max; folded === max;) folded = await foldStoredChanges(db, max);
   return gone;
 };

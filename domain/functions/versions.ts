@@ -7,14 +7,14 @@ export interface VersionRow {
   readonly version: number;
   readonly created_at: Date;
   readonly entry_point: string;
-  /** Null where the codes of a page are longer than `mostListedCode` altogether. */
+  /** Null where the codes of a page are longer than `maxListedCode` altogether. */
   readonly code: string | null;
   /** The user who made it; null when that user is gone. */
   readonly created_by: string | null;
 }
 
 /** Bytes of code in one page of a list: two hundred whole versions would be 200 MB. */
-export const mostListedCode = 16 * 1024 * 1024;
+export const maxListedCode = 16 * 1024 * 1024;
 
 /** The replaced versions of a function, newest first. */
 export const listVersions = async (
@@ -27,7 +27,7 @@ export const listVersions = async (
        case when sum(octet_length(code)) over (order by version desc) <= $4 then code end as code
      from (select * from function_versions where function_id = $1 order by version desc limit $2 offset $3) as page
      order by version desc`,
-    [functionId, limit, offset, mostListedCode],
+    [functionId, limit, offset, maxListedCode],
   );
   const [count] = await db.query<{ total: number }>(
     'select count(*) as total from function_versions where function_id = $1',

@@ -21,17 +21,17 @@ const secretRequired = (fields: readonly string[]): ServiceError =>
     hint: 'A secret that was kept goes only where it was given for.',
   });
 
-const mostIssues = 20;
-const longestText = 300;
+const maxIssues = 20;
+const maxTextLength = 300;
 
 /** @throws {ServiceError} `validation_failed` */
 const checked = (provider: ProviderName, config: Config): Config => {
   const parsed = configSchemas[provider].safeParse(config);
   if (parsed.success) return parsed.data;
   throw invalidConfig(
-    parsed.error.issues.slice(0, mostIssues).map(({ path, message }) => ({
-      path: path.join('.').slice(0, longestText),
-      message: message.slice(0, longestText),
+    parsed.error.issues.slice(0, maxIssues).map(({ path, message }) => ({
+      path: path.join('.').slice(0, maxTextLength),
+      message: message.slice(0, maxTextLength),
     })),
   );
 };

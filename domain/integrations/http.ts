@@ -2,7 +2,7 @@ import { type Egress, type EgressRequest, type EgressResponse } from '#lib/egres
 import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
 
 const userAgent = 'plinth-integrations/1';
-const mostBytes = 256 * 1024;
+const defaultMaxBytes = 256 * 1024;
 const timeoutMs = 10_000;
 
 /** What a provider said; `error` in words when it could not be asked. */
@@ -28,7 +28,7 @@ const requestOf = (question: Question): EgressRequest => ({
   headers: { 'user-agent': userAgent, accept: 'application/json', ...question.headers },
   body: question.body ?? null,
   timeoutMs: question.timeoutMs ?? timeoutMs,
-  maxBytes: mostBytes,
+  maxBytes: defaultMaxBytes,
   signal: question.signal,
 });
 

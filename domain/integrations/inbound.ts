@@ -55,11 +55,11 @@ type Fields = Readonly<Record<string, unknown>>;
 const invalid = (path: string, message: string): ServiceError =>
   new ServiceError('validation_failed', 'The body is not an event of this provider.', { details: [{ path, message }] });
 
-const longestId = 255;
+const maxIdLength = 255;
 
 /** @throws {ServiceError} `validation_failed` */
 const idOf = ({ id }: Fields): string => {
-  if (typeof id === 'string' && /^[\x21-\x7e]+$/.test(id) && id.length <= longestId) return id;
+  if (typeof id === 'string' && /^[\x21-\x7e]+$/.test(id) && id.length <= maxIdLength) return id;
   throw invalid('id', 'must be the id of an event');
 };
 
@@ -98,11 +98,11 @@ const stripeEvent = async (received: Received<'stripe'>, deps: InboundDeps): Pro
   return { type: typeOf(fields, 'type'), keys: [idOf(fields)], text };
 };
 
-const longestRazorpayDays = 29;
+const maxRazorpayDays = 29;
 
 /** Its signature holds for ever; the time is in the body. Beyond a month a repeat would no longer be known as one. */
 const isOld = (createdAt: unknown): boolean =>
-  typeof createdAt === 'number' && Date.now() / 1000 - createdAt > longestRazorpayDays * 86_400;
+  typeof createdAt === 'number' && Date.now() / 1000 - createdAt > maxRazorpayDays * 86_400;
 
 /** The id of the event comes in a header that is not signed: the text itself tells a repeat, too. */
 const razorpayEvent = async (received: Received<'razorpay'>, deps: InboundDeps): Promise<ProviderEvent> => {

@@ -1,6 +1,6 @@
 const dots = '••••';
 // What is left out of sight has at least so many characters.
-const leastHidden = 12;
+const minHidden = 12;
 const shown = 4;
 
 // What keys of models begin with.
@@ -16,7 +16,7 @@ const prefixOf = (secret: string): string =>
 /** What stands for a secret in answers: its prefix and its last four characters; of a short one nothing. */
 export const maskSecret = (secret: string): string => {
   const prefix = prefixOf(secret);
-  if (secret.length - prefix.length - shown < leastHidden) return dots.repeat(2);
+  if (secret.length - prefix.length - shown < minHidden) return dots.repeat(2);
   return `${prefix}${dots}${secret.slice(-shown)}`;
 };
 

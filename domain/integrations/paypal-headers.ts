@@ -21,14 +21,14 @@ const headerRules: Readonly<Record<keyof SignedParts, HeaderRule>> = {
   transmission_time: { name: 'paypal-transmission-time', longest: 100 },
 };
 
-const longestPastDays = 29;
+const maxPastDays = 29;
 const dayMs = 86_400_000;
 
 /** Beyond that time a repeat would no longer be known as one. */
 const isRecent = (time: string, now: number): boolean => {
   if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/.test(time)) return false;
   const age = now - Date.parse(time);
-  return age < longestPastDays * dayMs && age > -dayMs;
+  return age < maxPastDays * dayMs && age > -dayMs;
 };
 
 /** Where PayPal keeps its certificates; one that stands in for it, where a config says it is. */

@@ -59,11 +59,11 @@ const busy = (): ServiceError =>
 
 // Anyone can make us ask: so much at a time for a project, so that nobody's flood holds up other projects, and of that so
 // much for one network, so that PayPal's own calls are not held up by a stranger's.
-const questions = { total: 16, each: 4, mostWaiting: 64, waitMs: 5000, refusal: busy };
-const mostKept = 1000;
+const questions = { total: 16, each: 4, maxWaiting: 64, waitMs: 5000, refusal: busy };
+const maxKept = 1000;
 /** A token is not used in its last minute. */
 const marginSeconds = 60;
-const longestTokenSeconds = 9 * 3600;
+const maxTokenSeconds = 9 * 3600;
 
 interface Token {
   readonly text: string;
@@ -77,13 +77,13 @@ const fetchToken = async (egress: Pick<Egress, 'fetch'>, config: ConfigOf<'paypa
   if (!isSuccess(response) || typeof text !== 'string' || !/^[\x21-\x7e]+$/.test(text)) {
     throw unavailable(`it gives no token for these credentials (${response.status}).`);
   }
-  return { text, seconds: typeof seconds === 'number' && seconds > 0 ? Math.min(seconds, longestTokenSeconds) : 0 };
+  return { text, seconds: typeof seconds === 'number' && seconds > 0 ? Math.min(seconds, maxTokenSeconds) : 0 };
 };
 
 export const createPaypal = (egress: Pick<Egress, 'fetch'>): Paypal => {
   // Promises, so that a crowd asks for one token.
-  const tokens = new LRUCache<string, Promise<Token>>({ max: mostKept });
-  const permits = new LRUCache<string, FairPermits>({ max: mostKept });
+  const tokens = new LRUCache<string, Promise<Token>>({ max: maxKept });
+  const permits = new LRUCache<string, FairPermits>({ max: maxKept });
 
   const keepFor = (name: string, asked: Promise<Token>, ms: number): void => {
     if (tokens.get(name) !== asked) return;

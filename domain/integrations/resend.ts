@@ -22,8 +22,8 @@ export const findMailProvider = async (
 };
 
 const sendTimeoutMs = 30_000;
-const longestWords = 500;
-const longestId = 100;
+const maxWordsLength = 500;
+const maxIdLength = 100;
 
 const bodyOf = ({ from_email: from }: ResendConfig, { to, subject, html, text, headers }: Mail): string =>
   JSON.stringify({ from, to: [to], subject, html, text, ...(headers && { headers }) });
@@ -31,7 +31,7 @@ const bodyOf = ({ from_email: from }: ResendConfig, { to, subject, html, text, h
 /** What Resend says of a mail that it does not take, on one line and without the key. */
 const wordsOf = (response: EgressResponse, { api_key: key }: ResendConfig): string => {
   const { message } = objectIn(response);
-  const said = typeof message === 'string' ? lineOf(message.replaceAll(key, '••••'), longestWords) : '';
+  const said = typeof message === 'string' ? lineOf(message.replaceAll(key, '••••'), maxWordsLength) : '';
   return said === '' ? `Resend answered ${response.status}.` : `Resend said (${response.status}): ${said}`;
 };
 
@@ -67,7 +67,7 @@ export const resendTransport = (egress: Pick<Egress, 'fetch'>, config: ResendCon
     if (response === null) throw new MailFailure('again', error);
     if (!isSuccess(response)) throw failureOf(response, config);
     const { id } = objectIn(response);
-    const name = typeof id === 'string' ? lineOf(id.replaceAll(config.api_key, '••••'), longestId) : '';
+    const name = typeof id === 'string' ? lineOf(id.replaceAll(config.api_key, '••••'), maxIdLength) : '';
     return name === '' ? 'Resend took it.' : `Resend took it as ${name}.`;
   },
   close: () => undefined,

@@ -12,9 +12,9 @@ const isHexOf = (expected: Buffer, given: string): boolean => {
   return timingSafeEqual(expected, Buffer.from(given, 'hex'));
 };
 
-const longestHeader = 4096;
+const maxHeaderLength = 4096;
 // Stripe sends one for each secret that is valid; two while one is rolled.
-const mostSignatures = 10;
+const maxSignatures = 10;
 
 const valuesOf = (header: string, name: string): string[] =>
   header
@@ -34,13 +34,13 @@ export const isSignedByStripe = (
   { header, body, secret }: { readonly header: string; readonly body: Buffer; readonly secret: string },
   now: number = Date.now(),
 ): boolean => {
-  if (header.length > longestHeader) return false;
+  if (header.length > maxHeaderLength) return false;
   const [time, second] = valuesOf(header, 't');
   if (time === undefined || second !== undefined || !/^\d{1,12}$/.test(time)) return false;
   if (Math.abs(now / 1000 - Number(time)) > stripeWindowSeconds) return false;
   const expected = hmac(secret, [`${time}.`, body]);
   return valuesOf(header, 'v1')
-    .slice(0, mostSignatures)
+    .slice(0, maxSignatures)
     .some((given) => isHexOf(expected, given));
 };
 

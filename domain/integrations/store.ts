@@ -137,12 +137,12 @@ export const noteProviderEvent = async (
 export const keptEventDays = 30;
 
 /** @returns how many there were */
-export const deleteOldProviderEvents = async (db: Queryable, most: number): Promise<number> => {
+export const deleteOldProviderEvents = async (db: Queryable, max: number): Promise<number> => {
   const gone = await db.query(
     `delete from provider_events where ctid = any (array(
        select ctid from provider_events where received_at < now() - make_interval(days => $1) limit $2))
      returning event_key`,
-    [keptEventDays, most],
+    [keptEventDays, max],
   );
   return gone.length;
 };

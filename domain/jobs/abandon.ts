@@ -19,7 +19,7 @@ export const isAbandoned = `(jobs.type <> '${projectProvision.type}'
 
 /** How long the caller stays with it, and whom else it concerns. */
 export interface Abandonment {
-  readonly longestMs: number;
+  readonly maxMs: number;
   /** Has the gate forget what waits, so that nothing of it is handed over meanwhile. */
   readonly dropBacklog: (projectId: string) => Promise<void>;
   /** Hears of the jobs that ended and that somebody waits for. */
@@ -87,9 +87,9 @@ const cancelBatch = (db: ControlDb, projectId: string, after: string): Promise<C
 export const abandonJobsOf = async (
   db: ControlDb,
   projectId: string,
-  { longestMs, onEnded }: Pick<Abandonment, 'longestMs' | 'onEnded'>,
+  { maxMs, onEnded }: Pick<Abandonment, 'maxMs' | 'onEnded'>,
 ): Promise<boolean> => {
-  const until = performance.now() + longestMs;
+  const until = performance.now() + maxMs;
   await stopRunning(db, projectId);
   for (let after = beginning; performance.now() < until;) {
     const began = performance.now();
@@ -127,8 +127,8 @@ const deleteBatch = (db: ControlDb, projectId: string): Promise<number | null> =
  * Deletes the jobs of a project whose database is dropped, in committed batches.
  * @returns whether none is left; false when the time was over or another process is at it
  */
-export const deleteJobsOf = async (db: ControlDb, projectId: string, longestMs: number): Promise<boolean> => {
-  const until = performance.now() + longestMs;
+export const deleteJobsOf = async (db: ControlDb, projectId: string, maxMs: number): Promise<boolean> => {
+  const until = performance.now() + maxMs;
   while (performance.now() < until) {
     const began = performance.now();
     const gone = await deleteBatch(db, projectId);

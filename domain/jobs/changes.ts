@@ -59,7 +59,7 @@ export const revive = (db: Queryable, projectId: string, id: string): Promise<Jo
 /** Ends jobs that waited too long, some at a time. A job that waits so long was accepted at least as long ago. */
 export const expireWaiting = (
   db: Queryable,
-  { types, days, most }: { readonly types: readonly string[]; readonly days: number; readonly most: number },
+  { types, days, max }: { readonly types: readonly string[]; readonly days: number; readonly max: number },
 ): Promise<Changed[]> =>
   db.query<Changed>(
     `update jobs set status = 'expired', finished_at = now(), next_run_at = null,
@@ -69,13 +69,13 @@ export const expireWaiting = (
          and queued_at < now() - make_interval(days => $1)
        limit $2 for update skip locked)
      returning ${jobColumns}, reply_to`,
-    [days, most, types, firstIdAt(Date.now() - (days - 1) * dayMs)],
+    [days, max, types, firstIdAt(Date.now() - (days - 1) * dayMs)],
   );
 
 /** Deletes what is kept no longer, some at a time. Answers how many. */
 export const deleteOld = async (
   db: Queryable,
-  keep: { readonly succeededHours: number; readonly failedDays: number; readonly most: number },
+  keep: { readonly succeededHours: number; readonly failedDays: number; readonly max: number },
 ): Promise<number> => {
   const gone = await db.query(
     `delete from jobs where id in (
@@ -88,7 +88,7 @@ export const deleteOld = async (
          limit $3 for update skip locked) old
        limit $3)
      returning id`,
-    [keep.succeededHours, keep.failedDays, keep.most],
+    [keep.succeededHours, keep.failedDays, keep.max],
   );
   return gone.length;
 };

@@ -139,7 +139,7 @@ export const waitingBetween = async (
     readonly part: Part;
     readonly after: string;
     readonly until: string;
-    readonly most: number;
+    readonly max: number;
   },
 ): Promise<Waiting[]> =>
   waitingOf(
@@ -147,7 +147,7 @@ export const waitingBetween = async (
       `select id, project_id from jobs
        where type = $1 and status = 'queued' and id > $2 and id <= $3 and next_run_at is null
          and ${inPart('$5', '$6')} and not ${isBeingCancelled} order by id limit $4`,
-      [range.type, range.after, range.until, range.most, range.part.count, range.part.index],
+      [range.type, range.after, range.until, range.max, range.part.count, range.part.index],
       'waiting-jobs-between',
     ),
   );

@@ -9,13 +9,13 @@ export interface JobListFilter {
 }
 
 /** Longer results are left out of a list: two hundred whole ones would be a gigabyte. */
-export const longestListedResult = 16 * 1024;
+export const maxListedResultLength = 16 * 1024;
 /** A busy project keeps millions of rows; counting them all for each page would cost seconds. */
-const mostCounted = 100_000;
+const maxCounted = 100_000;
 
 const listedColumns = jobColumns.replace(
   ' result,',
-  ` case when octet_length(result) <= ${longestListedResult} then result end as result,`,
+  ` case when octet_length(result) <= ${maxListedResultLength} then result end as result,`,
 );
 
 // Unnamed statements are planned for their values: a null takes its condition out of the plan.
@@ -36,10 +36,7 @@ export const listJobs = async (
       offset,
     ]),
     one(
-      db.query<{ total: number }>(
-        `select count(*) as total from (select ${those} limit ${mostCounted}) counted`,
-        which,
-      ),
+      db.query<{ total: number }>(`select count(*) as total from (select ${those} limit ${maxCounted}) counted`, which),
     ),
   ]);
   return { jobs, total };

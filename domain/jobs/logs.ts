@@ -65,15 +65,15 @@ export const logLinesAfter = async (db: Queryable, jobId: string, line: number):
 };
 
 /** The last lines of a job, the runs before the present one included. */
-export const lastLogLines = async (db: Queryable, jobId: string, most: number): Promise<LogLine[]> => {
+export const lastLogLines = async (db: Queryable, jobId: string, max: number): Promise<LogLine[]> => {
   const parts = await db.query<PartRow>(
     `select first_line, body from
        (select id, first_line, body, sum(lines) over (order by id desc) - lines as after
         from job_log_parts where job_id = $1) latest
      where after < $2 order by id`,
-    [jobId, most],
+    [jobId, max],
   );
-  return parts.flatMap(({ body }) => linesOf(body)).slice(-most);
+  return parts.flatMap(({ body }) => linesOf(body)).slice(-max);
 };
 
 /**

@@ -19,12 +19,12 @@ export interface BulkResult {
   readonly changed: number;
 }
 
-const mostCounted = 100_000;
+const maxCounted = 100_000;
 /** Cancelling so many waiting jobs locks their rows for some 40 ms. */
 const batchSize = 200;
 const together = 8;
 /** A call answers within this time, whatever is left; proxies end calls that take much longer. */
-const longestMs = 20_000;
+const maxMs = 20_000;
 
 interface Match {
   readonly id: string;
@@ -79,7 +79,7 @@ const nextBatch = (db: ControlDb, filter: JobFilter, after: string): Promise<Mat
 const countMatches = (db: ControlDb, filter: JobFilter): Promise<number> =>
   bounded(db, async (tx) => {
     const [row] = await tx.query<{ count: number }>(
-      `select count(*)::int as count from (select from jobs j where ${filterSql} limit ${mostCounted}) found`,
+      `select count(*)::int as count from (select from jobs j where ${filterSql} limit ${maxCounted}) found`,
       filterValues(filter),
     );
     return row?.count ?? 0;
@@ -104,7 +104,7 @@ export const changeInBulk = async (
   const which = { ...filter, statuses: filter.statuses ?? bulkStatuses[action] };
   const matched = await countMatches(db, which);
   if (dryRun) return { matched, changed: 0 };
-  const until = performance.now() + longestMs;
+  const until = performance.now() + maxMs;
   let changed = 0;
   for (let after = beginning; performance.now() < until;) {
     const batch = await nextBatch(db, which, after);

@@ -19,10 +19,10 @@ export interface RunningJob {
   readonly started_at: Date | null;
 }
 
-const mostRunning = 500;
+const maxRunning = 500;
 const waitSample = 5000;
 /** Counting 100,000 entries of an index takes 20 ms; a flood that died must not make each look cost seconds. */
-const mostDead = 100_000;
+const maxDead = 100_000;
 
 export type ByType<T> = ReadonlyMap<string, T>;
 
@@ -43,7 +43,7 @@ const deadCounts = (db: Queryable) =>
   db.query<{ type: string; count: number }>(
     `select type, count(*)::int as count
      from (select type from jobs where status = 'dead' order by id limit $1) counted group by type`,
-    [mostDead],
+    [maxDead],
     'ops-dead-counts',
   );
 
@@ -107,6 +107,6 @@ export const runningJobs = (db: Queryable) =>
      left join projects p on p.id = j.project_id
      left join functions f on f.id = (${functionOf('j')})::uuid
      order by j.started_at`,
-    [mostRunning],
+    [maxRunning],
     'ops-running-jobs',
   );

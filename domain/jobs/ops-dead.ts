@@ -9,13 +9,13 @@ export interface DeadGroup {
   readonly count: number;
 }
 
-const mostGroups = 50;
+const maxGroups = 50;
 
 /** The largest groups first. */
 export const deadGroups = (db: Queryable): Promise<DeadGroup[]> =>
   db.query<DeadGroup>(
     `select type, error_code, count(*)::int as count from jobs where status = 'dead'
-     group by type, error_code order by count desc, type, error_code limit ${mostGroups}`,
+     group by type, error_code order by count desc, type, error_code limit ${maxGroups}`,
   );
 
 export interface DeadFilter {
@@ -26,7 +26,7 @@ export interface DeadFilter {
 }
 
 // One call answers within some seconds; who wants more calls again.
-const mostAtOnce = 200;
+const maxAtOnce = 200;
 const together = 4;
 
 const conditions = `status = 'dead' and ($1::uuid[] is null or id = any ($1)) and ($2::uuid[] is null or project_id = any ($2))
@@ -64,7 +64,7 @@ export interface Redriven {
 /** Runs dead letters again, the oldest first, at most 200 of them. */
 export const redrive = async (db: Queryable, jobs: Pick<Jobs, 'retry'>, filter: DeadFilter): Promise<Redriven> => {
   const found = await db.query<Named>(
-    `select id, project_id from jobs where ${conditions} order by id limit ${mostAtOnce}`,
+    `select id, project_id from jobs where ${conditions} order by id limit ${maxAtOnce}`,
     valuesOf(filter),
   );
   let redriven = 0;

@@ -26,7 +26,7 @@ export interface Named {
   readonly function?: string | undefined;
 }
 
-const mostNamed = 50;
+const maxNamed = 50;
 
 /** The payload is text within this text, where quotes are escaped: what is found is the key that we wrote. */
 export const functionOf = (job: string): string =>
@@ -47,14 +47,14 @@ export const idsOfNamed = async (
       ? undefined
       : await db.query<{ id: string }>(
           `select id from projects where id::text = $1 or ref = $1 or slug = $1 or lower(name) = lower($1)
-           order by created_at desc limit ${mostNamed}`,
+           order by created_at desc limit ${maxNamed}`,
           [project],
         );
   if (named === undefined) return { projectIds: projects?.map(({ id }) => id) };
   const functions = await db.query<{ id: string; project_id: string }>(
     `select id, project_id from functions
      where (id::text = $1 or slug = $1 or lower(name) = lower($1)) and ($2::uuid[] is null or project_id = any ($2))
-     order by created_at desc limit ${mostNamed}`,
+     order by created_at desc limit ${maxNamed}`,
     [named, projects?.map(({ id }) => id) ?? null],
   );
   return { projectIds: functions.map((one) => one.project_id), functionIds: functions.map(({ id }) => id) };

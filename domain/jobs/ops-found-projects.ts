@@ -13,7 +13,7 @@ export interface FoundProject {
   readonly running: number;
 }
 
-const mostCounted = 100_000;
+const maxCounted = 100_000;
 
 /**
  * Projects by id, ref, slug or name, the newest 50, with their jobs of one type or of all.
@@ -28,7 +28,7 @@ export const findProjects = (
     return tx.query<FoundProject>(
       `select p.id as project_id, p.ref, p.name, p.plan,
          (select count(*)::int from (select from jobs j where j.project_id = p.id and j.status = 'queued'
-           and ($2::text is null or j.type = $2) limit ${mostCounted}) queued) as waiting,
+           and ($2::text is null or j.type = $2) limit ${maxCounted}) queued) as waiting,
          (select count(*)::int from jobs j where j.project_id = p.id and j.status = 'running'
            and ($2::text is null or j.type = $2)) as running
        from projects p where p.id = any ($1) and p.deleted_at is null order by p.created_at desc`,

@@ -71,7 +71,7 @@ export interface Overview {
   readonly history: History;
 }
 
-const mostFailures = 8;
+const maxFailures = 8;
 
 const failuresOf = (minutes: readonly Minute[], type: string): FailureCount[] => {
   const counts = new Map<string, number>();
@@ -81,7 +81,7 @@ const failuresOf = (minutes: readonly Minute[], type: string): FailureCount[] =>
   return [...counts]
     .map(([code, count]) => ({ code, count }))
     .sort((a, b) => b.count - a.count)
-    .slice(0, mostFailures);
+    .slice(0, maxFailures);
 };
 
 const sumOf = (minutes: readonly Minute[], type: string, what: 'accepted' | 'finished'): number =>

@@ -37,15 +37,15 @@ interface ProjectName {
   readonly plan: string;
 }
 
-const mostRules = 1000;
+const maxRules = 1000;
 
 const pausesOf = (db: Queryable): Promise<Ruled[]> =>
   db.query<Ruled>(
-    `select project_id, type from job_pauses where project_id is not null order by created_at desc limit ${mostRules}`,
+    `select project_id, type from job_pauses where project_id is not null order by created_at desc limit ${maxRules}`,
   );
 
 const limitsOf = (db: Queryable): Promise<RuledLimit[]> =>
-  db.query<RuledLimit>(`select project_id, type, running, waiting from job_limits order by id desc limit ${mostRules}`);
+  db.query<RuledLimit>(`select project_id, type, running, waiting from job_limits order by id desc limit ${maxRules}`);
 
 const namesOf = async (db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, ProjectName>> => {
   const rows = await db.query<ProjectName>('select id, ref, name, plan from projects where id = any ($1)', [ids]);
@@ -91,7 +91,7 @@ export const projectLoads = async (
     .sort((a, b) => weightOf(b) - weightOf(a) || a.projectId.localeCompare(b.projectId));
   const paused = new Set(pauses.map(({ project_id: id, type }) => keyOf(id, type)));
   const own = new Map(limits.map((row) => [keyOf(row.project_id, row.type), row]));
-  const shown = loadsOf(busy.slice(0, limit), [...pauses, ...limits], types).slice(0, limit + mostRules);
+  const shown = loadsOf(busy.slice(0, limit), [...pauses, ...limits], types).slice(0, limit + maxRules);
   const names = await namesOf(db, [...new Set(shown.map(({ projectId }) => projectId))]);
   return shown.map((one) => viewOf(one, names.get(one.projectId), paused, own.get(keyOf(one.projectId, one.type))));
 };

@@ -37,14 +37,14 @@ export interface FoundJobs {
   readonly totalIsExact: boolean;
 }
 
-const longestMessage = 300;
-const mostCounted = 10_000;
+const maxMessageLength = 300;
+const maxCounted = 10_000;
 // A search without an index to it may not keep the database busy.
 const searchMs = 3000;
 
 const columns = `j.id, j.project_id, p.ref as project_ref, p.name as project_name,
   f.function_id, fn.name as function_name, j.type, j.status, j.progress,
-  j.attempt, j.max_attempts, j.error_code, left(j.error_message, ${longestMessage}) as error_message, j.request_id,
+  j.attempt, j.max_attempts, j.error_code, left(j.error_message, ${maxMessageLength}) as error_message, j.request_id,
   j.worker_id, j.created_at, j.next_run_at, j.started_at, j.finished_at`;
 
 /** What names the jobs' projects and functions. */
@@ -69,7 +69,7 @@ export const bounded = async <T>(db: ControlDb, read: (tx: Tx) => Promise<T>): P
 
 const countUpTo = async (db: Queryable, filter: JobFilter): Promise<number> => {
   const [row] = await db.query<{ count: number }>(
-    `select count(*)::int as count from (select from jobs j where ${filterSql} limit ${mostCounted + 1}) found`,
+    `select count(*)::int as count from (select from jobs j where ${filterSql} limit ${maxCounted + 1}) found`,
     filterValues(filter),
   );
   return row?.count ?? 0;
@@ -94,7 +94,7 @@ export const searchJobs = (
       [...filterValues(filter), limit, offset],
     );
     const total = await countUpTo(tx, filter);
-    return { jobs, total: Math.min(total, mostCounted), totalIsExact: total <= mostCounted };
+    return { jobs, total: Math.min(total, maxCounted), totalIsExact: total <= maxCounted };
   });
 
 export interface Attempt {
@@ -127,8 +127,8 @@ export interface JobDetail extends FoundJob {
   readonly logs: readonly LogLine[];
 }
 
-const longestText = 65_536;
-const mostLines = 500;
+const maxTextLength = 65_536;
+const maxLines = 500;
 
 /** @throws {ServiceError} `not_found` */
 export const jobDetail = async (db: Queryable, id: string): Promise<JobDetail> => {
@@ -139,7 +139,7 @@ export const jobDetail = async (db: Queryable, id: string): Promise<JobDetail> =
            j.cancel_requested_at, j.traceparent, left(j.data, $2) as payload, length(j.data) as payload_length,
            left(j.result, $2) as result, length(j.result) as result_length
          from jobs j ${names} where j.id = $1`,
-        [id, longestText],
+        [id, maxTextLength],
       ),
     ),
     db.query<Attempt>(
@@ -147,7 +147,7 @@ export const jobDetail = async (db: Queryable, id: string): Promise<JobDetail> =
        from job_attempts where job_id = $1 order by id`,
       [id],
     ),
-    lastLogLines(db, id, mostLines).then((lines) => lines.map(({ ts, ...line }) => ({ at: new Date(ts), ...line }))),
+    lastLogLines(db, id, maxLines).then((lines) => lines.map(({ ts, ...line }) => ({ at: new Date(ts), ...line }))),
   ]);
   if (row === undefined) throw notFound('job');
   return { ...row, attempts, logs };

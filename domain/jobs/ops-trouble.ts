@@ -26,11 +26,11 @@ interface FailureGroup {
 }
 
 const sampled = 5000;
-const mostGroups = 6;
+const maxGroups = 6;
 /** Fewer failures than that in an hour are the everyday faults of somebody's code. */
-const leastFailures = 5;
+const minFailures = 5;
 const longWaitSeconds = 60;
-const longestMessage = 200;
+const maxMessageLength = 200;
 
 /** Of the newest failures of an hour, so that it costs the same at any load. */
 const failureGroups = (db: Queryable): Promise<FailureGroup[]> =>
@@ -51,7 +51,7 @@ const failureGroups = (db: Queryable): Promise<FailureGroup[]> =>
          and coalesce(b.error_code, 'unknown') = g.error_code) as top_count
      from grouped g left join projects p on p.id = g.top_project_id
      left join functions f on f.id = g.top_function_id::uuid order by g.count desc`,
-    [sampled, longestMessage, leastFailures, mostGroups],
+    [sampled, maxMessageLength, minFailures, maxGroups],
   );
 
 const viewOf = (name: string, fields: Readonly<Record<string, string>>): string =>
@@ -115,9 +115,9 @@ const ofWait = (queue: QueueView): Trouble[] => {
 };
 
 const ofGroup = (group: FailureGroup): Trouble => {
-  const { type, error_code: code, count, projects, top_project: project, top_count: most, function_name: name } = group;
+  const { type, error_code: code, count, projects, top_project: project, top_count: max, function_name: name } = group;
   const where = name === null ? project : `${project} (function ${name})`;
-  const spread = projects === 1 ? `All in ${where}.` : `In ${projects} projects, ${most} of them in ${where}.`;
+  const spread = projects === 1 ? `All in ${where}.` : `In ${projects} projects, ${max} of them in ${where}.`;
   return {
     severity: projects > 3 ? 'bad' : 'warn',
     title: `${count >= sampled ? 'More than ' : ''}${count.toLocaleString('en')} ${type} failed with ${code} in the last hour`,

@@ -9,7 +9,7 @@ export const queueFull = (type: string): ServiceError =>
   });
 
 // The gate lists those with the longest lines: who has as many waiting as a project may is among them.
-const mostProjects = 1000;
+const maxProjects = 1000;
 
 /**
  * Before the row is written, by the gate's own count: a refusal then leaves nothing behind, the Idempotency-Key included.
@@ -20,7 +20,7 @@ export const requireRoomAt = async (
   gate: Pick<Gate, 'projects'>,
   { type, projectId }: Pick<JobRef, 'type' | 'projectId'>,
 ): Promise<void> => {
-  const own = (await gate.projects(type, mostProjects)).find((load) => load.projectId === projectId);
+  const own = (await gate.projects(type, maxProjects)).find((load) => load.projectId === projectId);
   if (own === undefined || own.queued === 0 || own.queued < own.waiting) return;
   throw queueFull(type);
 };

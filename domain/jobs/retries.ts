@@ -40,16 +40,12 @@ export const handBack = async (db: Queryable, run: Pick<BrokenRun, 'id' | 'runId
   return rows.length > 0;
 };
 
-/** Puts a job back that waits for an answer; it runs again after `longestMs` unless it is resumed before. */
-export const parkJob = async (
-  db: Queryable,
-  run: Pick<BrokenRun, 'id' | 'runId'>,
-  longestMs: number,
-): Promise<boolean> => {
+/** Puts a job back that waits for an answer; it runs again after `maxMs` unless it is resumed before. */
+export const parkJob = async (db: Queryable, run: Pick<BrokenRun, 'id' | 'runId'>, maxMs: number): Promise<boolean> => {
   const rows = await db.query(
     `update jobs set status = 'queued', run_id = null, next_run_at = now() + make_interval(secs => $3)
      where id = $1 and run_id = $2 and status = 'running' returning id`,
-    [run.id, run.runId, longestMs / 1000],
+    [run.id, run.runId, maxMs / 1000],
     'park-job',
   );
   return rows.length > 0;
@@ -87,14 +83,14 @@ export const restartCrashed = async (db: Queryable, run: BrokenRun): Promise<boo
 /** Retries whose time has come, as jobs that may be admitted. */
 export const takeDue = async (
   db: Queryable,
-  { type, part, most }: { readonly type: string; readonly part: Part; readonly most: number },
+  { type, part, max }: { readonly type: string; readonly part: Part; readonly max: number },
 ): Promise<JobRef[]> => {
   const rows = await db.query<{ id: string; project_id: string }>(
     `update jobs set next_run_at = null where id in (
        select id from jobs where type = $1 and status = 'queued' and next_run_at <= now() and ${inPart('$3', '$4')}
        order by next_run_at limit $2 for update skip locked)
      returning id, project_id`,
-    [type, most, part.count, part.index],
+    [type, max, part.count, part.index],
     'take-due-jobs',
   );
   return rows.map((row) => ({ id: row.id, type, projectId: row.project_id }));

@@ -17,10 +17,10 @@ const monthAfter = (now: Date): Date => new Date(Date.UTC(now.getUTCFullYear(), 
 /** @param limit the project's own; it is told */
 export const capExceeded = (limit: number | null, now = new Date()): ServiceError => {
   const resets = monthAfter(now);
-  const most = limit === null ? '' : ` of ${limit}`;
+  const max = limit === null ? '' : ` of ${limit}`;
   return new ServiceError(
     'monthly_cap_exceeded',
-    `The project has used up its runs${most} for this month. The count begins anew at ${resets.toISOString()}.`,
+    `The project has used up its runs${max} for this month. The count begins anew at ${resets.toISOString()}.`,
     {
       hint: 'A larger plan has a larger cap; GET /projects/{id}/usage tells how much is used.',
       headers: { 'Retry-After': String(Math.max(1, Math.ceil((resets.getTime() - now.getTime()) / 1000))) },

@@ -14,10 +14,10 @@ export interface DueMail {
 const leaseSeconds = 120;
 
 /** Mails that may wait for slow answers at a time: each holds a connection of a worker. */
-const mostHandedOver = 200;
+const maxHandedOver = 200;
 
 /** Takes mails whose time has come, notices after all others, the oldest first. */
-export const takeDueMail = (db: Queryable, most: number): Promise<DueMail[]> =>
+export const takeDueMail = (db: Queryable, max: number): Promise<DueMail[]> =>
   db.query<DueMail>(
     `update platform_mail set attempts = attempts + 1, next_at = now() + make_interval(secs => $2)
      where id in (
@@ -26,7 +26,7 @@ export const takeDueMail = (db: Queryable, most: number): Promise<DueMail[]> =>
               where status = 'queued' and handed_over_at is not null limit $3) waiting) < $3
        order by kind = 'notice', next_at limit $1 for update skip locked)
      returning id, recipient, subject, body_sealed, attempts`,
-    [most, leaseSeconds, mostHandedOver],
+    [max, leaseSeconds, maxHandedOver],
     'take-due-mail',
   );
 

@@ -2,9 +2,9 @@ import { type Queryable, one } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 
 /** Invites that one address may be sent in a day, whoever invites it. */
-const mostToAddress = 5;
+const maxToAddress = 5;
 /** Invites that one organization may have sent in an hour. */
-const mostOfOrganization = 200;
+const maxOfOrganization = 200;
 
 const tooMany = (message: string, seconds: number): ServiceError =>
   new ServiceError('rate_limited', message, { headers: { 'Retry-After': String(seconds) } });
@@ -26,16 +26,16 @@ export const requireRoomForInvite = async (
       [orgId, to],
     ),
   );
-  if (sent.to_address >= mostToAddress) {
-    throw tooMany(`This address has been sent ${mostToAddress} invites in a day. Nothing was sent.`, 24 * 3600);
+  if (sent.to_address >= maxToAddress) {
+    throw tooMany(`This address has been sent ${maxToAddress} invites in a day. Nothing was sent.`, 24 * 3600);
   }
-  if (sent.of_organization >= mostOfOrganization) {
-    throw tooMany(`The organization has sent ${mostOfOrganization} invites in an hour. Nothing was sent.`, 3600);
+  if (sent.of_organization >= maxOfOrganization) {
+    throw tooMany(`The organization has sent ${maxOfOrganization} invites in an hour. Nothing was sent.`, 3600);
   }
 };
 
 /** Confirmation links that one address may be sent in a day, whoever names it. */
-const mostConfirmations = 5;
+const maxConfirmations = 5;
 
 /** @throws {ServiceError} `rate_limited` */
 export const requireRoomForConfirmation = async (db: Queryable, to: string): Promise<void> => {
@@ -46,6 +46,6 @@ export const requireRoomForConfirmation = async (db: Queryable, to: string): Pro
       [to],
     ),
   );
-  if (sent < mostConfirmations) return;
-  throw tooMany(`This address has been sent ${mostConfirmations} links in a day. Nothing was sent.`, 24 * 3600);
+  if (sent < maxConfirmations) return;
+  throw tooMany(`This address has been sent ${maxConfirmations} links in a day. Nothing was sent.`, 24 * 3600);
 };

@@ -10,7 +10,7 @@ export interface Notice {
 }
 
 // An organization may have any number of admins; who reads the first of these notices tells the others.
-const mostRecipients = 50;
+const maxRecipients = 50;
 
 /**
  * Writes to the admins and owners of a project's organization, in the transaction of what they are told of. Once an hour at
@@ -24,7 +24,7 @@ export const noticeToAdmins = async (mail: PlatformMail, tx: Queryable, notice: 
      where p.id = $1 and m.status = 'active' and m.role in ('owner', 'admin')
        and not exists (select from platform_mail o where o.project_id = p.id and o.created_at > now() - interval '1 hour')
      order by m.role desc, m.created_at limit $2`,
-    [projectId, mostRecipients],
+    [projectId, maxRecipients],
   );
   if (rows.length === 0) return;
   await mail.send(

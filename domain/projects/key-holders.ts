@@ -27,7 +27,7 @@ export interface KeyHoldersOptions {
 
 const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 const keptMs = 5000;
-const mostKept = 20_000;
+const maxKept = 20_000;
 
 type KeyRow = Project & {
   readonly key_id: string;
@@ -64,8 +64,8 @@ const isOver = ({ key }: KeyHolder): boolean => key.expires_at !== null && key.e
  * they tell each other).
  */
 export const createKeyHolders = ({ db, hearsChanges }: KeyHoldersOptions): KeyHolders => {
-  const holders = new LRUCache<string, KeyHolder>({ max: mostKept, ttl: keptMs });
-  const projects = new LRUCache<string, Project>({ max: mostKept, ttl: keptMs });
+  const holders = new LRUCache<string, KeyHolder>({ max: maxKept, ttl: keptMs });
+  const projects = new LRUCache<string, Project>({ max: maxKept, ttl: keptMs });
   /** Rises with each change: what was read before one must not be kept after it. */
   let changes = 0;
 

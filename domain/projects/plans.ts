@@ -24,23 +24,23 @@ const keptPerPresent = 5;
  */
 export const requireRoomForProject = async (
   db: Queryable,
-  of: { readonly orgId: string; readonly userId: string; readonly plan: Plan; readonly most: number },
+  of: { readonly orgId: string; readonly userId: string; readonly plan: Plan; readonly max: number },
 ): Promise<void> => {
   // Whatever the plan: the organization may be deleted at this moment.
   if ((await lockMembers(db, of.orgId, of.userId)) === undefined) throw notFound('organization');
   if (of.plan !== 'free') return;
   const { present, kept } = await countFreeProjects(db, of.orgId, of.userId);
-  if (present >= of.most) {
+  if (present >= of.max) {
     throw new ServiceError(
       'plan_limit_exceeded',
-      `The organization has ${present} projects of the Free plan, and ${of.most} is the limit.`,
+      `The organization has ${present} projects of the Free plan, and ${of.max} is the limit.`,
       { hint: 'Delete one, or choose a larger plan for one.' },
     );
   }
-  if (kept >= of.most * keptPerPresent) {
+  if (kept >= of.max * keptPerPresent) {
     throw new ServiceError(
       'plan_limit_exceeded',
-      `You have deleted ${kept} projects whose databases are still kept, and ${of.most * keptPerPresent} is the limit.`,
+      `You have deleted ${kept} projects whose databases are still kept, and ${of.max * keptPerPresent} is the limit.`,
       { hint: 'Wait until the first of them are gone, or choose a larger plan.' },
     );
   }

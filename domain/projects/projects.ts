@@ -112,9 +112,9 @@ const draftWith =
 type Deletion = Pick<Projects, 'retire' | 'retireLeftOvers' | 'purge'>;
 
 /** 100,000 jobs take half a minute; what is left then is done by the next sweep. */
-const longestMs = 45_000;
+const maxMs = 45_000;
 const alone: Abandonment = {
-  longestMs,
+  maxMs,
   dropBacklog: () => Promise.resolve(),
   onEnded: () => Promise.resolve(),
 };
@@ -135,7 +135,7 @@ const deletionWith = ({ db, servers, log }: ProjectsOptions, tenantDb: TenantDb)
 
   const drop = async (project: Project): Promise<void> => {
     await dropDatabase({ db, servers }, project);
-    if (!(await deleteJobsOf(db, project.id, longestMs))) return;
+    if (!(await deleteJobsOf(db, project.id, maxMs))) return;
     await db.transaction((tx) => deleteProjectRow(tx, project.id), actingAs({ type: 'system' }, 'project.purge'));
   };
 

@@ -22,7 +22,7 @@ export interface DeletedProject {
   readonly org_deleted: boolean;
 }
 
-const mostListed = 200;
+const maxListed = 200;
 
 /** The latest first. */
 export const deletedProjects = (db: Queryable, days: number): Promise<DeletedProject[]> =>
@@ -32,7 +32,7 @@ export const deletedProjects = (db: Queryable, days: number): Promise<DeletedPro
        exists (select from projects other
          where other.org_id = p.org_id and other.slug = p.slug and other.deleted_at is null) as slug_taken
      from projects p join organizations o on o.id = p.org_id
-     where p.deleted_at > now() - make_interval(days => $1) order by p.deleted_at desc limit ${mostListed}`,
+     where p.deleted_at > now() - make_interval(days => $1) order by p.deleted_at desc limit ${maxListed}`,
     [days],
   );
 

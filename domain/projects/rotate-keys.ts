@@ -17,7 +17,7 @@ interface Wrapped {
   readonly wrapped: Buffer;
 }
 
-const mostAtOnce = 200;
+const maxAtOnce = 200;
 
 interface Batch {
   readonly changed: readonly (Wrapped & { readonly anew: Buffer })[];
@@ -85,7 +85,7 @@ export const rotateKeys = async (
   for (;;) {
     const keys = await db.query<Wrapped>(
       'select id as owner, data_key as wrapped from projects where id > $1 order by id limit $2',
-      [after, mostAtOnce],
+      [after, maxAtOnce],
     );
     const last = keys.at(-1);
     if (last === undefined) return sum;

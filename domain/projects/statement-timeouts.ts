@@ -12,7 +12,7 @@ export interface StatementTimeouts {
 export const usualStatementTimeouts: StatementTimeouts = { anon: 3000, authenticated: 8000, secret: 30_000 };
 
 /** In ms. Above it the watchdog of the servers ends what runs (`statementTimeoutSeconds`). */
-export const statementTimeoutBounds = { least: 100, most: 30_000 } as const;
+export const statementTimeoutBounds = { min: 100, max: 30_000 } as const;
 
 export const statementTimeoutsOf = ({
   statement_timeouts: set,

@@ -18,7 +18,7 @@ export interface JoinDeps {
   readonly db: ControlDb;
   readonly sealer: Sealer;
   /** Organizations that one user may own. */
-  readonly mostOwned: number;
+  readonly maxOwned: number;
 }
 
 export interface OpenInvite {
@@ -95,7 +95,7 @@ export const joinAsUser = async (
   if (!(await proveFactor(deps, user, { code: given.code, isLimited }))) return false;
   await deps.db.transaction(
     async (tx) => {
-      await acceptInvite(tx, user, { token: given.token, mostOwned: deps.mostOwned });
+      await acceptInvite(tx, user, { token: given.token, maxOwned: deps.maxOwned });
       await lockProven(tx, user.id, provenHash);
     },
     actorOf(user, request),
@@ -117,7 +117,7 @@ export const joinAsNewUser = async (
   const { user } = await signUp(deps.db, input, request.origin);
   await deps.db.transaction(
     async (tx) => {
-      await acceptInvite(tx, user, { token: given.token, mostOwned: deps.mostOwned });
+      await acceptInvite(tx, user, { token: given.token, maxOwned: deps.maxOwned });
       await endAllSignIns(tx, user.id);
     },
     actorOf(user, request),

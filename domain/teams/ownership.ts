@@ -31,18 +31,18 @@ const ownRow = async (db: Queryable, { organization, user }: Acting): Promise<Me
 /**
  * Makes another member the owner in the caller's place, who stays as an admin. Other owners stay owners. Needs a
  * transaction.
- * @param mostOwned organizations that one user may own
+ * @param maxOwned organizations that one user may own
  * @returns the new owner
  * @throws {ServiceError} `not_found`, `forbidden`, `conflict`, `plan_limit_exceeded`
  */
 export const transferOrganization = async (
   db: Queryable,
   acting: Acting,
-  { memberId, mostOwned }: { readonly memberId: string; readonly mostOwned: number },
+  { memberId, maxOwned }: { readonly memberId: string; readonly maxOwned: number },
 ): Promise<Member> => {
   const member = await holdMember(db, acting, memberId);
   const userId = requireTarget(acting, member);
-  if (member.role !== 'owner') await requireRoomToOwn(db, userId, mostOwned);
+  if (member.role !== 'owner') await requireRoomToOwn(db, userId, maxOwned);
   const former = await ownRow(db, acting);
   await setMemberRole(db, member.id, { role: 'owner', by: acting.user.id });
   await setMemberRole(db, former.id, { role: 'admin', by: acting.user.id });

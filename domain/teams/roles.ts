@@ -2,4 +2,4 @@
 export const roles = ['viewer', 'developer', 'admin', 'owner'] as const;
 export type Role = (typeof roles)[number];
 
-export const atLeast = (role: Role, least: Role): boolean => roles.indexOf(role) >= roles.indexOf(least);
+export const atLeast = (role: Role, min: Role): boolean => roles.indexOf(role) >= roles.indexOf(min);

@@ -146,27 +146,27 @@ export const resendInvite = async (
 
 /**
  * An organization that the user owns.
- * @param mostOwned organizations that one user may own
+ * @param maxOwned organizations that one user may own
  * @throws {ServiceError} `plan_limit_exceeded`
  */
 export const createOrganization = async (
   db: Queryable,
   owner: User,
-  { name, mostOwned }: { readonly name: string; readonly mostOwned: number },
+  { name, maxOwned }: { readonly name: string; readonly maxOwned: number },
 ): Promise<string> => {
-  await requireRoomToOwn(db, owner.id, mostOwned);
+  await requireRoomToOwn(db, owner.id, maxOwned);
   return insertOrganization(db, name, owner);
 };
 
 /**
- * @param mostOwned organizations that one user may own
+ * @param maxOwned organizations that one user may own
  * @throws {ServiceError} `not_found`, `forbidden` for another e-mail address, `already_member`, `expired`,
  * `plan_limit_exceeded`
  */
 export const acceptInvite = async (
   db: Queryable,
   user: User,
-  { token, mostOwned }: { readonly token: string; readonly mostOwned: number },
+  { token, maxOwned }: { readonly token: string; readonly maxOwned: number },
 ): Promise<Invite> => {
   const found = await findInvite(db, hashToken(token));
   if (found === undefined) throw notFound('invite');
@@ -179,7 +179,7 @@ export const acceptInvite = async (
   if (found.expired) {
     throw new ServiceError('expired', 'This invite is too old.', { hint: 'Ask for it to be sent again.' });
   }
-  if (found.role === 'owner') await requireRoomToOwn(db, user.id, mostOwned);
+  if (found.role === 'owner') await requireRoomToOwn(db, user.id, maxOwned);
   await activateMember(db, found.id, user);
   return found;
 };
@@ -188,19 +188,19 @@ export interface RoleChange {
   readonly memberId: string;
   readonly role: Role;
   /** Organizations that one user may own. */
-  readonly mostOwned: number;
+  readonly maxOwned: number;
 }
 
 /** @throws {ServiceError} `not_found`, `forbidden`, `last_owner`, `plan_limit_exceeded` */
 export const changeRole = async (
   db: Queryable,
   acting: Acting,
-  { memberId, role, mostOwned }: RoleChange,
+  { memberId, role, maxOwned }: RoleChange,
 ): Promise<Member> => {
   const member = await holdMember(db, acting, memberId);
   requireMayGrant(acting, role, member.role);
   if (role !== 'owner') await keepAnOwner(db, member);
-  else if (member.role !== 'owner' && member.user_id !== null) await requireRoomToOwn(db, member.user_id, mostOwned);
+  else if (member.role !== 'owner' && member.user_id !== null) await requireRoomToOwn(db, member.user_id, maxOwned);
   await setMemberRole(db, member.id, { role, by: acting.user.id });
   await withdrawInvites(db, member, role);
   return { ...member, role };

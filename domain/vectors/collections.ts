@@ -65,8 +65,8 @@ export const listCollections = (
   });
 
 /** What pgvector's HNSW can index, by type, and what a `vector` can hold. */
-export const mostIndexed = { vector: 2000, halfvec: 4000 } as const;
-export const mostDimensions = 16_000;
+export const maxIndexed = { vector: 2000, halfvec: 4000 } as const;
+export const maxDimensions = 16_000;
 
 interface Form {
   readonly type: 'vector' | 'halfvec';
@@ -74,8 +74,8 @@ interface Form {
 }
 
 const formOf = (dimensions: number): Form => {
-  if (dimensions <= mostIndexed.vector) return { type: 'vector', isIndexed: true };
-  if (dimensions <= mostIndexed.halfvec) return { type: 'halfvec', isIndexed: true };
+  if (dimensions <= maxIndexed.vector) return { type: 'vector', isIndexed: true };
+  if (dimensions <= maxIndexed.halfvec) return { type: 'halfvec', isIndexed: true };
   return { type: 'vector', isIndexed: false };
 };
 

@@ -4,10 +4,10 @@ import { ServiceError } from '#lib/errors.ts';
 import type { Collection } from './collections.ts';
 
 /** The largest number of a half-precision float; those of a `vector` have single precision. */
-const largest = { vector: 3.402_823_466_385_288_6e38, halfvec: 65_504 } as const;
+const maxComponent = { vector: 3.402_823_466_385_288_6e38, halfvec: 65_504 } as const;
 /** Between which lengths vectors can be compared: the database squares their numbers in single precision. */
-const longest = 1e18;
-const shortest = { vector: 1e-15, halfvec: 1e-2 } as const;
+const maxNorm = 1e18;
+const minNorm = { vector: 1e-15, halfvec: 1e-2 } as const;
 
 const unusable = (why: string): ServiceError =>
   new ServiceError('provider_bad_output', `The provider answered with a vector that ${why}.`);
@@ -27,12 +27,12 @@ const checked = (vector: Vector, { name, dimensions, column_type: type }: Shape,
     );
   }
   const floats = Float32Array.from(vector);
-  if (!vector.every((value) => Math.abs(value) <= largest[type])) throw unusable('is not made of finite numbers');
+  if (!vector.every((value) => Math.abs(value) <= maxComponent[type])) throw unusable('is not made of finite numbers');
   // It has no direction, and so no cosine.
   if (floats.every((value) => value === 0)) throw unusable('is zero');
   const length = Math.sqrt(floats.reduce((sum, value) => sum + value * value, 0));
-  if (length > longest) throw unusable('is too long to be compared with others');
-  if (length < shortest[type]) throw unusable('is too short to be compared with others');
+  if (length > maxNorm) throw unusable('is too long to be compared with others');
+  if (length < minNorm[type]) throw unusable('is too short to be compared with others');
   return floats;
 };
 

@@ -32,17 +32,17 @@ export interface Found {
 }
 
 /** What an answer holds at most: SQL can write documents of any length. */
-const mostBytes = 16 * 1024 * 1024;
+const maxBytes = 16 * 1024 * 1024;
 
 // Of 50,000 vectors with 384 dimensions in 200 clouds these find 98 % of the ten nearest (scripts/bench/ai/vectors.ts).
-const leastCandidates = 240;
-const mostCandidates = 1000;
-const mostScanned = 20_000;
+const minCandidates = 240;
+const maxCandidates = 1000;
+const maxScanned = 20_000;
 
 const settingsOf = (limit: number): string => `select
-  set_config('hnsw.ef_search', '${Math.min(mostCandidates, Math.max(leastCandidates, limit * 2))}', true),
+  set_config('hnsw.ef_search', '${Math.min(maxCandidates, Math.max(minCandidates, limit * 2))}', true),
   set_config('hnsw.iterative_scan', 'relaxed_order', true),
-  set_config('hnsw.max_scan_tuples', '${mostScanned}', true)`;
+  set_config('hnsw.max_scan_tuples', '${maxScanned}', true)`;
 
 interface Nearest {
   readonly collection: Collection;
@@ -65,7 +65,7 @@ const nearestSql = (collection: Collection, hasFilter: boolean, isExact: boolean
     ${hasFilter ? 'where d.metadata @> $3::jsonb' : ''}
     order by ${isExact ? `(${distance}) + 0` : distance} limit $2::bigint),
   measured as (
-    select n.*, ${sizeSql} <= ${mostBytes} as fits from nearest n)
+    select n.*, ${sizeSql} <= ${maxBytes} as fits from nearest n)
   select n.fits, case when n.fits then n.id end as id, case when n.fits then n.content end as content,
     case when n.fits then n.metadata::text end as metadata,
     case when n.distance = 'NaN' then 0 else 1 - n.distance end as similarity

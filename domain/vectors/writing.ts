@@ -10,7 +10,7 @@ export type WriterDb = Pick<ProjectDb, 'use' | 'useAtLowPriority' | 'endSession'
 
 const waitMs = 120_000;
 /** Batches of one project in one process; an upsert has two under way. */
-const mostWaiting = 200;
+const maxWaiting = 200;
 
 const refusal = (): ServiceError =>
   new ServiceError('dependency_unavailable', 'Other documents of this project are still being written.', {
@@ -19,7 +19,7 @@ const refusal = (): ServiceError =>
   });
 
 const permitsFor = (each: number): FairPermits =>
-  createFairPermits({ total: Infinity, each, mostWaiting, waitMs, refusal });
+  createFairPermits({ total: Infinity, each, maxWaiting, waitMs, refusal });
 
 /**
  * Batches that one process writes at a time for a project. Inserting into an HNSW index keeps a processor busy for about

@@ -60,7 +60,7 @@ export interface Replay {
   readonly statuses: readonly DeliveryStatus[];
 }
 
-const mostReplayed = 100_000;
+const maxReplayed = 100_000;
 const replayStep = 5000;
 
 // Each status is looked for in its own index, so that a step costs what it takes, however many others there are. The lane
@@ -110,7 +110,7 @@ export const replay = async (
 ): Promise<number> => {
   const before = until === undefined ? 'ffffffff-ffff-ffff-ffff-ffffffffffff' : latestId(until);
   let [replayed, after, picked] = [0, earliestId(since), replayStep];
-  while (picked === replayStep && replayed < mostReplayed) {
+  while (picked === replayStep && replayed < maxReplayed) {
     requireActive(await findWebhook(guard, projectId, webhookId));
     const step = await one(db.query<Step>(stepSql, [webhookId, after, since, until ?? null, statuses, before]));
     replayed += step.replayed;

@@ -1,16 +1,16 @@
 import type { Queryable } from '#lib/control-db.ts';
 
 /** From so many deliveries that wait, a project's events wait themselves: one event may be for thousands of webhooks. */
-export const mostPending = 1_000_000;
+export const maxPending = 1_000_000;
 /** From so many events that wait, a project's further ones stay in its own outbox, which refuses writes when it is full. */
-export const mostWaitingEvents = 100_000;
+export const maxWaitingEvents = 100_000;
 
 /**
  * Of the projects with waiting events those whose deliveries are not to become more now. What it costs grows with what
  * waits, up to the limit: it is asked every few seconds.
- * @param most deliveries that wait
+ * @param max deliveries that wait
  */
-export const backlogged = async (db: Queryable, most = mostPending): Promise<string[]> => {
+export const backlogged = async (db: Queryable, max = maxPending): Promise<string[]> => {
   const rows = await db.query<{ project_id: string }>(
     `with recursive found as (
        (select project_id from outbox_events where fanned_at is null order by project_id limit 1)
@@ -25,21 +25,17 @@ export const backlogged = async (db: Queryable, most = mostPending): Promise<str
          select from webhook_deliveries d
          where d.webhook_id = w.id and d.next_attempt_at is not null and d.job_id is null limit $1::int) as of_one
        where w.project_id = f.project_id limit $1::int) as pending) >= $1::int`,
-    [most],
+    [max],
     'backlogged-projects',
   );
   return rows.map((row) => row.project_id);
 };
 
 /** Whether so many of a project's events wait to be passed on that no more are to be taken from its outbox. */
-export const hasWaitingEvents = async (
-  db: Queryable,
-  projectId: string,
-  most = mostWaitingEvents,
-): Promise<boolean> => {
+export const hasWaitingEvents = async (db: Queryable, projectId: string, max = maxWaitingEvents): Promise<boolean> => {
   const rows = await db.query(
     'select from outbox_events where project_id = $1 and fanned_at is null order by project_id, id offset $2 limit 1',
-    [projectId, most],
+    [projectId, max],
     'has-waiting-events',
   );
   return rows.length > 0;

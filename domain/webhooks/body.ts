@@ -2,12 +2,12 @@ import { partsOf } from './event-parts.ts';
 import type { EventRow } from './types.ts';
 
 /** What is sent of an event; more is left out, and a link to it stands instead. */
-export const mostDataBytes = 256 * 1024;
+export const maxDataBytes = 256 * 1024;
 
 /**
  * What a webhook is sent. Put together as text, since parsing would change numbers.
  * @param name of the event as the webhook asked for it
- * @param dataUrl stands instead of the data where these are larger than `mostDataBytes`; null: the data are sent
+ * @param dataUrl stands instead of the data where these are larger than `maxDataBytes`; null: the data are sent
  */
 export const bodyOf = (event: EventRow, name: string, dataUrl: string | null): Buffer => {
   const { id, project_id: projectId, created_at: createdAt } = event;

@@ -1,7 +1,7 @@
 import { type ControlDb, type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { notFound } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
-import { bodyOf, mostDataBytes } from './body.ts';
+import { bodyOf, maxDataBytes } from './body.ts';
 import { earliestId, latestId } from './made-between.ts';
 import { requireRoomForPing } from './ping-room.ts';
 import type { DeliveryRow, DeliveryStatus, EventRow } from './types.ts';
@@ -13,11 +13,11 @@ export interface ListedDelivery extends DeliveryRow {
 }
 
 /** Longer bodies are left out of a list: two hundred whole ones would be 60 MB. */
-export const longestListedBody = 4096;
+export const maxListedBodyLength = 4096;
 /** A busy webhook has millions of deliveries: what is counted and skipped for a page is bounded. */
-export const mostListed = 10_000;
+export const maxListed = 10_000;
 /** No index knows the event: it would cost each delivery three entries. Among so many it is looked for. */
-export const mostSearched = 20_000;
+export const maxSearched = 20_000;
 
 const common = `d.id, d.webhook_id, d.project_id, d.event_id, d.event, d.status, d.attempt, d.attempts_before,
   d.next_attempt_at, d.job_id, d.status_code, d.response_time_ms, d.request_headers::text as request_headers, d.error,
@@ -38,7 +38,7 @@ const withBody = (
 ): ListedDelivery => {
   if (event === null || data === null || at === null) return { ...row, request_body: null };
   const told: EventRow = { id: row.event_id, project_id: row.project_id, event, data, created_at: at };
-  const isLarge = Buffer.byteLength(data) > mostDataBytes;
+  const isLarge = Buffer.byteLength(data) > maxDataBytes;
   return { ...row, request_body: bodyOf(told, row.event, isLarge && dataUrl ? dataUrl(told) : null).toString() };
 };
 
@@ -56,16 +56,16 @@ const those = `from webhook_deliveries d where d.webhook_id = $1 and ($2::text i
   and ($4::timestamptz is null or d.created_at >= $4 and d.id >= $5::uuid)
   and ($6::timestamptz is null or d.created_at < $6 and d.id < $7::uuid)`;
 
-const withEvent = `from (select d.* ${those} order by d.id desc limit ${mostSearched}) d where d.event = $3`;
+const withEvent = `from (select d.* ${those} order by d.id desc limit ${maxSearched}) d where d.event = $3`;
 // The parameter's type has to be known in either statement.
 const withAnyEvent = `${those} and $3::text is null`;
 
-const shortBodies = `case when octet_length(d.response_body) <= ${longestListedBody} then d.response_body end as response_body,
-  case when pg_column_size(e.data) <= ${longestListedBody} then e.data::text end as event_data`;
+const shortBodies = `case when octet_length(d.response_body) <= ${maxListedBodyLength} then d.response_body end as response_body,
+  case when pg_column_size(e.data) <= ${maxListedBodyLength} then e.data::text end as event_data`;
 
 const withoutLong = (row: ListedDelivery): ListedDelivery => ({
   ...row,
-  request_body: row.request_body !== null && row.request_body.length > longestListedBody ? null : row.request_body,
+  request_body: row.request_body !== null && row.request_body.length > maxListedBodyLength ? null : row.request_body,
 });
 
 // A webhook that got busy since the table was last analyzed looks small: its rows would be read and sorted, all of them.
@@ -92,7 +92,7 @@ export const listDeliveries = (
     );
     const { total } = await one(
       tx.query<{ total: number }>(
-        `select count(*) as total from (select ${found} order by d.id desc limit ${mostListed}) counted`,
+        `select count(*) as total from (select ${found} order by d.id desc limit ${maxListed}) counted`,
         which,
       ),
     );

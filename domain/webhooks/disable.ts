@@ -25,10 +25,10 @@ const calledOf = ({ kind, name, url }: Disabled): string =>
   kind === 'http' ? quoted(name ?? url ?? 'a webhook') : `the ${kind} integration`;
 
 /** A notice names so many; the project's list has all of them. */
-const mostNamed = 10;
+const maxNamed = 10;
 
 const noticeOf = (projectId: string, disabled: readonly Disabled[]): Notice => {
-  const named = disabled.slice(0, mostNamed).map((row) => `${calledOf(row)}: ${row.reason}`);
+  const named = disabled.slice(0, maxNamed).map((row) => `${calledOf(row)}: ${row.reason}`);
   const more = disabled.length - named.length;
   return {
     projectId,

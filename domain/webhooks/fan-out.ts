@@ -17,13 +17,13 @@ export interface FannedOut {
 }
 
 /** Of one project in one pass. */
-const mostEvents = 200;
+const maxEvents = 200;
 /**
  * Of all projects in one pass, so that the first are on their way soon; more only where one event has more webhooks. Who
  * comes during a pass waits for its end: one of 2,000 deliveries took 70 to 180 ms on a busy machine.
  */
-const mostDeliveries = 250;
-const mostProjects = 100;
+const maxDeliveries = 250;
+const maxProjects = 100;
 
 // Projects with waiting events are found one by one in their index, however many events each has: one that has a million
 // holds up no other. A project's share of a pass gets smaller with its webhooks, and is half of it at most, or what one event
@@ -38,21 +38,21 @@ const fanOutSql = `
             where e.fanned_at is null and e.project_id > f.project_id order by e.project_id limit 1)
     from found f where f.project_id is not null
   ), turns as materialized (
-    select project_id from found where project_id is not null and project_id <> all ($2::uuid[]) limit ${mostProjects}
+    select project_id from found where project_id is not null and project_id <> all ($2::uuid[]) limit ${maxProjects}
   ), sized as (
-    select t.project_id, webhooks_up_to(t.project_id, ${mostDeliveries}) as hooks from turns t
+    select t.project_id, webhooks_up_to(t.project_id, ${maxDeliveries}) as hooks from turns t
   ), shares as (
     select project_id, greatest(1, hooks) as hooks, count(*) over () as projects,
       sum(part) over (order by project_id) - part as before
-    from sized cross join lateral (select least(greatest(1, hooks), ${mostDeliveries / 2}) as part) as parts
+    from sized cross join lateral (select least(greatest(1, hooks), ${maxDeliveries / 2}) as part) as parts
   ), taken as materialized (
     select e.id, e.project_id, e.event, e.created_at
     from shares s cross join lateral (
       select id, project_id, event, created_at from outbox_events o
       where o.project_id = s.project_id and o.fanned_at is null
-      order by o.id limit greatest(1, least(${mostEvents}, ${mostDeliveries} / (s.hooks * s.projects)))
+      order by o.id limit greatest(1, least(${maxEvents}, ${maxDeliveries} / (s.hooks * s.projects)))
       for update skip locked) e
-    where s.before < ${mostDeliveries}
+    where s.before < ${maxDeliveries}
   ), heard as materialized (
     select h.project_id, h.ids, s.webhook_id, s.is_active, s.event
     from (select project_id, event, array_agg(id) as ids from taken group by project_id, event) as h
@@ -85,8 +85,8 @@ const fanOutSql = `
     array(select distinct webhook_id::text from made where next_attempt_at is not null
       and webhook_id not in (select webhook_id from locked)) as held_ids,
     -- Whoever was cut off is first in the next pass.
-    (select case when count(*) = ${mostProjects} or max(before) >= ${mostDeliveries}
-      then max(project_id::text) filter (where before < ${mostDeliveries}) end from shares) as next,
+    (select case when count(*) = ${maxProjects} or max(before) >= ${maxDeliveries}
+      then max(project_id::text) filter (where before < ${maxDeliveries}) end from shares) as next,
     (select coalesce(json_object_agg(project_id, n), '{}')
       from (select project_id, count(*) as n from taken group by project_id) as counts) as events_of,
     (select coalesce(extract(epoch from clock_timestamp() - min(created_at)) * 1000, 0) from taken)::float8 as waited_ms`;

@@ -27,14 +27,14 @@ const formsOf = (secret: string): string[] => {
 };
 
 /** As domain/webhooks/secrets.ts takes them. */
-const shortestSecret = 8;
+const minSecretLength = 8;
 /** Of a secret that is cut off, so many characters are too many. */
-const mostLeft = 4;
+const maxLeft = 4;
 
 /** What begins like one of the forms and ends with the text, since the text was cut off there, goes, too. */
 const withoutBeginning = (text: string, forms: readonly string[]): string => {
   for (const form of forms) {
-    for (let length = form.length - 1; length > mostLeft; length--) {
+    for (let length = form.length - 1; length > maxLeft; length--) {
       if (text.endsWith(form.slice(0, length))) return text.slice(0, -length) + hidden;
     }
   }
@@ -52,9 +52,9 @@ export const hideSecrets = (
   { isCut = false }: { readonly isCut?: boolean } = {},
 ): string => {
   // Most answers are.
-  if (text.length < shortestSecret) return text;
+  if (text.length < minSecretLength) return text;
   const forms = [...new Set(secrets.flatMap(formsOf))]
-    .filter(({ length }) => length >= shortestSecret)
+    .filter(({ length }) => length >= minSecretLength)
     .toSorted((a, b) => b.length - a.length);
   const without = forms.reduce((left, form) => left.replaceAll(form, hidden), text);
   return isCut ? withoutBeginning(without, forms) : without;

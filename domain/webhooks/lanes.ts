@@ -40,13 +40,13 @@ export const lockLanes = async (
 };
 
 /** Locks lanes whose time has come, the longest due first; those that somebody else holds are left to them. */
-export const lockDueLanes = (tx: Tx, most: number): Promise<LockedLane[]> =>
+export const lockDueLanes = (tx: Tx, max: number): Promise<LockedLane[]> =>
   tx.query<LockedLane>(
     `select ${lockColumns}
      where l.webhook_id in (select webhook_id from webhook_lanes where next_at <= now() order by next_at limit $1)
        and l.next_at <= now()
      order by l.webhook_id for update of l skip locked`,
-    [most],
+    [max],
     'lock-due-lanes',
   );
 
@@ -209,22 +209,22 @@ export const scheduleLanes = async (tx: Tx, { counts, heldBack, crowdedOut }: Tu
 
 /**
  * Skips what waits for webhooks that are not active, some at a time. The lanes must be locked.
- * @returns how many there were; less than `most`: that was all
+ * @returns how many there were; less than `max`: that was all
  */
-export const skipWaiting = async (tx: Tx, webhookIds: readonly string[], most: number): Promise<number> => {
+export const skipWaiting = async (tx: Tx, webhookIds: readonly string[], max: number): Promise<number> => {
   const skipped = await tx.query<{ id: string }>(
     `update webhook_deliveries set status = 'skipped', next_attempt_at = null, finished_at = now()
      where id in (
        select id from webhook_deliveries where webhook_id = any ($1::uuid[]) and next_attempt_at is not null
          and job_id is null limit $2 for update skip locked)
      returning id`,
-    [webhookIds, most],
+    [webhookIds, max],
     'skip-waiting',
   );
   await tx.query(
     `update webhook_lanes set next_at = case when $2 then now() end, slow_in = null, waits_since = null
      where webhook_id = any ($1::uuid[])`,
-    [webhookIds, skipped.length >= most],
+    [webhookIds, skipped.length >= max],
     'schedule-inactive-lanes',
   );
   return skipped.length;

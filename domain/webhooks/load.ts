@@ -1,5 +1,5 @@
 import { type Queryable } from '#lib/control-db.ts';
-import { mostDataBytes } from './body.ts';
+import { maxDataBytes } from './body.ts';
 import type { EventRow, WebhookRow } from './types.ts';
 
 /** A try, by its delivery and its job. */
@@ -58,7 +58,7 @@ type Row = Omit<ToldWebhook, 'id'> & {
 
 const loadSql = `
   select d.id as delivery_id, d.attempt, d.event, e.id as event_id, e.event as of_event, e.created_at as event_at,
-    case when octet_length(e.data::text) <= ${mostDataBytes} then e.data::text end as data,
+    case when octet_length(e.data::text) <= ${maxDataBytes} then e.data::text end as data,
     w.id as webhook_id, w.kind, w.url, w.url_sealed, w.secret_sealed, w.previous_secret_sealed, w.previous_secret_until,
     w.send_secret, w.version,
     w.deleted_at is null and p.deleted_at is null and (w.is_active or d.event like 'test.%') as is_wanted,

@@ -2,7 +2,7 @@ import { type Queryable, one } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 
 /** Different names of events that all webhooks of a project may ask for together. */
-const mostPatterns = 2000;
+const maxPatterns = 2000;
 
 // One by one in their index, however many webhooks ask for each.
 const knownSql = `
@@ -44,10 +44,10 @@ export const withinPatterns = async (
   const added = await countNew(db, projectId, events);
   await write();
   // Whoever else changes patterns of the project waits from here on.
-  if (added === 0 || (await patternsOf(db, projectId)).length <= mostPatterns) return;
+  if (added === 0 || (await patternsOf(db, projectId)).length <= maxPatterns) return;
   throw new ServiceError(
     'plan_limit_exceeded',
-    `The webhooks of a project ask for at most ${mostPatterns} different names of events.`,
+    `The webhooks of a project ask for at most ${maxPatterns} different names of events.`,
     { hint: 'Subscribe to groups in place of single names, such as `table.orders.*` or `db.*`.' },
   );
 };

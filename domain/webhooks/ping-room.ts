@@ -2,7 +2,7 @@ import { type Queryable, one } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 
 /** Tests go past their webhook's rate and its share of what may be under way. */
-const mostPings = 2;
+const maxPings = 2;
 
 /**
  * To be asked in the transaction that adds a test of that webhook.
@@ -17,8 +17,8 @@ export const requireRoomForPing = async (db: Queryable, webhookId: string): Prom
       [webhookId],
     ),
   );
-  if (pings < mostPings) return;
-  throw new ServiceError('conflict', `${mostPings} tests of this webhook are under way.`, {
+  if (pings < maxPings) return;
+  throw new ServiceError('conflict', `${maxPings} tests of this webhook are under way.`, {
     hint: 'Send another one when they have ended: a receiver has 15 s for its answer.',
   });
 };

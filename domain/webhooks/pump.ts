@@ -41,15 +41,15 @@ export interface Looked {
   readonly heldIds: readonly string[];
 }
 
-const mostLanes = 500;
-const mostSkipped = 2000;
+const maxLanes = 500;
+const maxSkipped = 2000;
 
 /** Within a transaction that holds the lanes: those deliveries whose turn it is become jobs. */
 const pumpLocked = async (tx: Tx, lanes: readonly LockedLane[], slowAtOnce?: number): Promise<Pumped> => {
   const active = lanes.filter((lane) => lane.is_active).map((lane) => lane.webhook_id);
   const inactive = lanes.filter((lane) => !lane.is_active).map((lane) => lane.webhook_id);
-  const skipped = inactive.length > 0 ? await skipWaiting(tx, inactive, mostSkipped) : 0;
-  const more = skipped >= mostSkipped ? 0 : null;
+  const skipped = inactive.length > 0 ? await skipWaiting(tx, inactive, maxSkipped) : 0;
+  const more = skipped >= maxSkipped ? 0 : null;
   if (active.length === 0) return { jobs: [], nextInMs: more, lanes: lanes.length };
   const turns = await takeTurns(tx, active, slowAtOnce);
   if (turns.jobs.length > 0) await insertJobs(tx, turns.jobs);
@@ -102,8 +102,8 @@ const pumpSome = async (deps: PumpDeps, lock: (tx: Tx) => Promise<LockedLane[]>)
 export const pumpLanes = async (deps: PumpDeps, webhookIds: readonly string[]): Promise<Looked> => {
   let next: number | null = null;
   const held: string[] = [];
-  for (let i = 0; i < webhookIds.length; i += mostLanes) {
-    const some = webhookIds.slice(i, i + mostLanes);
+  for (let i = 0; i < webhookIds.length; i += maxLanes) {
+    const some = webhookIds.slice(i, i + maxLanes);
     const { nextInMs } = await pumpSome(deps, async (tx) => {
       const { lanes, heldIds } = await lockLanes(tx, some);
       held.push(...heldIds);
@@ -135,9 +135,9 @@ export const pumpDue = async (deps: PumpDeps): Promise<number | null> => {
   // Most of the time there is none: then it is one statement and no transaction.
   if (!(await isLaneDue(deps.db))) return null;
   do {
-    const pumped = await pumpSome(deps, (tx) => lockDueLanes(tx, mostLanes));
+    const pumped = await pumpSome(deps, (tx) => lockDueLanes(tx, maxLanes));
     next = soonest(next, pumped.nextInMs);
     lanes = pumped.lanes;
-  } while (lanes === mostLanes);
+  } while (lanes === maxLanes);
   return next;
 };

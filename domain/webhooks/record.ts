@@ -1,14 +1,5 @@
 import type { Tx } from '#lib/control-db.ts';
-import {
-  breakAfter,
-  forgottenDays,
-  hopelessDays,
-  hopelessTries,
-  longestPause,
-  pauses,
-  shortestPause,
-  spread,
-} from './retry.ts';
+import { breakAfter, forgottenDays, hopelessDays, hopelessTries, maxPause, pauses, minPause, spread } from './retry.ts';
 import { quickMs } from './slow.ts';
 import type { Attempted } from './types.ts';
 
@@ -34,7 +25,7 @@ export interface Hopeless {
 }
 
 /** Tries of one delivery that are kept: ten by themselves, further ones are asked for by hand. */
-const mostAttempts = 50;
+const maxAttempts = 50;
 
 /** In place of the headers of a try for which nothing was sent: it is not counted. */
 export const nothingSent = '';
@@ -43,7 +34,7 @@ export const noHeaders = '{}';
 
 // The tries so far and this one, if something was sent: the oldest goes when there are too many.
 const attemptsSql = `case when j.counts = 1
-  then case when jsonb_array_length(d.attempts) >= ${mostAttempts} then d.attempts - 0 else d.attempts end
+  then case when jsonb_array_length(d.attempts) >= ${maxAttempts} then d.attempts - 0 else d.attempts end
     || jsonb_build_object(
       'at', to_char((clock_timestamp() - make_interval(secs => coalesce(j.response_time_ms, 0) / 1000.0)) at time zone 'UTC',
         'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
@@ -188,7 +179,7 @@ const lanesSql = `
     closed_until = case
       when c.is_alive then null
       when c.failures >= ${breakAfter} and c.failures > c.failures_before then clock_timestamp()
-        + make_interval(secs => least(${longestPause}, ${shortestPause} * power(2, least(c.failures - ${breakAfter}, 20))))
+        + make_interval(secs => least(${maxPause}, ${minPause} * power(2, least(c.failures - ${breakAfter}, 20))))
       else c.closed_until end
   from counted c where l.webhook_id = c.webhook_id
   returning l.webhook_id, l.failed_tries >= ${hopelessTries}

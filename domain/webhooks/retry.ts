@@ -19,7 +19,7 @@ const jitter = 0.1;
 /** What a pause is multiplied with. */
 export const spread = (random: () => number = Math.random): number => 1 - jitter + 2 * jitter * random();
 
-const longestRetryAfterMs = 24 * 3600 * 1000;
+const maxRetryAfterMs = 24 * 3600 * 1000;
 
 /**
  * Until when a receiver asks to be left alone (`Retry-After`, in seconds or as a date), at most a day; null when it does
@@ -30,14 +30,14 @@ export const retryAfter = (header: string | string[] | undefined, now: number): 
   const text = (Array.isArray(header) ? header[0] : header)?.trim() ?? '';
   const at = /^\d{1,15}$/.test(text) ? now + Number(text) * 1000 : Date.parse(text);
   if (Number.isNaN(at) || at <= now) return null;
-  return new Date(Math.min(at, now + longestRetryAfterMs));
+  return new Date(Math.min(at, now + maxRetryAfterMs));
 };
 
 /** From so many failures in a row on a webhook has one try at a time, with pauses between them. */
 export const breakAfter = 5;
 /** In seconds: the first such pause, doubled each time up to the longest. */
-export const shortestPause = 5;
-export const longestPause = 5 * minute;
+export const minPause = 5;
+export const maxPause = 5 * minute;
 
 /** After so many days of nothing but failures a webhook is made inactive, */
 export const hopelessDays = 5;

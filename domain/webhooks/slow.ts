@@ -51,7 +51,7 @@ export const slowSql = `
 export const heldBackBeside = async (
   db: Queryable,
   webhookIds: readonly string[],
-  most = usualSlowAtOnce,
+  max = usualSlowAtOnce,
 ): Promise<string[]> => {
   const rows = await db.query<{ webhook_id: string }>(
     `select b.webhook_id
@@ -69,7 +69,7 @@ export const heldBackBeside = async (
          select h.webhook_id from webhook_lanes h
          where h.slow_in = '${crowd}' and h.waits_since is not null and h.webhook_id <> all ($1::uuid[])
          order by h.waits_since limit greatest(0, $2::int - ${busySql('o.slow_in is not null')})) as c`,
-    [webhookIds, most],
+    [webhookIds, max],
     'held-back-beside',
   );
   return rows.map((row) => row.webhook_id);

@@ -23,12 +23,12 @@ export const findTry = (db: Queryable, jobId: string): Promise<StuckTry | undefi
  * Tries whose job has ended or is gone, without a word of how the try went: the job was cancelled, or waited too long. Their
  * deliveries would wait for ever.
  */
-export const stuckTries = (db: Queryable, most: number): Promise<StuckTry[]> =>
+export const stuckTries = (db: Queryable, max: number): Promise<StuckTry[]> =>
   db.query<{ deliveryId: string; jobId: string; webhookId: string }>(
     `select d.id as "deliveryId", d.job_id as "jobId", d.webhook_id as "webhookId"
      from webhook_deliveries d left join jobs j on j.id = d.job_id
      where d.job_id is not null and (j.id is null or j.finished_at < now() - interval '10 seconds') limit $1`,
-    [most],
+    [max],
   );
 
 /**
@@ -51,7 +51,7 @@ export const wakeForgottenLanes = async (db: Queryable): Promise<number> => {
 /** How far back `wakeLatelyForgotten` looks. */
 export const latelyMs = 20_000;
 /** However many were made in that time: a replay, or an event with thousands of webhooks, is no reason to read them all. */
-const mostRead = 50_000;
+const maxRead = 50_000;
 
 /**
  * As `wakeForgottenLanes`, of deliveries that were made lately: cheap enough to be done every few seconds. Whoever made them
@@ -65,7 +65,7 @@ export const wakeLatelyForgotten = async (db: Queryable, now = Date.now()): Prom
        select f.webhook_id from webhook_lanes f where f.next_at is null and f.webhook_id = any (array(
          select distinct webhook_id from (
            select webhook_id, next_attempt_at, job_id from webhook_deliveries
-           where id > $1::uuid order by id desc limit ${mostRead}) as made
+           where id > $1::uuid order by id desc limit ${maxRead}) as made
          where next_attempt_at is not null and job_id is null))
        order by f.webhook_id for update skip locked)
      returning l.webhook_id`,

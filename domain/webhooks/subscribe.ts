@@ -8,14 +8,14 @@ import { createTurns } from '#lib/turns.ts';
 import { patternsOf } from './patterns.ts';
 
 /** Projects whose databases are told at once. Each takes a connection to one; none holds one of the control database. */
-const mostProjects = 16;
+const maxProjects = 16;
 /** Whoever changed a webhook waits no longer for its answer, and is told so. */
 const waitMs = 5000;
 
 const refusal = (): ServiceError =>
   new ServiceError('dependency_unavailable', 'Which writes leave events is set a little later.');
 
-const permits = createPermits(mostProjects, 2 * waitMs, refusal);
+const permits = createPermits(maxProjects, 2 * waitMs, refusal);
 
 /** When the subscriptions of a project were last changed, as text: more exact than a `Date`. Null: nothing is to be set. */
 const wantedSince = async (db: Queryable, projectId: string): Promise<string | null> => {
@@ -95,7 +95,7 @@ export const applySubscriptions = async (deps: SubscriptionsDeps, projectId: str
 };
 
 const waitingSeconds = 5;
-const mostAtOnce = 20;
+const maxAtOnce = 20;
 
 /**
  * Sets what could not be set when it was wanted.
@@ -107,7 +107,7 @@ export const applyWaiting = async (deps: SubscriptionsDeps & { readonly log: Log
     `select s.project_id from subscriptions_to_set s join projects p on p.id = s.project_id
      where s.wanted_at < clock_timestamp() - make_interval(secs => $1) and p.deleted_at is null and p.status <> 'creating'
      order by s.wanted_at limit $2`,
-    [waitingSeconds, mostAtOnce],
+    [waitingSeconds, maxAtOnce],
   );
   // Not one after the other: those whose databases are slow would hold up the others.
   await Promise.all(

@@ -23,7 +23,7 @@ const deleteSql = (which: string): string => `
 export const deleteOldDeliveries = async (
   db: Queryable,
   { delivered, undelivered }: KeptDays,
-  most: number,
+  max: number,
 ): Promise<number> => {
   const gone = await db.query(
     deleteSql(`
@@ -32,13 +32,13 @@ export const deleteOldDeliveries = async (
         and finished_at < now() - make_interval(days => case status when 'success' then $1::int else $2::int end)
         and next_attempt_at is null and job_id is null
       order by finished_at limit $3 for update skip locked`),
-    [delivered, undelivered, most],
+    [delivered, undelivered, max],
   );
   return gone.length;
 };
 
 /** Deletes deliveries of webhooks that were deleted, or whose project was, some at a time; answers how many. */
-export const deleteOrphanedDeliveries = async (db: Queryable, most: number): Promise<number> => {
+export const deleteOrphanedDeliveries = async (db: Queryable, max: number): Promise<number> => {
   const gone = await db.query(
     deleteSql(`
       select d.id, d.event_id from (
@@ -47,7 +47,7 @@ export const deleteOrphanedDeliveries = async (db: Queryable, most: number): Pro
       cross join lateral (
         select id, event_id from webhook_deliveries where webhook_id = w.id limit $1 for update skip locked) d
       limit $1`),
-    [most],
+    [max],
   );
   return gone.length;
 };
@@ -55,7 +55,7 @@ export const deleteOrphanedDeliveries = async (db: Queryable, most: number): Pro
 const asSystem = actingAs({ type: 'system' }, 'webhook.purge');
 
 /** Deletes the rows of deleted webhooks that have no deliveries any more; answers how many. */
-export const deleteEmptyWebhooks = async (db: ControlDb, most: number): Promise<number> =>
+export const deleteEmptyWebhooks = async (db: ControlDb, max: number): Promise<number> =>
   db.transaction(async (tx) => {
     const gone = await tx.query(
       `delete from webhooks where id in (
@@ -64,16 +64,16 @@ export const deleteEmptyWebhooks = async (db: ControlDb, most: number): Promise<
            and not exists (select from webhook_deliveries d where d.webhook_id = w.id)
          limit $1 for update of w skip locked)
        returning id`,
-      [most],
+      [max],
     );
     return gone.length;
   }, asSystem);
 
 /** A delivery may be tried for so many days before its own time begins. */
-const longestTriedDays = 5;
+const maxTriedDays = 5;
 
 /** Deletes events that have no deliveries any more, and have been kept longer than any of them is; answers how many. */
-export const deleteEmptyEvents = async (db: Queryable, { undelivered }: KeptDays, most: number): Promise<number> => {
+export const deleteEmptyEvents = async (db: Queryable, { undelivered }: KeptDays, max: number): Promise<number> => {
   const gone = await db.query(
     `delete from outbox_events where id in (
        select e.id from outbox_events e
@@ -81,7 +81,7 @@ export const deleteEmptyEvents = async (db: Queryable, { undelivered }: KeptDays
          and not exists (select from webhook_deliveries d where d.event_id = e.id)
        order by e.fanned_at limit $2 for update skip locked)
      returning id`,
-    [undelivered + longestTriedDays, most],
+    [undelivered + maxTriedDays, max],
   );
   return gone.length;
 };

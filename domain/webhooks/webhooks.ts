@@ -27,11 +27,11 @@ export interface OwnProject {
 }
 
 /** Each event is a delivery for each of them that subscribes. */
-const mostWebhooks: Readonly<Record<Plan, number>> = { free: 100, pro: 1000, enterprise: 20_000 };
+const maxWebhooks: Readonly<Record<Plan, number>> = { free: 100, pro: 1000, enterprise: 20_000 };
 
 /** The old secret signs beside the new one that long, unless somebody asks for something else. */
 export const defaultOverlapSeconds = 24 * 3600;
-export const longestOverlapSeconds = 30 * 24 * 3600;
+export const maxOverlapSeconds = 30 * 24 * 3600;
 
 /** @throws {ServiceError} `not_found` */
 export const getWebhook = async (db: Queryable, projectId: string, id: string): Promise<ListedWebhook> => {
@@ -57,10 +57,10 @@ export const createWebhook = async (
   { secret = makeSecret(), ...fields }: WebhookFields & { readonly secret?: string | undefined },
 ): Promise<ListedWebhook & { secret: string }> => {
   const { total, plan } = await countForInsert(db, projectId);
-  if (total >= mostWebhooks[plan]) {
+  if (total >= maxWebhooks[plan]) {
     throw new ServiceError(
       'plan_limit_exceeded',
-      `A project of the plan ${plan} has at most ${mostWebhooks[plan]} webhooks.`,
+      `A project of the plan ${plan} has at most ${maxWebhooks[plan]} webhooks.`,
     );
   }
   const id = newId();

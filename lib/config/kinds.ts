@@ -6,12 +6,12 @@ export interface SettingNote {
   readonly unit?: string;
 }
 
-export const wholeNumber = (least: number, most: number) => {
-  const error = `must be a whole number from ${least} to ${most}`;
-  return z.coerce.number({ error }).int({ error }).min(least, { error }).max(most, { error });
+export const wholeNumber = (min: number, max: number) => {
+  const error = `must be a whole number from ${min} to ${max}`;
+  return z.coerce.number({ error }).int({ error }).min(min, { error }).max(max, { error });
 };
 
-export const integer = (fallback: number, least: number, most: number) => wholeNumber(least, most).default(fallback);
+export const integer = (fallback: number, min: number, max: number) => wholeNumber(min, max).default(fallback);
 const ratioFault = { error: 'must be a number from 0 to 1' };
 export const ratio = z.coerce.number(ratioFault).min(0, ratioFault).max(1, ratioFault);
 /** Not set: no limit of its own. */

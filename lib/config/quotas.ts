@@ -2,7 +2,7 @@ import { integer, note } from './kinds.ts';
 
 const mb = 1_000_000;
 const gb = 1000 * mb;
-const most = Number.MAX_SAFE_INTEGER;
+const max = Number.MAX_SAFE_INTEGER;
 
 const stored = 'Payloads and results of ended jobs, logs and replaced versions of functions that a project of the';
 const waiting = 'Payloads of waiting jobs that a project of the';
@@ -13,17 +13,17 @@ export const quotaSettings = {
   PLINTH_FUNCTIONS_PRO: note(integer(1000, 1, 1_000_000), 'The same on the Pro plan; Enterprise has no limit.'),
   PLINTH_CODE_BYTES: note(integer(1024 * 1024, 1000, 1024 * 1024), 'Source code that one function may have.', 'bytes'),
   PLINTH_STORED_BYTES_FREE: note(
-    integer(500 * mb, mb, most),
+    integer(500 * mb, mb, max),
     `${stored} Free plan keeps; the oldest are deleted first.`,
     'bytes',
   ),
-  PLINTH_STORED_BYTES_PRO: note(integer(10 * gb, mb, most), 'The same on the Pro plan.', 'bytes'),
-  PLINTH_STORED_BYTES_ENTERPRISE: note(integer(100 * gb, mb, most), 'The same on the Enterprise plan.', 'bytes'),
+  PLINTH_STORED_BYTES_PRO: note(integer(10 * gb, mb, max), 'The same on the Pro plan.', 'bytes'),
+  PLINTH_STORED_BYTES_ENTERPRISE: note(integer(100 * gb, mb, max), 'The same on the Enterprise plan.', 'bytes'),
   PLINTH_WAITING_BYTES_FREE: note(
-    integer(100 * mb, 10_000, most),
+    integer(100 * mb, 10_000, max),
     `${waiting} Free plan may have; more are refused as \`queue_full\`.`,
     'bytes',
   ),
-  PLINTH_WAITING_BYTES_PRO: note(integer(gb, 10_000, most), 'The same on the Pro plan.', 'bytes'),
-  PLINTH_WAITING_BYTES_ENTERPRISE: note(integer(10 * gb, 10_000, most), 'The same on the Enterprise plan.', 'bytes'),
+  PLINTH_WAITING_BYTES_PRO: note(integer(gb, 10_000, max), 'The same on the Pro plan.', 'bytes'),
+  PLINTH_WAITING_BYTES_ENTERPRISE: note(integer(10 * gb, 10_000, max), 'The same on the Enterprise plan.', 'bytes'),
 };

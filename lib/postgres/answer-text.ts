@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { type Answer, mostBytes, runBound } from './bound-query.ts';
+import { type Answer, maxBytes, runBound } from './bound-query.ts';
 import { tooMuch } from './answer-too-large.ts';
 import { JsonText } from '../json-text.ts';
 import { type ToJson, isOwnType, toJsonOf } from './values.ts';
@@ -27,7 +27,7 @@ export class OwnTypes {
 }
 
 /** The longest answer as JSON: escapes and the names of columns, which each row repeats, come on top of the values. */
-const longestText = 2 * mostBytes;
+const maxTextLength = 2 * maxBytes;
 
 /** Rows as a JSON array of objects. @throws {AnswerTooLarge} */
 export const rowsText = ({ columns, rows }: Answer, ownArrays: ReadonlySet<number>): JsonText => {
@@ -39,7 +39,7 @@ export const rowsText = ({ columns, rows }: Answer, ownArrays: ReadonlySet<numbe
   const texts = rows.map((row) => {
     const text = rowText(row, writers);
     length += text.length;
-    if (length > longestText) throw tooMuch(`more than ${longestText / 1024 / 1024} MB as JSON`);
+    if (length > maxTextLength) throw tooMuch(`more than ${maxTextLength / 1024 / 1024} MB as JSON`);
     return text;
   });
   return new JsonText(`[${texts.join(',')}]`);

@@ -9,8 +9,8 @@ export interface Statement {
   readonly params: readonly unknown[];
 }
 
-const mostRows = 10_000;
-export const mostBytes = 16 * 1024 * 1024;
+const maxRows = 10_000;
+export const maxBytes = 16 * 1024 * 1024;
 
 export interface Column {
   readonly name: string;
@@ -96,7 +96,7 @@ const boundQuery = ({ submit, isSynced }: Exchange, firstOnly: boolean, { resolv
     handleDataRow: ({ fields }: { readonly fields: (string | null)[] }) => {
       count += 1;
       if (count === 1 || !firstOnly) rows.push(fields);
-      if (count > mostRows) rows.length = firstOnly ? 1 : 0;
+      if (count > maxRows) rows.length = firstOnly ? 1 : 0;
     },
     handleEmptyQuery: ignore,
     handlePortalSuspended: ignore,
@@ -120,7 +120,7 @@ const boundQuery = ({ submit, isSynced }: Exchange, firstOnly: boolean, { resolv
       wire.once('readyForQuery', end).once('end', end);
     },
     handleReadyForQuery: () => {
-      if (count > mostRows && !firstOnly) reject(tooMuch(`${count} rows, more than ${mostRows}`));
+      if (count > maxRows && !firstOnly) reject(tooMuch(`${count} rows, more than ${maxRows}`));
       else resolve({ columns, rows, rowCount: doneOf(tag).rowCount });
     },
   };
@@ -141,8 +141,8 @@ export const runBound = async (client: ClientBase, statement: Statement, firstOn
   let bytes = 0;
   const count = ({ length }: Buffer): void => {
     bytes += length;
-    if (bytes <= mostBytes) return;
-    reject(tooMuch(`more than ${mostBytes / 1024 / 1024} MB`));
+    if (bytes <= maxBytes) return;
+    reject(tooMuch(`more than ${maxBytes / 1024 / 1024} MB`));
     stream.destroy();
   };
   stream.on('data', count);

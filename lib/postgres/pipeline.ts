@@ -16,9 +16,9 @@ export interface PipelineLimits extends WatchLimits {
 }
 
 // A prepared statement costs the server some 17 KB: 1,000 of them took a backend 17 MB.
-const mostPrepared = 100;
+const maxPrepared = 100;
 /** Statements that are longer are mostly said once: a thousand filters. */
-const longestPrepared = 16_384;
+const maxPreparedLength = 16_384;
 
 /** The prepared statements of one connection, the one that was used last at the end. */
 class Prepared {
@@ -62,7 +62,7 @@ class Prepared {
 
   /** Takes the name of the one that was used longest ago, when there are too many. */
   takeOldest(): string | undefined {
-    if (this.#names.size < mostPrepared) return undefined;
+    if (this.#names.size < maxPrepared) return undefined;
     const [oldest] = this.#names;
     if (oldest === undefined) return undefined;
     this.#names.delete(oldest[0]);
@@ -86,7 +86,7 @@ const statementsOn = (client: ClientBase): Prepared => {
 
 /** Sends one statement; answers what there is to remember once the server has parsed it. */
 const sendOne = (wire: Wire, prepared: Prepared, { text, params }: Bound): { text: string; name: string } | null => {
-  if (text.length > longestPrepared) {
+  if (text.length > maxPreparedLength) {
     wire.parse({ text });
     wire.bind({ values: params });
     wire.execute();

@@ -4,7 +4,7 @@ import { tooMuch } from './answer-too-large.ts';
 /** What an answer may take. */
 export interface WatchLimits {
   /** What may come back altogether, before the connection is cut. */
-  readonly mostBytes: number;
+  readonly maxBytes: number;
   /** The server has a time-out of its own; this one is for a server that says nothing any more. */
   readonly timeoutMs: number;
   /** Called every 50 ms from the moment when the answer has not come for {@link slowMs}. */
@@ -22,7 +22,7 @@ export class NoAnswer extends Error {
 
 interface Watch {
   readonly stream: Duplex;
-  readonly mostBytes: number;
+  readonly maxBytes: number;
   readonly until: number;
   readonly fail: (error: Error) => void;
   readonly slowAt: number;
@@ -62,8 +62,7 @@ const watchesOf = (stream: Duplex): Set<Watch> => {
   stream.on('data', ({ length }: Buffer) => {
     for (const watch of made) {
       watch.bytes += length;
-      if (watch.bytes > watch.mostBytes)
-        cut(watch, tooMuch(`more than ${Math.floor(watch.mostBytes / 1024 / 1024)} MB`));
+      if (watch.bytes > watch.maxBytes) cut(watch, tooMuch(`more than ${Math.floor(watch.maxBytes / 1024 / 1024)} MB`));
     }
   });
   return made;
@@ -76,11 +75,11 @@ const watchesOf = (stream: Duplex): Set<Watch> => {
  */
 export const watchAnswer = (
   stream: Duplex,
-  { mostBytes, timeoutMs, onSlow }: WatchLimits,
+  { maxBytes, timeoutMs, onSlow }: WatchLimits,
   fail: (error: Error) => void,
 ): (() => void) => {
   const now = performance.now();
-  const watch: Watch = { stream, mostBytes, until: now + timeoutMs, fail, slowAt: now + slowMs, onSlow, bytes: 0 };
+  const watch: Watch = { stream, maxBytes, until: now + timeoutMs, fail, slowAt: now + slowMs, onSlow, bytes: 0 };
   const ofStream = watchesOf(stream).add(watch);
   running.add(watch);
   looking ??= setInterval(look, lookMs).unref();

@@ -83,8 +83,8 @@ const limitsIn = (text: string | null | undefined): Limits => {
   return { running, waiting };
 };
 
-const loadsOf = async (lane: LaneGate, most: number): Promise<ProjectLoad[]> => {
-  const [backlog, running] = await Promise.all([lane.look.backlog(most), lane.look.running()]);
+const loadsOf = async (lane: LaneGate, max: number): Promise<ProjectLoad[]> => {
+  const [backlog, running] = await Promise.all([lane.look.backlog(max), lane.look.running()]);
   const queued = new Map<string, number>();
   for (let i = 0; i < backlog.length; i += 2) queued.set(backlog[i] ?? '', Number(backlog[i + 1]));
   const projects = [...new Set([...queued.keys(), ...Object.keys(running)])];
@@ -113,9 +113,9 @@ const statsWith = (redis: Redis, lanes: GateWithLanes['lanes']): Pick<Gate, 'sta
       workers: mergedWorkers(stats),
     };
   },
-  projects: async (type, most) => {
-    const loads = (await Promise.all(lanes(type).map((lane) => loadsOf(lane, most)))).flat();
-    return loads.sort((a, b) => b.queued - a.queued || b.leased - a.leased).slice(0, most);
+  projects: async (type, max) => {
+    const loads = (await Promise.all(lanes(type).map((lane) => loadsOf(lane, max)))).flat();
+    return loads.sort((a, b) => b.queued - a.queued || b.leased - a.leased).slice(0, max);
   },
 });
 

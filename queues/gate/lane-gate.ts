@@ -48,10 +48,10 @@ interface Candidate {
 export const silentAfterMs = 10_000;
 
 /** Limits that were read may be forgotten before they are used, when a project was idle until then. */
-const mostReads = 3;
+const maxReads = 3;
 
 /** Of so many waiting projects the rules are read anew at a time. */
-const mostReread = 1000;
+const maxReread = 1000;
 
 // The record in Postgres is what is kept; BullMQ's own copy goes when the job ends. Retries are rows, so one attempt.
 const keepNothing = { attempts: 1, removeOnComplete: true, removeOnFail: true } as const;
@@ -213,7 +213,7 @@ export class LaneGate {
   async busyProjects(): Promise<string[]> {
     const [running, waiting] = await Promise.all([
       this.#redis.hkeys(`${this.#key}run`),
-      this.#redis.zrevrange(`${this.#key}backlog`, 0, mostReread - 1),
+      this.#redis.zrevrange(`${this.#key}backlog`, 0, maxReread - 1),
     ]);
     return [...new Set([...running, ...waiting])];
   }
@@ -227,7 +227,7 @@ export class LaneGate {
     running: () => this.#redis.hgetall(`${this.#key}run`),
     limits: (projects: readonly string[]) => this.#redis.hmget(`${this.#key}limits`, ...projects),
     knownProjects: () => this.#redis.hlen(`${this.#key}limits`),
-    backlog: (most: number) => this.#redis.zrevrange(`${this.#key}backlog`, 0, most - 1, 'WITHSCORES'),
+    backlog: (max: number) => this.#redis.zrevrange(`${this.#key}backlog`, 0, max - 1, 'WITHSCORES'),
   };
 
   serverId(): Promise<string> {
@@ -266,7 +266,7 @@ export class LaneGate {
 
   async #admitAll(items: readonly Candidate[]): Promise<number[]> {
     let found = await this.#admitOnce(items);
-    for (let tries = 0; tries < mostReads; tries += 1) {
+    for (let tries = 0; tries < maxReads; tries += 1) {
       const again = items.filter((_, i) => found[i] === admissions.limitsMissing);
       if (again.length === 0) return found;
       await this.setLimits(await this.#limitsOf([...new Set(again.map(({ job }) => job.projectId))]));

@@ -11,7 +11,7 @@ interface Read {
 const textOf = ({ pauses, limits, globalLimit }: Read): string =>
   JSON.stringify([globalLimit, pauses.toSorted(), [...limits].toSorted(([a], [b]) => (a < b ? -1 : 1))]);
 
-const mostTries = 5;
+const maxTries = 5;
 
 /**
  * Gives a lane the rules as Postgres has them, and reads them again: a change that was made in between, and given to the
@@ -28,7 +28,7 @@ export const settleRules = async (
     limits: of.projects.length > 0 ? await rules.limitsOf(of.type, of.projects) : new Map<string, Limits>(),
   });
   let now = await read();
-  for (let tries = 0; tries < mostTries; tries += 1) {
+  for (let tries = 0; tries < maxTries; tries += 1) {
     await gate.setGlobalLimit(now.globalLimit);
     await gate.setPauses(now.pauses);
     await gate.setLimits(now.limits);

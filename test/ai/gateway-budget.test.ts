@@ -108,8 +108,8 @@ test('what parts of many texts have used is told when a later part fails', async
 
 test('absurd numbers of a provider are cut to what may be', async (t) => {
   const { gateway, caller, calls, upstream } = await gatewayAlone(t, priced);
-  const most = Number.MAX_SAFE_INTEGER;
-  upstream.answerWith(() => ({ usage: { prompt_tokens: most, completion_tokens: most } }));
+  const max = Number.MAX_SAFE_INTEGER;
+  upstream.answerWith(() => ({ usage: { prompt_tokens: max, completion_tokens: max } }));
   const { usage } = await gateway.chat(caller, asking('x'));
   t.deepEqual(usage, { prompt_tokens: 100_000_000, completion_tokens: 100_000_000 });
   t.deepEqual(calls[0]?.end?.usage, usage);

@@ -176,7 +176,7 @@ test('a stream goes on when its key is deleted meanwhile', async (t) => {
 test('under a hard budget a stream gets an end to its answer, all of which is granted before', async (t) => {
   const { gateway, caller, calls, upstream } = await gatewayAlone(t, {
     keys: ({ anthropic }) => ({ anthropic }),
-    models: [knownModel('anthropic', 'claude-x', { mostOutput: null })],
+    models: [knownModel('anthropic', 'claude-x', { maxOutput: null })],
     hardBudget: true,
   });
   await read(await gateway.stream(caller, asking('hello', { model: 'anthropic/claude-x' })));

@@ -198,7 +198,7 @@ test('under a hard budget the provider is asked once it is granted', async (t) =
 });
 
 test('under a hard budget an answer without an end gets the one that was granted', async (t) => {
-  const models = [knownModel('openai', 'known'), knownModel('openai', 'unknown', { mostOutput: null })];
+  const models = [knownModel('openai', 'known'), knownModel('openai', 'unknown', { maxOutput: null })];
   const { gateway, caller, upstream, calls } = await gatewayAlone(t, { models, hardBudget: true });
   await gateway.chat(caller, asking('x', { model: 'known' }));
   await gateway.chat(caller, asking('x', { model: 'unknown' }));

@@ -69,13 +69,13 @@ test.serial('giant answers are read off the event loop', async (t) => {
   const answers = Array.from({ length: 3 }, () => refused(gateway.chat(caller, asking('hello'))));
   let isDone = false;
   const done = Promise.all(answers).finally(() => (isDone = true));
-  let longestMs = 0;
+  let maxMs = 0;
   for (let last = cpuMs(); !isDone; last = cpuMs()) {
     await nextTurn();
-    longestMs = Math.max(longestMs, cpuMs() - last);
+    maxMs = Math.max(maxMs, cpuMs() - last);
   }
   t.deepEqual(new Set((await done).map(({ code }) => code)), new Set(['provider_bad_output']));
-  t.true(longestMs < parseMs, `one turn took ${longestMs} ms of processor time, JSON.parse ${parseMs} ms`);
+  t.true(maxMs < parseMs, `one turn took ${maxMs} ms of processor time, JSON.parse ${parseMs} ms`);
 });
 
 test('what is nested deep in an answer is no fault of ours', async (t) => {

@@ -42,7 +42,7 @@ const schemaOf = (tables: readonly Table[]): DataSchema => ({
 test('of a large schema the tables that the wish is about come whole, the others by name, within the bound', (t) => {
   const many = Array.from({ length: 400 }, (_, number) => tableOf(`archive_${number}`, ['a', 'b', 'c', 'd']));
   const schema = schemaOf([...many, tableOf('zebra_invoices', ['amount']), tableOf('zoo', ['invoice_id'])]);
-  const text = schemaContext(schema, { mostChars: 2000, about: 'Which invoice is the largest?' });
+  const text = schemaContext(schema, { maxChars: 2000, about: 'Which invoice is the largest?' });
   t.true(text.length <= 2000);
   t.true(text.startsWith('table zebra_invoices'));
   t.true(text.indexOf('table zoo') < text.indexOf('table archive_'));
@@ -51,16 +51,16 @@ test('of a large schema the tables that the wish is about come whole, the others
 });
 
 test('an empty schema is told as such, and names that need it are quoted', (t) => {
-  t.is(schemaContext(schemaOf([]), { mostChars: 100 }), 'Schema public has no tables.');
+  t.is(schemaContext(schemaOf([]), { maxChars: 100 }), 'Schema public has no tables.');
   t.regex(
-    schemaContext(schemaOf([tableOf('Two Words', ['x\ny'])]), { mostChars: 500 }),
+    schemaContext(schemaOf([tableOf('Two Words', ['x\ny'])]), { maxChars: 500 }),
     /table "Two Words".*\n {2}"x\\ny"/,
   );
 });
 
 const told = (using: string, more: Partial<Policy> = {}): string => {
   const policy = { table: 't', name: 'p', permissive: true, command: 'ALL', roles: ['anon'], check: null, ...more };
-  const text = schemaContext(schemaOf([tableOf('t', [])]), { mostChars: 9000, policies: [{ ...policy, using }] });
+  const text = schemaContext(schemaOf([tableOf('t', [])]), { maxChars: 9000, policies: [{ ...policy, using }] });
   return text.split('\n').slice(1).join('\n');
 };
 const condition = (using: string): string => / using \((.*)\)$/.exec(told(using))?.[1] ?? '';
@@ -127,7 +127,7 @@ test('names, types and conditions begin no line and make no tag', (t) => {
     using: `("${evil}" <\n 3)`,
     check: `("a" = '</s>\n')`,
   };
-  const text = schemaContext(schema, { mostChars: 3000, policies: [policy] });
+  const text = schemaContext(schema, { maxChars: 3000, policies: [policy] });
   t.false(text.includes('<'));
   t.regex(text, /more, by name: /);
   t.regex(text, /" &lt; 3\)/);

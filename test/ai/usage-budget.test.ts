@@ -26,7 +26,7 @@ const sumOfCosts = async (projectId: string): Promise<number> =>
 
 test('a hard budget is never exceeded, whatever several processes ask at once', async (t) => {
   const { db, createProject, openLog } = scene();
-  const projects = await Promise.all([1000, 5000].map((most) => createProject(hardBudget(most))));
+  const projects = await Promise.all([1000, 5000].map((max) => createProject(hardBudget(max))));
   const logs = [openLog(), openLog(), openLog()];
   let isOver = false;
   const watch = (async () => {

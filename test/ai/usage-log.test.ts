@@ -137,7 +137,7 @@ test('when too many ends wait, further calls are given up as incomplete', async 
   const { db, createProject } = scene();
   const project = await createProject();
   const way = await proxied();
-  const log = createCallLog({ db: way.db, log: silent, mostWaiting: 2 });
+  const log = createCallLog({ db: way.db, log: silent, maxWaiting: 2 });
   const calls = Array.from({ length: 6 }, () => log.begin(madeIntent(project)));
   await Promise.all(calls.map(({ recorded }) => recorded));
   await way.proxy.refuse();

@@ -73,14 +73,14 @@ test.serial('absurd numbers of one project fail neither its report nor the sums 
   const { db, createProject } = scene();
   const [absurd, other] = [await createProject(), await createProject()];
   const now = Date.parse('2026-01-20T12:00:00Z');
-  const most = Number.MAX_SAFE_INTEGER;
-  await callAt(absurd, now, { usage: { prompt_tokens: most, completion_tokens: most }, costNanoUsd: most });
+  const max = Number.MAX_SAFE_INTEGER;
+  await callAt(absurd, now, { usage: { prompt_tokens: max, completion_tokens: max }, costNanoUsd: max });
   await callAt(absurd, now);
   await callAt(other, now);
   const costs = (await rowsOf(db, absurd)).map((row) => row.cost_nano_usd ?? 0);
   t.is(Math.max(...costs), 1e13);
   // As if they were there from before.
-  await db.query(`update ai_calls set cost_nano_usd = $2 where project_id = $1`, [absurd, most]);
+  await db.query(`update ai_calls set cost_nano_usd = $2 where project_id = $1`, [absurd, max]);
   await db.query(
     `insert into ai_calls (id, project_id, kind, provider, model, status, cost_nano_usd, request_id, keeper, started_at)
      select gen_random_uuid(), project_id, kind, provider, model, status, cost_nano_usd, request_id, keeper, started_at
@@ -91,9 +91,9 @@ test.serial('absurd numbers of one project fail neither its report nor the sums 
     absurd,
     idAt(now).slice(0, 19),
   ]);
-  t.is((await usageReport(db, absurd, 30, new Date(now))).total_cost_nano_usd, most);
+  t.is((await usageReport(db, absurd, 30, new Date(now))).total_cost_nano_usd, max);
   await rollTo(now + 3 * dayMs);
-  t.is((await usageReport(db, absurd, 30, new Date(now))).total_cost_nano_usd, most);
+  t.is((await usageReport(db, absurd, 30, new Date(now))).total_cost_nano_usd, max);
   t.is((await usageReport(db, other, 30, new Date(now))).total_cost_nano_usd, 10);
 });
 

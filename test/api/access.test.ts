@@ -194,10 +194,10 @@ const finer: Readonly<Record<string, readonly CallerName[]>> = {
   'DELETE /team/members/{id}': ['viewer', 'developer'],
 };
 
-const expectedOfMember = (caller: CallerName, least: Role): number | 'served' => {
+const expectedOfMember = (caller: CallerName, min: Role): number | 'served' => {
   if (caller === 'non-member') return 404;
   if (!isRole(caller)) return 401;
-  return atLeast(caller, least) ? 'served' : 403;
+  return atLeast(caller, min) ? 'served' : 403;
 };
 
 const expectedOfKey = (caller: CallerName, path: string, kinds: readonly string[]): number | 'served' => {

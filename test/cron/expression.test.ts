@@ -1,5 +1,5 @@
 import test from 'ava';
-import { leastIntervalSeconds, parseExpression } from '#domain/cron/expression.ts';
+import { minIntervalSeconds, parseExpression } from '#domain/cron/expression.ts';
 import { ServiceError } from '#lib/errors.ts';
 
 const messageOf = (text: string): string => {
@@ -113,6 +113,6 @@ for (const [text, seconds] of [
   ['*/7 0 0 1 1 *', 7],
 ] as const) {
   test(`the least interval of "${text}" is ${seconds} s`, (t) => {
-    t.is(leastIntervalSeconds(parseExpression(text)), seconds);
+    t.is(minIntervalSeconds(parseExpression(text)), seconds);
   });
 }

@@ -92,8 +92,8 @@ test('so does a header that is none', async (t) => {
 const inner = (n: number): string => Array.from({ length: n }, (_, i) => `r${i}:parents!inner(id)`).join(',');
 
 test('at most 15 conditions on related rows are planned together', async (t) => {
-  const most = await p.rest('GET', `/children?select=id,${inner(15)}`, { headers: { prefer: 'count=exact' } });
-  t.is(most.body.length, 20);
+  const max = await p.rest('GET', `/children?select=id,${inner(15)}`, { headers: { prefer: 'count=exact' } });
+  t.is(max.body.length, 20);
   const refused = await p.rest('GET', `/children?select=id,${inner(16)}`);
   t.deepEqual([refused.status, refused.body.code], [400, '54001']);
   t.regex(refused.body.message, /15/);

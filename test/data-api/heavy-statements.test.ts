@@ -1,5 +1,5 @@
 import test from 'ava';
-import { mostAtOnce } from '#domain/database/console/line.ts';
+import { maxAtOnce } from '#domain/database/console/line.ts';
 import type { DataCaller, DataRun } from '#domain/data-api/db.ts';
 import { isHeavy, noteCourse } from '#domain/data-api/heavy-statements.ts';
 import { createDataDb } from '#domain/data-api/postgres-db.ts';
@@ -58,7 +58,7 @@ const burning = `(select count(md5(n::text)) from generate_series(1, 3000000) n)
 /** Counts which connections the statements take. */
 const opened = () => {
   const tenantDb = tenantDbOf(scene().platform);
-  let [usual, low, running, mostRunning] = [0, 0, 0, 0];
+  let [usual, low, running, maxRunning] = [0, 0, 0, 0];
   const use: TenantDb['use'] = (...args) => {
     usual += 1;
     return tenantDb.use(...args);
@@ -66,7 +66,7 @@ const opened = () => {
   const useAtLowPriority: TenantDb['use'] = async (projectId, role, work) => {
     low += 1;
     running += 1;
-    mostRunning = Math.max(mostRunning, running);
+    maxRunning = Math.max(maxRunning, running);
     try {
       return await tenantDb.useAtLowPriority(projectId, role, work);
     } finally {
@@ -82,7 +82,7 @@ const opened = () => {
     rows: (text: string, signal: DataRun['signal'] = new AbortController().signal) =>
       data.rows(caller, { mode: 'read', signal }, statement(text)),
     counts: () => ({ usual, low }),
-    mostRunning: () => mostRunning,
+    maxRunning: () => maxRunning,
     close: tenantDb.close,
   };
 };
@@ -98,7 +98,7 @@ test.serial('what took long runs again at a low priority, as many at a time as t
     ['counted', 'counted', 'counted'],
   );
   t.deepEqual(db.counts(), { usual: 1, low: 3 });
-  t.is(db.mostRunning(), mostAtOnce);
+  t.is(db.maxRunning(), maxAtOnce);
   await db.rows(`select 'quick'`);
   t.deepEqual(db.counts(), { usual: 2, low: 3 });
   await db.close();
@@ -108,13 +108,13 @@ test.serial('a caller that goes away while it waits in line is told so, and take
   const db = opened();
   const burn = `select 'held', ${burning}`;
   await db.rows(burn);
-  const holding = Array.from({ length: mostAtOnce }, () => db.rows(burn));
-  await until(() => db.counts().low === mostAtOnce);
+  const holding = Array.from({ length: maxAtOnce }, () => db.rows(burn));
+  await until(() => db.counts().low === maxAtOnce);
   const leaving = new AbortController();
   const waits = db.rows(burn, leaving.signal);
   leaving.abort();
   await t.throwsAsync(waits, { instanceOf: CallerGone });
   await Promise.all(holding);
-  t.is(db.counts().low, mostAtOnce);
+  t.is(db.counts().low, maxAtOnce);
   await db.close();
 });

@@ -4,7 +4,7 @@ import { createJsonParser } from '#lib/json-parser.ts';
 import { readEntries } from '#domain/data-api/rest/batch-entries.ts';
 import { type Outcome, outcomeOf, payloadOf } from '#domain/data-api/rest/body-reading.ts';
 import { readArguments, readPayload } from '#domain/data-api/rest/payload.ts';
-import { largestInline, readBatch, withBodyRead } from '#domain/data-api/rest/read-ahead.ts';
+import { maxInlineBytes, readBatch, withBodyRead } from '#domain/data-api/rest/read-ahead.ts';
 import type { RestRequest } from '#domain/data-api/rest/request.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { createRestProject } from './rest-project.ts';
@@ -14,7 +14,7 @@ const parser = createJsonParser();
 test.after.always(() => parser.close());
 
 /** Too long for the event loop, whatever stands in it. */
-const padding = ' '.repeat(largestInline);
+const padding = ' '.repeat(maxInlineBytes);
 
 const refusalOf = (outcome: Outcome<unknown>): unknown => ('refusal' in outcome ? outcome.refusal : 'not refused');
 

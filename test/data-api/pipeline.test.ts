@@ -6,7 +6,7 @@ import { sqlStateOf } from '#test/support/tenant.ts';
 import { tenantDbOf, useDataScene } from './scene.ts';
 
 const scene = useDataScene(test);
-const limits: PipelineLimits = { mostBytes: 1024 * 1024, timeoutMs: 30_000 };
+const limits: PipelineLimits = { maxBytes: 1024 * 1024, timeoutMs: 30_000 };
 const sql = (text: string, ...params: (string | null)[]): Bound => ({ text, params });
 
 const onConnection = async <T>(work: (client: ClientBase) => Promise<T>): Promise<T> => {

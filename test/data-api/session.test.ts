@@ -126,7 +126,7 @@ test('a statement that nothing interrupts is left behind, and while two go on no
       endSession: () => Promise.resolve(goesOn),
     },
     schemaVersion: () => '1',
-    bounds: { mostBytes: 1_000_000, timeoutMs: 50 },
+    bounds: { maxBytes: 1_000_000, timeoutMs: 50 },
   });
   const ask = (text: string, projectId = project.id) =>
     data.one({ projectId, role: 'service', claims: '{}' }, run(), { text, params: [] });

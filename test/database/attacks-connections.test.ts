@@ -8,7 +8,7 @@ import { asTenant, sqlStateOf, tenantLogin } from '#test/support/tenant.ts';
 import { type TestServer, startServer } from '../backup/servers.ts';
 import { type Neighbour, openNeighbour } from './neighbour.ts';
 
-const mostConnections = 60;
+const maxConnections = 60;
 const tooMany = '53300';
 
 // A server of its own: the one that all tests share has not so many connections to spare.
@@ -39,7 +39,7 @@ test.after.always(async () => {
 /** Connects until it is refused, some at a time, and keeps them. */
 const flood = async (logins: readonly TenantLogin[], sessions: Client[]): Promise<(string | null)[]> => {
   const states: (string | null)[] = [];
-  for (let begun = 0; begun < mostConnections + 20; begun += 10) {
+  for (let begun = 0; begun < maxConnections + 20; begun += 10) {
     const attempts = Array.from({ length: 10 }, async (_, nth) => {
       const session = new Client({ ...logins[(begun + nth) % logins.length] });
       session.on('error', () => undefined);
@@ -63,8 +63,8 @@ const isBounded = async (t: ExecutionContext, kinds: readonly (typeof tenantRole
   };
   try {
     const states = await neighbour.unharmed(t, attack);
-    t.true(sessions.length <= mostConnections, `${sessions.length}`);
-    t.true(sessions.length > mostConnections / 2, `${sessions.length}`);
+    t.true(sessions.length <= maxConnections, `${sessions.length}`);
+    t.true(sessions.length > maxConnections / 2, `${sessions.length}`);
     t.deepEqual([...new Set(states.filter((state) => state !== null))], [tooMany]);
   } finally {
     await Promise.all(sessions.map((session) => session.end().catch(() => undefined)));

@@ -85,12 +85,12 @@ test('no more than twenty wait, and whoever asks the console then is told what t
   });
   t.is((await query('select 1')).status, 200);
   // Those that run, and twenty.
-  const most = begun.length + 20;
-  for (let ended = 0; ended < most; ended += 1) {
+  const max = begun.length + 20;
+  for (let ended = 0; ended < max; ended += 1) {
     await until(() => begun.length > ended);
     begun[ended]?.resolve();
   }
   const ends = await all;
-  t.is(ends.filter(({ status }) => status === 'fulfilled').length, most);
+  t.is(ends.filter(({ status }) => status === 'fulfilled').length, max);
   t.is((await query(long)).status, 200);
 });

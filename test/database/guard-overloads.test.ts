@@ -74,7 +74,7 @@ const doAll = async ({ id }: ProjectDatabase): Promise<void> => {
     await setTableSubscriptions({ db, servers }, id, [{ table: null, op: null }]);
     await sweepDatabase(servers, project);
     const source = { project_id: id, server_id: project.server_id, db_name: project.db_name };
-    const connections = createRelayConnections({ servers, most: 0 });
+    const connections = createRelayConnections({ servers, max: 0 });
     await drainSource({ db, connections, log }, source as never);
     await upgradeDatabase({ db, servers, sealer: sealer(project) }, project);
   });

@@ -110,9 +110,9 @@ test('over its limit of tables a project can still change and drop them', async 
   });
 });
 
-const measureAgainst = (project: TestProject, most: number): Promise<void> =>
+const measureAgainst = (project: TestProject, max: number): Promise<void> =>
   asAdmin(project.dbName, async (admin) => {
-    await admin.query('update plinth.limits set max_bytes = $1', [most]);
+    await admin.query('update plinth.limits set max_bytes = $1', [max]);
     await measureSize(admin);
   });
 

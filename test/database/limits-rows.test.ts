@@ -255,8 +255,8 @@ test('a larger plan, and a smaller one, count at once on connections that are op
     await client.query(`insert into t ${numbers(100)}`);
     t.is(await sqlStateOf(client.query('insert into t values (1)')), refused);
     const { rows } = await client.query('select current_database() as name');
-    const set = (most: number | null) =>
-      asAdmin(String(rows[0].name), (admin) => admin.query('update plinth.limits set max_rows = $1', [most]));
+    const set = (max: number | null) =>
+      asAdmin(String(rows[0].name), (admin) => admin.query('update plinth.limits set max_rows = $1', [max]));
     await set(null);
     await client.query(`insert into t ${numbers(500)}`);
     await set(550);

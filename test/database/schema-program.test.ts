@@ -3,8 +3,8 @@ import { OutputTooLarge, RunFailed, runProgram } from '#domain/database/schema-s
 
 const node = process.execPath;
 const never = new AbortController().signal;
-const run = (script: string, more: { signal?: AbortSignal; mostBytes?: number } = {}): Promise<Buffer> =>
-  runProgram({ program: node, args: ['-e', script], env: { KNOWN: 'yes' }, signal: never, mostBytes: 1000, ...more });
+const run = (script: string, more: { signal?: AbortSignal; maxBytes?: number } = {}): Promise<Buffer> =>
+  runProgram({ program: node, args: ['-e', script], env: { KNOWN: 'yes' }, signal: never, maxBytes: 1000, ...more });
 
 test('what a program writes is answered, and its environment is what it is given alone', async (t) => {
   const names = await run('process.stdout.write(Object.keys(process.env).join())');
@@ -17,7 +17,7 @@ test('a program that fails says why', async (t) => {
 });
 
 test('a program that is not there fails', async (t) => {
-  const gone = runProgram({ program: '/nowhere/pg_dump', args: [], env: {}, signal: never, mostBytes: 1 });
+  const gone = runProgram({ program: '/nowhere/pg_dump', args: [], env: {}, signal: never, maxBytes: 1 });
   await t.throwsAsync(gone, { instanceOf: RunFailed });
 });
 

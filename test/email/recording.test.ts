@@ -40,7 +40,7 @@ const projectWith = async (...recipients: readonly string[]) => {
 const workerWith = (
   send: Transport['send'],
   db: Queryable = platform().db,
-  limits: Pick<EmailSendDeps, 'mostParked' | 'unparkedMs'> = {},
+  limits: Pick<EmailSendDeps, 'maxParked' | 'unparkedMs'> = {},
 ) => {
   const from = { name: 'Shop', address: 'shop@example.com' };
   const sender = { transport: { send }, dkim: null, domain: 'example.com', from };
@@ -194,7 +194,7 @@ test('so many mails of a project wait without a slot; the next one keeps its own
       return answer.promise;
     },
     platform().db,
-    { mostParked: { ofProject: 1, ofAll: 10 } },
+    { maxParked: { ofProject: 1, ofAll: 10 } },
   );
   const [first, second] = ids.map((id) => run(projectId, id));
   await t.throwsAsync(first ?? Promise.resolve(), { instanceOf: JobParked });
@@ -213,7 +213,7 @@ test('a mail that keeps its slot is unknown when the answer does not come for lo
         onSlow?.();
       }),
     platform().db,
-    { mostParked: { ofProject: 0, ofAll: 10 }, unparkedMs: 1 },
+    { maxParked: { ofProject: 0, ofAll: 10 }, unparkedMs: 1 },
   );
   t.like(await run(projectId, ids[0] ?? ''), { status: 'failed', error: { code: 'mail_unknown' } });
   t.like((await emailRows(platform(), projectId))[0], { status: 'unknown', error: 'no answer' });

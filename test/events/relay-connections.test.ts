@@ -55,7 +55,7 @@ const isGone = async (pid: number): Promise<boolean> =>
 
 test('a connection is used again, and the least recently used is closed when there are too many', (t) =>
   scene(async ({ servers, opened, first, second, third }) => {
-    const connections = createRelayConnections({ servers, most: 2 });
+    const connections = createRelayConnections({ servers, max: 2 });
     const pid = await connections.use(first, pidOf);
     t.is(await connections.use(first, pidOf), pid);
     const other = await connections.use(second, pidOf);
@@ -71,7 +71,7 @@ test('a connection is used again, and the least recently used is closed when the
 
 test('work on a kept connection that has broken is done on a new one', (t) =>
   scene(async ({ servers, opened, first }) => {
-    const connections = createRelayConnections({ servers, most: 2 });
+    const connections = createRelayConnections({ servers, max: 2 });
     const pid = await connections.use(first, pidOf);
     await asAdmin('postgres', (admin) => admin.query('select pg_terminate_backend($1)', [pid]));
     t.not(await connections.use(first, pidOf), pid);
@@ -89,7 +89,7 @@ test('work on a kept connection that has broken is done on a new one', (t) =>
 
 test('after an error a connection is closed, and the error is the caller’s', (t) =>
   scene(async ({ servers, opened, first }) => {
-    const connections = createRelayConnections({ servers, most: 2 });
+    const connections = createRelayConnections({ servers, max: 2 });
     const pid = await connections.use(first, pidOf);
     await t.throwsAsync(
       connections.use(first, (client) => client.query('begin; select 1/0')),
@@ -102,7 +102,7 @@ test('after an error a connection is closed, and the error is the caller’s', (
 
 test('two who use one database at once have a connection each', (t) =>
   scene(async ({ servers, first }) => {
-    const connections = createRelayConnections({ servers, most: 2 });
+    const connections = createRelayConnections({ servers, max: 2 });
     const pids = await connections.use(first, async (client) => [
       await pidOf(client),
       await connections.use(first, pidOf),
@@ -120,7 +120,7 @@ test('a turn takes 1,000 events at most, and says that there are more', async (t
     select 't', 'INSERT', json_build_object('n', n) from generate_series(1, 2500) n`);
   const [place] = await db.query('select server_id, db_name from projects where id = $1', [project.id]);
   await withServers(platform(), async (servers) => {
-    const connections = createRelayConnections({ servers, most: 1 });
+    const connections = createRelayConnections({ servers, max: 1 });
     const source = { ...(place as object), project_id: project.id, changed_at: 'now' };
     const turn = () => drainSource({ db, connections, log: memoryLog().log }, source as never);
     t.true(await turn());

@@ -74,7 +74,7 @@ const drain = async (db: Queryable = platform().db, log = memoryLog().log): Prom
   const source = await findSource(platform().db, project.id);
   if (source === undefined) throw new Error('there is no source');
   return withServers(platform(), async (servers) => {
-    const connections = createRelayConnections({ servers, most: 1 });
+    const connections = createRelayConnections({ servers, max: 1 });
     try {
       while (await drainSource({ db, connections, log }, source));
       return false;
@@ -178,7 +178,7 @@ test.serial('a project’s outbox that fills up is warned of', async (t) => {
     await asAdmin(project.dbName, async (holder) => {
       await holder.query('begin; select from plinth.outbox for update');
       await withServers(platform(), async (servers) => {
-        const connections = createRelayConnections({ servers, most: 0 });
+        const connections = createRelayConnections({ servers, max: 0 });
         await drainSource({ db: stuck, connections, log }, source as never);
       });
       await holder.query('rollback');

@@ -53,9 +53,9 @@ test('of several at a time no project has more than one: what takes long keeps o
 
 test('one at a time, and the line goes on after what failed', async (t) => {
   const inLine = createCompileLine(bounds);
-  let [running, most] = [0, 0];
+  let [running, max] = [0, 0];
   const work = async (): Promise<void> => {
-    most = Math.max(most, (running += 1));
+    max = Math.max(max, (running += 1));
     await new Promise(setImmediate);
     running -= 1;
     throw new Error('no');
@@ -63,7 +63,7 @@ test('one at a time, and the line goes on after what failed', async (t) => {
   for (let round = 0; round < 2; round += 1)
     await Promise.all(['a', 'a', 'b'].map((project) => t.throwsAsync(inLine(project, work), { message: 'no' })));
   t.is(await inLine('a', () => Promise.resolve(1)), 1);
-  t.is(most, 1);
+  t.is(max, 1);
 });
 
 test('a project has a bound of its own, which is free again afterwards', async (t) => {

@@ -53,7 +53,7 @@ test('deploys at once are each answered with their own code', async (t) => {
 const wide = `export const handler = () => [${'1+'.repeat(100_000)}1];`;
 
 test('a deploy that only the wall clock stopped is 503 with a time to come back, and the next one works', async (t) => {
-  const compiler = createCompiler({ mostCpuMs: 60_000, longestMs: 1 });
+  const compiler = createCompiler({ maxCpuMs: 60_000, maxMs: 1 });
   t.teardown(compiler.close);
   const error = await t.throwsAsync(compiler.compile(wide), { instanceOf: ServiceError });
   t.is(error?.code, 'overloaded');
@@ -62,7 +62,7 @@ test('a deploy that only the wall clock stopped is 503 with a time to come back,
 });
 
 test('a deploy that takes too much processor time is refused for good', async (t) => {
-  const compiler = createCompiler({ mostCpuMs: -1, longestMs: 600_000 });
+  const compiler = createCompiler({ maxCpuMs: -1, maxMs: 600_000 });
   t.teardown(compiler.close);
   await refused(t, compiler.compile(wide), 'validation_failed');
 });

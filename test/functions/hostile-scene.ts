@@ -23,8 +23,8 @@ export interface Scene {
 const mib = 1024;
 export const memoryMb = 64;
 /** What a bomb may take beyond its limit before it is stopped, over all processes of the worker's guests and the worker. */
-const mostBeyondMib = 150;
-const mostTries = 3;
+const maxBeyondMib = 150;
+const maxTries = 3;
 
 /** Processes that were forked share pages: each counts for its part of them. */
 const heldKib = (): number => guests().reduce((sum, pid) => sum + proportionalKib(pid), anonymousKib(process.pid));
@@ -51,12 +51,12 @@ const stateOf = (pid: number): string => {
 };
 
 /** Two slots have at most four runners, and there is one spare; each is a chain of at most four processes. */
-const mostProcesses = 5 * 4;
+const maxProcesses = 5 * 4;
 
 const isCalm = (): boolean => {
   const alive = guests();
   const isDead = processTree(process.pid).some((pid) => stateOf(pid) === 'Z');
-  return !isDead && alive.length <= mostProcesses && alive.every((pid) => anonymousKib(pid) < 100 * mib);
+  return !isDead && alive.length <= maxProcesses && alive.every((pid) => anonymousKib(pid) < 100 * mib);
 };
 
 export function useHostileScene(test: TestFn): Scene {
@@ -104,9 +104,9 @@ export function useHostileScene(test: TestFn): Scene {
         t.is(answer.status, 200, answer.text.slice(0, 500));
         t.true(statuses.includes(answer.body.status), `${answer.body.status}: ${JSON.stringify(answer.body.error)}`);
         await isUnharmed(t);
-        if (Math.min(...peaks) <= memoryMb + mostBeyondMib) return answer;
+        if (Math.min(...peaks) <= memoryMb + maxBeyondMib) return answer;
         // The watchdog comes late where tests beside this one have the processors, and what they made is counted, too.
-        if (peaks.length === mostTries) throw new Error(`${peaks.map(Math.round).join(', ')} MiB`);
+        if (peaks.length === maxTries) throw new Error(`${peaks.map(Math.round).join(', ')} MiB`);
       }
     },
   };

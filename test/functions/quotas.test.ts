@@ -206,7 +206,7 @@ test.serial('a job counts from its end on, no more while it is retried, and no m
   t.is(await storedOf(one), 70_002);
   await db.query("update jobs set finished_at = now() - interval '20 days' where id = $1", [failed]);
   t.is(await storedOf(one), 70_002);
-  await deleteOld(db, { succeededHours: 24, failedDays: 14, most: 100 });
+  await deleteOld(db, { succeededHours: 24, failedDays: 14, max: 100 });
   t.deepEqual(await jobsOf(one), [small]);
   t.is(await storedOf(one), 0);
 });

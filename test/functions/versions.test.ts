@@ -1,6 +1,6 @@
 import test from 'ava';
-import { mostListedCode } from '#domain/functions/versions.ts';
-import { mostVersions } from '#domain/functions/store.ts';
+import { maxListedCode } from '#domain/functions/versions.ts';
+import { maxVersions } from '#domain/functions/store.ts';
 import { useJobsApi } from '#test/jobs/scene.ts';
 
 const { scene, platform } = useJobsApi(test);
@@ -57,7 +57,7 @@ test('each change of what a run depends on saves one, and a rename saves none', 
   );
 });
 
-test(`the newest ${mostVersions} replaced versions are kept`, async (t) => {
+test(`the newest ${maxVersions} replaced versions are kept`, async (t) => {
   const { fn, ask } = await scene(returns(1));
   await platform().db.query(
     `insert into function_versions (function_id, version, entry_point, code, compiled, timeout_ms, memory_mb, created_at)
@@ -72,9 +72,9 @@ test(`the newest ${mostVersions} replaced versions are kept`, async (t) => {
   );
   await ask('PATCH', `/functions/${fn.id}`, { body: { code: returns(2) } });
   const { body } = await ask('GET', `/functions/${fn.id}/versions?limit=200`);
-  t.is(body.total, mostVersions);
+  t.is(body.total, maxVersions);
   t.is(body.versions[0].version, 121);
-  t.is(body.versions.at(-1).version, 122 - mostVersions);
+  t.is(body.versions.at(-1).version, 122 - maxVersions);
 });
 
 test('a page of versions carries a bounded amount of code', async (t) => {
@@ -88,7 +88,7 @@ test('a page of versions carries a bounded amount of code', async (t) => {
   const codes = body.versions.map(({ code }: { code: string | null }) => code?.length ?? 0);
   t.is(
     codes.reduce((sum: number, length: number) => sum + length, 0),
-    mostListedCode,
+    maxListedCode,
   );
   t.is(codes[0], 1_048_576);
   t.is(codes[19], 0);

@@ -12,11 +12,11 @@ test('each job is processed once, whether it is fetched by itself or with the en
   const redis = new Redis(testEnv('REDIS_URL'), { maxRetriesPerRequest: null });
   const processed: string[] = [];
   let running = 0;
-  let most = 0;
+  let max = 0;
   const process = async ({ lease }: Delivery): Promise<void> => {
     processed.push(lease.id);
     running += 1;
-    most = Math.max(most, running);
+    max = Math.max(max, running);
     await new Promise(setImmediate);
     await scene.lane.finish(lease);
     running -= 1;
@@ -32,7 +32,7 @@ test('each job is processed once, whether it is fetched by itself or with the en
   await until(() => processed.length === 61);
   await consumer.close();
   t.deepEqual(processed.toSorted(), [...alone, ...crowd].toSorted());
-  t.true(most <= slots, `${most} at a time`);
+  t.true(max <= slots, `${max} at a time`);
   t.is(await lane.queue.getActiveCount(), 0);
 });
 

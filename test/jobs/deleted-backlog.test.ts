@@ -9,7 +9,7 @@ import { type EngineScene, heldRuns, insertProject, openEngine, succeeded, testJ
 import { until } from '#test/support/until.ts';
 
 const { type } = testJobs.steady;
-const untold = { longestMs: 120_000, onEnded: () => Promise.resolve() };
+const untold = { maxMs: 120_000, onEnded: () => Promise.resolve() };
 
 const deleteProject = (db: ControlDb, projectId: string): Promise<void> =>
   db.transaction((tx) => markProjectDeleted(tx, projectId), systemActor);
@@ -102,7 +102,7 @@ test('callers that wait for jobs of a deleted project are told at once', async (
   await until(async () => (await scene.queues.gate.stats(type)).waiting === 3);
   await deleteProject(scene.db, projectId);
   await scene.queues.gate.drop(projectId);
-  await abandonJobsOf(scene.db, projectId, { longestMs: 60_000, onEnded: endTeller(scene.queues.outcomes) });
+  await abandonJobsOf(scene.db, projectId, { maxMs: 60_000, onEnded: endTeller(scene.queues.outcomes) });
   for (const { outcome } of await Promise.all(waiting)) t.is(outcome?.status, 'cancelled');
 });
 
@@ -143,7 +143,7 @@ test('what the time did not suffice for is continued', async (t) => {
   const projectId = await insertProject(db);
   await flood(db, projectId, 1200);
   await deleteProject(db, projectId);
-  t.false(await abandonJobsOf(db, projectId, { ...untold, longestMs: 0 }));
+  t.false(await abandonJobsOf(db, projectId, { ...untold, maxMs: 0 }));
   t.deepEqual(await statusesOf(scene, projectId), { queued: 1200 });
   t.true(await abandonJobsOf(db, projectId, untold));
   t.false(await deleteJobsOf(db, projectId, 0));

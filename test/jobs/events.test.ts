@@ -5,7 +5,7 @@ import test from 'ava';
 import { Redis } from 'ioredis';
 import { startApi } from '#api/api.ts';
 import type { Deps } from '#api/deps.ts';
-import { jobEvents, longestListenMs, mostListenersOfProject, mostListenersOfUser } from '#api/job-events.ts';
+import { jobEvents, maxListenMs, maxListenersOfProject, maxListenersOfUser } from '#api/job-events.ts';
 import { eventText, openEventStream } from '#api/sse.ts';
 import { newId } from '#lib/ids.ts';
 import { signalsOn } from '#queues/signals.ts';
@@ -106,7 +106,7 @@ test('a project has so many listeners at a time; who leaves makes room', async (
   const at = await scene(endless);
   const id = await at.begin();
   await at.jobWhen(id, 'running');
-  const all = await Promise.all(Array.from({ length: mostListenersOfProject }, () => eventsOf(at, id)));
+  const all = await Promise.all(Array.from({ length: maxListenersOfProject }, () => eventsOf(at, id)));
   t.true(all.every(({ status }) => status === 200));
   const refused = await eventsOf(at, id);
   t.is(refused.status, 429);
@@ -135,23 +135,23 @@ test('a user has so many listeners in all projects together, and takes nobody el
   const at = await scene(endless);
   const jobs = [await addWaiting(at.project.id)];
   const projects = [at.project];
-  while (projects.length * mostListenersOfProject <= mostListenersOfUser) {
+  while (projects.length * maxListenersOfProject <= maxListenersOfUser) {
     const project = await platform().client.createProject(at.user);
     projects.push(project);
     jobs.push(await addWaiting(project.id));
   }
   const listenTo = (i: number) => {
-    const which = Math.floor(i / mostListenersOfProject);
+    const which = Math.floor(i / maxListenersOfProject);
     return eventsOf({ ...at, project: projects[which] ?? at.project }, jobs[which] ?? '');
   };
-  const all = await Promise.all(Array.from({ length: mostListenersOfUser }, (_, i) => listenTo(i)));
+  const all = await Promise.all(Array.from({ length: maxListenersOfUser }, (_, i) => listenTo(i)));
   t.true(all.every(({ status }) => status === 200));
-  t.is((await listenTo(mostListenersOfUser)).status, 429);
+  t.is((await listenTo(maxListenersOfUser)).status, 429);
   const other = await scene(endless);
   const foreign = await eventsOf(other, await addWaiting(other.project.id));
   t.is(foreign.status, 200);
   for (const source of [foreign, ...all]) source.close();
-  await until(async () => (await listenTo(mostListenersOfUser)).status === 200);
+  await until(async () => (await listenTo(maxListenersOfUser)).status === 200);
 });
 
 test('who cannot be told anything gives the place back', async (t) => {
@@ -167,7 +167,7 @@ test('who cannot be told anything gives the place back', async (t) => {
       },
     },
   } as unknown as Deps;
-  for (let i = 0; i <= mostListenersOfProject; i += 1) {
+  for (let i = 0; i <= maxListenersOfProject; i += 1) {
     const asked = { projectId: row.project_id, jobId: row.id, userId: newId(), signInId: newId() };
     t.is(await t.throwsAsync(jobEvents(deps, asked)), deaf);
     await turnOfTheLoop();
@@ -190,13 +190,13 @@ test('a HEAD request takes nobody’s place', async (t) => {
   const at = await scene(endless);
   const id = await at.begin();
   const path = `/jobs/${id}/events`;
-  for (let i = 0; i <= mostListenersOfProject; i += 1) t.is((await at.ask('HEAD', path)).status, 200);
+  for (let i = 0; i <= maxListenersOfProject; i += 1) t.is((await at.ask('HEAD', path)).status, 200);
   await at.ask('POST', `/jobs/${id}/cancel`);
 });
 
 test('a reader that does not read is dropped, once, and takes no more', async (t) => {
   let closed = 0;
-  const stream = openEventStream({ goesOn: () => true, longestMs: 60_000, onClose: () => (closed += 1) });
+  const stream = openEventStream({ goesOn: () => true, maxMs: 60_000, onClose: () => (closed += 1) });
   for (let i = 0; i < 1000 && !stream.body.destroyed; i += 1) stream.send('log', 'x'.repeat(1000));
   t.true(stream.body.destroyed);
   if (closed === 0) await once(stream.body, 'close');
@@ -207,7 +207,7 @@ test('a reader that does not read is dropped, once, and takes no more', async (t
 });
 
 test('one long event is no reader that does not read', async (t) => {
-  const stream = openEventStream({ goesOn: () => true, longestMs: 60_000, onClose: () => undefined });
+  const stream = openEventStream({ goesOn: () => true, maxMs: 60_000, onClose: () => undefined });
   const long = 'x'.repeat(400_000);
   stream.send('log', long);
   stream.end();
@@ -215,7 +215,7 @@ test('one long event is no reader that does not read', async (t) => {
 });
 
 test('a stream ends when its time is over: who has signed out hears no more after five minutes', async (t) => {
-  const stream = openEventStream({ goesOn: () => true, longestMs: 0, onClose: () => undefined });
+  const stream = openEventStream({ goesOn: () => true, maxMs: 0, onClose: () => undefined });
   t.is(await text(stream.body), '');
-  t.true(longestListenMs <= 5 * 60_000);
+  t.true(maxListenMs <= 5 * 60_000);
 });

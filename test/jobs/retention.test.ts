@@ -21,7 +21,7 @@ const ended = async ({ db }: EngineScene, status: string, age: string): Promise<
 
 test('jobs are kept as long as is said, those that succeeded shorter than the others, with what belongs to them', async (t) => {
   const scene = await openEngine(t);
-  const keep = { succeededHours: 24, failedDays: 14, most: 1000 };
+  const keep = { succeededHours: 24, failedDays: 14, max: 1000 };
   const gone = [await ended(scene, 'succeeded', '24 hours 1 minute')];
   for (const status of ['failed', 'dead', 'cancelled', 'expired']) {
     gone.push(await ended(scene, status, '14 days 1 minute'));
@@ -41,7 +41,7 @@ test('jobs are kept as long as is said, those that succeeded shorter than the ot
 test('old jobs are deleted some at a time', async (t) => {
   const scene = await openEngine(t);
   for (let i = 0; i < 5; i += 1) await ended(scene, 'succeeded', '2 days');
-  const keep = { succeededHours: 24, failedDays: 14, most: 3 };
+  const keep = { succeededHours: 24, failedDays: 14, max: 3 };
   t.is(await deleteOld(scene.db, keep), 3);
   t.is(await deleteOld(scene.db, keep), 2);
 });
@@ -50,7 +50,7 @@ test('a step is never longer than asked, whatever the ends of the jobs', async (
   const scene = await openEngine(t);
   for (const status of ['succeeded', 'failed', 'dead', 'cancelled', 'expired'])
     for (let i = 0; i < 2; i += 1) await ended(scene, status, '20 days');
-  const keep = { succeededHours: 24, failedDays: 14, most: 3 };
+  const keep = { succeededHours: 24, failedDays: 14, max: 3 };
   for (const gone of [3, 3, 3, 1, 0]) t.is(await deleteOld(scene.db, keep), gone);
 });
 
@@ -58,9 +58,9 @@ test('a step is never longer than asked, whatever the ends of the jobs', async (
 const slowTable = (rows: number, msPerRow: number) => {
   const asked: number[] = [];
   let [now, left] = [0, rows];
-  const step = (most: number): Promise<number> => {
-    asked.push(most);
-    const count = Math.min(most, left);
+  const step = (max: number): Promise<number> => {
+    asked.push(max);
+    const count = Math.min(max, left);
     const took = count * msPerRow;
     now += Math.min(took, 14_000);
     if (took > 14_000) {
@@ -82,7 +82,7 @@ test('rows that are heavy to delete are deleted in smaller steps, which is remem
   t.true(table.left() < 100);
   await sweep();
   t.is(table.left(), 0);
-  t.true(table.asked.slice(3).every((most) => most === 25));
+  t.true(table.asked.slice(3).every((max) => max === 25));
 });
 
 test('light rows are deleted in larger steps, and one that is too large begins again below the first', async (t) => {
@@ -92,7 +92,7 @@ test('light rows are deleted in larger steps, and one that is too large begins a
   t.deepEqual(light.asked.slice(0, 7), [200, 400, 800, 1600, 3200, 5000, 5000]);
   let isHeavy = false;
   const heavy = slowTable(1000, 100);
-  const sweep = inSteps((most) => (isHeavy ? heavy : light).step(most), 5000, heavy.clock);
+  const sweep = inSteps((max) => (isHeavy ? heavy : light).step(max), 5000, heavy.clock);
   await sweep();
   isHeavy = true;
   await sweep();
@@ -139,7 +139,7 @@ test('a job that was run again has not waited since it was first accepted', asyn
   await scene.db.query(longAgo);
   await scene.jobs.cancel(projectId, id);
   await scene.jobs.retry(projectId, id);
-  t.deepEqual(await expireWaiting(scene.db, { types: [type], days: 7, most: 10 }), []);
+  t.deepEqual(await expireWaiting(scene.db, { types: [type], days: 7, max: 10 }), []);
   await scene.db.query(longAgo);
-  t.is((await expireWaiting(scene.db, { types: [type], days: 7, most: 10 })).length, 1);
+  t.is((await expireWaiting(scene.db, { types: [type], days: 7, max: 10 })).length, 1);
 });

@@ -52,7 +52,7 @@ test('no bulk call holds more than its bound', async (t) => {
       sizes.push(items.length);
       return [...items];
     },
-    { most: 10 },
+    { max: 10 },
   );
   const items = Array.from({ length: 35 }, (_, i) => i);
   t.deepEqual(await Promise.all(items.map((item) => batcher.add(item))), items);
@@ -121,7 +121,7 @@ test('a bulk call that fails fails its own items only', async (t) => {
       if (calls === 2) throw new Error('the second one fails');
       return [...items];
     },
-    { most: 2 },
+    { max: 2 },
   );
   const settled = await Promise.allSettled([1, 2, 3, 4, 5].map((item) => batcher.add(item)));
   t.deepEqual(
@@ -170,7 +170,7 @@ test('a bulk call carries items up to a size together, and one that is larger al
     batches.push(items);
     return [...items];
   };
-  const batcher = createBatcher(flush, { most: 3, mostSize: 10, sizeOf: (item) => item });
+  const batcher = createBatcher(flush, { max: 3, maxSize: 10, sizeOf: (item) => item });
   const items = [4, 6, 1, 20, 9, 2, 1, 1, 1, 1];
   t.deepEqual(await Promise.all(items.map((item) => batcher.add(item))), items);
   t.deepEqual(batches, [[4, 6], [1], [20], [9], [2, 1, 1], [1, 1]]);

@@ -2,19 +2,19 @@ import { randomBytes } from 'node:crypto';
 import test from 'ava';
 import { ConfigError, loadConfig, unknownSettings } from '#lib/config.ts';
 
-const least = {
+const min = {
   DATABASE_URL: 'postgres://u:p@127.0.0.1:5432/plinth',
   REDIS_URL: 'redis://127.0.0.1:6379',
   PLINTH_SECRET_KEYS: `1:${randomBytes(32).toString('base64')}`,
 };
 
 test('the least settings are enough, and the rest has the documented defaults', (t) => {
-  t.like(loadConfig(least), { PORT: 3000, HOST: '127.0.0.1', DATA_DIR: '.data', DRAIN_MS: 10_000, WORKERS: 2 });
-  t.is(loadConfig(least).SANDBOX, undefined);
+  t.like(loadConfig(min), { PORT: 3000, HOST: '127.0.0.1', DATA_DIR: '.data', DRAIN_MS: 10_000, WORKERS: 2 });
+  t.is(loadConfig(min).SANDBOX, undefined);
 });
 
 test('an empty value counts as not set', (t) => {
-  t.is(loadConfig({ ...least, PORT: '', SANDBOX: '', PLINTH_BASE_URL: '' }).PORT, 3000);
+  t.is(loadConfig({ ...min, PORT: '', SANDBOX: '', PLINTH_BASE_URL: '' }).PORT, 3000);
 });
 
 test('every missing and every bad setting is named at once', (t) => {
@@ -45,7 +45,7 @@ const bad: Record<string, string> = {
 
 for (const [name, value] of Object.entries(bad)) {
   test(`${name}=${value} stops the start with its name`, (t) => {
-    const error = t.throws(() => loadConfig({ ...least, [name]: value }), { instanceOf: ConfigError });
+    const error = t.throws(() => loadConfig({ ...min, [name]: value }), { instanceOf: ConfigError });
     t.true(error.message.includes(`${name}: `), error.message);
   });
 }
@@ -53,7 +53,7 @@ for (const [name, value] of Object.entries(bad)) {
 test('a bad secret is not shown', (t) => {
   const ring = `1:${randomBytes(31).toString('base64')}`;
   const error = t.throws(() =>
-    loadConfig({ ...least, PLINTH_SECRET_KEYS: ring, DATABASE_URL: 'mysql://u:hunter2@127.0.0.1/x' }),
+    loadConfig({ ...min, PLINTH_SECRET_KEYS: ring, DATABASE_URL: 'mysql://u:hunter2@127.0.0.1/x' }),
   );
   t.false(error.message.includes(ring.slice(2, 12)));
   t.false(error.message.includes('hunter2'));

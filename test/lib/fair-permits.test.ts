@@ -4,8 +4,8 @@ import { createFairPermits } from '#lib/fair-permits.ts';
 const long = 60_000;
 const refusal = (): Error => new Error('no permit');
 
-const permitsOf = (options: { total: number; each: number; mostWaiting?: number; waitMs?: number }) => {
-  const permits = createFairPermits({ mostWaiting: 100, waitMs: long, refusal, ...options });
+const permitsOf = (options: { total: number; each: number; maxWaiting?: number; waitMs?: number }) => {
+  const permits = createFairPermits({ maxWaiting: 100, waitMs: long, refusal, ...options });
   const got: string[] = [];
   const ask = async (group: string): Promise<void> => {
     await permits.acquire(group);
@@ -60,7 +60,7 @@ test('who waits too long is refused, and so is who finds too many of its group w
   await t.throwsAsync(short.ask('b'), { message: 'no permit' });
   short.release('a');
   await short.ask('b');
-  const full = permitsOf({ total: 2, each: 1, mostWaiting: 1 });
+  const full = permitsOf({ total: 2, each: 1, maxWaiting: 1 });
   const all = ['a', 'a', 'b'].map(full.ask);
   await t.throwsAsync(full.ask('a'), { message: 'no permit' });
   full.release('a');

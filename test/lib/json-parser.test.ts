@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import test from 'ava';
 import { ServiceError } from '#lib/errors.ts';
 import { helperThreadNice } from '#lib/cpu-priority.ts';
-import { createJsonParser, largestInline } from '#lib/json-parser.ts';
+import { createJsonParser, maxInlineBytes } from '#lib/json-parser.ts';
 
 const codeOf = (error: unknown): unknown => (error instanceof ServiceError ? error.code : error);
 
@@ -20,7 +20,7 @@ const refused = async (work: Promise<unknown>): Promise<unknown> => {
 const parser = createJsonParser({ threads: 2 });
 test.after.always(() => parser.close());
 
-const padded = (json: string): Buffer => Buffer.from(json + ' '.repeat(largestInline));
+const padded = (json: string): Buffer => Buffer.from(json + ' '.repeat(maxInlineBytes));
 
 test('a large text gives the same text and value as a small one', async (t) => {
   const json = '{"a":[1,"ü\\u0000\\ud800",null,{"b":1e3}]}';
@@ -85,7 +85,7 @@ test('who has many texts waiting does not keep another one from its turn', async
 });
 
 test('too many waiting texts of one owner are refused as overloaded, with Retry-After', async (t) => {
-  const one = createJsonParser({ threads: 1, mostWaiting: 1 });
+  const one = createJsonParser({ threads: 1, maxWaiting: 1 });
   const text = Buffer.from(`[${'{},'.repeat(200_000)}{}]`);
   const answers = await Promise.allSettled(Array.from({ length: 4 }, () => one.check(text, { owner: t.title })));
   const errors = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as ServiceError] : []));

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { scanJson } from '#lib/json-scan.ts';
 
-const limits = { mostParts: 1_000_000, mostDepth: 100 };
+const limits = { maxParts: 1_000_000, maxDepth: 100 };
 const scan = (text: string, given = limits) => scanJson(Buffer.from(text), given);
 
 const parses = (text: string): boolean => {
@@ -16,9 +16,9 @@ const parses = (text: string): boolean => {
 /** A small generator with a seed, so that a failure can be repeated. */
 const createRandom = (seed: number) => {
   let state = seed;
-  return (most: number): number => {
+  return (max: number): number => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 4_294_967_296) * most);
+    return Math.floor((state / 4_294_967_296) * max);
   };
 };
 
@@ -53,8 +53,8 @@ test('parts count containers, strings and names, and eight numbers or literals a
 });
 
 test('more parts or levels than allowed are told apart from what is no JSON', (t) => {
-  t.is(scan('[[],[]]', { mostParts: 2, mostDepth: 5 }).verdict, 'too_many');
-  t.is(scan('[[[]]]', { mostParts: 9, mostDepth: 2 }).verdict, 'too_deep');
-  t.is(scan('[[]]', { mostParts: 9, mostDepth: 2 }).verdict, 'valid');
+  t.is(scan('[[],[]]', { maxParts: 2, maxDepth: 5 }).verdict, 'too_many');
+  t.is(scan('[[[]]]', { maxParts: 9, maxDepth: 2 }).verdict, 'too_deep');
+  t.is(scan('[[]]', { maxParts: 9, maxDepth: 2 }).verdict, 'valid');
   t.deepEqual(scan('[1,]'), { verdict: 'invalid', at: 3 });
 });

@@ -55,16 +55,16 @@ test('a permit given back while nobody waits is there for the next', async (t) =
 
 test('under a crowd no more than the number of permits is ever out', async (t) => {
   const permits = createPermits(3, long, refusal);
-  let [out, most] = [0, 0];
+  let [out, max] = [0, 0];
   const work = async (): Promise<void> => {
     await permits.acquire();
     out += 1;
-    most = Math.max(most, out);
+    max = Math.max(max, out);
     await new Promise(setImmediate);
     out -= 1;
     permits.release();
   };
   await Promise.all(Array.from({ length: 100 }, work));
-  t.is(most, 3);
+  t.is(max, 3);
   t.is(out, 0);
 });

@@ -72,10 +72,10 @@ const held = (tenantDb: TenantDb, project: string) => {
 
 test('200 uses at once over 30 databases stay within a budget of 10, on the server too', async (t) => {
   const { tenantDb, onServer } = open(10);
-  let most = 0;
+  let max = 0;
   let working = true;
   const watch = (async () => {
-    while (working) most = Math.max(most, await onServer());
+    while (working) max = Math.max(max, await onServer());
   })();
   const counts: number[] = [];
   const answers = await Promise.all(
@@ -92,7 +92,7 @@ test('200 uses at once over 30 databases stay within a budget of 10, on the serv
   const expected = Array.from({ length: 200 }, (_, i) => new URL(databases[i % 30]?.url ?? '').pathname.slice(1));
   t.deepEqual(answers, expected);
   t.true(Math.max(...counts) <= 10, `counted ${Math.max(...counts)}`);
-  t.true(most <= 10 && most > 0, `the server counted ${most}`);
+  t.true(max <= 10 && max > 0, `the server counted ${max}`);
   await tenantDb.close();
   t.is(tenantDb.open(), 0);
   t.is(await onServer(), 0);

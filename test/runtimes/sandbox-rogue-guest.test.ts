@@ -129,10 +129,10 @@ test('answers that it asks for and does not read are not kept without bound', as
 
 test('of its calls no more than 64 are open at a time, however many it makes', async (t) => {
   let open = 0;
-  let most = 0;
+  let max = 0;
   const call = async (): Promise<string> => {
     open += 1;
-    most = Math.max(most, open);
+    max = Math.max(max, open);
     await new Promise((resolve) => setTimeout(resolve, 20));
     open -= 1;
     return 'null';
@@ -143,7 +143,7 @@ test('of its calls no more than 64 are open at a time, however many it makes', a
     { services: { call, close: () => Promise.resolve() } },
   );
   t.is(outcome.status, 'timeout');
-  t.is(most, 64);
+  t.is(max, 64);
 });
 
 test('a flood of log lines and of words on standard error keeps neither others waiting nor the log without bound', async (t) => {

@@ -10,7 +10,7 @@ import { type Patience, type ProcessSpec, readyMessage, SupervisedProcess } from
 import { Stack } from '#scripts/stack.ts';
 import { isAlive, readText, temporaryFolder, until } from './support.ts';
 
-const quick: Partial<Patience> = { firstPauseMs: 1, longestPauseMs: 5, mostDeaths: 3, steadyMs: 60_000 };
+const quick: Partial<Patience> = { firstPauseMs: 1, maxPauseMs: 5, maxDeaths: 3, steadyMs: 60_000 };
 const serving = `
   process.on('disconnect', () => process.exit());
   setInterval(() => undefined, 1000);

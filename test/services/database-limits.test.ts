@@ -33,14 +33,14 @@ for (const [what, sql] of [
     await run.query('select 1');
     globalThis.gc?.();
     const before = process.memoryUsage().rss;
-    let most = before;
-    const watch = setInterval(() => (most = Math.max(most, process.memoryUsage().rss)), 5);
+    let max = before;
+    const watch = setInterval(() => (max = Math.max(max, process.memoryUsage().rss)), 5);
     const fault = await faultOf(t, run.query(sql));
     clearInterval(watch);
     // The server makes such a value first: the watchdog may find that it takes too much memory.
     if (fault.fields['code'] === '57P01') t.regex(fault.message, /too much memory/);
     else t.regex(`${fault.fields['code']} ${fault.message}`, /^54000 .*more than 16 MB\. Add LIMIT/);
-    t.true(most - before < 150 * 1024 * 1024, `${(most - before) / 1024 / 1024} MB`);
+    t.true(max - before < 150 * 1024 * 1024, `${(max - before) / 1024 / 1024} MB`);
     t.deepEqual(await run.query('select 1 as one'), [{ one: 1 }]);
     await run.close();
   });

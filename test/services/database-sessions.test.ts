@@ -54,7 +54,7 @@ const leftovers: readonly (readonly [what: string, leave: readonly string[], see
 ];
 
 /** As many as a project can have at a time. */
-const mostSessions = 12;
+const maxSessions = 12;
 
 /**
  * What a run sees that has the connection of this process number; null while that is not lent again: the server clears
@@ -63,7 +63,7 @@ const mostSessions = 12;
 const seenOn = async (pid: number, seen: string): Promise<{ readonly seen: boolean } | null> => {
   const runs = [];
   try {
-    while (runs.length < mostSessions) {
+    while (runs.length < maxSessions) {
       const run = scene().open();
       runs.push(run);
       const [answer] = await run.query(`select pg_backend_pid() as pid, (${seen}) as seen`);

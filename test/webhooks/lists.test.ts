@@ -1,5 +1,5 @@
 import test from 'ava';
-import { listDeliveries, mostListed, mostSearched } from '#domain/webhooks/deliveries.ts';
+import { listDeliveries, maxListed, maxSearched } from '#domain/webhooks/deliveries.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { type WebhookScene, insertDelivery, webhookScene } from './api-scene.ts';
 
@@ -16,8 +16,8 @@ const ids = (rows: readonly { id: string }[]): string[] => rows.map(({ id }) => 
 test('a list goes back as far as its bound, and says what to do beyond', async (t) => {
   const { ask, made } = scene;
   const path = `/webhooks/${await made()}/deliveries`;
-  t.is((await ask('GET', `${path}?offset=${mostListed}`)).status, 200);
-  const { status, body } = await ask('GET', `${path}?offset=${mostListed + 1}`);
+  t.is((await ask('GET', `${path}?offset=${maxListed}`)).status, 200);
+  const { status, body } = await ask('GET', `${path}?offset=${maxListed + 1}`);
   t.is(status, 400);
   t.is(body.details[0].path, 'offset');
   t.regex(body.details[0].message, /at most 10000: look further back with until/);
@@ -66,13 +66,13 @@ test('what a list counts and searches is bounded', async (t) => {
     `insert into webhook_deliveries (webhook_id, project_id, event_id, event, status, next_attempt_at)
      select id, project_id, gen_random_uuid(), 'auth.login', 'pending', now() from webhooks, generate_series(1, $2::int)
      where id = $1`,
-    [webhookId, mostSearched],
+    [webhookId, maxSearched],
   );
   const list = (filter: Partial<Parameters<typeof listDeliveries>[2]>) =>
     listDeliveries(platform().db, webhookId, { limit: 1, offset: 0, ...filter });
-  t.is((await list({})).total, mostListed);
-  t.is((await list({ status: 'pending' })).total, mostListed);
-  t.is((await list({ event: 'auth.login' })).total, mostListed);
+  t.is((await list({})).total, maxListed);
+  t.is((await list({ status: 'pending' })).total, maxListed);
+  t.is((await list({ event: 'auth.login' })).total, maxListed);
   t.deepEqual(await list({ event: 'auth.signup' }), { deliveries: [], total: 0 });
   const before = new Date(Date.now() - 600_000);
   const found = await list({ event: 'auth.signup', until: before });

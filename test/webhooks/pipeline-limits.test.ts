@@ -25,10 +25,10 @@ test('a webhook has at most a quarter of what its project may have running, at a
   const receiver = await receiverFor(t);
   const waiting: (() => void)[] = [];
   let isHeld = true;
-  let most = 0;
+  let max = 0;
   receiver.answer((response) => {
     waiting.push(() => response.end());
-    most = Math.max(most, waiting.length);
+    max = Math.max(max, waiting.length);
     // Held longer they would be taken for slow, and have one try at a time.
     if (!isHeld) for (const answer of waiting.splice(0)) answer();
   });
@@ -45,16 +45,16 @@ test('a webhook has at most a quarter of what its project may have running, at a
   isHeld = false;
   for (const answer of waiting.splice(0)) answer();
   await deliveriesWhen(platform(), webhook.id, { count: 40, fits: hasStatus('success') });
-  t.is(most, 12);
+  t.is(max, 12);
 });
 
 test('one that hangs leaves room for the others of its project; what operators set counts', async (t) => {
   const receiver = await receiverFor(t);
-  let [hanging, mostHanging] = [0, 0];
+  let [hanging, maxHanging] = [0, 0];
   receiver.answer((response, { path }) => {
     if (path === '/ok') return void response.end();
     hanging += 1;
-    mostHanging = Math.max(mostHanging, hanging);
+    maxHanging = Math.max(maxHanging, hanging);
     response.on('close', () => (hanging -= 1));
   });
   const project = await addProject(platform());
@@ -69,7 +69,7 @@ test('one that hangs leaves room for the others of its project; what operators s
   await receiver.when(1);
   await emit(platform(), project.id, 'auth.signup', many(20));
   await deliveriesWhen(platform(), ok.id, { count: 20, fits: hasStatus('success') });
-  t.is(mostHanging, 1);
+  t.is(maxHanging, 1);
 });
 
 test('what a webhook’s rate does not allow waits, and is sent as it does', async (t) => {
@@ -186,8 +186,8 @@ test('a pass over waiting events takes some of each project, however many one ha
       throw Object.assign(new Error('rolled back'), { seen: rows.map(({ n }) => n) });
     })
     .catch((error: unknown) => Reflect.get(Object(error), 'seen') as unknown);
-  const [least, ...shares] = seen as number[];
-  t.is(least, 3);
+  const [min, ...shares] = seen as number[];
+  t.is(min, 3);
   // Events of other tests may wait, too.
   t.is(shares[0], shares[1]);
   t.true((shares[0] ?? 0) > 3 && (shares[0] ?? 0) <= 84);

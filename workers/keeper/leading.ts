@@ -13,7 +13,7 @@ import { restoreLane } from './restore.ts';
 const reapEvery = 2;
 const reconcileEvery = 5;
 const rereadRulesEvery = 30;
-const mostDue = 500;
+const maxDue = 500;
 
 /** Does for one lane what only one worker needs to do, a round at a time. */
 export interface Leader {
@@ -31,7 +31,7 @@ export interface Leader {
 }
 
 const admitDue = async ({ db, gate, job, part }: KeptLane): Promise<void> => {
-  const due = await takeDue(db, { type: job.type, part, most: mostDue });
+  const due = await takeDue(db, { type: job.type, part, max: maxDue });
   if (due.length > 0) await gate.readmit(due);
 };
 

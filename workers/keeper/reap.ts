@@ -9,13 +9,13 @@ import type { KeptLane } from './lane.ts';
 import type { Silence } from './silence.ts';
 
 /** A job under which so many workers died is not given to another one. */
-const mostCrashes = 3;
+const maxCrashes = 3;
 const atOnce = 10;
 
 const crashed: JobError = { code: 'crashed', message: 'The worker stopped in the middle of the run.' };
 const poison: JobError = {
   code: 'poison',
-  message: `${mostCrashes} workers died while they ran this job. It is not run again by itself.`,
+  message: `${maxCrashes} workers died while they ran this job. It is not run again by itself.`,
 };
 const cancelled: JobError = { code: 'cancelled', message: 'The job was cancelled.' };
 
@@ -24,7 +24,7 @@ const endOf = async ({ job, processor }: KeptLane, run: SuspectRun): Promise<Job
   const of = { processor, job: { jobId: run.id, projectId: run.project_id } };
   if (run.cancelled) return { status: 'cancelled', result: null, error: cancelled };
   if (!job.repeatable) return lastWord(of, 'failed', crashed);
-  return run.crashes + 1 >= mostCrashes ? lastWord(of, 'dead', poison) : null;
+  return run.crashes + 1 >= maxCrashes ? lastWord(of, 'dead', poison) : null;
 };
 
 /** Who records the end frees the place; when the run had ended after all, its worker did both. */

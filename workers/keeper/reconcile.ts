@@ -61,7 +61,7 @@ const admitBetween = async (lane: KeptLane, stretch: Stretch, stopped: AbortSign
   const { db, gate, job, part } = lane;
   let { after } = stretch;
   do {
-    const rows = await waitingBetween(db, { type: job.type, part, after, until: stretch.until, most: pageSize });
+    const rows = await waitingBetween(db, { type: job.type, part, after, until: stretch.until, max: pageSize });
     const unknown = await gate.readmit(rows);
     if (unknown > 0) noteReconciled(job.type, 'not_queued', unknown);
     if (rows.length < pageSize) return null;

@@ -1,6 +1,6 @@
 /** A worker that was silent for so long, while others were heard, is dead. Its own watch ends it sooner. */
 const deadAfterMs = 8000;
-const leastObservations = 5;
+const minObservations = 5;
 /** Who has not listened for so long judges nobody. */
 const deafAfterMs = 3000;
 const forgetAfterMs = 10 * 60_000;
@@ -30,7 +30,7 @@ export const watchSilence = (): Silence => {
   const heard = new Map<string, Heard>();
   let listenedAt = Number.NEGATIVE_INFINITY;
   const judge = ({ at, observations }: Heard, now: number): boolean =>
-    now - at >= deadAfterMs && observations >= leastObservations && now - listenedAt < deafAfterMs;
+    now - at >= deadAfterMs && observations >= minObservations && now - listenedAt < deafAfterMs;
   return {
     observe: (beats, now) => {
       listenedAt = now;

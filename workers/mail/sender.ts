@@ -26,16 +26,16 @@ export interface SenderDeps {
 const atOnce = 4;
 /** How much later than the last possible answer a mail's fate counts as unknown. */
 const answerSlackMs = 60_000;
-const mostTries = 10;
+const maxTries = 10;
 const firstPauseSeconds = 5;
-const longestPauseSeconds = 3600;
+const maxPauseSeconds = 3600;
 const lookEveryMs = 1000;
 /** In looks; what is sent changes the figure at once. */
 const measureEvery = 10;
 
 /** Doubling, with a tenth more or less: 5 s, 10 s … an hour. */
 const pauseAfter = (tries: number): number =>
-  Math.min(longestPauseSeconds, firstPauseSeconds * 2 ** (tries - 1)) * (0.9 + Math.random() * 0.2);
+  Math.min(maxPauseSeconds, firstPauseSeconds * 2 ** (tries - 1)) * (0.9 + Math.random() * 0.2);
 
 const mailOf = ({ sealer }: SenderDeps, { from, domain }: PlatformMailServer, row: DueMail) => {
   const text = sealer.open(aboutMail(row.id), row.body_sealed);
@@ -52,7 +52,7 @@ const mailOf = ({ sealer }: SenderDeps, { from, domain }: PlatformMailServer, ro
 /** Again later, unless the server refused the mail, may have taken it, or it was tried often enough. */
 const noteFailure = async ({ db, log }: SenderDeps, { id, attempts }: DueMail, error: unknown): Promise<void> => {
   const fault = error instanceof MailFailure ? error.fault : 'again';
-  const isFinal = fault !== 'again' || attempts >= mostTries;
+  const isFinal = fault !== 'again' || attempts >= maxTries;
   const message = error instanceof MailFailure ? error.message : 'The mail could not be made or sent.';
   mailTries.inc({ outcome: isFinal ? 'failed' : 'again' });
   log.warn({ err: error, mail_id: id, attempts }, isFinal ? 'a mail was given up' : 'a mail is sent later');

@@ -23,7 +23,7 @@ export interface EmailSendDeps {
   /** How long a server may take to answer to a whole mail; 10 minutes unless given. */
   readonly answerMs?: number;
   /** 20 of one project and 500 of all unless given. */
-  readonly mostParked?: { readonly ofProject: number; readonly ofAll: number };
+  readonly maxParked?: { readonly ofProject: number; readonly ofAll: number };
   /** How long a mail that cannot be parked waits in its slot for a slow answer, in ms; a minute unless given. */
   readonly unparkedMs?: number;
 }
@@ -182,7 +182,7 @@ const sendMail = async (
 };
 
 /** Counts mails that wait for a slow answer without a slot: each still holds a connection. */
-const createParking = (most: NonNullable<EmailSendDeps['mostParked']>) => {
+const createParking = (max: NonNullable<EmailSendDeps['maxParked']>) => {
   const parked = new Map<string, number>();
   let all = 0;
   const change = (projectId: string, by: 1 | -1): void => {
@@ -194,7 +194,7 @@ const createParking = (most: NonNullable<EmailSendDeps['mostParked']>) => {
   return {
     /** False: there are too many, and the mail keeps its slot. */
     enter: (projectId: string): boolean => {
-      if (all >= most.ofAll || (parked.get(projectId) ?? 0) >= most.ofProject) return false;
+      if (all >= max.ofAll || (parked.get(projectId) ?? 0) >= max.ofProject) return false;
       change(projectId, 1);
       return true;
     },
@@ -235,7 +235,7 @@ const parkSlow = async (
  */
 export const emailSendProcessor = (deps: EmailSendDeps): Processor => {
   const recorder = createTryRecorder(deps);
-  const parking = createParking(deps.mostParked ?? usuallyParked);
+  const parking = createParking(deps.maxParked ?? usuallyParked);
   const underWay = new Map<string, Promise<JobOutcome>>();
 
   const begin = (id: string, { projectId, signal, attempt: tries }: JobContext) => {

@@ -32,7 +32,7 @@ export interface WebhookDeliverDeps {
 
 const usualTimeoutMs = 15_000;
 /** Each may bring 256 KB of data. */
-const mostLoaded = 50;
+const maxLoaded = 50;
 
 const failed = (error: string): Answered => ({
   statusCode: null,
@@ -82,7 +82,7 @@ export const webhookDeliverProcessor = (deps: WebhookDeliverDeps): Processor => 
   const { db, projects, recorder, baseUrl, version } = deps;
   const loads = createBatcher<TryRef, LoadedTry | null>(
     (tries) => db.transaction((tx) => loadTries(tx, tries), byIndex),
-    { most: mostLoaded },
+    { max: maxLoaded },
   );
 
   const deliver = async (loaded: LoadedTry, { jobId, signal }: JobContext): Promise<Answered> => {

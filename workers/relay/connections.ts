@@ -13,7 +13,7 @@ export interface RelayConnections {
 export interface RelayConnectionsOptions {
   readonly servers: Pick<DatabaseServers, 'connectTo'>;
   /** Kept at most, while nobody uses them. */
-  readonly most: number;
+  readonly max: number;
   /** Kept no longer than that without being used. */
   readonly idleMs?: number;
 }
@@ -41,11 +41,11 @@ interface KeptClients {
   readonly close: () => Promise<void>;
 }
 
-/** The least recently used goes first when there are more than `most`. */
-const createKeptClients = (most: number, idleMs: number): KeptClients => {
+/** The least recently used goes first when there are more than `max`. */
+const createKeptClients = (max: number, idleMs: number): KeptClients => {
   /** By place, the least recently used first. */
   const kept = new Map<string, Kept>();
-  let limit = most;
+  let limit = max;
 
   const take: KeptClients['take'] = (key) => {
     const found = kept.get(key);
@@ -81,10 +81,10 @@ const createKeptClients = (most: number, idleMs: number): KeptClients => {
  */
 export const createRelayConnections = ({
   servers,
-  most,
+  max,
   idleMs = defaultIdleMs,
 }: RelayConnectionsOptions): RelayConnections => {
-  const kept = createKeptClients(most, idleMs);
+  const kept = createKeptClients(max, idleMs);
 
   const open = async (key: string, { server_id, db_name }: DatabasePlace): Promise<Client> => {
     const client = await servers.connectTo(server_id, db_name);

@@ -27,7 +27,7 @@ export interface RelayDeps {
 }
 
 /** Events of one project, and the time for them, before others have their turn. */
-const mostInTurn = 1000;
+const maxInTurn = 1000;
 const turnMs = 50;
 /** Deleted rows hold their place until it is given back. */
 const shrinkAboveBytes = 16 * 1024 * 1024;
@@ -51,7 +51,7 @@ const takeTurn = async (taking: Taking, onKept?: () => void): Promise<boolean> =
   const end = performance.now() + turnMs;
   let taken = 0;
   let last = -1;
-  while (last !== 0 && taken < mostInTurn && (taken === 0 || performance.now() < end)) {
+  while (last !== 0 && taken < maxInTurn && (taken === 0 || performance.now() < end)) {
     last = await takeEvents(taking);
     taken += last;
     if (last > 0) onKept?.();
@@ -140,7 +140,7 @@ const openTurns = (deps: RelayDeps, markAgain: (projectId: string) => void): Tur
  */
 export const startRelay = (options: RelayOptions): { readonly stop: () => Promise<void> } => {
   const { db, log, redis, prefix } = options;
-  const connections = createRelayConnections({ servers: options.servers, most: options.keptConnections });
+  const connections = createRelayConnections({ servers: options.servers, max: options.keptConnections });
   const key = dirtyKey(prefix);
   // What the other connection is asked for waits until there is a mark.
   const commands = redis.duplicate();
@@ -168,7 +168,7 @@ export const startRelay = (options: RelayOptions): { readonly stop: () => Promis
 
   let looking = Promise.resolve();
   const look = async (): Promise<void> => {
-    const sources = await sourcesToLookInto(db, { most: looksPerSecond, seconds: lookEverySeconds });
+    const sources = await sourcesToLookInto(db, { max: looksPerSecond, seconds: lookEverySeconds });
     for (const source of sources) turns.begin(source);
   };
   const timer = setInterval(() => {

@@ -15,7 +15,7 @@ export interface TurnsOptions {
 }
 
 /** A turn that took long since something else held it up is not paid for in full. */
-const longestRestMs = 1000;
+const maxRestMs = 1000;
 const pauseByClock = (ms: number): Promise<unknown> => delay(ms, undefined, { ref: false });
 
 interface Turn {
@@ -65,7 +65,7 @@ export const createTurns = ({ drain, markAgain, slots, largeSlots, pause = pause
   };
   const restThenWait = async (source: EventSource, ms: number): Promise<void> => {
     resting.add(source.project_id);
-    await pause(Math.min(ms, longestRestMs));
+    await pause(Math.min(ms, maxRestMs));
     resting.delete(source.project_id);
     waiting.set(source.project_id, source);
     startLarge();

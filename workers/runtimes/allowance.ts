@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 /** What a guest may say in a second, and at once after a silence. Honest ones stay far below. */
 const messagesPerSecond = 10_000;
 const bytesPerSecond = 32 * 1024 * 1024;
-const longestPauseMs = 250;
+const maxPauseMs = 250;
 
 /**
  * Reading costs the worker time that other runs need, and a guest can write faster than anybody reads. One that says too
@@ -23,12 +23,12 @@ export class Allowance {
     this.#messages = Math.min(messagesPerSecond, this.#messages + seconds * messagesPerSecond) - messages;
     this.#bytes = Math.min(bytesPerSecond, this.#bytes + seconds * bytesPerSecond) - bytes;
     const debt = Math.max(-this.#messages / messagesPerSecond, -this.#bytes / bytesPerSecond, 0);
-    return Math.min(longestPauseMs, debt * 1000);
+    return Math.min(maxPauseMs, debt * 1000);
   }
 }
 
 /** Of the event loop, for what one guest has said: after that other work is done first. */
-const longestTurnMs = 2;
+const maxTurnMs = 2;
 
 /**
  * Takes all steps; gives the event loop back every 2 ms.
@@ -40,7 +40,7 @@ export const inTurns = (steps: Iterator<number, unknown>, before = 0): number | 
   let messages = before;
   for (let step = steps.next(); step.done !== true; step = steps.next()) {
     messages += step.value;
-    if (performance.now() - began > longestTurnMs) return setImmediate().then(() => inTurns(steps, messages));
+    if (performance.now() - began > maxTurnMs) return setImmediate().then(() => inTurns(steps, messages));
   }
   return messages;
 };

@@ -19,8 +19,8 @@ export interface CpuShare {
  */
 const creditPerMs = 0.1;
 const burstMs = 500;
-const mostUsedMs = burstMs + 20_000 * creditPerMs;
-const mostKept = 1000;
+const maxUsedMs = burstMs + 20_000 * creditPerMs;
+const maxKept = 1000;
 
 interface ProjectUse {
   readonly runs: Set<symbol>;
@@ -33,7 +33,7 @@ interface ProjectUse {
 const usedNow = ({ usedMs, at }: ProjectUse, now: number): number => Math.max(0, usedMs - (now - at) * creditPerMs);
 
 const noteUse = (project: ProjectUse, cpuMs: number, now: number): void => {
-  project.usedMs = Math.min(mostUsedMs, usedNow(project, now) + cpuMs);
+  project.usedMs = Math.min(maxUsedMs, usedNow(project, now) + cpuMs);
   project.at = now;
 };
 
@@ -89,7 +89,7 @@ export class CpuShares {
   #projectOf(projectId: string): ProjectUse {
     const known = this.#projects.get(projectId);
     if (known !== undefined) return known;
-    if (this.#projects.size >= mostKept) this.#forgetOthers();
+    if (this.#projects.size >= maxKept) this.#forgetOthers();
     const fresh = { runs: new Set<symbol>(), usedMs: 0, at: this.#now() };
     this.#projects.set(projectId, fresh);
     return fresh;

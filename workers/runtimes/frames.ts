@@ -17,11 +17,11 @@ export function writeFrame(stream: Writable, message: object): void {
 }
 
 /** Texts travel as strings within a frame, so that it has few parts: ten thousand lines of log have 40,000. */
-const frameLimits = { mostParts: 200_000, mostDepth: 100 };
-const largestPlainFrame = 65_536;
+const frameLimits = { maxParts: 200_000, maxDepth: 100 };
+const maxPlainFrameBytes = 65_536;
 
 const parseFrame = (bytes: Buffer): unknown => {
-  if (bytes.length > largestPlainFrame) {
+  if (bytes.length > maxPlainFrameBytes) {
     const { verdict } = scanJson(bytes, frameLimits);
     if (verdict !== 'valid') throw new Error(`a frame of ${bytes.length} bytes that is ${verdict}`);
   }

@@ -4,7 +4,7 @@ import type { LogLevel } from './runtime.ts';
 
 /** What a guest may say. It is checked on arrival: whoever broke out of the engine writes these frames too. */
 
-const anySize = { mostParts: Infinity, mostDepth: Infinity };
+const anySize = { maxParts: Infinity, maxDepth: Infinity };
 
 /** Builds nothing: a result may be hundreds of thousands of objects. */
 const isJson = (text: string): boolean => scanJson(Buffer.from(text), anySize).verdict === 'valid';

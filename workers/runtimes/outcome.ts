@@ -14,7 +14,7 @@ export interface RunFigures {
 }
 
 /** Figures that a guest gives of itself are shown, not acted upon; they have to fit into a column. */
-const mostBelieved = 1e9;
+const maxBelieved = 1e9;
 const round = (value: number): number => Math.round(value * 100) / 100;
 
 /** @param message what the guest says of the run; left out when it ended without a word */
@@ -23,8 +23,8 @@ export const figuresOf = (
   message?: ResultMessage,
 ): RunFigures => ({
   durationMs: round(performance.now() - startedAt),
-  cpuMs: round(Math.min(message?.cpuMs ?? watch.cpuMs, mostBelieved)),
-  memoryPeakMib: round(Math.max(Math.min(message?.memoryMib ?? 0, mostBelieved), watch.peakKib / 1024)),
+  cpuMs: round(Math.min(message?.cpuMs ?? watch.cpuMs, maxBelieved)),
+  memoryPeakMib: round(Math.max(Math.min(message?.memoryMib ?? 0, maxBelieved), watch.peakKib / 1024)),
 });
 
 const tooLarge = { name: 'ResultTooLargeError', message: 'The result is larger than 1 MiB of JSON.', stack: '' };

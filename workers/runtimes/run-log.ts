@@ -5,7 +5,7 @@ import { maxLogBytes, type LogLine } from './runtime.ts';
 /** Empty lines count too: this is about what the time and the level of a line take. */
 const lineBytes = 32;
 const linesPerStep = 256;
-const mostOffMs = 60 * 60_000;
+const maxOffMs = 60 * 60_000;
 
 /** The log of one run, within its limit. */
 export class RunLog {
@@ -42,6 +42,6 @@ export class RunLog {
   /** The guest's clock reading, or ours where that is no time of this run. */
   #isoTime(time: number): string {
     const now = Date.now();
-    return this.#textOf(Math.abs(time - now) < mostOffMs ? time : now);
+    return this.#textOf(Math.abs(time - now) < maxOffMs ? time : now);
   }
 }

@@ -9,13 +9,13 @@ const longest: readonly (readonly [op: RegExp, length: number])[] = [
   [/^db\./, 8 * mib],
   [/^fetch$/, 14 * mib],
 ];
-const longestOther = 64 * kib;
+const maxOtherLength = 64 * kib;
 
 // Exact reading takes some 0.2 ms a KiB of numbers, and nothing else is done meanwhile.
-const longestExact = 128 * kib;
+const maxExactLength = 128 * kib;
 // Plain reading takes up to 0.5 µs for each.
-const mostParts = 400_000;
-const mostTexts = 800_000;
+const maxParts = 400_000;
+const maxTexts = 800_000;
 const unsafeDigits = 16;
 
 const [quote, backslash, colon, bracket, brace] = [0x22, 0x5c, 0x3a, 0x5b, 0x7b];
@@ -61,12 +61,12 @@ const lookThrough = (text: string): { isMuch: boolean; isUnsafe: boolean } => {
       index = end - 1;
     }
   }
-  return { isMuch: parts > mostParts || texts > mostTexts, isUnsafe };
+  return { isMuch: parts > maxParts || texts > maxTexts, isUnsafe };
 };
 
-const tooLong = (op: string, most: number): CallFault => {
+const tooLong = (op: string, max: number): CallFault => {
   if (op === 'fetch') return new CallFault('TypeError', 'fetch failed: the body is larger than 10 MB.');
-  const size = most < mib ? `${most / kib} KB` : `${most / mib} MB`;
+  const size = max < mib ? `${max / kib} KB` : `${max / mib} MB`;
   return new CallFault('TypeError', `${op}: a call carries at most ${size} as JSON.`);
 };
 
@@ -74,7 +74,7 @@ const readLong = (op: string, text: string): unknown => {
   const { isMuch, isUnsafe } = lookThrough(text);
   if (isMuch) throw new CallFault('TypeError', `${op}: too many values for one call. Send them in parts.`);
   if (!isUnsafe) return JSON.parse(text);
-  const limit = `above ${longestExact / kib} KB in one call, whole numbers of ${unsafeDigits} digits and more must be text`;
+  const limit = `above ${maxExactLength / kib} KB in one call, whole numbers of ${unsafeDigits} digits and more must be text`;
   throw new CallFault('TypeError', `${op}: ${limit}, or be sent in smaller parts.`);
 };
 
@@ -84,9 +84,9 @@ const readLong = (op: string, text: string): unknown => {
  * @throws {CallFault} when it is too long or too finely divided
  */
 export const readArgs = (op: string, text: string): unknown => {
-  const most = longest.find(([ops]) => ops.test(op))?.[1] ?? longestOther;
-  if (text.length > most) throw tooLong(op, most);
-  if (text.length > longestExact) return readLong(op, text);
+  const max = longest.find(([ops]) => ops.test(op))?.[1] ?? maxOtherLength;
+  if (text.length > max) throw tooLong(op, max);
+  if (text.length > maxExactLength) return readLong(op, text);
   // Exact reading takes some ten times as long: only where there may be a number that JavaScript cannot hold.
   return /\d{16}|\d[eE]/.test(text) ? parseExactJson(text) : JSON.parse(text);
 };

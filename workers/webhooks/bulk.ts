@@ -9,11 +9,11 @@ export interface BulkWatch {
 }
 
 /** What a project may have passed on within a stretch before it rests between two passes. */
-const mostAtOnce = 1000;
+const maxAtOnce = 1000;
 /** A project whose last event was passed on so long ago begins a new stretch. */
 const forgetAfterMs = 1000;
 /** A pass that took long since something else held it up is not paid for in full. */
-const longestRestMs = 1000;
+const maxRestMs = 1000;
 
 interface Stretch {
   events: number;
@@ -44,7 +44,7 @@ export const createBulkWatch = (now: () => number = () => performance.now()): Bu
       forgetOld(at);
       for (const [id, count] of Object.entries(eventsOf)) {
         const events = (stretches.get(id)?.events ?? 0) + count;
-        const restMs = events > mostAtOnce ? Math.min(tookMs, longestRestMs) : 0;
+        const restMs = events > maxAtOnce ? Math.min(tookMs, maxRestMs) : 0;
         stretches.set(id, { events, lastAt: at, restsUntil: at + restMs });
       }
     },

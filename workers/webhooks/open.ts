@@ -43,7 +43,7 @@ const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../.
 };
 
 const lookForStuckEveryMs = 60_000;
-const mostStuck = 1000;
+const maxStuck = 1000;
 /** By somebody who cancelled its job, or since that waited too long: the receiver is not to blame. */
 const cutOff = {
   version: null,
@@ -56,7 +56,7 @@ const cutOff = {
 } as const;
 
 const freeStuck = async (db: Queryable, recorder: TryRecorder): Promise<void> => {
-  const stuck = await stuckTries(db, mostStuck);
+  const stuck = await stuckTries(db, maxStuck);
   const jobIds = stuck.map(({ jobId }) => jobId);
   const begun = await begunJobs(db, jobIds);
   await Promise.all(

@@ -15,7 +15,7 @@ export interface SendOptions {
   readonly signal: AbortSignal;
 }
 
-const mostResponseBytes = 64 * 1024;
+const maxResponseBytes = 64 * 1024;
 
 /** A column of text holds no NUL. */
 const storable = (body: Buffer): string => body.toString().replaceAll('\0', '\uFFFD');
@@ -63,7 +63,7 @@ export const send = async (message: Message, { egress, timeoutMs, signal }: Send
       headers,
       body,
       timeoutMs,
-      maxBytes: mostResponseBytes,
+      maxBytes: maxResponseBytes,
       signal,
     });
     return answeredOf(response, message, took());

@@ -25,7 +25,7 @@ export interface TryRecorderDeps {
 }
 
 const asSystem = { ...actingAs({ type: 'system' }, 'webhook.disable'), ...byIndex };
-const mostTries = 500;
+const maxTries = 500;
 /** Nobody waits for a record but the place of its try: more of them share a transaction. */
 const betweenMs = 5;
 /** Lanes are held for milliseconds, mostly. */
@@ -92,7 +92,7 @@ export const createTryRecorder = (deps: TryRecorderDeps): TryRecorder => {
         return recordEach(tries);
       }
     }),
-    { most: mostTries, restMs: betweenMs },
+    { max: maxTries, restMs: betweenMs },
   );
   return {
     record: async (tried) => {

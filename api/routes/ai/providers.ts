@@ -37,8 +37,8 @@ const model = z.object({
 const projectPath = z.object({ project_id: id });
 const providerPath = z.object({ project_id: id, provider: z.string() });
 
-const mostKey = 4096;
-const mostUrl = 2000;
+const maxKey = 4096;
+const maxUrl = 2000;
 
 const followChange = ({ deps, project, afterCommit }: Call<InProject>): void =>
   afterCommit(() => deps.projectChanged(project.id));
@@ -70,13 +70,13 @@ export const aiProviderEndpoints: readonly Endpoint[] = [
       api_key: z
         .string()
         .min(1)
-        .max(mostKey)
+        .max(maxKey)
         .optional()
         .describe('Left out or sent back masked, the key that is there stays; another base_url needs it again.'),
       base_url: z
         .string()
         .min(1)
-        .max(mostUrl)
+        .max(maxUrl)
         .nullable()
         .optional()
         .describe('As the vendor’s own SDK takes it. Null: the vendor’s own. Left out: as it is.'),

@@ -13,7 +13,7 @@ const projectPath = z.object({ project_id: id });
 const path = '/projects/{project_id}/ai/usage';
 const budgetPath = '/projects/{project_id}/ai/budget';
 /** For what this process has just recorded; while Postgres is slow the report goes without it. */
-const mostSettleMs = 1000;
+const maxSettleMs = 1000;
 
 const budgetFields = {
   monthly_usd: z.number().min(0).max(1_000_000).describe('For a calendar month (UTC)'),
@@ -74,7 +74,7 @@ const usageEndpoint = endpoint({
     recent_logs: z.array(loggedCall),
   }),
   handle: async ({ query }, { deps, db, project }) => {
-    await Promise.race([deps.ai.calls.settled(), pause(mostSettleMs, undefined, { ref: false })]);
+    await Promise.race([deps.ai.calls.settled(), pause(maxSettleMs, undefined, { ref: false })]);
     const report = await usageReport(db, project.id, query.days);
     return { ...report, by_day: [...report.by_day], recent_logs: [...report.recent_logs] };
   },

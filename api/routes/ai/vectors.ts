@@ -7,8 +7,8 @@ import {
   dropCollection,
   getCollection,
   listCollections,
-  mostDimensions,
-  mostIndexed,
+  maxDimensions,
+  maxIndexed,
 } from '#domain/vectors/collections.ts';
 import { deleteDocument } from '#domain/vectors/documents.ts';
 import { enableVectors } from '#domain/vectors/extension.ts';
@@ -36,18 +36,18 @@ const changeOf = ({ project, signal }: Call<InProject>, once?: Once): ChangeOf =
   once,
 });
 
-const slow = `Vectors of more than ${mostIndexed.halfvec} dimensions cannot be indexed: each search looks at all of them.`;
+const slow = `Vectors of more than ${maxIndexed.halfvec} dimensions cannot be indexed: each search looks at all of them.`;
 
 const shown = (collection: Collection): z.output<typeof shapes.collection> => {
   const { name, dimensions, document_count, is_indexed: isIndexed, model, created_at } = collection;
-  const warning = dimensions > mostIndexed.halfvec ? { warning: slow } : {};
+  const warning = dimensions > maxIndexed.halfvec ? { warning: slow } : {};
   return { name, dimensions, document_count, index: isIndexed ? 'hnsw' : 'none', model, created_at, ...warning };
 };
 
 const requireDimensions = (dimensions: number): void => {
-  if (dimensions <= mostDimensions) return;
-  throw new ServiceError('too_many_dimensions', `A vector has at most ${mostDimensions} dimensions.`, {
-    details: [{ path: 'dimensions', message: `must be at most ${mostDimensions}` }],
+  if (dimensions <= maxDimensions) return;
+  throw new ServiceError('too_many_dimensions', `A vector has at most ${maxDimensions} dimensions.`, {
+    details: [{ path: 'dimensions', message: `must be at most ${maxDimensions}` }],
   });
 };
 

@@ -20,12 +20,12 @@ import { id, instant, text } from '../../fields.ts';
 
 const area = 'email';
 
-const mostBodyBytes = 256 * 1024;
+const maxBodyBytes = 256 * 1024;
 
 const subject = text(200, 1)
   .refine((value) => value.trim() !== '', { error: 'must not be blank' })
   .refine(isOneLine, { error: 'must be one line without control characters' });
-const htmlBody = text(mostBodyBytes, 1).refine((value) => Buffer.byteLength(value) <= mostBodyBytes, {
+const htmlBody = text(maxBodyBytes, 1).refine((value) => Buffer.byteLength(value) <= maxBodyBytes, {
   error: 'must not be longer than 256 KB',
 });
 

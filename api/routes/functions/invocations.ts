@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { monthlyCaps } from '#domain/functions/caps.ts';
 import { getFunctionVersion } from '#domain/functions/functions.ts';
 import { getInvocation, listInvocations } from '#domain/functions/invocations.ts';
-import { mostListedBytes, mostListedLines } from '#domain/functions/report.ts';
+import { maxListedBytes, maxListedLines } from '#domain/functions/report.ts';
 import { rerunOf } from '#domain/functions/rerun.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { inProject } from '../../access.ts';
@@ -43,7 +43,7 @@ export const invocationEndpoints: readonly Endpoint[] = [
     response: z.object({
       invocations: z.array(
         invocation.extend({
-          logs: invocation.shape.logs.describe(`The last ${mostListedLines} lines, ${mostListedBytes} bytes at most.`),
+          logs: invocation.shape.logs.describe(`The last ${maxListedLines} lines, ${maxListedBytes} bytes at most.`),
         }),
       ),
       total: z.int().describe('Counted up to 100,000.'),

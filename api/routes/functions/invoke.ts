@@ -26,7 +26,7 @@ const publicErrors = {
   crashed: 'resource_limit',
 } as const satisfies Record<Exclude<RunStatus, 'success'>, ErrorCode>;
 
-const anySize = { mostParts: Infinity, mostDepth: 1000 };
+const anySize = { maxParts: Infinity, maxDepth: 1000 };
 
 const isFault = (code: string): code is keyof typeof publicErrors => Object.hasOwn(publicErrors, code);
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { getFunctionVersion } from '#domain/functions/functions.ts';
-import { listVersions, mostListedCode, rollBack } from '#domain/functions/versions.ts';
-import { mostVersions } from '#domain/functions/store.ts';
+import { listVersions, maxListedCode, rollBack } from '#domain/functions/versions.ts';
+import { maxVersions } from '#domain/functions/store.ts';
 import { inProject } from '../../access.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { id, instant, page } from '../../fields.ts';
@@ -16,7 +16,7 @@ const version = z.object({
   code: z
     .string()
     .nullable()
-    .describe(`Null from where a page holds more than ${mostListedCode} bytes of code: ask for fewer versions.`),
+    .describe(`Null from where a page holds more than ${maxListedCode} bytes of code: ask for fewer versions.`),
   created_by: id.nullable().describe('The user; null when that user is gone.'),
 });
 
@@ -26,7 +26,7 @@ export const versionEndpoints: readonly Endpoint[] = [
     method: 'get',
     path: '/projects/{project_id}/functions/{id}/versions',
     area,
-    summary: `The replaced versions of a function, newest first; the newest ${mostVersions} are kept`,
+    summary: `The replaced versions of a function, newest first; the newest ${maxVersions} are kept`,
     access: inProject('viewer'),
     params: functionPath,
     query: page,

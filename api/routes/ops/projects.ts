@@ -129,8 +129,8 @@ export const opsProjectEndpoints: readonly Endpoint[] = [
       limit: wholeNumber(50, 1, 200),
     }),
     response: z.object({ projects: z.array(project) }),
-    handle: async ({ query: { type, limit: most } }, { db, deps }) => ({
-      projects: await projectLoads(db, deps.gate, { types: type === undefined ? jobTypes : [type], limit: most }),
+    handle: async ({ query: { type, limit: max } }, { db, deps }) => ({
+      projects: await projectLoads(db, deps.gate, { types: type === undefined ? jobTypes : [type], limit: max }),
     }),
   }),
   endpoint({

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { longestOpsToken } from '#lib/config.ts';
+import { maxOpsTokenLength } from '#lib/config.ts';
 import { everyone, operator } from '../../access.ts';
 import { endedCookie, isOpsToken, sessionCookie } from '../../auth/operator.ts';
 import { unauthenticated } from '../../auth/credentials.ts';
@@ -17,7 +17,7 @@ export const opsSessionEndpoints: readonly Endpoint[] = [
     summary: 'Exchanges the operators’ token for a cookie of the page /ops, for twelve hours',
     access: everyone,
     rate: 'sign-in',
-    body: z.strictObject({ token: text(longestOpsToken, 1) }),
+    body: z.strictObject({ token: text(maxOpsTokenLength, 1) }),
     status: 204,
     transaction: 'none',
     handle: ({ body }, { deps, baseUrl, setHeader }) => {

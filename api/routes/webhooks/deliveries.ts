@@ -6,8 +6,8 @@ import {
   getDelivery,
   insertPing,
   listDeliveries,
-  longestListedBody,
-  mostListed,
+  maxListedBodyLength,
+  maxListed,
   newPing,
 } from '#domain/webhooks/deliveries.ts';
 import { redeliver } from '#domain/webhooks/again.ts';
@@ -39,11 +39,11 @@ const listEndpoint = endpoint({
   method: 'get',
   path: `${webhookAt}/deliveries`,
   area,
-  summary: `The deliveries of a webhook, the latest first; bodies longer than ${longestListedBody} bytes are null`,
+  summary: `The deliveries of a webhook, the latest first; bodies longer than ${maxListedBodyLength} bytes are null`,
   access: inProject('viewer'),
   params: webhookPath,
   query: deliveryQuery,
-  response: z.object({ deliveries: z.array(delivery), total: z.int().describe(`Counted up to ${mostListed}.`) }),
+  response: z.object({ deliveries: z.array(delivery), total: z.int().describe(`Counted up to ${maxListed}.`) }),
   handle: async ({ params, query }, { deps, project }) => {
     const { id: webhookId } = await getWebhook(deps.db, project.id, params.webhook_id);
     const { deliveries, total } = await listDeliveries(deps.db, webhookId, query);

@@ -1,5 +1,5 @@
 import { ServiceError } from '#lib/errors.ts';
-import { type JsonParser, largestInline } from '#lib/json-parser.ts';
+import { type JsonParser, maxInlineBytes } from '#lib/json-parser.ts';
 import type { ChatAnswer } from '../chat.ts';
 import type { ProviderName } from '../providers/catalog.ts';
 import {
@@ -32,46 +32,46 @@ export interface Asked {
 }
 
 /** 4 MB with the 20 likeliest of each token have some 350,000. */
-const mostChatParts = 400_000;
-const mostModelParts = 200_000;
+const maxChatParts = 400_000;
+const maxModelParts = 200_000;
 /** Beside the numbers: an object, its names and strings for each vector, and what stands around them. */
 const partsPerVector = 16;
 const partsAround = 1000;
 const numbersPerPart = 8;
 /** What plinth stores at most (contract, section 8), where nothing is known of a model. */
-const mostDimensions = 16_000;
+const maxDimensions = 16_000;
 /** As OpenAI's own limit of 2,048 texts, with 4,096 numbers each. */
-const mostNumbers = 8_388_608;
+const maxNumbers = 8_388_608;
 /** A double has up to 24 characters and a comma; in base64 a float32 takes 5.3 bytes. */
 const bytesPerNumber = 26;
 const bytesPerBase64 = 6;
 const bytesPerVector = 1024;
 const bytesAround = 65_536;
-const mostEmbeddingBytes = 32_000_000;
+const maxEmbeddingBytes = 32_000_000;
 
 /** How long the vectors of an answer may be. */
 const dimensionsOf = ({ dimensions }: EmbeddingRequest, known: KnownModel | undefined): number =>
-  dimensions ?? known?.dimensions ?? mostDimensions;
+  dimensions ?? known?.dimensions ?? maxDimensions;
 
 /** Bytes that an answer with embeddings can reasonably have: from its texts and their dimensions, 32 MB at most. */
-export const mostBytesOf = (
+export const maxBytesOf = (
   request: EmbeddingRequest,
   known: KnownModel | undefined,
   { isVendor }: Pick<Target, 'isVendor'>,
 ): number => {
   // Servers of projects' own are asked for plain numbers, and know what their models are called.
-  const dimensions = isVendor ? dimensionsOf(request, known) : mostDimensions;
+  const dimensions = isVendor ? dimensionsOf(request, known) : maxDimensions;
   const perNumber = isVendor && known?.provider === 'openai' ? bytesPerBase64 : bytesPerNumber;
   const bytes = bytesAround + request.input.length * (bytesPerVector + dimensions * perNumber);
-  return Math.min(bytes, mostEmbeddingBytes);
+  return Math.min(bytes, maxEmbeddingBytes);
 };
 
-const mostPartsOf = ({ input }: EmbeddingRequest): number => {
-  const numbers = Math.min(input.length * mostDimensions, mostNumbers);
+const maxPartsOf = ({ input }: EmbeddingRequest): number => {
+  const numbers = Math.min(input.length * maxDimensions, maxNumbers);
   return partsAround + input.length * partsPerVector + Math.ceil(numbers / numbersPerPart);
 };
 
-const isLarge = (bytes: Buffer): boolean => bytes.length > largestInline;
+const isLarge = (bytes: Buffer): boolean => bytes.length > maxInlineBytes;
 
 /** What is wrong with the text is the provider's fault; that our threads are busy is ours. */
 const asFault = (error: unknown): unknown => {
@@ -112,7 +112,7 @@ export const createAnswers = (json: Pick<JsonParser, 'read'>): Answers => {
   return {
     chat: async ({ provider, owner }, bytes) => {
       if (!isLarge(bytes)) return here(() => dialectOf(provider).readChat(bytes.toString()));
-      const read = (await there('chat', bytes, { owner, args: { provider }, mostParts: mostChatParts })) as Omit<
+      const read = (await there('chat', bytes, { owner, args: { provider }, maxParts: maxChatParts })) as Omit<
         ChatAnswer,
         'raw'
       > & {
@@ -126,13 +126,13 @@ export const createAnswers = (json: Pick<JsonParser, 'read'>): Answers => {
       const read = (await there('embeddings', bytes, {
         owner,
         args,
-        mostParts: mostPartsOf(request),
+        maxParts: maxPartsOf(request),
       })) as EmbeddingsThere;
       return { model: read.model, promptTokens: read.promptTokens, vectors: vectorsOf(read) };
     },
     models: async ({ provider, owner }, bytes) => {
       if (!isLarge(bytes)) return here(() => dialectOf(provider).readModels(bytes.toString()));
-      return (await there('models', bytes, { owner, args: { provider }, mostParts: mostModelParts })) as ReturnType<
+      return (await there('models', bytes, { owner, args: { provider }, maxParts: maxModelParts })) as ReturnType<
         Dialect['readModels']
       >;
     },

@@ -1,7 +1,7 @@
 import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
 import type { Departure } from '#lib/departure.ts';
 import type { ChatRequest } from '../chat.ts';
-import { type Answers, type Asked, mostBytesOf } from './answers.ts';
+import { type Answers, type Asked, maxBytesOf } from './answers.ts';
 import { inputTokens, tokensIn } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
 import type { ChatOutcome, ChatStream, EmbeddingOutcome, EmbeddingWish, KeyTest } from './types.ts';
@@ -9,7 +9,7 @@ import type { ProviderKey } from '../keys/keys.ts';
 import { PieceReader } from './piece-reader.ts';
 import { type Dialect, type ListedModel, type Outgoing, ProviderFault, type Vector } from '../providers/dialect.ts';
 import { dialectOf } from '../providers/dialects.ts';
-import { badAnswer, mostModels } from '../providers/json.ts';
+import { badAnswer, maxModels } from '../providers/json.ts';
 import type { Transport, WholeAnswer } from '../providers/transport.ts';
 import { withRetries } from './retry.ts';
 import type { RunningCall, Used } from './running-call.ts';
@@ -33,7 +33,7 @@ export interface Line {
 
 interface Question<T> {
   readonly outgoing: Outgoing;
-  readonly mostBytes?: number;
+  readonly maxBytes?: number;
   readonly read: (bytes: Buffer) => Promise<T>;
 }
 
@@ -118,12 +118,12 @@ const embedAll = async (line: Line, call: RunningCall, wish: EmbeddingWish): Pro
   const dialect = dialectOf(provider);
   const parts = new PartsUsed();
   const all: Embedded = { model, vectors: [] };
-  for (let from = 0; from < wish.input.length; from += dialect.mostInputs) {
-    const request = { ...wish, model, input: wish.input.slice(from, from + dialect.mostInputs) };
+  for (let from = 0; from < wish.input.length; from += dialect.maxInputs) {
+    const request = { ...wish, model, input: wish.input.slice(from, from + dialect.maxInputs) };
     const read = (bytes: Buffer) => line.answers.embeddings(askedOf(call), bytes, request);
     const outgoing = dialect.embeddings(key.target, request);
-    const mostBytes = mostBytesOf(request, known, key.target);
-    const answer = await answerTo(line, call, { outgoing, mostBytes, read });
+    const maxBytes = maxBytesOf(request, known, key.target);
+    const answer = await answerTo(line, call, { outgoing, maxBytes, read });
     all.vectors.push(...answer.vectors);
     parts.note(answer.promptTokens, request.input);
     call.used = () => parts.used();
@@ -140,9 +140,9 @@ export const askEmbeddings = async (line: Line, call: RunningCall, wish: Embeddi
 };
 
 // Google has 50 models on a page unless it is told otherwise.
-const mostPages = 20;
+const maxPages = 20;
 /** Of one page; OpenRouter's 500 models with all that it says of them have some 700 KB. */
-const mostListBytes = 1_000_000;
+const maxListBytes = 1_000_000;
 
 /** Several wait for one list: none of them ends it by leaving. */
 const nobodyLeaves: Departure = {
@@ -160,11 +160,11 @@ export const askModels = async (
   const dialect = dialectOf(provider);
   const models: ListedModel[] = [];
   let after: string | null = null;
-  for (let page = 0; page < mostPages; page += 1) {
-    const answer = await transport.ask(dialect.models(target, after), { signal, mostBytes: mostListBytes });
+  for (let page = 0; page < maxPages; page += 1) {
+    const answer = await transport.ask(dialect.models(target, after), { signal, maxBytes: maxListBytes });
     const read = await answers.models({ provider, owner: id }, bodyOf(dialect, answer));
     models.push(...read.models);
-    if (models.length > mostModels) throw badAnswer(`There are more than ${mostModels} models.`);
+    if (models.length > maxModels) throw badAnswer(`There are more than ${maxModels} models.`);
     after = read.next;
     if (after === null) break;
   }
@@ -186,7 +186,7 @@ export const testKey = async ({ transport, answers }: Line, run: Run): Promise<K
     const { provider, key } = call.route;
     const dialect = dialectOf(provider);
     try {
-      const asking = { signal: call.halt, held: call.held, mostBytes: mostListBytes };
+      const asking = { signal: call.halt, held: call.held, maxBytes: maxListBytes };
       const answer = await transport.ask(dialect.models(key.target, null), asking);
       await answers.models(askedOf(call), bodyOf(dialect, answer));
     } catch (error) {

@@ -1,8 +1,8 @@
 import { ServiceError } from '#lib/errors.ts';
 import type { ChatMessage, ChatRequest, ContentPart, TokenUsage } from '../chat.ts';
-import { type KnownModel, costOf as costAt, mostCostOf } from '../prices/prices.ts';
+import { type KnownModel, costOf as costAt, maxCostOf } from '../prices/prices.ts';
 import type { EmbeddingInput } from '../providers/dialect.ts';
-import { mostNanoUsd, mostTokens } from '../usage/calls.ts';
+import { maxNanoUsd, maxTokens } from '../usage/calls.ts';
 
 /**
  * What a call may use. Of each prompt there are two counts: what it likely is, for the row when its provider does not tell,
@@ -12,12 +12,12 @@ import { mostNanoUsd, mostTokens } from '../usage/calls.ts';
 /** A token of English is some four characters, in all tokenizers of ours. */
 const charactersPerToken = 4;
 /** Nobody writes eight characters with each token all through an answer: what is longer is more than was granted. */
-const mostCharactersPerToken = 8;
+const maxCharactersPerToken = 8;
 /** An image of 1024 × 1024 is 765 tokens at OpenAI, 1400 at Anthropic. */
 const tokensPerImage = 1000;
 /** No vendor counts more of them for an image, except for the small models of OpenAI's: gpt-4o-mini has up to 48,169. */
-const mostTokensPerImage = 10_000;
-const mostTokensPerImageOfMini = 50_000;
+const maxTokensPerImage = 10_000;
+const maxTokensPerImageOfMini = 50_000;
 const isMini = /(^|[-.])mini\b/;
 /** What stands between the parts of a prompt. */
 const framing = 20;
@@ -74,38 +74,38 @@ const likely: Measure = {
 export const promptTokens = (request: ChatRequest): number => tokensIn(sizeOfPrompt(request, likely));
 
 // A token is at least a byte. What is inline and no image, such as a document, has at most as many as its text.
-const mostFor = (model: string): Measure => ({
+const maxFor = (model: string): Measure => ({
   text: (text) => Buffer.byteLength(text),
   image: (url) => {
-    const most = isMini.test(model) ? mostTokensPerImageOfMini : mostTokensPerImage;
-    return url.startsWith('data:') && !url.startsWith('data:image/') ? Math.max(most, url.length) : most;
+    const max = isMini.test(model) ? maxTokensPerImageOfMini : maxTokensPerImage;
+    return url.startsWith('data:') && !url.startsWith('data:image/') ? Math.max(max, url.length) : max;
   },
   framing,
 });
 
-const mostPromptTokens = (request: ChatRequest): number => {
+const maxPromptTokens = (request: ChatRequest): number => {
   const { model, tools, response_format: format, extra } = request;
   const told = tools || format ? instructions : 0;
   const further = extra === undefined ? 0 : Buffer.byteLength(JSON.stringify(extra));
-  return sizeOfPrompt(request, mostFor(model)) + told + further;
+  return sizeOfPrompt(request, maxFor(model)) + told + further;
 };
 
 export const inputTokens = (input: readonly EmbeddingInput[]): number =>
   input.reduce((sum, one) => sum + (typeof one === 'string' ? tokensIn(one.length) : one.length), 0);
 
-const mostInputTokens = (input: readonly EmbeddingInput[]): number =>
+const maxInputTokens = (input: readonly EmbeddingInput[]): number =>
   input.reduce((sum, one) => sum + framing + (typeof one === 'string' ? Buffer.byteLength(one) : one.length), 0);
 
 /** In nano-USD; null: the model has no price. */
 export const costOf = (known: KnownModel | undefined, usage: TokenUsage): number | null => {
   const price = known?.price ?? null;
-  return price === null ? null : Math.min(costAt(price, usage, known?.tiers), mostNanoUsd);
+  return price === null ? null : Math.min(costAt(price, usage, known?.tiers), maxNanoUsd);
 };
 
 /** What a provider says that was used; it may say anything. */
 export const plausible = (usage: TokenUsage): TokenUsage => {
-  const prompt = Math.min(usage.prompt_tokens, mostTokens);
-  const completion = Math.min(usage.completion_tokens, mostTokens);
+  const prompt = Math.min(usage.prompt_tokens, maxTokens);
+  const completion = Math.min(usage.completion_tokens, maxTokens);
   const cached = Math.min(usage.cached_tokens ?? 0, prompt);
   const written = Math.min(usage.cache_write_tokens ?? 0, prompt - cached);
   const reasoning = Math.min(usage.reasoning_tokens ?? 0, completion);
@@ -139,8 +139,8 @@ const answersOf = ({ extra }: ChatRequest): number => {
   return typeof n === 'number' && n > 1 ? n : 1;
 };
 
-const mostOutput = (request: ChatRequest, known: KnownModel | undefined): number =>
-  request.max_tokens ?? known?.mostOutput ?? assumedOutput;
+const maxOutput = (request: ChatRequest, known: KnownModel | undefined): number =>
+  request.max_tokens ?? known?.maxOutput ?? assumedOutput;
 
 /** What of a route its budget goes by. */
 interface Budgeted {
@@ -170,16 +170,14 @@ const withTier = (request: ChatRequest, { known, key }: Budgeted): Pick<ChatRequ
 
 /** The same request with an end to its answer and a price, which a hard budget has to be asked for before. */
 export const bounded = (request: ChatRequest, route: Budgeted): ChatRequest =>
-  route.hardBudget
-    ? { ...request, max_tokens: mostOutput(request, route.known), ...withTier(request, route) }
-    : request;
+  route.hardBudget ? { ...request, max_tokens: maxOutput(request, route.known), ...withTier(request, route) } : request;
 
 /** More than any budget is: it does not fit, and is still a number for Postgres. */
-const mostReserve = 2e15;
+const maxReserve = 2e15;
 
 const reserveOf = (known: KnownModel | undefined, usage: TokenUsage): number | null => {
   const price = known?.price ?? null;
-  return price === null ? null : Math.min(mostCostOf(price, usage, known?.tiers), mostReserve);
+  return price === null ? null : Math.min(maxCostOf(price, usage, known?.tiers), maxReserve);
 };
 
 const withServiceTier = (tier: string | undefined): Pick<TokenUsage, 'service_tier'> =>
@@ -188,17 +186,17 @@ const withServiceTier = (tier: string | undefined): Pick<TokenUsage, 'service_ti
 /** The most that an answer may cost; null: the model has no price. */
 export const reserveFor = (request: ChatRequest, known: KnownModel | undefined): number | null =>
   reserveOf(known, {
-    prompt_tokens: mostPromptTokens(request),
-    completion_tokens: mostOutput(request, known) * answersOf(request),
+    prompt_tokens: maxPromptTokens(request),
+    completion_tokens: maxOutput(request, known) * answersOf(request),
     ...withServiceTier(dearestTier(request, known)),
   });
 
 export const reserveForInput = (input: readonly EmbeddingInput[], known: KnownModel | undefined): number | null =>
-  reserveOf(known, { prompt_tokens: mostInputTokens(input), completion_tokens: 0 });
+  reserveOf(known, { prompt_tokens: maxInputTokens(input), completion_tokens: 0 });
 
 /** What a stream has cost until now at the least. */
 export const spentAtLeast = (known: KnownModel, reported: TokenUsage | null, characters: number): number => {
-  const completion = Math.floor(characters / mostCharactersPerToken);
+  const completion = Math.floor(characters / maxCharactersPerToken);
   const usage = {
     ...reported,
     prompt_tokens: reported?.prompt_tokens ?? 0,

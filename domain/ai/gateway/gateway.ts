@@ -115,7 +115,7 @@ const freeOf = (provider: ProviderName): KnownModel => ({
   id: '',
   type: 'chat',
   contextWindow: null,
-  mostOutput: null,
+  maxOutput: null,
   dimensions: null,
   price: { input: 0, output: 0 },
 });

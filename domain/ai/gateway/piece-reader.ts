@@ -15,8 +15,8 @@ const lastStep: Step = { done: true, value: undefined };
  * Events of one stream that are parsed before other requests are served. A model server that sends as fast as it can gives
  * hundreds at a time, which took 8 to 49 ms; ordinary ones give one or a few, which cost no extra turn of the event loop.
  */
-const mostPerBatch = 50;
-const longestBatchMs = 2;
+const maxPerBatch = 50;
+const maxBatchMs = 2;
 
 const budgetExceeded = (): ServiceError =>
   new ServiceError(
@@ -150,7 +150,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
       parsed += 1;
       const piece = this.#reader.take(event);
       if (piece !== null) this.#keep(piece, elapsedMs);
-      this.#isFull = parsed === mostPerBatch || this.#call.elapsed() - elapsedMs >= longestBatchMs;
+      this.#isFull = parsed === maxPerBatch || this.#call.elapsed() - elapsedMs >= maxBatchMs;
       if (this.#isFull) break;
     }
     this.#unparsed = this.#unparsed.slice(parsed);

@@ -2,14 +2,14 @@ import type { Departure } from '#lib/departure.ts';
 import { ProviderFault } from '../providers/dialect.ts';
 import { isConnectTimeout } from '../providers/exchange.ts';
 
-const mostRetries = 2;
+const maxRetries = 2;
 /** Whatever the provider says. */
-const mostTries = 5;
+const maxTries = 5;
 const firstPauseMs = 200;
 /** What a provider asks for is waited for, so long in all. */
-const longestWaitMs = 10_000;
+const maxWaitMs = 10_000;
 // A provider that says 0 is not asked in the same moment.
-const leastWaitMs = 100;
+const minWaitMs = 100;
 
 interface Tried {
   tries: number;
@@ -25,16 +25,16 @@ const isWorthAnother = (fault: ProviderFault): boolean =>
 /** How long to wait before it is asked again; null: not again. */
 const pauseAfter = (error: unknown, tried: Tried): number | null => {
   tried.tries += 1;
-  if (!(error instanceof ProviderFault) || tried.tries === mostTries) return null;
+  if (!(error instanceof ProviderFault) || tried.tries === maxTries) return null;
   if (error.kind === 'rate_limited' && error.retryAfterMs !== null) {
-    const waitMs = Math.max(error.retryAfterMs, leastWaitMs);
+    const waitMs = Math.max(error.retryAfterMs, minWaitMs);
     tried.waitedMs += waitMs;
-    return tried.waitedMs <= longestWaitMs ? waitMs : null;
+    return tried.waitedMs <= maxWaitMs ? waitMs : null;
   }
   if (!isWorthAnother(error)) return null;
   tried.failures += 1;
   // Full jitter: what failed together does not come back together.
-  return tried.failures > mostRetries ? null : Math.random() * firstPauseMs * 2 ** (tried.failures - 1);
+  return tried.failures > maxRetries ? null : Math.random() * firstPauseMs * 2 ** (tried.failures - 1);
 };
 
 /** Ends early when nobody waits any more. */

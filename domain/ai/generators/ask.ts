@@ -35,10 +35,10 @@ const formatFor = (provider: ProviderName, name: GeneratorName): ResponseFormat 
     : { type: 'json_schema', json_schema: { name: `${name}_answer`, schema: shapeOf(name), strict: true } };
 
 /** In characters; a whole schema of tables has some 20,000. */
-const longestAnswer = 262_144;
+const maxAnswerLength = 262_144;
 
 const parsed = (text: string): readonly unknown[] => {
-  if (text.length > longestAnswer) return [];
+  if (text.length > maxAnswerLength) return [];
   try {
     return [JSON.parse(text)];
   } catch {

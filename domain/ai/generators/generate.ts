@@ -28,7 +28,7 @@ export interface Judged {
 }
 
 /** Characters of the description of the schema: about 10,000 tokens. */
-const mostContext = 40_000;
+const maxContext = 40_000;
 
 const judged = (sql: string, check: (sql: string) => Verdict): Judged => {
   const verdict = check(sql);
@@ -43,7 +43,7 @@ const answerFor = async <Name extends GeneratorName>(
 ): Promise<GeneratedAnswer<Name>> => {
   const { id } = caller.project;
   const [schema, policies] = await Promise.all([schemas.get(id), readPolicies(tenantDb, id)]);
-  const schemaText = schemaContext(schema, { mostChars: mostContext, policies, about: prompt });
+  const schemaText = schemaContext(schema, { maxChars: maxContext, policies, about: prompt });
   return askForSql(gateway, caller, { name, prompt, schemaText, model });
 };
 

@@ -41,7 +41,7 @@ export interface ProviderKeysOptions {
 }
 
 const keptMs = 5000;
-const mostKept = 5000;
+const maxKept = 5000;
 
 /** What a provider's key is sealed for: it opens in no other row. */
 export const aboutKey = (provider: ProviderName): string => `ai_key:${provider}`;
@@ -62,7 +62,7 @@ const opened = (row: KeyRow, sealer: Sealer): ProviderKey => {
  * once in all processes (`forget`, which they tell each other).
  */
 export const createProviderKeys = ({ db, sealer, hearsChanges }: ProviderKeysOptions): ProviderKeys => {
-  const kept = new LRUCache<string, ProjectKeys>({ max: mostKept, ttl: keptMs });
+  const kept = new LRUCache<string, ProjectKeys>({ max: maxKept, ttl: keptMs });
   /** Rises with each change: what was read before one must not be kept after it. */
   let changes = 0;
 

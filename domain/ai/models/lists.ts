@@ -20,8 +20,8 @@ interface Kept {
 
 const keptMs = 3_600_000;
 // Of some 100 models each, and of 5,000 at most.
-const mostKept = 500;
-const mostModelsKept = 100_000;
+const maxKept = 500;
+const maxModelsKept = 100_000;
 
 /** A changed key is another: it may open other models. */
 const nameOf = ({ id, version }: ProviderKey): string => `${id}:${version}`;
@@ -32,8 +32,8 @@ export const createModelLists = (
   now: () => number = Date.now,
 ): ModelLists => {
   const lists = new LRUCache<string, Kept>({
-    max: mostKept,
-    maxSize: mostModelsKept,
+    max: maxKept,
+    maxSize: maxModelsKept,
     sizeCalculation: ({ models }) => models.length + 1,
   });
   const asking = new Map<string, Promise<readonly ListedModel[]>>();

@@ -47,7 +47,7 @@ const givenModel = (given: z.output<typeof model>): GivenModel => ({
     },
   }),
   ...(given.context_window !== undefined && { contextWindow: given.context_window }),
-  ...(given.max_output !== undefined && { mostOutput: given.max_output }),
+  ...(given.max_output !== undefined && { maxOutput: given.max_output }),
   ...(given.tiers !== undefined && { tiers: given.tiers }),
   ...(given.type !== undefined && { type: given.type }),
   ...(given.dimensions !== undefined && { dimensions: given.dimensions }),

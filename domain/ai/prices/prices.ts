@@ -35,7 +35,7 @@ export const costOf = (price: Price, usage: TokenUsage, tiers: Tiers = {}): numb
 };
 
 /** The most that a call may cost: as if all of its prompt was written to the cache, where that is dearer. */
-export const mostCostOf = (price: Price, usage: TokenUsage, tiers: Tiers = {}): number =>
+export const maxCostOf = (price: Price, usage: TokenUsage, tiers: Tiers = {}): number =>
   Math.max(costOf(price, usage, tiers), costOf(price, { ...usage, cache_write_tokens: usage.prompt_tokens }, tiers));
 
 /** What is known of a model beside what its provider's list says. */
@@ -45,7 +45,7 @@ export interface KnownModel {
   readonly type: 'chat' | 'embedding';
   readonly contextWindow: number | null;
   /** In tokens, of one answer. */
-  readonly mostOutput: number | null;
+  readonly maxOutput: number | null;
   /** Of an embedding model's vectors. */
   readonly dimensions: number | null;
   /** Null: not known. */

@@ -57,9 +57,9 @@ const waysOf = (model: string): string[] => {
 };
 
 /** Names are what callers write: as many as are asked for are kept, within reason. */
-const mostKept = 2000;
+const maxKept = 2000;
 /** No model has so long a name. */
-const longestName = 200;
+const maxNameLength = 200;
 
 /**
  * From OpenAI's page of prices: flex and batch cost half, priority 1.7 to 2 times as much, which differs by model; the most
@@ -74,7 +74,7 @@ const knownModel = (provider: ProviderName, id: string, { name, listed, given }:
     id,
     type: dimensions !== null || isEmbedding.test(name) ? 'embedding' : 'chat',
     contextWindow: listed?.contextWindow ?? null,
-    mostOutput: null,
+    maxOutput: null,
     dimensions,
     price: listed === undefined ? null : priceAt(listed, now),
     ...(tiersOf[provider] && { tiers: tiersOf[provider] }),
@@ -97,12 +97,12 @@ const createTable = (given: GivenModels, source: ModelSource): LoadedPrices => {
   };
 
   const find = (provider: ProviderName, model: string): KnownModel | undefined => {
-    if (model.length > longestName) return undefined;
+    if (model.length > maxNameLength) return undefined;
     const key = `${provider}/${model}`;
     let found = kept.get(key);
     if (found === undefined) {
       found = look(provider, model);
-      if (kept.size >= mostKept) kept.clear();
+      if (kept.size >= maxKept) kept.clear();
       kept.set(key, found);
     }
     return found === null ? undefined : knownModel(provider, model, found, Date.now());

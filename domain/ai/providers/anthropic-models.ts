@@ -11,7 +11,7 @@ const samplingIsFree = /^claude-(?:sonnet|opus|haiku)-4(?!-[78](?:\D|$))/;
  * The dialect wants a bound on each answer. 32,000 is what all Claude models since 4 allow, and far above any answer;
  * the oldest, and models that are not Anthropic's behind a base URL of the project's own, get 4,096.
  */
-export const mostTokens = (model: string): number => (isClaude(model) && !oldest.test(model) ? 32_000 : 4096);
+export const maxOutputTokensOf = (model: string): number => (isClaude(model) && !oldest.test(model) ? 32_000 : 4096);
 
 /** The newest refuse temperature and top_p. */
 export const takesSampling = (model: string): boolean =>

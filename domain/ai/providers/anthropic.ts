@@ -1,6 +1,6 @@
 import type { ChatMessage, ChatRequest, ContentPart, ToolChoice } from '../chat.ts';
 import { openStream, readChat, readModels } from './anthropic-answers.ts';
-import { acceptedSchema, mostTokens, takesSampling, takesSchema } from './anthropic-models.ts';
+import { acceptedSchema, maxOutputTokensOf, takesSampling, takesSchema } from './anthropic-models.ts';
 import { readDataUrl } from './data-url.ts';
 import { type Dialect, ProviderFault, type Target } from './dialect.ts';
 import { readFault } from './faults.ts';
@@ -78,7 +78,7 @@ const bodyOf = (request: ChatRequest, stream: boolean): object => {
   const system = instructionsOf(request, schema === undefined ? jsonInWords(format) : '');
   return {
     model,
-    max_tokens: maxTokens ?? mostTokens(model),
+    max_tokens: maxTokens ?? maxOutputTokensOf(model),
     ...(system !== '' && { system }),
     messages: turnsOf(request.messages, blocksOf).map(({ role, blocks }) => ({ role, content: blocks })),
     ...samplingFields(request),
@@ -98,7 +98,7 @@ const listUrl = (target: Target, after: string | null): string =>
 
 export const anthropic: Dialect = {
   // It has none; `embeddings` says so.
-  mostInputs: 1,
+  maxInputs: 1,
   chat: (target, request, stream) => ({
     method: 'POST',
     url: urlOf(target, 'messages'),

@@ -78,7 +78,7 @@ export interface ListedModel {
 /** How one kind of provider is spoken to: requests out, answers and streams in. Pure; `transport.ts` does the talking. */
 export interface Dialect {
   /** Texts in one request for embeddings; more have to be asked for in several. */
-  readonly mostInputs: number;
+  readonly maxInputs: number;
   readonly chat: (target: Target, request: ChatRequest, stream: boolean) => Outgoing;
   /** @throws {ProviderFault} `bad_answer` */
   readonly readChat: (body: string) => ChatAnswer;

@@ -5,11 +5,11 @@ import { hold } from './held.ts';
 import type { SseReader } from './sse.ts';
 
 // Of events that are read and not done with, in UTF-16 units: one socket's read buffer.
-const mostHeld = 65_536;
+const maxHeld = 65_536;
 // What an event costs beside its data, once it is read.
 const eventCost = 256;
 // A whole stream: 64,000 tokens at 250 bytes each, comments included.
-const mostBytes = 16_000_000;
+const maxBytes = 16_000_000;
 // An end marker is followed by the end of the answer within a round trip.
 const graceMs = 2000;
 
@@ -53,7 +53,7 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
   next(): Promise<Step> {
     const value = this.#takeAll();
     if (value.length > 0) {
-      if (this.#taken <= mostHeld) this.#exchange.resume();
+      if (this.#taken <= maxHeld) this.#exchange.resume();
       return Promise.resolve({ done: false, value });
     }
     if (this.#broken) return Promise.reject(this.#broken);
@@ -92,8 +92,8 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
   #take(chunk: Buffer): void {
     if (this.#released) return;
     this.#received += chunk.length;
-    if (this.#received > mostBytes) {
-      throw new ProviderFault('bad_answer', `The stream is longer than ${mostBytes} bytes.`);
+    if (this.#received > maxBytes) {
+      throw new ProviderFault('bad_answer', `The stream is longer than ${maxBytes} bytes.`);
     }
     const events = this.#reader.feed(chunk);
     // Until the event is whole, its beginning is kept.
@@ -102,7 +102,7 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
     for (const event of events) this.#size += event.data.length + eventCost;
     this.#waiting.push(...events);
     if (this.#asked) this.#hand(this.#asked);
-    if (this.#taken + this.#size > mostHeld) this.#exchange.pause();
+    if (this.#taken + this.#size > maxHeld) this.#exchange.pause();
   }
 
   #end(): void {

@@ -10,12 +10,12 @@ export interface Complaint {
   readonly retryAfterMs?: number | null;
 }
 
-const longestMessage = 500;
+const maxMessageLength = 500;
 
 /** A provider's own words, as they may be shown: on one line, and not long. */
 export const cleanMessage = (message: string): string => {
   const clean = message.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim();
-  return clean.length <= longestMessage ? clean : `${clean.slice(0, longestMessage - 1).toWellFormed()}…`;
+  return clean.length <= maxMessageLength ? clean : `${clean.slice(0, maxMessageLength - 1).toWellFormed()}…`;
 };
 
 /** Milliseconds of a Retry-After: seconds or a date (RFC 9110, 10.2.3); null when it is neither. */

@@ -137,7 +137,7 @@ const listUrl = (target: Target, after: string | null): string =>
 
 export const google: Dialect = {
   // "At most 100 requests can be in one batch."
-  mostInputs: 100,
+  maxInputs: 100,
   chat: (target, request, stream) => ({
     method: 'POST',
     url: urlOf(target, `${modelPath(request.model)}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`),

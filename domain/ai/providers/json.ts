@@ -5,11 +5,11 @@ import { type ListedModel, ProviderFault } from './dialect.ts';
 export const badAnswer = (what: string): ProviderFault => new ProviderFault('bad_answer', what);
 
 /** Of one answer: OpenAI's own limit of choices is 128, as is that of tools. */
-export const mostItems = 256;
+export const maxItems = 256;
 
 /** @throws {ProviderFault} `bad_answer` when an answer holds more of something than any provider gives */
 export const requireFew = (count: number, what: string): void => {
-  if (count > mostItems) throw badAnswer(`The answer holds more than ${mostItems} ${what}.`);
+  if (count > maxItems) throw badAnswer(`The answer holds more than ${maxItems} ${what}.`);
 };
 
 /** A JSON object of somebody else's: every field may be anything. */
@@ -31,27 +31,27 @@ export const parseObject = (text: string): Loose => {
 };
 
 /** Events that are larger are counted before they are parsed; most have 300 bytes. */
-const largestPlainEvent = 16_384;
+const maxPlainEventBytes = 16_384;
 /** Of one event: with the 20 likeliest of each token, one of 50 tokens has some 8,000. */
-const eventLimits = { mostParts: 20_000, mostDepth: 1000 };
+const eventLimits = { maxParts: 20_000, maxDepth: 1000 };
 
 /** The object of a stream's event. @throws {ProviderFault} `bad_answer`, also when it holds too much to be read at once */
 export const parseEvent = (text: string): Loose => {
-  if (text.length > largestPlainEvent && scanJson(Buffer.from(text), eventLimits).verdict !== 'valid')
+  if (text.length > maxPlainEventBytes && scanJson(Buffer.from(text), eventLimits).verdict !== 'valid')
     throw badAnswer('An event of the stream is not JSON, or holds too much.');
   return parseObject(text);
 };
 
 /** Of one provider; OpenRouter, which resells all others, has some 500. */
-export const mostModels = 5000;
+export const maxModels = 5000;
 /** The longest ids are those of fine-tuned models, with some 80 characters. */
-const longestId = 200;
+const maxIdLength = 200;
 
 /** @throws {ProviderFault} `bad_answer` when there are more than 5,000 */
 export const modelsIn = (value: unknown, read: (model: unknown) => ListedModel): readonly ListedModel[] => {
   const list = listIn(value);
-  if (list.length > mostModels) throw badAnswer(`There are more than ${mostModels} models.`);
-  return list.map(read).filter(({ id }) => id !== '' && id.length <= longestId);
+  if (list.length > maxModels) throw badAnswer(`There are more than ${maxModels} models.`);
+  return list.map(read).filter(({ id }) => id !== '' && id.length <= maxIdLength);
 };
 
 /** The object, or an empty one in place of anything else. */

@@ -47,7 +47,7 @@ const embeddings = (target: Target, { model, input, dimensions }: EmbeddingReque
 
 /** OpenAI's dialect, as one of its speakers has it. */
 export const createOpenAi = (provider: ProviderName): Dialect => ({
-  mostInputs: 2048,
+  maxInputs: 2048,
   chat: (target, request, stream) => ({
     method: 'POST',
     url: `${target.baseUrl}/chat/completions`,

@@ -1,7 +1,7 @@
 // A shorter piece of a key is found in innocent words, and does not help anybody to guess the rest.
-const longestHarmless = 7;
+const maxHarmlessLength = 7;
 // Shorter ones are no keys.
-const shortestSecret = 6;
+const minSecretLength = 6;
 
 /** One character as JSON or a URL may write it; several backslashes come of JSON within JSON. */
 const written = /\\+u00([\da-f]{2})|%([\da-f]{2})|\\+([^\\])|[^]/gi;
@@ -62,8 +62,8 @@ const withoutPieces = (text: string, { all, length }: Pieces): string => {
  * escapes of JSON or URLs, or in base64. To be kept for as long as the key: the pieces cost more than the texts.
  */
 export const createSecretFilter = (secret: string): SecretFilter => {
-  if (secret.length < shortestSecret) return (text) => text;
-  const length = Math.min(secret.length, longestHarmless + 1);
+  if (secret.length < minSecretLength) return (text) => text;
+  const length = Math.min(secret.length, maxHarmlessLength + 1);
   const pieces: Pieces = { all: piecesOf(secret, length), length };
   return (text) => withoutPieces(text, pieces);
 };

@@ -3,7 +3,7 @@ import { createParser } from 'eventsource-parser';
 import { ProviderFault, type SentEvent } from './dialect.ts';
 
 /** Of one event, in UTF-16 units: what providers send is far below it, and a stream without an end of line fills no memory. */
-const largestEvent = 1_000_000;
+const maxEventBytes = 1_000_000;
 
 export interface SseReader {
   /**
@@ -33,13 +33,13 @@ export const createSseReader = (): SseReader => {
   let events: SentEvent[] = [];
   const parser = createParser({
     onEvent: ({ event = '', data }) => {
-      if (data.length > largestEvent) tooLong = true;
+      if (data.length > maxEventBytes) tooLong = true;
       else events.push({ event, data });
     },
     onError: (error) => {
       if (error.type === 'max-buffer-size-exceeded') tooLong = true;
     },
-    maxBufferSize: largestEvent,
+    maxBufferSize: maxEventBytes,
   });
   return {
     feed: (chunk) => {

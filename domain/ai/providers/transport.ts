@@ -15,7 +15,7 @@ export interface Call {
   /** Where the bytes of the answer are counted while they are in memory; left out: nowhere. */
   readonly held?: Pick<HeldBytes, 'bytes' | 'grow' | 'shrink'>;
   /** Bytes of an answer that is asked for whole. Left out: 4 MB, far above any chat. */
-  readonly mostBytes?: number;
+  readonly maxBytes?: number;
 }
 
 /** An answer that is whole. */
@@ -38,14 +38,14 @@ export interface Transport {
   readonly openStream: (outgoing: Outgoing, call: Call) => Promise<Opened>;
 }
 
-const largestAnswer = 4_000_000;
+const maxAnswerBytes = 4_000_000;
 /** Of an error 500 characters are shown; those of the six have some kilobytes with all their details. */
-const largestError = 65_536;
+const maxErrorBytes = 65_536;
 
 const isGood = (status: number): boolean => status >= 200 && status < 300;
 
-const requireWithin = (bytes: number, most: number): void => {
-  if (bytes > most) throw new ProviderFault('bad_answer', `The answer is longer than ${most} bytes.`);
+const requireWithin = (bytes: number, max: number): void => {
+  if (bytes > max) throw new ProviderFault('bad_answer', `The answer is longer than ${max} bytes.`);
 };
 
 /** The parts of a body, bounded. */
@@ -54,11 +54,11 @@ const createBody = ({ held }: Call) => {
   let size = 0;
   return {
     /** Before any of it is read, where the provider says how long it is. */
-    expect: (headers: IncomingHttpHeaders, most: number): void =>
-      requireWithin(Number(headers['content-length'] ?? 0), most),
-    add: (chunk: Buffer, most: number): void => {
+    expect: (headers: IncomingHttpHeaders, max: number): void =>
+      requireWithin(Number(headers['content-length'] ?? 0), max),
+    add: (chunk: Buffer, max: number): void => {
       size += chunk.length;
-      requireWithin(size, most);
+      requireWithin(size, max);
       hold(held, chunk.length);
       chunks.push(chunk);
     },
@@ -93,16 +93,16 @@ const createStart = (egress: Pick<Egress, 'check' | 'dispatcher'>, times: Times)
 const askWith = (start: Start, outgoing: Outgoing, call: Call): Promise<WholeAnswer> => {
   const { promise, resolve, reject } = Promise.withResolvers<WholeAnswer>();
   const body = createBody(call);
-  let most = call.mostBytes ?? largestAnswer;
+  let max = call.maxBytes ?? maxAnswerBytes;
   let status = 0;
   let headers: IncomingHttpHeaders = {};
   start(outgoing, call, {
     head: (answered, told) => {
       [status, headers] = [answered, told];
-      if (!isGood(status)) most = largestError;
-      body.expect(headers, most);
+      if (!isGood(status)) max = maxErrorBytes;
+      body.expect(headers, max);
     },
-    data: (chunk) => body.add(chunk, most),
+    data: (chunk) => body.add(chunk, max),
     end: () => resolve({ status, headers, bytes: body.bytes() }),
     fail: reject,
   });
@@ -117,7 +117,7 @@ const openWith = (start: Start, outgoing: Outgoing, call: Call): Promise<Opened>
   const errorSink = (status: number, headers: IncomingHttpHeaders): Sink => {
     const body = createBody(call);
     return {
-      data: (chunk) => body.add(chunk, largestError),
+      data: (chunk) => body.add(chunk, maxErrorBytes),
       end: () => resolve({ ok: false, status, headers, bytes: body.bytes() }),
       fail: reject,
     };

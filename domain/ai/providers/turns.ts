@@ -48,11 +48,11 @@ export const turnsOf = <Block>(
 };
 
 /** Far above what models write; a tool's answer that is longer is passed on as text. */
-const longestArguments = 65_536;
+const maxArgumentsLength = 65_536;
 
 /** The arguments of a tool call as an object. What the model wrote may be no JSON: then it is kept as text. */
 export const argumentsOf = (text: string): Loose => {
-  if (text.length > longestArguments) return { text };
+  if (text.length > maxArgumentsLength) return { text };
   if (text.trim() === '') return {};
   try {
     const value: unknown = JSON.parse(text);

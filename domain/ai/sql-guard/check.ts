@@ -32,7 +32,7 @@ interface Rules {
   readonly instead: string;
 }
 
-const mostReasons = 10;
+const maxReasons = 10;
 
 /** Characters from 1 on, out of bytes from 0 on. */
 const characterAt = (sql: string, byte: number): number =>
@@ -42,7 +42,7 @@ const refused = (sql: string, findings: readonly Finding[]): Refused => ({
   allowed: false,
   reasons: findings
     .toSorted((a, b) => (a.byte ?? 0) - (b.byte ?? 0))
-    .slice(0, mostReasons)
+    .slice(0, maxReasons)
     .map(({ rule, message, byte }): Reason => ({
       rule,
       message,

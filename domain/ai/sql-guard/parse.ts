@@ -5,14 +5,14 @@ import type { Finding } from './verdict.ts';
 await loadModule();
 
 /** Bytes. A table of 100 columns takes 5 kB. */
-const longest = 64 * 1024;
+const maxSqlBytes = 64 * 1024;
 /**
  * A sum of 10,000 terms overflows the stack that the parser shares with us, and its own is not put back then; one of
  * 2,500 does not.
  */
-const mostTokens = 5000;
+const maxTokens = 5000;
 /** Of parentheses: 1,600 queries within each other overflow it, too. */
-const mostDepth = 200;
+const maxDepth = 200;
 
 /** What the interface refuses wherever it stands as a word. */
 const refusedWords = new Set(['drop', 'grant', 'copy', 'truncate']);
@@ -81,8 +81,8 @@ const depthOf = (tokens: Tokens): number => {
 
 const readScanned = (sql: string): Statements | Unread => {
   const { tokens } = scanSync(sql);
-  if (tokens.length > mostTokens) return no('too_long', `The text has more than ${mostTokens} words and signs.`);
-  if (depthOf(tokens) > mostDepth) return no('too_long', `There are more than ${mostDepth} parentheses in each other.`);
+  if (tokens.length > maxTokens) return no('too_long', `The text has more than ${maxTokens} words and signs.`);
+  if (depthOf(tokens) > maxDepth) return no('too_long', `There are more than ${maxDepth} parentheses in each other.`);
   const stmts = parseSync(sql).stmts ?? [];
   return {
     ok: true,
@@ -97,7 +97,7 @@ export const readStatements = (sql: string): Statements | Unread => {
   if (sql === '') return no('empty', 'There is no statement.');
   // The parser's text ends at a NUL, and a lone surrogate reaches the server as another character.
   if (sql.includes('\0') || !sql.isWellFormed()) return no('text', 'The text holds characters that SQL cannot.');
-  if (Buffer.byteLength(sql) > longest) return no('too_long', `The text is longer than ${longest} bytes.`);
+  if (Buffer.byteLength(sql) > maxSqlBytes) return no('too_long', `The text is longer than ${maxSqlBytes} bytes.`);
   try {
     return readScanned(sql);
   } catch (error) {

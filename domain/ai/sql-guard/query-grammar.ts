@@ -82,12 +82,12 @@ const sources: Grammar = {
 };
 
 /** In a policy. */
-const mostDerived = 2;
+const maxDerived = 2;
 
 const countDerived: NonNullable<NodeRule['check']> = (_fields, notes, byte) => {
   notes.derived += 1;
-  if (notes.derived !== mostDerived + 1) return;
-  notes.refuse('clause', `A policy can have ${mostDerived} queries in FROM and WITH, and not more.`, byte);
+  if (notes.derived !== maxDerived + 1) return;
+  notes.refuse('clause', `A policy can have ${maxDerived} queries in FROM and WITH, and not more.`, byte);
 };
 
 /** What reads and nothing else: the statements in WITH are queries again, and there is neither INTO nor a lock. */

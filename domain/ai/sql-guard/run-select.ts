@@ -9,7 +9,7 @@ import { notAllowed, requireAllowed } from './refusal.ts';
 import { reasonsOnServer } from './server-check.ts';
 
 const timeoutMs = 5000;
-const mostRows = 1000;
+const maxRows = 1000;
 
 export interface SelectedRows {
   /** JSON text: an array of objects. */
@@ -25,7 +25,7 @@ const readIn = async (client: ClientBase, sql: string): Promise<SelectedRows> =>
   const reasons = await reasonsOnServer(client, uses);
   if (reasons.length > 0) throw notAllowed(reasons);
   const columns = await readColumns(client, (await describeStatement(client, sql)).columns);
-  const ran = await runCapped(client, [], true, mostRows);
+  const ran = await runCapped(client, [], true, maxRows);
   const { text, count } = await consoleRowsText(columns, ran);
   return { text, count, truncated: ran.truncated || count < ran.rows.length };
 };

@@ -1,7 +1,7 @@
 import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { firstIdAt, newId } from '#lib/ids.ts';
-import { monthOf, mostSum } from './call-store.ts';
+import { monthOf, maxSum } from './call-store.ts';
 
 /** What a project may spend on models in a calendar month (UTC). */
 export interface Budget {
@@ -75,7 +75,7 @@ const countSettled = async (tx: Queryable, projectId: string, now: Date): Promis
   const from = Math.min(monthBegins - 3_600_000, now.getTime() - settledMs);
   const until = firstIdAt(now.getTime() - settledMs);
   const [row] = await tx.query<{ month: string; used: number; unsettled: string[] | null }>(
-    `select ${monthNow}::text as month, least(coalesce(sum(cost_nano_usd) filter (where status not in ('open', 'incomplete')), 0), ${mostSum})::bigint
+    `select ${monthNow}::text as month, least(coalesce(sum(cost_nano_usd) filter (where status not in ('open', 'incomplete')), 0), ${maxSum})::bigint
          as used, array_agg(id) filter (where status in ('open', 'incomplete')) as unsettled
      from ai_calls where project_id = $1 and id >= $2 and id < $3 and ${monthOfCall} = ${monthNow}`,
     [projectId, firstIdAt(from), until],
@@ -91,8 +91,8 @@ const countSoFar = async (tx: Queryable, projectId: string, settled: Settled): P
   await tx.query(
     `insert into ai_budget_months (project_id, month, used_nano_usd, reserved_nano_usd)
      select $1, now.month,
-       least(coalesce(sum(cost_nano_usd), 0) + case now.month when $5::date then $4::bigint else 0 end, ${mostSum}),
-       least(coalesce(sum(reserved_nano_usd), 0), ${mostSum})
+       least(coalesce(sum(cost_nano_usd), 0) + case now.month when $5::date then $4::bigint else 0 end, ${maxSum}),
+       least(coalesce(sum(reserved_nano_usd), 0), ${maxSum})
      from (select ${monthNow} as month) now left join (
        select * from ai_calls where project_id = $1 and id >= $2
        union all

@@ -12,10 +12,10 @@ export interface CallLogDeps {
   readonly db: ControlDb;
   readonly log: Log;
   /** How many ends may wait for Postgres. */
-  readonly mostWaiting?: number;
+  readonly maxWaiting?: number;
 }
 
-const mostCloseMs = 5000;
+const maxCloseMs = 5000;
 
 /** Tells when all that has ended by some moment is recorded, whatever ends meanwhile. */
 const createSettling = () => {
@@ -101,17 +101,17 @@ const openCall = ({ keeper, intents, ends, settling }: Parts, intent: CallIntent
 };
 
 /** See `CallLog`. All that it does runs in the background of the calls; a process without calls does nothing. */
-export const createCallLog = ({ db, log, mostWaiting }: CallLogDeps): CallLog => {
+export const createCallLog = ({ db, log, maxWaiting }: CallLogDeps): CallLog => {
   const keeper = createKeeper({ db, log });
   const settling = createSettling();
   const recording = createRecording(db);
-  const ends = createEnds({ recording, keeper, log, ...(mostWaiting !== undefined && { most: mostWaiting }) });
+  const ends = createEnds({ recording, keeper, log, ...(maxWaiting !== undefined && { max: maxWaiting }) });
   const parts: Parts = { keeper, settling, ends, intents: createIntents({ recording, keeper, log }) };
   return {
     begin: (intent) => openCall(parts, intent),
     settled: settling.all,
     close: async () => {
-      await Promise.race([settling.all(), pause(mostCloseMs, undefined, { ref: false })]);
+      await Promise.race([settling.all(), pause(maxCloseMs, undefined, { ref: false })]);
       await keeper.close();
     },
   };

@@ -1,4 +1,4 @@
-import { type CallEnd, type CallIntent, mostNanoUsd, mostTokens } from './calls.ts';
+import { type CallEnd, type CallIntent, maxNanoUsd, maxTokens } from './calls.ts';
 
 /** Calls as statements take them: one JSON list, which costs either side less than an array for each column. */
 
@@ -51,11 +51,11 @@ const intentRow = ({ id, projectId, kind, provider, model, requestId, startedAt 
 export const intentsText = (intents: readonly CallIntent[]): string =>
   JSON.stringify(intents.map((intent) => ({ ...intentRow(intent), wanted: Math.ceil(intent.reserveNanoUsd ?? 0) })));
 
-const mostInteger = 2_147_483_647;
+const maxInteger = 2_147_483_647;
 
 /** What a provider says may be anything. */
-const whole = (value: number | null | undefined, most = mostInteger): number | null =>
-  value === null || value === undefined || !(value >= 0) ? null : Math.min(Math.round(value), most);
+const whole = (value: number | null | undefined, max = maxInteger): number | null =>
+  value === null || value === undefined || !(value >= 0) ? null : Math.min(Math.round(value), max);
 
 /** Most calls have none of them. */
 const detailsRow = ({ usage }: CallEnd) => ({
@@ -68,10 +68,10 @@ const detailsRow = ({ usage }: CallEnd) => ({
 const endRow = ({ intent, end }: EndedCall) => ({
   ...intentRow(intent),
   status: end.status,
-  prompt_tokens: whole(end.usage?.prompt_tokens, mostTokens),
-  completion_tokens: whole(end.usage?.completion_tokens, mostTokens),
+  prompt_tokens: whole(end.usage?.prompt_tokens, maxTokens),
+  completion_tokens: whole(end.usage?.completion_tokens, maxTokens),
   tokens_source: end.usage === null ? null : end.tokensSource,
-  cost_nano_usd: whole(end.costNanoUsd, mostNanoUsd),
+  cost_nano_usd: whole(end.costNanoUsd, maxNanoUsd),
   latency_ms: whole(end.latencyMs),
   ttft_ms: whole(end.ttftMs),
   error_code: end.errorCode,

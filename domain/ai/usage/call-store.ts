@@ -8,7 +8,7 @@ import {
   intentsText,
   onConflictEnd,
 } from './call-rows.ts';
-import { type CallIntent, mostNanoUsd } from './calls.ts';
+import { type CallIntent, maxNanoUsd } from './calls.ts';
 
 /** The SQL of ai_calls, of what goes with them in ai_budget_months, and of the processes that make them. */
 
@@ -84,7 +84,7 @@ export const insertIntents = async (
 };
 
 /** What JSON's readers and ours can still count with: whatever providers say, no sum fails for it. */
-export const mostSum = Number.MAX_SAFE_INTEGER;
+export const maxSum = Number.MAX_SAFE_INTEGER;
 
 // The second half of each statement that ends calls, from `changed` (id, project_id, started_at, cost_nano_usd) and
 // `before` (id, cost, reserved).
@@ -105,7 +105,7 @@ const accountedFor = `
     insert into ai_budget_months as m (project_id, month, used_nano_usd, moved_nano_usd)
     select project_id, month, used, released from moved join budgets using (project_id) order by project_id, month
     on conflict (project_id, month) do update set moved_nano_usd = excluded.moved_nano_usd,
-      used_nano_usd = least(m.used_nano_usd + excluded.used_nano_usd, ${mostSum}),
+      used_nano_usd = least(m.used_nano_usd + excluded.used_nano_usd, ${maxSum}),
       reserved_nano_usd = m.reserved_nano_usd - excluded.moved_nano_usd
   )
   select count(*) as calls from changed`;
@@ -147,7 +147,7 @@ export const deleteKeeper = async (db: Queryable, keeper: string): Promise<void>
  * which is the most that the provider may ask for it; elsewhere what it cost is not known.
  * @returns how many there were
  */
-export const closeLostCalls = async (db: Queryable, most: number): Promise<number> => {
+export const closeLostCalls = async (db: Queryable, max: number): Promise<number> => {
   const [row] = await db.query<{ calls: number }>(
     `with before as materialized (
        select c.id, c.cost_nano_usd as cost, c.reserved_nano_usd as reserved from ai_calls c
@@ -157,11 +157,11 @@ export const closeLostCalls = async (db: Queryable, most: number): Promise<numbe
      ), changed as (
        update ai_calls c set status = 'incomplete', reserved_nano_usd = 0,
          cost_nano_usd = case when exists (select from ai_budgets g where g.project_id = c.project_id)
-           then nullif(least(b.reserved, ${mostNanoUsd}), 0) end
+           then nullif(least(b.reserved, ${maxNanoUsd}), 0) end
        from before b where c.id = b.id
        returning c.id, c.project_id, c.started_at, c.cost_nano_usd
      ), ${accountedFor}`,
-    [most],
+    [max],
   );
   return row?.calls ?? 0;
 };

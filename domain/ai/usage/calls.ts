@@ -27,9 +27,9 @@ export interface CallIntent {
 }
 
 /** One call has no more, whatever a provider says: sums of them stay whole numbers. */
-export const mostTokens = 100_000_000;
+export const maxTokens = 100_000_000;
 /** 10,000 USD. */
-export const mostNanoUsd = 1e13;
+export const maxNanoUsd = 1e13;
 
 /** How a call ended. */
 export interface CallEnd {

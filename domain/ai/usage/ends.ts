@@ -6,13 +6,13 @@ import type { Keeper } from './keeper.ts';
 import { noteUnrecorded } from './metrics.ts';
 import type { Recording } from './recording.ts';
 
-const mostInStatement = 500;
+const maxInStatement = 500;
 /** Nobody waits for an end: it lets the answer go first, and shares a statement with others. */
 const restMs = 10;
 const firstPauseMs = 50;
 const slowestPauseMs = 2000;
 /** Some 50 MB of what waits for Postgres to come back. */
-const mostWaiting = 100_000;
+const maxWaiting = 100_000;
 
 /** Records how calls ended, in batches, for as long as it takes. */
 export interface Ends {
@@ -29,7 +29,7 @@ export interface EndsDeps {
   readonly keeper: Keeper;
   readonly log: Log;
   /** How many may wait. */
-  readonly most?: number;
+  readonly max?: number;
 }
 
 /** @returns what sends one batch to its end; never rejects */
@@ -65,7 +65,7 @@ const senderOf = ({ recording, keeper, log }: EndsDeps) => {
 };
 
 export const createEnds = (deps: EndsDeps): Ends => {
-  const { keeper, log, most = mostWaiting } = deps;
+  const { keeper, log, max = maxWaiting } = deps;
   let waiting: Waiting[] = [];
   let isRunning = false;
   let isFull = false;
@@ -75,8 +75,8 @@ export const createEnds = (deps: EndsDeps): Ends => {
     while (waiting.length > 0) {
       await rest(restMs);
       isFull = false;
-      const batch = waiting.slice(0, mostInStatement);
-      waiting = waiting.slice(mostInStatement);
+      const batch = waiting.slice(0, maxInStatement);
+      waiting = waiting.slice(maxInStatement);
       await send(batch);
     }
     isRunning = false;
@@ -84,7 +84,7 @@ export const createEnds = (deps: EndsDeps): Ends => {
 
   /** Its intent would stay open for as long as this process lives, and so would what it took of a budget. */
   const giveUp = (settled: () => void): void => {
-    if (!isFull) log.error({ calls: most }, 'too many ends of AI calls wait for Postgres: further ones are given up');
+    if (!isFull) log.error({ calls: max }, 'too many ends of AI calls wait for Postgres: further ones are given up');
     isFull = true;
     noteUnrecorded();
     keeper.replace();
@@ -93,7 +93,7 @@ export const createEnds = (deps: EndsDeps): Ends => {
 
   return {
     record: (call, settled) => {
-      if (waiting.length >= most) return giveUp(settled);
+      if (waiting.length >= max) return giveUp(settled);
       waiting.push({ ...call, settled });
       if (isRunning) return;
       isRunning = true;

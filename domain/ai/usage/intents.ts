@@ -5,10 +5,10 @@ import type { CallIntent } from './calls.ts';
 import type { Keeper } from './keeper.ts';
 import type { Recording } from './recording.ts';
 
-const mostInStatement = 500;
-const mostWaitMs = 2000;
+const maxInStatement = 500;
+const maxWaitMs = 2000;
 /** For a batch that has waited for the one before it. */
-const leastWaitMs = 500;
+const minWaitMs = 500;
 
 /** Whether the call's project has a budget, of which it took its part. */
 export type Recorded = 'unlimited' | 'budgeted';
@@ -104,7 +104,7 @@ export const createIntents = (deps: IntentsDeps): Intents => {
         for (const { reject } of batch) reject(unavailable());
         overdue.resolve();
       },
-      Math.max(leastWaitMs, mostWaitMs - waited),
+      Math.max(minWaitMs, maxWaitMs - waited),
     );
     await Promise.race([send(batch), overdue.promise]);
     clearTimeout(timer);
@@ -116,7 +116,7 @@ export const createIntents = (deps: IntentsDeps): Intents => {
       // for those.
       await turn();
       await turn();
-      await sendInTime(waiting.splice(0, mostInStatement));
+      await sendInTime(waiting.splice(0, maxInStatement));
     }
     isRunning = false;
   };

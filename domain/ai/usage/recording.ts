@@ -14,12 +14,12 @@ export interface Recording {
 }
 
 const rememberMs = 60_000;
-const mostRemembered = 10_000;
+const maxRemembered = 10_000;
 const noVerdicts: ReadonlyMap<string, boolean> = new Map();
 
 export const createRecording = (db: Queryable): Recording => {
   /** Projects that had a budget when they were asked about last: only what is tried first hangs on it. */
-  const budgeted = new LRUCache<string, true>({ max: mostRemembered, ttl: rememberMs });
+  const budgeted = new LRUCache<string, true>({ max: maxRemembered, ttl: rememberMs });
 
   const isPlain = async (calls: readonly CallIntent[], { keeper, touch }: Keeping): Promise<boolean> => {
     if (touch || calls.some(({ projectId }) => budgeted.has(projectId))) return false;

@@ -1,6 +1,6 @@
 import type { Queryable } from '#lib/control-db.ts';
 import { firstIdAt } from '#lib/ids.ts';
-import { mostSum } from './call-store.ts';
+import { maxSum } from './call-store.ts';
 import type { CallKind, CallStatus } from './calls.ts';
 import { dayBegins, dayText } from './roll-up.ts';
 
@@ -65,14 +65,14 @@ interface Row {
 
 const dayMs = 86_400_000;
 const marginMs = 3_600_000;
-const mostRecent = 50;
+const maxRecent = 50;
 
 // One statement, one view: each call is in its day's sum, or in the days that are not added up yet.
 const sumsSql = `
-  select day::text, provider, sum(requests)::bigint as requests, least(sum(prompt), ${mostSum})::bigint as prompt,
-    least(sum(completion), ${mostSum})::bigint as completion, least(sum(cost), ${mostSum})::bigint as cost,
-    least(sum(cached), ${mostSum})::bigint as cached, least(sum(written), ${mostSum})::bigint as written,
-    least(sum(reasoning), ${mostSum})::bigint as reasoning
+  select day::text, provider, sum(requests)::bigint as requests, least(sum(prompt), ${maxSum})::bigint as prompt,
+    least(sum(completion), ${maxSum})::bigint as completion, least(sum(cost), ${maxSum})::bigint as cost,
+    least(sum(cached), ${maxSum})::bigint as cached, least(sum(written), ${maxSum})::bigint as written,
+    least(sum(reasoning), ${maxSum})::bigint as reasoning
   from (
     select d.day, d.provider, d.requests, d.prompt_tokens as prompt, d.completion_tokens as completion,
       d.cost_nano_usd as cost, d.cached_tokens as cached, d.cache_write_tokens as written, d.reasoning_tokens as reasoning
@@ -90,7 +90,7 @@ const sumsSql = `
   group by day, provider order by day, provider`;
 
 /** Of whole numbers that stay such. */
-const added = (a: number, b: number): number => Math.min(a + b, mostSum);
+const added = (a: number, b: number): number => Math.min(a + b, maxSum);
 
 const total = (rows: readonly Row[], of: (row: Row) => number): number =>
   rows.reduce((sum, row) => added(sum, of(row)), 0);
@@ -121,7 +121,7 @@ const recentCalls = (db: Queryable, projectId: string): Promise<LoggedCall[]> =>
        case when completion_tokens is not null then
          json_build_object('reasoning_tokens', coalesce(reasoning_tokens, 0)) end as completion_tokens_details,
        service_tier, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code, request_id
-     from ai_calls where project_id = $1 and status <> 'open' order by id desc limit ${mostRecent}`,
+     from ai_calls where project_id = $1 and status <> 'open' order by id desc limit ${maxRecent}`,
     [projectId],
     'recent-ai-calls',
   );

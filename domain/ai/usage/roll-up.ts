@@ -1,6 +1,6 @@
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { firstIdAt } from '#lib/ids.ts';
-import { mostSum } from './call-store.ts';
+import { maxSum } from './call-store.ts';
 
 /**
  * Calls of past days are added up in ai_usage_days. A day is so once it is over for a day and a minute: first it is
@@ -29,9 +29,9 @@ const totals = `
   insert into ai_usage_days (project_id, day, provider, model, kind, status, requests, prompt_tokens, completion_tokens,
     cost_nano_usd, cached_tokens, cache_write_tokens, reasoning_tokens)
   select c.project_id, $1::date, c.provider, c.model, c.kind, c.status, count(*),
-    least(coalesce(sum(c.prompt_tokens), 0), ${mostSum}), least(coalesce(sum(c.completion_tokens), 0), ${mostSum}),
-    least(coalesce(sum(c.cost_nano_usd), 0), ${mostSum}), least(coalesce(sum(c.cached_tokens), 0), ${mostSum}),
-    least(coalesce(sum(c.cache_write_tokens), 0), ${mostSum}), least(coalesce(sum(c.reasoning_tokens), 0), ${mostSum})
+    least(coalesce(sum(c.prompt_tokens), 0), ${maxSum}), least(coalesce(sum(c.completion_tokens), 0), ${maxSum}),
+    least(coalesce(sum(c.cost_nano_usd), 0), ${maxSum}), least(coalesce(sum(c.cached_tokens), 0), ${maxSum}),
+    least(coalesce(sum(c.cache_write_tokens), 0), ${maxSum}), least(coalesce(sum(c.reasoning_tokens), 0), ${maxSum})
   from ai_calls c join projects p on p.id = c.project_id
   where c.id >= $2 and c.id < $3 and (c.started_at at time zone 'utc')::date = $1::date and c.status <> 'open'`;
 const grouped = 'group by c.project_id, c.provider, c.model, c.kind, c.status';
@@ -51,15 +51,15 @@ const rolledOf = async (db: Queryable, lock = ''): Promise<Rolled> => {
   return row;
 };
 
-/** The first day after `day` that has calls, at most `most`. */
-const nextDayWithCalls = async (db: Queryable, day: string, most: string): Promise<string> => {
+/** The first day after `day` that has calls, at most `max`. */
+const nextDayWithCalls = async (db: Queryable, day: string, max: string): Promise<string> => {
   const [row] = await db.query<{ started_at: Date }>(
     `select started_at from ai_calls where id >= $1 and (started_at at time zone 'utc')::date > $2::date
      order by id limit 1`,
     [firstIdAt(dayBegins(day) + dayMs - marginMs), day],
   );
-  const next = row === undefined ? most : dayText(row.started_at.getTime());
-  return next < most ? next : most;
+  const next = row === undefined ? max : dayText(row.started_at.getTime());
+  return next < max ? next : max;
 };
 
 /** Adds up the day that was closing, then lets the next one close. False: there is nothing to do yet. */
@@ -106,7 +106,7 @@ export const rollUp = async (db: ControlDb, now = new Date()): Promise<void> => 
 };
 
 /** Deletes calls of long ago whose days are added up; answers how many there were. */
-export const deleteOldCalls = async (db: Queryable, most: number, now = new Date()): Promise<number> => {
+export const deleteOldCalls = async (db: Queryable, max: number, now = new Date()): Promise<number> => {
   const oldest = dayBegins(dayText(now.getTime())) - keptDays * dayMs;
   const gone = await db.query(
     `delete from ai_calls where id in (
@@ -118,7 +118,7 @@ export const deleteOldCalls = async (db: Queryable, most: number, now = new Date
          )
        order by c.id limit $2
      ) returning id`,
-    [firstIdAt(oldest), most],
+    [firstIdAt(oldest), max],
   );
   return gone.length;
 };

@@ -13,5 +13,5 @@ export const schemaText = async (
   { projectId, room, about }: { readonly projectId: string; readonly room: number; readonly about: string },
 ): Promise<string> => {
   const [schema, policies] = await Promise.all([schemas.get(projectId), readPolicies(tenantDb, projectId)]);
-  return schemaContext(schema, { mostChars: room, policies, about });
+  return schemaContext(schema, { maxChars: room, policies, about });
 };

@@ -9,9 +9,9 @@ export const defaultLimit = 100;
 /** What a list within rows is thought to hold when it says no limit. */
 const usualRows = 5;
 // Fragments in fragments multiply: 30 lines can ask for a billion fields.
-const mostVisits = 10_000;
+const maxVisits = 10_000;
 /** Comparisons, the words that join them, and terms of an order, of one statement. */
-const mostConditions = 1000;
+const maxConditions = 1000;
 
 /** Keeps count of what one statement's conditions ask for, and throws once it is too much. */
 export interface ConditionBudget {
@@ -23,8 +23,8 @@ export const createConditionBudget = (): ConditionBudget => {
   return {
     condition: () => {
       conditions += 1;
-      if (conditions > mostConditions)
-        throw failure('query_too_costly', `There are more than ${mostConditions} conditions.`, undefined, manyValues);
+      if (conditions > maxConditions)
+        throw failure('query_too_costly', `There are more than ${maxConditions} conditions.`, undefined, manyValues);
     },
   };
 };
@@ -59,8 +59,7 @@ export const createBudget = (): Budget => {
   return {
     visit: () => {
       visits += 1;
-      if (visits > mostVisits)
-        throw failure('query_too_costly', `The operation selects more than ${mostVisits} times.`);
+      if (visits > maxVisits) throw failure('query_too_costly', `The operation selects more than ${maxVisits} times.`);
     },
     fields: (count, level) => {
       if (level > deepest) throw failure('query_too_deep', `The operation is more than ${deepest} levels deep.`);

@@ -82,20 +82,20 @@ const graphOf = (id: number, data: DataSchema, kept: Kept): Graph => {
   };
 };
 
-const mostGraphs = 50;
+const maxGraphs = 50;
 /** One is some 7 kB of a graph. */
-const mostColumns = 50_000;
+const maxColumns = 50_000;
 
 // One that is larger than all may be is kept nevertheless, alone: making it takes as long as it is large.
 const sizeOf = ({ data }: Graph): number =>
   Math.min(
     [...data.tables.values()].reduce((sum, { columns }) => sum + columns.size + 1, 1),
-    mostColumns,
+    maxColumns,
   );
 
 /** GraphQL of the projects that asked lately. */
 export const createGraphs = (): ((projectId: string, data: DataSchema) => Graph) => {
-  const graphs = new LRUCache<string, Graph>({ max: mostGraphs, maxSize: mostColumns, sizeCalculation: sizeOf });
+  const graphs = new LRUCache<string, Graph>({ max: maxGraphs, maxSize: maxColumns, sizeCalculation: sizeOf });
   const kept = createKept();
   let made = 0;
   return (projectId, data) => {

@@ -36,14 +36,14 @@ const isWanted = (node: SelectionNode, look: Look): boolean =>
   condition(node, 'skip', look) !== true && condition(node, 'include', look) !== false;
 
 // PostgreSQL cuts longer names short, and the keys of the answer are names of columns on their way.
-const longestKey = 63;
+const maxKeyLength = 63;
 
 type Found = Map<string, { node: FieldNode; sets: SelectionSetNode[] }>;
 
 const addField = (node: FieldNode, found: Found): void => {
   const key = node.alias?.value ?? node.name.value;
-  if (key.length > longestKey)
-    throw failure('validation_failed', `The alias is longer than ${longestKey} letters.`, node);
+  if (key.length > maxKeyLength)
+    throw failure('validation_failed', `The alias is longer than ${maxKeyLength} letters.`, node);
   const known = found.get(key) ?? { node, sets: [] };
   if (node.selectionSet) known.sets.push(node.selectionSet);
   found.set(key, known);

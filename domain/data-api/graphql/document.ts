@@ -5,9 +5,9 @@ import { normalizeDocument } from './normalize.ts';
 import type { Operation } from './operation.ts';
 
 // Rows to insert may be written in the document; what is larger belongs into variables.
-const mostTokens = 50_000;
+const maxTokens = 50_000;
 // Whether fields can be merged is asked for each pair of them.
-const mostFields = 1000;
+const maxFields = 1000;
 // The parser and those who walk what it made recurse.
 const deepestNesting = 200;
 
@@ -47,9 +47,9 @@ const countFields = (document: DocumentNode): number => {
 const parsed = (text: string): DocumentNode => {
   if (isTooNested(text))
     throw failure('query_too_deep', `The document is nested more than ${deepestNesting} levels deep.`);
-  const document = parse(text, { maxLexicalTokens: mostTokens, maxComments: mostTokens });
-  if (countFields(document) > mostFields)
-    throw failure('query_too_costly', `The document selects more than ${mostFields} fields.`);
+  const document = parse(text, { maxLexicalTokens: maxTokens, maxComments: maxTokens });
+  if (countFields(document) > maxFields)
+    throw failure('query_too_costly', `The document selects more than ${maxFields} fields.`);
   return document;
 };
 

@@ -1,5 +1,5 @@
 import { GraphQLError, getVariableValues } from 'graphql';
-import { type AnswerBody, jsonObject, longestAnswer } from '#domain/data-api/answer-body.ts';
+import { type AnswerBody, jsonObject, maxAnswerLength } from '#domain/data-api/answer-body.ts';
 import type { DataCaller, DataDb, RunOne, RunRows } from '#domain/data-api/db.ts';
 import { DataError } from '#domain/data-api/errors.ts';
 import { mayBeStale, toDataError } from '#domain/data-api/failure.ts';
@@ -129,7 +129,7 @@ const boundedRows = (rows: RunRows): RunRows => {
   return async (sql) => {
     const answered = await rows(sql);
     for (const row of answered) for (const text of row) length += text?.length ?? 0;
-    if (length > longestAnswer) throw tooLong();
+    if (length > maxAnswerLength) throw tooLong();
     return answered;
   };
 };

@@ -16,8 +16,8 @@ import type { Operation } from './operation.ts';
 
 // All of 100 tables of 15 columns, in the words of the usual tools, is some 350,000 keys and values, 4 MB and 50 ms of
 // the process, which does nothing else meanwhile.
-const mostParts = 800_000;
-const mostLetters = 8 * 1024 * 1024;
+const maxParts = 800_000;
+const maxLetters = 8 * 1024 * 1024;
 
 /** Keeps count of what is written, and throws as soon as it is too much. */
 const createMeter = (): ((text: string) => string) => {
@@ -26,10 +26,10 @@ const createMeter = (): ((text: string) => string) => {
   return (text) => {
     parts += 1;
     letters += text.length;
-    if (parts > mostParts || letters > mostLetters)
+    if (parts > maxParts || letters > maxLetters)
       throw failure(
         'query_too_costly',
-        `What is asked of the schema is more than ${mostParts} keys and values, or ${mostLetters / 1024 / 1024} MB: ask for less at a time.`,
+        `What is asked of the schema is more than ${maxParts} keys and values, or ${maxLetters / 1024 / 1024} MB: ask for less at a time.`,
       );
     return text;
   };

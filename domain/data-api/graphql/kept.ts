@@ -5,17 +5,17 @@ import type { Fields } from './literals.ts';
 import type { CompiledQuery, Operation } from './operation.ts';
 
 // For the process: whoever sends what takes much room drives out others' documents, and gets no more than this.
-const mostBytes = 32 * 1024 * 1024;
+const maxBytes = 32 * 1024 * 1024;
 /** Of the text of a document. */
-const longestDocument = 20_000;
+const maxDocumentLength = 20_000;
 /** Of a statement, its values and the variables that it was made for; larger ones are made anew each time. */
-const longestStatement = 16_384;
+const maxStatementLength = 16_384;
 /** Of an answer about the schema, in letters. */
-const longestAnswer = 1024 * 1024;
+const maxAnswerLength = 1024 * 1024;
 /** Statements of one document: what variables decide about makes several. */
-const mostStatements = 8;
+const maxStatements = 8;
 /** Roles that see different tables. */
-const mostAnswers = 2;
+const maxAnswers = 2;
 // A parsed document holds 75 bytes for each letter that people write, and 200 where only fields stand.
 const bytesForLetter = 100;
 
@@ -66,12 +66,12 @@ const lettersOf = (texts: Iterable<string | null>): number => {
 
 const withStatement = (entry: Entry, made: Statement): Entry => ({
   ...entry,
-  statements: [made, ...entry.statements].slice(0, mostStatements),
+  statements: [made, ...entry.statements].slice(0, maxStatements),
 });
 
 const withAnswer = (entry: Entry, made: Answer): Entry => ({
   ...entry,
-  answers: [made, ...entry.answers].slice(0, mostAnswers),
+  answers: [made, ...entry.answers].slice(0, maxAnswers),
 });
 
 const findStatement = ({ statements }: Entry, operation: Operation, variables: Fields): CompiledQuery | undefined => {
@@ -94,9 +94,9 @@ const statementOf = (operation: Operation, variables: Fields, compiled: Compiled
   return { operation, seen, compiled, bytes: seen.length + text.length + lettersOf(params) };
 };
 
-/** @param most bytes */
-export const createKept = (most = mostBytes): Kept => {
-  const entries = new LRUCache<string, Entry>({ maxSize: most, sizeCalculation: sizeOf });
+/** @param max bytes */
+export const createKept = (max = maxBytes): Kept => {
+  const entries = new LRUCache<string, Entry>({ maxSize: max, sizeCalculation: sizeOf });
   const keys = new WeakMap<Operation, string>();
   const entryOf = (operation: Operation): { readonly key: string; readonly entry: Entry } | undefined => {
     const key = keys.get(operation);
@@ -106,7 +106,7 @@ export const createKept = (most = mostBytes): Kept => {
   return {
     document: (key) => entries.get(key)?.document,
     keep: (key, document) => {
-      if (key.length > longestDocument) return;
+      if (key.length > maxDocumentLength) return;
       for (const operation of document.operations) keys.set(operation, key);
       entries.set(key, { document, letters: key.length, statements: [], answers: [] });
     },
@@ -117,7 +117,7 @@ export const createKept = (most = mostBytes): Kept => {
       const compiled = make();
       if (known === undefined) return compiled;
       const made = statementOf(operation, variables, compiled);
-      if (made.bytes <= longestStatement) entries.set(known.key, withStatement(known.entry, made));
+      if (made.bytes <= maxStatementLength) entries.set(known.key, withStatement(known.entry, made));
       return compiled;
     },
     answer: (operation, about, make) => {
@@ -128,7 +128,7 @@ export const createKept = (most = mostBytes): Kept => {
       const bytes = lettersOf(texts.values()) + about.length;
       // What variables decide about is another answer for each of them.
       const isFixed = (operation.node.variableDefinitions ?? []).length === 0;
-      if (known !== undefined && isFixed && bytes <= longestAnswer)
+      if (known !== undefined && isFixed && bytes <= maxAnswerLength)
         entries.set(known.key, withAnswer(known.entry, { operation, about, texts, bytes }));
       return texts;
     },

@@ -81,8 +81,8 @@ export const limitOf = (asked: Asked, { inputs }: Making): number | null => {
 
 const pageSql = (asked: Asked, limit: number | null, { inputs, builder }: Making): string => {
   const offset = inputs.text(argument(asked, 'offset'), scalarText);
-  const most = limit === null ? '' : ` limit ${builder.bind(String(limit))}`;
-  return most + (offset === null ? '' : ` offset ${builder.bind(offset)}`);
+  const max = limit === null ? '' : ` limit ${builder.bind(String(limit))}`;
+  return max + (offset === null ? '' : ` offset ${builder.bind(offset)}`);
 };
 
 export const whereSql = (table: GraphTable, where: unknown, source: Source, making: Making): string => {
@@ -96,19 +96,19 @@ export const whereSql = (table: GraphTable, where: unknown, source: Source, maki
 /**
  * A SELECT with what a field's arguments say: `where`, `order_by`, `distinct_on`, `limit`, `offset`.
  * @param list the select list
- * @param most where the field has no limit; null: as many as there are
+ * @param max where the field has no limit; null: as many as there are
  */
 export const selectSql = (
   { asked, table, source }: { readonly asked: Asked; readonly table: GraphTable; readonly source: Source },
   list: string,
   making: Making,
-  most: number | null = defaultLimit,
+  max: number | null = defaultLimit,
 ): string => {
   const distinct = columnsOf(table, argument(asked, 'distinct_on'), making).map((one) => columnSql(source.alias, one));
   const head = distinct.length === 0 ? 'select' : `select distinct on (${distinct.join(', ')})`;
   const where = whereSql(table, argument(asked, 'where'), source, making);
   const order = termsOf(table, argument(asked, 'order_by'), source.alias, making);
   const sorted = order.length === 0 ? '' : ` order by ${order.map(({ value, way }) => `${value} ${way}`).join(', ')}`;
-  const page = pageSql(asked, limitOf(asked, making) ?? most, making);
+  const page = pageSql(asked, limitOf(asked, making) ?? max, making);
   return `${head} ${list} from ${source.from}${where}${sorted}${page}`;
 };

@@ -18,7 +18,7 @@ export interface BatchEntry {
   readonly read?: ReadBody;
 }
 
-const mostEntries = 100;
+const maxEntries = 100;
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']);
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
@@ -71,6 +71,6 @@ const entryOf = (entry: unknown, index: number, withRows: boolean): BatchEntry =
 export const readEntries = (body: Buffer, withRows: boolean): readonly BatchEntry[] => {
   const entries = parseJson(textOf(body), parseExactJson);
   if (!Array.isArray(entries)) throw invalidBody('A batch is an array of {method, path, headers?, body?}');
-  if (entries.length > mostEntries) throw invalidBody(`A batch holds at most ${mostEntries} requests`);
+  if (entries.length > maxEntries) throw invalidBody(`A batch holds at most ${maxEntries} requests`);
   return entries.map((entry, index) => entryOf(entry, index, withRows));
 };

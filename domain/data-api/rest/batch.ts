@@ -1,4 +1,4 @@
-import { joinShort, lengthOf, longestAnswer, piecesOf } from '#domain/data-api/answer-body.ts';
+import { joinShort, lengthOf, maxAnswerLength, piecesOf } from '#domain/data-api/answer-body.ts';
 import { DataError } from '#domain/data-api/errors.ts';
 import { toDataError } from '#domain/data-api/failure.ts';
 import { type Setting, answerRequest } from './answer.ts';
@@ -63,7 +63,7 @@ export const answerBatch = async (
     const last = answers.at(-1);
     if (last !== undefined && last.status >= 400) throw new BatchStopped(index, last, null);
     length += lengthOf(last?.body ?? '');
-    if (length > longestAnswer) throw new BatchStopped(index, errorAnswer(tooLong()), null);
+    if (length > maxAnswerLength) throw new BatchStopped(index, errorAnswer(tooLong()), null);
   }
   return answers;
 };

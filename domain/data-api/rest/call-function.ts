@@ -7,7 +7,7 @@ import { calledSql } from '#domain/data-api/sql/rpc.ts';
 import { piecesSql } from '#domain/data-api/sql/pieces.ts';
 import { fetchable } from '#domain/data-api/sql/within.ts';
 import { requireAffordable } from './change.ts';
-import { longestOwnAnswer, ownAnswerOf } from './function-answer.ts';
+import { maxOwnAnswerLength, ownAnswerOf } from './function-answer.ts';
 import { type FunctionCall, functionCallOf } from './function-input.ts';
 import type { Form } from './media.ts';
 import { preferenceApplied } from './prefer.ts';
@@ -63,7 +63,7 @@ const resultTable = ({ tables }: DataSchema, { name, comment, sql, returns }: Ro
 // Set by the function for its own answer; asked after it has run.
 const ownSettings = ['response.status', 'response.headers'];
 const ownAnswer = ownSettings
-  .map((name) => `left(current_setting('${name}', true), ${longestOwnAnswer + 1}) as "${name}"`)
+  .map((name) => `left(current_setting('${name}', true), ${maxOwnAnswerLength + 1}) as "${name}"`)
   .join(', ');
 
 interface Calling {

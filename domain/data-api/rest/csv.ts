@@ -3,7 +3,7 @@ import { DataError } from '#domain/data-api/errors.ts';
 const bad = (message: string, status = 400): DataError => new DataError(status, 'PGRST102', message);
 
 /** Each line repeats the names of the columns as JSON: a megabyte with one long name would become a hundred gigabytes. */
-const mostJsonMib = 16;
+const maxJsonMib = 16;
 
 interface Cell {
   readonly text: string;
@@ -72,8 +72,8 @@ export const csvToJson = (text: string): { json: string; keys: readonly string[]
   if (rows.some((row) => row.length !== names.length)) throw bad('All lines must have same number of fields');
   const keys = names.map((name) => `${JSON.stringify(name)}:`);
   const namesLength = keys.reduce((sum, { length }) => sum + length + 1, 2);
-  if (rows.length * namesLength + text.length > mostJsonMib * 1024 * 1024)
-    throw bad(`The CSV is more than ${mostJsonMib} MB as JSON: send fewer lines, or shorter names of columns`, 413);
+  if (rows.length * namesLength + text.length > maxJsonMib * 1024 * 1024)
+    throw bad(`The CSV is more than ${maxJsonMib} MB as JSON: send fewer lines, or shorter names of columns`, 413);
   const objects = rows.map((row) => `{${row.map((value, i) => `${keys[i]}${JSON.stringify(value)}`).join(',')}}`);
   return { json: `[${objects.join(',')}]`, keys: names, rows: rows.length };
 };

@@ -16,7 +16,7 @@ const headersError = (): DataError =>
   );
 
 /** Characters that `response.status` and `response.headers` may have. */
-export const longestOwnAnswer = 16_384;
+export const maxOwnAnswerLength = 16_384;
 
 // What a function may say of its answer. All projects are served from one origin, so that what a browser takes as said of
 // the origin (cookies, policies, cross-origin access, authentication) is not a project's to say; nor is what frames the
@@ -51,7 +51,7 @@ const privately = (cacheControl: string): string =>
     .join(', ');
 
 const headersOf = (text: string): Record<string, string> => {
-  if (text.length > longestOwnAnswer) throw headersError();
+  if (text.length > maxOwnAnswerLength) throw headersError();
   let entries: unknown;
   try {
     entries = JSON.parse(text);

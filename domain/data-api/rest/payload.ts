@@ -16,7 +16,7 @@ export interface Payload {
 
 export const invalidBody = (message: string, status = 400): DataError => new DataError(status, 'PGRST102', message);
 
-const mostNesting = 1000;
+const maxNesting = 1000;
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
 /** @throws {DataError} PGRST102 when it is not UTF-8 */
@@ -33,14 +33,14 @@ export const mediaTypeOf = (contentType: string): string =>
   contentType === '' ? 'application/json' : contentType.replace(/;.*/s, '').trim().toLowerCase();
 
 /** 20,000 rows of six columns. What a megabyte can hold at most (350,000 empty objects) held up everybody for 0.3 s. */
-const mostParts = 250_000;
+const maxParts = 250_000;
 
 // The server refuses what its stack cannot hold with an error that reads like a fault of ours.
 const requireSane = (json: string): void => {
-  if (json.length < 2 * mostNesting) return;
-  const { verdict } = scanJson(Buffer.from(json), { mostParts, mostDepth: mostNesting });
-  if (verdict === 'too_deep') throw invalidBody(`The body is nested deeper than ${mostNesting} levels`);
-  if (verdict === 'too_many') throw invalidBody(`The body holds more than ${mostParts} values: send fewer rows`, 413);
+  if (json.length < 2 * maxNesting) return;
+  const { verdict } = scanJson(Buffer.from(json), { maxParts, maxDepth: maxNesting });
+  if (verdict === 'too_deep') throw invalidBody(`The body is nested deeper than ${maxNesting} levels`);
+  if (verdict === 'too_many') throw invalidBody(`The body holds more than ${maxParts} values: send fewer rows`, 413);
 };
 
 /** @throws {DataError} PGRST102, also (413) when it holds more values than can be read without keeping others waiting */

@@ -53,7 +53,7 @@ const none: Preferences = {
 const preferencesOf = (given: ReadonlyMap<string, string>): Preferences => {
   const choice = <N extends 'return' | 'count' | 'resolution' | 'missing' | 'handling'>(name: N): Preferences[N] =>
     given.get(name) as Preferences[N];
-  const most = given.get('max-affected');
+  const max = given.get('max-affected');
   return {
     return: choice('return'),
     count: choice('count'),
@@ -61,7 +61,7 @@ const preferencesOf = (given: ReadonlyMap<string, string>): Preferences => {
     missing: choice('missing'),
     handling: choice('handling'),
     timezone: given.get('timezone'),
-    maxAffected: most === undefined ? undefined : Number(most),
+    maxAffected: max === undefined ? undefined : Number(max),
   };
 };
 

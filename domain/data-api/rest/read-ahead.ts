@@ -10,9 +10,9 @@ export type BodyThreads = Pick<JsonParser, 'readUnchecked'>;
  * Bytes up to which a body is read on the event loop: at worst 4 ms of it (an object of nothing but names), so that ten
  * of them at once stay below 50 ms.
  */
-export const largestInline = 32 * 1024;
+export const maxInlineBytes = 32 * 1024;
 /** The same for a batch, whose numbers are kept as they were written: at worst 5 ms. */
-const largestInlineBatch = 16 * 1024;
+const maxInlineBatchBytes = 16 * 1024;
 
 const readers = new URL('thread-readers.ts', import.meta.url).href;
 
@@ -23,7 +23,7 @@ const readers = new URL('thread-readers.ts', import.meta.url).href;
  */
 export const withBodyRead = async (threads: BodyThreads, owner: string, request: RestRequest): Promise<RestRequest> => {
   const { method, target, header, body } = request;
-  const use = body.length <= largestInline ? null : useOf(method, target, header('content-type'));
+  const use = body.length <= maxInlineBytes ? null : useOf(method, target, header('content-type'));
   if (use === null) return request;
   const read = await threads.readUnchecked(body, { module: readers, name: 'bodyReader' }, { owner, args: use });
   return { ...request, read: read as ReadBody };
@@ -44,7 +44,7 @@ export const readBatch = async (
   threads: BodyThreads,
   { owner, body, withRows }: { readonly owner: string; readonly body: Buffer; readonly withRows: boolean },
 ): Promise<readonly RestRequest[]> => {
-  if (body.length <= largestInlineBatch) return readEntries(body, withRows).map(requestOf);
+  if (body.length <= maxInlineBatchBytes) return readEntries(body, withRows).map(requestOf);
   const reader = { module: readers, name: 'batchReader' };
   const outcome = await threads.readUnchecked(body, reader, { owner, args: withRows });
   return valueOf(outcome as Outcome<readonly BatchEntry[]>).map(requestOf);

@@ -30,18 +30,18 @@ interface Resolver {
 }
 
 // The server's own limit of what one SELECT may list, ORDER BY included.
-const mostColumns = 1664;
+const maxColumns = 1664;
 // Each is a subquery that the server has to plan.
-const mostEmbedded = 100;
+const maxEmbedded = 100;
 
-const refuseTooMany = (what: string, most: number): never => {
-  throw new DataError(400, '54011', `a request can have at most ${most} ${what}`);
+const refuseTooMany = (what: string, max: number): never => {
+  throw new DataError(400, '54011', `a request can have at most ${max} ${what}`);
 };
 
 const checkSize = ({ table, items, query }: Level): void => {
   const listed = items.reduce((sum, { kind }) => sum + (kind === 'all' ? table.columns.size : 1), 0);
   const ordered = here(query.order)[0]?.length ?? 0;
-  if (listed + ordered > mostColumns) refuseTooMany('columns and orders', mostColumns);
+  if (listed + ordered > maxColumns) refuseTooMany('columns and orders', maxColumns);
 };
 
 const namesOf = ({ alias, name }: RelationAst): readonly string[] => (alias === null ? [name] : [alias, name]);
@@ -124,7 +124,7 @@ const fieldOf = (item: FieldItem, table: Table): Field =>
 
 const relationOf = (item: RelationAst, level: Level, query: Located, resolver: Resolver): RelationField => {
   resolver.embedded += 1;
-  if (resolver.embedded > mostEmbedded) refuseTooMany('embedded resources', mostEmbedded);
+  if (resolver.embedded > maxEmbedded) refuseTooMany('embedded resources', maxEmbedded);
   const relationship = findRelationship(resolver.schema, level.table, item);
   const table = targetOf(resolver.schema, relationship);
   const plan = planOf({ table, items: item.items, query }, resolver, isToOne(relationship));

@@ -8,7 +8,7 @@ import { type ReadOptions, answerSql, plannedCountSql, plannedRows } from '#doma
 import { type Form, notSingular } from './media.ts';
 import { preferenceApplied } from './prefer.ts';
 import { contentRange, pageStatus } from './ranges.ts';
-import { type RestAnswer, type Work, headersOf, mostRows } from './request.ts';
+import { type RestAnswer, type Work, headersOf, maxRows } from './request.ts';
 import { bothConditions, pageOf, planOf, rowCondition, tableOf } from './tables.ts';
 
 /** The columns `body, n, total` over a source, in the form that was asked for; see {@link answerSql}. */
@@ -66,7 +66,7 @@ const readPage = async (work: Work, plan: ReadPlan): Promise<Page> => {
   const planned = await plannedTotal(work, plan);
   const { count } = work.preferences;
   // Few rows are counted in no time; only many are worth an estimate.
-  const exactCount = count === 'exact' || (count === 'estimated' && (planned ?? 0) <= mostRows);
+  const exactCount = count === 'exact' || (count === 'estimated' && (planned ?? 0) <= maxRows);
   const page = pageOfRows(await work.executor.rows('read', statementOf(plan, work.form, exactCount)));
   if (planned === null || exactCount) return page;
   return { ...page, total: Math.max(planned, plan.offset + page.rows) };

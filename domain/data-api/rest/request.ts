@@ -72,7 +72,7 @@ export interface Work {
 }
 
 /** Largest and default page of a list (contract, section 5). */
-export const mostRows = 1000;
+export const maxRows = 1000;
 
 /** Only those that say something. */
 export const headersOf = (headers: Readonly<Record<string, string>>): Record<string, string> =>

@@ -5,7 +5,7 @@ import type { ParsedQuery } from './grammar/ast.ts';
 import { nearest } from '#lib/nearest.ts';
 import { readPlan, returningPlan } from './read-plan.ts';
 import { type Window, parseRange, within } from './ranges.ts';
-import { type Work, mostRows } from './request.ts';
+import { type Work, maxRows } from './request.ts';
 
 /** @throws {DataError} PGRST205 */
 export const tableOf = ({ name: schema, tables }: DataSchema, name: string): Table => {
@@ -30,15 +30,15 @@ export const columnsOf = (table: Table, names: Iterable<string>): Column[] =>
 
 /** What the query asks of a table: filters, fields, order, page. */
 export const planOf = ({ schema, query }: Work, table: Table): ReadPlan =>
-  readPlan(schema, table, query, { maxLimit: mostRows });
+  readPlan(schema, table, query, { maxLimit: maxRows });
 
 /** Whether a page is asked for of the rows themselves, and not of related ones. */
 export const hasPage = (said: ParsedQuery['limit']): boolean => said.some(({ path }) => path.length === 0);
 
 /** What comes back of rows that are written. */
 export const returnedPlan = ({ schema, query }: Work, table: Table): ReadPlan => {
-  const plan = returningPlan(schema, table, query, { maxLimit: mostRows });
-  const page = readPlan(schema, table, query, { maxLimit: mostRows });
+  const plan = returningPlan(schema, table, query, { maxLimit: maxRows });
+  const page = readPlan(schema, table, query, { maxLimit: maxRows });
   return hasPage(query.limit) ? { ...plan, limit: page.limit, offset: page.offset } : plan;
 };
 
@@ -46,7 +46,7 @@ export const returnedPlan = ({ schema, query }: Work, table: Table): ReadPlan =>
 export const pageOf = ({ request }: Work, { offset, limit }: ReadPlan): Window => {
   const range = request.method === 'GET' || request.method === 'HEAD' ? parseRange(request.header('range')) : null;
   const asked = range === null ? { offset, limit } : within({ offset, limit }, range);
-  return { offset: asked.offset, limit: Math.min(asked.limit ?? mostRows, mostRows) };
+  return { offset: asked.offset, limit: Math.min(asked.limit ?? maxRows, maxRows) };
 };
 
 /**

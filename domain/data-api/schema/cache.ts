@@ -17,10 +17,10 @@ export interface SchemaCacheDeps {
 /** A change that was made elsewhere is seen within 5 s. */
 const freshMs = 4000;
 /** Projects that use other schemas than public. */
-const mostOthers = 50_000;
+const maxOthers = 50_000;
 /** One costs some 150 bytes. */
-const mostColumns = 600_000;
-const limits = { mostBytes: 64 * 1024 * 1024, timeoutMs: 20_000 };
+const maxColumns = 600_000;
+const limits = { maxBytes: 64 * 1024 * 1024, timeoutMs: 20_000 };
 
 interface Entry {
   readonly schema: DataSchema;
@@ -90,8 +90,8 @@ export const createSchemaCache = ({
   readonly version: (projectId: string) => string;
 } => {
   /** By project, the names of the schemas that were asked for beside public: they are few. */
-  const others = new LRUCache<string, ReadonlySet<string>>({ max: mostOthers });
-  const entries = new LRUCache<string, Entry>({ maxSize: mostColumns, sizeCalculation: sizeOf });
+  const others = new LRUCache<string, ReadonlySet<string>>({ max: maxOthers });
+  const entries = new LRUCache<string, Entry>({ maxSize: maxColumns, sizeCalculation: sizeOf });
   const checking = new Map<string, Promise<DataSchema>>();
 
   const check = checkWith(tenantDb, entries, now);

@@ -21,16 +21,16 @@ export interface SqlBuilder {
 }
 
 // A Bind message counts its parameters in 16 bits.
-const mostParams = 65_535;
+const maxParams = 65_535;
 
 // To the planner each is one more table to join: 40 in one SELECT took a session all its memory.
-const mostRelated = 15;
+const maxRelated = 15;
 // Subqueries have conditions of their own, which are planned by themselves.
-const mostRelatedTogether = 100;
+const maxRelatedTogether = 100;
 
 const tooManyRelated = (): DataError =>
-  new DataError(400, '54001', `At most ${mostRelated} conditions on related rows can be asked for.`, {
-    hint: `An inner relation is one, and so is a filter on one; subqueries have their own, ${mostRelatedTogether} altogether.`,
+  new DataError(400, '54001', `At most ${maxRelated} conditions on related rows can be asked for.`, {
+    hint: `An inner relation is one, and so is a filter on one; subqueries have their own, ${maxRelatedTogether} altogether.`,
   });
 
 export const createSqlBuilder = (): SqlBuilder => {
@@ -39,7 +39,7 @@ export const createSqlBuilder = (): SqlBuilder => {
   let related = 0;
   return {
     bind: (text) => {
-      if (params.length === mostParams)
+      if (params.length === maxParams)
         throw new DataError(400, '54000', 'The request holds too many values.', {
           hint: 'Put values of one column into one list: column=in.(1,2,3).',
         });
@@ -48,7 +48,7 @@ export const createSqlBuilder = (): SqlBuilder => {
     },
     relate: (conditions) => {
       related += conditions;
-      if (conditions > mostRelated || related > mostRelatedTogether) throw tooManyRelated();
+      if (conditions > maxRelated || related > maxRelatedTogether) throw tooManyRelated();
     },
     alias: () => `t${(aliases += 1)}`,
     finish: (text) => ({ text, params }),

@@ -176,8 +176,8 @@ const pageSql = (plan: ReadPlan, select: Select): string => {
   const { order, offset } = plan;
   const terms = order.map((term) => orderSql(term, select));
   const sorted = terms.length === 0 ? '' : ` order by ${terms.join(', ')}`;
-  const most = limitSql(plan, select);
-  return sorted + most + (offset === 0 ? '' : ` offset ${select.builder.bind(String(offset))}`);
+  const max = limitSql(plan, select);
+  return sorted + max + (offset === 0 ? '' : ` offset ${select.builder.bind(String(offset))}`);
 };
 
 interface Written {

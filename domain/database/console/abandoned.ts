@@ -7,7 +7,7 @@ interface Abandoned {
 }
 
 /** So many may go on before no more is begun: each of them takes one of the machine's cores. */
-const mostPerProject = 2;
+const maxPerProject = 2;
 /** After that the number may be another session's. */
 const forgetMs = 3_600_000;
 
@@ -35,7 +35,7 @@ const tooMany = (count: number): ServiceError =>
  */
 export const refuseWhileAbandoned = async (db: Pick<ProjectDb, 'endSession'>, projectId: string): Promise<void> => {
   const known = abandoned.get(projectId) ?? [];
-  if (known.length < mostPerProject) return;
+  if (known.length < maxPerProject) return;
   const recent = known.filter(({ since }) => Date.now() - since < forgetMs);
   // A server that cannot be asked will refuse the statement itself.
   const live = await Promise.all(
@@ -45,5 +45,5 @@ export const refuseWhileAbandoned = async (db: Pick<ProjectDb, 'endSession'>, pr
   const left = (abandoned.get(projectId) ?? []).filter((session) => !gone.has(session));
   if (left.length > 0) abandoned.set(projectId, left);
   else abandoned.delete(projectId);
-  if (left.length >= mostPerProject) throw tooMany(left.length);
+  if (left.length >= maxPerProject) throw tooMany(left.length);
 };

@@ -1,10 +1,10 @@
 import { type ClientBase, DatabaseError, type Submittable } from 'pg';
 import { type Wire, wireOf } from '#lib/postgres/wire.ts';
 
-export const mostRows = 10_000;
+export const maxRows = 10_000;
 const keptBytes = 16 * 1024 * 1024;
 // A single value can be 1 GB, and pg would keep it whole.
-const mostBytes = 32 * 1024 * 1024;
+const maxBytes = 32 * 1024 * 1024;
 // After so many the bytes are looked at, before the server sends more.
 const rowsAtATime = 1000;
 
@@ -119,8 +119,8 @@ class Kept {
   readonly #most: number;
   #count = 0;
 
-  constructor(most: number) {
-    this.#most = most;
+  constructor(max: number) {
+    this.#most = max;
   }
 
   add(row: (string | null)[]): void {
@@ -196,7 +196,7 @@ const portions = (wire: CappedWire, values: readonly (string | null)[], kept: Ke
  * computed; what INSERT, UPDATE, DELETE or MERGE change is changed whole. A connection over which more than 32 MB came
  * at a stretch is cut, which undoes the statement.
  * @param mayCut answers what was kept when the connection was cut: for statements that change nothing
- * @param most rows to keep; left out: 10,000
+ * @param max rows to keep; left out: 10,000
  * @throws {Overflow} when the connection was cut
  * @throws what pg throws
  */
@@ -204,14 +204,14 @@ export const runCapped = async (
   client: ClientBase,
   values: readonly (string | null)[],
   mayCut: boolean,
-  most = mostRows,
+  max = maxRows,
 ): Promise<CappedRows> => {
   const wire: CappedWire = wireOf(client);
-  const kept = new Kept(most);
+  const kept = new Kept(max);
   const { promise, resolve, reject } = Promise.withResolvers<CappedRows>();
   const count = ({ length }: Buffer): void => {
     kept.bytes += length;
-    if (kept.bytes <= mostBytes) return;
+    if (kept.bytes <= maxBytes) return;
     if (mayCut) resolve({ ...kept.end(), truncated: true });
     else reject(new Overflow('more came back than is taken'));
     wire.stream.destroy();

@@ -52,7 +52,7 @@ export const readColumns = async (client: ClientBase, columns: readonly CappedCo
 };
 
 // Escapes and the names of columns, which each row repeats, come on top of the values.
-const longestText = 32 * 1024 * 1024;
+const maxTextLength = 32 * 1024 * 1024;
 const breathAfter = 1024 * 1024;
 
 const writerOf = (columns: readonly ReadColumn[]): ((row: readonly (string | null)[]) => string) => {
@@ -78,7 +78,7 @@ export const consoleRowsText = async (
   for (const row of rows) {
     const text = write(row);
     length += text.length;
-    if (length > longestText) break;
+    if (length > maxTextLength) break;
     texts.push(text);
     if (length - rested > breathAfter) {
       rested = length;

@@ -10,13 +10,13 @@ import type { TenantRole } from '#lib/tenant-db.ts';
  * would be felt by all others, and would take the connections that its own functions and cron need. Where there are two
  * processors, two such statements are felt already (`npm run bench -- data/neighbours`: 2.1 to 2.3, one 1.6 to 1.7).
  */
-export const mostAtOnce = Math.max(1, Math.min(2, Math.floor(availableParallelism() / 2)));
+export const maxAtOnce = Math.max(1, Math.min(2, Math.floor(availableParallelism() / 2)));
 /** Of one role: those who may only read do not keep out those who own the tables. */
-const mostWaiting = 20;
+const maxWaiting = 20;
 /** More than one statement may take. */
 const waitMs = 40_000;
 /** Projects whose statements are counted. */
-const mostKept = 10_000;
+const maxKept = 10_000;
 
 const refusal = (): ServiceError =>
   new ServiceError('dependency_unavailable', 'Other statements of this project still run. Try again later.', {
@@ -36,12 +36,12 @@ type Line = <T>(of: InLine, work: () => Promise<T>) => Promise<T>;
 
 /** @param atOnce how many statements of one project run at a time */
 export const createLine = (atOnce: number): Line => {
-  const lines = new LRUCache<string, FairPermits>({ max: mostKept });
+  const lines = new LRUCache<string, FairPermits>({ max: maxKept });
 
   const lineOf = (projectId: string): FairPermits => {
     const present = lines.get(projectId);
     if (present !== undefined) return present;
-    const line = createFairPermits({ total: atOnce, each: atOnce, mostWaiting, waitMs, refusal });
+    const line = createFairPermits({ total: atOnce, each: atOnce, maxWaiting, waitMs, refusal });
     lines.set(projectId, line);
     return line;
   };
@@ -65,10 +65,10 @@ export const createLine = (atOnce: number): Line => {
  * @throws {CallerGone} when it was not before the caller went away
  * @throws what `work` throws
  */
-export const inLine: Line = createLine(mostAtOnce);
+export const inLine: Line = createLine(maxAtOnce);
 
 /**
  * As `inLine`, in the line of short statements, which has as many places of its own: whoever holds one for longer than
  * `shortMs` has to go over to the other line.
  */
-export const inShortLine: Line = createLine(mostAtOnce);
+export const inShortLine: Line = createLine(maxAtOnce);

@@ -4,11 +4,11 @@ import { ServiceError } from '#lib/errors.ts';
 import { retryOnBacklog } from '../limits/limits.ts';
 import { withoutDatabaseName } from '../tables/names.ts';
 
-const longestText = 8192;
+const maxTextLength = 8192;
 
 const cut = (message: string): string => {
   const text = withoutDatabaseName(message);
-  return text.length > longestText ? `${text.slice(0, longestText)}…` : text;
+  return text.length > maxTextLength ? `${text.slice(0, maxTextLength)}…` : text;
 };
 
 /** Line and column of a position, all of them in characters from 1 on, as the server counts. */

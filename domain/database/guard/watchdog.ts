@@ -65,7 +65,7 @@ export const defaultLimits: Limits = {
   residentKib: 512 * 1024,
 };
 
-const mostSessions = 1000;
+const maxSessions = 1000;
 
 const kindOf = (role: string): TenantRole => role.slice(role.lastIndexOf('_') + 1) as TenantRole;
 
@@ -121,7 +121,7 @@ const sessionsOn = async (admin: Pool): Promise<Session[]> => {
      from pg_stat_activity a
      left join (select pid, count(*) as locks from pg_locks group by pid having count(*) > 1000) l on l.pid = a.pid
      where a.usename ~ '^[a-z0-9]{20}_(owner|api|service|reader)$' and a.state <> 'idle'
-     order by a.query_start limit ${mostSessions}`,
+     order by a.query_start limit ${maxSessions}`,
   );
   return rows;
 };

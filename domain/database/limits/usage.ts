@@ -92,13 +92,13 @@ interface Counter {
   readonly deltas: number;
   readonly held: number;
   readonly top: number;
-  readonly most: number;
+  readonly max: number;
 }
 
 const countersOf = async (client: Client): Promise<Counter[]> => {
   const { rows } = await client.query<Counter>(
     `select c.id, d.deltas::int as deltas, d.held::float8 as held, plinth.top_of(c.id)::float8 as top,
-       plinth.max_rows()::float8 as most
+       plinth.max_rows()::float8 as max
      from plinth.counters c
      join lateral (select count(*) as deltas, coalesce(sum(delta), 0) as held from plinth.row_deltas where counter = c.id) d on true`,
   );
@@ -120,7 +120,7 @@ const lowerBound = async (client: Client, { id }: Counter): Promise<void> => {
 export const foldCounters = async (client: Client): Promise<void> => {
   await client.query('select plinth.lower_tables()');
   for (const counter of await countersOf(client)) {
-    if (counter.top > counter.most / 2 && counter.top > counter.held) await lowerBound(client, counter);
+    if (counter.top > counter.max / 2 && counter.top > counter.held) await lowerBound(client, counter);
     else if (counter.deltas > fewDeltas) await client.query('select plinth.merge_deltas($1)', [counter.id]);
   }
 };

@@ -11,7 +11,7 @@ export interface DumpOptions {
   /** Ends the programs. */
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
-  readonly mostBytes: number;
+  readonly maxBytes: number;
 }
 
 // A policy for a role of this project alone cannot be made in another.
@@ -78,8 +78,8 @@ const dumpWith = async ({ dump, version }: DumpProgram, catalog: Catalog, option
     `--snapshot=${snapshot?.id ?? ''}`,
     ...schemas.map(({ name }) => `--exclude-schema=${name}`),
   ];
-  const { mostBytes, login } = options;
-  const text = await runProgram({ program: dump, args, env: environmentOf(login), signal, mostBytes });
+  const { maxBytes, login } = options;
+  const text = await runProgram({ program: dump, args, env: environmentOf(login), signal, maxBytes });
   const statements = statementsIn(text.toString()).filter((one) => !leftOut.some((pattern) => pattern.test(one)));
   return `-- By pg_dump ${version}.\n\n${statements.map((one) => `${one};`).join('\n\n')}`;
 };

@@ -8,7 +8,7 @@ export interface Run {
   readonly env: Readonly<Record<string, string>>;
   /** Ends it. */
   readonly signal: AbortSignal;
-  readonly mostBytes: number;
+  readonly maxBytes: number;
 }
 
 /** It wrote more than is taken, and was ended. */
@@ -30,15 +30,15 @@ const end = (child: ChildProcess): void => {
   child.once('close', () => clearTimeout(patience));
 };
 
-/** @returns what came; it is longer than `mostBytes` when that was exceeded, and then the program is ended */
-const collect = (child: ChildProcess, stream: Readable | null, mostBytes: number): { readonly bytes: () => Buffer } => {
+/** @returns what came; it is longer than `maxBytes` when that was exceeded, and then the program is ended */
+const collect = (child: ChildProcess, stream: Readable | null, maxBytes: number): { readonly bytes: () => Buffer } => {
   const chunks: Buffer[] = [];
   let length = 0;
   stream?.on('data', (chunk: Buffer) => {
-    if (length > mostBytes) return;
+    if (length > maxBytes) return;
     length += chunk.length;
     chunks.push(chunk);
-    if (length > mostBytes) end(child);
+    if (length > maxBytes) end(child);
   });
   return { bytes: () => Buffer.concat(chunks) };
 };
@@ -59,13 +59,13 @@ const firstWords = (stream: Readable | null): (() => string) => {
  * @throws {RunFailed} when it fails
  * @throws the reason of the signal
  */
-export const runProgram = async ({ program, args, env, signal, mostBytes }: Run): Promise<Buffer> => {
+export const runProgram = async ({ program, args, env, signal, maxBytes }: Run): Promise<Buffer> => {
   signal.throwIfAborted();
   const child = spawn(program, [...args], { env, stdio: ['ignore', 'pipe', 'pipe'], cwd: '/' });
   const stop = (): void => end(child);
   signal.addEventListener('abort', stop, { once: true });
   try {
-    const output = collect(child, child.stdout, mostBytes);
+    const output = collect(child, child.stdout, maxBytes);
     const said = firstWords(child.stderr);
     const { promise, resolve, reject } = Promise.withResolvers<number | null>();
     child.once('error', (error) => reject(new RunFailed(`${program} could not be run`, { cause: error })));
@@ -73,7 +73,7 @@ export const runProgram = async ({ program, args, env, signal, mostBytes }: Run)
     const code = await promise;
     signal.throwIfAborted();
     const bytes = output.bytes();
-    if (bytes.length > mostBytes) throw new OutputTooLarge(`${program} wrote more than ${mostBytes} bytes`);
+    if (bytes.length > maxBytes) throw new OutputTooLarge(`${program} wrote more than ${maxBytes} bytes`);
     if (code !== 0) throw new RunFailed(`${program} ended with code ${code}: ${said()}`);
     return bytes;
   } finally {

@@ -14,7 +14,7 @@ export interface SchemaSqlOptions {
 }
 
 const timeoutMs = 30_000;
-const mostBytes = 32 * 1024 * 1024;
+const maxBytes = 32 * 1024 * 1024;
 
 const tooLarge = (): ServiceError => new ServiceError('payload_too_large', 'The schema is larger than 32 MB as SQL.');
 
@@ -55,12 +55,12 @@ export const dumpSchema = (options: SchemaSqlOptions, projectId: string): Promis
     const work = (): Promise<string> =>
       inSnapshot(client, timeoutMs, async (catalog) => {
         const login = await options.tenantDb.login(projectId, 'owner');
-        const dumped = await dumpByProgram(catalog, { login, signal: options.signal, timeoutMs, mostBytes });
+        const dumped = await dumpByProgram(catalog, { login, signal: options.signal, timeoutMs, maxBytes });
         return dumped ?? `${preamble}\n\n${await generateSchema(catalog)}`;
       });
     const sql = await watched(options, { projectId, client }, work).catch((error: unknown) => {
       throw failed(error, options);
     });
-    if (Buffer.byteLength(sql) > mostBytes) throw tooLarge();
+    if (Buffer.byteLength(sql) > maxBytes) throw tooLarge();
     return sql;
   });

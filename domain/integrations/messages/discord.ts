@@ -4,9 +4,9 @@ import { shortened, withoutCalls } from './text.ts';
 
 // Discord's own: of an embed the title has 256 characters, the description 4,096, the footer 2,048, all of it 6,000
 // (discord.com/developers, "Embed limits").
-const mostTitle = 256;
-const mostDescription = 4096;
-const mostFooter = 300;
+const maxTitle = 256;
+const maxDescription = 4096;
+const maxFooter = 300;
 
 /** Backslashes take Discord's markup its meaning. */
 const escaped = (text: string): string => withoutCalls(text).replaceAll(/[\\*_~|>#[\]()`-]/g, '\\$&');
@@ -19,7 +19,7 @@ const fence = ['```\n', '\n```'] as const;
  */
 export const discordMessage = (event: ChatEvent): ChatMessage => {
   const lines = withoutCalls(summaryOf(event).join('\n'));
-  const block = shortened(lines, mostDescription - fence.join('').length);
+  const block = shortened(lines, maxDescription - fence.join('').length);
   return {
     contentType: 'application/json; charset=utf-8',
     body: JSON.stringify({
@@ -27,9 +27,9 @@ export const discordMessage = (event: ChatEvent): ChatMessage => {
       embeds: [
         {
           // Escaping doubles it at most; what breaks up calls adds a little.
-          title: shortened(escaped(shortened(titleOf(event.event), mostTitle / 4)), mostTitle),
+          title: shortened(escaped(shortened(titleOf(event.event), maxTitle / 4)), maxTitle),
           description: `${fence[0]}${block}${fence[1]}`,
-          footer: { text: shortened(withoutCalls(`${event.project} · ${event.event}`), mostFooter) },
+          footer: { text: shortened(withoutCalls(`${event.project} · ${event.event}`), maxFooter) },
           timestamp: event.timestamp.toISOString(),
         },
       ],
@@ -37,7 +37,7 @@ export const discordMessage = (event: ChatEvent): ChatMessage => {
   };
 };
 
-const longestPauseSeconds = 24 * 60 * 60;
+const maxPauseSeconds = 24 * 60 * 60;
 
 /**
  * How long Discord wants to be left alone, by the body of a 429: `{"retry_after": 0.65, …}`, in seconds.
@@ -46,7 +46,7 @@ const longestPauseSeconds = 24 * 60 * 60;
 export const discordPauseSeconds = (body: string): number | null => {
   try {
     const seconds: unknown = (JSON.parse(body) as { retry_after?: unknown } | null)?.retry_after;
-    return typeof seconds === 'number' && seconds >= 0 ? Math.min(seconds, longestPauseSeconds) : null;
+    return typeof seconds === 'number' && seconds >= 0 ? Math.min(seconds, maxPauseSeconds) : null;
   } catch {
     return null;
   }

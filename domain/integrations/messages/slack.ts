@@ -3,9 +3,9 @@ import { summaryOf, titleOf } from './summary.ts';
 import { shortened, withoutCalls } from './text.ts';
 
 // Slack's own: a header has 150 characters, a section 3,000, the text 40,000 (docs.slack.dev, "Blocks").
-const mostHeader = 150;
-const mostSection = 3000;
-const mostContext = 300;
+const maxHeader = 150;
+const maxSection = 3000;
+const maxContext = 300;
 
 /** What Slack's markup is made of (docs.slack.dev, "Formatting message text"). */
 const escaped = (text: string): string =>
@@ -15,7 +15,7 @@ const escaped = (text: string): string =>
 const blockOf = (lines: readonly string[]): string => {
   const kept: string[] = [];
   // The fence and the dots at the end.
-  let room = mostSection - '```\n…\n```'.length;
+  let room = maxSection - '```\n…\n```'.length;
   for (const line of lines) {
     room -= line.length + 1;
     if (room < 0) return ['```', ...kept, '…', '```'].join('\n');
@@ -41,7 +41,7 @@ export const slackMessage = (event: ChatEvent): ChatMessage => {
       blocks: [
         {
           type: 'header',
-          text: { type: 'plain_text', text: shortened(withoutCalls(title), mostHeader), emoji: false },
+          text: { type: 'plain_text', text: shortened(withoutCalls(title), maxHeader), emoji: false },
         },
         { type: 'section', text: { type: 'mrkdwn', text: block, verbatim: true } },
         {
@@ -51,7 +51,7 @@ export const slackMessage = (event: ChatEvent): ChatMessage => {
               type: 'plain_text',
               text: shortened(
                 withoutCalls(`${project} · ${event.event} · ${event.timestamp.toISOString()}`),
-                mostContext,
+                maxContext,
               ),
               emoji: false,
             },

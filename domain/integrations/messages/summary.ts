@@ -3,11 +3,11 @@ import { isProvider, providerFacts } from '../providers.ts';
 import type { ChatEvent } from './event.ts';
 import { shortened } from './text.ts';
 
-const longestName = 60;
-const longestValue = 200;
-const mostLines = 20;
+const maxNameLength = 60;
+const maxValueLength = 200;
+const maxLines = 20;
 // A row can have 8 MB: nobody reads them in a chat, and parsing them would hold up other deliveries.
-const mostParsed = 256 * 1024;
+const maxParsed = 256 * 1024;
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -40,7 +40,7 @@ const oneLine = (value: unknown): string => {
   // Control characters, line breaks and what turns the direction of text would make one field look like several.
   return shortened(
     text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]+/gu, ' ').toWellFormed(),
-    longestValue,
+    maxValueLength,
   );
 };
 
@@ -54,9 +54,9 @@ const linesOf = (subject: unknown): string[] => {
   const entries = Object.entries(subject);
   const ordered = [...entries.filter((entry) => !isNested(entry)), ...entries.filter(isNested)];
   const lines = ordered
-    .slice(0, mostLines)
-    .map(([name, value]) => `${shortened(oneLine(name), longestName)}: ${oneLine(value)}`);
-  return entries.length > mostLines ? [...lines, `… and ${entries.length - mostLines} more`] : lines;
+    .slice(0, maxLines)
+    .map(([name, value]) => `${shortened(oneLine(name), maxNameLength)}: ${oneLine(value)}`);
+  return entries.length > maxLines ? [...lines, `… and ${entries.length - maxLines} more`] : lines;
 };
 
 const parsed = (data: string): unknown => {
@@ -69,7 +69,7 @@ const parsed = (data: string): unknown => {
 
 /** The fields of what an event is about, a line each; nothing in them is escaped. */
 export const summaryOf = ({ event, data }: ChatEvent): readonly string[] => {
-  if (data === null || data.length > mostParsed) return ['The data of this event are too large to be shown here.'];
+  if (data === null || data.length > maxParsed) return ['The data of this event are too large to be shown here.'];
   const lines = linesOf(subjectOf(event, parsed(data)));
   return lines.length === 0 ? ['(nothing)'] : lines;
 };

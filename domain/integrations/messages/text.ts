@@ -12,8 +12,8 @@ export const withoutCalls = (text: string): string =>
     .replaceAll(/`(?=`)/g, `\`${joint}`);
 
 /** At most so many UTF-16 units, no character cut in two. */
-export const shortened = (text: string, most: number): string => {
-  if (text.length <= most) return text;
-  const cut = text.slice(0, most - 1);
+export const shortened = (text: string, max: number): string => {
+  if (text.length <= max) return text;
+  const cut = text.slice(0, max - 1);
   return `${/[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut}…`;
 };

@@ -144,9 +144,9 @@ export const openInsertScene = async (bench: Bench, connections: number): Promis
   await prepare(admin);
   const writers = await Promise.all(Array.from({ length: connections }, () => writerTo(bench, database)));
   return {
-    rate: async (table, most) => {
+    rate: async (table, max) => {
       await admin.query('truncate plinth.outbox');
-      return measure(writers.slice(0, most), table);
+      return measure(writers.slice(0, max), table);
     },
     end: async () => {
       await Promise.all([...writers.map(({ client }) => client), admin].map((client) => client.end()));

@@ -2,7 +2,7 @@ import { type Benchmark, type Row, byTurns, digits, median, perSecond, range } f
 import { type InsertTable, openInsertScene } from './insert-rate.ts';
 
 const rounds = 11;
-const most = 8;
+const max = 8;
 
 interface Comparison {
   readonly what: string;
@@ -16,11 +16,11 @@ interface Comparison {
 const compare = (name: string, comparisons: readonly Comparison[]): Benchmark => ({
   name,
   run: async (bench) => {
-    const scene = await openInsertScene(bench, most);
+    const scene = await openInsertScene(bench, max);
     try {
       const rows: Row[] = [];
       for (const { what, atLeast, ...tables } of comparisons) {
-        for (const connections of [1, most]) {
+        for (const connections of [1, max]) {
           const pairs = await byTurns(
             rounds,
             () => scene.rate(tables.ours, connections),

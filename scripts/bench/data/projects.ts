@@ -45,22 +45,22 @@ const watchConnections = async (
   bench: Bench,
   projects: readonly DataProject[],
   over: AbortSignal,
-): Promise<{ most: number }> => {
+): Promise<{ max: number }> => {
   const client = new Client({ connectionString: requiredIn(bench.env, 'DATABASE_URL') });
   await client.connect();
   const names = projects.map(({ dbName }) => dbName);
-  let most = 0;
+  let max = 0;
   while (!over.aborted) {
     const { rows } = await client.query<{ open: number }>(
       `select count(*)::int as open from pg_stat_activity
        where datname = any ($1) and usename ~ '_(owner|api|service|reader)$'`,
       [names],
     );
-    most = Math.max(most, rows[0]?.open ?? 0);
+    max = Math.max(max, rows[0]?.open ?? 0);
     await delay(sampleMs, undefined, { signal: over }).catch(() => undefined);
   }
   await client.end();
-  return { most };
+  return { max };
 };
 
 const makeProjects = async (url: string): Promise<DataProject[]> => {
@@ -74,7 +74,7 @@ const makeProjects = async (url: string): Promise<DataProject[]> => {
   return projects;
 };
 
-const rowsOf = ({ latencies, errors, firstError }: Driven, most: number): Row[] => {
+const rowsOf = ({ latencies, errors, firstError }: Driven, max: number): Row[] => {
   const [hot, cold] = [latencies.get('hot') ?? [], latencies.get('cold') ?? []];
   const all = [...hot, ...cold];
   const notes = [
@@ -86,7 +86,7 @@ const rowsOf = ({ latencies, errors, firstError }: Driven, most: number): Row[] 
     { name: `${title}: errors`, ours: count(errors), target: { of: 'ours', atMost: 0 }, notes },
     {
       name: `${title}: most connections`,
-      ours: count(most),
+      ours: count(max),
       target: { of: 'ours', atMost: budget },
       notes: [`looked at each ${sampleMs} ms`],
     },
@@ -121,8 +121,8 @@ export const manyProjects: Benchmark = {
     const watching = watchConnections(bench, projects, over.signal);
     const driven = await drive({ url: api.url, callers, seconds, next });
     over.abort();
-    const { most } = await watching;
-    return rowsOf(driven, most);
+    const { max } = await watching;
+    return rowsOf(driven, max);
   },
 };
 

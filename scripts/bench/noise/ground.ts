@@ -78,12 +78,12 @@ export const keepStriking = (
 };
 
 /** How long an abuse may take to come into full course. */
-const longestRiseMs = 15_000;
+const maxRiseMs = 15_000;
 const pollMs = 20;
 
 /** Resolves when it is so, or after 15 s: `effect` says how far it came. */
 export const until = async (isSo: () => boolean, signal: AbortSignal): Promise<void> => {
-  const end = performance.now() + longestRiseMs;
+  const end = performance.now() + maxRiseMs;
   while (!isSo() && performance.now() < end && !signal.aborted) await rest(pollMs, signal);
 };
 
@@ -95,8 +95,8 @@ export const effectOf = (
 ): Effect => {
   const facts = { ...Object.fromEntries(tally), ...more };
   const wanted = Object.entries(atLeast);
-  const isMet = wanted.some(([name, least]) => (facts[name] ?? 0) >= least);
-  return { facts, missing: isMet ? null : wanted.map(([name, least]) => `${name} ≥ ${least}`).join(' or ') };
+  const isMet = wanted.some(([name, min]) => (facts[name] ?? 0) >= min);
+  return { facts, missing: isMet ? null : wanted.map(([name, min]) => `${name} ≥ ${min}`).join(' or ') };
 };
 
 /** The ordinary abuse: callers that repeat a call. It is in full course after the first answers. */

@@ -34,9 +34,9 @@ const sliceSeconds: Readonly<Record<Victim, number>> = {
 };
 
 /** Of the first round beside the abuse, when a second one is to follow; without stalls it takes 9 s. */
-const longestRoundMs = 30_000;
+const maxRoundMs = 30_000;
 /** After the abuse, until what it left behind is done. */
-const longestRestMs = 8000;
+const maxRestMs = 8000;
 
 /** Of a round: what is measured before the first one does not count. */
 const warmUpScale = 0.4;
@@ -97,7 +97,7 @@ const measureAround = async (scene: Scene, abuser: Child): Promise<Fared> => {
   const [began, waitsBefore] = [performance.now(), waitsOf(platform)];
   const beside = [await measureRound(scene)];
   // With calls that wait for seconds one round says it all.
-  if (performance.now() - began < longestRoundMs) beside.push(await measureRound(scene));
+  if (performance.now() - began < maxRoundMs) beside.push(await measureRound(scene));
   const passed = performance.now() - began;
   const waited = Object.fromEntries(
     [...waitsOf(platform)].map(([name, ms]) => [name, (ms - (waitsBefore.get(name) ?? Number.NaN)) / passed]),
@@ -105,7 +105,7 @@ const measureAround = async (scene: Scene, abuser: Child): Promise<Fared> => {
   const effect = await abuser.ask<Effect>('effect');
   await abuser.ask('end');
   await abuser.stop();
-  await untilQuiet(process.ppid, longestRestMs);
+  await untilQuiet(process.ppid, maxRestMs);
   const behind = await measureRound(scene);
   const cells = scene.options.victims.map((victim) => cellOf(victim, [before, behind], beside));
   return { cells, effect, waited };

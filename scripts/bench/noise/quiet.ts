@@ -45,8 +45,8 @@ const windowMs = 500;
 const quietShare = 0.2;
 
 /** Resolves when the processes below that one, PostgreSQL and Redis included, have been at rest for a second, or too late. */
-export const untilQuiet = async (root: number, longestMs: number): Promise<void> => {
-  const end = performance.now() + longestMs;
+export const untilQuiet = async (root: number, maxMs: number): Promise<void> => {
+  const end = performance.now() + maxMs;
   let before = treeCpuSeconds(root);
   for (let quiet = 0; quiet < 2 && performance.now() < end;) {
     await delay(windowMs);

@@ -3,7 +3,7 @@ import type { Fared } from './measure.ts';
 import { type Cell, type Effect, victimTitles } from './shapes.ts';
 
 /** When a cell holds. */
-const most = { p50Ratio: 2, p99Ratio: 4, stallMs: 50 } as const;
+const max = { p50Ratio: 2, p99Ratio: 4, stallMs: 50 } as const;
 
 const p99 = (values: readonly number[]): number => percentile(values, 0.99);
 
@@ -21,8 +21,8 @@ export const judge = ({ alone, beside, errors, apiStallMs, workerStallMs }: Cell
   const p50Ratio = ratio(median(beside), median(alone));
   const p99Ratio = ratio(p99(beside), p99(alone));
   const stallMs = Math.max(apiStallMs, workerStallMs);
-  const isFast = p50Ratio <= most.p50Ratio && p99Ratio <= most.p99Ratio;
-  return { p50Ratio, p99Ratio, stallMs, holds: isFast && errors === 0 && stallMs <= most.stallMs };
+  const isFast = p50Ratio <= max.p50Ratio && p99Ratio <= max.p99Ratio;
+  return { p50Ratio, p99Ratio, stallMs, holds: isFast && errors === 0 && stallMs <= max.stallMs };
 };
 
 const times = (value: number): string => (Number.isFinite(value) ? Number(value.toPrecision(2)).toString() : '∞');
@@ -34,7 +34,7 @@ const textOf = (cell: Cell): string => {
   const parts = [
     `${times(p50Ratio)} / ${times(p99Ratio)}`,
     ...(cell.errors > 0 ? [`${cell.errors} ${cell.errors === 1 ? 'error' : 'errors'}`] : []),
-    ...(stallMs > most.stallMs ? [`stall ${stall(stallMs)}`] : []),
+    ...(stallMs > max.stallMs ? [`stall ${stall(stallMs)}`] : []),
   ];
   return holds ? parts.join(', ') : `**${parts.join(', ')}**`;
 };

@@ -17,7 +17,7 @@ import {
 import type { Slice, SlicePlan, Victim } from './shapes.ts';
 
 /** The quiet project's client, its webhook receiver and its model server: one process, one call at a time. */
-const longestMs = 10_000;
+const maxMs = 10_000;
 const pauseMs = 10;
 
 const chatAnswer = JSON.stringify({
@@ -122,7 +122,7 @@ const measure = async ({ victim, seconds }: SlicePlan): Promise<Slice> => {
   do {
     const began = performance.now();
     try {
-      await calls[victim](AbortSignal.timeout(longestMs));
+      await calls[victim](AbortSignal.timeout(maxMs));
       latencies.push(performance.now() - began);
     } catch (error) {
       errors += 1;

@@ -34,7 +34,7 @@ const bare = async ({ url, count, atOnce }: LoopPlan): Promise<void> => {
   await Promise.all(Array.from({ length: atOnce }, caller));
 };
 
-const mostAdded = 500;
+const maxAdded = 500;
 
 const throughBullmq = async ({ url, count, atOnce, redisUrl, prefix }: LoopPlan): Promise<void> => {
   const [adding, working] = [openRequestRedis(redisUrl, log), openWorkerRedis(redisUrl, log)];
@@ -48,8 +48,8 @@ const throughBullmq = async ({ url, count, atOnce, redisUrl, prefix }: LoopPlan)
   worker.on('completed', () => {
     if ((done += 1) >= count) all.resolve();
   });
-  for (let added = 0; added < count; added += mostAdded) {
-    await queue.addBulk(Array.from({ length: Math.min(mostAdded, count - added) }, () => ({ name: 'post', data: {} })));
+  for (let added = 0; added < count; added += maxAdded) {
+    await queue.addBulk(Array.from({ length: Math.min(maxAdded, count - added) }, () => ({ name: 'post', data: {} })));
   }
   await all.promise;
   await worker.close();

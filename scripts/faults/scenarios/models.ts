@@ -17,7 +17,7 @@ const latestAnswerMs = 80;
 const latestLeaveMs = 60;
 /** Who is refused comes again after that long. */
 const refusedMs = 100;
-const leastWell = 100;
+const minWell = 100;
 
 const about = { id: 'chatcmpl-1', created: 1_700_000_000, model: 'gpt-4o-mini' };
 const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 };
@@ -194,7 +194,7 @@ const findings = (
     ...(twice > 0 ? [`${twice} calls have more than one row`] : []),
     ...(open > 0 ? [`${open} calls are still open`] : []),
     ...(lost > 0 ? [`${lost} calls were answered and have no row`] : []),
-    ...(well < leastWell ? [`only ${well} of ${seen.size} calls went well`] : []),
+    ...(well < minWell ? [`only ${well} of ${seen.size} calls went well`] : []),
   ];
 };
 

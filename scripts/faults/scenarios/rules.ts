@@ -101,7 +101,7 @@ const deleted: Scenario = {
     await setPause(scene, true);
     await markDeleted(scene, projectId);
     await scene.queues.gate.drop(projectId);
-    await abandonJobsOf(scene.db, projectId, { longestMs: 10_000, onEnded: endTeller(scene.queues.outcomes) });
+    await abandonJobsOf(scene.db, projectId, { maxMs: 10_000, onEnded: endTeller(scene.queues.outcomes) });
     await setPause(scene, false);
     scene.faultIsOver();
     await answered(load);
@@ -132,7 +132,7 @@ const floodedAndDeleted: Scenario = {
     await amidst(handedOverMs);
     const from = clock();
     const isDone = await abandonJobsOf(scene.db, projectId, {
-      longestMs: 120_000,
+      maxMs: 120_000,
       onEnded: endTeller(scene.queues.outcomes),
     });
     scene.faultIsOver();

@@ -1,6 +1,11 @@
 import test from 'ava';
 import type { ChatRequest } from '#domain/ai/chat.ts';
-import { acceptedSchema, mostTokens, takesSampling, takesSchema } from '#domain/ai/providers/anthropic-models.ts';
+import {
+  acceptedSchema,
+  maxOutputTokensOf,
+  takesSampling,
+  takesSchema,
+} from '#domain/ai/providers/anthropic-models.ts';
 import { dialectOf } from '#domain/ai/providers/dialects.ts';
 import { saying } from '#test/support/ai-talk.ts';
 
@@ -13,7 +18,7 @@ const chatBody = (request: ChatRequest): any =>
 
 test("Anthropic's models differ in what they take", (t) => {
   t.deepEqual(
-    ['claude-3-haiku-20240307', 'claude-opus-4-1', 'claude-sonnet-5', 'llama'].map(mostTokens),
+    ['claude-3-haiku-20240307', 'claude-opus-4-1', 'claude-sonnet-5', 'llama'].map(maxOutputTokensOf),
     [4096, 32_000, 32_000, 4096],
   );
   const models = [

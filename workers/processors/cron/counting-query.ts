@@ -3,8 +3,8 @@ import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { type Done, type Wire, doneOf, wireOf } from '#lib/postgres/wire.ts';
 
 // Rows are counted by the server and not kept, but they come through our memory: all of them, and one at a time.
-const mostBytes = 16 * 1024 * 1024;
-const mostMessageBytes = 1024 * 1024;
+const maxBytes = 16 * 1024 * 1024;
+const maxMessageBytes = 1024 * 1024;
 
 const ignore = (): void => undefined;
 
@@ -50,7 +50,7 @@ export const runCounting = (client: ClientBase, sql: string): Promise<Done> => {
     stream.on('data', ({ length }: Buffer) => {
       all += length;
       unread += length;
-      if (all <= mostBytes && unread <= mostMessageBytes) return;
+      if (all <= maxBytes && unread <= maxMessageBytes) return;
       reject(new AnswerTooLarge('too much came back'));
       stream.destroy();
     });

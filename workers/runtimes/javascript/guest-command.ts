@@ -20,7 +20,7 @@ export function guestCommand(): GuestCommand {
     ],
     files: ours,
     env: { TZ: 'UTC', LANG: 'C.UTF-8', ...malloc },
-    dataMib: engineMib + (keptIsolates + 1) * codeRangeMib + largestFunctionMib,
+    dataMib: engineMib + (keptIsolates + 1) * codeRangeMib + maxFunctionMib,
   };
 }
 
@@ -32,7 +32,7 @@ export function guestCommand(): GuestCommand {
 const codeRangeMib = 514;
 const keptIsolates = 4;
 const engineMib = 768;
-const largestFunctionMib = 1024;
+const maxFunctionMib = 1024;
 
 const nodeFlags = [
   // isolated-vm does not work beside Node's start-up snapshot.

@@ -9,11 +9,11 @@ const freshMs = 150;
  * the lock of its mappings while it waits for a processor, and whoever reads them waits along. Without CPU time it cannot
  * copy pages that it shares.
  */
-const leastCpuMs = 50;
+const minCpuMs = 50;
 /** Without a call for so long there was one process, or none. */
 const pauseMs = 100;
 /** A read that the kernel makes wait keeps one of Node's four threads for files. */
-const mostReaders = 2;
+const maxReaders = 2;
 
 interface Moment {
   readonly at: number;
@@ -87,7 +87,7 @@ export class ExactMemory {
   }
 
   #isOlder({ at, cpuMs }: Moment, ms: number): boolean {
-    return this.#read.now() - at > ms && this.#cpuMs - cpuMs > leastCpuMs;
+    return this.#read.now() - at > ms && this.#cpuMs - cpuMs > minCpuMs;
   }
 
   #forget(resident: ReadonlyMap<number, number>): void {
@@ -118,7 +118,7 @@ export class ExactMemory {
 
   /** One after the other, those that were not read for the longest first. */
   async #readAll(pids: readonly number[]): Promise<void> {
-    if (this.#isReading || readers >= mostReaders) return;
+    if (this.#isReading || readers >= maxReaders) return;
     this.#isReading = true;
     readers += 1;
     const readAt = (pid: number): number => this.#figures.get(pid)?.at ?? -Infinity;

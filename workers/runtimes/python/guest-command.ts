@@ -28,7 +28,7 @@ export function guestCommand({ program, folder }: Interpreter, level: SandboxLev
       ...(certificates === undefined ? [] : [{ source: certificates, target: '/etc/ssl/certs/ca-certificates.crt' }]),
     ],
     env: { TZ: 'UTC', LANG: 'C.UTF-8', ...malloc },
-    dataMib: interpreterMib + largestFunctionMib,
+    dataMib: interpreterMib + maxFunctionMib,
   };
 }
 
@@ -39,4 +39,4 @@ export function guestCommand({ program, folder }: Interpreter, level: SandboxLev
 const malloc = { MALLOC_ARENA_MAX: '1', GLIBC_TUNABLES: 'glibc.malloc.tcache_count=0' };
 
 const interpreterMib = 256;
-const largestFunctionMib = 1024;
+const maxFunctionMib = 1024;

@@ -5,8 +5,8 @@ import type { Row } from './statements.ts';
 /** What a call carries. A stranger wrote it: nothing is believed before it has passed here. */
 
 // The protocol counts parameters in 16 bits.
-const mostParams = 65_535;
-const mostRows = 10_000;
+const maxParams = 65_535;
+const maxRows = 10_000;
 
 const isRow = (value: unknown): value is Row => typeof value === 'object' && value !== null && !Array.isArray(value);
 const withoutNul = (text: string): boolean => !text.includes('\0');
@@ -18,7 +18,7 @@ const tx = z.int('the transaction is unknown').nullish();
 const style = z.literal('percent').nullish();
 const params = z
   .array(z.unknown(), 'params must be a list')
-  .max(mostParams, `at most ${mostParams} params are possible`)
+  .max(maxParams, `at most ${maxParams} params are possible`)
   .nullish();
 const table = z.string({ error: 'the table’s name must be text' });
 const row = z.custom<Row>(isRow, 'data must be an object of columns and values');
@@ -26,8 +26,8 @@ const isRows = (value: unknown): value is Row | Row[] => isRow(value) || (Array.
 const rows = z
   .custom<Row | Row[]>(isRows, 'data must be a row, or a list of rows')
   .refine(
-    (data) => !Array.isArray(data) || data.length <= mostRows,
-    `at most ${mostRows} rows may be inserted at a time`,
+    (data) => !Array.isArray(data) || data.length <= maxRows,
+    `at most ${maxRows} rows may be inserted at a time`,
   );
 
 const needsWhere = 'where must be SQL text that says which rows; "true" means all of them';

@@ -1,12 +1,12 @@
 import { CallFault } from '../../runtimes/runtime.ts';
 
 // PostgreSQL cuts longer names, which then may be another table's.
-const longestName = 63;
+const maxNameLength = 63;
 
 /** @throws {CallFault} when nothing can bear the name */
 const quotedName = (name: string, what: string): string => {
-  if (name === '' || name.includes('\0') || Buffer.byteLength(name) > longestName) {
-    throw new CallFault('TypeError', `A name of a ${what} has 1 to ${longestName} bytes, none of them NUL.`);
+  if (name === '' || name.includes('\0') || Buffer.byteLength(name) > maxNameLength) {
+    throw new CallFault('TypeError', `A name of a ${what} has 1 to ${maxNameLength} bytes, none of them NUL.`);
   }
   return `"${name.replaceAll('"', '""')}"`;
 };

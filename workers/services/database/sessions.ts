@@ -9,10 +9,10 @@ export interface SessionsOptions {
   readonly leftMs: () => number;
 }
 
-const mostTransactions = 4;
+const maxTransactions = 4;
 
 const tooManyTransactions = () =>
-  databaseFault('53400', `At most ${mostTransactions} transactions of one run may be open at a time.`);
+  databaseFault('53400', `At most ${maxTransactions} transactions of one run may be open at a time.`);
 
 const transactionOver = (why = 'The transaction is over.') => databaseFault('25P01', why);
 
@@ -50,7 +50,7 @@ export class RunSessions {
   /** @throws {CallFault} */
   async begin(): Promise<number> {
     const held = this.#transactions.size + this.#ending.size + this.#opening;
-    if (held >= mostTransactions) throw tooManyTransactions();
+    if (held >= maxTransactions) throw tooManyTransactions();
     const session = await this.#opened();
     const number = (this.#lastTransaction += 1);
     // Known before it has begun: the end of the run finds it.

@@ -4,9 +4,9 @@ import { CallFault } from '../../runtimes/runtime.ts';
 export const maxBodyBytes = 10 * 1024 * 1024;
 
 // In base64 four characters are three bytes.
-const longestBody = Math.ceil(maxBodyBytes / 3) * 4;
+const maxBodyLength = Math.ceil(maxBodyBytes / 3) * 4;
 const id = z.int();
-const mostHeaders = 1000;
+const maxHeaders = 1000;
 
 const isPair = (value: unknown): value is [string, string] =>
   Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === 'string');
@@ -14,7 +14,7 @@ const isPair = (value: unknown): value is [string, string] =>
 /** By hand, and counted first: of a list of a million mistakes zod would tell each. */
 const headers = z
   .custom<unknown[]>(Array.isArray, 'headers must be pairs of name and value')
-  .refine((pairs) => pairs.length <= mostHeaders, { error: `more than ${mostHeaders} headers`, abort: true })
+  .refine((pairs) => pairs.length <= maxHeaders, { error: `more than ${maxHeaders} headers`, abort: true })
   .pipe(
     z.custom<[string, string][]>(
       (pairs) => (pairs as unknown[]).every(isPair),
@@ -29,7 +29,7 @@ export const fetchArgs = z.object({
   headers: headers.default([]),
   body: z
     .base64({ error: 'the body must be base64' })
-    .max(longestBody, `the body is larger than ${maxBodyBytes / 1024 / 1024} MB`)
+    .max(maxBodyLength, `the body is larger than ${maxBodyBytes / 1024 / 1024} MB`)
     .nullish(),
   redirect: z.enum(['follow', 'manual', 'error'], 'redirect is follow, manual or error').default('follow'),
 });

@@ -12,7 +12,7 @@ export interface FetchServiceDeps {
   readonly egress: Pick<Egress, 'check' | 'dispatcher'>;
 }
 
-const mostOpen = 64;
+const maxOpen = 64;
 // A request that is cancelled leaves its connection to be made, or given up, which takes undici as long as this.
 const connectTimeoutMs = 5000;
 
@@ -123,8 +123,8 @@ class Exchanges {
   #begin({ id, url }: z.output<typeof fetchArgs>): Exchange {
     if (this.#over) throw failed('the run is over.');
     if (this.#open.has(id)) throw failed('there is a request of that number.');
-    if (this.#open.size + this.#connecting >= mostOpen) {
-      throw failed(`more than ${mostOpen} requests are open at a time. Read or cancel the bodies of answers.`);
+    if (this.#open.size + this.#connecting >= maxOpen) {
+      throw failed(`more than ${maxOpen} requests are open at a time. Read or cancel the bodies of answers.`);
     }
     const exchange = { abort: new AbortController(), url: this.#checked(url), body: null };
     this.#open.set(id, exchange);

@@ -56,7 +56,7 @@ export const hasOperator = (value: string): boolean => {
   return isOperator(operatorForm.exec(value)?.[1] ?? '');
 };
 
-const mostDepth = 32;
+const maxDepth = 32;
 
 /** Reads the value behind the operator: all the rest, or up to a comma or parenthesis. */
 type ReadValue = (cursor: Cursor) => string;
@@ -152,7 +152,7 @@ export const readOperation = (
 };
 
 const readParts = (cursor: Cursor, depth: number): ConditionAst[] => {
-  if (depth > mostDepth) refuse(cursor, `and() and or() are nested deeper than ${mostDepth} levels`);
+  if (depth > maxDepth) refuse(cursor, `and() and or() are nested deeper than ${maxDepth} levels`);
   need(cursor, '(');
   const parts: ConditionAst[] = [];
   do parts.push(readLogicPart(cursor, depth));

@@ -36,14 +36,14 @@ const readKey = (cursor: Cursor): string | number => {
 };
 
 // Each is a call within a call; the server's stack ends at some thousands.
-const mostSteps = 64;
+const maxSteps = 64;
 
 const readPath = (cursor: Cursor): PathStep[] => {
   const path: PathStep[] = [];
   for (;;) {
     const text = take(cursor, '->>');
     if (!text && !take(cursor, '->')) return path;
-    if (path.length === mostSteps) refuse(cursor, `a path into JSON can have at most ${mostSteps} steps`);
+    if (path.length === maxSteps) refuse(cursor, `a path into JSON can have at most ${maxSteps} steps`);
     path.push({ text, key: readKey(cursor) });
   }
 };

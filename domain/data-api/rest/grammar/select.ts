@@ -3,7 +3,7 @@ import type { RelationAst, SelectItem } from './ast.ts';
 import { type Cursor, fail, isAtEnd, refuse, need, requireEnd, sees, skipSpace, take, takeForm } from './cursor.ts';
 import { readName, readRestOfField, takeCast } from './fields.ts';
 
-const mostDepth = 10;
+const maxDepth = 10;
 
 const aggregateForm = /\.(?:count|sum|avg|min|max)\(\)/y;
 const countForm = /count\(\)/y;
@@ -40,7 +40,7 @@ const readRelation = (
 ): RelationAst => {
   const marks = readMarks(cursor);
   need(cursor, '(');
-  if (depth === mostDepth) refuse(cursor, `embedded resources are nested deeper than ${mostDepth} levels`);
+  if (depth === maxDepth) refuse(cursor, `embedded resources are nested deeper than ${maxDepth} levels`);
   skipSpace(cursor);
   const items = sees(cursor, ')') ? [] : readItems(cursor, depth + 1);
   if (!take(cursor, ')')) fail(cursor, '"," or ")"');

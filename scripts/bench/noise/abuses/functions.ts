@@ -72,7 +72,7 @@ export const compileFlood: Abuse = async (ground) => {
   }));
 };
 
-const longestFloodMs = 8000;
+const maxFloodMs = 8000;
 
 interface Flooded {
   readonly id: string;
@@ -84,7 +84,7 @@ const flooded = async (ground: Ground): Promise<Flooded> => {
   const { account, signal } = ground;
   const { id, api_key: key } = await createProject(account.url, account.headers, 'free');
   const { slug } = await deployFunction(account, id, patient);
-  const end = performance.now() + longestFloodMs;
+  const end = performance.now() + maxFloodMs;
   let [sent, accepted, over] = [0, 0, false];
   const caller = async (): Promise<void> => {
     while (!over && !signal.aborted && sent < wanted && performance.now() < end) {
