@@ -91,8 +91,8 @@ const memoryOfClients = (config: Config, log: Log): Pick<Deps, 'bodies' | 'unsen
 });
 
 const listenerFor = (deps: Deps, redis: Redis): RequestListener => {
-  const { PLINTH_REDIS_PREFIX: prefix, PLINTH_QUEUE_SHARDS: shards } = deps.config;
-  const pages = [docsPages(), opsPages(deps, { redis, prefix, shards })];
+  const { PLINTH_REDIS_PREFIX: prefix, PLINTH_QUEUE_SHARDS: shardCount } = deps.config;
+  const pages = [docsPages(), opsPages(deps, { redis, prefix, shardCount })];
   const respond = createApp({ endpoints, deps, pages }).callback();
   return (req, res) => void respond(req, res);
 };

@@ -2,7 +2,7 @@ import { Gauge, Histogram, Registry } from 'prom-client';
 import { waitingSince } from '#domain/jobs/oldest-wait.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { metricsText, registry } from '#lib/metrics.ts';
-import type { Gate, LaneStats } from '#queues/gate/types.ts';
+import type { Gate, JobTypeStats } from '#queues/gate/types.ts';
 import { jobs } from '#queues/registry.ts';
 
 const requestSeconds = new Histogram({
@@ -56,48 +56,48 @@ const readRows = (db: Queryable, types: readonly string[]): Promise<RowStats[]> 
 const gauges: readonly {
   readonly name: string;
   readonly help: string;
-  readonly of: (lane: LaneStats | null, rows: RowStats | undefined) => number | null | undefined;
+  readonly of: (stats: JobTypeStats | null, rows: RowStats | undefined) => number | null | undefined;
 }[] = [
-  { name: 'plinth_jobs_waiting', help: 'Jobs that wait at the gate, by type.', of: (lane) => lane?.waiting },
+  { name: 'plinth_jobs_waiting', help: 'Jobs that wait at the gate, by type.', of: (stats) => stats?.waiting },
   {
     name: 'plinth_jobs_running',
     help: 'Jobs that the gate has handed over: they run or are about to, by type.',
-    of: (lane) => lane?.leased,
+    of: (stats) => stats?.leased,
   },
   {
     name: 'plinth_jobs_window',
     help: 'How many jobs may be handed over at a time, by type.',
-    of: (lane) => lane?.window,
+    of: (stats) => stats?.window,
   },
   {
     name: 'plinth_jobs_slots',
     help: 'Jobs that the live workers can run at a time, by type.',
-    of: (lane) => lane?.slots,
+    of: (stats) => stats?.slots,
   },
   {
     name: 'plinth_jobs_workers_alive',
     help: 'Workers that were heard of lately, by the job type that they serve.',
-    of: (lane) => lane?.workers.length,
+    of: (stats) => stats?.workers.length,
   },
   {
     name: 'plinth_jobs_gate_open',
     help: '1 while the gate hands jobs over, 0 while it is rebuilt from Postgres, by type.',
-    of: (lane) => lane && Number(lane.open),
+    of: (stats) => stats && Number(stats.open),
   },
   {
     name: 'plinth_jobs_paused',
     help: '1 while operators have paused the whole type.',
-    of: (lane) => lane && Number(lane.paused),
+    of: (stats) => stats && Number(stats.paused),
   },
   {
     name: 'plinth_jobs_oldest_wait_seconds',
     help: 'How long the oldest job has waited that was never begun, by type; 0 when none waits.',
-    of: (_lane, rows) => rows?.oldest_wait,
+    of: (_stats, rows) => rows?.oldest_wait,
   },
   {
     name: 'plinth_jobs_dead',
     help: `Dead jobs that nobody has driven again yet, by type; at most ${maxDead} are counted.`,
-    of: (_lane, rows) => rows?.dead,
+    of: (_stats, rows) => rows?.dead,
   },
 ];
 
@@ -119,7 +119,7 @@ export const createJobGauges = ({ db, gate }: GaugeDeps, types = jobs.map(({ typ
   }));
 
   const read = async (): Promise<string> => {
-    const [rows, ...lanes] = await Promise.all([
+    const [rows, ...statsByType] = await Promise.all([
       readRows(db, types).catch(() => []),
       ...types.map((type) => gate.stats(type).catch(() => null)),
     ]);
@@ -127,7 +127,7 @@ export const createJobGauges = ({ db, gate }: GaugeDeps, types = jobs.map(({ typ
       gauge.reset();
       for (const [i, type] of types.entries()) {
         const row = rows.find((stats) => stats.type === type);
-        const value = of(lanes[i] ?? null, row);
+        const value = of(statsByType[i] ?? null, row);
         if (typeof value === 'number') gauge.set({ type }, value);
       }
     }

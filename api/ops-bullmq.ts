@@ -5,14 +5,14 @@ import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { Middleware } from 'koa';
 import { jobTypes } from '#domain/jobs/ops-counts.ts';
-import { lanePrefix, lanesOf } from '#queues/gate/lanes.ts';
+import { shardPrefix, shardsOf } from '#queues/gate/queue-shards.ts';
 
 export interface BoardOptions {
   readonly redis: Redis;
   /** PLINTH_REDIS_PREFIX */
   readonly prefix: string;
   /** PLINTH_QUEUE_SHARDS */
-  readonly shards: number;
+  readonly shardCount: number;
 }
 
 export const boardPath = '/ops/bullmq';
@@ -20,7 +20,7 @@ export const boardPath = '/ops/bullmq';
 const openQueue = ({ redis, prefix }: BoardOptions, name: string): Queue => {
   const queue = new Queue(name, {
     connection: redis,
-    prefix: lanePrefix(prefix, name),
+    prefix: shardPrefix(prefix, name),
     skipVersionCheck: true,
     // A look changes nothing.
     skipMetasUpdate: true,
@@ -33,9 +33,9 @@ const openQueue = ({ redis, prefix }: BoardOptions, name: string): Queue => {
 /** Bull Board below `/ops/bullmq`: what BullMQ itself holds, to be looked at only. It does not ask who looks. */
 export const bullBoard = (options: BoardOptions): Middleware => {
   const adapter = new KoaAdapter().setBasePath(boardPath);
-  const lanes = jobTypes.flatMap((type) => lanesOf(type, options.shards));
+  const shards = jobTypes.flatMap((type) => shardsOf(type, options.shardCount));
   createBullBoard({
-    queues: lanes.map(({ name }) => new BullMQAdapter(openQueue(options, name), { readOnlyMode: true })),
+    queues: shards.map(({ name }) => new BullMQAdapter(openQueue(options, name), { readOnlyMode: true })),
     serverAdapter: adapter,
     options: {
       uiConfig: {

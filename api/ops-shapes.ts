@@ -78,7 +78,7 @@ export const worker = z.object({
   name: z.string(),
   started_at: instant,
   sandbox: sandboxFacts.nullable(),
-  lanes: z.array(z.object({ type: z.string(), slots: count, running: count })).readonly(),
+  queues: z.array(z.object({ type: z.string(), slots: count, running: count })).readonly(),
   jobs: z.array(runningJob).readonly(),
 });
 

@@ -1,19 +1,19 @@
 import { type Job, Worker } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { type HandedOver, type Lease, leaseOf } from './gate/lease.ts';
-import { type Lane, lanePrefix } from './gate/lanes.ts';
+import { type QueueShard, shardPrefix } from './gate/queue-shards.ts';
 
 /** A job as it arrives at a worker. */
 export interface Delivery extends HandedOver {
   readonly type: string;
-  readonly lane: string;
+  readonly shard: string;
   readonly lease: Lease;
 }
 
 export interface ConsumerOptions {
   readonly redis: Redis;
   readonly prefix: string;
-  readonly lane: Lane;
+  readonly shard: QueueShard;
   /** Jobs at a time. */
   readonly slots: number;
   /** Must not throw: what BullMQ takes for failed it drops. */
@@ -34,10 +34,10 @@ type BullJob = Job<HandedOver, void>;
  * round trip and two scripts for nothing (0.5 ms). So the work begins when BullMQ says that the job is taken (its event
  * `active`), and the processor waits for the end.
  */
-const startEarly = ({ lane, process, onError }: ConsumerOptions) => {
+const startEarly = ({ shard, process, onError }: ConsumerOptions) => {
   const started = new Map<string, Promise<void>>();
   const begin = (job: BullJob): Promise<void> =>
-    process({ ...job.data, type: lane.type, lane: lane.name, lease: leaseOf(job.id ?? '') });
+    process({ ...job.data, type: shard.type, shard: shard.name, lease: leaseOf(job.id ?? '') });
   return {
     start: (job: BullJob): void => {
       const work = begin(job);
@@ -58,11 +58,11 @@ const startEarly = ({ lane, process, onError }: ConsumerOptions) => {
  * stalled check each 5 s. Whether it begins is decided by its row.
  */
 export const consume = (options: ConsumerOptions): Consumer => {
-  const { redis, prefix, lane, slots } = options;
+  const { redis, prefix, shard, slots } = options;
   const { start, ended } = startEarly(options);
-  const worker = new Worker<HandedOver, void>(lane.name, ended, {
+  const worker = new Worker<HandedOver, void>(shard.name, ended, {
     connection: redis,
-    prefix: lanePrefix(prefix, lane.name),
+    prefix: shardPrefix(prefix, shard.name),
     concurrency: slots,
     lockDuration: 10_000,
     stalledInterval: 5000,

@@ -6,7 +6,7 @@ import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
 import { refuseEviction } from '#lib/redis.ts';
 import type { JobDefinition } from '#queues/define.ts';
-import { globalSettingOf, serveLanes } from './lanes.ts';
+import { globalSettingOf, serveShards } from './queue-shards.ts';
 import type { Processors } from './processor.ts';
 import { createRecorder } from './recorder.ts';
 import { trackRunning } from './running.ts';
@@ -73,20 +73,20 @@ export const startEngine = async (options: EngineOptions): Promise<Engine> => {
     running,
     onEnded: options.onEnded,
   };
-  const lanes = serveLanes({ config, db, log, gate, rules, deps });
-  await lanes.ready();
+  const shards = serveShards({ config, db, log, gate, rules, deps });
+  await shards.ready();
   return {
     workerId,
     queues,
     drain: async () => {
       // Shortly before the process would end anyway: what still runs can then say how it ended.
       const late = setTimeout(() => running.stopAll('drain'), Math.max(0, config.DRAIN_MS - lastWordMs));
-      await lanes.drain();
+      await shards.drain();
       clearTimeout(late);
       await recorder.idle();
     },
     close: async () => {
-      await lanes.close();
+      await shards.close();
       await queues.close();
     },
   };

@@ -59,7 +59,7 @@ const settle = async (work: Work, outcome: JobOutcome): Promise<void> => {
 /** The place at the gate is free as soon as the run is over. What Redis misses now the reconciler frees. */
 const leaveGate = (deps: RunJobDeps, delivery: Delivery): Promise<void> =>
   deps
-    .finish(delivery.lane, delivery.lease)
+    .finish(delivery.shard, delivery.lease)
     .catch((error: unknown) => deps.log.debug({ err: error }, 'a lease stays until the reconciler finds it'));
 
 const retry = async (work: Work, error: JobError, left: Promise<void>): Promise<void> => {
@@ -74,16 +74,16 @@ const retry = async (work: Work, error: JobError, left: Promise<void>): Promise<
 };
 
 /** When Redis is away the reconciler brings it to the gate. */
-const bringBack = (deps: RunJobDeps, lane: string, job: Pick<JobRef, 'id' | 'projectId'>): Promise<void> =>
+const bringBack = (deps: RunJobDeps, shard: string, job: Pick<JobRef, 'id' | 'projectId'>): Promise<void> =>
   deps
-    .readmit(lane, job)
+    .readmit(shard, job)
     .catch((error: unknown) => deps.log.debug({ err: error }, 'a job that was handed back is admitted later'));
 
 /** Another worker may have it at once. */
 const handBack = async ({ deps, delivery, begun, runId }: Work, left: Promise<void>): Promise<void> => {
   if (!(await deps.recorder.handBack({ id: begun.id, runId }))) return;
   await left;
-  await bringBack(deps, delivery.lane, { id: begun.id, projectId: delivery.projectId });
+  await bringBack(deps, delivery.shard, { id: begun.id, projectId: delivery.projectId });
 };
 
 const conclude = (work: Work, ran: Ran, left: Promise<void>): Promise<void> => {
@@ -118,12 +118,12 @@ const run = async (work: Work): Promise<void> => {
  * dead worker had taken) and when a cancelled job is run again. They are rare, so the row is put back then.
  */
 const begin = async (deps: RunJobDeps, delivery: Delivery, runId: string): Promise<BegunJob | null> => {
-  const { lane, lease, epoch } = delivery;
+  const { shard, lease, epoch } = delivery;
   const { id } = lease;
   const looked = performance.now();
-  const look = (): Promise<boolean> => deps.isHeld(lane, lease).catch(() => false);
+  const look = (): Promise<boolean> => deps.isHeld(shard, lease).catch(() => false);
   const [begun, wasHeld] = await Promise.all([
-    deps.recorder.begin({ id, runId, workerId: deps.workerId, lane, epoch }),
+    deps.recorder.begin({ id, runId, workerId: deps.workerId, shard, epoch }),
     look(),
   ]);
   // What was seen before a long outage of Postgres says little after it.
@@ -151,13 +151,13 @@ const standingOf = (deps: RunJobDeps, id: string): Promise<Standing | undefined>
  * ended before it began (its project was deleted) the caller may not have heard.
  */
 const turnAway = async (deps: RunJobDeps, delivery: Delivery): Promise<void> => {
-  const { lane, lease, projectId } = delivery;
+  const { shard, lease, projectId } = delivery;
   const known = await standingOf(deps, lease.id).catch(() => null);
   if (known === null || known?.status === 'running') return;
   const abandoned = known?.status === 'queued' && (await cancelIfAbandoned(deps.db, lease.id).catch(() => undefined));
   const row = abandoned ? { ...abandoned, due: false } : known;
   await leaveGate(deps, delivery);
-  if (row?.status === 'queued' && row.due) await bringBack(deps, lane, { id: lease.id, projectId });
+  if (row?.status === 'queued' && row.due) await bringBack(deps, shard, { id: lease.id, projectId });
   const outcome = row && outcomeOf(row);
   if (outcome) await deps.outcomes.tell(lease.id, outcome, row.reply_to).catch(() => undefined);
 };

@@ -14,7 +14,7 @@ import { deleteBeyondQuota, foldStoredChanges } from '#domain/functions/stored.t
 import { sweepIdempotencyKeys } from '#domain/idempotency/store.ts';
 import { deleteOld, expireWaiting } from '#domain/jobs/changes.ts';
 import { endTeller } from '#domain/jobs/abandon.ts';
-import { sweepSeen } from '#domain/jobs/lanes.ts';
+import { sweepSeen } from '#domain/jobs/queue-shards.ts';
 import { sweepUsage } from '#domain/jobs/usage.ts';
 import { outcomeOf, refOf } from '#domain/jobs/store.ts';
 import { sweepPlatformMail } from '#domain/mail/platform-mail.ts';

@@ -22,11 +22,11 @@ export interface RunJobDeps {
   readonly processors: Processors;
   readonly running: RunningJobs;
   /** Whether a lease still is its job's own. */
-  readonly isHeld: (lane: string, lease: Lease) => Promise<boolean>;
+  readonly isHeld: (shard: string, lease: Lease) => Promise<boolean>;
   /** Frees the place of a job at the gate. */
-  readonly finish: (lane: string, lease: Lease) => Promise<void>;
+  readonly finish: (shard: string, lease: Lease) => Promise<void>;
   /** Brings a job that was handed back to the gate again. */
-  readonly readmit: (lane: string, job: Pick<JobRef, 'id' | 'projectId'>) => Promise<void>;
+  readonly readmit: (shard: string, job: Pick<JobRef, 'id' | 'projectId'>) => Promise<void>;
   /** The end of such a job was recorded. */
   readonly onEnded?: ((type: string) => void) | undefined;
   /** A retry was written that is due in so many ms. */

@@ -5,7 +5,7 @@ import { RawReply } from '../endpoint.ts';
 import { type PacedEvents, openPacedEvents } from '../paced-events.ts';
 import { eventStreamType } from '../sse.ts';
 
-interface Lane {
+interface Contestant {
   readonly model: string;
   /** Its place among the models: one may be named twice. */
   readonly index: number;
@@ -14,14 +14,20 @@ interface Lane {
 const textOf = (pieces: readonly TimedPiece[]): string => pieces.map(({ text }) => text).join('');
 
 /** Hands on what a model says; leaving the loop closes its stream. */
-const handOn = async (events: PacedEvents, lane: Lane, stream: ChatStream): Promise<void> => {
+const handOn = async (events: PacedEvents, contestant: Contestant, stream: ChatStream): Promise<void> => {
   for await (const pieces of stream.pieces) {
     const chunk = textOf(pieces);
-    if (chunk !== '' && !(await events.send({ ...lane, chunk }))) return;
+    if (chunk !== '' && !(await events.send({ ...contestant, chunk }))) return;
   }
   const end = stream.end();
   const { provider, latencyMs } = end;
-  await events.send({ ...lane, done: true, provider, tokens: arenaTokens(end), latency_ms: Math.round(latencyMs) });
+  await events.send({
+    ...contestant,
+    done: true,
+    provider,
+    tokens: arenaTokens(end),
+    latency_ms: Math.round(latencyMs),
+  });
 };
 
 interface Streaming {
@@ -33,26 +39,29 @@ interface Streaming {
 }
 
 /** @returns its entry, when it failed before it said anything */
-const runLane = async ({ asker, chat, events, onBegun }: Streaming, lane: Lane): Promise<ArenaResult | null> => {
-  const of = { model: lane.model, began: performance.now() };
+const runContestant = async (
+  { asker, chat, events, onBegun }: Streaming,
+  contestant: Contestant,
+): Promise<ArenaResult | null> => {
+  const of = { model: contestant.model, began: performance.now() };
   let begun = false;
   try {
-    const stream = await asker.gateway.stream(asker.caller, { ...chat, model: lane.model });
+    const stream = await asker.gateway.stream(asker.caller, { ...chat, model: contestant.model });
     begun = true;
     onBegun();
-    await handOn(events, lane, stream);
+    await handOn(events, contestant, stream);
     return null;
   } catch (error) {
     const entry = await failedEntry(asker, of, error);
     const { provider, latency_ms, error: told } = entry;
-    await events.send({ ...lane, done: true, provider, error: told, latency_ms });
+    await events.send({ ...contestant, done: true, provider, error: told, latency_ms });
     return begun ? null : entry;
   }
 };
 
 /** Rejects when none has begun. */
-const runLanes = async (streaming: Streaming, models: readonly string[]): Promise<void> => {
-  const entries = await Promise.all(models.map((model, index) => runLane(streaming, { model, index })));
+const runContestants = async (streaming: Streaming, models: readonly string[]): Promise<void> => {
+  const entries = await Promise.all(models.map((model, index) => runContestant(streaming, { model, index })));
   const failed = entries.filter((entry) => entry !== null);
   const failure = failed.length === models.length ? arenaFailure(failed) : null;
   if (failure !== null) throw failure;
@@ -71,7 +80,7 @@ export const arenaEvents = async (
 ): Promise<RawReply> => {
   const events = openPacedEvents();
   const begun = Promise.withResolvers<void>();
-  const running = runLanes({ asker, chat, events, onBegun: begun.resolve }, models);
+  const running = runContestants({ asker, chat, events, onBegun: begun.resolve }, models);
   try {
     // Whoever comes first: after the first word nothing rejects.
     await Promise.race([begun.promise, running]);

@@ -4,7 +4,7 @@ import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import type { JobDefinition } from '#queues/define.ts';
-import { type GateWithLanes, createGate } from '#queues/gate/gate.ts';
+import { type ShardedGate, createGate } from '#queues/gate/gate.ts';
 import { openReplies, outcomesIn } from '#queues/replies.ts';
 import { type Ear, openEar, signalsOn } from '#queues/signals.ts';
 import { type Jobs, createJobs } from './jobs.ts';
@@ -26,7 +26,7 @@ export const openQueues = ({ config, log, db, jobs }: QueueOptions) => {
   const prefix = config.PLINTH_REDIS_PREFIX;
   const rules = rulesFrom(db, jobs, config.PLINTH_WAITING_JOBS);
   const types = jobs.map((job) => job.type);
-  const gate: GateWithLanes = createGate({ redis, prefix, types, shards: config.PLINTH_QUEUE_SHARDS, rules });
+  const gate: ShardedGate = createGate({ redis, prefix, types, shardCount: config.PLINTH_QUEUE_SHARDS, rules });
   const ear: Ear = openEar(openWorkerRedis(config.REDIS_URL, log), prefix);
   return {
     redis,

@@ -1,7 +1,7 @@
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
 import type { SandboxFacts } from '#queues/function-invoke.ts';
-import type { Gate, LaneStats } from '#queues/gate/types.ts';
+import type { Gate, JobTypeStats } from '#queues/gate/types.ts';
 import { jobs as definitions } from '#queues/registry.ts';
 import { cachedFor } from './ops-cached.ts';
 import { type GlobalLimit, globalLimits } from './global-limits.ts';
@@ -52,7 +52,7 @@ export interface WorkerView {
   readonly started_at: Date;
   /** By language; null when it runs no functions. */
   readonly sandbox: SandboxFacts | null;
-  readonly lanes: readonly { readonly type: string; readonly slots: number; readonly running: number }[];
+  readonly queues: readonly { readonly type: string; readonly slots: number; readonly running: number }[];
   /** What it runs; at most 500 over all workers. */
   readonly jobs: readonly RunningJob[];
 }
@@ -87,9 +87,9 @@ const failuresOf = (minutes: readonly Minute[], type: string): FailureCount[] =>
 const sumOf = (minutes: readonly Minute[], type: string, what: 'accepted' | 'finished'): number =>
   minutes.reduce((sum, { types }) => sum + (types.get(type)?.[what] ?? 0), 0);
 
-type LaneFacts = Pick<QueueView, 'open' | 'paused' | 'waiting' | 'running' | 'window' | 'slots' | 'workers_alive'>;
+type JobTypeFacts = Pick<QueueView, 'open' | 'paused' | 'waiting' | 'running' | 'window' | 'slots' | 'workers_alive'>;
 
-const unknownLane: LaneFacts = {
+const unknownStats: JobTypeFacts = {
   open: null,
   paused: null,
   waiting: null,
@@ -99,22 +99,22 @@ const unknownLane: LaneFacts = {
   workers_alive: null,
 };
 
-const factsOf = (lane: LaneStats | undefined): LaneFacts =>
-  lane === undefined
-    ? unknownLane
+const factsOf = (stats: JobTypeStats | undefined): JobTypeFacts =>
+  stats === undefined
+    ? unknownStats
     : {
-        open: lane.open,
-        paused: lane.paused,
-        waiting: lane.waiting,
-        running: lane.leased,
-        window: lane.window,
-        slots: lane.slots,
-        workers_alive: lane.workers.length,
+        open: stats.open,
+        paused: stats.paused,
+        waiting: stats.waiting,
+        running: stats.leased,
+        window: stats.window,
+        slots: stats.slots,
+        workers_alive: stats.workers.length,
       };
 
 const queueView = (
   { type, pool }: (typeof definitions)[number],
-  lane: LaneStats | undefined,
+  stats: JobTypeStats | undefined,
   oldestWaitSeconds: number | null,
   { counts, limit }: { readonly counts: Counts; readonly limit: GlobalLimit | undefined },
 ): QueueView => {
@@ -126,7 +126,7 @@ const queueView = (
   return {
     type,
     pool,
-    ...factsOf(lane),
+    ...factsOf(stats),
     limit: limit?.limit ?? null,
     own_limit: limit?.own_limit ?? null,
     oldest_wait_seconds: oldestWaitSeconds,
@@ -139,7 +139,7 @@ const queueView = (
 };
 
 /** Null when Redis does not answer. */
-const lanesOf = async (gate: Gate): Promise<ByType<LaneStats> | null> => {
+const gateStatsOf = async (gate: Gate): Promise<ByType<JobTypeStats> | null> => {
   try {
     return byType(await Promise.all(jobTypes.map((type) => gate.stats(type))));
   } catch (error) {
@@ -148,20 +148,20 @@ const lanesOf = async (gate: Gate): Promise<ByType<LaneStats> | null> => {
   }
 };
 
-const workersOf = async (db: Queryable, lanes: Iterable<LaneStats>): Promise<WorkerView[]> => {
+const workersOf = async (db: Queryable, queues: Iterable<JobTypeStats>): Promise<WorkerView[]> => {
   const running = Map.groupBy(await runningJobs(db), (job) => job.worker_id);
-  const workers = new Map<string, WorkerView & { lanes: WorkerView['lanes'][number][] }>();
-  for (const lane of lanes) {
-    for (const { id, name, slots, running: count, startedAt, sandbox = null } of lane.workers) {
+  const workers = new Map<string, WorkerView & { queues: WorkerView['queues'][number][] }>();
+  for (const stats of queues) {
+    for (const { id, name, slots, running: count, startedAt, sandbox = null } of stats.workers) {
       const known = workers.get(id) ?? {
         id,
         name,
         started_at: new Date(startedAt),
         sandbox,
-        lanes: [],
+        queues: [],
         jobs: running.get(id) ?? [],
       };
-      known.lanes.push({ type: lane.type, slots, running: count });
+      known.queues.push({ type: stats.type, slots, running: count });
       workers.set(id, { ...known, sandbox: known.sandbox ?? sandbox });
     }
   }
@@ -173,8 +173,8 @@ export const createOverview = (db: ControlDb, gate: Gate): Overview => {
   const history = createHistory(db);
   const counts = cachedFor(4000, () => countsOf(db, history));
   const snapshot = async (): Promise<Snapshot> => {
-    const [lanes, oldest, counted, limits] = await Promise.all([
-      lanesOf(gate),
+    const [queues, oldest, counted, limits] = await Promise.all([
+      gateStatsOf(gate),
       oldestWaits(db),
       counts(),
       globalLimits(db).then(byType),
@@ -182,15 +182,15 @@ export const createOverview = (db: ControlDb, gate: Gate): Overview => {
     const waiting = byType(oldest);
     return {
       at: new Date(),
-      redis: lanes !== null,
+      redis: queues !== null,
       queues: definitions.map((definition) => {
         const { type } = definition;
-        return queueView(definition, lanes?.get(type), waiting.get(type)?.seconds ?? null, {
+        return queueView(definition, queues?.get(type), waiting.get(type)?.seconds ?? null, {
           counts: counted,
           limit: limits.get(type),
         });
       }),
-      workers: await workersOf(db, lanes?.values() ?? []),
+      workers: await workersOf(db, queues?.values() ?? []),
     };
   };
   return { snapshot: cachedFor(800, snapshot), history };

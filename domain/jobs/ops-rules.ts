@@ -81,12 +81,12 @@ export const projectLoads = async (
   gate: Gate,
   { types, limit }: { readonly types: readonly string[]; readonly limit: number },
 ): Promise<ProjectView[]> => {
-  const [lanes, pauses, limits] = await Promise.all([
+  const [statsByType, pauses, limits] = await Promise.all([
     Promise.all(types.map(async (type) => ({ type, loads: await gate.projects(type, limit) }))),
     pausesOf(db),
     limitsOf(db),
   ]);
-  const busy = lanes
+  const busy = statsByType
     .flatMap(({ type, loads }) => loads.map((load): Load => ({ type, projectId: load.projectId, load })))
     .sort((a, b) => weightOf(b) - weightOf(a) || a.projectId.localeCompare(b.projectId));
   const paused = new Set(pauses.map(({ project_id: id, type }) => keyOf(id, type)));

@@ -4,6 +4,6 @@ export interface Part {
   readonly count: number;
 }
 
-/** SQL for "its project is in this part", as `shardOf` in queues/gate/lanes.ts has it. */
+/** SQL for "its project is in this part", as `shardOf` in queues/gate/queue-shards.ts has it. */
 export const inPart = (count: string, index: string): string =>
   `(${count}::int = 1 or ('x' || right(project_id::text, 8))::bit(32)::bigint % ${count}::int = ${index}::int)`;

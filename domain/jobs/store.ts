@@ -160,7 +160,7 @@ export interface JobStart {
   /** Names this start, so that recording it twice counts once. */
   readonly runId: string;
   readonly workerId: string;
-  readonly lane: string;
+  readonly shard: string;
   /** The lane's life in which the job was handed over. */
   readonly epoch: string;
 }
@@ -194,7 +194,7 @@ export const beginJobs = (db: Queryable, starts: readonly JobStart[]): Promise<B
       starts.map((s) => s.id),
       starts.map((s) => s.runId),
       starts.map((s) => s.workerId),
-      starts.map((s) => s.lane),
+      starts.map((s) => s.shard),
       starts.map((s) => s.epoch),
     ],
     'begin-jobs',

@@ -30,7 +30,7 @@ export interface Upserted {
 /** Texts that a provider is sent at once, and documents of one transaction. */
 export const batchSize = 96;
 // While one batch is at the provider the other is written; and a project has four connections in a process.
-const lanes = 2;
+const concurrency = 2;
 
 /**
  * The model that documents are embedded with, `provider/model`.
@@ -85,13 +85,13 @@ const upsertBatch = async (
 };
 
 /** Batches in lanes. The first failure stops all of them; it is thrown once none is at work any more. */
-const inLanes = async (
+const concurrently = async (
   documents: readonly Document[],
   work: (batch: readonly Document[]) => Promise<void>,
 ): Promise<void> => {
   let next = 0;
   let hasFailed = false;
-  const lane = async (): Promise<void> => {
+  const worker = async (): Promise<void> => {
     while (next < documents.length && !hasFailed) {
       const batch = documents.slice(next, (next += batchSize));
       try {
@@ -102,7 +102,7 @@ const inLanes = async (
       }
     }
   };
-  const ends = await Promise.allSettled(Array.from({ length: lanes }, lane));
+  const ends = await Promise.allSettled(Array.from({ length: concurrency }, worker));
   const failure = ends.find((end) => end.status === 'rejected');
   if (failure) throw failure.reason;
 };
@@ -126,7 +126,7 @@ export const upsertDocuments = async (
   const collection = await getCollection(deps.tenantDb, caller.project.id, order.collection);
   const model = await modelFor(deps.gateway, caller.project, order.model, collection);
   let [upserted, seen] = [0, 0];
-  await inLanes(documents, async (batch) => {
+  await concurrently(documents, async (batch) => {
     const written = await upsertBatch({ deps, caller, collection, model }, batch);
     // Not in one expression: the other lane counts, too, while this one waits.
     upserted += written;

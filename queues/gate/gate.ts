@@ -3,26 +3,26 @@ import { z } from 'zod';
 import type { JobRef } from '../define.ts';
 import { sandboxLevels } from '../function-invoke.ts';
 import { projectProvision } from '../project-provision.ts';
-import { LaneGate, silentAfterMs } from './lane-gate.ts';
-import { lanesOf, shardOf } from './lanes.ts';
+import { ShardGate, silentAfterMs } from './shard-gate.ts';
+import { shardsOf, shardOf } from './queue-shards.ts';
 import { scriptsOn } from './scripts.ts';
 import { settleRules } from './settle-rules.ts';
-import type { Gate, LaneStats, Limits, LiveWorker, Place, ProjectLoad, GateRules } from './types.ts';
+import type { Gate, JobTypeStats, Limits, LiveWorker, Place, ProjectLoad, GateRules } from './types.ts';
 
 export interface GateOptions {
   readonly redis: Redis;
   readonly prefix: string;
   readonly types: readonly string[];
   /** Lanes per type (PLINTH_QUEUE_SHARDS). */
-  readonly shards: number;
+  readonly shardCount: number;
   readonly rules: GateRules;
   /** Null: jobs are added through BullMQ's public interface (see bullmq-add.ts). */
   readonly bullmqScript?: string | null | undefined;
 }
 
 /** The gate with its lanes, for those who keep them. */
-export interface GateWithLanes extends Gate {
-  readonly lanes: (type: string) => readonly LaneGate[];
+export interface ShardedGate extends Gate {
+  readonly shards: (type: string) => readonly ShardGate[];
 }
 
 const workerInfo = z.object({
@@ -39,13 +39,13 @@ const liveWorkersOf = (entries: Readonly<Record<string, string>>, now: number): 
     return [{ id, slots: Number(slots), ...workerInfo.parse(JSON.parse(info)) }];
   });
 
-const statsOf = async (lane: LaneGate, now: number): Promise<Omit<LaneStats, 'type'>> => {
+const statsOf = async (shard: ShardGate, now: number): Promise<Omit<JobTypeStats, 'type'>> => {
   const [[epoch, server, window, waiting], leased, workers, paused, serverId] = await Promise.all([
-    lane.look.conf(),
-    lane.look.leased(),
-    lane.look.workers(),
-    lane.look.isPaused(),
-    lane.serverId(),
+    shard.look.conf(),
+    shard.look.leased(),
+    shard.look.workers(),
+    shard.look.isPaused(),
+    shard.serverId(),
   ]);
   const alive = liveWorkersOf(workers, now);
   return {
@@ -59,11 +59,13 @@ const statsOf = async (lane: LaneGate, now: number): Promise<Omit<LaneStats, 'ty
   };
 };
 
-const sumOf = (stats: readonly Omit<LaneStats, 'type'>[], field: 'waiting' | 'leased' | 'window' | 'slots'): number =>
-  stats.reduce((sum, one) => sum + one[field], 0);
+const sumOf = (
+  stats: readonly Omit<JobTypeStats, 'type'>[],
+  field: 'waiting' | 'leased' | 'window' | 'slots',
+): number => stats.reduce((sum, one) => sum + one[field], 0);
 
 /** A worker serves every shard of its types: it is listed once. */
-const mergedWorkers = (stats: readonly Omit<LaneStats, 'type'>[]): LiveWorker[] => {
+const mergedWorkers = (stats: readonly Omit<JobTypeStats, 'type'>[]): LiveWorker[] => {
   const merged = new Map<string, LiveWorker>();
   for (const worker of stats.flatMap((one) => one.workers)) {
     const known = merged.get(worker.id);
@@ -83,13 +85,13 @@ const limitsIn = (text: string | null | undefined): Limits => {
   return { running, waiting };
 };
 
-const loadsOf = async (lane: LaneGate, max: number): Promise<ProjectLoad[]> => {
-  const [backlog, running] = await Promise.all([lane.look.backlog(max), lane.look.running()]);
+const loadsOf = async (shard: ShardGate, max: number): Promise<ProjectLoad[]> => {
+  const [backlog, running] = await Promise.all([shard.look.backlog(max), shard.look.running()]);
   const queued = new Map<string, number>();
   for (let i = 0; i < backlog.length; i += 2) queued.set(backlog[i] ?? '', Number(backlog[i + 1]));
   const projects = [...new Set([...queued.keys(), ...Object.keys(running)])];
   if (projects.length === 0) return [];
-  const limits = await lane.look.limits(projects);
+  const limits = await shard.look.limits(projects);
   return projects.map((projectId, i) => ({
     projectId,
     ...limitsIn(limits[i]),
@@ -98,10 +100,10 @@ const loadsOf = async (lane: LaneGate, max: number): Promise<ProjectLoad[]> => {
   }));
 };
 
-const statsWith = (redis: Redis, lanes: GateWithLanes['lanes']): Pick<Gate, 'stats' | 'projects'> => ({
+const statsWith = (redis: Redis, shards: ShardedGate['shards']): Pick<Gate, 'stats' | 'projects'> => ({
   stats: async (type) => {
     const now = await redisNow(redis);
-    const stats = await Promise.all(lanes(type).map((lane) => statsOf(lane, now)));
+    const stats = await Promise.all(shards(type).map((shard) => statsOf(shard, now)));
     return {
       type,
       open: stats.every((one) => one.open),
@@ -114,17 +116,17 @@ const statsWith = (redis: Redis, lanes: GateWithLanes['lanes']): Pick<Gate, 'sta
     };
   },
   projects: async (type, max) => {
-    const loads = (await Promise.all(lanes(type).map((lane) => loadsOf(lane, max)))).flat();
+    const loads = (await Promise.all(shards(type).map((shard) => loadsOf(shard, max)))).flat();
     return loads.sort((a, b) => b.queued - a.queued || b.leased - a.leased).slice(0, max);
   },
 });
 
 const absent: Place = { state: 'absent', position: null, reason: null };
 
-const placesOf = async (jobs: readonly JobRef[], laneOf: (job: JobRef) => LaneGate): Promise<readonly Place[]> => {
+const placesOf = async (jobs: readonly JobRef[], shardOfJob: (job: JobRef) => ShardGate): Promise<readonly Place[]> => {
   const found = new Map<string, Place>();
-  const asked = [...Map.groupBy(jobs, laneOf)].map(async ([lane, own]) => {
-    const places = await lane.places(own);
+  const asked = [...Map.groupBy(jobs, shardOfJob)].map(async ([shard, own]) => {
+    const places = await shard.places(own);
     own.forEach(({ id }, i) => found.set(id, places[i] ?? absent));
   });
   await Promise.all(asked);
@@ -132,41 +134,41 @@ const placesOf = async (jobs: readonly JobRef[], laneOf: (job: JobRef) => LaneGa
 };
 
 /** @param redis a connection for requests: what Redis cannot do at once is an error */
-export const createGate = ({ redis, prefix, types, shards, rules, bullmqScript }: GateOptions): GateWithLanes => {
+export const createGate = ({ redis, prefix, types, shardCount, rules, bullmqScript }: GateOptions): ShardedGate => {
   const scripts = scriptsOn(redis, bullmqScript);
-  const openLanes = (type: string): readonly LaneGate[] => {
+  const openShards = (type: string): readonly ShardGate[] => {
     const limitsOf = (projectIds: readonly string[]) => rules.limitsOf(type, projectIds);
-    return lanesOf(type, shards).map((lane) => new LaneGate({ redis, scripts, prefix, lane, limitsOf }));
+    return shardsOf(type, shardCount).map((shard) => new ShardGate({ redis, scripts, prefix, shard, limitsOf }));
   };
-  const byType = new Map(types.map((type) => [type, openLanes(type)]));
-  const lanes = (type: string): readonly LaneGate[] => byType.get(type) ?? [];
-  const laneOf = ({ type, projectId }: Pick<JobRef, 'type' | 'projectId'>): LaneGate => {
-    const lane = lanes(type)[shardOf(projectId, shards)];
-    if (lane === undefined) throw new Error(`there is no lane for ${type}`);
-    return lane;
+  const byType = new Map(types.map((type) => [type, openShards(type)]));
+  const shards = (type: string): readonly ShardGate[] => byType.get(type) ?? [];
+  const shardOfJob = ({ type, projectId }: Pick<JobRef, 'type' | 'projectId'>): ShardGate => {
+    const shard = shards(type)[shardOf(projectId, shardCount)];
+    if (shard === undefined) throw new Error(`there is no queue shard for ${type}`);
+    return shard;
   };
 
   const rereadRules = async (type: string, projectId: string | undefined): Promise<void> => {
-    const touched = projectId === undefined ? lanes(type) : [laneOf({ type, projectId })];
+    const touched = projectId === undefined ? shards(type) : [shardOfJob({ type, projectId })];
     const projects = projectId === undefined ? [] : [projectId];
-    await Promise.all(touched.map((lane) => settleRules(lane, rules, { type, projects })));
+    await Promise.all(touched.map((shard) => settleRules(shard, rules, { type, projects })));
   };
 
   return {
-    lanes,
-    ...statsWith(redis, lanes),
-    admit: (job, capped) => laneOf(job).admit(job, capped),
-    withdraw: (job) => laneOf(job).withdraw([job]),
+    shards,
+    ...statsWith(redis, shards),
+    admit: (job, capped) => shardOfJob(job).admit(job, capped),
+    withdraw: (job) => shardOfJob(job).withdraw([job]),
     drop: async (projectId) => {
       const dropped = types.filter((type) => type !== projectProvision.type);
-      await Promise.all(dropped.map((type) => laneOf({ type, projectId }).drop(projectId)));
+      await Promise.all(dropped.map((type) => shardOfJob({ type, projectId }).drop(projectId)));
     },
-    places: (jobs) => placesOf(jobs, laneOf),
+    places: (jobs) => placesOf(jobs, shardOfJob),
     rulesChanged: async ({ type, projectId }) => {
       for (const each of type === undefined ? types : [type]) await rereadRules(each, projectId);
     },
     close: async () => {
-      await Promise.all([...byType.values()].flat().map((lane) => lane.close()));
+      await Promise.all([...byType.values()].flat().map((shard) => shard.close()));
     },
   };
 };

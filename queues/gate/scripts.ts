@@ -63,14 +63,14 @@ const createServerId = (redis: Redis): (() => Promise<string>) => {
 };
 
 /** Where a lane's keys begin: the gate's, and those of its BullMQ queue. */
-export interface LaneKeys {
+export interface ShardKeys {
   readonly gate: string;
   readonly bull: string;
 }
 
 export interface Scripts {
   /** Runs one script on one lane. */
-  readonly run: (name: ScriptName, keys: LaneKeys, args: readonly (string | number)[]) => Promise<unknown>;
+  readonly run: (name: ScriptName, keys: ShardKeys, args: readonly (string | number)[]) => Promise<unknown>;
   readonly serverId: () => Promise<string>;
 }
 

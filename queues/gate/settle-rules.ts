@@ -1,5 +1,5 @@
 import type { GateRules } from './types.ts';
-import type { LaneGate } from './lane-gate.ts';
+import type { ShardGate } from './shard-gate.ts';
 import type { Limits } from './types.ts';
 
 interface Read {
@@ -18,7 +18,7 @@ const maxTries = 5;
  * gate before, must not be undone by what was read earlier.
  */
 export const settleRules = async (
-  gate: LaneGate,
+  gate: ShardGate,
   rules: GateRules,
   of: { readonly type: string; readonly projects: readonly string[] },
 ): Promise<void> => {

@@ -37,7 +37,7 @@ export interface LiveWorker {
 }
 
 /** One job type as the gate sees it. */
-export interface LaneStats {
+export interface JobTypeStats {
   readonly type: string;
   /** False while the gate is rebuilt from Postgres after Redis lost its memory: nothing is handed over. */
   readonly open: boolean;
@@ -68,7 +68,7 @@ export interface Gate {
   readonly places: (jobs: readonly JobRef[]) => Promise<readonly Place[]>;
   /** A plan, limit or pause changed in Postgres: the gate reads it again. */
   readonly rulesChanged: (change: { readonly type?: string; readonly projectId?: string }) => Promise<void>;
-  readonly stats: (type: string) => Promise<LaneStats>;
+  readonly stats: (type: string) => Promise<JobTypeStats>;
   /** The projects with the most jobs waiting and running, at most `max`. */
   readonly projects: (type: string, max: number) => Promise<readonly ProjectLoad[]>;
   readonly close: () => Promise<void>;

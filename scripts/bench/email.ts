@@ -73,13 +73,13 @@ const addProject = async (db: ControlDb, config: Config, port: number) => {
 /** `work(i)` for each of the mails, so many at a time. */
 const forEachMail = async (atOnce: number, work: (i: number) => Promise<unknown>): Promise<void> => {
   let next = 0;
-  const lane = async (): Promise<void> => {
+  const worker = async (): Promise<void> => {
     while (next < mails) {
       next += 1;
       await work(next);
     }
   };
-  await Promise.all(Array.from({ length: atOnce }, lane));
+  await Promise.all(Array.from({ length: atOnce }, worker));
 };
 
 interface Scene {

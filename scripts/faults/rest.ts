@@ -5,15 +5,15 @@ import type { Scene } from './scene.ts';
 const lookEveryMs = 200;
 
 /** What a lane still holds, in words; nothing when it is empty. */
-const leftInLane = async ({ queues }: Scene, type: string): Promise<string[]> => {
+const leftInShard = async ({ queues }: Scene, type: string): Promise<string[]> => {
   const left: string[] = [];
-  for (const lane of queues.gate.lanes(type)) {
+  for (const shard of queues.gate.shards(type)) {
     const [leased, running, backlog, [, , , waiting], inBullmq] = await Promise.all([
-      lane.look.leased(),
-      lane.look.running(),
-      lane.look.backlog(10),
-      lane.look.conf(),
-      lane.queue.getJobCounts('wait', 'active', 'delayed', 'prioritized', 'completed', 'failed'),
+      shard.look.leased(),
+      shard.look.running(),
+      shard.look.backlog(10),
+      shard.look.conf(),
+      shard.queue.getJobCounts('wait', 'active', 'delayed', 'prioritized', 'completed', 'failed'),
     ]);
     const known = Object.entries(inBullmq).filter(([, count]) => count > 0);
     if (leased > 0) left.push(`${leased} leases of ${type}`);
@@ -29,8 +29,8 @@ const leftOver = async (scene: Scene): Promise<string[]> => {
   const rows = await scene.db.query<{ status: string; type: string; count: number }>(
     `select type, status, count(*) from jobs where status in ('queued', 'running') group by 1, 2`,
   );
-  const lanes = await Promise.all(faultJobs.map(({ type }) => leftInLane(scene, type)));
-  return [...rows.map(({ count, status, type }) => `${count} rows of ${type} ${status}`), ...lanes.flat()];
+  const shards = await Promise.all(faultJobs.map(({ type }) => leftInShard(scene, type)));
+  return [...rows.map(({ count, status, type }) => `${count} rows of ${type} ${status}`), ...shards.flat()];
 };
 
 /** Waits until nothing waits or runs any more, anywhere. Answers what is left when the time is over. */

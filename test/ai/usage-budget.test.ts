@@ -6,7 +6,7 @@ import { newId } from '#lib/ids.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { until } from '#test/support/until.ts';
 import {
-  forgetKeepers,
+  forgetHeartbeats,
   hardBudget,
   madeEnd,
   madeIntent,
@@ -199,7 +199,7 @@ test('a call whose process is gone counts with all that was kept for it, until i
   const log = openLog();
   const calls = [20, 30].map((reserveNanoUsd) => log.begin(madeIntent(project, { reserveNanoUsd })));
   await Promise.all(calls.map(({ recorded }) => recorded));
-  await forgetKeepers(db, project);
+  await forgetHeartbeats(db, project);
   await closeLostCalls(db, 1000);
   t.deepEqual(await monthOf(db, project), { used: 50, reserved: 0 });
   calls[0]?.end(madeEnd({ costNanoUsd: 4 }));
@@ -213,10 +213,10 @@ test('an end that is recorded again, since nobody heard that it was, costs nothi
   const project = await createProject(hardBudget(100));
   const intent = madeIntent(project, { reserveNanoUsd: 20 });
   await openLog().begin(intent).recorded;
-  const keeper = newId();
-  await upsertEnds(db, [{ intent, end: madeEnd({ costNanoUsd: 5 }) }], keeper);
-  await upsertEnds(db, [{ intent, end: madeEnd({ costNanoUsd: 5 }) }], keeper);
-  await upsertEnds(db, [{ intent, end: madeEnd({ status: 'error', costNanoUsd: 9 }) }], keeper);
+  const heartbeat = newId();
+  await upsertEnds(db, [{ intent, end: madeEnd({ costNanoUsd: 5 }) }], heartbeat);
+  await upsertEnds(db, [{ intent, end: madeEnd({ costNanoUsd: 5 }) }], heartbeat);
+  await upsertEnds(db, [{ intent, end: madeEnd({ status: 'error', costNanoUsd: 9 }) }], heartbeat);
   t.deepEqual(await monthOf(db, project), { used: 5, reserved: 0 });
   t.like((await rowsOf(db, project))[0], { status: 'success', cost_nano_usd: 5 });
 });

@@ -8,7 +8,7 @@ import { startProcess } from '#test/support/processes.ts';
 import { startTcpProxy } from '#test/support/tcp-proxy.ts';
 import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
-import { forgetKeepers, monthOf, rowsOf, useUsageScene } from './usage-scene.ts';
+import { forgetHeartbeats, monthOf, rowsOf, useUsageScene } from './usage-scene.ts';
 
 const scene = useUsageScene(test);
 const caller = path.join(import.meta.dirname, 'usage-caller.ts');
@@ -62,7 +62,7 @@ test('whoever is killed and whatever is cut, each call is one row, and no budget
   const projects = await Promise.all([createProject(), createProject(hard), createProject(hard)]);
   const said = parse(await makeTrouble(projects));
   const ids = (what: string): string[] => [...(said.get(what)?.keys() ?? [])];
-  await Promise.all(projects.map((id) => forgetKeepers(db, id)));
+  await Promise.all(projects.map((id) => forgetHeartbeats(db, id)));
   // Statements of callers that are gone may still be at work.
   await until(async () => {
     const busy = await db.query(

@@ -4,7 +4,7 @@ import { SignJWT, importPKCS8 } from 'jose';
 import { signingKeyOf } from '#domain/end-users/signing-keys.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { openKeyRing } from '#lib/secrets.ts';
-import { lanePrefix } from '#queues/gate/lanes.ts';
+import { shardPrefix } from '#queues/gate/queue-shards.ts';
 import { type CallOptions, uniqueName } from '#test/support/client.ts';
 import { isReplay, newKey, useRequests } from './idempotency-scene.ts';
 
@@ -173,7 +173,7 @@ test.serial('a job that does not reach its queue leaves the key free and nothing
   const { config } = platform();
   const redis = new Redis(config.REDIS_URL);
   // The gate keeps a hash here, and cannot look into text.
-  const leases = `${lanePrefix(config.PLINTH_REDIS_PREFIX, 'project.provision')}:gate:lease`;
+  const leases = `${shardPrefix(config.PLINTH_REDIS_PREFIX, 'project.provision')}:gate:lease`;
   await redis.del(leases);
   await redis.set(leases, 'no hash');
   const failed = await post('/projects', key, { body });

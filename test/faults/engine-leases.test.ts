@@ -18,18 +18,18 @@ const fullProject = async (scene: EngineScene) => {
     await scene.accept(testJobs.steady, projectId),
   ] as const;
   await until(() => runs.contexts.length === 2);
-  const [lane] = scene.queues.gate.lanes(type);
-  if (lane === undefined) throw new Error('there is no lane');
-  return { projectId, lane, runs, first: ids[0], waiting: ids[2] };
+  const [shard] = scene.queues.gate.shards(type);
+  if (shard === undefined) throw new Error('there is no queue shard');
+  return { projectId, shard, runs, first: ids[0], waiting: ids[2] };
 };
 
 test('a job that is delivered under a lease that it has no longer does not begin beside the limit', async (t) => {
   const scene = await openEngine(t);
-  const { lane, runs, projectId, waiting } = await fullProject(scene);
-  const [epoch] = await lane.look.conf();
+  const { shard, runs, projectId, waiting } = await fullProject(scene);
+  const [epoch] = await shard.look.conf();
   const old = { id: waiting, nonce: '1' };
-  await lane.handOverAgain(epoch ?? '', [{ lease: old, projectId }]);
-  await until(async () => (await lane.inBullmq([old]))[0] === false);
+  await shard.handOverAgain(epoch ?? '', [{ lease: old, projectId }]);
+  await until(async () => (await shard.inBullmq([old]))[0] === false);
   t.is(runs.contexts.length, 2);
   t.is((await scene.row(waiting)).status, 'queued');
   runs.release();
@@ -38,15 +38,15 @@ test('a job that is delivered under a lease that it has no longer does not begin
 
 test('a job that begins anew keeps its place at the gate, under another lease', async (t) => {
   const scene = await openEngine(t);
-  const { lane, runs, first, waiting } = await fullProject(scene);
-  const leaseOf = async (id: string) => (await lane.leases()).find(({ lease }) => lease.id === id)?.lease;
+  const { shard, runs, first, waiting } = await fullProject(scene);
+  const leaseOf = async (id: string) => (await shard.leases()).find(({ lease }) => lease.id === id)?.lease;
   const before = await leaseOf(first);
-  await lane.renew([{ id: first }]);
+  await shard.renew([{ id: first }]);
   const after = await leaseOf(first);
   t.truthy(before && after);
-  t.false(before !== undefined && (await lane.isHeld(before)));
-  t.true(after !== undefined && (await lane.isHeld(after)));
-  t.is(await lane.look.leased(), 2);
+  t.false(before !== undefined && (await shard.isHeld(before)));
+  t.true(after !== undefined && (await shard.isHeld(after)));
+  t.is(await shard.look.leased(), 2);
   t.is((await scene.row(waiting)).status, 'queued');
   runs.release();
   await scene.rowWhen(first, 'succeeded');
@@ -58,7 +58,7 @@ test('of two deliveries of one job that begin at the same time one runs it', asy
   await scene.db.query('insert into job_lanes (name, epoch) values ($1, 1)', [type]);
   await insertJobs(scene.db, [{ id, projectId: newId(), type, data: 'null', maxAttempts: 1, requestId: 'r1' }]);
   const recorder = createRecorder(scene.db, scene.log);
-  const start = { id, workerId: newId(), lane: type, epoch: '1' };
+  const start = { id, workerId: newId(), shard: type, epoch: '1' };
   const runIds = [newId(), newId()];
   const begun = await Promise.all(runIds.map((runId) => recorder.begin({ ...start, runId })));
   t.is(begun.filter((one) => one !== null).length, 1);

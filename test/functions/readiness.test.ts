@@ -2,7 +2,7 @@ import test from 'ava';
 import { isLanguageServed, sandboxFacts } from '#domain/functions/languages.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
-import type { LaneStats, LiveWorker } from '#queues/gate/types.ts';
+import type { JobTypeStats, LiveWorker } from '#queues/gate/types.ts';
 import { sandbox } from '#test/runtimes/harness.ts';
 
 const platform = usePlatform(test, { worker: false });
@@ -30,7 +30,7 @@ const gateWith = (...facts: LiveWorker['sandbox'][]) => ({
   stats: () =>
     Promise.resolve({
       workers: facts.map((own, n) => ({ id: `${n}`, name: 'w', slots: 1, running: 0, startedAt: 0, sandbox: own })),
-    } as unknown as LaneStats),
+    } as unknown as JobTypeStats),
 });
 
 test('of several workers the weakest sandbox counts, for each language by itself', async (t) => {

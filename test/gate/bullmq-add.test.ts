@@ -9,15 +9,15 @@ test('the installed BullMQ is the one whose script was tried', (t) => {
 
 /** A job as it lies in BullMQ after it was handed over. */
 const handOver = async (t: ExecutionContext, bullmqScript: string | null, projectId: string) => {
-  const { lane, redis, admitOne } = await openGate(t, { bullmqScript });
+  const { shard, redis, admitOne } = await openGate(t, { bullmqScript });
   await admitOne(projectId);
-  const ids = await redis.lrange(lane.queue.toKey('wait'), 0, -1);
-  const [key] = ids.map((id) => lane.queue.toKey(id));
+  const ids = await redis.lrange(shard.queue.toKey('wait'), 0, -1);
+  const [key] = ids.map((id) => shard.queue.toKey(id));
   const { timestamp: _timestamp, opts = '', ...fields } = await redis.hgetall(key ?? '');
   return {
     fields,
     options: JSON.parse(opts) as object,
-    marker: await redis.zrange(lane.queue.toKey('marker'), '0', '-1'),
+    marker: await redis.zrange(shard.queue.toKey('marker'), '0', '-1'),
   };
 };
 

@@ -18,11 +18,11 @@ test('each job is processed once, whether it is fetched by itself or with the en
     running += 1;
     max = Math.max(max, running);
     await new Promise(setImmediate);
-    await scene.lane.finish(lease);
+    await scene.shard.finish(lease);
     running -= 1;
   };
-  const { prefix, lane } = scene;
-  const consumer = consume({ redis, prefix, lane: lane.lane, slots, process, onError: (error) => t.log(error) });
+  const { prefix, shard } = scene;
+  const consumer = consume({ redis, prefix, shard: shard.shard, slots, process, onError: (error) => t.log(error) });
   t.teardown(() => redis.disconnect());
   await consumer.ready();
   const [project = ''] = projects(1);
@@ -33,7 +33,7 @@ test('each job is processed once, whether it is fetched by itself or with the en
   await consumer.close();
   t.deepEqual(processed.toSorted(), [...alone, ...crowd].toSorted());
   t.true(max <= slots, `${max} at a time`);
-  t.is(await lane.queue.getActiveCount(), 0);
+  t.is(await shard.queue.getActiveCount(), 0);
 });
 
 test('a consumer that is closed waits for the end of a job that was just taken', async (t) => {
@@ -46,8 +46,8 @@ test('a consumer that is closed waits for the end of a job that was just taken',
     await end.promise;
     ended = true;
   };
-  const { prefix, lane } = scene;
-  const consumer = consume({ redis, prefix, lane: lane.lane, slots, process, onError: (error) => t.log(error) });
+  const { prefix, shard } = scene;
+  const consumer = consume({ redis, prefix, shard: shard.shard, slots, process, onError: (error) => t.log(error) });
   t.teardown(() => redis.disconnect());
   await consumer.ready();
   const [project = ''] = projects(1);
@@ -57,5 +57,5 @@ test('a consumer that is closed waits for the end of a job that was just taken',
   end.resolve();
   await closed;
   t.true(ended);
-  t.is(await lane.queue.getActiveCount(), 0);
+  t.is(await shard.queue.getActiveCount(), 0);
 });

@@ -17,19 +17,19 @@ test('after Redis lost everything the gate stays shut until it is restored, then
   const scene = await openGate(t, { running: 2 });
   const [project = '', other = ''] = projects(2);
   const [first = '', second = '', ...waiting] = await scene.admit(project, 5);
-  await scene.redis.unlink(...(await scene.redis.keys(`${keysOf(scene.prefix)}*`)), scene.lane.queue.toKey('wait'));
+  await scene.redis.unlink(...(await scene.redis.keys(`${keysOf(scene.prefix)}*`)), scene.shard.queue.toKey('wait'));
   t.is(await scene.admitOne(other), 'waiting');
   await scene.beat();
   t.deepEqual(await scene.handedOver(), []);
   const running = [first, second].map((id) => ({ id, projectId: project }));
-  await scene.lane.restore(2, running);
+  await scene.shard.restore(2, running);
   for (const id of waiting) await scene.admitOne(project, id);
   await scene.beat();
   t.is(await scene.running(project), 2);
   t.is(await scene.running(other), 1);
   t.is(await scene.waiting(project), 3);
   // Whoever ran a job whose lease was restored may free it, whatever lease it had before.
-  await scene.lane.finish({ id: first, nonce: '17' });
+  await scene.shard.finish({ id: first, nonce: '17' });
   t.is(await scene.running(project), 2);
   t.is((await scene.handedOver()).at(-1), waiting[0]);
 });
@@ -43,7 +43,7 @@ test('a Redis that was started anew may have forgotten leases: the gate is shut 
   t.false((await scene.gate.stats(type)).open);
   await scene.finish(ids[0] ?? '');
   t.is((await scene.handedOver()).length, 2);
-  await scene.lane.restore(2, [{ id: ids[1] ?? '', projectId: project }]);
+  await scene.shard.restore(2, [{ id: ids[1] ?? '', projectId: project }]);
   t.true((await scene.beat()).open);
   t.is(await scene.running(project), 2);
   t.deepEqual(await scene.handedOver(), ids.slice(0, 3));
@@ -53,7 +53,7 @@ test('a job that comes right after the gate was opened does not overtake those t
   const scene = await openGate(t, { running: 2 });
   const [project = ''] = projects(1);
   const ids = await scene.admit(project, 5);
-  await scene.lane.restore(2, []);
+  await scene.shard.restore(2, []);
   const late = newId();
   t.is(await scene.admitOne(project, late), 'waiting');
   await scene.beat();
@@ -64,8 +64,8 @@ test('of two that restore at once the later life counts, and an older one change
   const scene = await openGate(t);
   const [project = ''] = projects(1);
   const [id = ''] = await scene.admit(project, 1);
-  await scene.lane.restore(5, [{ id, projectId: project }]);
-  await scene.lane.restore(4, []);
+  await scene.shard.restore(5, [{ id, projectId: project }]);
+  await scene.shard.restore(4, []);
   t.is(await scene.running(project), 1);
   t.is((await scene.beat()).epoch, '5');
 });
@@ -74,7 +74,7 @@ test('a job that waits and turns out to run is no longer handed over', async (t)
   const scene = await openGate(t, { running: 1 });
   const [project = ''] = projects(1);
   const [first = '', second = ''] = await scene.admit(project, 2);
-  await scene.lane.restore(
+  await scene.shard.restore(
     2,
     [first, second].map((id) => ({ id, projectId: project })),
   );
@@ -92,7 +92,7 @@ test('limits that are missing mean that nothing goes, until they are known again
   await scene.finish(first);
   t.deepEqual(await scene.handedOver(), [first, fine]);
   t.deepEqual((await scene.beat()).unknown, [project]);
-  await scene.lane.setLimits(new Map([[project, { running: 1, waiting: 10 }]]));
+  await scene.shard.setLimits(new Map([[project, { running: 1, waiting: 10 }]]));
   t.deepEqual(await scene.handedOver(), [first, fine, second]);
   t.deepEqual((await scene.beat()).unknown, []);
 });
@@ -119,7 +119,7 @@ test('everything that runs dry leaves no counter behind', async (t) => {
   const scene = await openGate(t, { running: 2 });
   const all = projects(3);
   for (const project of all) await scene.admit(project, 5);
-  await scene.lane.restore(
+  await scene.shard.restore(
     9,
     (await scene.leases()).map(({ lease, projectId }) => ({ id: lease.id, projectId })),
   );

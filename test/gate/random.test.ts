@@ -27,13 +27,13 @@ const stepsOf = (scene: GateScene, all: readonly string[], roll: Dice): readonly
     async () => {
       const leases = await scene.leases();
       const some = leases.filter(() => roll(3) === 0);
-      await Promise.all([...some, ...some.slice(0, 1)].map(({ lease }) => scene.lane.finish(lease)));
+      await Promise.all([...some, ...some.slice(0, 1)].map(({ lease }) => scene.shard.finish(lease)));
     },
     async () => {
       const projectId = pick();
       const leased = (await scene.leases()).filter((one) => one.projectId === projectId).map(({ lease }) => lease.id);
       const known = [...(await waitingOf(scene, projectId)), ...leased].filter(() => roll(4) === 0);
-      await scene.lane.withdraw([...known, newId()].map((id) => ({ id, projectId })));
+      await scene.shard.withdraw([...known, newId()].map((id) => ({ id, projectId })));
     },
     () => {
       const project = pick();
@@ -45,8 +45,8 @@ const stepsOf = (scene: GateScene, all: readonly string[], roll: Dice): readonly
       scene.limits.set(project, { running: roll(5), waiting: 1000 });
       return scene.gate.rulesChanged({ type, projectId: project });
     },
-    async () => scene.lane.renew((await scene.leases()).slice(0, roll(3)).map(({ lease }) => ({ id: lease.id }))),
-    () => scene.lane.forgetIdle(),
+    async () => scene.shard.renew((await scene.leases()).slice(0, roll(3)).map(({ lease }) => ({ id: lease.id }))),
+    () => scene.shard.forgetIdle(),
     () => scene.beat(roll(9)),
     () => scene.beat(roll(3), other),
   ];
@@ -67,9 +67,9 @@ const check = async (
 ): Promise<Map<string, number>> => {
   const leases = await scene.leases();
   const [run, backlog, conf] = await Promise.all([
-    scene.lane.look.running(),
-    scene.lane.look.backlog(1000),
-    scene.lane.look.conf(),
+    scene.shard.look.running(),
+    scene.shard.look.backlog(1000),
+    scene.shard.look.conf(),
   ]);
   const [running, waiting] = [new Map<string, number>(), new Map<string, number>()];
   for (const project of scene.limits.keys()) {

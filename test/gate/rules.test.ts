@@ -65,7 +65,7 @@ test('a paused project waits, also with all its types; resumed, it goes on in it
     await change('delete from job_pauses where project_id = $1', [project]);
     await scene.gate.rulesChanged({ projectId: project });
     t.deepEqual((await scene.handedOver()).slice(before + 1), ids);
-    for (const { lease } of await scene.leases()) await scene.lane.finish(lease);
+    for (const { lease } of await scene.leases()) await scene.shard.finish(lease);
   }
 });
 

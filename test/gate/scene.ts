@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import type { ExecutionContext } from 'ava';
 import { Redis } from 'ioredis';
 import { newId } from '#lib/ids.ts';
-import { type GateWithLanes, createGate } from '#queues/gate/gate.ts';
+import { type ShardedGate, createGate } from '#queues/gate/gate.ts';
 import type { GateRules } from '#queues/gate/types.ts';
-import type { LaneGate, Pulse } from '#queues/gate/lane-gate.ts';
+import type { ShardGate, ShardSnapshot } from '#queues/gate/shard-gate.ts';
 import type { Lease } from '#queues/gate/lease.ts';
 import type { Admission, Limits } from '#queues/gate/types.ts';
 import { testEnv } from '#test/support/env.ts';
@@ -16,7 +16,7 @@ export interface GateOptions {
   readonly running?: number;
   readonly waiting?: number;
   readonly slots?: number;
-  readonly shards?: number;
+  readonly shardCount?: number;
   readonly globalLimit?: number;
   readonly rules?: GateRules;
   /** Null: jobs are added through BullMQ's public interface. */
@@ -27,14 +27,14 @@ export interface GateOptions {
 
 /** A gate with rules of its own and a worker that only beats: what is handed over lies in BullMQ and stays there. */
 export interface GateScene {
-  readonly gate: GateWithLanes;
-  readonly lane: LaneGate;
+  readonly gate: ShardedGate;
+  readonly shard: ShardGate;
   readonly redis: Redis;
   readonly prefix: string;
   /** As the rules have them; the gate learns of a change by `rulesChanged`. */
   readonly limits: Map<string, Limits>;
   readonly paused: Set<string>;
-  readonly beat: (slots?: number | null, workerId?: string) => Promise<Pulse>;
+  readonly beat: (slots?: number | null, workerId?: string) => Promise<ShardSnapshot>;
   /** Admits new jobs of a project one after the other; answers their ids. */
   readonly admit: (projectId: string, count: number, capped?: boolean) => Promise<string[]>;
   readonly admitOne: (projectId: string, id?: string, capped?: boolean) => Promise<Admission>;
@@ -66,72 +66,72 @@ const rulesIn = (
 /** @returns ids of projects in their order, all of one shard */
 export const projects = (count: number): string[] => Array.from({ length: count }, () => newId());
 
-const watching = ({ lane, redis }: Pick<GateScene, 'lane' | 'redis'>) => ({
+const watching = ({ shard, redis }: Pick<GateScene, 'shard' | 'redis'>) => ({
   handedOver: async () => {
-    const ids = await redis.lrange(lane.queue.toKey('wait'), 0, -1);
+    const ids = await redis.lrange(shard.queue.toKey('wait'), 0, -1);
     return ids.toReversed().map((bullId) => bullId.split('.')[0] ?? '');
   },
-  running: async (projectId: string) => Number((await lane.look.running())[projectId] ?? 0),
+  running: async (projectId: string) => Number((await shard.look.running())[projectId] ?? 0),
   waiting: async (projectId: string) => {
-    const backlog = await lane.look.backlog(10_000);
+    const backlog = await shard.look.backlog(10_000);
     const at = backlog.indexOf(projectId);
     return at < 0 ? 0 : Number(backlog[at + 1]);
   },
 });
 
-const prepare = async (lanes: readonly LaneGate[], globalLimit: number | null, open: boolean): Promise<void> => {
-  for (const lane of lanes) {
-    await lane.setGlobalLimit(globalLimit);
-    if (open) await lane.restore(1, []);
+const prepare = async (shards: readonly ShardGate[], globalLimit: number | null, open: boolean): Promise<void> => {
+  for (const shard of shards) {
+    await shard.setGlobalLimit(globalLimit);
+    if (open) await shard.restore(1, []);
   }
 };
 
 export const openGate = async (t: ExecutionContext, options: GateOptions = {}): Promise<GateScene> => {
-  const { running = 2, waiting = 10_000, slots = 10, shards = 1, globalLimit = null, open = true } = options;
+  const { running = 2, waiting = 10_000, slots = 10, shardCount = 1, globalLimit = null, open = true } = options;
   const redis = new Redis(testEnv('REDIS_URL'));
   const prefix = `test-gate-${randomBytes(6).toString('hex')}`;
   const [limits, paused] = [new Map<string, Limits>(), new Set<string>()];
   const rules = options.rules ?? rulesIn(limits, paused, { running, waiting, globalLimit });
-  const gate = createGate({ redis, prefix, types: [type], shards, rules, bullmqScript: options.bullmqScript });
+  const gate = createGate({ redis, prefix, types: [type], shardCount, rules, bullmqScript: options.bullmqScript });
   t.teardown(async () => {
     await gate.close();
     await removeKeys(redis, prefix);
     redis.disconnect();
   });
-  const [lane] = gate.lanes(type);
-  if (lane === undefined) throw new Error('there is no lane');
+  const [shard] = gate.shards(type);
+  if (shard === undefined) throw new Error('there is no queue shard');
   const [worker] = [newId()];
   const beat: GateScene['beat'] = async (own = slots, workerId = worker) => {
     const info = JSON.stringify({ name: 'w', running: 0, startedAt: 0 });
-    const pulses = await Promise.all(gate.lanes(type).map((each) => each.beat({ workerId, slots: own, info })));
-    const [pulse] = pulses;
-    if (pulse === undefined) throw new Error('there is no lane');
-    return pulse;
+    const pulses = await Promise.all(gate.shards(type).map((each) => each.beat({ workerId, slots: own, info })));
+    const [snapshot] = pulses;
+    if (snapshot === undefined) throw new Error('there is no queue shard');
+    return snapshot;
   };
-  await prepare(gate.lanes(type), globalLimit, open);
+  await prepare(gate.shards(type), globalLimit, open);
   await beat();
   const admitOne: GateScene['admitOne'] = (projectId, id = newId(), capped = false) =>
     gate.admit({ id, type, projectId }, capped);
   return {
     gate,
-    lane,
+    shard,
     redis,
     prefix,
     limits,
     paused,
     beat,
     admitOne,
-    ...watching({ lane, redis }),
-    leases: () => lane.leases(),
+    ...watching({ shard, redis }),
+    leases: () => shard.leases(),
     admit: async (projectId, count, capped = false) => {
       const ids = Array.from({ length: count }, () => newId());
       for (const id of ids) await admitOne(projectId, id, capped);
       return ids;
     },
     finish: async (id) => {
-      const held = (await lane.leases()).find(({ lease }) => lease.id === id);
+      const held = (await shard.leases()).find(({ lease }) => lease.id === id);
       if (held === undefined) throw new Error(`${id} holds no lease`);
-      await lane.finish(held.lease);
+      await shard.finish(held.lease);
     },
   };
 };

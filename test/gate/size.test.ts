@@ -27,19 +27,19 @@ test('a waiting job takes at most 1 KB of Redis, in one queue or in many', async
 });
 
 test('jobs spread over four shards by their project; each shard keeps its own share', async (t) => {
-  const scene = await openGate(t, { shards: 4, running: 2, slots: 10 });
+  const scene = await openGate(t, { shardCount: 4, running: 2, slots: 10 });
   const all = projects(80);
   const sent = new Map<string, string[]>();
   for (const project of all) sent.set(project, await scene.admit(project, 3));
-  const lanes = scene.gate.lanes(type);
+  const shards = scene.gate.shards(type);
   t.deepEqual(
-    lanes.map(({ lane }) => lane.name),
+    shards.map(({ shard }) => shard.name),
     ['test.job.1of4', 'test.job.2of4', 'test.job.3of4', 'test.job.4of4'],
   );
-  const running = await Promise.all(lanes.map((lane) => lane.look.running()));
+  const running = await Promise.all(shards.map((shard) => shard.look.running()));
   t.true(running.every((own) => Object.keys(own).length > 0));
   const owners = running.flatMap((own) => Object.keys(own));
-  t.is(new Set(owners).size, owners.length, 'a project is in one lane');
+  t.is(new Set(owners).size, owners.length, 'a project is in one shard');
   for (const own of running) for (const count of Object.values(own)) t.true(Number(count) <= 2);
   const stats = await scene.gate.stats(type);
   t.is(stats.waiting + stats.leased, 240);
@@ -54,7 +54,7 @@ test('jobs spread over four shards by their project; each shard keeps its own sh
 });
 
 test('every key of a shard has the same hash tag, and each shard another one', async (t) => {
-  const scene = await openGate(t, { shards: 4 });
+  const scene = await openGate(t, { shardCount: 4 });
   await Promise.all(projects(40).map((project) => scene.admit(project, 4)));
   const tags = new Set<string>();
   for await (const keys of scene.redis.scanStream({ match: `*${scene.prefix}*`, count: 1000 })) {
@@ -62,6 +62,6 @@ test('every key of a shard has the same hash tag, and each shard another one', a
   }
   t.deepEqual(
     [...tags].toSorted(),
-    [1, 2, 3, 4].map((shard) => `{${scene.prefix}:test.job.${shard}of4}`),
+    [1, 2, 3, 4].map((shardIndex) => `{${scene.prefix}:test.job.${shardIndex}of4}`),
   );
 });

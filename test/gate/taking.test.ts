@@ -19,7 +19,7 @@ test('only the holder of a lease frees it', async (t) => {
   const [id = '', next = ''] = await scene.admit(project, 2);
   const [held] = await scene.leases();
   const stale = { id, nonce: String(Number(held?.lease.nonce) - 5000) };
-  await scene.lane.finish(stale);
+  await scene.shard.finish(stale);
   t.is(await scene.running(project), 1);
   t.deepEqual(await scene.handedOver(), [id]);
   await scene.finish(id);
@@ -31,8 +31,8 @@ test('a lease that is freed twice frees one place', async (t) => {
   const [project = ''] = projects(1);
   const ids = await scene.admit(project, 6);
   const held = (await scene.leases()).find(({ lease }) => lease.id === ids[0])?.lease ?? { id: '', nonce: '' };
-  await Promise.all([scene.lane.finish(held), scene.lane.finish(held), scene.lane.finish(held)]);
-  await scene.lane.finish(held);
+  await Promise.all([scene.shard.finish(held), scene.shard.finish(held), scene.shard.finish(held)]);
+  await scene.shard.finish(held);
   t.is(await scene.running(project), 2);
   t.is((await scene.handedOver()).length, 3);
 });
@@ -72,20 +72,20 @@ test('a lease is held until it is freed, given anew or lost; only the newest let
   const [id = '', waits = ''] = await scene.admit(project, 2);
   const leaseNow = async () => (await scene.leases())[0]?.lease ?? { id: '', nonce: '' };
   const first = await leaseNow();
-  t.true(await scene.lane.isHeld(first));
-  t.false(await scene.lane.isHeld({ id: waits, nonce: first.nonce }));
+  t.true(await scene.shard.isHeld(first));
+  t.false(await scene.shard.isHeld({ id: waits, nonce: first.nonce }));
   // A lease is named by its millisecond.
   await until(async () => (await scene.beat()).now > Number(first.nonce));
-  await scene.lane.renew([{ id }, { id: waits }]);
+  await scene.shard.renew([{ id }, { id: waits }]);
   const second = await leaseNow();
   t.is(second.id, id);
-  t.false(await scene.lane.isHeld(first));
-  t.true(await scene.lane.isHeld(second));
+  t.false(await scene.shard.isHeld(first));
+  t.true(await scene.shard.isHeld(second));
   t.deepEqual(await scene.handedOver(), [id, id], 'it comes once more, and nobody else came in between');
-  await scene.lane.finish(first);
+  await scene.shard.finish(first);
   t.is(await scene.running(project), 1, 'the older lease frees nothing');
-  await scene.lane.finish(second);
-  t.false(await scene.lane.isHeld(second));
+  await scene.shard.finish(second);
+  t.false(await scene.shard.isHeld(second));
   t.is((await scene.handedOver()).at(-1), waits);
 });
 
@@ -97,8 +97,8 @@ test('limits of idle projects are forgotten and read anew with their next job', 
   await scene.finish(id);
   scene.limits.set(idle, { running: 3, waiting: 10 });
   scene.limits.set(busy, { running: 3, waiting: 10 });
-  await scene.lane.forgetIdle();
-  t.is(await scene.lane.look.knownProjects(), 1);
+  await scene.shard.forgetIdle();
+  t.is(await scene.shard.look.knownProjects(), 1);
   await scene.admit(idle, 5);
   await scene.admit(busy, 1);
   t.deepEqual([await scene.running(idle), await scene.running(busy)], [3, 1]);

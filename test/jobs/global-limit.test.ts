@@ -22,10 +22,10 @@ test('two workers count by one global limit, and a change of it is in force at o
   await queues.gate.rulesChanged({ type });
   t.like(await queues.gate.stats(type), { window: 3, leased: 3, waiting: 3 });
   // Every heartbeat of either worker leaves it as it is.
-  const [lane] = queues.gate.lanes(type);
+  const [shard] = queues.gate.shards(type);
   const workerId = newId();
   const info = JSON.stringify({ name: 'w', running: 0, startedAt: 0 });
-  for (let i = 0; i < 3; i += 1) await lane?.beat({ workerId, slots: 50, info });
+  for (let i = 0; i < 3; i += 1) await shard?.beat({ workerId, slots: 50, info });
   t.is((await queues.gate.stats(type)).window, 3);
   held.release();
   for (const id of ids) await scene.rowWhen(id, 'succeeded');

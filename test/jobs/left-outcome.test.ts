@@ -1,5 +1,5 @@
 import test from 'ava';
-import { beginLaneLife } from '#domain/jobs/lanes.ts';
+import { startShardEpoch } from '#domain/jobs/queue-shards.ts';
 import { beginJobs } from '#domain/jobs/store.ts';
 import { newId } from '#lib/ids.ts';
 import { openWorkerRedis } from '#lib/redis.ts';
@@ -18,9 +18,9 @@ test('an outcome that was published but not recorded is recorded by the next wor
   const { job_id: id } = accepted.body;
   // As a worker that died right after it had told the end.
   const redis = openWorkerRedis(config.REDIS_URL, memoryLog().log);
-  const [lane, runId] = ['project.provision', newId()];
-  const { epoch } = await beginLaneLife(db, { name: lane, type: lane, part: { index: 0, count: 1 } });
-  await beginJobs(db, [{ id, runId, workerId: newId(), lane, epoch: String(epoch) }]);
+  const [shard, runId] = ['project.provision', newId()];
+  const { epoch } = await startShardEpoch(db, { name: shard, type: shard, part: { index: 0, count: 1 } });
+  await beginJobs(db, [{ id, runId, workerId: newId(), shard, epoch: String(epoch) }]);
   const outcome = { status: 'failed', result: null, error: { code: 'internal', message: 'left behind' } } as const;
   await outcomesIn(redis, config.PLINTH_REDIS_PREFIX).publish({
     jobId: id,

@@ -9,12 +9,12 @@ const gateKey = ({ config }: EngineScene, name: string): string =>
   `{${config.PLINTH_REDIS_PREFIX}:${type}}:gate:${name}`;
 
 const epochOf = async ({ db }: EngineScene): Promise<number> => {
-  const [lane] = await db.query<{ epoch: number }>('select epoch from job_lanes where name = $1', [type]);
-  return lane?.epoch ?? 0;
+  const [shard] = await db.query<{ epoch: number }>('select epoch from job_lanes where name = $1', [type]);
+  return shard?.epoch ?? 0;
 };
 
 for (const lost of [['lease'], ['run'], ['lease', 'run']]) {
-  test(`when Redis loses ${lost.join(' and ')} while jobs run, the lane is restored and no limit is exceeded`, async (t) => {
+  test(`when Redis loses ${lost.join(' and ')} while jobs run, the shard is restored and no limit is exceeded`, async (t) => {
     t.timeout(longTestMs);
     const scene = await openEngine(t);
     const projectId = await insertProject(scene.db);
@@ -26,8 +26,8 @@ for (const lost of [['lease'], ['run'], ['lease', 'run']]) {
     const before = await epochOf(scene);
     await scene.queues.redis.unlink(...lost.map((name) => gateKey(scene, name)));
     await until(async () => (await epochOf(scene)) > before);
-    const [lane] = scene.queues.gate.lanes(type);
-    await until(async () => (await lane?.holders(ids))?.every(Boolean) === true);
+    const [shard] = scene.queues.gate.shards(type);
+    await until(async () => (await shard?.holders(ids))?.every(Boolean) === true);
     // The limit of the project is two, and both run still.
     const third = await scene.accept(testJobs.steady, projectId);
     t.is((await scene.row(third)).status, 'queued');

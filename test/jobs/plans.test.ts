@@ -8,7 +8,7 @@ import { usePlatform } from '#test/support/platform.ts';
 const platform = usePlatform(test, { worker: false });
 
 const type = 'test.plans';
-const lane = 'plans';
+const shard = 'plans';
 const projectId = newId();
 const waiting = 20_000;
 
@@ -26,7 +26,7 @@ const once = async (): Promise<number> => {
   const [id, runId] = [newId(), newId()];
   await insertJobs(db, [{ id, projectId, type, data: '{}', maxAttempts: 1, requestId: 'plans' }]);
   return db.transaction(async (tx) => {
-    const begun = await beginJobs(tx, [{ id, runId, workerId: newId(), lane, epoch: '1' }]);
+    const begun = await beginJobs(tx, [{ id, runId, workerId: newId(), shard, epoch: '1' }]);
     await setProgress(tx, new Map([[id, 50]]));
     const outcome = { status: 'succeeded', result: null, error: null } as const;
     const ended = await recordEnds(tx, [{ id, runId, finishedAt: new Date(), outcome }]);
@@ -37,7 +37,7 @@ const once = async (): Promise<number> => {
 
 test('however many jobs wait and run, whoever begins one, tells of it or ends it reads no other', async (t) => {
   const { db } = platform();
-  await db.query('insert into job_lanes (name, epoch) values ($1, 1)', [lane]);
+  await db.query('insert into job_lanes (name, epoch) values ($1, 1)', [shard]);
   // As often as it takes until plans are kept: those of a table that is almost empty.
   for (let n = 0; n < 8; n += 1) await once();
   await db.query(

@@ -1,15 +1,15 @@
 import test from 'ava';
 import { firstIdAt, newId } from '#lib/ids.ts';
 import { type EngineScene, insertProject, openEngine, succeeded, testJobs } from '#test/support/engine.ts';
-import type { KeptLane } from '#workers/keeper/lane.ts';
-import { createReconciler } from '#workers/keeper/reconcile.ts';
+import type { ShardContext } from '#workers/shard-leader/context.ts';
+import { createReconciler } from '#workers/shard-leader/reconcile.ts';
 
 const { type } = testJobs.steady;
 const minuteMs = 60_000;
 
-const laneOf = ({ db, log, queues }: EngineScene): KeptLane => {
-  const [gate] = queues.gate.lanes(type);
-  if (gate === undefined) throw new Error('there is no lane');
+const contextOf = ({ db, log, queues }: EngineScene): ShardContext => {
+  const [gate] = queues.gate.shards(type);
+  if (gate === undefined) throw new Error('there is no queue shard');
   const { rules, outcomes, signals } = queues;
   const processor = { run: () => Promise.resolve(succeeded()) };
   return { db, log, gate, rules, job: testJobs.steady, processor, outcomes, signals, part: { index: 0, count: 1 } };
@@ -27,8 +27,8 @@ const backlog = async ({ db }: EngineScene, minutesAgo: number, count: number): 
 
 const waiting = async (scene: EngineScene): Promise<number> => (await scene.queues.gate.stats(type)).waiting;
 
-const pulseOf = (lane: KeptLane) =>
-  lane.gate.beat({
+const snapshotOf = (shard: ShardContext) =>
+  shard.gate.beat({
     workerId: newId(),
     slots: 0,
     info: JSON.stringify({ name: 'w', running: 0, startedAt: 0 }),
@@ -38,33 +38,33 @@ const never = new AbortController().signal;
 
 test('a backlog that is older than a minute is admitted whole, round by round, by a leader that is new', async (t) => {
   const scene = await openEngine(t);
-  const lane = laneOf(scene);
+  const shard = contextOf(scene);
   await backlog(scene, 10, 2500);
   await backlog(scene, 90, 2500);
   // As after a change of the leader in the middle of the scan: nobody remembers how far it came.
-  const reconciler = createReconciler(lane, never, { followMs: 0, compareAgainMs: 0 });
+  const reconciler = createReconciler(shard, never, { followMs: 0, compareAgainMs: 0 });
   for (let round = 1; round <= 5; round += 1) {
-    await reconciler.round(await pulseOf(lane), true);
+    await reconciler.round(await snapshotOf(shard), true);
     t.is(await waiting(scene), round * 1000, 'each round has time for one page and goes on where the last one stopped');
   }
 });
 
 test('one job that the gate lost among 20,000 that it knows is found within few rounds', async (t) => {
   const scene = await openEngine(t);
-  const lane = laneOf(scene);
+  const shard = contextOf(scene);
   await backlog(scene, 10, 20_000);
-  const reconciler = createReconciler(lane, never);
+  const reconciler = createReconciler(shard, never);
   await reconciler.everything();
   t.is(await waiting(scene), 20_000);
   const [last] = await scene.db.query<{ id: string; project_id: string }>(
     'select id, project_id from jobs order by id desc limit 1',
   );
-  await lane.gate.withdraw([{ id: last?.id ?? '', projectId: last?.project_id ?? '' }]);
+  await shard.gate.withdraw([{ id: last?.id ?? '', projectId: last?.project_id ?? '' }]);
   t.is(await waiting(scene), 19_999);
-  const fresh = createReconciler(lane, never);
+  const fresh = createReconciler(shard, never);
   let rounds = 0;
   while (rounds < 8 && (await waiting(scene)) < 20_000) {
-    await fresh.round(await pulseOf(lane), true);
+    await fresh.round(await snapshotOf(shard), true);
     rounds += 1;
   }
   t.is(await waiting(scene), 20_000, `after ${rounds} rounds`);
@@ -72,15 +72,15 @@ test('one job that the gate lost among 20,000 that it knows is found within few 
 
 test('what was compared once is compared again, over and over', async (t) => {
   const scene = await openEngine(t);
-  const lane = laneOf(scene);
+  const shard = contextOf(scene);
   await backlog(scene, 10, 1500);
-  const reconciler = createReconciler(lane, never, { followMs: 60_000, compareAgainMs: 0 });
-  await reconciler.round(await pulseOf(lane), true);
+  const reconciler = createReconciler(shard, never, { followMs: 60_000, compareAgainMs: 0 });
+  await reconciler.round(await snapshotOf(shard), true);
   t.is(await waiting(scene), 1500);
   const rows = await scene.db.query<{ id: string; project_id: string }>('select id, project_id from jobs order by id');
   for (const lost of [rows.at(-1), rows.at(0)]) {
-    await lane.gate.withdraw([{ id: lost?.id ?? '', projectId: lost?.project_id ?? '' }]);
-    for (let round = 0; round < 3; round += 1) await reconciler.round(await pulseOf(lane), true);
+    await shard.gate.withdraw([{ id: lost?.id ?? '', projectId: lost?.project_id ?? '' }]);
+    for (let round = 0; round < 3; round += 1) await reconciler.round(await snapshotOf(shard), true);
     t.is(await waiting(scene), 1500);
   }
 });

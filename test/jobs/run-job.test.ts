@@ -1,6 +1,6 @@
 import test from 'ava';
 import { Redis } from 'ioredis';
-import { beginLaneLife } from '#domain/jobs/lanes.ts';
+import { startShardEpoch } from '#domain/jobs/queue-shards.ts';
 import { insertJobs } from '#domain/jobs/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -26,12 +26,12 @@ const jobs = [sums, functionInvoke];
 let redis: Redis;
 let outcomes: Outcomes;
 let epoch: string;
-test.before('a connection to Redis, and a life of each lane', async () => {
+test.before('a connection to Redis, and an epoch of each shard', async () => {
   const { config, db } = platform();
   redis = new Redis(config.REDIS_URL);
   outcomes = outcomesIn(redis, config.PLINTH_REDIS_PREFIX);
   for (const { type } of jobs)
-    epoch = String((await beginLaneLife(db, { name: type, type, part: { index: 0, count: 1 } })).epoch);
+    epoch = String((await startShardEpoch(db, { name: type, type, part: { index: 0, count: 1 } })).epoch);
 });
 test.after.always(() => redis.disconnect());
 
@@ -41,7 +41,7 @@ const succeeded = (result: string): JobOutcome => ({ status: 'succeeded', result
 const delivered = async (type = sums.type, data = '{}'): Promise<Delivery> => {
   const [id, projectId] = [newId(), newId()];
   await insertJobs(platform().db, [{ id, projectId, type, data, maxAttempts: 3, requestId: 'r1' }]);
-  return { type, lane: type, lease: { id, nonce: '1' }, projectId, epoch };
+  return { type, shard: type, lease: { id, nonce: '1' }, projectId, epoch };
 };
 
 const rowOf = async ({ lease }: Delivery) => {

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { newId } from '#lib/ids.ts';
-import { shardOf } from '#queues/gate/lanes.ts';
+import { shardOf } from '#queues/gate/queue-shards.ts';
 import { inPart } from '#domain/jobs/part.ts';
 import { openEngine, succeeded, testJobs } from '#test/support/engine.ts';
 
@@ -21,7 +21,7 @@ test('a project’s part is the same for Postgres as for the gate', async (t) =>
   }
 });
 
-test('jobs of every shard run, and are tried again by the lane that they belong to', async (t) => {
+test('jobs of every shard run, and are tried again by the shard that they belong to', async (t) => {
   const scene = await openEngine(t, { PLINTH_QUEUE_SHARDS: String(shards) });
   const seen = new Map<string, number>();
   await scene.startWorker((_data, { jobId, attempt }) => {

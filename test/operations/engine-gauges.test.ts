@@ -15,7 +15,7 @@ test('the gauges follow the engine: its workers, its slots, the open gate', asyn
   const redis = openRequestRedis(config.REDIS_URL, memoryLog().log);
   const rules = rulesFrom(db, jobs, config.PLINTH_WAITING_JOBS);
   await until(() => redis.status === 'ready');
-  const gate = createGate({ redis, prefix: config.PLINTH_REDIS_PREFIX, types: [type], shards: 1, rules });
+  const gate = createGate({ redis, prefix: config.PLINTH_REDIS_PREFIX, types: [type], shardCount: 1, rules });
   const text = await until(async () => {
     const now = await createJobGauges({ db, gate }, [type])();
     return now.includes(`plinth_jobs_gate_open{type="${type}"} 1`) && now;

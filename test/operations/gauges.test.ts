@@ -3,7 +3,7 @@ import { createJobGauges } from '#api/metrics.ts';
 import { oldestWaits } from '#domain/jobs/ops-counts.ts';
 import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
-import type { LaneStats } from '#queues/gate/types.ts';
+import type { JobTypeStats } from '#queues/gate/types.ts';
 import { type TestDatabase, createTestDatabase } from '#test/support/databases.ts';
 import { memoryLog } from '#test/support/platform.ts';
 
@@ -20,7 +20,7 @@ test.after.always(async () => {
   await database.drop();
 });
 
-const lane = (type: string): LaneStats => ({
+const stats = (type: string): JobTypeStats => ({
   type,
   open: true,
   paused: false,
@@ -31,7 +31,7 @@ const lane = (type: string): LaneStats => ({
   workers: [{ id: 'w', name: 'worker', slots: 4, running: 3, startedAt: 0 }],
 });
 
-const gate = { stats: (type: string): Promise<LaneStats> => Promise.resolve(lane(type)) };
+const gate = { stats: (type: string): Promise<JobTypeStats> => Promise.resolve(stats(type)) };
 const noGate = { stats: () => Promise.reject(new Error('Redis is away')) };
 
 interface Job {
@@ -123,9 +123,9 @@ test('without Postgres the scrape leaves out what the rows would say', async (t)
 test('scrapes at the same time ask once', async (t) => {
   let asked = 0;
   const counting = {
-    stats: (type: string): Promise<LaneStats> => {
+    stats: (type: string): Promise<JobTypeStats> => {
       asked += 1;
-      return Promise.resolve(lane(type));
+      return Promise.resolve(stats(type));
     },
   };
   const gauges = createJobGauges({ db, gate: counting }, ['a.b']);

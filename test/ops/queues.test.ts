@@ -85,7 +85,7 @@ test.serial('workers are listed with their slots', async (t) => {
   t.deepEqual(worker.jobs, []);
   t.regex(worker.sandbox.javascript, /^(?:strict|best-effort)$/);
   t.like(
-    worker.lanes.find((lane: { type: string }) => lane.type === 'function.invoke'),
+    worker.queues.find((queue: { type: string }) => queue.type === 'function.invoke'),
     { slots: 8, running: 0 },
   );
 });

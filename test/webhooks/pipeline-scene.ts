@@ -147,6 +147,6 @@ export const laneOf = async ({ db }: Where, webhookId: string): Promise<Lane> =>
   const [lane] = await db.query<Lane & { webhook_id: string }>('select * from webhook_lanes where webhook_id = $1', [
     webhookId,
   ]);
-  if (lane === undefined) throw new Error('there is no lane');
+  if (lane === undefined) throw new Error('there is no queue shard');
   return lane;
 };

@@ -5,7 +5,7 @@ import type { Log } from '#lib/log.ts';
 import type { CallEnd, CallIntent, CallLog, OpenCall } from './calls.ts';
 import { type Ends, createEnds } from './ends.ts';
 import { type Intents, type Recorded, createIntents } from './intents.ts';
-import { type Keeper, createKeeper } from './keeper.ts';
+import { type CallHeartbeat, createCallHeartbeat } from './call-heartbeat.ts';
 import { createRecording } from './recording.ts';
 
 export interface CallLogDeps {
@@ -41,7 +41,7 @@ const createSettling = () => {
 };
 
 interface Parts {
-  readonly keeper: Keeper;
+  readonly heartbeat: CallHeartbeat;
   readonly intents: Intents;
   readonly ends: Ends;
   readonly settling: ReturnType<typeof createSettling>;
@@ -57,13 +57,13 @@ const endOf = (end: CallEnd, state: Recorded | ServiceError, { reserveNanoUsd }:
   return { ...end, costNanoUsd: Math.max(end.costNanoUsd ?? 0, reserveNanoUsd) };
 };
 
-const openCall = ({ keeper, intents, ends, settling }: Parts, intent: CallIntent): OpenCall => {
+const openCall = ({ heartbeat, intents, ends, settling }: Parts, intent: CallIntent): OpenCall => {
   let state: Recorded | ServiceError | undefined;
   let end: CallEnd | undefined;
 
   const finish = (): void => {
     settling.settled(intent.id);
-    keeper.callEnded();
+    heartbeat.callEnded();
   };
   /** Once it is known what became of the intent, and how the call ended. */
   const conclude = (): void => {
@@ -84,7 +84,7 @@ const openCall = ({ keeper, intents, ends, settling }: Parts, intent: CallIntent
     }
   };
 
-  keeper.callOpened();
+  heartbeat.callOpened();
   const recorded = record();
   // Who ends the call before it is recorded may never ask.
   recorded.catch(() => undefined);
@@ -102,17 +102,17 @@ const openCall = ({ keeper, intents, ends, settling }: Parts, intent: CallIntent
 
 /** See `CallLog`. All that it does runs in the background of the calls; a process without calls does nothing. */
 export const createCallLog = ({ db, log, maxWaiting }: CallLogDeps): CallLog => {
-  const keeper = createKeeper({ db, log });
+  const heartbeat = createCallHeartbeat({ db, log });
   const settling = createSettling();
   const recording = createRecording(db);
-  const ends = createEnds({ recording, keeper, log, ...(maxWaiting !== undefined && { max: maxWaiting }) });
-  const parts: Parts = { keeper, settling, ends, intents: createIntents({ recording, keeper, log }) };
+  const ends = createEnds({ recording, heartbeat, log, ...(maxWaiting !== undefined && { max: maxWaiting }) });
+  const parts: Parts = { heartbeat, settling, ends, intents: createIntents({ recording, heartbeat, log }) };
   return {
     begin: (intent) => openCall(parts, intent),
     settled: settling.all,
     close: async () => {
       await Promise.race([settling.all(), pause(maxCloseMs, undefined, { ref: false })]);
-      await keeper.close();
+      await heartbeat.close();
     },
   };
 };

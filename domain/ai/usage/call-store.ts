@@ -61,7 +61,7 @@ const beginSql = `
   select id, granted from verdicts`;
 
 export interface Keeping {
-  readonly keeper: string;
+  readonly heartbeat: string;
   /** Says beside it that the keeper lives. */
   readonly touch: boolean;
 }
@@ -73,11 +73,11 @@ export interface Keeping {
 export const insertIntents = async (
   db: Queryable,
   intents: readonly CallIntent[],
-  { keeper, touch }: Keeping,
+  { heartbeat, touch }: Keeping,
 ): Promise<ReadonlyMap<string, boolean>> => {
   const rows = await db.query<{ id: string; granted: boolean }>(
     beginSql,
-    [intentsText(intents), keeper, touch],
+    [intentsText(intents), heartbeat, touch],
     'begin-ai-calls',
   );
   return new Map(rows.map(({ id, granted }) => [id, granted]));
@@ -126,20 +126,20 @@ const endSql = `
   ), ${accountedFor}`;
 
 /** Records ends, of calls whose intents are not there, too. What they cost goes from reserved to used, once. */
-export const upsertEnds = async (db: Queryable, calls: readonly EndedCall[], keeper: string): Promise<void> => {
-  await db.query(endSql, [endsText(calls), calls.map(({ intent }) => intent.id), keeper], 'end-ai-calls');
+export const upsertEnds = async (db: Queryable, calls: readonly EndedCall[], heartbeat: string): Promise<void> => {
+  await db.query(endSql, [endsText(calls), calls.map(({ intent }) => intent.id), heartbeat], 'end-ai-calls');
 };
 
-export const touchKeeper = async (db: Queryable, keeper: string): Promise<void> => {
+export const touchHeartbeat = async (db: Queryable, heartbeat: string): Promise<void> => {
   await db.query(
     'insert into ai_call_keepers (id) values ($1) on conflict (id) do update set seen_at = now()',
-    [keeper],
-    'touch-ai-keeper',
+    [heartbeat],
+    'touch-ai-call-heartbeat',
   );
 };
 
-export const deleteKeeper = async (db: Queryable, keeper: string): Promise<void> => {
-  await db.query('delete from ai_call_keepers where id = $1', [keeper]);
+export const deleteHeartbeat = async (db: Queryable, heartbeat: string): Promise<void> => {
+  await db.query('delete from ai_call_keepers where id = $1', [heartbeat]);
 };
 
 /**
@@ -167,6 +167,6 @@ export const closeLostCalls = async (db: Queryable, max: number): Promise<number
 };
 
 /** Keepers of processes that are gone. */
-export const deleteOldKeepers = async (db: Queryable): Promise<void> => {
+export const deleteOldHeartbeats = async (db: Queryable): Promise<void> => {
   await db.query(`delete from ai_call_keepers where seen_at < now() - interval '10 minutes'`);
 };

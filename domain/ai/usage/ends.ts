@@ -2,7 +2,7 @@ import { setTimeout as rest } from 'node:timers/promises';
 import { isDependencyFailure, isTooSlow } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { EndedCall } from './call-rows.ts';
-import type { Keeper } from './keeper.ts';
+import type { CallHeartbeat } from './call-heartbeat.ts';
 import { noteUnrecorded } from './metrics.ts';
 import type { Recording } from './recording.ts';
 
@@ -26,14 +26,14 @@ interface Waiting extends EndedCall {
 
 export interface EndsDeps {
   readonly recording: Recording;
-  readonly keeper: Keeper;
+  readonly heartbeat: CallHeartbeat;
   readonly log: Log;
   /** How many may wait. */
   readonly max?: number;
 }
 
 /** @returns what sends one batch to its end; never rejects */
-const senderOf = ({ recording, keeper, log }: EndsDeps) => {
+const senderOf = ({ recording, heartbeat, log }: EndsDeps) => {
   const inHalves = async (batch: readonly Waiting[], error: unknown): Promise<void> => {
     const [only, another] = batch;
     if (another === undefined) {
@@ -49,7 +49,7 @@ const senderOf = ({ recording, keeper, log }: EndsDeps) => {
   const send = async (batch: readonly Waiting[]): Promise<void> => {
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, slowestPauseMs)) {
       try {
-        await recording.ends(batch, keeper.id());
+        await recording.ends(batch, heartbeat.id());
         for (const { settled } of batch) settled();
         return;
       } catch (error) {
@@ -65,7 +65,7 @@ const senderOf = ({ recording, keeper, log }: EndsDeps) => {
 };
 
 export const createEnds = (deps: EndsDeps): Ends => {
-  const { keeper, log, max = maxWaiting } = deps;
+  const { heartbeat, log, max = maxWaiting } = deps;
   let waiting: Waiting[] = [];
   let isRunning = false;
   let isFull = false;
@@ -87,7 +87,7 @@ export const createEnds = (deps: EndsDeps): Ends => {
     if (!isFull) log.error({ calls: max }, 'too many ends of AI calls wait for Postgres: further ones are given up');
     isFull = true;
     noteUnrecorded();
-    keeper.replace();
+    heartbeat.replace();
     settled();
   };
 

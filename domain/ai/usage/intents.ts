@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { ServiceError, isDependencyFailure, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { CallIntent } from './calls.ts';
-import type { Keeper } from './keeper.ts';
+import type { CallHeartbeat } from './call-heartbeat.ts';
 import type { Recording } from './recording.ts';
 
 const maxInStatement = 500;
@@ -57,18 +57,18 @@ const tell = (waiting: Waiting, verdict: boolean | undefined): void => {
 
 interface IntentsDeps {
   readonly recording: Recording;
-  readonly keeper: Keeper;
+  readonly heartbeat: CallHeartbeat;
   readonly log: Log;
 }
 
 /** @returns what sends one batch to its end; never rejects */
-const senderOf = ({ recording, keeper, log }: IntentsDeps) => {
+const senderOf = ({ recording, heartbeat, log }: IntentsDeps) => {
   const send = async (batch: readonly Waiting[]): Promise<void> => {
-    const keeping = { keeper: keeper.id(), touch: keeper.isDue() };
+    const keeping = { heartbeat: heartbeat.id(), touch: heartbeat.isDue() };
     try {
       const intents = batch.map(({ intent }) => intent);
       const verdicts = await recording.intents(intents, keeping);
-      if (keeping.touch) keeper.touched(keeping.keeper);
+      if (keeping.touch) heartbeat.touched(keeping.heartbeat);
       for (const waiting of batch) tell(waiting, verdicts.get(waiting.intent.id));
     } catch (error) {
       await fail(batch, error);

@@ -47,14 +47,22 @@ const endSql = `
 export const insertPlainIntents = async (
   db: Queryable,
   intents: readonly CallIntent[],
-  keeper: string,
+  heartbeat: string,
 ): Promise<readonly string[]> => {
-  const rows = await db.query<{ project_id: string }>(beginSql, [intentsText(intents), keeper], 'begin-plain-ai-calls');
+  const rows = await db.query<{ project_id: string }>(
+    beginSql,
+    [intentsText(intents), heartbeat],
+    'begin-plain-ai-calls',
+  );
   return rows.map((row) => row.project_id);
 };
 
 /** @returns whether they were recorded: all of them or none */
-export const upsertPlainEnds = async (db: Queryable, calls: readonly EndedCall[], keeper: string): Promise<boolean> => {
-  const refused = await db.query(endSql, [endsText(calls), keeper], 'end-plain-ai-calls');
+export const upsertPlainEnds = async (
+  db: Queryable,
+  calls: readonly EndedCall[],
+  heartbeat: string,
+): Promise<boolean> => {
+  const refused = await db.query(endSql, [endsText(calls), heartbeat], 'end-plain-ai-calls');
   return refused.length === 0;
 };

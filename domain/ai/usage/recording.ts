@@ -10,7 +10,7 @@ export interface Recording {
   /** As `insertIntents`. */
   readonly intents: (calls: readonly CallIntent[], keeping: Keeping) => Promise<ReadonlyMap<string, boolean>>;
   /** As `upsertEnds`. */
-  readonly ends: (calls: readonly EndedCall[], keeper: string) => Promise<void>;
+  readonly ends: (calls: readonly EndedCall[], heartbeat: string) => Promise<void>;
 }
 
 const rememberMs = 60_000;
@@ -21,23 +21,23 @@ export const createRecording = (db: Queryable): Recording => {
   /** Projects that had a budget when they were asked about last: only what is tried first hangs on it. */
   const budgeted = new LRUCache<string, true>({ max: maxRemembered, ttl: rememberMs });
 
-  const isPlain = async (calls: readonly CallIntent[], { keeper, touch }: Keeping): Promise<boolean> => {
+  const isPlain = async (calls: readonly CallIntent[], { heartbeat, touch }: Keeping): Promise<boolean> => {
     if (touch || calls.some(({ projectId }) => budgeted.has(projectId))) return false;
-    const found = await insertPlainIntents(db, calls, keeper);
+    const found = await insertPlainIntents(db, calls, heartbeat);
     for (const projectId of found) budgeted.set(projectId, true);
     return found.length === 0;
   };
 
-  const isPlainEnd = (calls: readonly EndedCall[], keeper: string): Promise<boolean> =>
+  const isPlainEnd = (calls: readonly EndedCall[], heartbeat: string): Promise<boolean> =>
     calls.some(({ intent }) => budgeted.has(intent.projectId))
       ? Promise.resolve(false)
-      : upsertPlainEnds(db, calls, keeper);
+      : upsertPlainEnds(db, calls, heartbeat);
 
   return {
     intents: async (calls, keeping) =>
       (await isPlain(calls, keeping)) ? noVerdicts : insertIntents(db, calls, keeping),
-    ends: async (calls, keeper) => {
-      if (!(await isPlainEnd(calls, keeper))) await upsertEnds(db, calls, keeper);
+    ends: async (calls, heartbeat) => {
+      if (!(await isPlainEnd(calls, heartbeat))) await upsertEnds(db, calls, heartbeat);
     },
   };
 };

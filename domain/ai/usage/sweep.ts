@@ -1,12 +1,12 @@
 import type { ControlDb } from '#lib/control-db.ts';
 import { deleteOldMonths, releaseLeftReservations } from './budget.ts';
-import { deleteOldKeepers } from './call-store.ts';
+import { deleteOldHeartbeats } from './call-store.ts';
 import { rollUp } from './roll-up.ts';
 
 /** What is done once a minute beside giving up lost calls and deleting old ones. */
 export const sweepAiUsage = async (db: ControlDb): Promise<void> => {
   await releaseLeftReservations(db);
-  await deleteOldKeepers(db);
+  await deleteOldHeartbeats(db);
   await deleteOldMonths(db);
   await rollUp(db);
 };

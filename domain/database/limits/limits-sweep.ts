@@ -65,13 +65,13 @@ export const createLimitsSweep = (deps: LimitsSweepDeps): (() => Promise<void>) 
     const names = projects.map(({ db_name }) => db_name);
     const standings = new Map((await standingsOn(deps, serverId, names)).map((row) => [row.name, row]));
     const left = projects.values();
-    const lane = async (): Promise<void> => {
+    const worker = async (): Promise<void> => {
       for (const project of left) {
         const standing = standings.get(project.db_name);
         if (standing) await visit(project, standing);
       }
     };
-    await Promise.all(Array.from({ length: atOnce }, lane));
+    await Promise.all(Array.from({ length: atOnce }, worker));
   };
 
   const alone = async (serverId: string, work: () => Promise<void>): Promise<void> => {

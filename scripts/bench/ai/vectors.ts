@@ -88,7 +88,7 @@ const onScene = async <T>(bench: Bench, work: (scene: Scene) => Promise<T>): Pro
 const measureUpsert = async ({ upsert }: Scene): Promise<{ early: number; all: number }> => {
   const began = performance.now();
   let [next, done, earlyMs] = [0, 0, 0];
-  const lane = async (): Promise<void> => {
+  const worker = async (): Promise<void> => {
     while (next < documents) {
       const from = next;
       next += requestSize;
@@ -97,7 +97,7 @@ const measureUpsert = async ({ upsert }: Scene): Promise<{ early: number; all: n
       if (done === early) earlyMs = performance.now() - began;
     }
   };
-  await Promise.all(Array.from({ length: writers }, lane));
+  await Promise.all(Array.from({ length: writers }, worker));
   return { early: early / (earlyMs / 1000), all: documents / ((performance.now() - began) / 1000) };
 };
 

@@ -11,7 +11,7 @@ const runs = ({ id, type, project_id: project, project_name: name, function_name
     h('span', { class: 'muted' }, when(at)),
   );
 
-const lane = ({ type, slots, running }) =>
+const queue = ({ type, slots, running }) =>
   h(
     'li',
     {},
@@ -31,7 +31,7 @@ const fences = (sandbox) =>
   );
 
 const card = (first) => {
-  const [lanes, jobs] = [h('ul', { class: 'lanes' }), h('ul', { class: 'runs' })];
+  const [queues, jobs] = [h('ul', { class: 'queues' }), h('ul', { class: 'runs' })];
   const idle = empty('Runs nothing just now.');
   const since = h('p', { class: 'muted small' }, 'started ', when(first.started_at), ' · ', h('code', {}, first.id));
   const title = h('h2');
@@ -42,14 +42,14 @@ const card = (first) => {
     h('header', {}, title),
     since,
     sandbox,
-    lanes,
+    queues,
     h('h3', {}, 'Runs'),
     jobs,
     idle,
   );
   const update = (worker) => {
     setText(title, worker.name);
-    setChildren(lanes, ...worker.lanes.map(lane));
+    setChildren(queues, ...worker.queues.map(queue));
     setChildren(sandbox, ...fences(worker.sandbox));
     setHidden(sandbox, worker.sandbox === null);
     setChildren(jobs, ...worker.jobs.map(runs));

@@ -2,8 +2,8 @@ import type { Redis } from 'ioredis';
 import { newId } from '#lib/ids.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { consume } from '#queues/consumer.ts';
-import { LaneGate } from '#queues/gate/lane-gate.ts';
-import { lanesOf } from '#queues/gate/lanes.ts';
+import { ShardGate } from '#queues/gate/shard-gate.ts';
+import { shardsOf } from '#queues/gate/queue-shards.ts';
 import { scriptsOn } from '#queues/gate/scripts.ts';
 import { openReplies, outcomesIn } from '#queues/replies.ts';
 import { jobType, type Plan, waitingCap, type WorkerPlan } from '../plan.ts';
@@ -11,15 +11,15 @@ import { type Close, type Ears, log, type Producer, ready, succeeded, waitMs, wo
 
 // The gate before BullMQ, without rows.
 
-const [lane] = lanesOf(jobType, 1);
-if (lane === undefined) throw new Error('a type has at least one lane');
+const [shard] = shardsOf(jobType, 1);
+if (shard === undefined) throw new Error('a job type has at least one shard');
 
-const gateOn = (redis: Redis, { prefix, limit }: Plan): LaneGate =>
-  new LaneGate({
+const gateOn = (redis: Redis, { prefix, limit }: Plan): ShardGate =>
+  new ShardGate({
     redis,
     scripts: scriptsOn(redis),
     prefix,
-    lane,
+    shard,
     limitsOf: async (projects) =>
       new Map(projects.map((project) => [project, { running: limit, waiting: waitingCap }])),
   });
@@ -50,7 +50,7 @@ export const gateProducer = async (plan: Plan): Promise<Producer> => {
 };
 
 /** What a worker does each second so that the gate counts its slots. */
-const keepBeating = async (gate: LaneGate, slots: number): Promise<Close> => {
+const keepBeating = async (gate: ShardGate, slots: number): Promise<Close> => {
   const workerId = newId();
   const beat = () => gate.beat({ workerId, slots, info: '{}' });
   if (!(await beat()).open) await gate.restore(1, []);
@@ -70,7 +70,7 @@ export const gateWorker = async (plan: WorkerPlan, ears: Ears): Promise<Close> =
   const consumer = consume({
     redis: taking,
     prefix: plan.prefix,
-    lane: gate.lane,
+    shard: gate.shard,
     slots: plan.slots,
     process: async ({ lease }) => {
       ears.begun(lease.id);

@@ -2,7 +2,7 @@ import { Queue, QueueEvents, Worker } from 'bullmq';
 import { createBatcher } from '#lib/batch.ts';
 import { newId } from '#lib/ids.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
-import { lanePrefix } from '#queues/gate/lanes.ts';
+import { shardPrefix } from '#queues/gate/queue-shards.ts';
 import { jobType, type Plan, type WorkerPlan } from '../plan.ts';
 import { type Close, type Ears, log, type Producer, waitMs, workOf } from './side.ts';
 
@@ -17,7 +17,7 @@ const plainQueue = 'plain';
 
 export const plainProducer = async ({ redisUrl, prefix, replies, bulk }: Plan): Promise<Producer> => {
   const redis = openRequestRedis(redisUrl, log);
-  const place = { connection: redis, prefix: lanePrefix(prefix, plainQueue), skipVersionCheck: true };
+  const place = { connection: redis, prefix: shardPrefix(prefix, plainQueue), skipVersionCheck: true };
   // `waitUntilFinished` looks for the job once it has begun to listen.
   const defaultJobOptions = { attempts: 1, removeOnComplete: replies ? { count: 1000 } : true, removeOnFail: true };
   const queue = new Queue<PlainData, void>(plainQueue, { ...place, defaultJobOptions });
@@ -58,7 +58,7 @@ export const plainWorker = async ({ redisUrl, prefix, slots, workMs }: WorkerPla
     },
     {
       connection: redis,
-      prefix: lanePrefix(prefix, plainQueue),
+      prefix: shardPrefix(prefix, plainQueue),
       concurrency: slots,
       lockDuration: 10_000,
       stalledInterval: 5000,

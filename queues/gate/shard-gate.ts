@@ -2,14 +2,14 @@ import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { z } from 'zod';
 import { createBatcher } from '#lib/batch.ts';
-import type { JobRef } from '../define.ts';
+import type { JobRef } from '#queues/define.ts';
 import { admissions, admitted, beaten, handedOver, placed } from './answers.ts';
-import { type Lane, lanePrefix } from './lanes.ts';
+import { type QueueShard, shardPrefix } from './queue-shards.ts';
 import { type HandedOver, type Lease, bullIdOf } from './lease.ts';
 import type { ScriptName, Scripts } from './scripts.ts';
 import type { Admission, Limits, Place } from './types.ts';
 
-export interface Beat {
+export interface HeartbeatMessage {
   readonly workerId: string;
   /** Jobs that it can run at a time; null: it leaves. */
   readonly slots: number | null;
@@ -17,7 +17,7 @@ export interface Beat {
   readonly info: string;
 }
 
-export interface Pulse {
+export interface ShardSnapshot {
   /** False: the lane must be restored from Postgres first. */
   readonly open: boolean;
   readonly epoch: string;
@@ -30,11 +30,11 @@ export interface Pulse {
   readonly slots: number;
 }
 
-export interface LaneGateOptions {
+export interface ShardGateOptions {
   readonly redis: Redis;
   readonly scripts: Scripts;
   readonly prefix: string;
-  readonly lane: Lane;
+  readonly shard: QueueShard;
   /** The limits of projects by their plan, or as operators set them. */
   readonly limitsOf: (projectIds: readonly string[]) => Promise<ReadonlyMap<string, Limits>>;
 }
@@ -57,27 +57,27 @@ const maxReread = 1000;
 const keepNothing = { attempts: 1, removeOnComplete: true, removeOnFail: true } as const;
 
 /** The gate of one lane: its scripts, and the BullMQ queue behind it. */
-export class LaneGate {
-  readonly lane: Lane;
+export class ShardGate {
+  readonly shard: QueueShard;
   readonly queue: Queue<HandedOver, void>;
   readonly #redis: Redis;
   readonly #key: string;
   #forgetFrom = '0';
   readonly #scripts: Scripts;
-  readonly #limitsOf: LaneGateOptions['limitsOf'];
+  readonly #limitsOf: ShardGateOptions['limitsOf'];
   readonly #admissions = createBatcher<Candidate, number>((items) => this.#admitAll(items));
   readonly #ends = createBatcher<Lease, void>((leases) => this.#finishAll(leases));
   readonly #checks = createBatcher<Lease, boolean>((leases) => this.#heldOf(leases));
 
-  constructor({ redis, scripts, prefix, lane, limitsOf }: LaneGateOptions) {
-    this.lane = lane;
-    this.#key = `${lanePrefix(prefix, lane.name)}:gate:`;
+  constructor({ redis, scripts, prefix, shard, limitsOf }: ShardGateOptions) {
+    this.shard = shard;
+    this.#key = `${shardPrefix(prefix, shard.name)}:gate:`;
     this.#scripts = scripts;
     this.#redis = redis;
     this.#limitsOf = limitsOf;
-    this.queue = new Queue(lane.name, {
+    this.queue = new Queue(shard.name, {
       connection: redis,
-      prefix: lanePrefix(prefix, lane.name),
+      prefix: shardPrefix(prefix, shard.name),
       skipVersionCheck: true,
       defaultJobOptions: keepNothing,
     });
@@ -140,11 +140,11 @@ export class LaneGate {
 
   /** @param limit of the job type on the whole installation, which the lanes of its shards share; null: none */
   async setGlobalLimit(limit: number | null): Promise<void> {
-    const part = limit === null ? '' : Math.max(1, Math.floor(limit / this.lane.shards));
+    const part = limit === null ? '' : Math.max(1, Math.floor(limit / this.shard.shardCount));
     await this.#runAndHandOver('global', [part]);
   }
 
-  async beat({ workerId, slots, info }: Beat): Promise<Pulse> {
+  async beat({ workerId, slots, info }: HeartbeatMessage): Promise<ShardSnapshot> {
     const args = [workerId, slots ?? -1, info, silentAfterMs];
     const [epoch, nonce, handed, alive, unknown, total] = beaten.parse(await this.#run('beat', args));
     await this.#handOver(epoch, nonce, handed);
@@ -186,7 +186,7 @@ export class LaneGate {
   async handOverAgain(epoch: string, jobs: readonly { lease: Lease; projectId: string }[]): Promise<void> {
     await this.queue.addBulk(
       jobs.map(({ lease, projectId }) => ({
-        name: this.lane.type,
+        name: this.shard.type,
         data: { projectId, epoch },
         opts: { jobId: bullIdOf(lease) },
       })),

@@ -1,12 +1,12 @@
 import type { ControlDb } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
-import { deleteKeeper, touchKeeper } from './call-store.ts';
+import { deleteHeartbeat, touchHeartbeat } from './call-store.ts';
 
 const touchEveryMs = 5000;
 
 /** Says for as long as this process has calls open that it lives; a process without calls does nothing. */
-export interface Keeper {
+export interface CallHeartbeat {
   readonly id: () => string;
   /** Whether the next statement has to say so. */
   readonly isDue: () => boolean;
@@ -18,7 +18,7 @@ export interface Keeper {
   readonly close: () => Promise<void>;
 }
 
-export const createKeeper = ({ db, log }: { readonly db: ControlDb; readonly log: Log }): Keeper => {
+export const createCallHeartbeat = ({ db, log }: { readonly db: ControlDb; readonly log: Log }): CallHeartbeat => {
   let id = newId();
   let touchedAt = -Infinity;
   let open = 0;
@@ -36,7 +36,7 @@ export const createKeeper = ({ db, log }: { readonly db: ControlDb; readonly log
     if (!isDue()) return;
     const which = id;
     try {
-      await touchKeeper(db, which);
+      await touchHeartbeat(db, which);
       touched(which);
     } catch (error) {
       log.warn({ err: error }, 'could not say that calls of models are still under way');
@@ -61,7 +61,9 @@ export const createKeeper = ({ db, log }: { readonly db: ControlDb; readonly log
     close: async () => {
       stop();
       if (touchedAt === -Infinity) return;
-      await deleteKeeper(db, id).catch((error: unknown) => log.debug({ err: error }, 'the keeper is deleted later'));
+      await deleteHeartbeat(db, id).catch((error: unknown) =>
+        log.debug({ err: error }, 'the heartbeat of the AI calls could not be deleted now; the sweep deletes it'),
+      );
     },
   };
 };

@@ -1,12 +1,12 @@
-import { type SuspectRun, suspectRuns } from '#domain/jobs/lanes.ts';
+import { type SuspectRun, suspectRuns } from '#domain/jobs/queue-shards.ts';
 import { restartCrashed } from '#domain/jobs/retries.ts';
 import { recordEnds } from '#domain/jobs/store.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
 import type { KnownEnd } from '#queues/replies.ts';
 import { noteFinished, noteReconciled } from '#queues/metrics.ts';
-import { lastWord } from '../give-up.ts';
-import type { KeptLane } from './lane.ts';
-import type { Silence } from './silence.ts';
+import { lastWord } from '#workers/give-up.ts';
+import type { ShardContext } from './context.ts';
+import type { FailureDetector } from './failure-detector.ts';
 
 /** A job under which so many workers died is not given to another one. */
 const maxCrashes = 3;
@@ -20,7 +20,7 @@ const poison: JobError = {
 const cancelled: JobError = { code: 'cancelled', message: 'The job was cancelled.' };
 
 /** How a cut-off job ends; null when it begins anew. */
-const endOf = async ({ job, processor }: KeptLane, run: SuspectRun): Promise<JobOutcome | null> => {
+const endOf = async ({ job, processor }: ShardContext, run: SuspectRun): Promise<JobOutcome | null> => {
   const of = { processor, job: { jobId: run.id, projectId: run.project_id } };
   if (run.cancelled) return { status: 'cancelled', result: null, error: cancelled };
   if (!job.repeatable) return lastWord(of, 'failed', crashed);
@@ -28,8 +28,8 @@ const endOf = async ({ job, processor }: KeptLane, run: SuspectRun): Promise<Job
 };
 
 /** Who records the end frees the place; when the run had ended after all, its worker did both. */
-const end = async (lane: KeptLane, run: SuspectRun, { outcome, finishedAt }: KnownEnd): Promise<void> => {
-  const { db, gate, outcomes, signals, job } = lane;
+const end = async (shard: ShardContext, run: SuspectRun, { outcome, finishedAt }: KnownEnd): Promise<void> => {
+  const { db, gate, outcomes, signals, job } = shard;
   const ended = await recordEnds(db, [{ id: run.id, runId: run.run_id, finishedAt, outcome }]);
   if (ended.length === 0) return;
   noteFinished(job.type, outcome.status);
@@ -40,35 +40,35 @@ const end = async (lane: KeptLane, run: SuspectRun, { outcome, finishedAt }: Kno
 };
 
 /** A run of a dead worker: it left its outcome, or the job ends here, or it begins anew. */
-const reapOne = async (lane: KeptLane, run: SuspectRun): Promise<void> => {
-  const { db, gate, outcomes, job } = lane;
+const reapOne = async (shard: ShardContext, run: SuspectRun): Promise<void> => {
+  const { db, gate, outcomes, job } = shard;
   const left = await outcomes.find(run.id, run.run_id);
-  const outcome = left?.outcome ?? (await endOf(lane, run));
+  const outcome = left?.outcome ?? (await endOf(shard, run));
   noteReconciled(job.type, 'dead_worker');
-  if (outcome !== null) return end(lane, run, { outcome, finishedAt: left?.finishedAt ?? new Date() });
+  if (outcome !== null) return end(shard, run, { outcome, finishedAt: left?.finishedAt ?? new Date() });
   const isBack = await restartCrashed(db, { id: run.id, runId: run.run_id, error: crashed });
   // It keeps its place: were that freed first, another would have it, and this one could still begin by the delivery
   // that the dead worker had. Without a place (Redis lost it) the reconciler admits it.
   if (isBack) await gate.renew([{ id: run.id }]);
 };
 
-const look = async (lane: KeptLane, silence: Silence, run: SuspectRun): Promise<void> => {
-  const isDead = run.worker_id === null || silence.isDead(run.worker_id, performance.now());
-  if (isDead && !run.seen) await reapOne(lane, run);
-  else if (run.cancelled) await lane.signals.askToCancel(run.id);
+const look = async (shard: ShardContext, detector: FailureDetector, run: SuspectRun): Promise<void> => {
+  const isDead = run.worker_id === null || detector.isDead(run.worker_id, performance.now());
+  if (isDead && !run.seen) await reapOne(shard, run);
+  else if (run.cancelled) await shard.signals.askToCancel(run.id);
 };
 
 /**
  * Ends or restarts what dead workers ran, and reminds live ones of what they should stop. One that fails does not hold up
  * the others; it is tried again in the next round.
  */
-export const reap = async (lane: KeptLane, silence: Silence): Promise<void> => {
-  const { db, job, part, log } = lane;
-  const runs = await suspectRuns(db, { type: job.type, part, alive: silence.alive(performance.now()) });
+export const reap = async (shard: ShardContext, detector: FailureDetector): Promise<void> => {
+  const { db, job, part, log } = shard;
+  const runs = await suspectRuns(db, { type: job.type, part, alive: detector.alive(performance.now()) });
   for (let i = 0; i < runs.length; i += atOnce) {
     await Promise.all(
       runs.slice(i, i + atOnce).map((run) =>
-        look(lane, silence, run).catch((error: unknown) => {
+        look(shard, detector, run).catch((error: unknown) => {
           log.warn({ err: error, job_id: run.id }, 'a run of a dead worker could not be ended yet');
         }),
       ),

@@ -1,47 +1,47 @@
 import test from 'ava';
-import { beginLaneLife, noteSeen } from '#domain/jobs/lanes.ts';
+import { startShardEpoch, noteSeen } from '#domain/jobs/queue-shards.ts';
 import { beginJobs, insertJobs } from '#domain/jobs/store.ts';
 import { newId } from '#lib/ids.ts';
 import type { JobDefinition } from '#queues/define.ts';
 import { heldRuns, openEngine, type EngineScene, succeeded, testJobs } from '#test/support/engine.ts';
 import { until } from '#test/support/until.ts';
-import type { KeptLane } from '#workers/keeper/lane.ts';
-import { reap } from '#workers/keeper/reap.ts';
-import type { Silence } from '#workers/keeper/silence.ts';
+import type { ShardContext } from '#workers/shard-leader/context.ts';
+import { reap } from '#workers/shard-leader/reap.ts';
+import type { FailureDetector } from '#workers/shard-leader/failure-detector.ts';
 import type { Processor } from '#workers/processor.ts';
 
 const idle: Processor = { run: () => Promise.resolve(succeeded()) };
 
-const laneOf = (scene: EngineScene, job: JobDefinition, processor = idle): KeptLane => {
+const contextOf = (scene: EngineScene, job: JobDefinition, processor = idle): ShardContext => {
   const { db, log, queues } = scene;
-  const [gate] = queues.gate.lanes(job.type);
-  if (gate === undefined) throw new Error('there is no lane');
+  const [gate] = queues.gate.shards(job.type);
+  if (gate === undefined) throw new Error('there is no queue shard');
   const { rules, outcomes, signals } = queues;
   return { db, log, gate, rules, job, processor, outcomes, signals, part: { index: 0, count: 1 } };
 };
 
 /** A job that a worker has begun which is not there any more. */
 const beginAsDead = async (scene: EngineScene, job: JobDefinition, id: string): Promise<string> => {
-  const lane = job.type;
-  const { epoch } = await beginLaneLife(scene.db, { name: lane, type: job.type, part: { index: 0, count: 1 } });
+  const shard = job.type;
+  const { epoch } = await startShardEpoch(scene.db, { name: shard, type: job.type, part: { index: 0, count: 1 } });
   const runId = newId();
-  await beginJobs(scene.db, [{ id, runId, workerId: newId(), lane, epoch: String(epoch) }]);
+  await beginJobs(scene.db, [{ id, runId, workerId: newId(), shard, epoch: String(epoch) }]);
   return runId;
 };
 
-const allDead: Silence = { observe: () => undefined, isDead: () => true, alive: () => [] };
+const allDead: FailureDetector = { observe: () => undefined, isDead: () => true, alive: () => [] };
 
 test('a job under which three workers died is dead as poison, with its failed attempts', async (t) => {
   const scene = await openEngine(t);
   const id = await scene.accept(testJobs.steady);
   for (const crashes of [1, 2]) {
     await beginAsDead(scene, testJobs.steady, id);
-    await reap(laneOf(scene, testJobs.steady), allDead);
+    await reap(contextOf(scene, testJobs.steady), allDead);
     t.like(await scene.row(id), { status: 'queued', crashes, attempt: crashes });
   }
   await beginAsDead(scene, testJobs.steady, id);
   const lastWord: Processor = { ...idle, giveUp: ({ code }) => Promise.resolve(JSON.stringify(code)) };
-  await reap(laneOf(scene, testJobs.steady, lastWord), allDead);
+  await reap(contextOf(scene, testJobs.steady, lastWord), allDead);
   t.like(await scene.row(id), { status: 'dead', error_code: 'poison', result: '"poison"', attempt: 3 });
   const attempts = await scene.db.query('select error_code from job_attempts where job_id = $1', [id]);
   t.deepEqual(attempts, [{ error_code: 'crashed' }, { error_code: 'crashed' }]);
@@ -56,7 +56,7 @@ test('what may run once only is failed as crashed when its worker died, and its 
     return found;
   });
   await beginAsDead(scene, testJobs.once, row.id);
-  await reap(laneOf(scene, testJobs.once), allDead);
+  await reap(contextOf(scene, testJobs.once), allDead);
   t.like(await waiting, { outcome: { status: 'failed', error: { code: 'crashed' } } });
   t.like(await scene.row(row.id), { status: 'failed', error_code: 'crashed', attempt: 1 });
 });
@@ -73,7 +73,7 @@ test('an outcome that a dead worker left is recorded, whatever the job', async (
       outcome: succeeded('left'),
       replyTo: null,
     });
-    await reap(laneOf(scene, job), allDead);
+    await reap(contextOf(scene, job), allDead);
     t.like(await scene.row(id), { status: 'succeeded', result: '"left"', attempt: 1 });
     t.is(await scene.queues.outcomes.find(id, runId), null);
   }
@@ -90,7 +90,7 @@ test('the outcome of an earlier run is not the one that was cut off', async (t) 
     outcome: succeeded('old'),
     replyTo: null,
   });
-  await reap(laneOf(scene, testJobs.once), allDead);
+  await reap(contextOf(scene, testJobs.once), allDead);
   t.like(await scene.row(id), { status: 'failed', error_code: 'crashed' });
 });
 
@@ -99,7 +99,7 @@ test('a run that was to be cancelled when its worker died is cancelled', async (
   const id = await scene.accept(testJobs.steady);
   await beginAsDead(scene, testJobs.steady, id);
   await scene.db.query('update jobs set cancel_requested_at = now() where id = $1', [id]);
-  await reap(laneOf(scene, testJobs.steady), allDead);
+  await reap(contextOf(scene, testJobs.steady), allDead);
   t.like(await scene.row(id), { status: 'cancelled', error_code: 'cancelled' });
 });
 
@@ -116,7 +116,7 @@ test('a job that never reached the gate is admitted from its row', async (t) => 
 test('the lease of a job that has ended is freed for the next of its project', async (t) => {
   const scene = await openEngine(t);
   const projectId = newId();
-  const [lane] = scene.queues.gate.lanes('test.once');
+  const [shard] = scene.queues.gate.shards('test.once');
   await scene.startWorker(() => Promise.resolve(succeeded()));
   // Both places of the project are held by jobs that are nowhere.
   const redisKey = `{${scene.config.PLINTH_REDIS_PREFIX}:test.once}:gate:`;
@@ -126,8 +126,8 @@ test('the lease of a job that has ended is freed for the next of its project', a
   await redis.hset(`${redisKey}run`, projectId, 2);
   const id = await scene.accept(testJobs.once, projectId);
   await scene.rowWhen(id, 'succeeded');
-  await until(async () => (await lane?.look.leased()) === 0);
-  t.deepEqual(await lane?.look.running(), {});
+  await until(async () => (await shard?.look.leased()) === 0);
+  t.deepEqual(await shard?.look.running(), {});
 });
 
 test('a job that BullMQ lost after it was handed over is handed over again, and runs once', async (t) => {
@@ -137,8 +137,8 @@ test('a job that BullMQ lost after it was handed over is handed over again, and 
   const ids = [await scene.accept(testJobs.once), await scene.accept(testJobs.once)];
   await until(() => held.contexts.length === 1);
   const lost = ids.find((id) => id !== held.contexts[0]?.jobId) ?? '';
-  const [lane] = scene.queues.gate.lanes('test.once');
-  const waiting = await lane?.queue.getWaiting();
+  const [shard] = scene.queues.gate.shards('test.once');
+  const waiting = await shard?.queue.getWaiting();
   const message = waiting?.find(({ id }) => id?.startsWith(lost));
   t.truthy(message);
   await message?.remove();
@@ -158,13 +158,13 @@ test('after Redis lost everything what waits runs once, and what ran ends once',
   const { redis } = scene.queues;
   const keys = await redis.keys(`{${scene.config.PLINTH_REDIS_PREFIX}:*`);
   await redis.unlink(...keys);
-  const [lane] = scene.queues.gate.lanes('test.once');
-  await until(async () => (await lane?.look.running())?.[projectId] === '2');
+  const [shard] = scene.queues.gate.shards('test.once');
+  await until(async () => (await shard?.look.running())?.[projectId] === '2');
   t.is(held.contexts.length, 2, 'nothing beyond the limit meanwhile');
   held.release();
   for (const id of ids) t.like(await scene.rowWhen(id, 'succeeded'), { attempt: 1 });
   t.deepEqual(held.contexts.map(({ jobId }) => jobId).toSorted(), ids.toSorted());
-  await until(async () => (await lane?.look.leased()) === 0);
+  await until(async () => (await shard?.look.leased()) === 0);
 });
 
 test('a worker that Postgres saw a moment ago keeps its jobs, though Redis does not hear of it', async (t) => {
@@ -173,10 +173,10 @@ test('a worker that Postgres saw a moment ago keeps its jobs, though Redis does 
   await beginAsDead(scene, testJobs.once, id);
   const { worker_id: workerId } = await scene.row(id);
   await noteSeen(scene.db, workerId ?? '');
-  await reap(laneOf(scene, testJobs.once), allDead);
+  await reap(contextOf(scene, testJobs.once), allDead);
   t.is((await scene.row(id)).status, 'running');
   await scene.db.query(`update job_workers set seen_at = now() - interval '1 minute'`);
-  await reap(laneOf(scene, testJobs.once), allDead);
+  await reap(contextOf(scene, testJobs.once), allDead);
   t.like(await scene.row(id), { status: 'failed', error_code: 'crashed' });
 });
 
@@ -191,11 +191,11 @@ test('a run whose last word cannot be had waits for the next round and holds up 
     giveUp: (_error, { jobId }) =>
       isBroken && jobId === bad ? Promise.reject(new Error('not now')) : Promise.resolve(null),
   };
-  const lane = laneOf(scene, testJobs.once, processor);
-  await reap(lane, allDead);
+  const shard = contextOf(scene, testJobs.once, processor);
+  await reap(shard, allDead);
   t.is((await scene.row(good)).status, 'failed');
   t.is((await scene.row(bad)).status, 'running');
   isBroken = false;
-  await reap(lane, allDead);
+  await reap(shard, allDead);
   t.is((await scene.row(bad)).status, 'failed');
 });

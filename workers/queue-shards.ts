@@ -5,24 +5,24 @@ import { openWorkerRedis } from '#lib/redis.ts';
 import { type Consumer, consume } from '#queues/consumer.ts';
 import { cronFire } from '#queues/cron-fire.ts';
 import type { JobDefinition } from '#queues/define.ts';
-import type { GateWithLanes } from '#queues/gate/gate.ts';
+import type { ShardedGate } from '#queues/gate/gate.ts';
 import type { GateRules } from '#queues/gate/types.ts';
-import type { LaneGate } from '#queues/gate/lane-gate.ts';
-import { type LaneOptions, startKeeper } from './keeper/keeper.ts';
+import type { ShardGate } from '#queues/gate/shard-gate.ts';
+import { type ShardOptions, startShardLeaders } from './shard-leader/shard-leader.ts';
 import { runJob } from './run-job.ts';
 import type { RunJobDeps } from './work.ts';
 
-export interface LanesOptions {
+export interface QueueShardsOptions {
   readonly config: Config;
   readonly db: ControlDb;
   readonly log: Log;
-  readonly gate: GateWithLanes;
+  readonly gate: ShardedGate;
   readonly rules: GateRules;
   readonly deps: Omit<RunJobDeps, 'finish' | 'readmit' | 'retryIn' | 'isHeld'>;
 }
 
 /** The lanes that one worker serves. */
-export interface ServedLanes {
+export interface ServedShards {
   readonly ready: () => Promise<void>;
   /** Takes no more jobs; resolves when the running ones have ended. */
   readonly drain: () => Promise<void>;
@@ -92,32 +92,35 @@ const retryTimers = (admitDue: (type: string) => void) => {
 
 interface ToServe {
   readonly job: JobDefinition;
-  readonly lane: LaneGate;
-  readonly shard: number;
+  readonly shard: ShardGate;
+  readonly index: number;
 }
 
-const keptLaneOf = ({ config, db, log, rules, deps }: LanesOptions, { job, lane, shard }: ToServe): LaneOptions => {
+const shardOptionsOf = (
+  { config, db, log, rules, deps }: QueueShardsOptions,
+  { job, shard, index }: ToServe,
+): ShardOptions => {
   const processor = deps.processors[job.type];
   if (processor === undefined) throw new Error(`no processor for ${job.type}`);
-  const shards = config.PLINTH_QUEUE_SHARDS;
+  const shardCount = config.PLINTH_QUEUE_SHARDS;
   const name = config.PLINTH_WORKER_NAME;
   const startedAt = Date.now();
   return {
     db,
     log,
-    gate: lane,
+    gate: shard,
     rules,
     job,
     processor,
     outcomes: deps.outcomes,
     signals: deps.signals,
-    part: { index: shard, count: shards },
-    slots: share(slotsOf(job, config), shards),
+    part: { index: index, count: shardCount },
+    slots: share(slotsOf(job, config), shardCount),
     info: () => JSON.stringify({ name, running: deps.running.count(job.type), startedAt, sandbox: processor.sandbox }),
   };
 };
 
-const serve = (options: LanesOptions, runDeps: RunJobDeps, to: ToServe): Served => {
+const serve = (options: QueueShardsOptions, runDeps: RunJobDeps, to: ToServe): Served => {
   const { config, log } = options;
   const redis = openWorkerRedis(config.REDIS_URL, log);
   return {
@@ -125,7 +128,7 @@ const serve = (options: LanesOptions, runDeps: RunJobDeps, to: ToServe): Served 
     consumer: consume({
       redis,
       prefix: config.PLINTH_REDIS_PREFIX,
-      lane: to.lane.lane,
+      shard: to.shard.shard,
       slots: share(slotsOf(to.job, config), config.PLINTH_QUEUE_SHARDS),
       process: (delivery) => runJob(runDeps, delivery),
       onError: (error) => log.debug({ err: error }, 'the queue reported an error'),
@@ -134,42 +137,44 @@ const serve = (options: LanesOptions, runDeps: RunJobDeps, to: ToServe): Served 
 };
 
 /** Serves every lane of the jobs that this worker runs. */
-export const serveLanes = (options: LanesOptions): ServedLanes => {
+export const serveShards = (options: QueueShardsOptions): ServedShards => {
   const { gate, deps } = options;
-  const lanes = deps.jobs.flatMap((job) => gate.lanes(job.type).map((lane, shard): ToServe => ({ job, lane, shard })));
-  const byName = new Map(lanes.map(({ lane }) => [lane.lane.name, lane]));
+  const shards = deps.jobs.flatMap((job) =>
+    gate.shards(job.type).map((shard, index): ToServe => ({ job, shard, index })),
+  );
+  const byName = new Map(shards.map(({ shard }) => [shard.shard.name, shard]));
   const retries = retryTimers((type) => {
-    keeper.admitDue(type).catch(() => undefined);
+    shardLeaders.admitDue(type).catch(() => undefined);
   });
   const runDeps: RunJobDeps = {
     ...deps,
-    finish: async (lane, lease) => {
-      await byName.get(lane)?.finish(lease);
+    finish: async (shard, lease) => {
+      await byName.get(shard)?.finish(lease);
     },
-    isHeld: async (lane, lease) => (await byName.get(lane)?.isHeld(lease)) ?? false,
-    readmit: async (lane, job) => {
-      await byName.get(lane)?.readmit([job]);
+    isHeld: async (shard, lease) => (await byName.get(shard)?.isHeld(lease)) ?? false,
+    readmit: async (shard, job) => {
+      await byName.get(shard)?.readmit([job]);
     },
     retryIn: retries.start,
   };
-  const served = lanes.map((lane) => serve(options, runDeps, lane));
-  const keeper = startKeeper({
+  const served = shards.map((shard) => serve(options, runDeps, shard));
+  const shardLeaders = startShardLeaders({
     ...options,
     workerId: deps.workerId,
-    lanes: lanes.map((lane) => keptLaneOf(options, lane)),
+    shards: shards.map((shard) => shardOptionsOf(options, shard)),
   });
   const all = (work: (one: Served) => Promise<unknown>): Promise<unknown> => Promise.all(served.map(work));
 
   return {
     ready: async () => {
-      await Promise.all([keeper.ready(), all(({ consumer }) => consumer.ready())]);
+      await Promise.all([shardLeaders.ready(), all(({ consumer }) => consumer.ready())]);
     },
     drain: async () => {
-      await Promise.all([keeper.leave(), all(({ consumer }) => consumer.close())]);
+      await Promise.all([shardLeaders.leave(), all(({ consumer }) => consumer.close())]);
     },
     close: async () => {
       retries.clear();
-      await keeper.stop();
+      await shardLeaders.stop();
       for (const { disconnect } of served) disconnect();
     },
   };

@@ -1,9 +1,9 @@
-import { standings, waitingBetween } from '#domain/jobs/lanes.ts';
+import { standings, waitingBetween } from '#domain/jobs/queue-shards.ts';
 import { firstIdAt } from '#lib/ids.ts';
 import { noteReconciled } from '#queues/metrics.ts';
-import type { Pulse } from '#queues/gate/lane-gate.ts';
+import type { ShardSnapshot } from '#queues/gate/shard-gate.ts';
 import type { Lease } from '#queues/gate/lease.ts';
-import type { KeptLane } from './lane.ts';
+import type { ShardContext } from './context.ts';
 
 /** What happened later than that may still be on its way. */
 const settledAfterMs = 3000;
@@ -14,7 +14,7 @@ type Held = { readonly lease: Lease; readonly projectId: string };
 const beginning = '00000000-0000-0000-0000-000000000000';
 
 /** BullMQ lost them, or never had them: the rows are read once more after the miss, since one may just have begun. */
-const handOverLost = async ({ db, gate, job }: KeptLane, epoch: string, held: readonly Held[]): Promise<void> => {
+const handOverLost = async ({ db, gate, job }: ShardContext, epoch: string, held: readonly Held[]): Promise<void> => {
   const present = await gate.inBullmq(held.map(({ lease }) => lease));
   const missing = held.filter((_, i) => present[i] === false);
   if (missing.length === 0) return;
@@ -29,10 +29,10 @@ const handOverLost = async ({ db, gate, job }: KeptLane, epoch: string, held: re
 };
 
 /** Leases whose job has ended, is gone or waits for a retry are freed; of the others, BullMQ must know. */
-const checkLeases = async (lane: KeptLane, pulse: Pulse): Promise<void> => {
-  const { db, gate, job } = lane;
+const checkLeases = async (shard: ShardContext, snapshot: ShardSnapshot): Promise<void> => {
+  const { db, gate, job } = shard;
   const settled = (await gate.leases()).filter(
-    ({ lease }) => Math.abs(pulse.now - Number(lease.nonce)) > settledAfterMs,
+    ({ lease }) => Math.abs(snapshot.now - Number(lease.nonce)) > settledAfterMs,
   );
   if (settled.length === 0) return;
   const rows = await standings(
@@ -45,7 +45,7 @@ const checkLeases = async (lane: KeptLane, pulse: Pulse): Promise<void> => {
   await Promise.all(idle.map(({ lease }) => gate.finish(lease)));
   const queued = settled.filter((held) => standing(held) === 'queued');
   // A restored lease is one of a job that ran: it began before, so BullMQ may not know it any more.
-  await handOverLost(lane, pulse.epoch, queued);
+  await handOverLost(shard, snapshot.epoch, queued);
 };
 
 /** A part of what waits, and when to stop; at least one page of it is compared. */
@@ -57,8 +57,8 @@ interface Stretch {
 }
 
 /** Admits what waits by its row and is unknown to the gate. Answers the last id it saw; null when it saw all. */
-const admitBetween = async (lane: KeptLane, stretch: Stretch, stopped: AbortSignal): Promise<string | null> => {
-  const { db, gate, job, part } = lane;
+const admitBetween = async (shard: ShardContext, stretch: Stretch, stopped: AbortSignal): Promise<string | null> => {
+  const { db, gate, job, part } = shard;
   let { after } = stretch;
   do {
     const rows = await waitingBetween(db, { type: job.type, part, after, until: stretch.until, max: pageSize });
@@ -75,9 +75,9 @@ export interface Reconciler {
   /**
    * One round: every lease, the waiting jobs that were not compared yet, and, once all were, some of the others again.
    * Each goes on where the last round stopped, so that no row is skipped.
-   * @param waiting whether jobs wait by their rows, asked after `pulse` was heard
+   * @param waiting whether jobs wait by their rows, asked after `snapshot` was heard
    */
-  readonly round: (pulse: Pulse, waiting: boolean) => Promise<void>;
+  readonly round: (snapshot: ShardSnapshot, waiting: boolean) => Promise<void>;
   /** All that waits, after the lane was restored. */
   readonly everything: () => Promise<void>;
 }
@@ -92,7 +92,7 @@ const compareAgainMs = 500;
 
 /** @param budget ms of a round, for tests */
 export const createReconciler = (
-  lane: KeptLane,
+  shard: ShardContext,
   stopped: AbortSignal,
   budget = { followMs, compareAgainMs },
 ): Reconciler => {
@@ -100,25 +100,25 @@ export const createReconciler = (
   let followed = beginning;
   let comparedAgain = beginning;
   return {
-    round: async (pulse, waiting) => {
-      await checkLeases(lane, pulse);
+    round: async (snapshot, waiting) => {
+      await checkLeases(shard, snapshot);
       // Rows are committed a little after their ids are made.
-      const settled = firstIdAt(pulse.now - 8000);
+      const settled = firstIdAt(snapshot.now - 8000);
       if (!waiting) {
         [followed, comparedAgain] = [settled, beginning];
         return;
       }
-      const until = firstIdAt(pulse.now - settledAfterMs);
+      const until = firstIdAt(snapshot.now - settledAfterMs);
       const stretch = { until, ends: performance.now() + budget.followMs };
-      const rest = await admitBetween(lane, { ...stretch, after: followed }, stopped);
+      const rest = await admitBetween(shard, { ...stretch, after: followed }, stopped);
       followed = rest ?? settled;
       if (rest !== null) return;
       const again = { until, after: comparedAgain, ends: performance.now() + budget.compareAgainMs };
-      comparedAgain = (await admitBetween(lane, again, stopped)) ?? beginning;
+      comparedAgain = (await admitBetween(shard, again, stopped)) ?? beginning;
     },
     everything: async () => {
       const all = { after: beginning, until: firstIdAt(Date.now() + 60_000), ends: Number.POSITIVE_INFINITY };
-      await admitBetween(lane, all, stopped);
+      await admitBetween(shard, all, stopped);
     },
   };
 };

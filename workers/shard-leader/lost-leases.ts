@@ -1,5 +1,5 @@
-import { runningSince } from '#domain/jobs/lanes.ts';
-import type { KeptLane } from './lane.ts';
+import { runningSince } from '#domain/jobs/queue-shards.ts';
+import type { ShardContext } from './context.ts';
 
 /** A run gives up its lease a moment before Postgres has its end, and gets it a moment before it begins. */
 const settledSeconds = 3;
@@ -11,7 +11,7 @@ export interface LeaseWatch {
 }
 
 /** A run counts when it is found twice in a row, and no end of it is known: its end may just be on its way to Postgres. */
-export const watchLeases = ({ db, gate, job, part, outcomes }: KeptLane): LeaseWatch => {
+export const watchLeases = ({ db, gate, job, part, outcomes }: ShardContext): LeaseWatch => {
   let suspects: ReadonlySet<string> = new Set();
   return {
     isBroken: async () => {

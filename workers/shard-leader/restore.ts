@@ -1,17 +1,17 @@
-import { beginLaneLife } from '#domain/jobs/lanes.ts';
+import { startShardEpoch } from '#domain/jobs/queue-shards.ts';
 import { noteReconciled } from '#queues/metrics.ts';
-import type { KeptLane } from './lane.ts';
+import type { ShardContext } from './context.ts';
 
 /**
  * Opens a lane anew after Redis lost its memory, or some of it: first nothing that was handed over before can begin any
  * more, then what runs gets its leases back, then the gate opens. What waits is admitted again after that.
  */
-export const restoreLane = async ({ db, gate, rules, job, part, log }: KeptLane): Promise<void> => {
-  const { name, type } = gate.lane;
-  const { epoch, running } = await beginLaneLife(db, { name, type, part });
+export const restoreShard = async ({ db, gate, rules, job, part, log }: ShardContext): Promise<void> => {
+  const { name, type } = gate.shard;
+  const { epoch, running } = await startShardEpoch(db, { name, type, part });
   await gate.setGlobalLimit(await rules.globalLimitOf(type));
   await gate.setPauses(await rules.pausesOf(type));
   await gate.restore(epoch, running);
   noteReconciled(job.type, 'gate_lost');
-  log.info({ lane: name, epoch, running: running.length }, 'the gate was opened from Postgres');
+  log.info({ shard: name, epoch, running: running.length }, 'the gate was opened from Postgres');
 };

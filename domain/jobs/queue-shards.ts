@@ -17,9 +17,9 @@ const waitingOf = (rows: readonly Row[]): Waiting[] => rows.map((row) => ({ id: 
  * Begins a new life of a lane. From here on no job of an earlier life can begin: the lock waits for those that begin
  * just now, and the next one sees the new number. Answers what runs at that moment.
  */
-export const beginLaneLife = (
+export const startShardEpoch = (
   db: ControlDb,
-  lane: { readonly name: string; readonly type: string; readonly part: Part },
+  shard: { readonly name: string; readonly type: string; readonly part: Part },
 ): Promise<{ epoch: number; running: Waiting[] }> =>
   db.transaction(async (tx) => {
     await tx.query('lock table job_lanes in access exclusive mode');
@@ -27,12 +27,12 @@ export const beginLaneLife = (
       tx.query<{ epoch: number }>(
         `insert into job_lanes (name, epoch) values ($1, 1)
          on conflict (name) do update set epoch = job_lanes.epoch + 1 returning epoch`,
-        [lane.name],
+        [shard.name],
       ),
     );
     const rows = await tx.query<Row>(
       `select id, project_id from jobs where type = $1 and status = 'running' and ${inPart('$2', '$3')}`,
-      [lane.type, lane.part.count, lane.part.index],
+      [shard.type, shard.part.count, shard.part.index],
     );
     return { epoch, running: waitingOf(rows) };
   });
@@ -49,7 +49,7 @@ export interface Candidate {
 }
 
 /** What a leader is told with its lead, so that nothing more is asked about a type of which there is nothing. */
-export interface Lead {
+export interface Leadership {
   /** The lane's present life; 0 before its first. */
   readonly epoch: number;
   /** Whether retries of the type are due. */
@@ -82,32 +82,32 @@ const leadSql = `
  * whoever leads can reach what leading needs.
  * @returns by the lanes' names; those that somebody else leads are absent
  */
-export const leadLanes = async (
+export const claimLeadership = async (
   db: Queryable,
-  lanes: readonly Candidate[],
+  shards: readonly Candidate[],
   workerId: string,
-): Promise<ReadonlyMap<string, Lead>> => {
-  const rows = await db.query<Lead & { readonly name: string }>(
+): Promise<ReadonlyMap<string, Leadership>> => {
+  const rows = await db.query<Leadership & { readonly name: string }>(
     leadSql,
     [
       workerId,
-      lanes.map(({ name }) => name),
-      lanes.map(({ type }) => type),
-      lanes.map(({ compares }) => compares),
+      shards.map(({ name }) => name),
+      shards.map(({ type }) => type),
+      shards.map(({ compares }) => compares),
       leadSeconds,
     ],
-    'lead-lanes',
+    'claim-leadership',
   );
   return new Map(rows.map(({ name, ...lead }) => [name, lead]));
 };
 
 /** A worker that goes leaves the lead to the next. */
-export const leaveLanes = async (db: Queryable, names: readonly string[], workerId: string): Promise<void> => {
+export const releaseLeadership = async (db: Queryable, names: readonly string[], workerId: string): Promise<void> => {
   await db.query('update job_lanes set leader = null where name = any ($1) and leader = $2', [names, workerId]);
 };
 
 /** In one order, as several workers may do so at a time. */
-export const ensureLanes = async (db: Queryable, names: readonly string[]): Promise<void> => {
+export const ensureShards = async (db: Queryable, names: readonly string[]): Promise<void> => {
   await db.query(
     `insert into job_lanes (name) select name from unnest($1::text[]) as name order by name on conflict do nothing`,
     [names],

@@ -1,16 +1,16 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { noteSeen } from '#domain/jobs/lanes.ts';
+import { noteSeen } from '#domain/jobs/queue-shards.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
-import type { Beat, LaneGate, Pulse } from '#queues/gate/lane-gate.ts';
+import type { HeartbeatMessage, ShardGate, ShardSnapshot } from '#queues/gate/shard-gate.ts';
 import { type Loop, startLoop } from './loop.ts';
-import { type Silence, watchSilence } from './silence.ts';
+import { type FailureDetector, createFailureDetector } from './failure-detector.ts';
 
 const everyMs = 1000;
 
 /** What one worker says of itself in a lane. */
-export interface BeatOptions {
-  readonly gate: LaneGate;
+export interface HeartbeatOptions {
+  readonly gate: ShardGate;
   readonly workerId: string;
   readonly slots: number;
   /** JSON that the operators see. */
@@ -18,38 +18,38 @@ export interface BeatOptions {
 }
 
 /** One worker's signs of life in one lane. What it heard last is at hand. */
-export interface Beating {
+export interface Heartbeat {
   readonly name: string;
-  readonly silence: Silence;
+  readonly detector: FailureDetector;
   /** Null: the last beat failed. */
-  readonly latest: () => Pulse | null;
-  readonly beat: () => Promise<Pulse>;
+  readonly latest: () => ShardSnapshot | null;
+  readonly beat: () => Promise<ShardSnapshot>;
   readonly untilOpen: () => Promise<void>;
   /** @param now null: the worker is gone */
   readonly changeSlots: (now: number | null) => Promise<void>;
 }
 
-export const createBeating = ({ gate, ...options }: BeatOptions): Beating => {
-  const silence = watchSilence();
+export const createHeartbeat = ({ gate, ...options }: HeartbeatOptions): Heartbeat => {
+  const detector = createFailureDetector();
   let slots: number | null = options.slots;
-  let latest: Pulse | null = null;
+  let latest: ShardSnapshot | null = null;
   let isOpen = false;
-  const beat = async (): Promise<Pulse> => {
+  const beat = async (): Promise<ShardSnapshot> => {
     const { workerId } = options;
-    const said: Beat = { workerId, slots, info: options.info() };
+    const message: HeartbeatMessage = { workerId, slots, info: options.info() };
     try {
-      latest = await gate.beat(said);
+      latest = await gate.beat(message);
     } catch (error) {
       latest = null;
       throw error;
     }
-    silence.observe(latest.alive, performance.now());
+    detector.observe(latest.alive, performance.now());
     isOpen ||= latest.open;
     return latest;
   };
   return {
-    name: gate.lane.name,
-    silence,
+    name: gate.shard.name,
+    detector,
     latest: () => latest,
     beat,
     /** Looks more often than it beats: whoever leads may open the lane at any moment. */
@@ -67,18 +67,18 @@ export const createBeating = ({ gate, ...options }: BeatOptions): Beating => {
 };
 
 /** Beats in all lanes at once, and by itself: no work of a leader can silence a worker. */
-export const startBeating = (
+export const startHeartbeats = (
   { db, log, workerId }: { readonly db: ControlDb; readonly log: Log; readonly workerId: string },
-  lanes: readonly Beating[],
+  shards: readonly Heartbeat[],
 ): Loop => {
   const beatAll = async (): Promise<void> => {
-    const beats = await Promise.allSettled(lanes.map((lane) => lane.beat()));
+    const beats = await Promise.allSettled(shards.map((shard) => shard.beat()));
     const reason = beats.find((beat) => beat.status === 'rejected')?.reason as unknown;
     if (reason === undefined) return;
     // Redis may be away for this worker alone: others must not take it for dead.
     await noteSeen(db, workerId).catch(() => undefined);
-    const failed = lanes.filter((_, nth) => beats[nth]?.status === 'rejected').map(({ name }) => name);
-    throw new Error(`the worker could not say that it lives in ${failed.join(', ')}`, { cause: reason });
+    const failed = shards.filter((_, nth) => beats[nth]?.status === 'rejected').map(({ name }) => name);
+    throw new Error(`no heartbeat could be sent to ${failed.join(', ')}`, { cause: reason });
   };
-  return startLoop(beatAll, everyMs, (error) => log.warn({ err: error }, 'a beat failed'));
+  return startLoop(beatAll, everyMs, (error) => log.warn({ err: error }, 'a heartbeat failed'));
 };

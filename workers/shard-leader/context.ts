@@ -3,16 +3,16 @@ import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { JobDefinition } from '#queues/define.ts';
 import type { GateRules } from '#queues/gate/types.ts';
-import type { LaneGate } from '#queues/gate/lane-gate.ts';
+import type { ShardGate } from '#queues/gate/shard-gate.ts';
 import type { Outcomes } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
-import type { Processor } from '../processor.ts';
+import type { Processor } from '#workers/processor.ts';
 
 /** What those work with who keep one lane in order. */
-export interface KeptLane {
+export interface ShardContext {
   readonly db: ControlDb;
   readonly log: Log;
-  readonly gate: LaneGate;
+  readonly gate: ShardGate;
   readonly rules: GateRules;
   readonly job: JobDefinition;
   readonly processor: Processor;

@@ -1,0 +1,56 @@
+/** A worker that was silent for so long, while others were heard, is dead. Its own watch ends it sooner. */
+const deadAfterMs = 8000;
+const minObservations = 5;
+/** Who has not listened for so long judges nobody. */
+const maxObservationAgeMs = 3000;
+const forgetAfterMs = 10 * 60_000;
+
+interface LastHeartbeat {
+  /** '' for one that was never heard. */
+  readonly heartbeat: string;
+  readonly at: number;
+  /** How often others were heard since. */
+  readonly observations: number;
+}
+
+/**
+ * Judges which workers are dead by what was heard: a time during which nothing could be heard (Redis was away) counts
+ * against nobody.
+ */
+export interface FailureDetector {
+  /** @param heartbeats the last beat of each worker */
+  readonly observe: (heartbeats: ReadonlyMap<string, string>, now: number) => void;
+  /** Whether a worker is dead; one that was never heard is watched from now on. */
+  readonly isDead: (workerId: string, now: number) => boolean;
+  /** Workers that were heard and are not known to be dead. */
+  readonly alive: (now: number) => readonly string[];
+}
+
+export const createFailureDetector = (): FailureDetector => {
+  const lastHeartbeats = new Map<string, LastHeartbeat>();
+  let observedAt = Number.NEGATIVE_INFINITY;
+  const judge = ({ at, observations }: LastHeartbeat, now: number): boolean =>
+    now - at >= deadAfterMs && observations >= minObservations && now - observedAt < maxObservationAgeMs;
+  return {
+    observe: (heartbeats, now) => {
+      observedAt = now;
+      for (const [id, last] of lastHeartbeats) {
+        const isNew = heartbeats.has(id) && heartbeats.get(id) !== last.heartbeat;
+        if (now - last.at > forgetAfterMs && !heartbeats.has(id)) lastHeartbeats.delete(id);
+        else if (!isNew) lastHeartbeats.set(id, { ...last, observations: last.observations + 1 });
+      }
+      for (const [id, heartbeat] of heartbeats) {
+        if (lastHeartbeats.get(id)?.heartbeat !== heartbeat)
+          lastHeartbeats.set(id, { heartbeat, at: now, observations: 0 });
+      }
+    },
+    isDead: (workerId, now) => {
+      const last = lastHeartbeats.get(workerId);
+      if (last !== undefined) return judge(last, now);
+      lastHeartbeats.set(workerId, { heartbeat: '', at: now, observations: 0 });
+      return false;
+    },
+    alive: (now) =>
+      [...lastHeartbeats].flatMap(([id, last]) => (last.heartbeat === '' || judge(last, now) ? [] : [id])),
+  };
+};

@@ -1,0 +1,138 @@
+import type { Candidate, Leadership } from '#domain/jobs/queue-shards.ts';
+import { takeDue } from '#domain/jobs/retries.ts';
+import type { ShardSnapshot } from '#queues/gate/shard-gate.ts';
+import { settleRules } from '#queues/gate/settle-rules.ts';
+import type { Heartbeat } from './heartbeat.ts';
+import type { ShardContext } from './context.ts';
+import { reap } from './reap.ts';
+import { type LeaseWatch, watchLeases } from './lost-leases.ts';
+import { type Reconciler, createReconciler } from './reconcile.ts';
+import { restoreShard } from './restore.ts';
+
+// In rounds.
+const reapEvery = 2;
+const reconcileEvery = 5;
+const rereadRulesEvery = 30;
+const maxDue = 500;
+
+/** Does for one lane what only one worker needs to do, a round at a time. */
+export interface Leader {
+  readonly type: string;
+  readonly heartbeat: Heartbeat;
+  /** Whether its last round goes on; another one is not begun meanwhile, and its lead runs out. */
+  readonly isBusy: () => boolean;
+  readonly candidate: () => Candidate;
+  /** @param snapshot what was heard before the lead was given */
+  readonly begin: (leadership: Leadership, snapshot: ShardSnapshot) => void;
+  /** Admits retries that are due. */
+  readonly admitDue: () => Promise<void>;
+  /** Resolves when nothing is under way. */
+  readonly settled: () => Promise<void>;
+}
+
+const admitDue = async ({ db, gate, job, part }: ShardContext): Promise<void> => {
+  const due = await takeDue(db, { type: job.type, part, max: maxDue });
+  if (due.length > 0) await gate.readmit(due);
+};
+
+const readLimits = async ({ gate, rules, job }: ShardContext, projects: readonly string[]): Promise<void> => {
+  if (projects.length > 0) await gate.setLimits(await rules.limitsOf(job.type, projects));
+};
+
+/** Every process tells the gate of the changes that it makes; this is for what was not told. */
+const rereadRules = async ({ gate, rules, job }: ShardContext): Promise<void> => {
+  await settleRules(gate, rules, { type: job.type, projects: await gate.busyProjects() });
+  await gate.forgetIdle();
+};
+
+interface LeaderParts {
+  readonly shard: ShardContext;
+  readonly heartbeat: Heartbeat;
+  readonly reconciler: Reconciler;
+  readonly leases: LeaseWatch;
+}
+
+/** What is known at the beginning of a round. */
+interface Round {
+  readonly snapshot: ShardSnapshot;
+  readonly leadership: Leadership;
+  readonly number: number;
+}
+
+/** Answers whether the lane has to be restored. */
+const runDuties = async ({ shard, heartbeat, reconciler, leases }: LeaderParts, given: Round): Promise<boolean> => {
+  const { snapshot, leadership, number: round } = given;
+
+  if (leadership.due) await admitDue(shard);
+  await readLimits(shard, snapshot.unknown);
+  if (leadership.running && round % reapEvery === 0) {
+    if (await leases.isBroken()) return true;
+    await reap(shard, heartbeat.detector);
+  }
+  if (round % rereadRulesEvery === 0) await rereadRules(shard);
+  if (round % reconcileEvery === 0) await reconciler.round(snapshot, leadership.waiting);
+  return false;
+};
+
+export const createLeader = (shard: ShardContext, heartbeat: Heartbeat, stopped: AbortSignal): Leader => {
+  const { log } = shard;
+  const { name, type } = shard.gate.shard;
+  const parts: LeaderParts = {
+    shard,
+    heartbeat,
+    reconciler: createReconciler(shard, stopped),
+    leases: watchLeases(shard),
+  };
+  let rounds = 0;
+  let scan = Promise.resolve();
+  let running: Promise<void> | undefined;
+  let isFailing = false;
+
+  const restore = async (): Promise<void> => {
+    await restoreShard(shard);
+    await heartbeat.beat();
+    scan = scan
+      .then(() => parts.reconciler.everything())
+      .catch((error: unknown) => log.warn({ err: error, shard: name }, 'not every waiting job was admitted again'));
+  };
+
+  const round = async (leadership: Leadership, snapshot: ShardSnapshot): Promise<void> => {
+    rounds += 1;
+    const isOpen = snapshot.open && String(leadership.epoch) === snapshot.epoch;
+    // A database that was restored from a backup is at another life of the lane.
+    if (!isOpen) {
+      if (heartbeat.latest() === snapshot) await restore();
+      return;
+    }
+    if (!(await runDuties(parts, { snapshot, leadership, number: rounds }))) return;
+    log.error({ shard: name }, 'jobs run without their leases: Redis lost some of its keys');
+    await restore();
+  };
+
+  const attempt = async (leadership: Leadership, snapshot: ShardSnapshot): Promise<void> => {
+    try {
+      await round(leadership, snapshot);
+      isFailing = false;
+    } catch (error) {
+      if (!isFailing)
+        log.warn({ err: error, shard: name }, 'the work of the shard leader failed; trying again each second');
+      isFailing = true;
+    }
+    running = undefined;
+  };
+
+  return {
+    type,
+    heartbeat,
+    isBusy: () => running !== undefined,
+    candidate: () => ({ name, type, compares: (rounds + 1) % reconcileEvery === 0 }),
+    begin: (leadership, snapshot) => {
+      running = attempt(leadership, snapshot);
+    },
+    admitDue: () => admitDue(shard),
+    settled: async () => {
+      await running;
+      await scan;
+    },
+  };
+};
