@@ -1,11 +1,11 @@
 import { type IdempotencyKey, claimKey, findAnswer, keepAnswer } from '#domain/idempotency/store.ts';
-import { type Replay, replay } from '#domain/webhooks/again.ts';
+import { type Replay, replay } from '#domain/webhooks/replay.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { InProject } from './access.ts';
 import type { Call } from './call.ts';
 
-export interface ReplayAsked {
+export interface ReplayRequest {
   readonly webhookId: string;
   readonly replay: Replay;
   readonly key: IdempotencyKey | undefined;
@@ -49,10 +49,13 @@ const replayWithKey = (
  * @returns how many deliveries are tried anew
  * @throws {ServiceError} `not_found`, `conflict`, `idempotency_mismatch`
  */
-export const replayOnce = (call: Call<InProject>, { webhookId, replay: wish, key }: ReplayAsked): Promise<number> => {
+export const replayOnce = (
+  call: Call<InProject>,
+  { webhookId, replay: request, key }: ReplayRequest,
+): Promise<number> => {
   const { deps, project, departure } = call;
   const work = (guard?: Queryable): Promise<number> =>
-    replay(deps.db, { projectId: project.id, webhookId }, wish, guard);
+    replay(deps.db, { projectId: project.id, webhookId }, request, guard);
   return deps.turns(`replays of ${project.id}`, () => {
     if (departure.aborted) throw new ServiceError('conflict', 'The caller left before it was its turn.');
     if (key === undefined) return work();

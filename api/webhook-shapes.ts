@@ -144,7 +144,7 @@ export const deliveryQuery = page.extend({
   until: moment.optional().describe('Made before.'),
 });
 
-export const replayWish = z
+export const replayRequest = z
   .strictObject({
     since: moment,
     until: moment.optional(),

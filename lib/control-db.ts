@@ -50,7 +50,7 @@ const beginWith = (client: PoolClient, settings: Readonly<Record<string, string>
 
 /** A server that is down is told at once. */
 const connectWithinMs = 1800;
-/** A crowd waits its turn for as long as a caller would: more than a server that is busy takes to get through it. */
+/** A large number waits its turn for as long as a caller would: more than a server that is busy takes to get through it. */
 const waitForConnectionMs = 8000;
 
 /** The pool has one time for both, so the connection brings its own. */

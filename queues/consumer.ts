@@ -54,7 +54,7 @@ const startEarly = ({ shard, process, onError }: ConsumerOptions) => {
 };
 
 /**
- * One lane's BullMQ worker. What a dead worker had taken and not begun is delivered again after at most 15 s: lock 10 s,
+ * One shard's BullMQ worker. What a dead worker had taken and not begun is delivered again after at most 15 s: lock 10 s,
  * stalled check each 5 s. Whether it begins is decided by its row.
  */
 export const consume = (options: ConsumerOptions): Consumer => {

@@ -21,7 +21,7 @@ export interface QueueShardsOptions {
   readonly deps: Omit<RunJobDeps, 'finish' | 'readmit' | 'retryIn' | 'isHeld'>;
 }
 
-/** The lanes that one worker serves. */
+/** The shards that one worker serves. */
 export interface ServedShards {
   readonly ready: () => Promise<void>;
   /** Takes no more jobs; resolves when the running ones have ended. */
@@ -73,7 +73,7 @@ interface Served {
   readonly disconnect: () => void;
 }
 
-/** Calls back when a retry is due; should that fail, the lane's leader admits it a little later. */
+/** Calls back when a retry is due; should that fail, the shard's leader admits it a little later. */
 const retryTimers = (admitDue: (type: string) => void) => {
   const timers = new Set<NodeJS.Timeout>();
   return {
@@ -136,7 +136,7 @@ const serve = (options: QueueShardsOptions, runDeps: RunJobDeps, to: ToServe): S
   };
 };
 
-/** Serves every lane of the jobs that this worker runs. */
+/** Serves every shard of the jobs that this worker runs. */
 export const serveShards = (options: QueueShardsOptions): ServedShards => {
   const { gate, deps } = options;
   const shards = deps.jobs.flatMap((job) =>

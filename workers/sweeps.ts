@@ -22,7 +22,7 @@ import { deleteOldProviderEvents } from '#domain/integrations/store.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import { quotasFrom } from '#domain/projects/quotas.ts';
 import { noteBacklog } from '#domain/webhooks/metrics.ts';
-import { wakeForgottenLanes } from '#domain/webhooks/stuck.ts';
+import { wakeForgottenThrottles } from '#domain/webhooks/stuck.ts';
 import {
   backlogOf,
   deleteEmptyEvents,
@@ -133,7 +133,7 @@ const deliverySweeps = ({ db, config }: SweepDeps): Record<string, () => Promise
     'deliveries of deleted webhooks': inSteps((max) => deleteOrphanedDeliveries(db, max)),
     'deleted webhooks': inSteps((max) => deleteEmptyWebhooks(db, max)),
     'events without deliveries': inSteps((max) => deleteEmptyEvents(db, days, max)),
-    'forgotten webhooks': () => wakeForgottenLanes(db),
+    'forgotten webhooks': () => wakeForgottenThrottles(db),
     'what waits for webhooks': async () => noteBacklog(await backlogOf(db)),
   };
 };

@@ -1,6 +1,6 @@
 import type { Project } from '#domain/projects/store.ts';
 import { makeSecret, sealSecret, sealUrl } from '#domain/webhooks/secrets.ts';
-import { markWebhookDeleted, reopenLane } from '#domain/webhooks/store.ts';
+import { markWebhookDeleted, reopenThrottle } from '#domain/webhooks/store.ts';
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
@@ -26,7 +26,7 @@ export const findChat = (db: Queryable, { project, kind }: ChatOf): Promise<{ id
     ]),
   );
 
-/** Its lane is locked first, as by whoever delivers. */
+/** Its throttle is locked first, as by whoever delivers. */
 const lockChat = async (db: Queryable, of: ChatOf): Promise<{ id: string } | undefined> => {
   const present = await findChat(db, of);
   if (present === undefined) return undefined;
@@ -65,7 +65,7 @@ export interface ChatWish {
 
 /**
  * Makes the webhook of a chat what its integration says, within the caller's transaction.
- * @returns its id: when the change is committed, the project's subscriptions are to be set and its lane pumped
+ * @returns its id: when the change is committed, the project's subscriptions are to be set and its throttle pumped
  */
 export const saveChat = async (db: Queryable, of: ChatOf, wish: ChatWish): Promise<string> => {
   const present = await lockChat(db, of);
@@ -77,7 +77,7 @@ export const saveChat = async (db: Queryable, of: ChatOf, wish: ChatWish): Promi
     [present.id, sealUrl(sealer, present.id, config.webhook_url), config.events, isActive],
   );
   // What failed before says nothing of a new address, nor of one that was switched on again.
-  await reopenLane(db, present.id);
+  await reopenThrottle(db, present.id);
   return present.id;
 };
 
@@ -89,7 +89,7 @@ export const setChatActive = async (db: Queryable, of: ChatOf, isActive: boolean
     present.id,
     isActive,
   ]);
-  if (isActive) await reopenLane(db, present.id);
+  if (isActive) await reopenThrottle(db, present.id);
   return present.id;
 };
 

@@ -81,7 +81,7 @@ const fetchToken = async (egress: Pick<Egress, 'fetch'>, config: ConfigOf<'paypa
 };
 
 export const createPaypal = (egress: Pick<Egress, 'fetch'>): Paypal => {
-  // Promises, so that a crowd asks for one token.
+  // Promises, so that a large number asks for one token.
   const tokens = new LRUCache<string, Promise<Token>>({ max: maxKept });
   const permits = new LRUCache<string, FairPermits>({ max: maxKept });
 

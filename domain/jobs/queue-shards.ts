@@ -14,7 +14,7 @@ interface Row {
 const waitingOf = (rows: readonly Row[]): Waiting[] => rows.map((row) => ({ id: row.id, projectId: row.project_id }));
 
 /**
- * Begins a new life of a lane. From here on no job of an earlier life can begin: the lock waits for those that begin
+ * Begins a new life of a shard. From here on no job of an earlier life can begin: the lock waits for those that begin
  * just now, and the next one sees the new number. Answers what runs at that moment.
  */
 export const startShardEpoch = (
@@ -40,7 +40,7 @@ export const startShardEpoch = (
 /** So long a leader leads that says nothing more. */
 const leadSeconds = 5;
 
-/** A lane that a worker would lead. */
+/** A shard that a worker would lead. */
 export interface Candidate {
   readonly name: string;
   readonly type: string;
@@ -50,7 +50,7 @@ export interface Candidate {
 
 /** What a leader is told with its lead, so that nothing more is asked about a type of which there is nothing. */
 export interface Leadership {
-  /** The lane's present life; 0 before its first. */
+  /** The shard's present life; 0 before its first. */
   readonly epoch: number;
   /** Whether retries of the type are due. */
   readonly due: boolean;
@@ -60,7 +60,7 @@ export interface Leadership {
   readonly waiting: boolean;
 }
 
-// A row that somebody else changes just now is that of a lane that has its leader. The looks at jobs have a limit, so that
+// A row that somebody else changes just now is that of a shard that has its leader. The looks at jobs have a limit, so that
 // each stays one step in an index: an `exists` may be planned as a hash over all jobs.
 const leadSql = `
   with free as materialized (
@@ -78,9 +78,9 @@ const leadSql = `
   from led join unnest($2::text[], $3::text[], $4::boolean[]) as a (name, type, compares) using (name)`;
 
 /**
- * Takes or keeps the lead of lanes: one worker at a time does what only one needs to do. It is given in Postgres, so that
+ * Takes or keeps the lead of shards: one worker at a time does what only one needs to do. It is given in Postgres, so that
  * whoever leads can reach what leading needs.
- * @returns by the lanes' names; those that somebody else leads are absent
+ * @returns by the shards' names; those that somebody else leads are absent
  */
 export const claimLeadership = async (
   db: Queryable,

@@ -161,7 +161,7 @@ export interface JobStart {
   readonly runId: string;
   readonly workerId: string;
   readonly shard: string;
-  /** The lane's life in which the job was handed over. */
+  /** The shard's life in which the job was handed over. */
   readonly epoch: string;
 }
 
@@ -183,7 +183,7 @@ export interface BegunJob {
 
 /**
  * Begins jobs that wait. Not among the answers: a job that has ended, that runs, whose time has not come, or that was
- * handed over in an earlier life of its lane (its lease is gone, somebody else may have its place).
+ * handed over in an earlier life of its shard (its lease is gone, somebody else may have its place).
  */
 export const beginJobs = (db: Queryable, starts: readonly JobStart[]): Promise<BegunJob[]> =>
   db.query<BegunJob>(

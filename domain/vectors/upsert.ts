@@ -84,7 +84,7 @@ const upsertBatch = async (
   return written;
 };
 
-/** Batches in lanes. The first failure stops all of them; it is thrown once none is at work any more. */
+/** Batches in shards. The first failure stops all of them; it is thrown once none is at work any more. */
 const concurrently = async (
   documents: readonly Document[],
   work: (batch: readonly Document[]) => Promise<void>,
@@ -128,7 +128,7 @@ export const upsertDocuments = async (
   let [upserted, seen] = [0, 0];
   await concurrently(documents, async (batch) => {
     const written = await upsertBatch({ deps, caller, collection, model }, batch);
-    // Not in one expression: the other lane counts, too, while this one waits.
+    // Not in one expression: the other shard counts, too, while this one waits.
     upserted += written;
     seen += batch.length;
     progress((seen / documents.length) * 100);

@@ -2,7 +2,7 @@ import { type ControlDb, type Queryable, maybeOne, one } from '#lib/control-db.t
 import { notFound } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { bodyOf, maxDataBytes } from './body.ts';
-import { earliestId, latestId } from './made-between.ts';
+import { earliestId, latestId } from './created-between.ts';
 import { requireRoomForPing } from './ping-room.ts';
 import type { DeliveryRow, DeliveryStatus, EventRow } from './types.ts';
 
@@ -37,9 +37,12 @@ const withBody = (
   dataUrl: ((event: EventRow) => string) | null,
 ): ListedDelivery => {
   if (event === null || data === null || at === null) return { ...row, request_body: null };
-  const told: EventRow = { id: row.event_id, project_id: row.project_id, event, data, created_at: at };
+  const eventRow: EventRow = { id: row.event_id, project_id: row.project_id, event, data, created_at: at };
   const isLarge = Buffer.byteLength(data) > maxDataBytes;
-  return { ...row, request_body: bodyOf(told, row.event, isLarge && dataUrl ? dataUrl(told) : null).toString() };
+  return {
+    ...row,
+    request_body: bodyOf(eventRow, row.event, isLarge && dataUrl ? dataUrl(eventRow) : null).toString(),
+  };
 };
 
 export interface DeliveryFilter {
@@ -137,7 +140,7 @@ export const newPing = (projectId: string, webhookId: string): Ping => ({
   deliveryId: newId(),
 });
 
-/** One try, by that job, and no other: it is tried at once, whatever its lane is like. */
+/** One try, by that job, and no other: it is tried at once, whatever its throttle is like. */
 export const insertPing = async (db: Queryable, ping: Ping, jobId: string): Promise<void> => {
   const { projectId, webhookId, eventId, deliveryId } = ping;
   await requireRoomForPing(db, webhookId);

@@ -44,7 +44,7 @@ const noticeOf = (projectId: string, disabled: readonly Disabled[]): Notice => {
 
 /**
  * Makes webhooks inactive whose receivers are gone or failed for too long, unless they have got another address or secret since; their admins are told. The transaction acts as
- * the system; what still waits for them is skipped when their lanes are pumped.
+ * the system; what still waits for them is skipped when their throttles are pumped.
  */
 export const disableHopeless = async (tx: Tx, hopeless: readonly Hopeless[], notify: Notify): Promise<void> => {
   if (hopeless.length === 0) return;

@@ -54,7 +54,7 @@ const isThere = async (db: Queryable, webhookId: string): Promise<boolean> =>
   (await db.query('select from webhooks where id = $1 and deleted_at is null', [webhookId])).length > 0;
 
 /** What a link is asked for. */
-export interface DataAsked {
+export interface EventDataRequest {
   readonly eventId: string;
   readonly token: string;
   readonly part: DataPart;
@@ -67,7 +67,7 @@ export interface DataAsked {
  */
 export const readEventData = async (
   { db, projects }: { readonly db: Queryable; readonly projects: Pick<Projects, 'sealer'> },
-  { eventId, token, part }: DataAsked,
+  { eventId, token, part }: EventDataRequest,
   now = Date.now(),
 ): Promise<string> => {
   const event = await maybeOne(

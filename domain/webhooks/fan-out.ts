@@ -6,8 +6,8 @@ export interface FannedOut {
   readonly deliveries: number;
   /** Webhooks that have something to do now. */
   readonly webhookIds: readonly string[];
-  /** Webhooks that have, too, but whose lanes somebody else held: they are yet to be woken. */
-  readonly heldIds: readonly string[];
+  /** Webhooks that have, too, but whose throttles somebody else held: they are yet to be woken. */
+  readonly lockedElsewhereIds: readonly string[];
   /** Behind which project the next pass begins; null: with the first one. */
   readonly next: string | null;
   /** How many of them each project had. */
@@ -28,7 +28,7 @@ const maxProjects = 100;
 // Projects with waiting events are found one by one in their index, however many events each has: one that has a million
 // holds up no other. A project's share of a pass gets smaller with its webhooks, and is half of it at most, or what one event
 // makes. Who subscribes is asked once for all events of a name. Events that somebody else passes on just now are left to
-// them; a lane that somebody holds is not waited for: other projects' events would wait, too. Ids are given as arrays:
+// them; a throttle that somebody holds is not waited for: other projects' events would wait, too. Ids are given as arrays:
 // joined, the larger table would be walked through whenever there might be many.
 const fanOutSql = `
   with recursive found as (
@@ -107,12 +107,12 @@ export const isEventWaiting = async (db: Queryable): Promise<boolean> =>
  * Makes the deliveries of some waiting events: one for each webhook that subscribes, and at once `skipped` where that is
  * inactive. Any number of processes may do so at a time; every project that waits has its turn.
  * @param after begins behind that project; null: with the first one
- * @param held projects whose events are to wait
+ * @param overBacklog projects whose events are to wait
  */
 export const fanOut = async (
   db: Queryable,
   after: string | null = null,
-  held: readonly string[] = [],
+  overBacklog: readonly string[] = [],
 ): Promise<FannedOut> => {
   const row = await one(
     db.query<{
@@ -123,13 +123,13 @@ export const fanOut = async (
       next: string | null;
       events_of: Record<string, number>;
       waited_ms: number;
-    }>(fanOutSql, [after ?? beginning, held], 'fan-out'),
+    }>(fanOutSql, [after ?? beginning, overBacklog], 'fan-out'),
   );
   return {
     events: row.events,
     deliveries: row.deliveries,
     webhookIds: row.webhook_ids,
-    heldIds: row.held_ids,
+    lockedElsewhereIds: row.held_ids,
     next: row.next,
     eventsOf: row.events_of,
     waitedMs: row.waited_ms,

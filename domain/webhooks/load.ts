@@ -9,7 +9,7 @@ export interface TryRef {
 }
 
 /** What of a webhook a message is made with. */
-export type ToldWebhook = Pick<
+export type SubscribedWebhook = Pick<
   WebhookRow,
   | 'id'
   | 'kind'
@@ -34,13 +34,13 @@ export interface LoadedTry {
   readonly event: EventRow;
   /** The data are left out of deliveries. */
   readonly isLarge: boolean;
-  readonly webhook: ToldWebhook;
+  readonly webhook: SubscribedWebhook;
   /** Of its address and secrets. */
   readonly version: number;
   readonly project: { readonly id: string; readonly name: string; readonly data_key: Buffer };
 }
 
-type Row = Omit<ToldWebhook, 'id'> & {
+type Row = Omit<SubscribedWebhook, 'id'> & {
   readonly delivery_id: string;
   readonly attempt: number;
   readonly event: string;

@@ -67,7 +67,7 @@ export const noteFannedOut = (deliveries: number, waitedMs: number): void => {
   fannedOut.inc(deliveries);
   fanOutSeconds.observe(waitedMs / 1000);
 };
-export const noteBacklog = (now: { readonly oldestSeconds: number; readonly lanesFailing: number }): void => {
+export const noteBacklog = (now: { readonly oldestSeconds: number; readonly failingWebhooks: number }): void => {
   waiting.set(now.oldestSeconds);
-  failing.set(now.lanesFailing);
+  failing.set(now.failingWebhooks);
 };

@@ -4,15 +4,15 @@ import type { Log } from '#lib/log.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
 import {
-  type LockedLane,
-  isLaneDue,
-  lockDueLanes,
-  lockLanes,
-  scheduleLanes,
+  type LockedThrottle,
+  isThrottleDue,
+  lockDueThrottles,
+  lockThrottles,
+  scheduleThrottles,
   skipWaiting,
-  takeTurns,
-  wakeLanes,
-} from './lanes.ts';
+  claimDeliveries,
+  wakeThrottles,
+} from './throttle.ts';
 import { byIndex } from './by-index.ts';
 import { heldBackBeside } from './slow.ts';
 
@@ -24,37 +24,37 @@ export interface PumpDeps {
   readonly slowAtOnce?: number;
 }
 
-/** What came of looking at lanes. */
+/** What came of looking at throttles. */
 export interface Pumped {
   /** Inserted; to be admitted after the commit. */
   readonly jobs: readonly NewJobRow[];
-  /** In how many ms the first of the lanes has something to do again; null: none has. */
+  /** In how many ms the first of the throttles has something to do again; null: none has. */
   readonly nextInMs: number | null;
-  readonly lanes: number;
+  readonly throttles: number;
 }
 
 /** What is to be looked at again. */
-export interface Looked {
+export interface BatchResult {
   /** In how many ms one of them has something to do again; null: none has. */
   readonly nextInMs: number | null;
-  /** Webhooks whose lanes somebody else held: nobody has looked at them. */
-  readonly heldIds: readonly string[];
+  /** Webhooks whose throttles somebody else held: nobody has looked at them. */
+  readonly lockedElsewhereIds: readonly string[];
 }
 
-const maxLanes = 500;
+const maxThrottles = 500;
 const maxSkipped = 2000;
 
-/** Within a transaction that holds the lanes: those deliveries whose turn it is become jobs. */
-const pumpLocked = async (tx: Tx, lanes: readonly LockedLane[], slowAtOnce?: number): Promise<Pumped> => {
-  const active = lanes.filter((lane) => lane.is_active).map((lane) => lane.webhook_id);
-  const inactive = lanes.filter((lane) => !lane.is_active).map((lane) => lane.webhook_id);
+/** Within a transaction that holds the throttles: those deliveries whose turn it is become jobs. */
+const runLockedBatch = async (tx: Tx, throttles: readonly LockedThrottle[], slowAtOnce?: number): Promise<Pumped> => {
+  const active = throttles.filter((throttle) => throttle.is_active).map((throttle) => throttle.webhook_id);
+  const inactive = throttles.filter((throttle) => !throttle.is_active).map((throttle) => throttle.webhook_id);
   const skipped = inactive.length > 0 ? await skipWaiting(tx, inactive, maxSkipped) : 0;
   const more = skipped >= maxSkipped ? 0 : null;
-  if (active.length === 0) return { jobs: [], nextInMs: more, lanes: lanes.length };
-  const turns = await takeTurns(tx, active, slowAtOnce);
-  if (turns.jobs.length > 0) await insertJobs(tx, turns.jobs);
-  const next = await scheduleLanes(tx, turns);
-  return { jobs: turns.jobs, nextInMs: more ?? next, lanes: lanes.length };
+  if (active.length === 0) return { jobs: [], nextInMs: more, throttles: throttles.length };
+  const claimed = await claimDeliveries(tx, active, slowAtOnce);
+  if (claimed.jobs.length > 0) await insertJobs(tx, claimed.jobs);
+  const next = await scheduleThrottles(tx, claimed);
+  return { jobs: claimed.jobs, nextInMs: more ?? next, throttles: throttles.length };
 };
 
 /** Never fails: what the gate does not take now, the reconciler brings to it within seconds. */
@@ -72,22 +72,30 @@ const soonest = (a: number | null, b: number | null): number | null =>
   a === null || b === null ? (a ?? b) : Math.min(a, b);
 
 /** Whoever has ended a try may have made room for others. */
-const lockBeside = async (tx: Tx, lanes: readonly LockedLane[], slowAtOnce?: number): Promise<LockedLane[]> => {
-  if (lanes.length === 0) return [];
+const lockBeside = async (
+  tx: Tx,
+  throttles: readonly LockedThrottle[],
+  slowAtOnce?: number,
+): Promise<LockedThrottle[]> => {
+  if (throttles.length === 0) return [];
   const beside = await heldBackBeside(
     tx,
-    lanes.map((lane) => lane.webhook_id),
+    throttles.map((throttle) => throttle.webhook_id),
     slowAtOnce,
   );
-  return beside.length === 0 ? [] : (await lockLanes(tx, beside)).lanes;
+  return beside.length === 0 ? [] : (await lockThrottles(tx, beside)).throttles;
 };
 
-const pumpSome = async (deps: PumpDeps, lock: (tx: Tx) => Promise<LockedLane[]>): Promise<Pumped> => {
+const pumpSome = async (deps: PumpDeps, lock: (tx: Tx) => Promise<LockedThrottle[]>): Promise<Pumped> => {
   const pumped = await deps.db.transaction(async (tx) => {
-    const lanes = await lock(tx);
+    const throttles = await lock(tx);
     return {
-      ...(await pumpLocked(tx, [...lanes, ...(await lockBeside(tx, lanes, deps.slowAtOnce))], deps.slowAtOnce)),
-      lanes: lanes.length,
+      ...(await runLockedBatch(
+        tx,
+        [...throttles, ...(await lockBeside(tx, throttles, deps.slowAtOnce))],
+        deps.slowAtOnce,
+      )),
+      throttles: throttles.length,
     };
   }, byIndex);
   await admitAll(deps, pumped.jobs);
@@ -99,45 +107,45 @@ const pumpSome = async (deps: PumpDeps, lock: (tx: Tx) => Promise<LockedLane[]>)
  * do: new deliveries, a webhook that became active or inactive. Should it fail, the sweep of the workers does it within a
  * second.
  */
-export const pumpLanes = async (deps: PumpDeps, webhookIds: readonly string[]): Promise<Looked> => {
+export const runBatch = async (deps: PumpDeps, webhookIds: readonly string[]): Promise<BatchResult> => {
   let next: number | null = null;
-  const held: string[] = [];
-  for (let i = 0; i < webhookIds.length; i += maxLanes) {
-    const some = webhookIds.slice(i, i + maxLanes);
+  const lockedElsewhere: string[] = [];
+  for (let i = 0; i < webhookIds.length; i += maxThrottles) {
+    const some = webhookIds.slice(i, i + maxThrottles);
     const { nextInMs } = await pumpSome(deps, async (tx) => {
-      const { lanes, heldIds } = await lockLanes(tx, some);
-      held.push(...heldIds);
-      return lanes;
+      const { throttles, lockedElsewhereIds } = await lockThrottles(tx, some);
+      lockedElsewhere.push(...lockedElsewhereIds);
+      return throttles;
     });
     next = soonest(next, nextInMs);
   }
-  return { nextInMs: next, heldIds: held };
+  return { nextInMs: next, lockedElsewhereIds: lockedElsewhere };
 };
 
-/** As `pumpLanes`; what fails is left to the sweep. */
+/** As `runBatch`; what fails is left to the sweep. */
 export const pump = async (deps: PumpDeps, webhookIds: readonly string[]): Promise<void> => {
   try {
     // Before, so that the sweep finds what this does not get done.
-    await wakeLanes(deps.db, webhookIds);
-    await pumpLanes(deps, webhookIds);
+    await wakeThrottles(deps.db, webhookIds);
+    await runBatch(deps, webhookIds);
   } catch (error) {
     deps.log.warn({ err: error }, 'deliveries wait for the next look at their webhooks');
   }
 };
 
 /**
- * Looks at the lanes whose time has come, whoever left them so.
+ * Looks at the throttles whose time has come, whoever left them so.
  * @returns in how many ms one of them has something to do again; null: none has
  */
 export const pumpDue = async (deps: PumpDeps): Promise<number | null> => {
   let next: number | null = null;
-  let lanes: number;
+  let throttles: number;
   // Most of the time there is none: then it is one statement and no transaction.
-  if (!(await isLaneDue(deps.db))) return null;
+  if (!(await isThrottleDue(deps.db))) return null;
   do {
-    const pumped = await pumpSome(deps, (tx) => lockDueLanes(tx, maxLanes));
+    const pumped = await pumpSome(deps, (tx) => lockDueThrottles(tx, maxThrottles));
     next = soonest(next, pumped.nextInMs);
-    lanes = pumped.lanes;
-  } while (lanes === maxLanes);
+    throttles = pumped.throttles;
+  } while (throttles === maxThrottles);
   return next;
 };

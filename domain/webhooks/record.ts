@@ -76,13 +76,13 @@ const deliveriesSql = `
       then greatest(clock_timestamp() + make_interval(secs => j.pause), case when j.is_present then j.not_before end) end,
     finished_at = case when j.status <> 'failed' or j.is_last then clock_timestamp() end
   from judged j where d.id = j.delivery_id and d.job_id = j.job_id
-  returning d.id, j.status, j.is_present and not j.is_test and j.status <> 'skipped' as is_telling`;
+  returning d.id, j.status, j.is_present and not j.is_test and j.status <> 'skipped' as is_reporting`;
 
 interface RecordedRow {
   readonly id: string;
   readonly status: Recorded['status'];
   /** Of its webhook as it is now. */
-  readonly is_telling: boolean;
+  readonly is_reporting: boolean;
 }
 
 /** Where each of the texts is among the bytes of all, counted from 1 as SQL does. */
@@ -121,7 +121,7 @@ const recordDeliveries = (tx: Tx, tries: readonly WebhookAttempt[]): Promise<Rec
 };
 
 /** What the tries say of one webhook. */
-interface LaneNews {
+interface ThrottleUpdate {
   failures: number;
   /** Failures, those that held a slot for long twice. */
   weight: number;
@@ -134,8 +134,8 @@ interface LaneNews {
 const later = (a: Date | null, b: Date | null): Date | null =>
   a === null || b === null ? (a ?? b) : new Date(Math.max(a.getTime(), b.getTime()));
 
-const newsOf = (tries: readonly WebhookAttempt[]): Map<string, LaneNews> => {
-  const news = new Map<string, LaneNews>();
+const newsOf = (tries: readonly WebhookAttempt[]): Map<string, ThrottleUpdate> => {
+  const news = new Map<string, ThrottleUpdate>();
   for (const { webhookId, error, notBefore, responseTimeMs } of tries) {
     const known = news.get(webhookId) ?? { failures: 0, weight: 0, isAlive: false, notBefore: null };
     const failures = error === null ? 0 : 1;
@@ -150,7 +150,7 @@ const newsOf = (tries: readonly WebhookAttempt[]): Map<string, LaneNews> => {
   return news;
 };
 
-// A lane that is well stays so by a success: then nothing is written, and nobody waits for its lock. What was under way when
+// A throttle that is well stays so by a success: then nothing is written, and nobody waits for its lock. What was under way when
 // the breaker opened, or while it is open, does not make the pause longer: that is for the one that was tried after it. What
 // the receiver asked for holds whatever else it says.
 const newsSql = `select * from unnest($1::uuid[], $2::int[], $3::bool[], $4::timestamptz[], $5::int[], $6::bool[])
@@ -159,7 +159,7 @@ const newsSql = `select * from unnest($1::uuid[], $2::int[], $3::bool[], $4::tim
 const toNoteSql = `from webhook_lanes l join news n on n.webhook_id = l.webhook_id
   where (not n.is_alive or n.not_before is not null or l.failures > 0 or l.closed_until is not null or l.is_quick <> n.is_quick)`;
 
-const lanesSql = `
+const throttlesSql = `
   with news as (${newsSql}), locked as materialized (
     select l.* ${toNoteSql} order by l.webhook_id for update of l
   ), counted as (
@@ -193,7 +193,7 @@ const heldSql = `
   union all
   select l.webhook_id, true ${toNoteSql} and l.webhook_id not in (select webhook_id from locked)`;
 
-const asArrays = (news: ReadonlyMap<string, LaneNews>): unknown[] => {
+const asArrays = (news: ReadonlyMap<string, ThrottleUpdate>): unknown[] => {
   const all = [...news.values()];
   return [
     [...news.keys()],
@@ -206,24 +206,28 @@ const asArrays = (news: ReadonlyMap<string, LaneNews>): unknown[] => {
 };
 
 /**
- * Locks the lanes that the tries say something new of.
+ * Locks the throttles that the tries say something new of.
  * @returns those, and the ones of them that somebody else holds
  */
 const lockToNote = async (
   tx: Tx,
   tries: readonly WebhookAttempt[],
-): Promise<{ readonly locked: ReadonlySet<string>; readonly held: ReadonlySet<string> }> => {
-  const rows = await tx.query<{ webhook_id: string; is_held: boolean }>(heldSql, asArrays(newsOf(tries)), 'held-lanes');
+): Promise<{ readonly locked: ReadonlySet<string>; readonly lockedElsewhere: ReadonlySet<string> }> => {
+  const rows = await tx.query<{ webhook_id: string; is_held: boolean }>(
+    heldSql,
+    asArrays(newsOf(tries)),
+    'held-throttles',
+  );
   const idsOf = (isHeld: boolean) => new Set(rows.flatMap((row) => (row.is_held === isHeld ? [row.webhook_id] : [])));
-  return { locked: idsOf(false), held: idsOf(true) };
+  return { locked: idsOf(false), lockedElsewhere: idsOf(true) };
 };
 
-const noteLanes = async (tx: Tx, news: ReadonlyMap<string, LaneNews>): Promise<string[]> => {
+const updateThrottles = async (tx: Tx, news: ReadonlyMap<string, ThrottleUpdate>): Promise<string[]> => {
   if (news.size === 0) return [];
   const rows = await tx.query<{ webhook_id: string; is_hopeless: boolean | null }>(
-    lanesSql,
+    throttlesSql,
     asArrays(news),
-    'note-lanes',
+    'note-throttles',
   );
   return rows.filter((row) => row.is_hopeless === true).map((row) => row.webhook_id);
 };
@@ -239,9 +243,9 @@ const hopelessOf = (tries: readonly WebhookAttempt[], failing: ReadonlySet<strin
 };
 
 /**
- * Records tries: what became of each delivery, when it is tried again, and what that says of its webhook. Lanes are locked
+ * Records tries: what became of each delivery, when it is tried again, and what that says of its webhook. Throttles are locked
  * before deliveries, as everywhere. Tries that do not count any more are left out of the answer.
- * @returns `held`: webhooks whose lanes somebody else holds; nothing of their tries is recorded yet
+ * @returns `lockedElsewhere`: webhooks whose throttles somebody else holds; nothing of their tries is recorded yet
  */
 export const recordTries = async (
   tx: Tx,
@@ -249,19 +253,19 @@ export const recordTries = async (
 ): Promise<{
   readonly recorded: readonly Recorded[];
   readonly hopeless: readonly Hopeless[];
-  readonly held: ReadonlySet<string>;
+  readonly lockedElsewhere: ReadonlySet<string>;
 }> => {
-  const { locked, held } = await lockToNote(tx, tries);
-  const free = tries.filter((each) => !held.has(each.webhookId));
+  const { locked, lockedElsewhere } = await lockToNote(tx, tries);
+  const free = tries.filter((each) => !lockedElsewhere.has(each.webhookId));
   const rows = await recordDeliveries(tx, free);
-  const telling = new Set(rows.filter((row) => row.is_telling).map((row) => row.id));
-  const told = free.filter((each) => telling.has(each.deliveryId));
-  // Mostly each try counts, and its lane is well: then what was found at first is known.
-  const noted = told.length < free.length ? told : told.filter((each) => locked.has(each.webhookId));
-  const failing = new Set(await noteLanes(tx, newsOf(noted)));
+  const reporting = new Set(rows.filter((row) => row.is_reporting).map((row) => row.id));
+  const reported = free.filter((each) => reporting.has(each.deliveryId));
+  // Mostly each try counts, and its throttle is well: then what was found at first is known.
+  const noted = reported.length < free.length ? reported : reported.filter((each) => locked.has(each.webhookId));
+  const failing = new Set(await updateThrottles(tx, newsOf(noted)));
   return {
     recorded: rows.map(({ id, status }) => ({ deliveryId: id, status })),
-    hopeless: hopelessOf(told, failing),
-    held,
+    hopeless: hopelessOf(reported, failing),
+    lockedElsewhere,
   };
 };

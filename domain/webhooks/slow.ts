@@ -20,13 +20,13 @@ export const quickMs = 2000;
 export const usualSlowAtOnce = 256;
 
 /** In place of the project: those that wait since there are too many of all projects. */
-export const crowd = '00000000-0000-0000-0000-000000000000';
+export const allProjects = '00000000-0000-0000-0000-000000000000';
 
 const busySql = (which: string): string => `(select count(*) from webhook_lanes o
   where ${which} and o.waits_since is null and o.webhook_id <> all ($1::uuid[]))`;
 
 /**
- * Webhooks of `state`, the lanes `$1`, that are not quick and have something to do, each with its place among those of its
+ * Webhooks of `state`, the throttles `$1`, that are not quick and have something to do, each with its place among those of its
  * project, and whether it may have a try, so that there are at most `$2` of all projects. Those with a try under way are
  * first, then who has waited longest. Two processes at a time may give one place twice.
  */
@@ -46,7 +46,7 @@ export const slowSql = `
 
 /**
  * Webhooks that wait until others that are not quick, of their project or of all, have no try under way: as many as there is
- * room for, should these lanes have made it.
+ * room for, should these throttles have made it.
  */
 export const heldBackBeside = async (
   db: Queryable,
@@ -64,10 +64,10 @@ export const heldBackBeside = async (
          where h.slow_in = p.id and h.waits_since is not null and h.webhook_id <> all ($1::uuid[])
          order by h.waits_since limit greatest(0, ${shareSql} - ${busySql('o.slow_in = p.id')})) as b
      union
-     select c.webhook_id from (select where exists (select from webhook_lanes where slow_in = '${crowd}')) as any_wait
+     select c.webhook_id from (select where exists (select from webhook_lanes where slow_in = '${allProjects}')) as any_wait
        cross join lateral (
          select h.webhook_id from webhook_lanes h
-         where h.slow_in = '${crowd}' and h.waits_since is not null and h.webhook_id <> all ($1::uuid[])
+         where h.slow_in = '${allProjects}' and h.waits_since is not null and h.webhook_id <> all ($1::uuid[])
          order by h.waits_since limit greatest(0, $2::int - ${busySql('o.slow_in is not null')})) as c`,
     [webhookIds, max],
     'held-back-beside',

@@ -47,7 +47,7 @@ const listedColumns = `${webhookColumns}, l.failing_since,
 
 // Chats are integrations: nothing of them is found here.
 const those = `webhooks w where w.project_id = $1 and w.kind = 'http' and w.deleted_at is null`;
-const withLanes = those.replace('webhooks w', 'webhooks w join webhook_lanes l on l.webhook_id = w.id');
+const withThrottles = those.replace('webhooks w', 'webhooks w join webhook_lanes l on l.webhook_id = w.id');
 
 /** Counts a project's webhooks; until the transaction ends nobody else adds one, and its plan stays as it is. */
 export const countForInsert = async (
@@ -87,11 +87,15 @@ export const insertWebhook = async (db: Queryable, webhook: NewWebhook): Promise
 
 export const findWebhook = (db: Queryable, projectId: string, id: string): Promise<ListedWebhook | undefined> =>
   maybeOne(
-    db.query<ListedWebhook>(`select ${listedColumns} from ${withLanes} and w.id = $2`, [projectId, id], 'find-webhook'),
+    db.query<ListedWebhook>(
+      `select ${listedColumns} from ${withThrottles} and w.id = $2`,
+      [projectId, id],
+      'find-webhook',
+    ),
   );
 
 /**
- * Holds back other changes of it and its deliveries until the transaction ends, which is to be soon. Its lane is locked
+ * Holds back other changes of it and its deliveries until the transaction ends, which is to be soon. Its throttle is locked
  * first, as by whoever delivers.
  */
 export const lockWebhook = async (db: Queryable, projectId: string, id: string): Promise<ListedWebhook | undefined> => {
@@ -108,7 +112,7 @@ export const listWebhooks = async (
   { limit, offset }: { readonly limit: number; readonly offset: number },
 ): Promise<{ webhooks: ListedWebhook[]; total: number }> => {
   const webhooks = await db.query<ListedWebhook>(
-    `select ${listedColumns} from ${withLanes} order by w.created_at, w.id limit $2 offset $3`,
+    `select ${listedColumns} from ${withThrottles} order by w.created_at, w.id limit $2 offset $3`,
     [projectId, limit, offset],
   );
   const { total } = await one(db.query<{ total: number }>(`select count(*) as total from ${those}`, [projectId]));
@@ -140,13 +144,13 @@ export const markWebhookDeleted = async (db: Queryable, id: string): Promise<voi
   await db.query('update webhooks set deleted_at = now(), updated_at = now() where id = $1', [id]);
 };
 
-/** Its owner wants something sent now, whatever failed before; what the receiver asked for holds. The lane must be locked. */
+/** Its owner wants something sent now, whatever failed before; what the receiver asked for holds. The throttle must be locked. */
 export const reopenBreaker = async (db: Queryable, id: string): Promise<void> => {
   await db.query('update webhook_lanes set closed_until = null, next_at = now() where webhook_id = $1', [id]);
 };
 
 /** A fresh start: nothing that was seen before counts, and what waits is looked at now. */
-export const reopenLane = async (db: Queryable, id: string): Promise<void> => {
+export const reopenThrottle = async (db: Queryable, id: string): Promise<void> => {
   await db.query(
     `update webhook_lanes set failures = 0, failing_since = null, failed_tries = 0, failed_at = null, closed_until = null,
        asked_until = null, is_quick = false, next_at = now()

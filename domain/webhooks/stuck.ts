@@ -32,10 +32,10 @@ export const stuckTries = (db: Queryable, max: number): Promise<StuckTry[]> =>
   );
 
 /**
- * Has lanes looked at that have something to do and of which nobody knows when: whoever should have noted it did not.
+ * Has throttles looked at that have something to do and of which nobody knows when: whoever should have noted it did not.
  * @returns how many
  */
-export const wakeForgottenLanes = async (db: Queryable): Promise<number> => {
+export const wakeForgottenThrottles = async (db: Queryable): Promise<number> => {
   const woken = await db.query(
     `update webhook_lanes l set next_at = now() where l.webhook_id in (
        select f.webhook_id from webhook_lanes f where f.next_at is null
@@ -54,8 +54,8 @@ export const latelyMs = 20_000;
 const maxRead = 50_000;
 
 /**
- * As `wakeForgottenLanes`, of deliveries that were made lately: cheap enough to be done every few seconds. Whoever made them
- * died before it woke a lane that somebody else had held. Not prepared: a plan for a small table would be kept for a large
+ * As `wakeForgottenThrottles`, of deliveries that were made lately: cheap enough to be done every few seconds. Whoever made them
+ * died before it woke a throttle that somebody else had held. Not prepared: a plan for a small table would be kept for a large
  * one.
  * @returns how many
  */

@@ -44,7 +44,7 @@ const setSubscriptions = async (deps: SubscriptionsDeps, projectId: string): Pro
 };
 
 /** At the end of the line, so that a database that is away holds up no other. */
-const wantAgain = async (db: Queryable, projectId: string): Promise<void> => {
+const requestAgain = async (db: Queryable, projectId: string): Promise<void> => {
   await db.query(
     `insert into subscriptions_to_set (project_id) select id from projects where id = $1 and deleted_at is null
      on conflict (project_id) do update set wanted_at = clock_timestamp()`,
@@ -57,7 +57,7 @@ const withPermit = async (deps: SubscriptionsDeps, projectId: string): Promise<v
     await permits.acquire();
     await setSubscriptions(deps, projectId).finally(permits.release);
   } catch (error) {
-    await wantAgain(deps.db, projectId).catch(() => undefined);
+    await requestAgain(deps.db, projectId).catch(() => undefined);
     throw error;
   }
 };

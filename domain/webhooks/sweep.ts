@@ -89,11 +89,11 @@ export const deleteEmptyEvents = async (db: Queryable, { undelivered }: KeptDays
 /** For the operators: how long the oldest event waits for its deliveries, in seconds, and how many webhooks only fail. */
 export const backlogOf = async (
   db: Queryable,
-): Promise<{ readonly oldestSeconds: number; readonly lanesFailing: number }> => {
+): Promise<{ readonly oldestSeconds: number; readonly failingWebhooks: number }> => {
   const [row] = await db.query<{ oldest: number; failing: number }>(
     `select (select coalesce(extract(epoch from now() - min(created_at)), 0) from (
          select created_at from outbox_events where fanned_at is null order by project_id, id limit 1000) as waiting)::float8 as oldest,
        (select count(*) from webhook_lanes where closed_until > now()) as failing`,
   );
-  return { oldestSeconds: row?.oldest ?? 0, lanesFailing: row?.failing ?? 0 };
+  return { oldestSeconds: row?.oldest ?? 0, failingWebhooks: row?.failing ?? 0 };
 };

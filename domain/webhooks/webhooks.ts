@@ -13,7 +13,7 @@ import {
   insertWebhook,
   lockWebhook,
   markWebhookDeleted,
-  reopenLane,
+  reopenThrottle,
   replaceSecret,
   replaceWebhook,
 } from './store.ts';
@@ -112,7 +112,7 @@ export const updateWebhook = async (
   await withinPatterns(db, { projectId, events: change.events ?? [] }, () => replaceWebhook(db, id, fields));
   if (change.secret !== undefined)
     await replaceSecret(db, id, sealSecret(sealer, id, change.secret), defaultOverlapSeconds);
-  if (fields.is_active && (!row.is_active || fields.url !== row.url)) await reopenLane(db, id);
+  if (fields.is_active && (!row.is_active || fields.url !== row.url)) await reopenThrottle(db, id);
   return getWebhook(db, projectId, id);
 };
 

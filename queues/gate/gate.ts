@@ -13,14 +13,14 @@ export interface GateOptions {
   readonly redis: Redis;
   readonly prefix: string;
   readonly types: readonly string[];
-  /** Lanes per type (PLINTH_QUEUE_SHARDS). */
+  /** Shards per type (PLINTH_QUEUE_SHARDS). */
   readonly shardCount: number;
   readonly rules: GateRules;
   /** Null: jobs are added through BullMQ's public interface (see bullmq-add.ts). */
   readonly bullmqScript?: string | null | undefined;
 }
 
-/** The gate with its lanes, for those who keep them. */
+/** The gate with its shards, for those who keep them. */
 export interface ShardedGate extends Gate {
   readonly shards: (type: string) => readonly ShardGate[];
 }

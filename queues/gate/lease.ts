@@ -1,7 +1,7 @@
 /** What a BullMQ job carries: everything else stands in the job's row. */
 export interface HandedOver {
   readonly projectId: string;
-  /** The lane's life in which it was handed over; in a later one it may not begin. */
+  /** The shard's life in which it was handed over; in a later one it may not begin. */
   readonly epoch: string;
 }
 

@@ -1,19 +1,19 @@
 /**
- * A lane: one job type, or one shard of it when a type is spread over a Redis Cluster. It has its own BullMQ queue and
- * its own gate; a project's jobs of one type are all in one lane.
+ * A queue shard: one job type, or a part of it when a type is spread over a Redis Cluster. It has its own BullMQ queue and
+ * its own gate; a project's jobs of one type are all in one shard.
  */
 export interface QueueShard {
   readonly type: string;
-  /** Names the lane everywhere: its keys, its BullMQ queue, its row in `job_lanes`. */
+  /** Names the shard everywhere: its keys, its BullMQ queue, its row in `job_lanes`. */
   readonly name: string;
-  /** How many lanes its type has. */
+  /** How many shards its type has. */
   readonly shardCount: number;
 }
 
 const queueShardAt = (type: string, shardIndex: number, shardCount: number): QueueShard => ({
   type,
   shardCount,
-  // Another number of shards means other lanes: what waited in the old ones is admitted anew from its rows.
+  // Another number of shards means other shards: what waited in the old ones is admitted anew from its rows.
   name: shardCount === 1 ? type : `${type}.${shardIndex + 1}of${shardCount}`,
 });
 
@@ -25,7 +25,7 @@ export const shardOf = (projectId: string, shardCount: number): number =>
   shardCount === 1 ? 0 : Number.parseInt(projectId.slice(-8), 16) % shardCount;
 
 /**
- * Every key of a lane under one hash tag, so that it lies on one node of a Redis Cluster.
+ * Every key of a shard under one hash tag, so that it lies on one node of a Redis Cluster.
  * @param prefix the installation's own (PLINTH_REDIS_PREFIX)
  */
 export const shardPrefix = (prefix: string, shard: string): string => `{${prefix}:${shard}}`;

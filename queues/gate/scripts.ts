@@ -40,7 +40,7 @@ const knownForMs = 900;
 
 /**
  * Which server is behind the connection, asked again for each heartbeat and at least once a second while scripts run: a
- * proxy may keep the connection and move it to another server. One answer is shared by all lanes of the process.
+ * proxy may keep the connection and move it to another server. One answer is shared by all shards of the process.
  * @throws {Error} when the server is a replica
  */
 const createServerId = (redis: Redis): (() => Promise<string>) => {
@@ -62,14 +62,14 @@ const createServerId = (redis: Redis): (() => Promise<string>) => {
   };
 };
 
-/** Where a lane's keys begin: the gate's, and those of its BullMQ queue. */
+/** Where a shard's keys begin: the gate's, and those of its BullMQ queue. */
 export interface ShardKeys {
   readonly gate: string;
   readonly bull: string;
 }
 
 export interface Scripts {
-  /** Runs one script on one lane. */
+  /** Runs one script on one shard. */
   readonly run: (name: ScriptName, keys: ShardKeys, args: readonly (string | number)[]) => Promise<unknown>;
   readonly serverId: () => Promise<string>;
 }

@@ -18,7 +18,7 @@ export interface HeartbeatMessage {
 }
 
 export interface ShardSnapshot {
-  /** False: the lane must be restored from Postgres first. */
+  /** False: the shard must be restored from Postgres first. */
   readonly open: boolean;
   readonly epoch: string;
   /** Redis' clock, in ms. */
@@ -56,7 +56,7 @@ const maxReread = 1000;
 // The record in Postgres is what is kept; BullMQ's own copy goes when the job ends. Retries are rows, so one attempt.
 const keepNothing = { attempts: 1, removeOnComplete: true, removeOnFail: true } as const;
 
-/** The gate of one lane: its scripts, and the BullMQ queue behind it. */
+/** The gate of one shard: its scripts, and the BullMQ queue behind it. */
 export class ShardGate {
   readonly shard: QueueShard;
   readonly queue: Queue<HandedOver, void>;
@@ -138,7 +138,7 @@ export class ShardGate {
     await this.#runAndHandOver('pauses', paused);
   }
 
-  /** @param limit of the job type on the whole installation, which the lanes of its shards share; null: none */
+  /** @param limit of the job type on the whole installation, which the shards of its shards share; null: none */
   async setGlobalLimit(limit: number | null): Promise<void> {
     const part = limit === null ? '' : Math.max(1, Math.floor(limit / this.shard.shardCount));
     await this.#runAndHandOver('global', [part]);

@@ -60,11 +60,11 @@ export interface Gate {
   /** Forgets a job that waits and is not to run any more. */
   readonly withdraw: (job: JobRef) => Promise<void>;
   /**
-   * Forgets all waiting jobs of a deleted project, one script for each of its lanes. The provisioning of its database
+   * Forgets all waiting jobs of a deleted project, one script for each of its shards. The provisioning of its database
    * stays.
    */
   readonly drop: (projectId: string) => Promise<void>;
-  /** Where jobs stand, in their order: one question for each lane. */
+  /** Where jobs stand, in their order: one question for each shard. */
   readonly places: (jobs: readonly JobRef[]) => Promise<readonly Place[]>;
   /** A plan, limit or pause changed in Postgres: the gate reads it again. */
   readonly rulesChanged: (change: { readonly type?: string; readonly projectId?: string }) => Promise<void>;

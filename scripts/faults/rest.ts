@@ -4,7 +4,7 @@ import type { Scene } from './scene.ts';
 
 const lookEveryMs = 200;
 
-/** What a lane still holds, in words; nothing when it is empty. */
+/** What a shard still holds, in words; nothing when it is empty. */
 const leftInShard = async ({ queues }: Scene, type: string): Promise<string[]> => {
   const left: string[] = [];
   for (const shard of queues.gate.shards(type)) {

@@ -46,7 +46,7 @@ test('jobs spread over four shards by their project; each shard keeps its own sh
   t.is(stats.workers.length, 1, 'a worker of four shards is one worker');
   const loads = await scene.gate.projects(type, 5);
   t.is(loads.length, 5);
-  // Asked for all at once, each is looked for in its own lane.
+  // Asked for all at once, each is looked for in its own shard.
   const refs = all.flatMap((projectId) => (sent.get(projectId) ?? []).map((id) => ({ id, type, projectId })));
   const places = await scene.gate.places([...refs, { id: newId(), type, projectId: all[0] ?? '' }]);
   t.is(places.filter(({ state }) => state === 'absent').length, 1);

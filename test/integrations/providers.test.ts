@@ -157,11 +157,11 @@ test('a chat that the platform has switched off is shown as inactive, and toggle
   );
   t.false((await ask('GET', '')).body.providers[0].is_active);
   t.true((await ask('POST', '/slack/toggle')).body.is_active);
-  const [lane] = await db.query<{ failures: number; disabled_reason: string | null }>(
+  const [throttle] = await db.query<{ failures: number; disabled_reason: string | null }>(
     'select l.failures, w.disabled_reason from webhooks w join webhook_lanes l on l.webhook_id = w.id where w.project_id = $1',
     [project.id],
   );
-  t.deepEqual(lane, { failures: 0, disabled_reason: null });
+  t.deepEqual(throttle, { failures: 0, disabled_reason: null });
 });
 
 test('a database leaves events for what a chat asks for', async (t) => {

@@ -56,13 +56,17 @@ const costOf = async (projectId: string, event: string): Promise<{ read: number;
 
 test('an event costs what it matches, whatever its project and others ask for', async (t) => {
   const { db } = platform();
-  const [crowd, other] = [await addProject(platform()), await addProject(platform())];
-  await addMany(crowd.id, 20_000, `array['*', 'table.t' || n % 1000 || '.INSERT', 'auth.login', 'payments.stripe.*']`);
+  const [allProjects, other] = [await addProject(platform()), await addProject(platform())];
+  await addMany(
+    allProjects.id,
+    20_000,
+    `array['*', 'table.t' || n % 1000 || '.INSERT', 'auth.login', 'payments.stripe.*']`,
+  );
   const webhook = await addWebhook(platform(), other, { url: receiverUrl, events: ['auth.signup'], active: false });
   // Most rows are of one project, and the planner knows.
   await db.query('analyze webhooks, webhook_patterns');
   for (const [project, event, kept] of [
-    [crowd, 'auth.login', true],
+    [allProjects, 'auth.login', true],
     [other, 'auth.login', false],
     [other, 'auth.signup', true],
   ] as const) {

@@ -12,7 +12,7 @@ import {
   emit,
   hasStatus,
   hurry,
-  laneOf,
+  throttleOf,
 } from './pipeline-scene.ts';
 
 const platform = usePlatform(test);
@@ -65,17 +65,17 @@ test('Retry-After of a 429 holds back all deliveries of the webhook', async (t) 
   await emit(platform(), project.id, 'auth.login');
   const [row] = await deliveriesWhen(platform(), webhook.id, { fits: afterTries(1) });
   const now = await nowOf(platform());
-  // The lane is looked at once more after the record.
-  const lane = await until(async () => {
-    const found = await laneOf(platform(), webhook.id);
+  // The throttle is looked at once more after the record.
+  const throttle = await until(async () => {
+    const found = await throttleOf(platform(), webhook.id);
     return found.next_at !== null && found.next_at > now && found;
   });
-  for (const at of [row?.next_attempt_at, lane.asked_until, lane.next_at]) {
+  for (const at of [row?.next_attempt_at, throttle.asked_until, throttle.next_at]) {
     t.true(Math.abs(secondsUntil(at, now) - 3600) < 60);
   }
   await emit(platform(), project.id, 'auth.login');
   await deliveriesWhen(platform(), webhook.id, { count: 2, fits: ({ job_id: job }) => job === null });
-  await until(async () => secondsUntil((await laneOf(platform(), webhook.id)).next_at, now) > 3500);
+  await until(async () => secondsUntil((await throttleOf(platform(), webhook.id)).next_at, now) > 3500);
   t.is(receiver.received.length, 1);
 });
 
@@ -91,9 +91,9 @@ test('a Retry-After of days is a day; one of a 500 says nothing', async (t) => {
   await emit(platform(), project.id, 'auth.login');
   await deliveriesWhen(platform(), far.id, { fits: afterTries(1) });
   await deliveriesWhen(platform(), other.id, { fits: afterTries(1) });
-  const left = secondsUntil((await laneOf(platform(), far.id)).asked_until, await nowOf(platform()));
+  const left = secondsUntil((await throttleOf(platform(), far.id)).asked_until, await nowOf(platform()));
   t.true(Math.abs(left - 24 * 3600) < 60);
-  t.is((await laneOf(platform(), other.id)).asked_until, null);
+  t.is((await throttleOf(platform(), other.id)).asked_until, null);
 });
 
 test('410 makes the webhook inactive at once: the rest is skipped, the log and the admins say so', async (t) => {
@@ -152,7 +152,7 @@ test('five days of nothing but failures make a webhook inactive; a success in be
   await until(async () => (await isActive(bad))['is_active'] === false);
   t.is((await isActive(bad))['disabled_reason'], 'Nothing but failures for 5 days.');
   t.is((await isActive(good))['is_active'], true);
-  t.like(await laneOf(platform(), good.id), { failures: 0, failing_since: null, closed_until: null });
+  t.like(await throttleOf(platform(), good.id), { failures: 0, failing_since: null, closed_until: null });
   await deliveriesWhen(platform(), bad.id, { fits: hasStatus('skipped') });
 });
 
@@ -173,29 +173,29 @@ test('from five failures in a row on there is one try at a time, with longer and
     [6, 10],
     [7, 20],
   ] as const) {
-    const lane = await until(async () => {
-      const now = await laneOf(platform(), webhook.id);
+    const throttle = await until(async () => {
+      const now = await throttleOf(platform(), webhook.id);
       return now.failures === failures && now.closed_until !== null && now;
     });
-    const left = secondsUntil(lane.closed_until, await nowOf(platform()));
+    const left = secondsUntil(throttle.closed_until, await nowOf(platform()));
     t.true(left <= pause && left > pause - 4, `${left} s after ${failures} failures`);
     const before = receiver.received.length;
     await hurry(platform(), webhook.id);
     await receiver.when(before + 1);
   }
-  await until(async () => (await laneOf(platform(), webhook.id)).failures === 8);
+  await until(async () => (await throttleOf(platform(), webhook.id)).failures === 8);
   t.is(receiver.received.length, 8);
   receiver.answer(withStatus(200));
   await hurry(platform(), webhook.id);
-  await until(async () => (await laneOf(platform(), webhook.id)).failures === 0);
+  await until(async () => (await throttleOf(platform(), webhook.id)).failures === 0);
   await until(async () => {
     const rows = await deliveriesOf(platform(), webhook.id);
     if (rows.every(hasStatus('success'))) return true;
     await hurry(platform(), webhook.id);
     return false;
   });
-  await until(async () => (await laneOf(platform(), webhook.id)).next_at === null);
-  t.is((await laneOf(platform(), webhook.id)).closed_until, null);
+  await until(async () => (await throttleOf(platform(), webhook.id)).next_at === null);
+  t.is((await throttleOf(platform(), webhook.id)).closed_until, null);
 });
 
 test('deliveries of a webhook that became inactive are skipped, those that wait for another try, too', async (t) => {

@@ -3,12 +3,12 @@ import { backlogged, hasWaitingEvents } from '#domain/webhooks/backlog.ts';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
 import type { Tx } from '#lib/control-db.ts';
 import { usePlatform } from '#test/support/platform.ts';
-import { laneScene, many, url } from './lane-scene.ts';
-import { addProject, addWebhook, emit, laneOf } from './pipeline-scene.ts';
+import { throttleScene, many, url } from './throttle-scene.ts';
+import { addProject, addWebhook, emit, throttleOf } from './pipeline-scene.ts';
 
 const platform = usePlatform(test, { worker: false });
 
-const { pumpThese, underWay, end, withBacklog } = laneScene(platform);
+const { pumpThese, underWay, end, withBacklog } = throttleScene(platform);
 
 test.serial('one that was never reached has one try at a time; after a quick success its quarter', async (t) => {
   const { project, ids } = await withBacklog('pro', 1);
@@ -23,17 +23,17 @@ test.serial('one that was never reached has one try at a time; after a quick suc
   await pumpThese(ids);
   // Slow ones only: the one that is under way still counts.
   t.is((await underWay(project)).length, 1);
-  t.is((await laneOf(platform(), id)).failures, 0);
+  t.is((await throttleOf(platform(), id)).failures, 0);
 });
 
 test.serial('a try that hung counts as two failures', async (t) => {
   const { project, ids } = await withBacklog('free', 1);
   await pumpThese(ids);
   for (const tried of await underWay(project)) await end(tried, { error: 'no answer', ms: 15_000 });
-  t.is((await laneOf(platform(), ids[0] ?? '')).failures, 2);
+  t.is((await throttleOf(platform(), ids[0] ?? '')).failures, 2);
   await pumpThese(ids);
   for (const tried of await underWay(project)) await end(tried, { error: 'answered 500', ms: 15 });
-  t.is((await laneOf(platform(), ids[0] ?? '')).failures, 3);
+  t.is((await throttleOf(platform(), ids[0] ?? '')).failures, 3);
 });
 
 test.serial('all webhooks of a project that are not quick have a quarter between them, and take turns', async (t) => {
@@ -57,16 +57,16 @@ test.serial('all webhooks of a project that are not quick have a quarter between
   t.is((await underWay(project)).filter((row) => row.webhook_id === quick.id).length, 2);
 });
 
-/** While somebody holds the lane. */
+/** While somebody holds the throttle. */
 const holding = async <T>(webhookId: string, work: () => Promise<T>): Promise<T> => {
-  const held = Promise.withResolvers<void>();
+  const lockedElsewhere = Promise.withResolvers<void>();
   const done = Promise.withResolvers<void>();
   const holder = platform().db.transaction(async (tx: Tx) => {
     await tx.query('select from webhook_lanes where webhook_id = $1 for no key update', [webhookId]);
-    held.resolve();
+    lockedElsewhere.resolve();
     await done.promise;
   });
-  await held.promise;
+  await lockedElsewhere.promise;
   try {
     return await work();
   } finally {
@@ -75,7 +75,7 @@ const holding = async <T>(webhookId: string, work: () => Promise<T>): Promise<T>
   }
 };
 
-test.serial('a lane that somebody holds holds up neither the record nor the turns of others', async (t) => {
+test.serial('a locked throttle delays neither the records nor the deliveries of other webhooks', async (t) => {
   const a = await withBacklog('free', 1);
   const b = await withBacklog('free', 1);
   const [aId = '', bId = ''] = [...a.ids, ...b.ids];
@@ -85,14 +85,14 @@ test.serial('a lane that somebody holds holds up neither the record nor the turn
   await holding(aId, async () => {
     t.deepEqual([...(await end(ofA, { error: 'no answer' }))], [aId]);
     t.is((await end(ofB)).size, 0);
-    t.deepEqual((await pumpThese([aId, bId])).heldIds, [aId]);
+    t.deepEqual((await pumpThese([aId, bId])).lockedElsewhereIds, [aId]);
     // The held one waits, whole.
     t.deepEqual(await underWay(a.project), [ofA]);
     t.is((await underWay(b.project)).length, 2);
   });
   t.is((await end(ofA, { error: 'no answer' })).size, 0);
-  t.is((await laneOf(platform(), aId)).failures, 1);
-  t.deepEqual((await pumpThese([aId])).heldIds, []);
+  t.is((await throttleOf(platform(), aId)).failures, 1);
+  t.deepEqual((await pumpThese([aId])).lockedElsewhereIds, []);
 });
 
 const bulk = (projectId: string, count: number) =>

@@ -14,7 +14,7 @@ import {
   deliveriesWhen,
   emit,
   hasStatus,
-  laneOf,
+  throttleOf,
 } from './pipeline-scene.ts';
 
 const platform = usePlatform(test);
@@ -81,7 +81,7 @@ test('what a webhook’s rate does not allow waits, and is sent as it does', asy
   await deliveriesWhen(platform(), webhook.id, { count: 15, fits: hasStatus('success') });
   // Five at once, the other ten need two seconds: a bucket that ran over would have been quicker.
   t.true(Date.now() - began >= 1900);
-  t.true((await laneOf(platform(), webhook.id)).tokens < 5);
+  t.true((await throttleOf(platform(), webhook.id)).tokens < 5);
 });
 
 test('a paused project’s deliveries wait', async (t) => {
@@ -97,7 +97,7 @@ test('a paused project’s deliveries wait', async (t) => {
   await setStatus('paused');
   await emit(platform(), project.id, 'auth.login');
   // Looked at, and put off.
-  await until(async () => ((await laneOf(platform(), webhook.id)).next_at?.getTime() ?? 0) > Date.now() + 5000);
+  await until(async () => ((await throttleOf(platform(), webhook.id)).next_at?.getTime() ?? 0) > Date.now() + 5000);
   t.deepEqual(
     (await deliveriesOf(platform(), webhook.id)).map(({ status, job_id: job }) => [status, job]),
     [['pending', null]],
@@ -127,10 +127,10 @@ test('ten thousand webhooks hear of one event, and others meanwhile of theirs', 
   const receiver = await receiverFor(t);
   const project = await addProject(platform(), 'enterprise');
   const count = 10_000;
-  const held: (() => void)[] = [];
+  const lockedElsewhere: (() => void)[] = [];
   let isHeld = true;
   receiver.answer((response, { path }) => {
-    if (isHeld && path === '/many') held.push(() => response.end());
+    if (isHeld && path === '/many') lockedElsewhere.push(() => response.end());
     else response.end();
   });
   await addMany(project, `${receiver.url}/many`, count);
@@ -148,7 +148,7 @@ test('ten thousand webhooks hear of one event, and others meanwhile of theirs', 
   await deliveriesWhen(platform(), other.id, { fits: hasStatus('success') });
   t.true(receiver.received.length < count);
   isHeld = false;
-  for (const answer of held.splice(0)) answer();
+  for (const answer of lockedElsewhere.splice(0)) answer();
   // The rest is only more of the same: nobody waits for it.
   await platform().db.query(
     `update webhook_deliveries set status = 'skipped', next_attempt_at = null where project_id = $1 and job_id is null`,

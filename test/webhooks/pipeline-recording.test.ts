@@ -3,7 +3,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { receiverFor } from '#test/support/receiver.ts';
 import { until } from '#test/support/until.ts';
 import { webhookScene } from './api-scene.ts';
-import { addProject, addWebhook, deliveriesOf, deliveriesWhen, emit, hasStatus, laneOf } from './pipeline-scene.ts';
+import { addProject, addWebhook, deliveriesOf, deliveriesWhen, emit, hasStatus, throttleOf } from './pipeline-scene.ts';
 
 const platform = usePlatform(test);
 
@@ -49,7 +49,7 @@ test('tries that are cancelled by hand are no failures of the receiver; they are
   // It was sent, so it counts as a try.
   t.like(row, { attempt: 1, status: 'failed', error: 'The try was cancelled.' });
   t.truthy(row?.next_attempt_at);
-  t.like(await laneOf(platform(), id), { failures: 0, failing_since: null, closed_until: null });
+  t.like(await throttleOf(platform(), id), { failures: 0, failing_since: null, closed_until: null });
 });
 
 test('a new address is not turned off by the 410 of the one before', async (t) => {

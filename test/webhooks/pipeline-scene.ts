@@ -32,7 +32,7 @@ export const addProject = async ({ db, config }: Where, plan = 'free'): Promise<
   return { id, orgId, sealer: ring.sealerFor(id, dataKey) };
 };
 
-export interface WebhookWish {
+export interface WebhookOptions {
   readonly url: string;
   readonly events?: readonly string[];
   readonly kind?: WebhookKind;
@@ -54,7 +54,7 @@ export interface TestWebhook {
 export const addWebhook = async (
   { db }: Where,
   { id: projectId, sealer }: BareProject,
-  wish: WebhookWish,
+  wish: WebhookOptions,
 ): Promise<TestWebhook> => {
   const { url, kind = 'http', events = ['*'], secret = makeSecret(), previousSecret, rate = 1000 } = wish;
   const id = newId();
@@ -131,7 +131,7 @@ export const hurry = async ({ db }: Where, webhookId: string): Promise<void> => 
   );
 };
 
-export interface Lane {
+export interface Throttle {
   readonly failures: number;
   readonly failing_since: Date | null;
   readonly failed_tries: number;
@@ -143,10 +143,11 @@ export interface Lane {
   readonly waits_since: Date | null;
 }
 
-export const laneOf = async ({ db }: Where, webhookId: string): Promise<Lane> => {
-  const [lane] = await db.query<Lane & { webhook_id: string }>('select * from webhook_lanes where webhook_id = $1', [
-    webhookId,
-  ]);
-  if (lane === undefined) throw new Error('there is no queue shard');
-  return lane;
+export const throttleOf = async ({ db }: Where, webhookId: string): Promise<Throttle> => {
+  const [throttle] = await db.query<Throttle & { webhook_id: string }>(
+    'select * from webhook_lanes where webhook_id = $1',
+    [webhookId],
+  );
+  if (throttle === undefined) throw new Error('there is no queue shard');
+  return throttle;
 };

@@ -72,7 +72,7 @@ test('the secret itself goes out only where it is asked for, and is never kept',
 test('writes to tables are called as each webhook asked for them; who asked twice is told once', async (t) => {
   const receiver = await receiverFor(t);
   const project = await addProject(platform());
-  const wishes = {
+  const requests = {
     db: ['db.update'],
     table: ['table.users.UPDATE'],
     tables: ['table.users.*'],
@@ -81,7 +81,7 @@ test('writes to tables are called as each webhook asked for them; who asked twic
     others: ['db.insert', 'table.orders.*', 'auth.*'],
   } as const;
   const webhooks = new Map<string, string>();
-  for (const [name, events] of Object.entries(wishes)) {
+  for (const [name, events] of Object.entries(requests)) {
     webhooks.set(name, (await addWebhook(platform(), project, { url: `${receiver.url}/${name}`, events })).id);
   }
   await emit(platform(), project.id, 'table.users.UPDATE', ['{"row":{"x":9007199254740995},"old":{"x":0.10}}']);

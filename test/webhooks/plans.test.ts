@@ -1,15 +1,15 @@
 import test from 'ava';
 import { byIndex } from '#domain/webhooks/by-index.ts';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
-import { lockLanes, scheduleLanes, takeTurns } from '#domain/webhooks/lanes.ts';
+import { lockThrottles, scheduleThrottles, claimDeliveries } from '#domain/webhooks/throttle.ts';
 import { loadTries } from '#domain/webhooks/load.ts';
 import type { Tx } from '#lib/control-db.ts';
 import { usePlatform } from '#test/support/platform.ts';
-import { laneScene, many, url } from './lane-scene.ts';
+import { throttleScene, many, url } from './throttle-scene.ts';
 import { addProject, addWebhook, emit } from './pipeline-scene.ts';
 
 const platform = usePlatform(test, { worker: false });
-const { underWay } = laneScene(platform);
+const { underWay } = throttleScene(platform);
 
 /** Rows of the large tables that this transaction has read. */
 const readBy = async (tx: Tx): Promise<{ scanned: number; fetched: number }> => {
@@ -45,12 +45,12 @@ test('whoever else has thousands of deliveries that wait, nobody reads them', as
     await emit(platform(), quiet.id, 'auth.login', many(1));
     return db.transaction(async (tx) => {
       await fanOut(tx);
-      const { lanes } = await lockLanes(tx, [id, full.id]);
-      const turns = await takeTurns(
+      const { throttles } = await lockThrottles(tx, [id, full.id]);
+      const turns = await claimDeliveries(
         tx,
-        lanes.map((lane) => lane.webhook_id),
+        throttles.map((throttle) => throttle.webhook_id),
       );
-      await scheduleLanes(tx, turns);
+      await scheduleThrottles(tx, turns);
       const ours = turns.jobs.find((job) => job.projectId === quiet.id);
       const deliveryId = /"delivery_id":"([^"]+)"/.exec(ours?.data ?? '')?.[1] ?? '';
       await loadTries(tx, [{ deliveryId, jobId: ours?.id ?? '' }]);

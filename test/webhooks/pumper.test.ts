@@ -3,10 +3,10 @@ import type { ControlDb } from '#lib/control-db.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 import { createPumper } from '#workers/webhooks/pumper.ts';
-import { laneScene } from './lane-scene.ts';
+import { throttleScene } from './throttle-scene.ts';
 
 const platform = usePlatform(test, { worker: false });
-const { underWay, withForgotten } = laneScene(platform);
+const { underWay, withForgotten } = throttleScene(platform);
 
 /** A database that refuses the first so many of what it is asked. */
 const refusing = (db: ControlDb, times: number) => {
@@ -29,7 +29,7 @@ for (const [what, say] of [
   ['of which a try has ended', 'addRoom'],
 ] as const) {
   test.serial(
-    `a webhook ${what} is looked at later when it cannot be looked at now, though its lane says nothing`,
+    `a webhook ${what} is looked at later when it cannot be looked at now, though its throttle is not due`,
     async (t) => {
       const { db } = platform();
       const { project, id } = await withForgotten();

@@ -5,12 +5,12 @@ import { disableHopeless } from '#domain/webhooks/disable.ts';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
 import { requireRoomForPing } from '#domain/webhooks/ping-room.ts';
 import { type WebhookAttempt, nothingSent, recordTries } from '#domain/webhooks/record.ts';
-import { reopenBreaker, reopenLane } from '#domain/webhooks/store.ts';
+import { reopenBreaker, reopenThrottle } from '#domain/webhooks/store.ts';
 import type { DeliveryRow } from '#domain/webhooks/types.ts';
 import type { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { usePlatform } from '#test/support/platform.ts';
-import { type TestWebhook, addProject, addWebhook, deliveriesOf, emit, laneOf } from './pipeline-scene.ts';
+import { type TestWebhook, addProject, addWebhook, deliveriesOf, emit, throttleOf } from './pipeline-scene.ts';
 
 const platform = usePlatform(test, { worker: false });
 
@@ -80,7 +80,7 @@ const isActive = async ({ id }: TestWebhook): Promise<boolean> => {
 const change = ({ id }: TestWebhook, set: string): Promise<unknown> =>
   platform().db.transaction((tx) => tx.query(`update webhooks set ${set} where id = $1`, [id]), asSystem);
 
-const setLane = ({ id }: TestWebhook, set: string): Promise<unknown> =>
+const setThrottle = ({ id }: TestWebhook, set: string): Promise<unknown> =>
   platform().db.query(`update webhook_lanes set ${set} where webhook_id = $1`, [id]);
 
 test('what a receiver asked for holds, whatever it answers to what was under way', async (t) => {
@@ -89,31 +89,31 @@ test('what a receiver asked for holds, whatever it answers to what was under way
   const notBefore = new Date(Date.now() + 3_600_000);
   await record([{ ...first, ...failed, statusCode: 429, notBefore } as WebhookAttempt]);
   await record([second as WebhookAttempt]);
-  t.like(await laneOf(platform(), webhook.id), { failures: 0, closed_until: null, asked_until: notBefore });
+  t.like(await throttleOf(platform(), webhook.id), { failures: 0, closed_until: null, asked_until: notBefore });
   // Nor does it end when somebody has a delivery sent again; a fresh start ends it.
   await reopenBreaker(platform().db, webhook.id);
-  t.deepEqual((await laneOf(platform(), webhook.id)).asked_until, notBefore);
-  await reopenLane(platform().db, webhook.id);
-  t.is((await laneOf(platform(), webhook.id)).asked_until, null);
+  t.deepEqual((await throttleOf(platform(), webhook.id)).asked_until, notBefore);
+  await reopenThrottle(platform().db, webhook.id);
+  t.is((await throttleOf(platform(), webhook.id)).asked_until, null);
 });
 
 test('failures with weeks of nothing between them are not five days of failures', async (t) => {
   const webhook = await scene();
-  await setLane(
+  await setThrottle(
     webhook,
     `failures = 1, failed_tries = 50, failing_since = now() - interval '30 days',
     failed_at = now() - interval '29 days'`,
   );
   await record(await begin(webhook, failed));
   t.true(await isActive(webhook));
-  const lane = await laneOf(platform(), webhook.id);
-  t.is(lane.failed_tries, 1);
-  t.true((lane.failing_since?.getTime() ?? 0) > Date.now() - 60_000);
+  const throttle = await throttleOf(platform(), webhook.id);
+  t.is(throttle.failed_tries, 1);
+  t.true((throttle.failing_since?.getTime() ?? 0) > Date.now() - 60_000);
 });
 
 test('five days of failures are enough only when they were ten', async (t) => {
   const webhook = await scene(2);
-  await setLane(
+  await setThrottle(
     webhook,
     `failures = 3, failed_tries = 8, failing_since = now() - interval '6 days', failed_at = now()`,
   );
@@ -126,7 +126,7 @@ test('five days of failures are enough only when they were ten', async (t) => {
 
 test('a try that failed on our side says nothing of its receiver; unless something was sent it does not count', async (t) => {
   const webhook = await scene(7);
-  await setLane(webhook, `failed_tries = 50, failing_since = now() - interval '6 days', failed_at = now()`);
+  await setThrottle(webhook, `failed_tries = 50, failing_since = now() - interval '6 days', failed_at = now()`);
   const ours = { statusCode: null, error: 'The try was cancelled.' } as const;
   const [sent, ...others] = (await begin(webhook, ours)).map((tried) => ({ ...tried, version: null }));
   await record([sent as WebhookAttempt, ...others.map((tried) => ({ ...tried, requestHeaders: nothingSent }))]);
@@ -136,7 +136,7 @@ test('a try that failed on our side says nothing of its receiver; unless somethi
     [0, 0, 0, 0, 0, 0, 1],
   );
   t.true(rows.every((row) => row.status === 'failed' && row.next_attempt_at !== null && row.job_id === null));
-  t.like(await laneOf(platform(), webhook.id), { failures: 0, failed_tries: 50, closed_until: null });
+  t.like(await throttleOf(platform(), webhook.id), { failures: 0, failed_tries: 50, closed_until: null });
   t.true(await isActive(webhook));
 });
 
@@ -168,7 +168,7 @@ for (const [what, set] of [
     const notBefore = new Date(Date.now() + 3_600_000);
     await record([{ ...first, ...gone, notBefore } as WebhookAttempt, ...others]);
     t.true(await isActive(webhook));
-    t.like(await laneOf(platform(), webhook.id), { failures: 0, failing_since: null, asked_until: null });
+    t.like(await throttleOf(platform(), webhook.id), { failures: 0, failing_since: null, asked_until: null });
     // It is tried at the present one, and soon.
     const rows = await deliveriesOf(platform(), webhook.id);
     t.true(rows.every((row) => row.status === 'failed' && Number(row.next_attempt_at) < Date.now() + 60_000));
@@ -243,14 +243,14 @@ test('every try of a delivery is kept, the last 50 of them', async (t) => {
 
 test('whoever has a delivery sent again need not wait for the breaker', async (t) => {
   const webhook = await scene();
-  await setLane(
+  await setThrottle(
     webhook,
     `failures = 7, closed_until = now() + interval '5 minutes', next_at = now() + interval '5 minutes'`,
   );
   await reopenBreaker(platform().db, webhook.id);
-  const lane = await laneOf(platform(), webhook.id);
-  t.like(lane, { failures: 7, closed_until: null });
-  t.true(Number(lane.next_at) < Date.now() + 60_000);
+  const throttle = await throttleOf(platform(), webhook.id);
+  t.like(throttle, { failures: 7, closed_until: null });
+  t.true(Number(throttle.next_at) < Date.now() + 60_000);
 });
 
 test('two tests of a webhook may be under way, however many are asked for at a time', async (t) => {

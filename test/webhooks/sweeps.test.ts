@@ -1,5 +1,5 @@
 import test from 'ava';
-import { stuckTries, wakeForgottenLanes } from '#domain/webhooks/stuck.ts';
+import { stuckTries, wakeForgottenThrottles } from '#domain/webhooks/stuck.ts';
 import {
   deleteEmptyEvents,
   deleteEmptyWebhooks,
@@ -8,7 +8,7 @@ import {
 } from '#domain/webhooks/sweep.ts';
 import { newId } from '#lib/ids.ts';
 import { usePlatform } from '#test/support/platform.ts';
-import { type BareProject, addProject, addWebhook, deliveriesOf, laneOf } from './pipeline-scene.ts';
+import { type BareProject, addProject, addWebhook, deliveriesOf, throttleOf } from './pipeline-scene.ts';
 
 const platform = usePlatform(test, { worker: false });
 const days = { delivered: 7, undelivered: 30 };
@@ -124,7 +124,7 @@ test.serial('a try whose job is gone or was cancelled is found, one that waits i
   t.deepEqual(stuck.map(({ jobId }) => jobId).toSorted(), [jobs.missing, jobs.cancelled].toSorted());
 });
 
-test.serial('a lane that has something to do and was forgotten is looked at', async (t) => {
+test.serial('a throttle that is due and was forgotten is polled', async (t) => {
   const { db } = platform();
   const project = await addProject(platform());
   const [forgotten, idle] = [
@@ -132,7 +132,7 @@ test.serial('a lane that has something to do and was forgotten is looked at', as
     await addWebhook(platform(), project, { url: 'http://127.0.0.1:1/' }),
   ];
   await addDelivery(project, forgotten.id, { status: 'pending', daysAgo: null });
-  t.true((await wakeForgottenLanes(db)) >= 1);
-  t.truthy((await laneOf(platform(), forgotten.id)).next_at);
-  t.is((await laneOf(platform(), idle.id)).next_at, null);
+  t.true((await wakeForgottenThrottles(db)) >= 1);
+  t.truthy((await throttleOf(platform(), forgotten.id)).next_at);
+  t.is((await throttleOf(platform(), idle.id)).next_at, null);
 });

@@ -1,12 +1,12 @@
 import test from 'ava';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
-import { lanesWithWork } from '#domain/webhooks/lanes.ts';
+import { webhooksWithWork } from '#domain/webhooks/throttle.ts';
 import { usePlatform } from '#test/support/platform.ts';
-import { laneScene, url } from './lane-scene.ts';
+import { throttleScene, url } from './throttle-scene.ts';
 import { addProject, addWebhook, emit } from './pipeline-scene.ts';
 
 const platform = usePlatform(test, { worker: false });
-const { pumpThese, underWay, end, withForgotten } = laneScene(platform);
+const { pumpThese, underWay, end, withForgotten } = throttleScene(platform);
 
 // One after the other: a pass of the fan-out leaves events alone that another one has under way.
 for (const [what, quick] of [
@@ -19,7 +19,7 @@ for (const [what, quick] of [
       const { db } = platform();
       const project = await addProject(platform(), 'pro');
       const { id } = await addWebhook(platform(), project, { url, quick });
-      const hasWork = async (): Promise<boolean> => (await lanesWithWork(db, [id])).includes(id);
+      const hasWork = async (): Promise<boolean> => (await webhooksWithWork(db, [id])).includes(id);
       t.false(await hasWork());
       await emit(platform(), project.id, 'auth.login');
       await fanOut(db);
@@ -46,5 +46,5 @@ for (const [what, quick] of [
 test.serial('what waits is found though nobody noted it', async (t) => {
   const { db } = platform();
   const { id } = await withForgotten();
-  t.deepEqual(await lanesWithWork(db, [id]), [id]);
+  t.deepEqual(await webhooksWithWork(db, [id]), [id]);
 });

@@ -1,5 +1,5 @@
 import { byIndex } from '#domain/webhooks/by-index.ts';
-import { begunJobs } from '#domain/webhooks/begun.ts';
+import { startedJobs } from '#domain/webhooks/started.ts';
 import { type LoadedTry, type TryRef, loadTries } from '#domain/webhooks/load.ts';
 import { type Message, makeMessage } from '#domain/webhooks/message.ts';
 import { noteFirstTry, noteResponse } from '#domain/webhooks/metrics.ts';
@@ -112,7 +112,7 @@ export const webhookDeliverProcessor = (deps: WebhookDeliverDeps): Processor => 
       const tried = await findTry(db, jobId);
       if (tried === undefined) return null;
       // A try that was begun counts, so that what fails here each time comes to an end.
-      const requestHeaders = (await begunJobs(db, [jobId])).has(jobId) ? noHeaders : nothingSent;
+      const requestHeaders = (await startedJobs(db, [jobId])).has(jobId) ? noHeaders : nothingSent;
       await recorder.record({ ...tried, ...failed(message), version: null, requestHeaders });
       return null;
     },

@@ -8,7 +8,7 @@ import type { Outcomes } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
 import type { Processor } from '#workers/processor.ts';
 
-/** What those work with who keep one lane in order. */
+/** What those work with who keep one shard in order. */
 export interface ShardContext {
   readonly db: ControlDb;
   readonly log: Log;
@@ -18,6 +18,6 @@ export interface ShardContext {
   readonly processor: Processor;
   readonly outcomes: Outcomes;
   readonly signals: Signals;
-  /** Which projects of this job type are in this lane. */
+  /** Which projects of this job type are in this shard. */
   readonly part: Part;
 }

@@ -8,7 +8,7 @@ import { type FailureDetector, createFailureDetector } from './failure-detector.
 
 const everyMs = 1000;
 
-/** What one worker says of itself in a lane. */
+/** What one worker says of itself in a shard. */
 export interface HeartbeatOptions {
   readonly gate: ShardGate;
   readonly workerId: string;
@@ -17,7 +17,7 @@ export interface HeartbeatOptions {
   readonly info: () => string;
 }
 
-/** One worker's signs of life in one lane. What it heard last is at hand. */
+/** One worker's signs of life in one shard. What it heard last is at hand. */
 export interface Heartbeat {
   readonly name: string;
   readonly detector: FailureDetector;
@@ -52,7 +52,7 @@ export const createHeartbeat = ({ gate, ...options }: HeartbeatOptions): Heartbe
     detector,
     latest: () => latest,
     beat,
-    /** Looks more often than it beats: whoever leads may open the lane at any moment. */
+    /** Looks more often than it beats: whoever leads may open the shard at any moment. */
     untilOpen: async () => {
       for (let pauseMs = 20; !isOpen; pauseMs = Math.min(pauseMs * 2, everyMs)) {
         await pause(pauseMs);
@@ -66,7 +66,7 @@ export const createHeartbeat = ({ gate, ...options }: HeartbeatOptions): Heartbe
   };
 };
 
-/** Beats in all lanes at once, and by itself: no work of a leader can silence a worker. */
+/** Beats in all shards at once, and by itself: no work of a leader can silence a worker. */
 export const startHeartbeats = (
   { db, log, workerId }: { readonly db: ControlDb; readonly log: Log; readonly workerId: string },
   shards: readonly Heartbeat[],

@@ -15,7 +15,7 @@ const reconcileEvery = 5;
 const rereadRulesEvery = 30;
 const maxDue = 500;
 
-/** Does for one lane what only one worker needs to do, a round at a time. */
+/** Does for one shard what only one worker needs to do, a round at a time. */
 export interface Leader {
   readonly type: string;
   readonly heartbeat: Heartbeat;
@@ -59,7 +59,7 @@ interface Round {
   readonly number: number;
 }
 
-/** Answers whether the lane has to be restored. */
+/** Answers whether the shard has to be restored. */
 const runDuties = async ({ shard, heartbeat, reconciler, leases }: LeaderParts, given: Round): Promise<boolean> => {
   const { snapshot, leadership, number: round } = given;
 
@@ -99,7 +99,7 @@ export const createLeader = (shard: ShardContext, heartbeat: Heartbeat, stopped:
   const round = async (leadership: Leadership, snapshot: ShardSnapshot): Promise<void> => {
     rounds += 1;
     const isOpen = snapshot.open && String(leadership.epoch) === snapshot.epoch;
-    // A database that was restored from a backup is at another life of the lane.
+    // A database that was restored from a backup is at another life of the shard.
     if (!isOpen) {
       if (heartbeat.latest() === snapshot) await restore();
       return;

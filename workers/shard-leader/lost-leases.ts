@@ -6,7 +6,7 @@ const settledSeconds = 3;
 
 /** Finds runs that hold no lease: Redis lost leases, by an eviction or by somebody's hand. */
 export interface LeaseWatch {
-  /** True when the lane's leases are incomplete, so that more jobs could be handed over than may run. */
+  /** True when the shard's leases are incomplete, so that more jobs could be handed over than may run. */
   readonly isBroken: () => Promise<boolean>;
 }
 

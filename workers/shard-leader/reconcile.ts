@@ -70,7 +70,7 @@ const admitBetween = async (shard: ShardContext, stretch: Stretch, stopped: Abor
   return after;
 };
 
-/** Compares one lane with Postgres, over and over, a bounded part each time. */
+/** Compares one shard with Postgres, over and over, a bounded part each time. */
 export interface Reconciler {
   /**
    * One round: every lease, the waiting jobs that were not compared yet, and, once all were, some of the others again.
@@ -78,13 +78,13 @@ export interface Reconciler {
    * @param waiting whether jobs wait by their rows, asked after `snapshot` was heard
    */
   readonly round: (snapshot: ShardSnapshot, waiting: boolean) => Promise<void>;
-  /** All that waits, after the lane was restored. */
+  /** All that waits, after the shard was restored. */
   readonly everything: () => Promise<void>;
 }
 
 /**
  * A page of 1,000 jobs that the gate knows takes some 15 ms. New rows have 2 s of each round, which come every 5 s: less
- * than the lead of a lane lasts. Comparing again what was compared has 0.5 s, so that a long backlog does not cost Redis
+ * than the lead of a shard lasts. Comparing again what was compared has 0.5 s, so that a long backlog does not cost Redis
  * more than a tenth of its time.
  */
 const followMs = 2000;
@@ -96,7 +96,7 @@ export const createReconciler = (
   stopped: AbortSignal,
   budget = { followMs, compareAgainMs },
 ): Reconciler => {
-  /** All rows up to this one were compared since this process leads the lane. */
+  /** All rows up to this one were compared since this process leads the shard. */
   let followed = beginning;
   let comparedAgain = beginning;
   return {

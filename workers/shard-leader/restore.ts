@@ -3,7 +3,7 @@ import { noteReconciled } from '#queues/metrics.ts';
 import type { ShardContext } from './context.ts';
 
 /**
- * Opens a lane anew after Redis lost its memory, or some of it: first nothing that was handed over before can begin any
+ * Opens a shard anew after Redis lost its memory, or some of it: first nothing that was handed over before can begin any
  * more, then what runs gets its leases back, then the gate opens. What waits is admitted again after that.
  */
 export const restoreShard = async ({ db, gate, rules, job, part, log }: ShardContext): Promise<void> => {

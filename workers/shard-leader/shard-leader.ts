@@ -18,11 +18,11 @@ export interface ShardLeadersOptions {
 }
 
 /**
- * One worker's share in keeping its lanes in order: it beats, and each lane's leader does what only one needs to do.
- * However many lanes there are, a second without work costs one statement, and a sign of life in each.
+ * One worker's share in keeping its shards in order: it beats, and each shard's leader does what only one needs to do.
+ * However many shards there are, a second without work costs one statement, and a sign of life in each.
  */
 export interface ShardLeaders {
-  /** Resolves when all lanes are open. */
+  /** Resolves when all shards are open. */
   readonly ready: () => Promise<void>;
   /** Admits retries of that type that are due. */
   readonly admitDue: (type: string) => Promise<void>;
@@ -31,7 +31,7 @@ export interface ShardLeaders {
   readonly stop: () => Promise<void>;
 }
 
-/** Those that hear their lanes and have nothing under way, with what they heard. */
+/** Those that hear their shards and have nothing under way, with what they heard. */
 const readyToLead = async (leaders: readonly Leader[]) => {
   const free = leaders.filter((leader) => !leader.isBusy());
   const unheard = free.filter(({ heartbeat }) => heartbeat.latest() === null);
@@ -42,7 +42,7 @@ const readyToLead = async (leaders: readonly Leader[]) => {
   });
 };
 
-/** A lane's work is not waited for: one that takes its time, or hangs, holds up no other. */
+/** A shard's work is not waited for: one that takes its time, or hangs, holds up no other. */
 const startLeading = ({ db, log, workerId }: ShardLeadersOptions, leaders: readonly Leader[]) => {
   let areKnown = false;
   const round = async (): Promise<void> => {

@@ -16,61 +16,62 @@ export interface FanOutOptions {
   readonly prefix: string;
   /** These webhooks have new deliveries. */
   readonly onDeliveries: (webhookIds: readonly string[]) => void;
-  /** So have these, whose lanes are yet to be woken: somebody else held them. */
-  readonly onHeld: (webhookIds: readonly string[]) => void;
+  /** So have these, whose throttles are yet to be woken: somebody else held them. */
+  readonly onLockedElsewhere: (webhookIds: readonly string[]) => void;
 }
 
 /** What nobody told of, or what was told while Redis was away, is found by then. */
-const lookEveryMs = 1000;
+const pollIntervalMs = 1000;
 const afterErrorMs = 1000;
 /** How many deliveries wait is counted that often. */
 const countEveryMs = 10_000;
 
 /** Projects whose events wait, since too many of their deliveries do: as they were some seconds ago. */
-const createHeld = ({ db, log }: FanOutOptions): (() => Promise<readonly string[]>) => {
+const createBacklogWatch = ({ db, log }: FanOutOptions): (() => Promise<readonly string[]>) => {
   let counted = Number.NEGATIVE_INFINITY;
-  let held: readonly string[] = [];
+  let overBacklog: readonly string[] = [];
   return async () => {
-    if (performance.now() - counted < countEveryMs) return held;
-    held = await backlogged(db);
+    if (performance.now() - counted < countEveryMs) return overBacklog;
+    overBacklog = await backlogged(db);
     counted = performance.now();
-    if (held.length > 0) log.warn({ projects: held }, 'events wait: too many deliveries of their projects do');
-    return held;
+    if (overBacklog.length > 0)
+      log.warn({ projects: overBacklog }, 'events are not fanned out: too many deliveries of their projects wait');
+    return overBacklog;
   };
 };
 
 interface From {
   readonly after: string | null;
-  readonly held: readonly string[];
+  readonly overBacklog: readonly string[];
   readonly bulk: BulkWatch;
 }
 
-const passOver = async (
-  { db, onDeliveries, onHeld }: FanOutOptions,
-  { after, held, bulk }: From,
+const fanOutBatch = async (
+  { db, onDeliveries, onLockedElsewhere }: FanOutOptions,
+  { after, overBacklog, bulk }: From,
 ): Promise<FannedOut> => {
   const began = performance.now();
-  const out = await db.transaction((tx) => fanOut(tx, after, [...held, ...bulk.resting()]), byIndex);
+  const out = await db.transaction((tx) => fanOut(tx, after, [...overBacklog, ...bulk.resting()]), byIndex);
   bulk.note(out.eventsOf, performance.now() - began);
   if (out.events > 0) noteFannedOut(out.deliveries, out.waitedMs);
   onDeliveries(out.webhookIds);
-  onHeld(out.heldIds);
+  onLockedElsewhere(out.lockedElsewhereIds);
   return out;
 };
 
-interface Passing {
-  readonly held: () => Promise<readonly string[]>;
+interface FanOutRun {
+  readonly overBacklog: () => Promise<readonly string[]>;
   readonly bulk: BulkWatch;
   readonly isStopped: () => boolean;
 }
 
 /** Until nothing waits that nobody else has in hand and that does not rest; every project that waits has its turn in between. */
-const passAll = async (options: FanOutOptions, { held, bulk, isStopped }: Passing): Promise<void> => {
+const fanOutAll = async (options: FanOutOptions, { overBacklog, bulk, isStopped }: FanOutRun): Promise<void> => {
   let after: string | null = null;
   while (!isStopped()) {
     // Asked in a tenth of the time that a pass takes which finds nothing.
     if (after === null && !(await isEventWaiting(options.db))) return;
-    const { events, next }: FannedOut = await passOver(options, { after, held: await held(), bulk });
+    const { events, next }: FannedOut = await fanOutBatch(options, { after, overBacklog: await overBacklog(), bulk });
     if (events === 0 && after === null) return;
     after = events === 0 ? null : next;
   }
@@ -82,7 +83,7 @@ const passAll = async (options: FanOutOptions, { held, bulk, isStopped }: Passin
  */
 export const startFanOut = (options: FanOutOptions): { readonly stop: () => Promise<void> } => {
   const { redis, prefix, log } = options;
-  const held = createHeld(options);
+  const overBacklog = createBacklogWatch(options);
   const bulk = createBulkWatch();
   let afterRest: NodeJS.Timeout | undefined;
   let isStopped = false;
@@ -92,16 +93,16 @@ export const startFanOut = (options: FanOutOptions): { readonly stop: () => Prom
   const work = async (): Promise<void> => {
     while (isWanted && !isStopped) {
       isWanted = false;
-      await passAll(options, { held, bulk, isStopped: () => isStopped }).catch((error: unknown) =>
-        log.warn({ err: error }, 'events could not be passed on; the next look does it'),
+      await fanOutAll(options, { overBacklog, bulk, isStopped: () => isStopped }).catch((error: unknown) =>
+        log.warn({ err: error }, 'events could not be fanned out; the next poll tries again'),
       );
     }
     running = undefined;
     const restMs = bulk.nextMs();
     clearTimeout(afterRest);
-    if (restMs !== undefined && !isStopped) afterRest = setTimeout(look, restMs).unref();
+    if (restMs !== undefined && !isStopped) afterRest = setTimeout(poll, restMs).unref();
   };
-  const look = (): void => {
+  const poll = (): void => {
     isWanted = true;
     running ??= work();
   };
@@ -109,7 +110,7 @@ export const startFanOut = (options: FanOutOptions): { readonly stop: () => Prom
   const follow = async (): Promise<void> => {
     while (!isStopped) {
       try {
-        if ((await redis.bzpopmin(waitingKey(prefix), 5)) !== null) look();
+        if ((await redis.bzpopmin(waitingKey(prefix), 5)) !== null) poll();
       } catch (error) {
         if (isStopped) return;
         log.debug({ err: error }, 'the fan-out could not wait for marks');
@@ -120,8 +121,8 @@ export const startFanOut = (options: FanOutOptions): { readonly stop: () => Prom
     }
   };
 
-  look();
-  const timer = setInterval(look, lookEveryMs).unref();
+  poll();
+  const timer = setInterval(poll, pollIntervalMs).unref();
   const following = follow();
   return {
     stop: async () => {

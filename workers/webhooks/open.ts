@@ -3,7 +3,7 @@ import path from 'node:path';
 import { noticeToAdmins } from '#domain/mail/notices.ts';
 import { createPlatformMail } from '#domain/mail/platform-mail.ts';
 import type { Platform } from '#domain/platform.ts';
-import { begunJobs } from '#domain/webhooks/begun.ts';
+import { startedJobs } from '#domain/webhooks/started.ts';
 import { noHeaders, nothingSent } from '#domain/webhooks/record.ts';
 import { stuckTries } from '#domain/webhooks/stuck.ts';
 import type { Config } from '#lib/config.ts';
@@ -16,7 +16,7 @@ import type { Gate } from '#queues/gate/types.ts';
 import type { Processor } from '../processor.ts';
 import { webhookDeliverProcessor } from '../processors/webhook-deliver.ts';
 import { startFanOut } from './fan-out.ts';
-import { startHeldLanes } from './held.ts';
+import { startThrottleWaker } from './throttle-waker.ts';
 import { createPumper } from './pumper.ts';
 import { type TryRecorder, createTryRecorder } from './tries.ts';
 
@@ -42,7 +42,7 @@ const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../.
   readonly version: string;
 };
 
-const lookForStuckEveryMs = 60_000;
+const stuckPollIntervalMs = 60_000;
 const maxStuck = 1000;
 /** By somebody who cancelled its job, or since that waited too long: the receiver is not to blame. */
 const cutOff = {
@@ -58,10 +58,10 @@ const cutOff = {
 const freeStuck = async (db: Queryable, recorder: TryRecorder): Promise<void> => {
   const stuck = await stuckTries(db, maxStuck);
   const jobIds = stuck.map(({ jobId }) => jobId);
-  const begun = await begunJobs(db, jobIds);
+  const started = await startedJobs(db, jobIds);
   await Promise.all(
     stuck.map((tried) =>
-      recorder.record({ ...tried, ...cutOff, requestHeaders: begun.has(tried.jobId) ? noHeaders : nothingSent }),
+      recorder.record({ ...tried, ...cutOff, requestHeaders: started.has(tried.jobId) ? noHeaders : nothingSent }),
     ),
   );
 };
@@ -98,22 +98,24 @@ export const openDeliveries = ({ platform, egress, config, log, timeoutMs }: Del
     start: (own) => {
       opened.resolve(own);
       pumper.start();
-      const held = startHeldLanes({ db, log, onWoken: pumper.add });
+      const throttleWaker = startThrottleWaker({ db, log, onWoken: pumper.add });
       const fanOut = startFanOut({
         db,
         log,
         redis: openWorkerRedis(config.REDIS_URL, log),
         prefix: config.PLINTH_REDIS_PREFIX,
         onDeliveries: pumper.add,
-        onHeld: held.add,
+        onLockedElsewhere: throttleWaker.add,
       });
       const timer = setInterval(() => {
-        freeStuck(db, recorder).catch((error: unknown) => log.warn({ err: error }, 'deliveries without a job wait on'));
-      }, lookForStuckEveryMs).unref();
+        freeStuck(db, recorder).catch((error: unknown) =>
+          log.warn({ err: error }, 'deliveries whose job is gone could not be freed; trying again in a minute'),
+        );
+      }, stuckPollIntervalMs).unref();
       stops.push(async () => {
         clearInterval(timer);
         await fanOut.stop();
-        await held.stop();
+        await throttleWaker.stop();
         await pumper.stop();
       });
     },

@@ -1,6 +1,6 @@
 import { setTimeout as rest } from 'node:timers/promises';
-import { lanesWithWork } from '#domain/webhooks/lanes.ts';
-import { type Looked, type PumpDeps, pumpDue, pumpLanes } from '#domain/webhooks/pump.ts';
+import { webhooksWithWork } from '#domain/webhooks/throttle.ts';
+import { type BatchResult, type PumpDeps, pumpDue, runBatch } from '#domain/webhooks/pump.ts';
 
 /** Begins deliveries of webhooks that have something to do, one look at a time. */
 export interface Pumper {
@@ -16,7 +16,7 @@ export interface Pumper {
 }
 
 /** What others left is found by then. */
-const lookEveryMs = 1000;
+const pollIntervalMs = 1000;
 /** However soon something is due: looks have their price. */
 const soonestMs = 20;
 /** What made room waits so long for others: a look costs the more for each try, the fewer have ended. */
@@ -24,7 +24,7 @@ const gatherMs = 20;
 /** Between looks, so that each is for several tries that ended; the first after a silence is at once. */
 const restMs = 5;
 /** What somebody else holds is looked at again after that long: mostly it is held for milliseconds. */
-const heldMs = 25;
+const lockRetryMs = 25;
 
 /** Does it so many ms after it was first asked for. */
 const onceIn = (ms: number, work: () => unknown) => {
@@ -34,7 +34,7 @@ const onceIn = (ms: number, work: () => unknown) => {
     work();
   };
   return {
-    ask: (): void => void (timer ??= setTimeout(end, ms).unref()),
+    schedule: (): void => void (timer ??= setTimeout(end, ms).unref()),
     stop: (): void => clearTimeout(timer),
   };
 };
@@ -45,7 +45,7 @@ const createAlarm = (work: () => void) => {
   let timerAt = Number.POSITIVE_INFINITY;
   return {
     setIn: (ms: number): void => {
-      const at = performance.now() + Math.max(soonestMs, Math.min(ms, lookEveryMs));
+      const at = performance.now() + Math.max(soonestMs, Math.min(ms, pollIntervalMs));
       if (at >= timerAt) return;
       clearTimeout(timer);
       timerAt = at;
@@ -63,21 +63,21 @@ const createAlarm = (work: () => void) => {
 };
 
 /** Webhooks that are yet to be looked at. */
-const createAsked = ({ db }: Pick<PumpDeps, 'db'>) => {
-  let asked = new Set<string>();
+const createRequested = ({ db }: Pick<PumpDeps, 'db'>) => {
+  let requested = new Set<string>();
   let ended = new Set<string>();
   return {
-    add: (webhookIds: readonly string[]): void => webhookIds.forEach((id) => asked.add(id)),
+    add: (webhookIds: readonly string[]): void => webhookIds.forEach((id) => requested.add(id)),
     /** Tries of these have ended: mostly nothing else of theirs waits. */
     addEnded: (webhookIds: readonly string[]): void => webhookIds.forEach((id) => ended.add(id)),
-    isAny: (): boolean => asked.size > 0 || ended.size > 0,
+    isAny: (): boolean => requested.size > 0 || ended.size > 0,
     take: async (): Promise<string[]> => {
-      const [sure, perhaps] = [asked, [...ended.difference(asked)]];
-      asked = new Set();
+      const [sure, perhaps] = [requested, [...ended.difference(requested)]];
+      requested = new Set();
       ended = new Set();
       // A question is cheaper than a look, but not than some more webhooks in a look that has to be.
       if (sure.size > 0 || perhaps.length === 0) return [...sure, ...perhaps];
-      return lanesWithWork(db, perhaps).catch((error: unknown) => {
+      return webhooksWithWork(db, perhaps).catch((error: unknown) => {
         for (const id of perhaps) ended.add(id);
         throw error;
       });
@@ -85,20 +85,23 @@ const createAsked = ({ db }: Pick<PumpDeps, 'db'>) => {
   };
 };
 
-const nothingAsked: Looked = { nextInMs: null, heldIds: [] };
+const nothingRequested: BatchResult = { nextInMs: null, lockedElsewhereIds: [] };
 
 /** What fails is asked for again. */
-const lookAtAsked = async (deps: PumpDeps, asked: ReturnType<typeof createAsked>): Promise<Looked> => {
-  const ids = await asked.take();
-  if (ids.length === 0) return nothingAsked;
-  return pumpLanes(deps, ids).catch((error: unknown) => {
-    asked.add(ids);
+const runRequestedBatch = async (
+  deps: PumpDeps,
+  requested: ReturnType<typeof createRequested>,
+): Promise<BatchResult> => {
+  const ids = await requested.take();
+  if (ids.length === 0) return nothingRequested;
+  return runBatch(deps, ids).catch((error: unknown) => {
+    requested.add(ids);
     throw error;
   });
 };
 
 export const createPumper = (deps: PumpDeps): Pumper => {
-  const asked = createAsked(deps);
+  const requested = createRequested(deps);
   let isStopped = false;
   let isDue = false;
   let running: Promise<void> | undefined;
@@ -111,49 +114,49 @@ export const createPumper = (deps: PumpDeps): Pumper => {
     if (!isStopped) alarm.setIn(ms);
   };
 
-  const lookOnce = async (): Promise<void> => {
-    const { nextInMs, heldIds } = await lookAtAsked(deps, asked);
+  const pollOnce = async (): Promise<void> => {
+    const { nextInMs, lockedElsewhereIds } = await runRequestedBatch(deps, requested);
     if (nextInMs !== null) wakeIn(nextInMs);
-    if (heldIds.length > 0) setTimeout(() => add(heldIds), heldMs).unref();
+    if (lockedElsewhereIds.length > 0) setTimeout(() => add(lockedElsewhereIds), lockRetryMs).unref();
     if (!isDue) return;
     isDue = false;
-    wakeIn((await pumpDue(deps)) ?? lookEveryMs);
+    wakeIn((await pumpDue(deps)) ?? pollIntervalMs);
   };
 
   const noteFailure = (error: unknown): false => {
-    deps.log.warn({ err: error }, 'deliveries could not be begun; they are at the next look');
+    deps.log.warn({ err: error }, 'due deliveries could not be queued; the next poll tries again');
     isDue = false;
-    wakeIn(lookEveryMs);
+    wakeIn(pollIntervalMs);
     return false;
   };
 
-  const look = async (): Promise<void> => {
+  const poll = async (): Promise<void> => {
     let isWell = true;
-    while (!isStopped && isWell && (asked.isAny() || isDue)) {
-      isWell = await lookOnce().then(() => true, noteFailure);
+    while (!isStopped && isWell && (requested.isAny() || isDue)) {
+      isWell = await pollOnce().then(() => true, noteFailure);
       await rest(restMs);
     }
     running = undefined;
   };
 
   const begin = (): void => {
-    running ??= look();
+    running ??= poll();
   };
 
   const add = (webhookIds: readonly string[]): void => {
-    asked.add(webhookIds);
+    requested.add(webhookIds);
     if (!isStopped && webhookIds.length > 0) begin();
   };
 
   // A look that was under way may have taken them.
-  const gather = onceIn(gatherMs, () => asked.isAny() && begin());
+  const gather = onceIn(gatherMs, () => requested.isAny() && begin());
 
   return {
     start: () => wakeIn(0),
     add,
     addRoom: (webhookIds) => {
-      asked.addEnded(webhookIds);
-      if (!isStopped && webhookIds.length > 0) gather.ask();
+      requested.addEnded(webhookIds);
+      if (!isStopped && webhookIds.length > 0) gather.schedule();
     },
     wakeIn,
     stop: async () => {

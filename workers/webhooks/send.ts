@@ -26,11 +26,11 @@ const faultOf = (status: number): string | null => {
   return `The receiver answered ${status}.`;
 };
 
-const mayAskForPause = new Set([429, 503]);
+const mayRequestPause = new Set([429, 503]);
 
 /** The later of what its headers and its body say. */
 const pausedUntil = ({ status, headers, body }: EgressResponse, { pauseSeconds }: Message): Date | null => {
-  if (!mayAskForPause.has(status)) return null;
+  if (!mayRequestPause.has(status)) return null;
   const now = Date.now();
   const byHeader = retryAfter(headers['retry-after'], now);
   const seconds = status === 429 ? (pauseSeconds?.(body.toString()) ?? 0) : 0;

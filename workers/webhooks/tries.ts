@@ -28,23 +28,23 @@ const asSystem = { ...actingAs({ type: 'system' }, 'webhook.disable'), ...byInde
 const maxTries = 500;
 /** Nobody waits for a record but the place of its try: more of them share a transaction. */
 const betweenMs = 5;
-/** Lanes are held for milliseconds, mostly. */
-const heldMs = 20;
+/** Throttles are held for milliseconds, mostly. */
+const lockRetryMs = 20;
 
 interface Done {
   readonly webhookIds: readonly string[];
   readonly recorded: readonly Recorded[];
   readonly hopeless: readonly Hopeless[];
-  /** Webhooks whose lanes somebody else held: nothing of their tries is recorded. */
-  readonly held: ReadonlySet<string>;
+  /** Webhooks whose throttles somebody else held: nothing of their tries is recorded. */
+  readonly lockedElsewhere: ReadonlySet<string>;
 }
 
 const recordSome = ({ db, notify }: TryRecorderDeps, tries: readonly WebhookAttempt[]): Promise<Done> =>
   db.transaction(async (tx) => {
-    const { recorded, hopeless, held } = await recordTries(tx, tries);
+    const { recorded, hopeless, lockedElsewhere } = await recordTries(tx, tries);
     await disableHopeless(tx, hopeless, notify);
-    const webhookIds = new Set(tries.map((tried) => tried.webhookId)).difference(held);
-    return { webhookIds: [...webhookIds], recorded, hopeless, held };
+    const webhookIds = new Set(tries.map((tried) => tried.webhookId)).difference(lockedElsewhere);
+    return { webhookIds: [...webhookIds], recorded, hopeless, lockedElsewhere };
   }, asSystem);
 
 const unrecordable = (tried: WebhookAttempt): WebhookAttempt => ({
@@ -75,7 +75,7 @@ export const createTryRecorder = (deps: TryRecorderDeps): TryRecorder => {
         return recordSome(deps, [unrecordable(tried)]);
       });
       conclude(done);
-      are.push(!done.held.has(tried.webhookId));
+      are.push(!done.lockedElsewhere.has(tried.webhookId));
     }
     return are;
   };
@@ -86,7 +86,7 @@ export const createTryRecorder = (deps: TryRecorderDeps): TryRecorder => {
       try {
         const done = await recordSome(deps, tries);
         conclude(done);
-        return tries.map((tried) => !done.held.has(tried.webhookId));
+        return tries.map((tried) => !done.lockedElsewhere.has(tried.webhookId));
       } catch (error) {
         if (isDependencyFailure(error)) throw error;
         return recordEach(tries);
@@ -96,8 +96,8 @@ export const createTryRecorder = (deps: TryRecorderDeps): TryRecorder => {
   );
   return {
     record: async (tried) => {
-      // A lane that is held long holds up no other.
-      while (!(await batches.add(tried))) await rest(heldMs);
+      // A throttle that is held long holds up no other.
+      while (!(await batches.add(tried))) await rest(lockRetryMs);
     },
   };
 };

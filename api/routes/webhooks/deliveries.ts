@@ -10,7 +10,7 @@ import {
   maxListed,
   newPing,
 } from '#domain/webhooks/deliveries.ts';
-import { redeliver } from '#domain/webhooks/again.ts';
+import { redeliver } from '#domain/webhooks/replay.ts';
 import { dataUrlOf } from '#domain/webhooks/event-data.ts';
 import { pump } from '#domain/webhooks/pump.ts';
 import type { EventRow } from '#domain/webhooks/types.ts';
@@ -21,7 +21,7 @@ import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, type JobEnd, endpoint, jobEndpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
-import { delivery, deliveryQuery, replayWish, shownDelivery } from '../../webhook-shapes.ts';
+import { delivery, deliveryQuery, replayRequest, shownDelivery } from '../../webhook-shapes.ts';
 import { replayOnce } from '../../webhook-replay.ts';
 
 const area = 'webhooks';
@@ -89,7 +89,7 @@ const replayEndpoint = endpoint({
   summary: 'Send the deliveries of a time once more, skipped ones too; at most 100,000',
   access: inProject('developer'),
   params: webhookPath,
-  body: replayWish,
+  body: replayRequest,
   status: 202,
   response: z.object({ replayed: z.int() }),
   // Each of its steps is a transaction.

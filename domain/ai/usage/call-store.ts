@@ -62,7 +62,7 @@ const beginSql = `
 
 export interface Keeping {
   readonly heartbeat: string;
-  /** Says beside it that the keeper lives. */
+  /** Says beside it that the heartbeat lives. */
   readonly touch: boolean;
 }
 
@@ -166,7 +166,7 @@ export const closeLostCalls = async (db: Queryable, max: number): Promise<number
   return row?.calls ?? 0;
 };
 
-/** Keepers of processes that are gone. */
+/** Heartbeats of processes that are gone. */
 export const deleteOldHeartbeats = async (db: Queryable): Promise<void> => {
   await db.query(`delete from ai_call_keepers where seen_at < now() - interval '10 minutes'`);
 };

@@ -1,6 +1,6 @@
 -- Takes accepted jobs: hands each over when its project and the window have room and nobody of its project waits
 -- before it, else lets it wait. A job that is known already stays where it is.
--- KEYS[1] lane; ARGV[1] server; then for each job: id, project, '1' when it may be refused.
+-- KEYS[1] shard; ARGV[1] server; then for each job: id, project, '1' when it may be refused.
 -- Result: {epoch, now, {id, project, ...} to add to BullMQ, {0 known | 1 handed over | 2 waits | 3 full | 4 limits missing}}.
 -- Atomic because room is looked for and taken, and because an id must not be taken twice.
 local ids, names = {}, {}

@@ -1,5 +1,5 @@
 -- A worker says that it lives and how many jobs it can run; the window follows from all that live.
--- KEYS[1] lane; ARGV[1] server, [2] worker id, [3] its slots (-1: it leaves), [4] what it says of itself,
+-- KEYS[1] shard; ARGV[1] server, [2] worker id, [3] its slots (-1: it leaves), [4] what it says of itself,
 -- [5] ms after which a silent worker counts no more.
 -- Result: {epoch, now, {id, project, ...} to add to BullMQ, {worker id, last beat, ...}, {projects without limits}, slots}.
 -- Atomic because the window must be the sum of the same workers that are counted.
@@ -23,7 +23,7 @@ for i = 1, #all, 2 do
   end
 end
 -- Each lease counts for its project. When the counts do not add up, Redis has lost one of the two hashes, and limits
--- would be exceeded: the lane is closed until it is restored from Postgres.
+-- would be exceeded: the shard is closed until it is restored from Postgres.
 local counted = 0
 for _, count in ipairs(call('HVALS', base .. 'run')) do counted = counted + tonumber(count) end
 if epoch ~= '' and counted ~= leased then

@@ -1,6 +1,6 @@
 -- Forgets all waiting jobs of one project, whatever their number: its rows are cancelled in batches meanwhile. Jobs that
 -- were handed over keep their leases until their deliveries are turned away.
--- KEYS[1] lane; ARGV[1] server, [2] project.
+-- KEYS[1] shard; ARGV[1] server, [2] project.
 -- Result: how many waited.
 -- Atomic because the counters belong to the list. UNLINK frees 100,000 entries outside of the script.
 local project = project_of(ARGV[2])

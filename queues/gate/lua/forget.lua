@@ -1,6 +1,6 @@
 -- Forgets the limits of projects that have nothing running and nothing waiting, a part at a time: they are read anew with
 -- the project's next job, so that a changed setting reaches everybody and the hash stays small.
--- KEYS[1] lane; ARGV[1] server, [2] cursor of HSCAN.
+-- KEYS[1] shard; ARGV[1] server, [2] cursor of HSCAN.
 -- Result: the next cursor, '0' when all were seen.
 -- Atomic because a project must not get its first job while its limits go.
 local part = call('HSCAN', base .. 'limits', ARGV[2], 'COUNT', 1000)

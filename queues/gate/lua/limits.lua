@@ -1,5 +1,5 @@
 -- Sets the limits of projects as Postgres has them.
--- KEYS[1] lane; ARGV[1] server; then for each project: project, running, waiting.
+-- KEYS[1] shard; ARGV[1] server; then for each project: project, running, waiting.
 -- Result: {epoch, now, {id, project, ...} to add to BullMQ}.
 -- Atomic because a raised limit lets waiting jobs go at once.
 local limits, projects = {}, {}

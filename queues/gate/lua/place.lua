@@ -1,5 +1,5 @@
 -- Where jobs stand and why they wait.
--- KEYS[1] lane; ARGV[1] server; then for each job: id, project.
+-- KEYS[1] shard; ARGV[1] server; then for each job: id, project.
 -- Result: for each job {state, rank (0-based, -1 when it does not wait), reason}.
 -- Atomic because place and reason must be of the same moment.
 local function place_of(id, project)

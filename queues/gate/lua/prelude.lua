@@ -1,4 +1,4 @@
--- Begins every script of the gate. One lane (a job type, or one shard of it) lies below one hash tag; KEYS[1] is the
+-- Begins every script of the gate. One shard (a job type, or one shard of it) lies below one hash tag; KEYS[1] is the
 -- beginning of all its keys, so that a script touches one node of a cluster only. A script runs alone, therefore what
 -- it decides (is there room?) and what it does (take it) cannot be separated by anybody.
 --
@@ -13,11 +13,11 @@
 -- KEYS[1]..'unknown'   set   projects whose limits are missing: nothing of theirs is handed over until they are read
 -- KEYS[1]..'workers'   hash  worker id -> last beat (ms), slots, and what it says of itself
 --
--- KEYS[2] is the beginning of the keys of the lane's BullMQ queue, below the same hash tag. `bull_add` is BullMQ's own
+-- KEYS[2] is the beginning of the keys of the shard's BullMQ queue, below the same hash tag. `bull_add` is BullMQ's own
 -- script that adds a job, or nil (see bullmq-add.ts).
 --
 -- ARGV[1] is the run id of the Redis server that the caller talks to. A server that was started anew may have forgotten
--- leases: until the lane is restored from Postgres, nothing is handed over.
+-- leases: until the shard is restored from Postgres, nothing is handed over.
 --
 -- A command costs as much as the rest of what is done for a job: what a script learns of a project it remembers, and
 -- what it changes it writes in few commands at its end (`settle`), which every script that changes anything calls last.

@@ -1,5 +1,5 @@
 -- Hands leased jobs over once more, each under a new lease in the place of its old one.
--- KEYS[1] lane; ARGV[1] server; then for each job: id.
+-- KEYS[1] shard; ARGV[1] server; then for each job: id.
 -- Result: {epoch, now, {id, project, ...} handed over}.
 -- Atomic because the place must not be free in between: it would go to somebody else.
 for i = 2, #ARGV do

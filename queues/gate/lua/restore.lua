@@ -1,6 +1,6 @@
--- Opens the lane again after Redis lost its memory: the leases are those of the jobs that run by their rows.
--- KEYS[1] lane; ARGV[1] server, [2] the new epoch; then for each running job: id, project.
--- Result: 1, or 0 when the lane was opened by somebody else meanwhile.
+-- Opens the shard again after Redis lost its memory: the leases are those of the jobs that run by their rows.
+-- KEYS[1] shard; ARGV[1] server, [2] the new epoch; then for each running job: id, project.
+-- Result: 1, or 0 when the shard was opened by somebody else meanwhile.
 -- Atomic because nothing may be handed over while leases are missing.
 if epoch ~= '' and tonumber(epoch) >= tonumber(ARGV[2]) then return 0 end
 call('DEL', base .. 'lease', base .. 'run', base .. 'ring')

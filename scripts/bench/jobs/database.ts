@@ -15,7 +15,7 @@ const asAdmin = async (bench: Bench, statement: string): Promise<void> => {
   }
 };
 
-/** Gives `work` a control database of its own, on the server of the stack: the lanes of the stack stay as they are. */
+/** Gives `work` a control database of its own, on the server of the stack: the shards of the stack stay as they are. */
 export const onControlDatabase = async <T>(bench: Bench, work: (url: string) => Promise<T>): Promise<T> => {
   const name = `plinth_bench_${randomBytes(6).toString('hex')}`;
   const url = new URL(requiredIn(bench.env, 'DATABASE_URL'));

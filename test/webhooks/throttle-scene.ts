@@ -1,5 +1,5 @@
 import { fanOut } from '#domain/webhooks/fan-out.ts';
-import { pumpLanes } from '#domain/webhooks/pump.ts';
+import { runBatch } from '#domain/webhooks/pump.ts';
 import { recordTries } from '#domain/webhooks/record.ts';
 import { memoryLog, type usePlatform } from '#test/support/platform.ts';
 import { type BareProject, addProject, addWebhook, emit } from './pipeline-scene.ts';
@@ -16,10 +16,10 @@ export const url = 'http://127.0.0.1:9/';
 
 export const many = (count: number): string[] => Array.from({ length: count }, () => '{}');
 
-/** Lanes without a worker: what begins and how it ends is the test's. */
-export const laneScene = (platform: ReturnType<typeof usePlatform>) => {
+/** Throttles without a worker: what begins and how it ends is the test's. */
+export const throttleScene = (platform: ReturnType<typeof usePlatform>) => {
   const pumpThese = (webhookIds: readonly string[], slowAtOnce?: number) =>
-    pumpLanes(
+    runBatch(
       {
         db: platform().db,
         log: memoryLog().log,
@@ -55,7 +55,7 @@ export const laneScene = (platform: ReturnType<typeof usePlatform>) => {
       notBefore: null,
       isGone: false,
     };
-    return (await platform().db.transaction((tx) => recordTries(tx, [tried]))).held;
+    return (await platform().db.transaction((tx) => recordTries(tx, [tried]))).lockedElsewhere;
   };
 
   const withBacklog = async (plan: string, count: number, quick = false) => {
@@ -67,7 +67,7 @@ export const laneScene = (platform: ReturnType<typeof usePlatform>) => {
     return { project, ids };
   };
 
-  /** A webhook with a delivery that waits, of which its lane says nothing. */
+  /** A webhook with a delivery that waits, of which its throttle says nothing. */
   const withForgotten = async () => {
     const { db } = platform();
     const project = await addProject(platform(), 'pro');

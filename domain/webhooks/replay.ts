@@ -1,6 +1,6 @@
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
-import { earliestId, latestId } from './made-between.ts';
+import { earliestId, latestId } from './created-between.ts';
 import { findWebhook, lockWebhook, reopenBreaker } from './store.ts';
 import type { DeliveryRow, DeliveryStatus, WebhookRow } from './types.ts';
 
@@ -14,7 +14,7 @@ const requireActive = (webhook: WebhookRow | undefined): void => {
 };
 
 // What a try left behind stays until the next one has ended; the count goes on.
-const again = `status = 'pending', attempts_before = attempt, next_attempt_at = now(), finished_at = null, error = null`;
+const resetSql = `status = 'pending', attempts_before = attempt, next_attempt_at = now(), finished_at = null, error = null`;
 
 /** Where a delivery is found. */
 export interface DeliveryPlace {
@@ -26,7 +26,7 @@ export interface DeliveryPlace {
 type Found = Pick<DeliveryRow, 'job_id' | 'event'>;
 
 /**
- * Locks a delivery without a wait: whoever holds a lane waits for no delivery, since others wait for lanes while they hold
+ * Locks a delivery without a wait: whoever holds a throttle waits for no delivery, since others wait for throttles while they hold
  * deliveries.
  * @throws {ServiceError} `not_found`; `conflict` while somebody else holds it
  */
@@ -39,7 +39,7 @@ const lockDelivery = async (db: Queryable, { webhookId, id }: DeliveryPlace): Pr
 };
 
 /**
- * Has a delivery tried anew from the first try on, however it ended. The caller pumps the lane when this is committed.
+ * Has a delivery tried anew from the first try on, however it ended. The caller pumps the throttle when this is committed.
  * @throws {ServiceError} `not_found`; `conflict` while it is under way or replayed, for a test, and while the webhook is
  * inactive
  */
@@ -49,7 +49,7 @@ export const redeliver = async (db: Queryable, place: DeliveryPlace): Promise<vo
   const row = await lockDelivery(db, place);
   if (row.job_id !== null) throw new ServiceError('conflict', 'The delivery is under way.');
   if (row.event.startsWith('test.')) throw new ServiceError('conflict', 'A test is not repeated: send another one.');
-  await db.query(`update webhook_deliveries set ${again} where id = $1`, [id]);
+  await db.query(`update webhook_deliveries set ${resetSql} where id = $1`, [id]);
   await reopenBreaker(db, webhookId);
 };
 
@@ -63,7 +63,7 @@ export interface Replay {
 const maxReplayed = 100_000;
 const replayStep = 5000;
 
-// Each status is looked for in its own index, so that a step costs what it takes, however many others there are. The lane
+// Each status is looked for in its own index, so that a step costs what it takes, however many others there are. The throttle
 // comes last, as in the record of tries, and is held only while this is committed.
 const stepSql = `
   with picked as materialized (
@@ -79,7 +79,7 @@ const stepSql = `
     where d.id in (select id from picked) and d.status = any ($5) and d.status <> 'pending' and d.job_id is null
     for no key update skip locked
   ), given as (
-    update webhook_deliveries set ${again} where id in (select id from locked) returning id
+    update webhook_deliveries set ${resetSql} where id in (select id from locked) returning id
   ), woken as (
     update webhook_lanes set next_at = least(next_at, now())
     where webhook_id = $1 and (select count(*) from given) > 0
@@ -96,8 +96,8 @@ interface Step {
 
 /**
  * Has deliveries of a time tried anew, the oldest first and about 100,000 at most; not those that wait or are under way.
- * Goes in steps, each a transaction of its own: what was replayed stays so if a later step fails. The caller pumps the lane.
- * @param db not within a transaction: deliveries and their lane would be held as long as this takes
+ * Goes in steps, each a transaction of its own: what was replayed stays so if a later step fails. The caller pumps the throttle.
+ * @param db not within a transaction: deliveries and their throttle would be held as long as this takes
  * @param guard asked for the webhook before each step; left out: `db`
  * @returns how many
  * @throws {ServiceError} `not_found`; `conflict` while the webhook is inactive

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { replay } from '#domain/webhooks/again.ts';
+import { replay } from '#domain/webhooks/replay.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { TestUser } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
@@ -25,7 +25,7 @@ const insertMany = async (webhookId: string, count: number, status = 'skipped'):
   );
 };
 
-/** So many of its deliveries wait, as others see it, and none of them nor the lane is held by anybody. */
+/** So many of its deliveries wait, as others see it, and none of them nor the throttle is held by anybody. */
 const waiting = async (webhookId: string): Promise<number> => {
   const { db } = platform();
   await db.query('select from webhook_lanes where webhook_id = $1 for update nowait', [webhookId]);
@@ -40,18 +40,21 @@ const waiting = async (webhookId: string): Promise<number> => {
 test('a delivery that somebody holds is refused at once, and neither its webhook nor its neighbours wait', async (t) => {
   const { ask, made } = await scene();
   const webhookId = await made();
-  const [held, free] = [await insertDelivery(platform(), webhookId), await insertDelivery(platform(), webhookId)];
+  const [lockedElsewhere, free] = [
+    await insertDelivery(platform(), webhookId),
+    await insertDelivery(platform(), webhookId),
+  ];
   const redeliver = (id: string) => ask('POST', `/webhooks/${webhookId}/deliveries/${id}/redeliver`);
   await platform().db.transaction(async (tx) => {
-    await tx.query('select from webhook_deliveries where id = $1 for no key update', [held.id]);
-    const refused = await redeliver(held.id);
+    await tx.query('select from webhook_deliveries where id = $1 for no key update', [lockedElsewhere.id]);
+    const refused = await redeliver(lockedElsewhere.id);
     t.is(refused.status, 409);
     t.regex(refused.body.message, /being replayed/);
     t.is((await redeliver(free.id)).status, 202);
     t.is((await ask('PUT', `/webhooks/${webhookId}`, { name: 'still here' })).status, 200);
     t.is((await redeliver(crypto.randomUUID())).status, 404);
   });
-  t.is((await redeliver(held.id)).status, 202);
+  t.is((await redeliver(lockedElsewhere.id)).status, 202);
 });
 
 test('a replay keeps what its steps did, and holds nothing between them', async (t) => {
@@ -74,7 +77,10 @@ test('a replay ends when its webhook is made inactive, and what is held by other
   const { ask, made, project } = await scene();
   const webhookId = await made();
   await insertMany(webhookId, 6000, 'failed');
-  const held = await insertDelivery(platform(), webhookId, { at: `now() - interval '30 minutes'`, status: 'failed' });
+  const lockedElsewhere = await insertDelivery(platform(), webhookId, {
+    at: `now() - interval '30 minutes'`,
+    status: 'failed',
+  });
   let steps = 0;
   const guard: Queryable = {
     query: async (...args) => {
@@ -86,18 +92,18 @@ test('a replay ends when its webhook is made inactive, and what is held by other
   const place = { projectId: project.id, webhookId };
   const wish = { since: new Date(since()), statuses: ['failed'] as const };
   await platform().db.transaction(async (tx) => {
-    await tx.query('select from webhook_deliveries where id = $1 for update', [held.id]);
+    await tx.query('select from webhook_deliveries where id = $1 for update', [lockedElsewhere.id]);
     await t.throwsAsync(replay(platform().db, place, wish, guard), { message: /inactive/ });
   });
   const [row] = await platform().db.query<{ status: string }>('select status from webhook_deliveries where id = $1', [
-    held.id,
+    lockedElsewhere.id,
   ]);
   t.is(row?.status, 'failed');
   t.is(steps, 2);
   t.is((await ask('POST', `/webhooks/${webhookId}/replay`, { since: since() })).status, 409);
 });
 
-test('a replay wakes its lane, whether its caller lives to pump it or not', async (t) => {
+test('a replay wakes its throttle, also when its caller dies before it runs a batch', async (t) => {
   const { made, project } = await scene();
   const webhookId = await made();
   await insertMany(webhookId, 1);
@@ -106,10 +112,10 @@ test('a replay wakes its lane, whether its caller lives to pump it or not', asyn
     { projectId: project.id, webhookId },
     { since: new Date(since()), statuses: ['skipped'] },
   );
-  const [lane] = await platform().db.query('select from webhook_lanes where webhook_id = $1 and next_at <= now()', [
+  const [throttle] = await platform().db.query('select from webhook_lanes where webhook_id = $1 and next_at <= now()', [
     webhookId,
   ]);
-  t.truthy(lane);
+  t.truthy(throttle);
 });
 
 test('requests with one Idempotency-Key replay once; another replay needs another key', async (t) => {

@@ -1,10 +1,10 @@
 import type { NewJobRow } from '#domain/jobs/store.ts';
 import type { Queryable, Tx } from '#lib/control-db.ts';
 import { webhookDeliver } from '#queues/webhook-deliver.ts';
-import { crowd, runningSql, shareSql, slowSql, usualSlowAtOnce } from './slow.ts';
+import { allProjects, runningSql, shareSql, slowSql, usualSlowAtOnce } from './slow.ts';
 
-/** A lane that this transaction holds. */
-export interface LockedLane {
+/** A throttle that this transaction holds. */
+export interface LockedThrottle {
   readonly webhook_id: string;
   /** Whether its webhook is active; what waits for one that is not is skipped. */
   readonly is_active: boolean;
@@ -14,15 +14,15 @@ const lockColumns = `l.webhook_id, w.is_active and w.deleted_at is null as is_ac
   from webhook_lanes l join webhooks w on w.id = l.webhook_id`;
 
 /**
- * Locks lanes, but not those that somebody else holds: one that is held long holds up no other. Whoever holds one gives
+ * Locks throttles, but not those that somebody else holds: one that is held long holds up no other. Whoever holds one gives
  * turns, and waits for no delivery that others hold.
- * @returns `heldIds`: webhooks whose lanes somebody else holds
+ * @returns `lockedElsewhereIds`: webhooks whose throttles somebody else holds
  */
-export const lockLanes = async (
+export const lockThrottles = async (
   tx: Tx,
   webhookIds: readonly string[],
-): Promise<{ readonly lanes: LockedLane[]; readonly heldIds: string[] }> => {
-  const rows = await tx.query<LockedLane & { is_held: boolean }>(
+): Promise<{ readonly throttles: LockedThrottle[]; readonly lockedElsewhereIds: string[] }> => {
+  const rows = await tx.query<LockedThrottle & { is_held: boolean }>(
     `with locked as materialized (
        select ${lockColumns} where l.webhook_id = any ($1::uuid[]) order by l.webhook_id for update of l skip locked
      )
@@ -31,38 +31,38 @@ export const lockLanes = async (
      select webhook_id, false, true from webhook_lanes
      where webhook_id = any ($1::uuid[]) and webhook_id not in (select webhook_id from locked)`,
     [webhookIds],
-    'lock-lanes',
+    'lock-throttles',
   );
   return {
-    lanes: rows.filter((row) => !row.is_held),
-    heldIds: rows.flatMap((row) => (row.is_held ? [row.webhook_id] : [])),
+    throttles: rows.filter((row) => !row.is_held),
+    lockedElsewhereIds: rows.flatMap((row) => (row.is_held ? [row.webhook_id] : [])),
   };
 };
 
-/** Locks lanes whose time has come, the longest due first; those that somebody else holds are left to them. */
-export const lockDueLanes = (tx: Tx, max: number): Promise<LockedLane[]> =>
-  tx.query<LockedLane>(
+/** Locks throttles whose time has come, the longest due first; those that somebody else holds are left to them. */
+export const lockDueThrottles = (tx: Tx, max: number): Promise<LockedThrottle[]> =>
+  tx.query<LockedThrottle>(
     `select ${lockColumns}
      where l.webhook_id in (select webhook_id from webhook_lanes where next_at <= now() order by next_at limit $1)
        and l.next_at <= now()
      order by l.webhook_id for update of l skip locked`,
     [max],
-    'lock-due-lanes',
+    'lock-due-throttles',
   );
 
-/** Whether the time of any lane has come. */
-export const isLaneDue = async (db: Queryable): Promise<boolean> =>
-  (await db.query('select from webhook_lanes where next_at <= now() limit 1', [], 'is-lane-due')).length > 0;
+/** Whether the time of any throttle has come. */
+export const isThrottleDue = async (db: Queryable): Promise<boolean> =>
+  (await db.query('select from webhook_lanes where next_at <= now() limit 1', [], 'is-throttle-due')).length > 0;
 
 /**
  * Of these webhooks, of which tries have ended, those that have to be looked at: something of theirs waits, or they may have
  * made room for others that are not quick. What is added meanwhile, whoever adds it wakes.
  */
-export const lanesWithWork = async (db: Queryable, webhookIds: readonly string[]): Promise<string[]> => {
+export const webhooksWithWork = async (db: Queryable, webhookIds: readonly string[]): Promise<string[]> => {
   const rows = await db.query<{ id: string }>(
     'select id from lanes_with_work($1) as id',
     [webhookIds],
-    'lanes-with-work',
+    'webhooks-with-work',
   );
   return rows.map((row) => row.id);
 };
@@ -114,7 +114,7 @@ interface Taken {
 }
 
 /** Deliveries whose turn it is. */
-export interface Turns {
+export interface ClaimedDeliveries {
   /** Yet to be inserted. */
   readonly jobs: readonly NewJobRow[];
   /** How many each webhook has. */
@@ -141,15 +141,15 @@ const jobOf = ({
 });
 
 /**
- * Gives a job's id to each delivery whose turn it is, as far as its webhook has room. The lanes must be locked.
+ * Gives a job's id to each delivery whose turn it is, as far as its webhook has room. The throttles must be locked.
  * @param slowAtOnce how many webhooks that are not quick may have a try under way, of all projects
  */
-export const takeTurns = async (
+export const claimDeliveries = async (
   tx: Tx,
   webhookIds: readonly string[],
   slowAtOnce = usualSlowAtOnce,
-): Promise<Turns> => {
-  const rows = await tx.query<Taken>(takeSql, [webhookIds, slowAtOnce], 'take-turns');
+): Promise<ClaimedDeliveries> => {
+  const rows = await tx.query<Taken>(takeSql, [webhookIds, slowAtOnce], 'claim-deliveries');
   const taken = rows.filter((row) => row.id !== null) as (Taken & { readonly id: string })[];
   const counts = new Map(webhookIds.map((id) => [id, 0]));
   for (const { webhook_id: id } of taken) counts.set(id, (counts.get(id) ?? 0) + 1);
@@ -162,14 +162,14 @@ export const takeTurns = async (
   };
 };
 
-/** Whoever ends a try looks at its lane; should it die before, the lane is looked at after so many seconds. */
-const fullLook = 5;
-/** While a project is paused, its lanes are looked at that often, in seconds. */
-const pausedLook = 30;
+/** Whoever ends a try looks at its throttle; should it die before, the throttle is looked at after so many seconds. */
+const fullRecheckSeconds = 5;
+/** While a project is paused, its throttles are looked at that often, in seconds. */
+const pausedRecheckSeconds = 30;
 /** Whoever makes room for a webhook that is held back looks at it; should it die before, after so many seconds. */
-const heldBackLook = 15;
+const heldBackRecheckSeconds = 15;
 /** As above; there may be thousands, and every look at any webhook looks whether there is room for one of them. */
-const crowdedOutLook = 60;
+const crowdedOutRecheckSeconds = 60;
 
 // Of a rate some tokens are waited for, not each.
 const scheduleSql = `
@@ -180,35 +180,38 @@ const scheduleSql = `
     from state s
   )
   update webhook_lanes l set tokens = w.tokens, tokens_at = clock_timestamp(),
-    slow_in = case when is_crowded_out then '${crowd}' when is_held_back or not w.is_quick and under_way > 0 then w.project_id end,
+    slow_in = case when is_crowded_out then '${allProjects}' when is_held_back or not w.is_quick and under_way > 0 then w.project_id end,
     waits_since = case when is_held_back then coalesce(l.waits_since, now()) end, next_at = case
     when first_at is null then null
-    when not is_open then now() + make_interval(secs => ${pausedLook})
-    when quarter <= under_way then now() + make_interval(secs => ${fullLook})
-    when is_crowded_out then now() + make_interval(secs => ${crowdedOutLook})
-    when is_held_back then now() + make_interval(secs => ${heldBackLook})
+    when not is_open then now() + make_interval(secs => ${pausedRecheckSeconds})
+    when quarter <= under_way then now() + make_interval(secs => ${fullRecheckSeconds})
+    when is_crowded_out then now() + make_interval(secs => ${crowdedOutRecheckSeconds})
+    when is_held_back then now() + make_interval(secs => ${heldBackRecheckSeconds})
     else greatest(first_at, l.closed_until, l.asked_until, case when w.tokens < 1
       then now() + make_interval(secs => (greatest(1, w.rate / 10) - w.tokens) / w.rate) end) end
   from waiting w where l.webhook_id = w.webhook_id
   returning extract(epoch from l.next_at - clock_timestamp())::float8 * 1000 as in_ms`;
 
 /**
- * Notes what lanes have used of their rate, and when each has something to do next. The lanes must be locked.
+ * Notes what throttles have used of their rate, and when each has something to do next. The throttles must be locked.
  * @param turns what each of them has just had
  * @returns in how many ms the first of them has; null: none of them has
  */
-export const scheduleLanes = async (tx: Tx, { counts, heldBack, crowdedOut }: Turns): Promise<number | null> => {
+export const scheduleThrottles = async (
+  tx: Tx,
+  { counts, heldBack, crowdedOut }: ClaimedDeliveries,
+): Promise<number | null> => {
   const rows = await tx.query<{ in_ms: number | null }>(
     scheduleSql,
     [[...counts.keys()], [...counts.values()], heldBack, crowdedOut],
-    'schedule-lanes',
+    'schedule-throttles',
   );
   const times = rows.flatMap(({ in_ms: inMs }) => (inMs === null ? [] : [inMs]));
   return times.length === 0 ? null : Math.max(0, Math.min(...times));
 };
 
 /**
- * Skips what waits for webhooks that are not active, some at a time. The lanes must be locked.
+ * Skips what waits for webhooks that are not active, some at a time. The throttles must be locked.
  * @returns how many there were; less than `max`: that was all
  */
 export const skipWaiting = async (tx: Tx, webhookIds: readonly string[], max: number): Promise<number> => {
@@ -225,28 +228,28 @@ export const skipWaiting = async (tx: Tx, webhookIds: readonly string[], max: nu
     `update webhook_lanes set next_at = case when $2 then now() end, slow_in = null, waits_since = null
      where webhook_id = any ($1::uuid[])`,
     [webhookIds, skipped.length >= max],
-    'schedule-inactive-lanes',
+    'schedule-inactive-throttles',
   );
   return skipped.length;
 };
 
-/** From now on the webhooks' lanes are looked at: they have something to do. */
-export const wakeLanes = async (db: Queryable, webhookIds: readonly string[]): Promise<void> => {
+/** From now on the webhooks' throttles are looked at: they have something to do. */
+export const wakeThrottles = async (db: Queryable, webhookIds: readonly string[]): Promise<void> => {
   await db.query(
     `update webhook_lanes l set next_at = least(l.next_at, now()) from (
        select webhook_id from webhook_lanes where webhook_id = any ($1::uuid[]) order by webhook_id for update) as locked
      where l.webhook_id = locked.webhook_id`,
     [webhookIds],
-    'wake-lanes',
+    'wake-throttles',
   );
 };
 
 /**
- * As `wakeLanes`, without a wait for lanes that somebody else holds just now.
+ * As `wakeThrottles`, without a wait for throttles that somebody else holds just now.
  * @returns those: they are to be woken later
  */
-export const wakeFreeLanes = async (db: Queryable, webhookIds: readonly string[]): Promise<string[]> => {
-  const held = await db.query<{ webhook_id: string }>(
+export const wakeUnlockedThrottles = async (db: Queryable, webhookIds: readonly string[]): Promise<string[]> => {
+  const lockedElsewhere = await db.query<{ webhook_id: string }>(
     `with locked as materialized (
        select webhook_id from webhook_lanes where webhook_id = any ($1::uuid[]) order by webhook_id
        for update skip locked
@@ -256,7 +259,7 @@ export const wakeFreeLanes = async (db: Queryable, webhookIds: readonly string[]
      select webhook_id from webhook_lanes
      where webhook_id = any ($1::uuid[]) and webhook_id not in (select webhook_id from locked)`,
     [webhookIds],
-    'wake-free-lanes',
+    'wake-free-throttles',
   );
-  return held.map((lane) => lane.webhook_id);
+  return lockedElsewhere.map((throttle) => throttle.webhook_id);
 };

@@ -1,11 +1,11 @@
 import test from 'ava';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
 import { usePlatform } from '#test/support/platform.ts';
-import { laneScene, many } from './lane-scene.ts';
-import { type BareProject, emit, laneOf } from './pipeline-scene.ts';
+import { throttleScene, many } from './throttle-scene.ts';
+import { type BareProject, emit, throttleOf } from './pipeline-scene.ts';
 
 const platform = usePlatform(test, { worker: false });
-const { pumpThese, underWay, end, withBacklog } = laneScene(platform);
+const { pumpThese, underWay, end, withBacklog } = throttleScene(platform);
 
 /** Of all projects; each of them may have two. */
 const slowAtOnce = 5;
@@ -33,12 +33,12 @@ test.serial.beforeEach(async () => {
 test.serial(
   'webhooks that are not quick have so many tries at a time, of all projects, and all have a turn',
   async (t) => {
-    const crowd = await withBacklogs(4, 3);
-    const ids = crowd.flatMap((each) => each.ids);
+    const allProjects = await withBacklogs(4, 3);
+    const ids = allProjects.flatMap((each) => each.ids);
     await pumpThese(ids, slowAtOnce);
     const seen = new Set<string>();
     for (let turn = 0; turn < 8 && seen.size < ids.length; turn += 1) {
-      const tried = await underWayOf(crowd);
+      const tried = await underWayOf(allProjects);
       t.is(tried.length, slowAtOnce);
       for (const each of tried) {
         seen.add(each.webhook_id);
@@ -51,24 +51,24 @@ test.serial(
       );
     }
     t.is(seen.size, ids.length);
-    for (const { project } of crowd) t.true((await underWay(project)).length <= 2);
+    for (const { project } of allProjects) t.true((await underWay(project)).length <= 2);
   },
 );
 
 test.serial('however many hang, what is quick goes on, and one that was never reached waits its turn', async (t) => {
-  const crowd = await withBacklogs(3, 2);
+  const allProjects = await withBacklogs(3, 2);
   const quick = await withBacklog('pro', 1, true);
-  await pumpThese([...crowd.flatMap((each) => each.ids), ...quick.ids], slowAtOnce);
+  await pumpThese([...allProjects.flatMap((each) => each.ids), ...quick.ids], slowAtOnce);
   t.is((await underWay(quick.project)).length, 12);
   const late = await withBacklog('free', 1);
   await pumpThese(late.ids, slowAtOnce);
   t.deepEqual(await underWay(late.project), []);
-  const lane = await laneOf(platform(), late.ids[0] ?? '');
-  t.not(lane.next_at, null);
-  t.not(lane.waits_since, null);
-  // One of the crowd has waited for longer.
+  const throttle = await throttleOf(platform(), late.ids[0] ?? '');
+  t.not(throttle.next_at, null);
+  t.not(throttle.waits_since, null);
+  // One of the large number has waited for longer.
   for (let turn = 0; turn < 2; turn += 1) {
-    const [tried] = await underWayOf(crowd);
+    const [tried] = await underWayOf(allProjects);
     if (tried) await end(tried, hung);
     t.is((await underWay(late.project)).length, 0);
     await pumpThese([tried?.webhook_id ?? ''], slowAtOnce);
@@ -77,32 +77,32 @@ test.serial('however many hang, what is quick goes on, and one that was never re
 });
 
 test.serial('one that got quick does not wait for those that hang any more', async (t) => {
-  const crowd = await withBacklogs(3, 2);
+  const allProjects = await withBacklogs(3, 2);
   await pumpThese(
-    crowd.flatMap((each) => each.ids),
+    allProjects.flatMap((each) => each.ids),
     slowAtOnce,
   );
-  const waiting = crowd.flatMap((each) => each.ids);
-  const busy = new Set((await underWayOf(crowd)).map((tried) => tried.webhook_id));
-  const held = waiting.find((id) => !busy.has(id)) ?? '';
-  await platform().db.query('update webhook_lanes set is_quick = true where webhook_id = $1', [held]);
-  await pumpThese([held], slowAtOnce);
-  const lane = await laneOf(platform(), held);
-  t.is(lane.slow_in, null);
-  t.is(lane.waits_since, null);
+  const waiting = allProjects.flatMap((each) => each.ids);
+  const busy = new Set((await underWayOf(allProjects)).map((tried) => tried.webhook_id));
+  const lockedElsewhere = waiting.find((id) => !busy.has(id)) ?? '';
+  await platform().db.query('update webhook_lanes set is_quick = true where webhook_id = $1', [lockedElsewhere]);
+  await pumpThese([lockedElsewhere], slowAtOnce);
+  const throttle = await throttleOf(platform(), lockedElsewhere);
+  t.is(throttle.slow_in, null);
+  t.is(throttle.waits_since, null);
 });
 
 test.serial('room that is made by a deleted webhook is found at the next look at any webhook', async (t) => {
-  const crowd = await withBacklogs(3, 2);
+  const allProjects = await withBacklogs(3, 2);
   await pumpThese(
-    crowd.flatMap((each) => each.ids),
+    allProjects.flatMap((each) => each.ids),
     slowAtOnce,
   );
-  const [gone] = await underWayOf(crowd);
+  const [gone] = await underWayOf(allProjects);
   await platform().db.query('delete from webhook_lanes where webhook_id = $1', [gone?.webhook_id]);
   const quick = await withBacklog('pro', 1, true);
   await emit(platform(), quick.project.id, 'auth.login', many(1));
   await fanOut(platform().db);
   await pumpThese(quick.ids, slowAtOnce);
-  t.is((await underWayOf(crowd)).length, slowAtOnce + 1);
+  t.is((await underWayOf(allProjects)).length, slowAtOnce + 1);
 });
