@@ -30,7 +30,7 @@ export const findChat = (db: Queryable, { project, kind }: ChatOf): Promise<{ id
 const lockChat = async (db: Queryable, of: ChatOf): Promise<{ id: string } | undefined> => {
   const present = await findChat(db, of);
   if (present === undefined) return undefined;
-  await db.query('select from webhook_lanes where webhook_id = $1 for no key update', [present.id]);
+  await db.query('select from webhook_throttles where webhook_id = $1 for no key update', [present.id]);
   return present;
 };
 

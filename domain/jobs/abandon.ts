@@ -63,7 +63,7 @@ const stopRunning = (db: ControlDb, projectId: string): Promise<void> =>
 const cancelled = `status = 'cancelled', finished_at = now(), next_run_at = null,
   error_code = 'cancelled', error_message = 'The project was deleted.'`;
 
-/** Jobs that somebody else holds are skipped: they are just being begun, which `begin_jobs` refuses. */
+/** Jobs that somebody else holds are skipped: they are just being begun, which `start_jobs` refuses. */
 const cancelBatch = (db: ControlDb, projectId: string, after: string): Promise<Changed[] | null> =>
   db.transaction(async (tx) => {
     if (!(await isAlone(tx, projectId))) return null;

@@ -22,11 +22,11 @@ export const startShardEpoch = (
   shard: { readonly name: string; readonly type: string; readonly part: Part },
 ): Promise<{ epoch: number; running: Waiting[] }> =>
   db.transaction(async (tx) => {
-    await tx.query('lock table job_lanes in access exclusive mode');
+    await tx.query('lock table queue_shards in access exclusive mode');
     const { epoch } = await one(
       tx.query<{ epoch: number }>(
-        `insert into job_lanes (name, epoch) values ($1, 1)
-         on conflict (name) do update set epoch = job_lanes.epoch + 1 returning epoch`,
+        `insert into queue_shards (name, epoch) values ($1, 1)
+         on conflict (name) do update set epoch = queue_shards.epoch + 1 returning epoch`,
         [shard.name],
       ),
     );
@@ -64,11 +64,11 @@ export interface Leadership {
 // each stays one step in an index: an `exists` may be planned as a hash over all jobs.
 const leadSql = `
   with free as materialized (
-    select name from job_lanes
+    select name from queue_shards
     where name = any ($2::text[]) and (leader = $1 or leader is null or leader_until < now())
     order by name for update skip locked
   ), led as (
-    update job_lanes l set leader = $1, leader_until = now() + make_interval(secs => $5)
+    update queue_shards l set leader = $1, leader_until = now() + make_interval(secs => $5)
     from free where l.name = free.name returning l.name, l.epoch
   )
   select name, epoch,
@@ -103,13 +103,13 @@ export const claimLeadership = async (
 
 /** A worker that goes leaves the lead to the next. */
 export const releaseLeadership = async (db: Queryable, names: readonly string[], workerId: string): Promise<void> => {
-  await db.query('update job_lanes set leader = null where name = any ($1) and leader = $2', [names, workerId]);
+  await db.query('update queue_shards set leader = null where name = any ($1) and leader = $2', [names, workerId]);
 };
 
 /** In one order, as several workers may do so at a time. */
 export const ensureShards = async (db: Queryable, names: readonly string[]): Promise<void> => {
   await db.query(
-    `insert into job_lanes (name) select name from unnest($1::text[]) as name order by name on conflict do nothing`,
+    `insert into queue_shards (name) select name from unnest($1::text[]) as name order by name on conflict do nothing`,
     [names],
   );
 };

@@ -189,7 +189,7 @@ export const beginJobs = (db: Queryable, starts: readonly JobStart[]): Promise<B
   db.query<BegunJob>(
     `select id, run_id, attempt, data, request_id, reply_to, traceparent, cancel_requested_at,
        extract(epoch from clock_timestamp() - queued_at)::float8 * 1000 as waited_ms
-     from begin_jobs($1, $2, $3, $4, $5)`,
+     from start_jobs($1, $2, $3, $4, $5)`,
     [
       starts.map((s) => s.id),
       starts.map((s) => s.runId),
@@ -197,7 +197,7 @@ export const beginJobs = (db: Queryable, starts: readonly JobStart[]): Promise<B
       starts.map((s) => s.shard),
       starts.map((s) => s.epoch),
     ],
-    'begin-jobs',
+    'start-jobs',
   );
 
 export interface JobEnd {

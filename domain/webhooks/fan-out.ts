@@ -74,11 +74,11 @@ const fanOutSql = `
     -- Nobody subscribes any more.
     delete from outbox_events where id = any (array(select id from taken where id not in (select event_id from told)))
   ), locked as (
-    select webhook_id from webhook_lanes
+    select webhook_id from webhook_throttles
     where webhook_id = any (array(select distinct webhook_id from made where next_attempt_at is not null))
     order by webhook_id for update skip locked
   ), marked as (
-    update webhook_lanes l set next_at = least(l.next_at, now()) from locked where l.webhook_id = locked.webhook_id
+    update webhook_throttles l set next_at = least(l.next_at, now()) from locked where l.webhook_id = locked.webhook_id
   )
   select (select count(*) from taken) as events, (select count(*) from made) as deliveries,
     array(select webhook_id::text from locked) as webhook_ids,

@@ -156,7 +156,7 @@ const newsOf = (tries: readonly WebhookAttempt[]): Map<string, ThrottleUpdate> =
 const newsSql = `select * from unnest($1::uuid[], $2::int[], $3::bool[], $4::timestamptz[], $5::int[], $6::bool[])
   as news (webhook_id, failed, is_alive, not_before, weight, is_quick)`;
 
-const toNoteSql = `from webhook_lanes l join news n on n.webhook_id = l.webhook_id
+const toNoteSql = `from webhook_throttles l join news n on n.webhook_id = l.webhook_id
   where (not n.is_alive or n.not_before is not null or l.failures > 0 or l.closed_until is not null or l.is_quick <> n.is_quick)`;
 
 const throttlesSql = `
@@ -166,16 +166,16 @@ const throttlesSql = `
     select n.*, case
         when n.is_alive then 0
         when l.failures < ${breakAfter} then least(${breakAfter}, l.failures + n.weight)
-        when greatest(l.closed_until, l.asked_until) > now() then l.failures
+        when greatest(l.closed_until, l.retry_after) > now() then l.failures
         else l.failures + 1 end as failures, l.failures as failures_before, l.closed_until,
       coalesce(l.failed_at > clock_timestamp() - interval '${forgottenDays} days', false) as goes_on
     from news n join locked l on l.webhook_id = n.webhook_id
   )
-  update webhook_lanes l set failures = c.failures, is_quick = c.is_quick, next_at = least(l.next_at, now()),
+  update webhook_throttles l set failures = c.failures, is_quick = c.is_quick, next_at = least(l.next_at, now()),
     failing_since = case when not c.is_alive then coalesce(case when c.goes_on then l.failing_since end, clock_timestamp()) end,
     failed_tries = case when c.is_alive then 0 when c.goes_on then l.failed_tries + c.failed else c.failed end,
     failed_at = case when not c.is_alive then clock_timestamp() end,
-    asked_until = greatest(l.asked_until, c.not_before),
+    retry_after = greatest(l.retry_after, c.not_before),
     closed_until = case
       when c.is_alive then null
       when c.failures >= ${breakAfter} and c.failures > c.failures_before then clock_timestamp()

@@ -81,7 +81,7 @@ const stepSql = `
   ), given as (
     update webhook_deliveries set ${resetSql} where id in (select id from locked) returning id
   ), woken as (
-    update webhook_lanes set next_at = least(next_at, now())
+    update webhook_throttles set next_at = least(next_at, now())
     where webhook_id = $1 and (select count(*) from given) > 0
   )
   select (select count(*) from given) as replayed, (select count(*) from picked) as picked,

@@ -43,11 +43,11 @@ const names = [
 export const webhookColumns = names.map((name) => `w.${name}`).join(', ');
 
 const listedColumns = `${webhookColumns}, l.failing_since,
-  case when greatest(l.closed_until, l.asked_until) > now() then greatest(l.closed_until, l.asked_until) end as closed_until`;
+  case when greatest(l.closed_until, l.retry_after) > now() then greatest(l.closed_until, l.retry_after) end as closed_until`;
 
 // Chats are integrations: nothing of them is found here.
 const those = `webhooks w where w.project_id = $1 and w.kind = 'http' and w.deleted_at is null`;
-const withThrottles = those.replace('webhooks w', 'webhooks w join webhook_lanes l on l.webhook_id = w.id');
+const withThrottles = those.replace('webhooks w', 'webhooks w join webhook_throttles l on l.webhook_id = w.id');
 
 /** Counts a project's webhooks; until the transaction ends nobody else adds one, and its plan stays as it is. */
 export const countForInsert = async (
@@ -101,7 +101,7 @@ export const findWebhook = (db: Queryable, projectId: string, id: string): Promi
 export const lockWebhook = async (db: Queryable, projectId: string, id: string): Promise<ListedWebhook | undefined> => {
   const present = await findWebhook(db, projectId, id);
   if (present === undefined) return undefined;
-  await db.query('select from webhook_lanes where webhook_id = $1 for no key update', [id]);
+  await db.query('select from webhook_throttles where webhook_id = $1 for no key update', [id]);
   await db.query(`select from ${those} and w.id = $2 for no key update`, [projectId, id]);
   return findWebhook(db, projectId, id);
 };
@@ -146,14 +146,14 @@ export const markWebhookDeleted = async (db: Queryable, id: string): Promise<voi
 
 /** Its owner wants something sent now, whatever failed before; what the receiver asked for holds. The throttle must be locked. */
 export const reopenBreaker = async (db: Queryable, id: string): Promise<void> => {
-  await db.query('update webhook_lanes set closed_until = null, next_at = now() where webhook_id = $1', [id]);
+  await db.query('update webhook_throttles set closed_until = null, next_at = now() where webhook_id = $1', [id]);
 };
 
 /** A fresh start: nothing that was seen before counts, and what waits is looked at now. */
 export const reopenThrottle = async (db: Queryable, id: string): Promise<void> => {
   await db.query(
-    `update webhook_lanes set failures = 0, failing_since = null, failed_tries = 0, failed_at = null, closed_until = null,
-       asked_until = null, is_quick = false, next_at = now()
+    `update webhook_throttles set failures = 0, failing_since = null, failed_tries = 0, failed_at = null, closed_until = null,
+       retry_after = null, is_quick = false, next_at = now()
      where webhook_id = $1`,
     [id],
   );

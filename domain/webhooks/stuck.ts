@@ -37,8 +37,8 @@ export const stuckTries = (db: Queryable, max: number): Promise<StuckTry[]> =>
  */
 export const wakeForgottenThrottles = async (db: Queryable): Promise<number> => {
   const woken = await db.query(
-    `update webhook_lanes l set next_at = now() where l.webhook_id in (
-       select f.webhook_id from webhook_lanes f where f.next_at is null
+    `update webhook_throttles l set next_at = now() where l.webhook_id in (
+       select f.webhook_id from webhook_throttles f where f.next_at is null
          and not exists (select from webhook_deliveries d where d.webhook_id = f.webhook_id and d.job_id is not null)
          and exists (select from webhook_deliveries d
            where d.webhook_id = f.webhook_id and d.next_attempt_at is not null and d.job_id is null)
@@ -61,8 +61,8 @@ const maxRead = 50_000;
  */
 export const wakeLatelyForgotten = async (db: Queryable, now = Date.now()): Promise<number> => {
   const woken = await db.query(
-    `update webhook_lanes l set next_at = now() where l.webhook_id in (
-       select f.webhook_id from webhook_lanes f where f.next_at is null and f.webhook_id = any (array(
+    `update webhook_throttles l set next_at = now() where l.webhook_id in (
+       select f.webhook_id from webhook_throttles f where f.next_at is null and f.webhook_id = any (array(
          select distinct webhook_id from (
            select webhook_id, next_attempt_at, job_id from webhook_deliveries
            where id > $1::uuid order by id desc limit ${maxRead}) as made

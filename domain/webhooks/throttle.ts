@@ -11,7 +11,7 @@ export interface LockedThrottle {
 }
 
 const lockColumns = `l.webhook_id, w.is_active and w.deleted_at is null as is_active
-  from webhook_lanes l join webhooks w on w.id = l.webhook_id`;
+  from webhook_throttles l join webhooks w on w.id = l.webhook_id`;
 
 /**
  * Locks throttles, but not those that somebody else holds: one that is held long holds up no other. Whoever holds one gives
@@ -28,7 +28,7 @@ export const lockThrottles = async (
      )
      select webhook_id, is_active, false as is_held from locked
      union all
-     select webhook_id, false, true from webhook_lanes
+     select webhook_id, false, true from webhook_throttles
      where webhook_id = any ($1::uuid[]) and webhook_id not in (select webhook_id from locked)`,
     [webhookIds],
     'lock-throttles',
@@ -43,7 +43,7 @@ export const lockThrottles = async (
 export const lockDueThrottles = (tx: Tx, max: number): Promise<LockedThrottle[]> =>
   tx.query<LockedThrottle>(
     `select ${lockColumns}
-     where l.webhook_id in (select webhook_id from webhook_lanes where next_at <= now() order by next_at limit $1)
+     where l.webhook_id in (select webhook_id from webhook_throttles where next_at <= now() order by next_at limit $1)
        and l.next_at <= now()
      order by l.webhook_id for update of l skip locked`,
     [max],
@@ -52,7 +52,7 @@ export const lockDueThrottles = (tx: Tx, max: number): Promise<LockedThrottle[]>
 
 /** Whether the time of any throttle has come. */
 export const isThrottleDue = async (db: Queryable): Promise<boolean> =>
-  (await db.query('select from webhook_lanes where next_at <= now() limit 1', [], 'is-throttle-due')).length > 0;
+  (await db.query('select from webhook_throttles where next_at <= now() limit 1', [], 'is-throttle-due')).length > 0;
 
 /**
  * Of these webhooks, of which tries have ended, those that have to be looked at: something of theirs waits, or they may have
@@ -60,7 +60,7 @@ export const isThrottleDue = async (db: Queryable): Promise<boolean> =>
  */
 export const webhooksWithWork = async (db: Queryable, webhookIds: readonly string[]): Promise<string[]> => {
   const rows = await db.query<{ id: string }>(
-    'select id from lanes_with_work($1) as id',
+    'select id from webhooks_with_work($1) as id',
     [webhookIds],
     'webhooks-with-work',
   );
@@ -80,8 +80,8 @@ const stateSql = `
     (select count(*) from webhook_deliveries d where d.webhook_id = l.webhook_id and d.job_id is not null) as under_way,
     least(greatest(1, w.rate_per_second / ${bucketsPerSecond}::float8), l.tokens + w.rate_per_second
       * greatest(0, extract(epoch from clock_timestamp() - l.tokens_at)::float8)) as tokens,
-    w.rate_per_second as rate, coalesce(greatest(l.closed_until, l.asked_until) > now(), false) as is_closed
-  from unnest($1::uuid[]) as looked (id) join webhook_lanes l on l.webhook_id = looked.id
+    w.rate_per_second as rate, coalesce(greatest(l.closed_until, l.retry_after) > now(), false) as is_closed
+  from unnest($1::uuid[]) as looked (id) join webhook_throttles l on l.webhook_id = looked.id
     join webhooks w on w.id = l.webhook_id join projects p on p.id = w.project_id
     left join job_limits j on j.project_id = w.project_id and j.type = '${webhookDeliver.type}'
   where w.is_active and w.deleted_at is null`;
@@ -179,15 +179,15 @@ const scheduleSql = `
       order by d.next_attempt_at limit 1) as first_at
     from state s
   )
-  update webhook_lanes l set tokens = w.tokens, tokens_at = clock_timestamp(),
-    slow_in = case when is_crowded_out then '${allProjects}' when is_held_back or not w.is_quick and under_way > 0 then w.project_id end,
+  update webhook_throttles l set tokens = w.tokens, tokens_at = clock_timestamp(),
+    slow_scope = case when is_crowded_out then '${allProjects}' when is_held_back or not w.is_quick and under_way > 0 then w.project_id end,
     waits_since = case when is_held_back then coalesce(l.waits_since, now()) end, next_at = case
     when first_at is null then null
     when not is_open then now() + make_interval(secs => ${pausedRecheckSeconds})
     when quarter <= under_way then now() + make_interval(secs => ${fullRecheckSeconds})
     when is_crowded_out then now() + make_interval(secs => ${crowdedOutRecheckSeconds})
     when is_held_back then now() + make_interval(secs => ${heldBackRecheckSeconds})
-    else greatest(first_at, l.closed_until, l.asked_until, case when w.tokens < 1
+    else greatest(first_at, l.closed_until, l.retry_after, case when w.tokens < 1
       then now() + make_interval(secs => (greatest(1, w.rate / 10) - w.tokens) / w.rate) end) end
   from waiting w where l.webhook_id = w.webhook_id
   returning extract(epoch from l.next_at - clock_timestamp())::float8 * 1000 as in_ms`;
@@ -225,7 +225,7 @@ export const skipWaiting = async (tx: Tx, webhookIds: readonly string[], max: nu
     'skip-waiting',
   );
   await tx.query(
-    `update webhook_lanes set next_at = case when $2 then now() end, slow_in = null, waits_since = null
+    `update webhook_throttles set next_at = case when $2 then now() end, slow_scope = null, waits_since = null
      where webhook_id = any ($1::uuid[])`,
     [webhookIds, skipped.length >= max],
     'schedule-inactive-throttles',
@@ -236,8 +236,8 @@ export const skipWaiting = async (tx: Tx, webhookIds: readonly string[], max: nu
 /** From now on the webhooks' throttles are looked at: they have something to do. */
 export const wakeThrottles = async (db: Queryable, webhookIds: readonly string[]): Promise<void> => {
   await db.query(
-    `update webhook_lanes l set next_at = least(l.next_at, now()) from (
-       select webhook_id from webhook_lanes where webhook_id = any ($1::uuid[]) order by webhook_id for update) as locked
+    `update webhook_throttles l set next_at = least(l.next_at, now()) from (
+       select webhook_id from webhook_throttles where webhook_id = any ($1::uuid[]) order by webhook_id for update) as locked
      where l.webhook_id = locked.webhook_id`,
     [webhookIds],
     'wake-throttles',
@@ -251,12 +251,12 @@ export const wakeThrottles = async (db: Queryable, webhookIds: readonly string[]
 export const wakeUnlockedThrottles = async (db: Queryable, webhookIds: readonly string[]): Promise<string[]> => {
   const lockedElsewhere = await db.query<{ webhook_id: string }>(
     `with locked as materialized (
-       select webhook_id from webhook_lanes where webhook_id = any ($1::uuid[]) order by webhook_id
+       select webhook_id from webhook_throttles where webhook_id = any ($1::uuid[]) order by webhook_id
        for update skip locked
      ), woken as (
-       update webhook_lanes l set next_at = least(l.next_at, now()) from locked where l.webhook_id = locked.webhook_id
+       update webhook_throttles l set next_at = least(l.next_at, now()) from locked where l.webhook_id = locked.webhook_id
      )
-     select webhook_id from webhook_lanes
+     select webhook_id from webhook_throttles
      where webhook_id = any ($1::uuid[]) and webhook_id not in (select webhook_id from locked)`,
     [webhookIds],
     'wake-free-throttles',

@@ -4,7 +4,7 @@
  */
 export interface QueueShard {
   readonly type: string;
-  /** Names the shard everywhere: its keys, its BullMQ queue, its row in `job_lanes`. */
+  /** Names the shard everywhere: its keys, its BullMQ queue, its row in `queue_shards`. */
   readonly name: string;
   /** How many shards its type has. */
   readonly shardCount: number;

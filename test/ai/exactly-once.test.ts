@@ -147,7 +147,7 @@ const askedIds = (): Set<string> =>
 /** Those whose process is gone are given up. */
 const sweep = async (): Promise<void> => {
   const { db } = platform();
-  await db.query(`update ai_call_keepers set seen_at = now() - interval '1 hour'`);
+  await db.query(`update ai_call_heartbeats set seen_at = now() - interval '1 hour'`);
   while ((await closeLostCalls(db, 1000)) > 0);
 };
 

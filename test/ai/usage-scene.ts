@@ -118,7 +118,7 @@ export const monthOf = async (db: ControlDb, projectId: string): Promise<Month |
 /** As if the processes that made a project's calls were gone for 31 s. */
 export const forgetHeartbeats = async (db: ControlDb, projectId: string): Promise<void> => {
   await db.query(
-    `update ai_call_keepers k set seen_at = now() - interval '31 seconds' from ai_calls c
+    `update ai_call_heartbeats k set seen_at = now() - interval '31 seconds' from ai_calls c
      where c.keeper = k.id and c.project_id = $1`,
     [projectId],
   );

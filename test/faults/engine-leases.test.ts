@@ -55,7 +55,7 @@ test('a job that begins anew keeps its place at the gate, under another lease', 
 test('of two deliveries of one job that begin at the same time one runs it', async (t) => {
   const scene = await openEngine(t);
   const id = newId();
-  await scene.db.query('insert into job_lanes (name, epoch) values ($1, 1)', [type]);
+  await scene.db.query('insert into queue_shards (name, epoch) values ($1, 1)', [type]);
   await insertJobs(scene.db, [{ id, projectId: newId(), type, data: 'null', maxAttempts: 1, requestId: 'r1' }]);
   const recorder = createRecorder(scene.db, scene.log);
   const start = { id, workerId: newId(), shard: type, epoch: '1' };

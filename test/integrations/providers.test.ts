@@ -152,13 +152,13 @@ test('a chat that the platform has switched off is shown as inactive, and toggle
     { 'plinth.actor': '{"type":"system"}' },
   );
   await db.query(
-    `update webhook_lanes l set failures = 9, failing_since = now() from webhooks w where w.id = l.webhook_id and w.project_id = $1`,
+    `update webhook_throttles l set failures = 9, failing_since = now() from webhooks w where w.id = l.webhook_id and w.project_id = $1`,
     [project.id],
   );
   t.false((await ask('GET', '')).body.providers[0].is_active);
   t.true((await ask('POST', '/slack/toggle')).body.is_active);
   const [throttle] = await db.query<{ failures: number; disabled_reason: string | null }>(
-    'select l.failures, w.disabled_reason from webhooks w join webhook_lanes l on l.webhook_id = w.id where w.project_id = $1',
+    'select l.failures, w.disabled_reason from webhooks w join webhook_throttles l on l.webhook_id = w.id where w.project_id = $1',
     [project.id],
   );
   t.deepEqual(throttle, { failures: 0, disabled_reason: null });

@@ -157,11 +157,11 @@ test('the provisioning of a database goes on when its project is deleted, so tha
   const [projectId, id, run, worker] = [await insertProject(db), newId(), newId(), newId()];
   const job = { id, projectId, type: 'project.provision', data: '{}', maxAttempts: 1, requestId: 'r' };
   await insertJobs(db, [job]);
-  await db.query(`insert into job_lanes (name, epoch) values ('l', 1)`);
+  await db.query(`insert into queue_shards (name, epoch) values ('l', 1)`);
   await deleteProject(db, projectId);
   t.true(await abandonJobsOf(db, projectId, untold));
   const rows = await db.query(
-    `select from begin_jobs(array[$1]::uuid[], array[$2]::uuid[], array[$3]::uuid[], '{l}', '{1}')`,
+    `select from start_jobs(array[$1]::uuid[], array[$2]::uuid[], array[$3]::uuid[], '{l}', '{1}')`,
     [id, run, worker],
   );
   t.is(rows.length, 1);

@@ -131,7 +131,7 @@ test('the leads are left when the worker stops', async (t) => {
   const left: unknown[] = [];
   const db = answering((name, values) => {
     if (name === 'claim-leadership') return Promise.resolve(leads(values, { due: false }));
-    if (name.startsWith('update job_lanes set leader = null')) left.push(...values);
+    if (name.startsWith('update queue_shards set leader = null')) left.push(...values);
     return Promise.resolve([]);
   });
   const { shards } = shardsOn(db, ['a', 'b']);

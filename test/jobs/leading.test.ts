@@ -23,7 +23,7 @@ test('one worker at a time leads a shard, and the next one when it leaves or fal
   t.is(await leadership(other), undefined);
   await releaseLeadership(db, ['a.shard'], leader);
   t.deepEqual(await leadership(other), nothing);
-  await db.query(`update job_lanes set leader_until = now() - interval '1 second'`);
+  await db.query(`update queue_shards set leader_until = now() - interval '1 second'`);
   t.deepEqual(await leadership(leader), nothing);
 });
 
@@ -52,7 +52,7 @@ test('workers that claim many shards at once do not deadlock', async (t) => {
     });
     const leadership = (await Promise.all(asked)).flat();
     t.is(new Set(leadership).size, leadership.length, 'no shard has two leaders');
-    await db.query('update job_lanes set leader_until = now()');
+    await db.query('update queue_shards set leader_until = now()');
   }
 });
 

@@ -9,7 +9,7 @@ const gateKey = ({ config }: EngineScene, name: string): string =>
   `{${config.PLINTH_REDIS_PREFIX}:${type}}:gate:${name}`;
 
 const epochOf = async ({ db }: EngineScene): Promise<number> => {
-  const [shard] = await db.query<{ epoch: number }>('select epoch from job_lanes where name = $1', [type]);
+  const [shard] = await db.query<{ epoch: number }>('select epoch from queue_shards where name = $1', [type]);
   return shard?.epoch ?? 0;
 };
 

@@ -37,7 +37,7 @@ const once = async (): Promise<number> => {
 
 test('however many jobs wait and run, whoever begins one, tells of it or ends it reads no other', async (t) => {
   const { db } = platform();
-  await db.query('insert into job_lanes (name, epoch) values ($1, 1)', [shard]);
+  await db.query('insert into queue_shards (name, epoch) values ($1, 1)', [shard]);
   // As often as it takes until plans are kept: those of a table that is almost empty.
   for (let n = 0; n < 8; n += 1) await once();
   await db.query(

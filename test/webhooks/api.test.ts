@@ -124,7 +124,7 @@ test('a webhook that is made active again, or gets another address, begins anew'
   const fail = (fields: string) =>
     db.transaction(async (tx) => {
       await tx.query(
-        `update webhook_lanes set failures = 9, failing_since = now(), closed_until = now() + interval '1 hour' where webhook_id = $1`,
+        `update webhook_throttles set failures = 9, failing_since = now(), closed_until = now() + interval '1 hour' where webhook_id = $1`,
         [id],
       );
       await tx.query(`update webhooks set ${fields} where id = $1`, [id]);
@@ -233,7 +233,7 @@ test('a project has no more webhooks than its plan allows', async (t) => {
         `with made as (
            insert into webhooks (id, project_id, url, events, secret_sealed)
            select uuid_v7(), $1, 'http://127.0.0.1:9/', '{auth.login}', '' from generate_series(1, $2::int) returning id
-         ) insert into webhook_lanes (webhook_id) select id from made`,
+         ) insert into webhook_throttles (webhook_id) select id from made`,
         [project.id, count],
       );
     });

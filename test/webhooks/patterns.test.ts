@@ -18,7 +18,7 @@ const addMany = async (projectId: string, count: number, eventsSql: string): Pro
          insert into webhooks (id, project_id, url, events, secret_sealed, is_active)
          select uuid_v7(), $1, 'http://127.0.0.1:9/', ${eventsSql}, '', false from generate_series(1, $2::int) as n
          returning id, project_id, events
-       ), lanes as (insert into webhook_lanes (webhook_id) select id from made)
+       ), lanes as (insert into webhook_throttles (webhook_id) select id from made)
        insert into webhook_patterns select project_id, pattern, id from made, unnest(events) as pattern`,
       [projectId, count],
     );

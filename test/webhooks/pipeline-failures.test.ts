@@ -70,7 +70,7 @@ test('Retry-After of a 429 holds back all deliveries of the webhook', async (t) 
     const found = await throttleOf(platform(), webhook.id);
     return found.next_at !== null && found.next_at > now && found;
   });
-  for (const at of [row?.next_attempt_at, throttle.asked_until, throttle.next_at]) {
+  for (const at of [row?.next_attempt_at, throttle.retry_after, throttle.next_at]) {
     t.true(Math.abs(secondsUntil(at, now) - 3600) < 60);
   }
   await emit(platform(), project.id, 'auth.login');
@@ -91,9 +91,9 @@ test('a Retry-After of days is a day; one of a 500 says nothing', async (t) => {
   await emit(platform(), project.id, 'auth.login');
   await deliveriesWhen(platform(), far.id, { fits: afterTries(1) });
   await deliveriesWhen(platform(), other.id, { fits: afterTries(1) });
-  const left = secondsUntil((await throttleOf(platform(), far.id)).asked_until, await nowOf(platform()));
+  const left = secondsUntil((await throttleOf(platform(), far.id)).retry_after, await nowOf(platform()));
   t.true(Math.abs(left - 24 * 3600) < 60);
-  t.is((await throttleOf(platform(), other.id)).asked_until, null);
+  t.is((await throttleOf(platform(), other.id)).retry_after, null);
 });
 
 test('410 makes the webhook inactive at once: the rest is skipped, the log and the admins say so', async (t) => {
@@ -144,7 +144,7 @@ test('five days of nothing but failures make a webhook inactive; a success in be
     await addWebhook(platform(), project, { url: `${receiver.url}/good` }),
   ];
   receiver.answer((response, received) => withStatus(received.path === '/bad' ? 500 : 200)(response, received));
-  const long = `update webhook_lanes set failures = 3, failing_since = now() - interval '121 hours', failed_tries = 9,
+  const long = `update webhook_throttles set failures = 3, failing_since = now() - interval '121 hours', failed_tries = 9,
     failed_at = now() - interval '47 hours' where webhook_id = any ($1)`;
   await db.query(long, [[bad.id, good.id]]);
   await emit(platform(), project.id, 'auth.login');

@@ -62,7 +62,7 @@ const holding = async <T>(webhookId: string, work: () => Promise<T>): Promise<T>
   const lockedElsewhere = Promise.withResolvers<void>();
   const done = Promise.withResolvers<void>();
   const holder = platform().db.transaction(async (tx: Tx) => {
-    await tx.query('select from webhook_lanes where webhook_id = $1 for no key update', [webhookId]);
+    await tx.query('select from webhook_throttles where webhook_id = $1 for no key update', [webhookId]);
     lockedElsewhere.resolve();
     await done.promise;
   });
@@ -103,7 +103,7 @@ const bulk = (projectId: string, count: number) =>
         `with made as (
              insert into webhooks (id, project_id, url, events, secret_sealed, is_active)
              select uuid_v7(), $1, 'http://127.0.0.1:9/', '{*}', '', false from generate_series(1, $2) returning id
-           ), lanes as (insert into webhook_lanes (webhook_id) select id from made)
+           ), lanes as (insert into webhook_throttles (webhook_id) select id from made)
            insert into webhook_patterns (project_id, pattern, webhook_id) select $1, '*', id from made`,
         [projectId, count],
       ),

@@ -103,7 +103,7 @@ test('a paused project’s deliveries wait', async (t) => {
     [['pending', null]],
   );
   await setStatus('active');
-  await db.query('update webhook_lanes set next_at = now() where webhook_id = $1', [webhook.id]);
+  await db.query('update webhook_throttles set next_at = now() where webhook_id = $1', [webhook.id]);
   await deliveriesWhen(platform(), webhook.id, { fits: hasStatus('success') });
   t.is(receiver.received.length, 1);
   t.deepEqual(await deliveriesOf(platform(), other.id), []);

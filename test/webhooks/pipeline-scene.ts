@@ -80,7 +80,7 @@ export const addWebhook = async (
       ),
     systemActor,
   );
-  await db.query('update webhook_lanes set is_quick = $2 where webhook_id = $1', [id, wish.quick ?? true]);
+  await db.query('update webhook_throttles set is_quick = $2 where webhook_id = $1', [id, wish.quick ?? true]);
   return { id, secret };
 };
 
@@ -126,7 +126,7 @@ export const hurry = async ({ db }: Where, webhookId: string): Promise<void> => 
     [webhookId],
   );
   await db.query(
-    'update webhook_lanes set closed_until = null, asked_until = null, next_at = now() where webhook_id = $1',
+    'update webhook_throttles set closed_until = null, retry_after = null, next_at = now() where webhook_id = $1',
     [webhookId],
   );
 };
@@ -136,16 +136,16 @@ export interface Throttle {
   readonly failing_since: Date | null;
   readonly failed_tries: number;
   readonly closed_until: Date | null;
-  readonly asked_until: Date | null;
+  readonly retry_after: Date | null;
   readonly tokens: number;
   readonly next_at: Date | null;
-  readonly slow_in: string | null;
+  readonly slow_scope: string | null;
   readonly waits_since: Date | null;
 }
 
 export const throttleOf = async ({ db }: Where, webhookId: string): Promise<Throttle> => {
   const [throttle] = await db.query<Throttle & { webhook_id: string }>(
-    'select * from webhook_lanes where webhook_id = $1',
+    'select * from webhook_throttles where webhook_id = $1',
     [webhookId],
   );
   if (throttle === undefined) throw new Error('there is no queue shard');

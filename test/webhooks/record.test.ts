@@ -81,7 +81,7 @@ const change = ({ id }: TestWebhook, set: string): Promise<unknown> =>
   platform().db.transaction((tx) => tx.query(`update webhooks set ${set} where id = $1`, [id]), asSystem);
 
 const setThrottle = ({ id }: TestWebhook, set: string): Promise<unknown> =>
-  platform().db.query(`update webhook_lanes set ${set} where webhook_id = $1`, [id]);
+  platform().db.query(`update webhook_throttles set ${set} where webhook_id = $1`, [id]);
 
 test('what a receiver asked for holds, whatever it answers to what was under way', async (t) => {
   const webhook = await scene(2);
@@ -89,12 +89,12 @@ test('what a receiver asked for holds, whatever it answers to what was under way
   const notBefore = new Date(Date.now() + 3_600_000);
   await record([{ ...first, ...failed, statusCode: 429, notBefore } as WebhookAttempt]);
   await record([second as WebhookAttempt]);
-  t.like(await throttleOf(platform(), webhook.id), { failures: 0, closed_until: null, asked_until: notBefore });
+  t.like(await throttleOf(platform(), webhook.id), { failures: 0, closed_until: null, retry_after: notBefore });
   // Nor does it end when somebody has a delivery sent again; a fresh start ends it.
   await reopenBreaker(platform().db, webhook.id);
-  t.deepEqual((await throttleOf(platform(), webhook.id)).asked_until, notBefore);
+  t.deepEqual((await throttleOf(platform(), webhook.id)).retry_after, notBefore);
   await reopenThrottle(platform().db, webhook.id);
-  t.is((await throttleOf(platform(), webhook.id)).asked_until, null);
+  t.is((await throttleOf(platform(), webhook.id)).retry_after, null);
 });
 
 test('failures with weeks of nothing between them are not five days of failures', async (t) => {
@@ -168,7 +168,7 @@ for (const [what, set] of [
     const notBefore = new Date(Date.now() + 3_600_000);
     await record([{ ...first, ...gone, notBefore } as WebhookAttempt, ...others]);
     t.true(await isActive(webhook));
-    t.like(await throttleOf(platform(), webhook.id), { failures: 0, failing_since: null, asked_until: null });
+    t.like(await throttleOf(platform(), webhook.id), { failures: 0, failing_since: null, retry_after: null });
     // It is tried at the present one, and soon.
     const rows = await deliveriesOf(platform(), webhook.id);
     t.true(rows.every((row) => row.status === 'failed' && Number(row.next_attempt_at) < Date.now() + 60_000));

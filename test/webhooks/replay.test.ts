@@ -28,7 +28,7 @@ const insertMany = async (webhookId: string, count: number, status = 'skipped'):
 /** So many of its deliveries wait, as others see it, and none of them nor the throttle is held by anybody. */
 const waiting = async (webhookId: string): Promise<number> => {
   const { db } = platform();
-  await db.query('select from webhook_lanes where webhook_id = $1 for update nowait', [webhookId]);
+  await db.query('select from webhook_throttles where webhook_id = $1 for update nowait', [webhookId]);
   await db.query('select from webhook_deliveries where webhook_id = $1 for update nowait', [webhookId]);
   const [row] = await db.query<{ count: number }>(
     `select count(*) as count from webhook_deliveries where webhook_id = $1 and next_attempt_at is not null`,
@@ -112,9 +112,10 @@ test('a replay wakes its throttle, also when its caller dies before it runs a ba
     { projectId: project.id, webhookId },
     { since: new Date(since()), statuses: ['skipped'] },
   );
-  const [throttle] = await platform().db.query('select from webhook_lanes where webhook_id = $1 and next_at <= now()', [
-    webhookId,
-  ]);
+  const [throttle] = await platform().db.query(
+    'select from webhook_throttles where webhook_id = $1 and next_at <= now()',
+    [webhookId],
+  );
   t.truthy(throttle);
 });
 

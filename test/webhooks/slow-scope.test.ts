@@ -27,7 +27,7 @@ const withBacklogs = async (projects: number, webhooksEach: number): Promise<Bac
 
 test.serial.beforeEach(async () => {
   await platform().db.query('update webhook_deliveries set job_id = null, next_attempt_at = null');
-  await platform().db.query('update webhook_lanes set slow_in = null, waits_since = null, next_at = null');
+  await platform().db.query('update webhook_throttles set slow_scope = null, waits_since = null, next_at = null');
 });
 
 test.serial(
@@ -85,10 +85,10 @@ test.serial('one that got quick does not wait for those that hang any more', asy
   const waiting = allProjects.flatMap((each) => each.ids);
   const busy = new Set((await underWayOf(allProjects)).map((tried) => tried.webhook_id));
   const lockedElsewhere = waiting.find((id) => !busy.has(id)) ?? '';
-  await platform().db.query('update webhook_lanes set is_quick = true where webhook_id = $1', [lockedElsewhere]);
+  await platform().db.query('update webhook_throttles set is_quick = true where webhook_id = $1', [lockedElsewhere]);
   await pumpThese([lockedElsewhere], slowAtOnce);
   const throttle = await throttleOf(platform(), lockedElsewhere);
-  t.is(throttle.slow_in, null);
+  t.is(throttle.slow_scope, null);
   t.is(throttle.waits_since, null);
 });
 
@@ -99,7 +99,7 @@ test.serial('room that is made by a deleted webhook is found at the next look at
     slowAtOnce,
   );
   const [gone] = await underWayOf(allProjects);
-  await platform().db.query('delete from webhook_lanes where webhook_id = $1', [gone?.webhook_id]);
+  await platform().db.query('delete from webhook_throttles where webhook_id = $1', [gone?.webhook_id]);
   const quick = await withBacklog('pro', 1, true);
   await emit(platform(), quick.project.id, 'auth.login', many(1));
   await fanOut(platform().db);

@@ -74,7 +74,7 @@ export const throttleScene = (platform: ReturnType<typeof usePlatform>) => {
     const { id } = await addWebhook(platform(), project, { url });
     await emit(platform(), project.id, 'auth.login');
     await fanOut(db);
-    await db.query('update webhook_lanes set next_at = null where webhook_id = $1', [id]);
+    await db.query('update webhook_throttles set next_at = null where webhook_id = $1', [id]);
     return { project, id };
   };
 

@@ -20,7 +20,7 @@ const twoProjects = async () => {
   } as const;
 };
 
-const hold = 'select from webhook_lanes where webhook_id = $1 for no key update';
+const hold = 'select from webhook_throttles where webhook_id = $1 for no key update';
 
 test.serial('a fan-out batch waits for no locked throttle, and reports which are yet to be woken', async (t) => {
   const { db } = platform();
@@ -48,7 +48,7 @@ test.serial('throttles whose deliveries were created lately and that nobody woke
   const { projects, lockedElsewhere, free } = await twoProjects();
   await emit(platform(), projects[0].id, 'auth.login');
   await fanOut(db);
-  await db.query('update webhook_lanes set next_at = null where webhook_id = $1', [lockedElsewhere.id]);
+  await db.query('update webhook_throttles set next_at = null where webhook_id = $1', [lockedElsewhere.id]);
   t.is(await wakeLatelyForgotten(db, Date.now() + latelyMs + 60_000), 0);
   t.true((await wakeLatelyForgotten(db)) >= 1);
   t.truthy((await throttleOf(platform(), lockedElsewhere.id)).next_at);

@@ -34,7 +34,7 @@ for (const [what, quick] of [
       await pumpThese([id]);
       t.true(await hasWork(), 'its next try waits');
       await db.query('update webhook_deliveries set next_attempt_at = now() where webhook_id = $1', [id]);
-      await db.query('update webhook_lanes set next_at = now() where webhook_id = $1', [id]);
+      await db.query('update webhook_throttles set next_at = now() where webhook_id = $1', [id]);
       await pumpThese([id]);
       for (const again of await underWay(project)) await end(again);
       await pumpThese([id]);

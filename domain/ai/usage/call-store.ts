@@ -48,7 +48,7 @@ const beginSql = `
     select b.id, not b.hard or b.running <= m.moved_nano_usd as granted
     from budgeted b join months m using (project_id, month)
   ), kept_alive as (
-    insert into ai_call_keepers (id) select $2::uuid where $3::boolean
+    insert into ai_call_heartbeats (id) select $2::uuid where $3::boolean
     on conflict (id) do update set seen_at = now()
   ), kept as (
     insert into ai_calls
@@ -132,14 +132,14 @@ export const upsertEnds = async (db: Queryable, calls: readonly EndedCall[], hea
 
 export const touchHeartbeat = async (db: Queryable, heartbeat: string): Promise<void> => {
   await db.query(
-    'insert into ai_call_keepers (id) values ($1) on conflict (id) do update set seen_at = now()',
+    'insert into ai_call_heartbeats (id) values ($1) on conflict (id) do update set seen_at = now()',
     [heartbeat],
     'touch-ai-call-heartbeat',
   );
 };
 
 export const deleteHeartbeat = async (db: Queryable, heartbeat: string): Promise<void> => {
-  await db.query('delete from ai_call_keepers where id = $1', [heartbeat]);
+  await db.query('delete from ai_call_heartbeats where id = $1', [heartbeat]);
 };
 
 /**
@@ -152,7 +152,7 @@ export const closeLostCalls = async (db: Queryable, max: number): Promise<number
     `with before as materialized (
        select c.id, c.cost_nano_usd as cost, c.reserved_nano_usd as reserved from ai_calls c
        where c.status = 'open' and not exists (
-         select from ai_call_keepers k where k.id = c.keeper and k.seen_at > now() - interval '30 seconds'
+         select from ai_call_heartbeats k where k.id = c.keeper and k.seen_at > now() - interval '30 seconds'
        ) order by c.id limit $1 for update skip locked
      ), changed as (
        update ai_calls c set status = 'incomplete', reserved_nano_usd = 0,
@@ -168,5 +168,5 @@ export const closeLostCalls = async (db: Queryable, max: number): Promise<number
 
 /** Heartbeats of processes that are gone. */
 export const deleteOldHeartbeats = async (db: Queryable): Promise<void> => {
-  await db.query(`delete from ai_call_keepers where seen_at < now() - interval '10 minutes'`);
+  await db.query(`delete from ai_call_heartbeats where seen_at < now() - interval '10 minutes'`);
 };

@@ -21,7 +21,7 @@ const pileUp = async ({ db }: Scene, projectId: string, webhookId: string, count
     );
   }
   await db.query('analyze webhook_deliveries');
-  await db.query('update webhook_lanes set next_at = now() where webhook_id = $1', [webhookId]);
+  await db.query('update webhook_throttles set next_at = now() where webhook_id = $1', [webhookId]);
 };
 
 const listTimes = async ({ db }: Scene, webhookId: string): Promise<number[]> => {

@@ -172,7 +172,7 @@ interface Row {
 
 /** Of processes that are gone the calls are given up. */
 const rowsAfterSweep = async ({ db }: Scene): Promise<readonly Row[]> => {
-  await db.query(`update ai_call_keepers set seen_at = now() - interval '1 hour'`);
+  await db.query(`update ai_call_heartbeats set seen_at = now() - interval '1 hour'`);
   while ((await closeLostCalls(db, 1000)) > 0);
   return db.query<Row>('select request_id, status from ai_calls');
 };
