@@ -107,9 +107,9 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   let accepting = true;
   const compiler = createCompiler();
   const egress = createEgress({ allow: config.PLINTH_EGRESS_ALLOW, local: config.PLINTH_LOCAL === 'on' });
-  const hearsChanges = queues.ear.listens;
+  const isSubscribed = queues.subscriber.isSubscribed;
   const json = createJsonParser();
-  const ai = await openAi({ config, platform, egress, redis: queues.redis, json, hearsChanges, log });
+  const ai = await openAi({ config, platform, egress, redis: queues.redis, json, isSubscribed, log });
   const data = openDataDeps({ config, log, platform, ai, ...queues });
   const mail = createPlatformMail(platform.sealer, ownAddress(config));
   const resets = createResetSender({ db: platform.db, mail, log });
@@ -121,7 +121,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     python: createPythonChecker(config.PLINTH_PYTHON),
     jobs: queues.jobs,
     gate: queues.gate,
-    ear: queues.ear,
+    subscriber: queues.subscriber,
     projects: platform.projects,
     servers: platform.servers,
     ...data,

@@ -9,7 +9,7 @@ import type { Platform } from '#domain/platform.ts';
 import { createKeyHolders } from '#domain/projects/key-holders.ts';
 import type { Config } from '#lib/config.ts';
 import type { Log } from '#lib/log.ts';
-import type { Ear, Notice, Signals } from '#queues/signals.ts';
+import type { Subscriber, Notice, Signals } from '#queues/signals.ts';
 import type { Deps } from './deps.ts';
 
 export interface DataDepsOptions {
@@ -18,7 +18,7 @@ export interface DataDepsOptions {
   readonly redis: Redis;
   readonly platform: Platform;
   readonly ai: Pick<Ai, 'keys'>;
-  readonly ear: Ear;
+  readonly subscriber: Subscriber;
   readonly signals: Signals;
 }
 
@@ -29,12 +29,12 @@ export const openDataDeps = ({
   redis,
   platform,
   ai,
-  ear,
+  subscriber,
   signals,
 }: DataDepsOptions): Pick<Deps, 'keys' | 'tokens' | 'data' | 'schemas' | 'events' | 'projectChanged'> => {
   const { tenantDb } = platform.projects;
   const marks = { redis, prefix: config.PLINTH_REDIS_PREFIX, log };
-  const keys = createKeyHolders({ db: platform.db, hearsChanges: ear.listens });
+  const keys = createKeyHolders({ db: platform.db, isSubscribed: subscriber.isSubscribed });
   const schemas = createSchemaCache({
     tenantDb,
     announce: (projectId) => void signals.notify({ about: 'schema', projectId }),
@@ -43,12 +43,12 @@ export const openDataDeps = ({
     keys.forget(projectId);
     ai.keys.forget(projectId);
   };
-  const heard = ({ about, projectId }: Notice): void => {
+  const applyNotice = ({ about, projectId }: Notice): void => {
     if (about === 'schema') return schemas.expire(projectId);
     forget(projectId);
   };
   // While Redis is away nothing is kept, and the wish to listen waits for it.
-  ear.onNotice(heard).catch(() => undefined);
+  subscriber.onNotice(applyNotice).catch(() => undefined);
   return {
     keys,
     tokens: createTokenVerifier(platform.db),

@@ -21,7 +21,7 @@ import type { DataDb } from '#domain/data-api/db.ts';
 import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
 import type { TokenVerifier } from '#domain/end-users/tokens.ts';
 import type { KeyHolders } from '#domain/projects/key-holders.ts';
-import type { Ear } from '#queues/signals.ts';
+import type { Subscriber } from '#queues/signals.ts';
 import type { Turns } from '#lib/turns.ts';
 import type { RateLimiter } from './rate-limit.ts';
 import type { Unsent } from './unsent.ts';
@@ -36,7 +36,7 @@ export interface Deps {
   readonly jobs: Jobs;
   readonly gate: Gate;
   /** For those who follow a job while it lives. */
-  readonly ear: Ear;
+  readonly subscriber: Subscriber;
   readonly projects: Projects;
   /** For what only the platform's own role may ask of a server of projects. */
   readonly servers: Pick<DatabaseServers, 'admin' | 'connectTo'>;

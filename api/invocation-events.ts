@@ -11,7 +11,7 @@ import { invocation, shownInvocation } from './function-shapes.ts';
 import { listen } from './job-events.ts';
 import { type EventStream, eventText } from './sse.ts';
 
-const lookEveryMs = 100;
+const pollIntervalMs = 100;
 /** A line that was told just before somebody listened is on its way to the rows. */
 const rowsLagMs = 50;
 
@@ -21,50 +21,50 @@ const textOf = (line: LoggedLine): string =>
   eventText('log', { ts: line.ts, level: line.level, message: line.message });
 
 /** What a listener was told already, and what it is to be told. */
-interface Telling {
+interface Emission {
   readonly deps: Deps;
   readonly stream: EventStream;
   readonly row: InvocationRow;
   /** How many lines were told. */
-  told: number;
+  emitted: number;
 }
 
 /** A log can be longer than what may lie unread: it goes out as one text, and the next only when that was taken. */
-const tell = async (telling: Telling, lines: readonly LoggedLine[], last = ''): Promise<void> => {
-  const { stream } = telling;
-  telling.told += lines.length;
+const emit = async (emission: Emission, lines: readonly LoggedLine[], last = ''): Promise<void> => {
+  const { stream } = emission;
+  emission.emitted += lines.length;
   if (lines.length > 0 || last !== '') stream.sendText(lines.map(textOf).join('') + last);
   if (!stream.body.destroyed && Reflect.get(stream.body, 'writableNeedDrain') === true)
     await Promise.race([once(stream.body, 'drain'), once(stream.body, 'close')]);
 };
 
-const tellEnd = async (telling: Telling, row: InvocationRow): Promise<void> => {
+const emitEnd = async (emission: Emission, row: InvocationRow): Promise<void> => {
   const shown = shownInvocation(row);
-  await tell(telling, shown.logs.slice(telling.told), eventText('end', z.encode(invocation, shown)));
-  telling.stream.end();
+  await emit(emission, shown.logs.slice(emission.emitted), eventText('end', z.encode(invocation, shown)));
+  emission.stream.end();
 };
 
 /** The record of a run whose job has ended: it is written within moments, or when Postgres is back. */
-const recorded = async ({ deps, row, stream }: Telling): Promise<InvocationRow | undefined> => {
+const recorded = async ({ deps, row, stream }: Emission): Promise<InvocationRow | undefined> => {
   while (!stream.body.destroyed && !stream.body.readableEnded) {
     const now = await getInvocation(deps.db, row.function_id, row.id).catch((error: unknown) => {
       if (error instanceof ServiceError && error.code === 'not_found') return undefined;
       return row;
     });
     if (now === undefined || !goesOn(now)) return now;
-    await pause(lookEveryMs);
+    await pause(pollIntervalMs);
   }
   return undefined;
 };
 
 /** What is heard of a run while it is told of. */
-const hearing = () => {
+const createEventBuffer = () => {
   const lines = new Map<number, LoggedLine>();
   let woken = Promise.withResolvers<void>();
   let over = false;
   return {
     isOver: () => over,
-    hear: (event: FollowedEvent): void => {
+    push: (event: FollowedEvent): void => {
       if (event.event === 'log' && event.line !== undefined) lines.set(event.line, event);
       if (event.event === 'end') over = true;
       woken.resolve();
@@ -74,14 +74,14 @@ const hearing = () => {
       woken.resolve();
     },
     /** The lines that follow that one without a gap. */
-    after: (told: number): LoggedLine[] => {
+    after: (emitted: number): LoggedLine[] => {
       const next: LoggedLine[] = [];
-      for (const number of lines.keys()) if (number <= told) lines.delete(number);
-      for (let line = lines.get(told + 1); line; line = lines.get(told + 1 + next.length)) next.push(line);
+      for (const number of lines.keys()) if (number <= emitted) lines.delete(number);
+      for (let line = lines.get(emitted + 1); line; line = lines.get(emitted + 1 + next.length)) next.push(line);
       return next;
     },
     /** Whether lines are missing between that one and those that were heard. */
-    hasGap: (told: number): boolean => lines.keys().some((line) => line > told),
+    hasGap: (emitted: number): boolean => lines.keys().some((line) => line > emitted),
     next: async (): Promise<void> => {
       await woken.promise;
       woken = Promise.withResolvers();
@@ -93,31 +93,31 @@ const hearing = () => {
  * Each line once and in order: those that were written before this listener heard, from the rows; then as they come.
  * A line that got lost on the way leaves a gap in the numbers.
  */
-const tellWhileItRuns = async (telling: Telling, heard: ReturnType<typeof hearing>): Promise<void> => {
-  const { deps, row } = telling;
-  for (let isMissing = true; !heard.isOver(); isMissing = heard.hasGap(telling.told)) {
-    if (isMissing) await tell(telling, await logLinesAfter(deps.db, row.id, telling.told).catch(() => []));
-    for (let lines = heard.after(telling.told); lines.length > 0; lines = heard.after(telling.told))
-      await tell(telling, lines);
-    if (heard.isOver()) return;
-    await (heard.hasGap(telling.told) ? pause(lookEveryMs) : heard.next());
+const emitWhileRunning = async (emission: Emission, buffer: ReturnType<typeof createEventBuffer>): Promise<void> => {
+  const { deps, row } = emission;
+  for (let isMissing = true; !buffer.isOver(); isMissing = buffer.hasGap(emission.emitted)) {
+    if (isMissing) await emit(emission, await logLinesAfter(deps.db, row.id, emission.emitted).catch(() => []));
+    for (let lines = buffer.after(emission.emitted); lines.length > 0; lines = buffer.after(emission.emitted))
+      await emit(emission, lines);
+    if (buffer.isOver()) return;
+    await (buffer.hasGap(emission.emitted) ? pause(pollIntervalMs) : buffer.next());
   }
 };
 
-const follow = async (telling: Telling, followed: Followed, projectId: string): Promise<void> => {
-  const { stream, row } = telling;
-  const heard = hearing();
-  const stop = await followed.follow({ id: row.id, project_id: projectId }, heard.hear);
+const follow = async (emission: Emission, followed: Followed, projectId: string): Promise<void> => {
+  const { stream, row } = emission;
+  const buffer = createEventBuffer();
+  const stop = await followed.follow({ id: row.id, project_id: projectId }, buffer.push);
   stream.body.once('close', () => {
-    heard.close();
+    buffer.close();
     stop();
   });
   if (stream.body.destroyed) return stop();
   const run = async (): Promise<void> => {
     await pause(rowsLagMs);
-    await tellWhileItRuns(telling, heard);
-    const end = stream.body.destroyed ? undefined : await recorded(telling);
-    if (end) await tellEnd(telling, end);
+    await emitWhileRunning(emission, buffer);
+    const end = stream.body.destroyed ? undefined : await recorded(emission);
+    if (end) await emitEnd(emission, end);
     else stream.end();
   };
   run().catch(() => stream.body.destroy());
@@ -135,9 +135,9 @@ export const invocationEvents = async (
 ): Promise<RawReply> => {
   const row = await getInvocation(deps.db, of.functionId, of.id);
   return listen(deps, { ...who, jobId: of.id }, async (followed, stream) => {
-    const telling: Telling = { deps, stream, row, told: 0 };
-    if (goesOn(row)) return follow(telling, followed, who.projectId);
+    const emission: Emission = { deps, stream, row, emitted: 0 };
+    if (goesOn(row)) return follow(emission, followed, who.projectId);
     // Not waited for: it is read only once it is answered.
-    void tellEnd(telling, row);
+    void emitEnd(emission, row);
   });
 };

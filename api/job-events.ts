@@ -2,7 +2,7 @@ import { maxListedResultLength } from '#domain/jobs/list.ts';
 import { type Followed, type FollowedEvent, createFollowed } from '#domain/jobs/follow.ts';
 import { type JobRow, errorOf, hasEnded } from '#domain/jobs/store.ts';
 import { ServiceError } from '#lib/errors.ts';
-import type { Ear } from '#queues/signals.ts';
+import type { Subscriber } from '#queues/signals.ts';
 import type { Deps } from './deps.ts';
 import { RawReply } from './endpoint.ts';
 import { resultOf } from './job-shapes.ts';
@@ -22,16 +22,16 @@ interface Listeners {
   readonly taken: Map<string, number>;
 }
 
-const known = new WeakMap<Ear, Listeners>();
+const known = new WeakMap<Subscriber, Listeners>();
 
-const listenersOf = ({ ear, db, jobs }: Deps): Listeners => {
-  const present = known.get(ear) ?? { followed: createFollowed({ ear, db, jobs }), taken: new Map() };
-  known.set(ear, present);
+const listenersOf = ({ subscriber, db, jobs }: Deps): Listeners => {
+  const present = known.get(subscriber) ?? { followed: createFollowed({ subscriber, db, jobs }), taken: new Map() };
+  known.set(subscriber, present);
   return present;
 };
 
 /** Who wants to follow which job. */
-export interface Asked {
+export interface JobEventsRequest {
   readonly projectId: string;
   readonly jobId: string;
   readonly userId: string;
@@ -39,7 +39,7 @@ export interface Asked {
 }
 
 /** @returns how to give the place back */
-const takePlace = (taken: Listeners['taken'], { projectId, userId }: Asked): (() => void) => {
+const takePlace = (taken: Listeners['taken'], { projectId, userId }: JobEventsRequest): (() => void) => {
   const bounds = {
     all: maxListeners,
     [`project ${projectId}`]: maxListenersOfProject,
@@ -69,12 +69,12 @@ const takePlace = (taken: Listeners['taken'], { projectId, userId }: Asked): (()
  */
 export const listen = async (
   deps: Deps,
-  asked: Asked,
+  request: JobEventsRequest,
   begin: (followed: Followed, stream: EventStream) => Promise<void>,
 ): Promise<RawReply> => {
   const { followed, taken } = listenersOf(deps);
-  const leave = takePlace(taken, asked);
-  const access = watchAccess(deps, asked);
+  const leave = takePlace(taken, request);
+  const access = watchAccess(deps, request);
   const stream = openEventStream({
     goesOn: () => deps.health.accepting() && access.holds(),
     maxMs: maxListenMs,
@@ -92,13 +92,13 @@ export const listen = async (
   return new RawReply(stream.body, eventStreamType);
 };
 
-type Told = Pick<JobRow, 'status' | 'attempt'> & Partial<JobRow>;
+type EmittedJob = Pick<JobRow, 'status' | 'attempt'> & Partial<JobRow>;
 
 // As in a list: the job itself has it.
 const listed = (result: string | null): string | null =>
   result !== null && Buffer.byteLength(result) <= maxListedResultLength ? result : null;
 
-const statusOf = (row: Told) => ({
+const statusOf = (row: EmittedJob) => ({
   status: row.status,
   attempt: row.attempt,
   progress: row.progress ?? null,
@@ -107,37 +107,37 @@ const statusOf = (row: Told) => ({
 });
 
 /** Writes events of a job in the form that clients see; a status twice in a row is told once. */
-const tellerOf = (stream: EventStream) => {
+const emitterOf = (stream: EventStream) => {
   let last = '';
-  const status = (row: Told): void => {
+  const status = (row: EmittedJob): void => {
     const next = `${row.status} ${row.attempt}`;
     if (next !== last) stream.send('status', statusOf(row));
     last = next;
     if (hasEnded(row)) stream.end();
   };
-  const tell = (event: FollowedEvent): void => {
+  const emit = (event: FollowedEvent): void => {
     if (event.event === 'status') status({ status: event.status as JobRow['status'], attempt: event.attempt });
     else if (event.event === 'progress') stream.send('progress', { progress: event.progress });
     else if (event.event === 'log') stream.send('log', { ts: event.ts, level: event.level, message: event.message });
     else if (event.row === null) stream.end();
     else status(event.row);
   };
-  return { status, tell };
+  return { status, emit };
 };
 
 /** Tells what happens until the stream ends, after how the job stands now: what comes in between waits. */
 const begin = async (deps: Deps, followed: Followed, row: JobRow, stream: EventStream): Promise<void> => {
-  const { status, tell } = tellerOf(stream);
+  const { status, emit } = emitterOf(stream);
   if (hasEnded(row)) return status(row);
   const early: FollowedEvent[] = [];
-  let hear = (event: FollowedEvent): void => void early.push(event);
-  const stop = await followed.follow(row, (event) => hear(event));
+  let onEvent = (event: FollowedEvent): void => void early.push(event);
+  const stop = await followed.follow(row, (event) => onEvent(event));
   if (stream.body.destroyed) return stop();
   stream.body.once('close', stop);
   // What happened before the first event could be heard stands in the row.
   status(await deps.jobs.get(row.project_id, row.id).catch(() => row));
-  hear = tell;
-  for (const event of early) tell(event);
+  onEvent = emit;
+  for (const event of early) emit(event);
 };
 
 /**
@@ -145,7 +145,7 @@ const begin = async (deps: Deps, followed: Followed, row: JobRow, stream: EventS
  * error}`, `progress` `{progress}`, `log` `{ts, level, message}`. A result longer than 16 KiB is left to the job itself.
  * @throws {ServiceError} `not_found`, `rate_limited`
  */
-export const jobEvents = async (deps: Deps, asked: Asked): Promise<RawReply> => {
-  const row = await deps.jobs.get(asked.projectId, asked.jobId);
-  return listen(deps, asked, (followed, stream) => begin(deps, followed, row, stream));
+export const jobEvents = async (deps: Deps, request: JobEventsRequest): Promise<RawReply> => {
+  const row = await deps.jobs.get(request.projectId, request.jobId);
+  return listen(deps, request, (followed, stream) => begin(deps, followed, row, stream));
 };

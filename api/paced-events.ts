@@ -22,10 +22,10 @@ export const openPacedEvents = (keepAliveMs = usualKeepAliveMs): PacedEvents => 
   let draining: Promise<void> | undefined;
 
   // To a reader that has read all, or nothing would ever stop.
-  const sayAlive = (): void => {
+  const sendKeepAlive = (): void => {
     if (body.writableLength + body.readableLength === 0 && !body.writableEnded) body.write(': keep-alive\n\n');
   };
-  const timer = setInterval(sayAlive, keepAliveMs).unref();
+  const timer = setInterval(sendKeepAlive, keepAliveMs).unref();
   body.once('close', () => clearInterval(timer));
 
   /** One for all writers that wait. */

@@ -7,7 +7,7 @@ const maxAtOnce = 5;
 
 /** After a project was marked as deleted: ends its jobs and locks everyone out. Should it fail, a sweep does it. */
 export const finishDeletion = async ({ projects, gate, jobs }: Deps, projectId: string): Promise<void> => {
-  await projects.retire(projectId, { maxMs: cancelWithinMs, dropBacklog: gate.drop, onEnded: jobs.tellEnded });
+  await projects.retire(projectId, { maxMs: cancelWithinMs, dropBacklog: gate.drop, onEnded: jobs.notifyEnded });
   await gate.rulesChanged({ projectId });
 };
 

@@ -72,7 +72,7 @@ export const createRateLimiter = ({ redis, prefix, rules, now = Date.now }: Rate
     return counter;
   };
 
-  const tell = async (shared: Redis, rateClass: string, window: Window, ttl: number): Promise<void> => {
+  const publish = async (shared: Redis, rateClass: string, window: Window, ttl: number): Promise<void> => {
     const changed = [...window.counters].filter(([, counter]) => counter.untold > 0);
     if (changed.length === 0) return;
     const calls = shared.pipeline();
@@ -92,7 +92,7 @@ export const createRateLimiter = ({ redis, prefix, rules, now = Date.now }: Rate
     if (shared.status !== 'ready') return;
     for (const [rateClass, window] of windows) {
       const rule = rules[rateClass as RateName];
-      await tell(shared, rateClass, window, rule.windowSeconds * 2).catch(() => undefined);
+      await publish(shared, rateClass, window, rule.windowSeconds * 2).catch(() => undefined);
     }
   };
   const timer = redis && setInterval(() => void sync(redis), syncMs).unref();

@@ -1,6 +1,6 @@
 import { environment, loadConfig, unknownSettings } from '#lib/config.ts';
 import { createLog, logFormat } from '#lib/log.ts';
-import { runMain, stopOnSignal, tellReady } from '#lib/process.ts';
+import { runMain, stopOnSignal, notifyReady } from '#lib/process.ts';
 import { startTracing } from '#lib/tracing.ts';
 import { startApi } from './api.ts';
 
@@ -23,5 +23,5 @@ await runMain(async () => {
     await api.stop();
     await stopTracing();
   });
-  tellReady({ port: api.port });
+  notifyReady({ port: api.port });
 });

@@ -7,7 +7,7 @@ export const eventStreamType = 'text/event-stream; charset=utf-8';
 export const eventStreamHeaders = { 'Cache-Control': 'no-store', 'X-Accel-Buffering': 'no' } as const;
 
 const keepAliveMs = 15_000;
-const lookEveryMs = 1000;
+const pollIntervalMs = 1000;
 // Its connection stays as it is meanwhile, so a reader that is that far behind does not read.
 const maxUnread = 256 * 1024;
 
@@ -49,7 +49,7 @@ export const openEventStream = ({ goesOn, maxMs, onClose }: EventStreamOptions):
     if (!goesOn() || now > ends) body.end();
     else if (now - quietSince >= keepAliveMs) write(': keep-alive\n\n');
   };
-  const timer = setInterval(look, lookEveryMs).unref();
+  const timer = setInterval(look, pollIntervalMs).unref();
   body.once('close', () => {
     clearInterval(timer);
     onClose();

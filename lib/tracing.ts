@@ -61,7 +61,7 @@ const format = ({ traceId, spanId, traceFlags }: SpanContext): string =>
   `00-${traceId}-${spanId}-0${traceFlags & 1 ? 1 : 0}`;
 
 /** A receiver that is away is worth one line, not one each five seconds. */
-const tellingFailures = (exporter: SpanExporter, log: Log): SpanExporter => {
+const loggingFailures = (exporter: SpanExporter, log: Log): SpanExporter => {
   let down = false;
   return {
     export: (spans, done) =>
@@ -84,7 +84,7 @@ const load = async ({ service, ratio, log }: TracingOptions, url: string) => {
     import('@opentelemetry/resources'),
   ]);
   const own = { 'service.name': service, 'host.name': hostname(), 'process.pid': process.pid };
-  const exporter = tellingFailures(new OTLPTraceExporter({ url, timeoutMillis: exportTimeoutMs }), log);
+  const exporter = loggingFailures(new OTLPTraceExporter({ url, timeoutMillis: exportTimeoutMs }), log);
   const provider = new sdk.TracerProvider({
     // OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME have the last word, as everywhere.
     resource: resources

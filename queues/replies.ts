@@ -173,7 +173,7 @@ export interface Outcomes {
   /** Keeps the outcome and tells the waiting caller, whole or not at all. */
   readonly publish: (end: RunEnd) => Promise<void>;
   /** Tells the waiting caller of an end that Postgres has. */
-  readonly tell: (jobId: string, outcome: JobOutcome, replyTo: string | null) => Promise<void>;
+  readonly notify: (jobId: string, outcome: JobOutcome, replyTo: string | null) => Promise<void>;
   /** The end of this very run, when it may not be recorded yet. */
   readonly find: (jobId: string, runId: string) => Promise<KnownEnd | null>;
   /** Postgres has it. */
@@ -259,7 +259,7 @@ export const outcomesIn = (redis: Redis, prefix: string): Outcomes => {
       const end = endText(ended, isLong(outcome) ? await escapedInTurns(outcome) : escapedOf(outcome));
       await (end.keeping.length <= batchedTextLength ? published.add(end) : publishAll(redis, prefix, [end]));
     },
-    tell: async (jobId, outcome, replyTo) => {
+    notify: async (jobId, outcome, replyTo) => {
       if (replyTo !== null) await whole(reply(redis.multi(), replyTo, replyText(jobId, outcome)));
     },
     find: async (jobId, runId) => {

@@ -29,7 +29,7 @@ const sentSchema = z.discriminatedUnion('event', [
 ]);
 export type SentEvent = z.output<typeof sentSchema>;
 
-const heard = (sent: SentEvent): readonly JobEvent[] =>
+const eventsOf = (sent: SentEvent): readonly JobEvent[] =>
   sent.event === 'logs'
     ? sent.lines.map((line, place) => ({ event: 'log', ...line, line: sent.first_line + place }))
     : [sent];
@@ -50,7 +50,7 @@ export interface Signals {
   /** Told to whoever listens; lost when Redis is away. */
   readonly announce: (jobId: string, event: SentEvent) => void;
   /** Asks the worker that runs the job to stop it. The wish stands in the job's row too, and is repeated from there. */
-  readonly askToCancel: (jobId: string) => Promise<void>;
+  readonly requestCancel: (jobId: string) => Promise<void>;
   /** Who does not hear it looks again after a few seconds. */
   readonly notify: (notice: Notice) => Promise<void>;
 }
@@ -90,7 +90,7 @@ export const signalsOn = (redis: Redis, prefix: string): Signals => {
       const isLog = event.event === 'logs';
       announced.add({ channel, isLog, text: () => JSON.stringify(event) }).catch(() => undefined);
     },
-    askToCancel: async (jobId) => {
+    requestCancel: async (jobId) => {
       await redis.publish(cancelChannel(prefix), jobId);
     },
     notify: async (notice) => {
@@ -100,13 +100,13 @@ export const signalsOn = (redis: Redis, prefix: string): Signals => {
 };
 
 /** Hears signals; one connection, whatever the number of listeners. */
-export interface Ear {
+export interface Subscriber {
   /** @returns how to stop listening */
   readonly follow: (jobId: string, listener: (event: JobEvent) => void) => Promise<() => void>;
   readonly onCancel: (listener: (jobId: string) => void) => Promise<void>;
   readonly onNotice: (listener: (notice: Notice) => void) => Promise<void>;
   /** Whether what is said now is heard. */
-  readonly listens: () => boolean;
+  readonly isSubscribed: () => boolean;
   readonly close: () => void;
 }
 
@@ -116,7 +116,7 @@ interface Channel {
 }
 
 /** @param redis a connection of its own: one that listens can do nothing else */
-export const openEar = (redis: Redis, prefix: string): Ear => {
+export const openSubscriber = (redis: Redis, prefix: string): Subscriber => {
   const channels = new Map<string, Channel>();
   redis.on('message', (name: string, text: string) => {
     for (const listener of channels.get(name)?.listeners ?? []) listener(text);
@@ -140,7 +140,7 @@ export const openEar = (redis: Redis, prefix: string): Ear => {
     follow: (jobId, listener) =>
       listen(jobChannel(prefix, jobId), (text) => {
         const sent = sentSchema.safeParse(JSON.parse(text));
-        if (sent.success) for (const event of heard(sent.data)) listener(event);
+        if (sent.success) for (const event of eventsOf(sent.data)) listener(event);
       }),
     onCancel: async (listener) => {
       await listen(cancelChannel(prefix), listener);
@@ -151,7 +151,7 @@ export const openEar = (redis: Redis, prefix: string): Ear => {
         if (notice.success) listener(notice.data);
       });
     },
-    listens: () => redis.status === 'ready',
+    isSubscribed: () => redis.status === 'ready',
     close: () => redis.disconnect(),
   };
 };

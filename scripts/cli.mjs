@@ -17,7 +17,7 @@ const fail = (sentence) => {
   console.error('plinth: ' + sentence);
   process.exit(1);
 };
-const say = (sentence) => console.error('plinth: ' + sentence);
+const print = (sentence) => console.error('plinth: ' + sentence);
 const readJson = (file) => {
   try {
     return JSON.parse(fs.readFileSync(file, 'utf8'));
@@ -118,7 +118,7 @@ const claimInstall = async (file) => {
     const holder = holderOf(file);
     const age = fs.existsSync(file) ? Date.now() - fs.statSync(file).mtimeMs : 0;
     if (holder > 0 && (!isAlive(holder) || age > longestInstallMs)) fs.unlinkSync(file);
-    else if (!told) say('waiting for another command that installs packages (pid ' + holder + ')');
+    else if (!told) print('waiting for another command that installs packages (pid ' + holder + ')');
     await wait(200);
   }
 };
@@ -170,19 +170,19 @@ const install = async (withDevelopment) => {
   if (packagesFit(withDevelopment)) return releaseClaim(lock);
   const began = Date.now();
   const seconds = () => Math.round((Date.now() - began) / 1000);
-  say('installing packages (npm ci), once; this takes 10 to 60 seconds');
-  const ticker = setInterval(() => say('still installing packages (' + seconds() + ' s)'), 10000);
+  print('installing packages (npm ci), once; this takes 10 to 60 seconds');
+  const ticker = setInterval(() => print('still installing packages (' + seconds() + ' s)'), 10000);
   const code = await runNpm(withDevelopment);
   clearInterval(ticker);
   if (code === 130) {
-    say('interrupted; the next start installs the packages anew');
+    print('interrupted; the next start installs the packages anew');
     process.exit(code);
   }
   if (code !== 0) {
-    say('the packages could not be installed (npm ci ended with ' + code + '; its message is above).');
+    print('the packages could not be installed (npm ci ended with ' + code + '; its message is above).');
     process.exit(code || 1);
   }
-  say('packages installed in ' + seconds() + ' s');
+  print('packages installed in ' + seconds() + ' s');
   return releaseClaim(lock);
 };
 

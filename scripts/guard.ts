@@ -28,7 +28,7 @@ export class Guard {
   }
 
   /** Replaces what the guard knows. */
-  tell(processes: readonly ProcessRecord[]): void {
+  notify(processes: readonly ProcessRecord[]): void {
     this.#known = processes;
     this.#write(JSON.stringify(processes));
   }
@@ -68,6 +68,6 @@ export class Guard {
     await delay(50, undefined, { ref: false });
     if (this.#dismissed) return;
     this.#child = this.#spawn();
-    this.tell(this.#known);
+    this.notify(this.#known);
   }
 }

@@ -1,6 +1,6 @@
 /** Says what is going on, one line at a time. */
 export interface Narrator {
-  readonly say: (line: string) => void;
+  readonly print: (line: string) => void;
   /** Runs `work`; when it takes long, says what is being waited for, and again every ten seconds. */
   readonly during: <T>(what: string, work: () => Promise<T>) => Promise<T>;
 }
@@ -14,14 +14,14 @@ const laterLinesMs = 10_000;
  */
 export const narrateTo = (stream: NodeJS.WritableStream): Narrator => {
   stream.on('error', () => undefined);
-  const say = (line: string): void => {
+  const print = (line: string): void => {
     stream.write(`plinth: ${line}\n`);
   };
   const during = async <T>(what: string, work: () => Promise<T>): Promise<T> => {
     const began = Date.now();
     const seconds = (): number => Math.round((Date.now() - began) / 1000);
-    const first = setTimeout(() => say(`${what} …`), firstLineMs);
-    const later = setInterval(() => say(`still ${what} (${seconds()} s)`), laterLinesMs);
+    const first = setTimeout(() => print(`${what} …`), firstLineMs);
+    const later = setInterval(() => print(`still ${what} (${seconds()} s)`), laterLinesMs);
     try {
       return await work();
     } finally {
@@ -29,5 +29,5 @@ export const narrateTo = (stream: NodeJS.WritableStream): Narrator => {
       clearInterval(later);
     }
   };
-  return { say, during };
+  return { print, during };
 };

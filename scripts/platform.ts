@@ -29,24 +29,24 @@ const providedDatabase = ({ site, stack }: Means): Promise<ProvidedPostgres> =>
   onFreePort(async () => {
     const postgres = await providePostgres(site);
     await site.narrator.during('starting PostgreSQL', () => stack.start(postgres.spec));
-    site.narrator.say(postgres.name);
+    site.narrator.print(postgres.name);
     return postgres;
-  }, site.narrator.say);
+  }, site.narrator.print);
 
 const providedRedisUrl = ({ site, stack }: Means): Promise<string> =>
   onFreePort(async () => {
     const redis = await provideRedis(site);
     await site.narrator.during('starting Redis', () => stack.start(redis.spec));
-    site.narrator.say(redis.name);
+    site.narrator.print(redis.name);
     return redis.url;
-  }, site.narrator.say);
+  }, site.narrator.print);
 
 const bubblewrapPath = async ({ site, settings }: Means): Promise<string | null> => {
   // With both servers given this is a machine that somebody prepares: nothing is fetched.
   if (settings.databaseUrl !== null && settings.redisUrl !== null) return null;
   const bubblewrap = await provideBubblewrap(site);
   if (bubblewrap.found) return bubblewrap.path;
-  site.narrator.say(bubblewrap.why);
+  site.narrator.print(bubblewrap.why);
   return null;
 };
 
@@ -82,7 +82,7 @@ export const platformSecrets = (settings: Settings, dataDir: string): PlatformSe
 };
 
 /** The port for the API: the one that was asked for, else 3000 or the next free one; 0 is any. */
-export const choosePort = async (asked: number | null, say: (line: string) => void): Promise<number> => {
+export const choosePort = async (asked: number | null, print: (line: string) => void): Promise<number> => {
   const usual = 3000;
   if (asked === 0) return freePortAnywhere();
   if (asked !== null) {
@@ -92,7 +92,7 @@ export const choosePort = async (asked: number | null, say: (line: string) => vo
     );
   }
   const port = await freePortFrom(usual);
-  if (port !== usual) say(`port ${usual} is taken, using ${port}`);
+  if (port !== usual) print(`port ${usual} is taken, using ${port}`);
   return port;
 };
 
@@ -163,7 +163,7 @@ export const startProcesses = async (means: Omit<Means, 'settings'>, plan: AppPl
   const workers = Array.from({ length: plan.workers }, (_, index) => worker(`worker-${index + 1}`));
   const [port] = await narrator.during('starting the API and the workers', () =>
     Promise.all([
-      onFreePort(() => startApi(means, plan), narrator.say),
+      onFreePort(() => startApi(means, plan), narrator.print),
       ...workers.map((spec) => stack.start(spec).then(() => 0)),
     ]),
   );

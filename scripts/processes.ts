@@ -158,8 +158,10 @@ export class SupervisedProcess {
     const { name, logFile } = this.spec;
     const end = `${name} keeps ending (${deaths} times in a row, the last one ${life.how.replace(/^was /, '')})`;
     if (logFile === undefined) return new StartError(`${end}; its messages are above.`);
-    const said = lastLine(logFile);
-    return explainOutput(said, logFile) ?? new StartError(`${end}. It last wrote: ${said}\nThe whole log: ${logFile}`);
+    const lastLog = lastLine(logFile);
+    return (
+      explainOutput(lastLog, logFile) ?? new StartError(`${end}. It last wrote: ${lastLog}\nThe whole log: ${logFile}`)
+    );
   }
 
   async #pause(deaths: number): Promise<void> {

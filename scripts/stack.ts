@@ -89,7 +89,7 @@ export class Stack {
     this.#stopping.signal.throwIfAborted();
     const hooks = {
       onChange: () => this.#announce(),
-      onDeath: this.#settings.narrator.say,
+      onDeath: this.#settings.narrator.print,
       onFatal: (reason: StartError) => this.#failure.reject(reason),
     };
     const supervised = new SupervisedProcess(spec, hooks, this.#settings.patience);
@@ -173,7 +173,7 @@ export class Stack {
   #announce(): void {
     const running = this.#supervised.map((supervised) => supervised.record).filter((record) => record !== null);
     const processes = [...this.#tasks.values(), ...running];
-    this.#guard.tell(processes);
+    this.#guard.notify(processes);
     this.#settings.lock.update({ processes });
   }
 }

@@ -56,10 +56,10 @@ const firstSignal = (stack: Stack, narrator: Narrator): Promise<number> =>
     const receive = (signal: NodeJS.Signals, code: number): void => {
       if (firstAt === null) {
         firstAt = performance.now();
-        narrator.say(signal === 'SIGINT' ? 'stopping; press Ctrl-C again to stop at once' : `stopping (${signal})`);
+        narrator.print(signal === 'SIGINT' ? 'stopping; press Ctrl-C again to stop at once' : `stopping (${signal})`);
         resolve(code);
       } else if (signal === 'SIGINT' && performance.now() - firstAt > oneKeyPressMs) {
-        narrator.say('stopping at once');
+        narrator.print('stopping at once');
         stack.kill();
       }
     };
@@ -70,7 +70,7 @@ const firstSignal = (stack: Stack, narrator: Narrator): Promise<number> =>
 
 const report = (error: unknown, narrator: Narrator): number => {
   const known = explain(error);
-  narrator.say(known?.message ?? (error instanceof Error ? (error.stack ?? error.message) : String(error)));
+  narrator.print(known?.message ?? (error instanceof Error ? (error.stack ?? error.message) : String(error)));
   return known?.exitCode ?? 1;
 };
 

@@ -54,11 +54,11 @@ const noteGlobalLimits = async ({ config, db, log, ...options }: EngineOptions, 
 export const startEngine = async (options: EngineOptions): Promise<Engine> => {
   const { config, log, db, processors } = options;
   const queues = openQueues(options);
-  const { gate, rules, outcomes, signals, ear } = queues;
+  const { gate, rules, outcomes, signals, subscriber } = queues;
   await refuseEviction(queues.redis);
   await noteGlobalLimits(options, queues);
   const running = trackRunning();
-  await ear.onCancel((jobId) => running.stop(jobId, 'cancelled'));
+  await subscriber.onCancel((jobId) => running.stop(jobId, 'cancelled'));
   const workerId = newId();
   const recorder = createRecorder(db, log);
   const deps = {

@@ -8,7 +8,7 @@ const counter = new Int32Array(beats);
 const stderr = 2;
 
 /** Straight to the descriptor: the streams of a thread go through the main thread, which stands still. */
-const say = (line: string): void => {
+const log = (line: string): void => {
   try {
     writeSync(stderr, `${line}\n`);
   } catch {
@@ -31,5 +31,5 @@ while (silent < max && !wasHalted) {
   wasHalted = performance.now() - began > limitMs;
 }
 const why = wasHalted ? 'the process was halted' : 'the event loop has stood still';
-say(`plinth: ${why} for ${limitMs} ms; this process (${process.pid}) is killed`);
+log(`plinth: ${why} for ${limitMs} ms; this process (${process.pid}) is killed`);
 process.kill(process.pid, 'SIGKILL');

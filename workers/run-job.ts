@@ -21,18 +21,18 @@ const recordable = ({ code, message }: JobError): JobError => ({
   message: message.slice(0, maxMessageLength).replaceAll('\0', '\uFFFD').toWellFormed(),
 });
 
-const tellEveryMs = 1000;
-const tellTimes = 60;
+const notifyIntervalMs = 1000;
+const maxNotifyTries = 60;
 
 /** A caller that could not be told at once is told while it may still wait; after that its row tells it. */
-const tellLater = async ({ deps, begun }: Work, outcome: JobOutcome): Promise<void> => {
-  for (let tries = 0; tries < tellTimes && begun.reply_to !== null; tries += 1) {
-    await pause(tellEveryMs, undefined, { ref: false });
-    const told = await deps.outcomes.tell(begun.id, outcome, begun.reply_to).then(
+const notifyLater = async ({ deps, begun }: Work, outcome: JobOutcome): Promise<void> => {
+  for (let tries = 0; tries < maxNotifyTries && begun.reply_to !== null; tries += 1) {
+    await pause(notifyIntervalMs, undefined, { ref: false });
+    const isNotified = await deps.outcomes.notify(begun.id, outcome, begun.reply_to).then(
       () => true,
       () => false,
     );
-    if (told) return;
+    if (isNotified) return;
   }
 };
 
@@ -41,7 +41,7 @@ const settle = async (work: Work, outcome: JobOutcome): Promise<void> => {
   const { deps, runId, begun, job } = work;
   const finishedAt = new Date();
   const end = { jobId: begun.id, runId, finishedAt, outcome, replyTo: begun.reply_to };
-  const told = await deps.outcomes.publish(end).then(
+  const isNotified = await deps.outcomes.publish(end).then(
     () => true,
     () => false,
   );
@@ -50,7 +50,7 @@ const settle = async (work: Work, outcome: JobOutcome): Promise<void> => {
   deps.onEnded?.(job.type);
   deps.signals.announce(begun.id, { event: 'status', status: outcome.status, attempt: begun.attempt });
   // Not waited for: a Redis that is full would keep this worker's slots.
-  if (!told) void tellLater(work, outcome);
+  if (!isNotified) void notifyLater(work, outcome);
   deps.outcomes
     .forget(begun.id)
     .catch((error: unknown) => deps.log.debug({ err: error }, 'an outcome stays until it expires'));
@@ -159,7 +159,7 @@ const turnAway = async (deps: RunJobDeps, delivery: Delivery): Promise<void> => 
   await leaveGate(deps, delivery);
   if (row?.status === 'queued' && row.due) await bringBack(deps, shard, { id: lease.id, projectId });
   const outcome = row && outcomeOf(row);
-  if (outcome) await deps.outcomes.tell(lease.id, outcome, row.reply_to).catch(() => undefined);
+  if (outcome) await deps.outcomes.notify(lease.id, outcome, row.reply_to).catch(() => undefined);
 };
 
 /**

@@ -24,8 +24,8 @@ const createTimes = (): ((ts: string | undefined) => string) => {
   let believed: string | undefined;
   return (ts) => {
     if (ts !== undefined && ts === believed) return ts;
-    const [now, said] = [Date.now(), Date.parse(ts ?? '')];
-    const text = textOf(Math.abs(said - now) < maxClockSkewMs ? said : now);
+    const [now, stated] = [Date.now(), Date.parse(ts ?? '')];
+    const text = textOf(Math.abs(stated - now) < maxClockSkewMs ? stated : now);
     believed = text === ts ? text : undefined;
     return text;
   };
@@ -60,13 +60,13 @@ export const createRunLines = (
     untold.add(part);
     return part;
   };
-  const tell = (part: LogPart): void => {
+  const report = (part: LogPart): void => {
     if (!untold.delete(part) || part.lines.length === 0) return;
     signals.announce(jobId, { event: 'logs', first_line: part.firstLine, lines: part.lines });
   };
   const flush = (): void => {
     const part = take();
-    void recorder.log(part).then(() => tell(part));
+    void recorder.log(part).then(() => report(part));
   };
 
   return {
@@ -81,7 +81,7 @@ export const createRunLines = (
       isOver = true;
       const last = take();
       if (!isReported && last.lines.length > 0) void recorder.log(last);
-      for (const part of untold) tell(part);
+      for (const part of untold) report(part);
     },
   };
 };

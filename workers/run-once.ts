@@ -38,7 +38,7 @@ const reasons: Readonly<Record<StopReason, JobError>> = {
 const ended = (outcome: JobOutcome): Ran => ({ kind: 'ended', outcome });
 
 const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal, lines: RunLines): JobContext => {
-  let toldAt = 0;
+  let progressAt = 0;
   const { id: jobId } = begun;
   return {
     jobId,
@@ -51,8 +51,8 @@ const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal, lines: 
       if (signal.aborted || Number.isNaN(percent)) return;
       const progress = Math.max(0, Math.min(100, Math.round(percent)));
       deps.recorder.progress(jobId, progress);
-      if (progress < 100 && performance.now() - toldAt < progressEveryMs) return;
-      toldAt = performance.now();
+      if (progress < 100 && performance.now() - progressAt < progressEveryMs) return;
+      progressAt = performance.now();
       deps.signals.announce(jobId, { event: 'progress', progress });
     },
     log: lines.add,

@@ -1,6 +1,6 @@
 import { environment, loadConfig, unknownSettings } from '#lib/config.ts';
 import { createLog, logFormat } from '#lib/log.ts';
-import { runMain, stopOnSignal, tellReady } from '#lib/process.ts';
+import { runMain, stopOnSignal, notifyReady } from '#lib/process.ts';
 import { startTracing } from '#lib/tracing.ts';
 import { startLivenessWatch } from './liveness.ts';
 import { openMonitor } from './monitor.ts';
@@ -32,5 +32,5 @@ await runMain(async () => {
     // What the process still does when it ends, such as keeping compiled code, may hold it up.
     await stopLivenessWatch();
   });
-  tellReady();
+  notifyReady();
 });

@@ -108,7 +108,7 @@ export const expireJobs = async (
       const outcome = outcomeOf(row);
       noteFinished(row.type, row.status);
       await gate.withdraw(refOf(row)).catch((error: unknown) => log.debug({ err: error }, 'it leaves the gate later'));
-      if (outcome) await outcomes.tell(row.id, outcome, row.reply_to).catch(() => undefined);
+      if (outcome) await outcomes.notify(row.id, outcome, row.reply_to).catch(() => undefined);
     }),
   );
   return expired.length;

@@ -18,7 +18,7 @@ import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { type PoolName, poolsFault, poolsOf } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { jobs } from '#queues/registry.ts';
-import { type Ear, signalsOn } from '#queues/signals.ts';
+import { type Subscriber, signalsOn } from '#queues/signals.ts';
 import { startEngine } from './engine.ts';
 import type { Processors } from './processor.ts';
 import { aiArenaProcessor } from './processors/ai-arena.ts';
@@ -155,10 +155,10 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const transports = createTransports({ db: platform.db, egress, local, timeouts: { answerMs } });
   const deliveries = openDeliveries({ platform, egress, config, log });
   // Those of the engine, which begins later.
-  let ears: Pick<Ear, 'listens'> | undefined;
-  const hearsChanges = (): boolean => ears?.listens() ?? false;
+  let subscribers: Pick<Subscriber, 'isSubscribed'> | undefined;
+  const isSubscribed = (): boolean => subscribers?.isSubscribed() ?? false;
   const json = createJsonParser();
-  const ai = await openAi({ config, platform, egress, redis: null, json, hearsChanges, log });
+  const ai = await openAi({ config, platform, egress, redis: null, json, isSubscribed, log });
   const about = { platform, egress, ai, runtimes, listeners, transports, deliveries };
   const processors = processorsFor({ ...about, local, log, answerMs });
   checkProcessors(pools, processors);
@@ -174,9 +174,9 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
       if (type === functionInvoke.type) listeners.markWaiting();
     },
   });
-  const { gate, outcomes, ear } = engine.queues;
-  await ear.onNotice(({ projectId }) => ai.keys.forget(projectId));
-  ears = ear;
+  const { gate, outcomes, subscriber } = engine.queues;
+  await subscriber.onNotice(({ projectId }) => ai.keys.forget(projectId));
+  subscribers = subscriber;
   const housekeeping = pools.includes('system')
     ? startHousekeeping({ ...platform, config, gate, outcomes, log, onKept: listeners.markWaiting })
     : null;

@@ -35,27 +35,27 @@ interface Streaming {
   readonly chat: ArenaChat;
   readonly events: PacedEvents;
   /** The first model has said something: the answer may go out. */
-  readonly onBegun: () => void;
+  readonly onStarted: () => void;
 }
 
 /** @returns its entry, when it failed before it said anything */
 const runContestant = async (
-  { asker, chat, events, onBegun }: Streaming,
+  { asker, chat, events, onStarted }: Streaming,
   contestant: Contestant,
 ): Promise<ArenaResult | null> => {
   const of = { model: contestant.model, began: performance.now() };
-  let begun = false;
+  let started = false;
   try {
     const stream = await asker.gateway.stream(asker.caller, { ...chat, model: contestant.model });
-    begun = true;
-    onBegun();
+    started = true;
+    onStarted();
     await handOn(events, contestant, stream);
     return null;
   } catch (error) {
     const entry = await failedEntry(asker, of, error);
-    const { provider, latency_ms, error: told } = entry;
-    await events.send({ ...contestant, done: true, provider, error: told, latency_ms });
-    return begun ? null : entry;
+    const { provider, latency_ms, error: message } = entry;
+    await events.send({ ...contestant, done: true, provider, error: message, latency_ms });
+    return started ? null : entry;
   }
 };
 
@@ -79,11 +79,11 @@ export const arenaEvents = async (
   { models, chat }: { readonly models: readonly string[]; readonly chat: ArenaChat },
 ): Promise<RawReply> => {
   const events = openPacedEvents();
-  const begun = Promise.withResolvers<void>();
-  const running = runContestants({ asker, chat, events, onBegun: begun.resolve }, models);
+  const started = Promise.withResolvers<void>();
+  const running = runContestants({ asker, chat, events, onStarted: started.resolve }, models);
   try {
     // Whoever comes first: after the first word nothing rejects.
-    await Promise.race([begun.promise, running]);
+    await Promise.race([started.promise, running]);
   } catch (error) {
     events.body.destroy();
     throw error;

@@ -85,13 +85,13 @@ const broken: StreamForm['broken'] = (error) => dataText(JSON.stringify(openAiEr
 export const openAiStream = ({ provider, model }: ChatStream, withUsage: boolean): StreamForm => {
   const passes = providerFacts[provider].dialect === 'openai';
   const chunks = chunkWriter(model);
-  let told = false;
+  let isUsageSent = false;
 
   const pass = (piece: TimedPiece): string => {
     if (piece.raw === null) return chunks.piece(piece);
-    const said = usageIn(piece);
-    if (said === 'alone' && !withUsage) return '';
-    told ||= said !== 'none';
+    const reported = usageIn(piece);
+    if (reported === 'alone' && !withUsage) return '';
+    isUsageSent ||= reported !== 'none';
     return dataText(piece.raw);
   };
 
@@ -102,7 +102,7 @@ export const openAiStream = ({ provider, model }: ChatStream, withUsage: boolean
       return text;
     },
     end: ({ finish, usage }) =>
-      (passes ? '' : chunks.finish(finish)) + (withUsage && !told ? chunks.usage(usage) : '') + doneText,
+      (passes ? '' : chunks.finish(finish)) + (withUsage && !isUsageSent ? chunks.usage(usage) : '') + doneText,
     broken,
   };
 };

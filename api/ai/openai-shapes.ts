@@ -11,8 +11,8 @@ import {
   maxParts,
   maxToolCalls,
   parts,
-  saysNothing,
-  saysSomething,
+  noContent,
+  hasContent,
   schemaFields,
   stop,
   temperature,
@@ -63,7 +63,7 @@ const message = z.discriminatedUnion('role', [
       tool_calls: z.array(toolCall).min(1).max(maxToolCalls).optional(),
       function_call: z.looseObject(calledFunction).nullish(),
     })
-    .refine((said) => saysSomething(said) || (said.function_call ?? null) !== null, saysNothing),
+    .refine((one) => hasContent(one) || (one.function_call ?? null) !== null, noContent),
   z.looseObject({ role: z.literal('tool'), content, tool_call_id: z.string().min(1) }),
   // What tools were called before there were tools.
   z.looseObject({ role: z.literal('function'), content: content.nullable(), name: z.string().min(1) }),
@@ -103,9 +103,9 @@ export const completionBody = z.looseObject({
 
 export type CompletionBody = z.output<typeof completionBody>;
 
-type Said = CompletionBody['messages'][number];
+type Message = CompletionBody['messages'][number];
 
-const foreignInMessage = (message: Said): string | undefined => {
+const foreignInMessage = (message: Message): string | undefined => {
   if (message.role === 'function') return 'messages of the role function';
   if (message.role === 'assistant' && (message.function_call ?? null) !== null) return 'function_call';
   const all = typeof message.content === 'string' ? [] : (message.content ?? []);

@@ -65,9 +65,9 @@ const name = z.string().min(1).max(128).optional();
 const toolCall = z.strictObject({ ...toolCallFields, function: z.strictObject(calledFunction) });
 
 /** What an assistant said is text, calls of tools, or both. */
-export const saysSomething = (message: { content?: unknown; tool_calls?: unknown }): boolean =>
+export const hasContent = (message: { content?: unknown; tool_calls?: unknown }): boolean =>
   (message.content ?? message.tool_calls ?? null) !== null;
-export const saysNothing = { error: 'needs content or tool_calls', path: ['content'] };
+export const noContent = { error: 'needs content or tool_calls', path: ['content'] };
 
 const message = z.discriminatedUnion('role', [
   z.strictObject({ role: z.enum(['system', 'developer', 'user']), content, name }),
@@ -78,7 +78,7 @@ const message = z.discriminatedUnion('role', [
       name,
       tool_calls: z.array(toolCall).min(1).max(maxToolCalls).optional(),
     })
-    .refine(saysSomething, saysNothing),
+    .refine(hasContent, noContent),
   z.strictObject({ role: z.literal('tool'), content, name, tool_call_id: z.string().min(1) }),
 ]);
 

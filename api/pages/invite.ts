@@ -29,7 +29,7 @@ const address = ({ invite }: OpenInvite): Markup =>
 interface FormState {
   readonly message: string | null;
   /** The account asks for a second factor. */
-  readonly asksCode?: boolean;
+  readonly requiresCode?: boolean;
   readonly status?: number;
 }
 
@@ -39,7 +39,7 @@ const codeField = (): Markup =>
     <input name="code" autocomplete="one-time-code" maxlength="40" required />
   </label>`;
 
-const signInForm = (open: OpenInvite, { message, asksCode = false, status = 200 }: FormState): RawReply =>
+const signInForm = (open: OpenInvite, { message, requiresCode = false, status = 200 }: FormState): RawReply =>
   page(
     'Accept the invite',
     html`${whatFor(open)} ${badNote(message)}
@@ -49,7 +49,7 @@ const signInForm = (open: OpenInvite, { message, asksCode = false, status = 200 
           >Your password
           <input name="password" type="password" autocomplete="current-password" maxlength="128" required autofocus />
         </label>
-        ${asksCode ? codeField() : null}
+        ${requiresCode ? codeField() : null}
         <button>Join the organization</button>
       </form>`,
     status,
@@ -113,15 +113,15 @@ const statusOf = (error: unknown): number => (error instanceof Error && 'status'
 const acceptAsUser = async (request: RawRequest, call: BaseCall, open: OpenInvite): Promise<RawReply> => {
   const { user } = open;
   if (user === undefined) throw new Error('the invited address has no account');
-  let asksCode = false;
+  let requiresCode = false;
   try {
     const { password, code } = await readForm(request, signInFields);
-    asksCode = code !== '';
+    requiresCode = code !== '';
     const token = request.params['token'] ?? '';
     if (await joinAsUser(joinDepsOf(call), user, { token, password, code }, requestOf(call))) return joined(open);
-    return signInForm(open, { message: 'Your account asks for a code, too.', asksCode: true, status: 401 });
+    return signInForm(open, { message: 'Your account asks for a code, too.', requiresCode: true, status: 401 });
   } catch (error) {
-    return signInForm(open, { message: messageOf(error), asksCode, status: statusOf(error) });
+    return signInForm(open, { message: messageOf(error), requiresCode, status: statusOf(error) });
   }
 };
 

@@ -142,7 +142,7 @@ export const changeProfile = async (
   return findProfile(db, self.user.id);
 };
 
-const tellFormerAddress = (db: Queryable, mail: PlatformMail, to: string): Promise<void> =>
+const notifyFormerAddress = (db: Queryable, mail: PlatformMail, to: string): Promise<void> =>
   mail.send(db, {
     kind: 'account',
     to,
@@ -184,6 +184,6 @@ export const confirmEmail = async (
   await clearFailures(db, email);
   const actor: Actor = { ...from, type: 'user', id: user.id, email: user.email };
   await noteAccount(db, user.id, { actor, action: 'user.email', targetId: user.id, after: { email } });
-  await tellFormerAddress(db, mail, user.email);
+  await notifyFormerAddress(db, mail, user.email);
   return email;
 };

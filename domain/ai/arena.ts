@@ -55,10 +55,11 @@ const ask = async (asker: ArenaAsker, model: string, chat: ArenaChat): Promise<A
   const began = performance.now();
   try {
     const { answer, provider, latencyMs, usage } = await asker.gateway.chat(asker.caller, { ...chat, model });
-    const told = { model, provider, latency_ms: Math.round(latencyMs), tokens: arenaTokens({ usage }) };
-    if (Buffer.byteLength(answer.content) <= maxContentLength) return { ...told, content: answer.content, error: null };
+    const common = { model, provider, latency_ms: Math.round(latencyMs), tokens: arenaTokens({ usage }) };
+    if (Buffer.byteLength(answer.content) <= maxContentLength)
+      return { ...common, content: answer.content, error: null };
     const message = 'The answer is too long for the result of a job. Ask for events, or set max_tokens.';
-    return { ...told, content: null, error: { code: 'result_too_large', message } };
+    return { ...common, content: null, error: { code: 'result_too_large', message } };
   } catch (error) {
     return failedEntry(asker, { model, began }, error);
   }

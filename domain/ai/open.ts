@@ -42,14 +42,14 @@ export interface AiOptions {
   /** For counting what all processes have under way; null: only this one's calls count. */
   readonly redis: Redis | null;
   /** Whether changes that other processes make are heard of just now: only then are keys kept. */
-  readonly hearsChanges: () => boolean;
+  readonly isSubscribed: () => boolean;
   readonly log: Log;
 }
 
-export const openAi = async ({ config, platform, egress, redis, json, hearsChanges, log }: AiOptions): Promise<Ai> => {
+export const openAi = async ({ config, platform, egress, redis, json, isSubscribed, log }: AiOptions): Promise<Ai> => {
   const { db, projects } = platform;
   const prices = await openPrices(config.PLINTH_AI_PRICES);
-  const keys = createProviderKeys({ db, sealer: projects.sealer, hearsChanges });
+  const keys = createProviderKeys({ db, sealer: projects.sealer, isSubscribed });
   const calls = createCallLog({ db, log });
   const inFlight = createInFlight({ redis, prefix: config.PLINTH_REDIS_PREFIX });
   const answerBytes = createByteBudget({

@@ -100,7 +100,7 @@ const likeKey =
 const mixed = /^(?=.*\p{N})(?=.*\p{L}).{8,}$/su;
 
 /** Whether a text or number may be a secret. A short one, of words, is what makes a condition understood. */
-const isTelling = (text: string): boolean => {
+const isInformative = (text: string): boolean => {
   const bare = text.replaceAll(/^(?:u&|[a-z])?'|'$/gi, '');
   return bare.length > maxTextLength || (text !== bare && (likeKey.test(bare) || mixed.test(bare)));
 };
@@ -112,7 +112,7 @@ const conditionText = (expression: string): string => {
   const guarded = read.replaceAll(wordOfSql, (word: string, text: string | undefined, _tag: unknown, at: number) => {
     if (text === undefined) return word;
     const isCut = cut && at + word.length === read.length;
-    return isCut || isTelling(text) ? "'…'" : word;
+    return isCut || isInformative(text) ? "'…'" : word;
   });
   return shortened(`${guarded}${cut ? '…' : ''}`.replaceAll(/\s+/g, ' '), maxExpressionLength);
 };

@@ -59,7 +59,7 @@ interface Order {
   readonly messages: ReturnType<typeof promptOf>;
 }
 
-const nothingSaid = (): ServiceError => new ServiceError('provider_bad_output', 'The model answered with no text.');
+const emptyAnswer = (): ServiceError => new ServiceError('provider_bad_output', 'The model answered with no text.');
 
 /** @returns the answer once it is whole and kept; what fails is not kept */
 const write = async (
@@ -75,7 +75,7 @@ const write = async (
     if (more !== '') emit(more);
   }
   stream.end();
-  if (text === '') throw nothingSaid();
+  if (text === '') throw emptyAnswer();
   await cache.keep(caller.project, key, text);
 };
 

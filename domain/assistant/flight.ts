@@ -24,20 +24,20 @@ export const startFlight = (write: Writer): Flight & { readonly signal: AbortSig
   let waiting = 0;
   let next = Promise.withResolvers<void>();
 
-  const tell = (): void => {
+  const notify = (): void => {
     next.resolve();
     next = Promise.withResolvers();
   };
   const emit = (piece: string): void => {
     text += piece;
     begun.resolve();
-    tell();
+    notify();
   };
   const whole = write(controller.signal, emit)
     .then(() => text)
     .finally(() => {
       ended = true;
-      tell();
+      notify();
     });
   whole.then(() => begun.resolve(), begun.reject);
   // Those who wait are told by what they wait for; all may have left.
@@ -48,10 +48,10 @@ export const startFlight = (write: Writer): Flight & { readonly signal: AbortSig
     whole,
     signal: controller.signal,
     pieces: async function* pieces() {
-      for (let told = 0; ;) {
+      for (let sent = 0; ;) {
         const more = next.promise;
-        const piece = text.slice(told);
-        told += piece.length;
+        const piece = text.slice(sent);
+        sent += piece.length;
         if (piece !== '') yield piece;
         else if (ended) break;
         else await more;

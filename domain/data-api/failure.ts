@@ -7,11 +7,14 @@ import { DataError, statusOfSqlState } from './errors.ts';
 /** What a function raised with SQLSTATE `PGRST`: an answer of its own, as JSON in message and detail (PostgREST). */
 const raised = ({ message, detail }: DatabaseError): DataError => {
   try {
-    const said = JSON.parse(message) as { code?: unknown; message?: unknown; details?: unknown; hint?: unknown };
+    const parsed = JSON.parse(message) as { code?: unknown; message?: unknown; details?: unknown; hint?: unknown };
     const status = Number((JSON.parse(detail ?? '{}') as { status?: unknown }).status);
-    const hint = typeof said.hint === 'string' ? said.hint : null;
+    const hint = typeof parsed.hint === 'string' ? parsed.hint : null;
     if (!Number.isInteger(status) || status < 400 || status > 599) throw new RangeError('no status of a failure');
-    return new DataError(status, String(said.code), String(said.message), { details: said.details ?? null, hint });
+    return new DataError(status, String(parsed.code), String(parsed.message), {
+      details: parsed.details ?? null,
+      hint,
+    });
   } catch {
     return new DataError(500, 'PGRST121', 'Could not parse JSON in the "RAISE SQLSTATE \'PGRST\'" error', {
       hint: 'MESSAGE holds {"code","message","details","hint"}, DETAIL {"status"} of 400 to 599.',

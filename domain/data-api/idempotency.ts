@@ -82,13 +82,13 @@ export const once = async (
     });
   }
   if (typeof status === 'string') {
-    const said = JSON.parse(headers ?? '{}') as { headers: Record<string, string>; type: string };
-    const replayed = { ...said.headers, 'Idempotent-Replayed': 'true' };
-    return { status: Number(status), headers: replayed, type: said.type, body: body ?? '' };
+    const answerHead = JSON.parse(headers ?? '{}') as { headers: Record<string, string>; type: string };
+    const replayed = { ...answerHead.headers, 'Idempotent-Replayed': 'true' };
+    return { status: Number(status), headers: replayed, type: answerHead.type, body: body ?? '' };
   }
   const answer = await work();
   requireKeepable(answer.body, 'Ask for fewer rows or columns, or over REST for none: Prefer: return=minimal.');
-  const said = JSON.stringify({ headers: answer.headers, type: answer.type });
-  await one({ text: kept, params: [key, String(answer.status), said, wholeBody(answer.body)] });
+  const answerHead = JSON.stringify({ headers: answer.headers, type: answer.type });
+  await one({ text: kept, params: [key, String(answer.status), answerHead, wholeBody(answer.body)] });
   return answer;
 };

@@ -22,8 +22,8 @@ export class MailFailure extends Error {
  * What strangers said, on one line: what cannot be seen is gone, so that it can be stored and shown, and no letter is cut
  * in two.
  */
-export const lineOf = (said: string, max: number): string => {
-  const line = said.replaceAll(/[\p{C}\s]+/gu, ' ').trim();
+export const lineOf = (replyText: string, max: number): string => {
+  const line = replyText.replaceAll(/[\p{C}\s]+/gu, ' ').trim();
   return line.length > max ? `${line.slice(0, max).replace(/[\ud800-\udbff]$/, '')}…` : line;
 };
 
@@ -40,12 +40,12 @@ const secretsOf = ({ username, password }: Pick<SmtpServer, 'username' | 'passwo
 
 /** What a server said, on one line, without what it was told in confidence. */
 export const wordsOf = (
-  said: string,
+  replyText: string,
   server: Pick<SmtpServer, 'username' | 'password'>,
   max: number = maxWordsLength,
 ): string =>
   lineOf(
-    secretsOf(server).reduce((text, secret) => text.replaceAll(secret, '••••'), said),
+    secretsOf(server).reduce((text, secret) => text.replaceAll(secret, '••••'), replyText),
     max,
   );
 

@@ -7,20 +7,20 @@ type Credentials = Pick<SmtpServer, 'username' | 'password'>;
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 const plain = (dialog: SmtpDialog, { username, password }: Credentials): Promise<SmtpReply> =>
-  dialog.say(`AUTH PLAIN ${base64(`\0${username}\0${password}`)}`);
+  dialog.send(`AUTH PLAIN ${base64(`\0${username}\0${password}`)}`);
 
 const login = async (dialog: SmtpDialog, { username, password }: Credentials): Promise<SmtpReply> => {
-  const asked = await dialog.say('AUTH LOGIN');
-  if (asked.code !== 334) return asked;
-  const again = await dialog.say(base64(username));
-  return again.code === 334 ? dialog.say(base64(password)) : again;
+  const prompted = await dialog.send('AUTH LOGIN');
+  if (prompted.code !== 334) return prompted;
+  const reply = await dialog.send(base64(username));
+  return reply.code === 334 ? dialog.send(base64(password)) : reply;
 };
 
 const cramMd5 = async (dialog: SmtpDialog, { username, password }: Credentials): Promise<SmtpReply> => {
-  const asked = await dialog.say('AUTH CRAM-MD5');
-  if (asked.code !== 334) return asked;
-  const challenge = Buffer.from(asked.lines[0] ?? '', 'base64');
-  return dialog.say(base64(`${username} ${createHmac('md5', password).update(challenge).digest('hex')}`));
+  const prompted = await dialog.send('AUTH CRAM-MD5');
+  if (prompted.code !== 334) return prompted;
+  const challenge = Buffer.from(prompted.lines[0] ?? '', 'base64');
+  return dialog.send(base64(`${username} ${createHmac('md5', password).update(challenge).digest('hex')}`));
 };
 
 const ways = { PLAIN: plain, LOGIN: login, 'CRAM-MD5': cramMd5 } as const;

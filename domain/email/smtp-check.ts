@@ -101,7 +101,7 @@ const demandOfMailServer = (reply: SmtpReply, options: CheckOptions, code: 220 |
 
 /** What we call ourselves; servers want a name or an address in brackets. */
 const greet = async (session: Session, options: CheckOptions): Promise<void> => {
-  const reply = await dialogOf(session).say('EHLO [127.0.0.1]');
+  const reply = await dialogOf(session).send('EHLO [127.0.0.1]');
   session.offered = demandOfMailServer(reply, options, 250).lines;
 };
 
@@ -130,7 +130,7 @@ const secure = async (session: Session, options: CheckOptions): Promise<void> =>
       'The server offers no STARTTLS, and without TLS no password is sent. Does port 465 or 587 work?',
     );
   }
-  demand(await dialog.say('STARTTLS'), options, 'The server refused to begin TLS.');
+  demand(await dialog.send('STARTTLS'), options, 'The server refused to begin TLS.');
   await dialog.secure();
   await greet(session, options);
 };
@@ -161,10 +161,10 @@ const tryMail = async (session: Session, options: CheckOptions): Promise<void> =
       `The server takes no addresses with letters beyond ASCII before the @ (it has no SMTPUTF8), and ${options.fromEmail} is one.`,
     );
   }
-  const from = await dialog.say(`MAIL FROM:<${address}>${isUtf8 ? ' SMTPUTF8' : ''}`);
+  const from = await dialog.send(`MAIL FROM:<${address}>${isUtf8 ? ' SMTPUTF8' : ''}`);
   demand(from, options, `The server does not send for ${options.fromEmail}. Does the address belong to the account?`);
-  demand(await dialog.say(`RCPT TO:<${address}>`), options, `The server takes no mail to ${options.fromEmail}.`);
-  await dialog.say('RSET');
+  demand(await dialog.send(`RCPT TO:<${address}>`), options, `The server takes no mail to ${options.fromEmail}.`);
+  await dialog.send('RSET');
 };
 
 const works: Readonly<Record<CheckStep['name'], (session: Session, options: CheckOptions) => Promise<void>>> = {
@@ -209,9 +209,9 @@ const runStep = async (
     return { name, ok: true, ms: took(), error: null };
   } catch (error) {
     const isLateName = name === 'dns' && error instanceof DialogError;
-    const said = isLateName ? `The address of ${options.host} was not found in time.` : explain(error, options);
-    if (said === null) throw error;
-    return { name, ok: false, ms: took(), error: said };
+    const explanation = isLateName ? `The address of ${options.host} was not found in time.` : explain(error, options);
+    if (explanation === null) throw error;
+    return { name, ok: false, ms: took(), error: explanation };
   }
 };
 

@@ -26,7 +26,7 @@ export interface SmtpDialog {
   /** What the server says by itself, or to what was said last. @throws {DialogError} */
   readonly reply: () => Promise<SmtpReply>;
   /** Says a line and reads the answer. @throws {DialogError} */
-  readonly say: (line: string) => Promise<SmtpReply>;
+  readonly send: (line: string) => Promise<SmtpReply>;
   /** From here on nobody can listen. @throws {DialogError} `tls` when the certificate or the handshake is not acceptable */
   readonly secure: () => Promise<void>;
   readonly close: () => void;
@@ -138,7 +138,7 @@ export const openDialog = (plain: Socket, options: DialogOptions): SmtpDialog =>
   const reply = (): Promise<SmtpReply> => nextReply(inbox, options.timeoutMs);
   return {
     reply,
-    say: (line) => {
+    send: (line) => {
       socket.write(`${line}\r\n`);
       return reply();
     },

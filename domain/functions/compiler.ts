@@ -32,7 +32,7 @@ export interface CompilerLimits {
 }
 
 const usualLimits: CompilerLimits = { maxCpuMs: 10_000, maxMs: 60_000 };
-const lookEveryMs = 100;
+const pollIntervalMs = 100;
 const heapMib = 512;
 const dataBytes = 3 * 1024 * 1024 * 1024; // of each process in it; V8 alone reserves more than it uses
 const maxCompiledLength = 4 * 1024 * 1024;
@@ -109,7 +109,7 @@ const ask = (child: ChildProcess, question: Question, { maxCpuMs, maxMs }: Compi
     const timer = setTimeout(done, maxMs, 'slow');
     const watch = setInterval(() => {
       if (cpuOf(child) - cpuBefore > maxCpuMs) done('spent');
-    }, lookEveryMs);
+    }, pollIntervalMs);
     child.once('message', (answer) => done({ answer }));
     child.once('exit', () => done('ended'));
     child.once('error', () => done('ended'));

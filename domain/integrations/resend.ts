@@ -31,8 +31,10 @@ const bodyOf = ({ from_email: from }: ResendConfig, { to, subject, html, text, h
 /** What Resend says of a mail that it does not take, on one line and without the key. */
 const wordsOf = (response: EgressResponse, { api_key: key }: ResendConfig): string => {
   const { message } = objectIn(response);
-  const said = typeof message === 'string' ? lineOf(message.replaceAll(key, '••••'), maxWordsLength) : '';
-  return said === '' ? `Resend answered ${response.status}.` : `Resend said (${response.status}): ${said}`;
+  const providerMessage = typeof message === 'string' ? lineOf(message.replaceAll(key, '••••'), maxWordsLength) : '';
+  return providerMessage === ''
+    ? `Resend answered ${response.status}.`
+    : `Resend said (${response.status}): ${providerMessage}`;
 };
 
 /** Of its conflicts one passes: another try with the same key is under way. */

@@ -28,13 +28,13 @@ export interface Abandonment {
 
 /** Tells callers that wait of the ends of their jobs; one who cannot be told reads the row when the wait is over. */
 export const endTeller =
-  (outcomes: Pick<Outcomes, 'tell'>): Abandonment['onEnded'] =>
+  (outcomes: Pick<Outcomes, 'notify'>): Abandonment['onEnded'] =>
   async (ended) => {
-    const told = ended.map(async (row) => {
+    const notified = ended.map(async (row) => {
       const outcome = outcomeOf(row);
-      if (outcome) await outcomes.tell(row.id, outcome, row.reply_to);
+      if (outcome) await outcomes.notify(row.id, outcome, row.reply_to);
     });
-    await Promise.allSettled(told);
+    await Promise.allSettled(notified);
   };
 
 /** One process at a time works on the jobs of a project: the lock is released with each batch's transaction. */

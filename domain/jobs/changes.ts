@@ -30,7 +30,7 @@ export const cancelAllWaiting = (db: Queryable, ids: readonly string[]): Promise
   );
 
 /** Notes the wish to stop a job that runs. Undefined when it does not run. */
-export const wishCancelled = (db: Queryable, projectId: string, id: string): Promise<JobRow | undefined> =>
+export const markCancelRequested = (db: Queryable, projectId: string, id: string): Promise<JobRow | undefined> =>
   maybeOne(
     db.query<JobRow>(
       `update jobs set cancel_requested_at = coalesce(cancel_requested_at, now())

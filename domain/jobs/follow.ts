@@ -1,6 +1,6 @@
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
-import type { Ear, JobEvent } from '#queues/signals.ts';
+import type { Subscriber, JobEvent } from '#queues/signals.ts';
 import type { Jobs } from './jobs.ts';
 import { type JobRow, type JobStatus, hasEnded } from './store.ts';
 
@@ -10,7 +10,7 @@ export type FollowedEvent = JobEvent | { readonly event: 'end'; readonly row: Jo
 export interface FollowDeps {
   readonly db: Queryable;
   readonly jobs: Pick<Jobs, 'get'>;
-  readonly ear: Pick<Ear, 'follow'>;
+  readonly subscriber: Pick<Subscriber, 'follow'>;
 }
 
 /** Followed jobs of one process. */
@@ -26,8 +26,8 @@ export interface Followed {
   ) => Promise<() => void>;
 }
 
-const lookEveryMs = 2000;
-const earPatienceMs = 1000;
+const pollIntervalMs = 2000;
+const subscribeTimeoutMs = 1000;
 
 interface Following {
   readonly job: Pick<JobRow, 'id' | 'project_id'>;
@@ -50,7 +50,7 @@ const watchRows = (db: Queryable, onEnd: (following: Following) => void) => {
     for (const following of asked) if (all.has(following) && !alive.has(following.job.id)) onEnd(following);
   };
 
-  const turn = (): void => {
+  const schedulePoll = (): void => {
     timer = undefined;
     if (all.size === 0) return;
     // While Postgres is away nobody can say how a job ended; the next look may.
@@ -59,7 +59,7 @@ const watchRows = (db: Queryable, onEnd: (following: Following) => void) => {
       .then(begin);
   };
   const begin = (): void => {
-    timer ??= setTimeout(turn, lookEveryMs).unref();
+    timer ??= setTimeout(schedulePoll, pollIntervalMs).unref();
   };
 
   return {
@@ -78,7 +78,7 @@ const endedRow = (jobs: FollowDeps['jobs'], { id, project_id: projectId }: Follo
     (error: unknown) => (error instanceof ServiceError && error.code === 'not_found' ? null : undefined),
   );
 
-export const createFollowed = ({ db, jobs, ear }: FollowDeps): Followed => {
+export const createFollowed = ({ db, jobs, subscriber }: FollowDeps): Followed => {
   const tellEnd = async (following: Following): Promise<void> => {
     const row = await endedRow(jobs, following.job);
     if (row !== undefined && rows.remove(following)) following.listener({ event: 'end', row });
@@ -90,17 +90,17 @@ export const createFollowed = ({ db, jobs, ear }: FollowDeps): Followed => {
     follow: async (job, listener) => {
       const following = { job, listener };
       rows.add(following);
-      const heard = ear.follow(job.id, (event) => {
+      const subscription = subscriber.follow(job.id, (event) => {
         if (event.event === 'status' && hasEnded({ status: event.status as JobStatus })) end(following);
         else listener(event);
       });
       const late = Promise.withResolvers<void>();
-      const timer = setTimeout(late.resolve, earPatienceMs);
-      await Promise.race([heard.catch(() => undefined), late.promise]);
+      const timer = setTimeout(late.resolve, subscribeTimeoutMs);
+      await Promise.race([subscription.catch(() => undefined), late.promise]);
       clearTimeout(timer);
       return () => {
         rows.remove(following);
-        heard.then(
+        subscription.then(
           (stop) => stop(),
           () => undefined,
         );

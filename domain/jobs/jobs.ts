@@ -11,7 +11,7 @@ import type { KnownEnd, Outcomes, Replies } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
 import { type Abandonment, endTeller } from './abandon.ts';
 import { type AcceptDeps, type JobRequest, acceptWith } from './accept.ts';
-import { type Changed, cancelAllWaiting, cancelWaiting, revive, wishCancelled } from './changes.ts';
+import { type Changed, cancelAllWaiting, cancelWaiting, revive, markCancelRequested } from './changes.ts';
 import { type Standing, placesWith } from './standing.ts';
 import { type JobRow, type NewJobRow, findJob, hasEnded, outcomeOf, recordEnds, refOf } from './store.ts';
 import { capExceeded, takeOne } from './usage.ts';
@@ -56,7 +56,7 @@ export interface Jobs {
    */
   readonly retry: (projectId: string, jobId: string, within?: Within) => Promise<JobRow>;
   /** Tells the callers that wait of ends that were recorded elsewhere. */
-  readonly tellEnded: Abandonment['onEnded'];
+  readonly notifyEnded: Abandonment['onEnded'];
 }
 
 export interface Within {
@@ -121,7 +121,7 @@ const cancelTeller = ({ gate, outcomes, signals, log }: JobsDeps) => {
     const outcome = outcomeOf(ended);
     noteFinished(ended.type, ended.status);
     await gate.withdraw(refOf(ended)).catch(otherwise('a cancelled job leaves the gate later'));
-    if (outcome) await outcomes.tell(ended.id, outcome, ended.reply_to).catch(otherwise('a caller was not told'));
+    if (outcome) await outcomes.notify(ended.id, outcome, ended.reply_to).catch(otherwise('a caller was not told'));
     signals.announce(ended.id, { event: 'status', status: ended.status, attempt: ended.attempt });
     return ended;
   };
@@ -131,7 +131,7 @@ const cancelTeller = ({ gate, outcomes, signals, log }: JobsDeps) => {
 const steeringWith = (deps: JobsDeps, get: Jobs['get']): Steering => {
   const { db, gate, outcomes, signals, log } = deps;
   const otherwise = warnerOf(log);
-  const tellCancelled = cancelTeller(deps);
+  const notifyCancelled = cancelTeller(deps);
 
   const untilEnded = async (row: JobRow): Promise<JobRow> => {
     const deadline = Date.now() + cancelPatienceMs;
@@ -153,10 +153,10 @@ const steeringWith = (deps: JobsDeps, get: Jobs['get']): Steering => {
       // It may move from one state to the other between the two statements, and back again.
       for (let tries = 0; tries < 3; tries += 1) {
         const ended = await cancelWaiting(db, projectId, jobId);
-        if (ended) return tellCancelled(ended);
-        const running = await wishCancelled(db, projectId, jobId);
+        if (ended) return notifyCancelled(ended);
+        const running = await markCancelRequested(db, projectId, jobId);
         if (running) {
-          await signals.askToCancel(jobId).catch(otherwise('the wish to cancel is told later'));
+          await signals.requestCancel(jobId).catch(otherwise('the wish to cancel is told later'));
           return untilEnded(running);
         }
         if (hasEnded(await get(projectId, jobId))) break;
@@ -165,7 +165,7 @@ const steeringWith = (deps: JobsDeps, get: Jobs['get']): Steering => {
     },
     cancelAllWaiting: async (jobIds) => {
       const ended = await cancelAllWaiting(db, jobIds);
-      await Promise.all(ended.map(tellCancelled));
+      await Promise.all(ended.map(notifyCancelled));
       return new Set(ended.map(({ id }) => id));
     },
     retry: async (projectId, jobId, within) => {
@@ -178,13 +178,13 @@ const steeringWith = (deps: JobsDeps, get: Jobs['get']): Steering => {
       if (within && row.type === monthly?.type && !(await takeOne(within.db, projectId, row.type, monthly.limit))) {
         throw capExceeded(monthly.limit);
       }
-      const tell = async (): Promise<void> => {
+      const notify = async (): Promise<void> => {
         await outcomes.forget(jobId).catch(() => undefined);
         await gate.admit(refOf(row), false).catch(otherwise('a job that was run again is admitted later'));
         noteAccepted(row.type);
       };
-      if (within) within.afterCommit(tell);
-      else await tell();
+      if (within) within.afterCommit(notify);
+      else await notify();
       return row;
     },
     places: placesWith(gate),
@@ -224,7 +224,7 @@ export const createJobs = (deps: JobsDeps): Jobs => {
   return {
     get,
     ...steeringWith(deps, get),
-    tellEnded: endTeller(outcomes),
+    notifyEnded: endTeller(outcomes),
     run: async (request, waitMs) => {
       const { job, projectId } = request;
       if (!deps.queueIsUp()) throw queueDown();

@@ -6,7 +6,7 @@ import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import type { JobDefinition } from '#queues/define.ts';
 import { type ShardedGate, createGate } from '#queues/gate/gate.ts';
 import { openReplies, outcomesIn } from '#queues/replies.ts';
-import { type Ear, openEar, signalsOn } from '#queues/signals.ts';
+import { type Subscriber, openSubscriber, signalsOn } from '#queues/signals.ts';
 import { type Jobs, createJobs } from './jobs.ts';
 import { endsOf } from './store.ts';
 import { rulesFrom } from './rules.ts';
@@ -27,16 +27,16 @@ export const openQueues = ({ config, log, db, jobs }: QueueOptions) => {
   const rules = rulesFrom(db, jobs, config.PLINTH_WAITING_JOBS);
   const types = jobs.map((job) => job.type);
   const gate: ShardedGate = createGate({ redis, prefix, types, shardCount: config.PLINTH_QUEUE_SHARDS, rules });
-  const ear: Ear = openEar(openWorkerRedis(config.REDIS_URL, log), prefix);
+  const subscriber: Subscriber = openSubscriber(openWorkerRedis(config.REDIS_URL, log), prefix);
   return {
     redis,
     rules,
     gate,
-    ear,
+    subscriber,
     outcomes: outcomesIn(redis, prefix),
     signals: signalsOn(redis, prefix),
     close: async (): Promise<void> => {
-      ear.close();
+      subscriber.close();
       await gate.close();
       redis.disconnect();
     },

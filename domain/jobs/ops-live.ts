@@ -16,7 +16,7 @@ export const createLive = ({ snapshot }: Pick<Overview, 'snapshot'>): Live => {
   let timer: NodeJS.Timeout | undefined;
   let busy = false;
 
-  const tell = async (): Promise<void> => {
+  const notify = async (): Promise<void> => {
     if (busy) return;
     busy = true;
     const made = await snapshot().catch(() => null);
@@ -27,8 +27,8 @@ export const createLive = ({ snapshot }: Pick<Overview, 'snapshot'>): Live => {
   return {
     listen: (listener) => {
       listeners.add(listener);
-      timer ??= setInterval(() => void tell(), everyMs);
-      void tell();
+      timer ??= setInterval(() => void notify(), everyMs);
+      void notify();
       return () => {
         listeners.delete(listener);
         if (listeners.size > 0) return;

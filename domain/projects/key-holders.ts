@@ -22,7 +22,7 @@ export interface KeyHolders {
 export interface KeyHoldersOptions {
   readonly db: Queryable;
   /** Whether the changes that other processes make are heard of just now: only then is anything kept. */
-  readonly hearsChanges: () => boolean;
+  readonly isSubscribed: () => boolean;
 }
 
 const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
@@ -63,7 +63,7 @@ const isOver = ({ key }: KeyHolder): boolean => key.expires_at !== null && key.e
  * kept, so that guesses take no memory; a key that is taken away is forgotten at once in all processes (`forget`, which
  * they tell each other).
  */
-export const createKeyHolders = ({ db, hearsChanges }: KeyHoldersOptions): KeyHolders => {
+export const createKeyHolders = ({ db, isSubscribed }: KeyHoldersOptions): KeyHolders => {
   const holders = new LRUCache<string, KeyHolder>({ max: maxKept, ttl: keptMs });
   const projects = new LRUCache<string, Project>({ max: maxKept, ttl: keptMs });
   /** Rises with each change: what was read before one must not be kept after it. */
@@ -88,12 +88,12 @@ export const createKeyHolders = ({ db, hearsChanges }: KeyHoldersOptions): KeyHo
     name: string,
     read: () => Promise<T | undefined>,
   ): Promise<T | undefined> => {
-    const hears = hearsChanges();
-    const present = hears ? cache.get(name) : undefined;
+    const wasSubscribed = isSubscribed();
+    const present = wasSubscribed ? cache.get(name) : undefined;
     if (present) return present;
     const before = changes;
     const found = await read();
-    if (found && hears && before === changes) cache.set(name, found);
+    if (found && wasSubscribed && before === changes) cache.set(name, found);
     return found;
   };
 
@@ -101,7 +101,7 @@ export const createKeyHolders = ({ db, hearsChanges }: KeyHoldersOptions): KeyHo
     find: async (apiKey) => {
       const hash = hashToken(apiKey);
       const name = hash.toString('latin1');
-      const present = hearsChanges() ? holders.get(name) : undefined;
+      const present = isSubscribed() ? holders.get(name) : undefined;
       const holder = present ?? (await kept(holders, name, () => readHolder(hash)));
       return holder && !isOver(holder) ? holder : undefined;
     },

@@ -73,12 +73,12 @@ const plus = (a: Rotation, b: Rotation): Rotation => ({
 /**
  * Wraps every data key with the newest key of the ring, deleted projects' too. What they seal stays as it is. Safe beside
  * running processes, which hold both keys, and after being cut off at any moment.
- * @param tell hears after each batch how far it is
+ * @param report hears after each batch how far it is
  */
 export const rotateKeys = async (
   db: ControlDb,
   keyRing: KeyRing,
-  tell: (soFar: Rotation) => void = () => undefined,
+  report: (soFar: Rotation) => void = () => undefined,
 ): Promise<Rotation> => {
   let sum = await rotatePlatform(db, keyRing);
   let after = '00000000-0000-0000-0000-000000000000';
@@ -93,7 +93,7 @@ export const rotateKeys = async (
     if (changed.length > 0) await store(db, changed);
     const current = keys.length - changed.length - failed.length;
     sum = plus(sum, { rewrapped: changed.length, current, failed });
-    tell(sum);
+    report(sum);
     after = last.owner;
   }
 };

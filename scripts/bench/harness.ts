@@ -13,7 +13,7 @@ export interface Bench {
   readonly servers: Servers;
   /** Aborted when the run is interrupted. */
   readonly signal: AbortSignal;
-  readonly say: (line: string) => void;
+  readonly print: (line: string) => void;
 }
 
 export interface Quantity {

@@ -67,7 +67,7 @@ const runAll = async (chosen: readonly Benchmark[], bench: Bench): Promise<Outco
   const failures: string[] = [];
   for (const { name, run } of chosen) {
     if (bench.signal.aborted) break;
-    bench.say(`${name} …`);
+    bench.print(`${name} …`);
     try {
       rows.push(...(await run(bench)));
     } catch (error) {
@@ -104,7 +104,7 @@ const main = async (args: string[]): Promise<number> => {
   try {
     const machine = await describeMachine(process.env);
     const loadBefore = loadAverage();
-    const bench = { root, env: process.env, folder, servers, signal, say: (line: string) => console.error(line) };
+    const bench = { root, env: process.env, folder, servers, signal, print: (line: string) => console.error(line) };
     const { rows, failures } = await runAll(chosen, bench);
     // The run itself adds 2 to 3 until its end; what is above that, and all of it before, is somebody else's.
     const load = `load average ${loadBefore} before, ${loadAverage()} after`;

@@ -45,7 +45,7 @@ export const noiseBenchmarks = (options: NoiseOptions): readonly Benchmark[] =>
       name: `noise/${abuse}`,
       run: async (bench): Promise<readonly Row[]> => {
         const row = rowOf(titles[abuse], await measureNoise(bench, abuse, options));
-        bench.say(`  ${row.line?.cells.join(' | ')}`);
+        bench.print(`  ${row.line?.cells.join(' | ')}`);
         return [row];
       },
     }));

@@ -144,7 +144,7 @@ export const start: Benchmark = {
     const head = (await runProgram('git', ['rev-parse', '--short', 'HEAD'], { cwd: bench.root })).stdout.trim();
     // The first one fills npm's cache, if it was not filled.
     const first = await learn(bench, 0);
-    bench.say(`first clean clone: ${digits(first.clean)} s`);
+    bench.print(`first clean clone: ${digits(first.clean)} s`);
     const { clean, warm, stops, left } = await learn(bench, warmStarts);
     return [
       {

@@ -57,26 +57,26 @@ const welcome = (url: string, secrets: PlatformSecrets, site: Site): string => {
 const provideVectorInBackground = async (site: Site, { postgres }: Servers): Promise<void> => {
   if (postgres === null || findVector(postgres.programs) !== null) return;
   const { line } = await provideVector(site, postgres.programs);
-  if (!site.signal.aborted) site.narrator.say(line);
+  if (!site.signal.aborted) site.narrator.print(line);
 };
 
 const run = async (settings: Settings, { site, stack, lock }: Surroundings): Promise<number> => {
   const { narrator } = site;
   // A port that was asked for and is taken is the cheapest thing to learn: before anything is made or fetched.
-  if (settings.port !== null) await choosePort(settings.port, narrator.say);
+  if (settings.port !== null) await choosePort(settings.port, narrator.print);
   const servers = await provideServers({ settings, site, stack });
   const secrets = platformSecrets(settings, site.dataDir);
   const env = { ...processEnvironment(servers, secrets, site), ...quiet() };
   const { workers, drainMs } = settings;
-  const chooseOne = (): Promise<number> => choosePort(settings.port, narrator.say);
+  const chooseOne = (): Promise<number> => choosePort(settings.port, narrator.print);
   const port = await startProcesses({ site, stack }, { choosePort: chooseOne, workers, drainMs, env });
   const url = `http://127.0.0.1:${port}`;
   lock.update({ url });
-  if (process.env['PLINTH_EGRESS_ALLOW'] === undefined) narrator.say(`note: ${loopbackNotice}`);
+  if (process.env['PLINTH_EGRESS_ALLOW'] === undefined) narrator.print(`note: ${loopbackNotice}`);
   const vector = provideVectorInBackground(site, servers);
   // What it says at once comes before the banner, which is what a person should see last.
   await Promise.race([vector, nextTurn()]);
-  narrator.say(welcome(url, secrets, site));
+  narrator.print(welcome(url, secrets, site));
   await vector;
   return stack.failure;
 };
@@ -91,6 +91,6 @@ export const start: Command = async (_args, root) => {
   const code = await withStack({ ...plan, throwaway: false, durable: true }, (surroundings) =>
     run(settings, surroundings),
   );
-  narrator.say('stopped');
+  narrator.print('stopped');
   return code > 128 ? 0 : code;
 };

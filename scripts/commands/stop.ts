@@ -25,7 +25,7 @@ const stopOwner = async (owner: LockRecord, withinMs: number): Promise<void> => 
 /** `npm stop`: stops the platform on this data folder and the test servers, and waits until both are gone. */
 export const stop: Command = async (_args, root) => {
   const { dataDir, drainMs } = readSettings(process.env, root);
-  const { say } = narrateTo(process.stdout);
+  const { print } = narrateTo(process.stdout);
   let found = false;
   for (const lockFile of [lockFileIn(dataDir), testServersLock(dataDir)]) {
     const owner = lockOwner(lockFile);
@@ -35,9 +35,9 @@ export const stop: Command = async (_args, root) => {
       continue;
     }
     found = true;
-    say(`stopping (pid ${owner.pid})`);
+    print(`stopping (pid ${owner.pid})`);
     await stopOwner(owner, drainMs + slackMs);
   }
-  say(found ? 'stopped' : `not running with the data in ${dataDir}`);
+  print(found ? 'stopped' : `not running with the data in ${dataDir}`);
   return 0;
 };

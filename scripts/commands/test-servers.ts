@@ -31,7 +31,7 @@ export const testServers: Command = async (_args, root) => {
     lockFile,
     use: ({ lock, site, stack }, env) => {
       lock.update({ environment: addressesIn(env) });
-      site.narrator.say('npm test uses these servers until `npm stop` or Ctrl-C');
+      site.narrator.print('npm test uses these servers until `npm stop` or Ctrl-C');
       return stack.failure;
     },
   });

@@ -17,7 +17,7 @@ const keepLogs = (site: Site): void => {
   for (const name of readdirSync(site.dataDir).filter((entry) => entry.endsWith('.log'))) {
     copyFileSync(path.join(site.dataDir, name), path.join(folder, name));
   }
-  site.narrator.say(`what the processes wrote meanwhile is kept in ${folder}`);
+  site.narrator.print(`what the processes wrote meanwhile is kept in ${folder}`);
 };
 
 /** What ava is called with. Of whole folders it is given groups of files, which load the application once. */
@@ -41,7 +41,7 @@ export const test: Command = (args, root) => {
     durable: false,
     given: { ...runningTestServers(readSettings(process.env, root).dataDir), ...process.env },
     use: async ({ site, stack }, env) => {
-      if (slowness > 1) site.narrator.say(`this machine is busy: tests are given ${slowness} times as long`);
+      if (slowness > 1) site.narrator.print(`this machine is busy: tests are given ${slowness} times as long`);
       const options = avaOptions(args, site);
       const child = spawn(process.execPath, [path.join(root, 'node_modules/ava/entrypoints/cli.js'), ...options.args], {
         cwd: root,

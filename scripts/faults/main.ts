@@ -12,10 +12,10 @@ const playAll = async (stage: Stage, chosen: readonly Scenario[]): Promise<numbe
   const verdicts: Verdict[] = [];
   for (const scenario of chosen) {
     const missing = await scenario.missing?.(stage);
-    stage.say(missing ? `${scenario.name} is left out: ${missing}` : `${scenario.name} …`);
+    stage.print(missing ? `${scenario.name} is left out: ${missing}` : `${scenario.name} …`);
     if (missing) continue;
     const verdict = await play(stage, scenario);
-    for (const problem of verdict.problems) stage.say(`  WRONG: ${problem}`);
+    for (const problem of verdict.problems) stage.print(`  WRONG: ${problem}`);
     verdicts.push(verdict);
   }
   console.log(tableOf(verdicts));

@@ -7,7 +7,7 @@ import { openControlDb } from '#lib/control-db.ts';
 import { toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { createLog } from '#lib/log.ts';
-import { runMain, tellReady } from '#lib/process.ts';
+import { runMain, notifyReady } from '#lib/process.ts';
 import { faultJobs, jobOf } from './jobs.ts';
 import { type JournalLine, type Load, loadSchema } from './load.ts';
 
@@ -62,7 +62,7 @@ await runMain(async () => {
   const db = openControlDb({ url: config.DATABASE_URL, connections: config.PLINTH_DATABASE_POOL, log });
   const queues = openJobs({ config, log, db, jobs: faultJobs });
   while (queues.redis.status !== 'ready') await pause(10);
-  tellReady();
+  notifyReady();
   await pause(load.startAfterMs);
   if (load.way === 'rows') await rowsOnly(db, load);
   const asked: Promise<void>[] = [];

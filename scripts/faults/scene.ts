@@ -21,7 +21,7 @@ import { type Witness, clock, openWitness } from './witness.ts';
 export interface Stage {
   readonly surroundings: Surroundings;
   readonly servers: FaultServers;
-  readonly say: (line: string) => void;
+  readonly print: (line: string) => void;
 }
 
 export type LoadWish = Partial<Omit<Load, 'name' | 'journal'>>;

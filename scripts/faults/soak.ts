@@ -101,7 +101,7 @@ export const soak = (minutes: number): Scenario => ({
       fillUp(scene);
     }
     scene.faultIsOver();
-    scene.stage.say([...counts].map(([victim, count]) => `${victim} ${count} times`).join(', '));
+    scene.stage.print([...counts].map(([victim, count]) => `${victim} ${count} times`).join(', '));
     await producers.over;
   },
 });

@@ -20,7 +20,7 @@ export const onStage = async (work: (stage: Stage) => Promise<number>): Promise<
   const place = { root, dataDir, runtimeDir, narrator, lockFile: path.join(dataDir, 'platform.pid') };
   try {
     return await withStack({ ...place, drainMs: 3000, throwaway: true, durable: true }, async (surroundings) =>
-      work({ surroundings, servers: await startServers(surroundings), say: narrator.say }),
+      work({ surroundings, servers: await startServers(surroundings), print: narrator.print }),
     );
   } finally {
     if (process.env['FAULTS_KEEP'] === undefined) rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });

@@ -3,7 +3,7 @@ import { openQueues } from '#domain/jobs/open.ts';
 import { environment, loadConfig } from '#lib/config.ts';
 import { openControlDb } from '#lib/control-db.ts';
 import { createLog } from '#lib/log.ts';
-import { runMain, tellReady } from '#lib/process.ts';
+import { runMain, notifyReady } from '#lib/process.ts';
 import { faultJobs } from './jobs.ts';
 
 /** A process that does nothing but fire schedules, until it is killed. */
@@ -13,7 +13,7 @@ await runMain(async () => {
   const db = openControlDb({ url: config.DATABASE_URL, connections: config.PLINTH_DATABASE_POOL, log });
   const { gate } = openQueues({ config, log, db, jobs: faultJobs });
   startCronTick({ db, gate, log, onTick: () => process.send?.({ type: 'ready' }) });
-  tellReady();
+  notifyReady();
   // Its connections and timers do not keep a process alive.
   setInterval(() => undefined, 60_000);
 });

@@ -1,7 +1,7 @@
 import { environment, loadConfig } from '#lib/config.ts';
 import { openControlDb } from '#lib/control-db.ts';
 import { createLog } from '#lib/log.ts';
-import { runMain, stopOnSignal, tellReady } from '#lib/process.ts';
+import { runMain, stopOnSignal, notifyReady } from '#lib/process.ts';
 import { startEngine } from '#workers/engine.ts';
 import { startLivenessWatch } from '#workers/liveness.ts';
 import { faultJobs } from './jobs.ts';
@@ -24,5 +24,5 @@ await runMain(async () => {
     await db.close();
     await witness.close();
   });
-  tellReady();
+  notifyReady();
 });

@@ -150,7 +150,7 @@ export const provideVector = async (site: Site, programs: PostgresPrograms): Pro
   const memory = failureMemory(site.runtimeDir, 'pgvector');
   const recent = memory.recent();
   if (recent !== null) return unavailable(recent);
-  site.narrator.say('fetching pgvector in the background; vectors can be used when it is here');
+  site.narrator.print('fetching pgvector in the background; vectors can be used when it is here');
   try {
     if (!hasApt()) throw new Error('it can be fetched by itself on Debian only');
     await onWorkbench(site.runtimeDir, 'pgvector', async (folder) => {

@@ -30,13 +30,13 @@ const maxChoices = 10;
  * Runs `begin`, which chooses a port and starts something there. Between the two another program may take the port: then
  * it runs again and chooses anew. Two starts at the same moment look for ports in the same order.
  */
-export const onFreePort = async <T>(begin: () => Promise<T>, say: (line: string) => void): Promise<T> => {
+export const onFreePort = async <T>(begin: () => Promise<T>, print: (line: string) => void): Promise<T> => {
   for (let choices = 1; ; choices += 1) {
     try {
       return await begin();
     } catch (error) {
       if (!(error instanceof PortTaken) || choices >= maxChoices) throw error;
-      say(`port ${error.port} was just taken by another program, choosing the next free one`);
+      print(`port ${error.port} was just taken by another program, choosing the next free one`);
     }
   }
 };

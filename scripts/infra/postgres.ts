@@ -56,7 +56,7 @@ const clearPidFile = async (data: string): Promise<void> => {
 };
 
 /** A line of postmaster.pid says when the server takes connections. */
-const saysReady = (data: string, pid: number | undefined): boolean => {
+const reportsReady = (data: string, pid: number | undefined): boolean => {
   try {
     const lines = readFileSync(pidFile(data), 'utf8').split('\n');
     return Number(lines[0]) === pid && lines[7]?.trim() === 'ready';
@@ -108,7 +108,7 @@ const specOf = (cluster: Cluster, port: number): ProcessSpec => {
     stopSignal: 'SIGINT',
     killSignal: 'SIGQUIT',
     stopWithinMs: 20_000,
-    ready: (child, signal) => readyWhen(() => saysReady(data, child.pid), signal),
+    ready: (child, signal) => readyWhen(() => reportsReady(data, child.pid), signal),
     afterDeath: () => killBackends(data),
   };
 };

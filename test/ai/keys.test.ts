@@ -190,7 +190,7 @@ const keysOf = async (scene: AiScene, hears = true) => {
       },
     },
     sealer: ({ id, data_key }) => ring.sealerFor(id, data_key),
-    hearsChanges: () => hears,
+    isSubscribed: () => hears,
   });
   const project = await findProject(db, scene.project.id);
   if (project === undefined) throw new Error('there is no project');
@@ -207,10 +207,10 @@ test('keys for use are read once, and again when they were changed', async (t) =
   keys.forget(project.id);
   await keys.all(project);
   t.is(queries(), 2);
-  const deaf = await keysOf(scene, false);
-  await deaf.keys.all(project);
-  await deaf.keys.all(project);
-  t.is(deaf.queries(), 2);
+  const unsubscribed = await keysOf(scene, false);
+  await unsubscribed.keys.all(project);
+  await unsubscribed.keys.all(project);
+  t.is(unsubscribed.queries(), 2);
 });
 
 test('what was read before a change is not kept after it', async (t) => {

@@ -71,10 +71,10 @@ test('a statement that nothing ends is left behind, and while two go on no other
   const { tenantDb } = opened.projects;
   const numbers: number[] = [];
   // A server that cannot interrupt what it does: it catches its cancellation, and nobody ends its session.
-  const deaf = { use: tenantDb.use, endSession: () => Promise.resolve(numbers.length > 0) };
+  const unsubscribed = { use: tenantDb.use, endSession: () => Promise.resolve(numbers.length > 0) };
   const fence = { ...fenceOf(10), projectId: project.id };
   const run = () =>
-    inFence(deaf, fence, (client) => {
+    inFence(unsubscribed, fence, (client) => {
       numbers.push(processOf(client));
       return client.query(stubborn);
     });
@@ -86,11 +86,11 @@ test('a statement that nothing ends is left behind, and while two go on no other
   });
   t.is(going, 2);
   await t.throwsAsync(
-    inFence(deaf, fence, () => Promise.resolve()),
+    inFence(unsubscribed, fence, () => Promise.resolve()),
     { message: /^2 earlier statements of this project still run/ },
   );
   await Promise.all(numbers.splice(0).map((pid) => tenantDb.endSession(project.id, pid)));
-  t.is(await inFence(deaf, fence, () => Promise.resolve('free')), 'free');
+  t.is(await inFence(unsubscribed, fence, () => Promise.resolve('free')), 'free');
 });
 
 test('a session that the server ended says that it was too much, in 400', async (t) => {

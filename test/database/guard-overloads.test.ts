@@ -15,7 +15,7 @@ import { withServers } from './limits-scene.ts';
 const platform = usePlatform(test);
 
 /** Sequences keep what a rollback would take back. `ran`: somebody was led astray; `seen`: it was the platform. */
-const ears = [
+const subscribers = [
   'create sequence seen',
   'create sequence ran',
   `create function hear() returns void language plpgsql as $$ begin
@@ -90,7 +90,7 @@ const scene = async (): Promise<{ database: ProjectDatabase; usage: () => Promis
 
 test('the platform calls no function or operator that a project put into public', async (t) => {
   const { database, usage } = await scene();
-  await database.query('owner', ...ears, ...overloads, 'create table before (x int)');
+  await database.query('owner', ...subscribers, ...overloads, 'create table before (x int)');
   t.is(await usage(), 200);
   await doAll(database);
   await database.query(
@@ -133,7 +133,7 @@ test('every function of the platform has a search path of its own, or is bound',
 
 /** Immutable for the planner, which calls it; what it does it does by another one. */
 const foolPlanner = [
-  ...ears,
+  ...subscribers,
   ...operator('bigint', '<>', 'integer', 'true'),
   ...operator('bigint', '>', 'integer', 'true'),
   ...operator('integer', '=', 'integer', 'true'),

@@ -155,21 +155,21 @@ test('a user has so many listeners in all projects together, and takes nobody el
 });
 
 test('who cannot be told anything gives the place back', async (t) => {
-  const deaf = new Error('nothing can be heard');
+  const unsubscribed = new Error('nothing can be heard');
   const row = { id: newId(), project_id: newId(), status: 'queued', attempt: 0 };
   const deps = {
     db: platform().db,
     health: { accepting: () => true },
     jobs: { get: () => Promise.resolve(row) },
-    ear: {
+    subscriber: {
       follow: () => {
-        throw deaf;
+        throw unsubscribed;
       },
     },
   } as unknown as Deps;
   for (let i = 0; i <= maxListenersOfProject; i += 1) {
     const asked = { projectId: row.project_id, jobId: row.id, userId: newId(), signInId: newId() };
-    t.is(await t.throwsAsync(jobEvents(deps, asked)), deaf);
+    t.is(await t.throwsAsync(jobEvents(deps, asked)), unsubscribed);
     await turnOfTheLoop();
   }
 });

@@ -17,18 +17,18 @@ const openScene = (t: ExecutionContext) => {
   });
   const outcomes = outcomesIn(writing, prefix);
   /** Answers what the waiting caller was told. */
-  const tell = async (result: string) => {
+  const notify = async (result: string) => {
     const id = newId();
     const { outcome } = replies.wait(id, 10_000);
-    await outcomes.tell(id, { status: 'succeeded', result, error: null }, replies.stream);
+    await outcomes.notify(id, { status: 'succeeded', result, error: null }, replies.stream);
     return outcome;
   };
-  return { replies, writing, tell };
+  return { replies, writing, notify };
 };
 
 test('each caller hears of its own job', async (t) => {
-  const { tell } = openScene(t);
-  const heard = await Promise.all(['1', '2', '3'].map(tell));
+  const { notify } = openScene(t);
+  const heard = await Promise.all(['1', '2', '3'].map(notify));
   t.deepEqual(
     heard.map((outcome) => outcome?.result),
     ['1', '2', '3'],
@@ -36,9 +36,9 @@ test('each caller hears of its own job', async (t) => {
 });
 
 test('replies that were read do not pile up', async (t) => {
-  const { tell, replies, writing } = openScene(t);
+  const { notify, replies, writing } = openScene(t);
   const long = JSON.stringify('x'.repeat(30_000));
-  for (let i = 0; i < 9; i += 1) t.is((await tell(long))?.result, long);
+  for (let i = 0; i < 9; i += 1) t.is((await notify(long))?.result, long);
   // 64 KB is kept at most: two of these, and the one with which it is found to be too much.
   t.truthy(await until(async () => (await writing.xlen(replies.stream)) <= 3));
 });

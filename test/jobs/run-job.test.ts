@@ -265,7 +265,7 @@ test('while Redis does not take the outcome Postgres has it, and the caller is t
   const stubborn: Outcomes = {
     ...outcomes,
     publish: () => Promise.reject(new Error('Redis is away')),
-    tell: async (jobId, _outcome, replyTo) => {
+    notify: async (jobId, _outcome, replyTo) => {
       refusals -= 1;
       if (refusals >= 0) throw new Error('Redis is away');
       told.resolve({ jobId, status: (await rowOf(delivery))?.['status'], replyTo });

@@ -95,7 +95,7 @@ test('log lines are published only while somebody listens, and then before the e
   const unheard = await scene.accept(testJobs.once);
   const heardOf = await scene.accept(testJobs.once);
   const events: string[] = [];
-  const stop = await scene.queues.ear.follow(heardOf, (event) => {
+  const stop = await scene.queues.subscriber.follow(heardOf, (event) => {
     if (event.event === 'log') events.push(`${event.line} ${event.message}`);
     if (event.event === 'status') events.push(event.status);
   });
@@ -130,7 +130,7 @@ test('who follows a job hears of its start, progress, log and end', async (t) =>
   const scene = await openEngine(t);
   const id = await scene.accept(testJobs.once);
   const { project_id: projectId } = await scene.row(id);
-  const followed = createFollowed({ db: scene.db, jobs: scene.jobs, ear: scene.queues.ear });
+  const followed = createFollowed({ db: scene.db, jobs: scene.jobs, subscriber: scene.queues.subscriber });
   const heard: FollowedEvent[] = [];
   await followed.follow({ id, project_id: projectId }, (event) => heard.push(event));
   await scene.startWorker((_data, context) => {
@@ -148,8 +148,8 @@ test('who follows a job hears of its start, progress, log and end', async (t) =>
 
 test('who follows a job hears of its end when Redis tells nothing, from its row', async (t) => {
   const scene = await openEngine(t);
-  const deaf = { follow: () => new Promise<() => void>(() => undefined) };
-  const followed = createFollowed({ db: scene.db, jobs: scene.jobs, ear: deaf });
+  const unsubscribed = { follow: () => new Promise<() => void>(() => undefined) };
+  const followed = createFollowed({ db: scene.db, jobs: scene.jobs, subscriber: unsubscribed });
   const ends: Record<string, FollowedEvent[]> = {};
   for (const [what, change] of [
     ['ended', `update jobs set status = 'expired', finished_at = now() where id = $1`],
@@ -169,9 +169,9 @@ test('who follows a job hears of its end when Redis tells nothing, from its row'
 
 test('of many who begin to follow a job at once each hears what is told from then on', async (t) => {
   const scene = await openEngine(t);
-  const { ear, signals } = scene.queues;
+  const { subscriber, signals } = scene.queues;
   const heard = [0, 0, 0];
-  const following = heard.map((_, i) => ear.follow('some job', () => (heard[i] = (heard[i] ?? 0) + 1)));
+  const following = heard.map((_, i) => subscriber.follow('some job', () => (heard[i] = (heard[i] ?? 0) + 1)));
   await following[2];
   signals.announce('some job', { event: 'progress', progress: 1 });
   await until(() => heard.every((count) => count === 1));
@@ -187,7 +187,7 @@ test('who stopped following hears no more', async (t) => {
   const scene = await openEngine(t);
   const id = await scene.accept(testJobs.once);
   const { project_id: projectId } = await scene.row(id);
-  const followed = createFollowed({ db: scene.db, jobs: scene.jobs, ear: scene.queues.ear });
+  const followed = createFollowed({ db: scene.db, jobs: scene.jobs, subscriber: scene.queues.subscriber });
   const [left, stays]: FollowedEvent[][] = [[], []];
   const stop = await followed.follow({ id, project_id: projectId }, (event) => left?.push(event));
   await followed.follow({ id, project_id: projectId }, (event) => stays?.push(event));

@@ -30,7 +30,7 @@ const holdersOf = (hears = true) => {
         return platform().db.query(...args);
       },
     },
-    hearsChanges: () => hears,
+    isSubscribed: () => hears,
   });
   return { holders, queries: () => queries };
 };

@@ -5,21 +5,21 @@ import { spawnCommand } from '#workers/runtimes/spawn.ts';
 import { guests, openRuntime, request, sandbox } from './harness.ts';
 
 /** What someone runs who has left the engine: deaf to signals and to the end of every connection. */
-async function startDeaf(): Promise<number[]> {
+async function startUnsubscribed(): Promise<number[]> {
   const shell = { source: '/bin/sh', target: '/bin/sh' };
   const script = 'trap "" HUP TERM INT; echo here; sleep 300; sleep 300';
   const command = sandbox.command({ program: shell, args: ['-c', script], files: [], env: {}, dataMib: 256 }, 9);
-  const deaf = spawnCommand(command, ['ignore', 'pipe', 'ignore']);
-  if (deaf.stdout !== null) await once(deaf.stdout, 'data');
-  return processTree(deaf.pid ?? 0);
+  const unsubscribed = spawnCommand(command, ['ignore', 'pipe', 'ignore']);
+  if (unsubscribed.stdout !== null) await once(unsubscribed.stdout, 'data');
+  return processTree(unsubscribed.pid ?? 0);
 }
 
 const runtime = await openRuntime();
-const deaf = sandbox.level === 'strict' ? await startDeaf() : [];
+const unsubscribed = sandbox.level === 'strict' ? await startUnsubscribed() : [];
 let busy = 0;
 const onLog = (): void => {
   busy += 1;
-  if (busy === 2) process.send?.([...guests(), ...deaf]);
+  if (busy === 2) process.send?.([...guests(), ...unsubscribed]);
 };
 for (const projectId of ['a', 'b']) {
   void runtime.run(request('exports.handler = () => { console.log("here"); for (;;); }', { projectId }), { onLog });

@@ -23,7 +23,7 @@ const startEvictingRedis = async (t: ExecutionContext): Promise<string> => {
     runtimeDir: path.join(root, '.data/runtime'),
     throwaway: true,
     durable: false,
-    narrator: { say: () => undefined, during: (_what, work) => work() },
+    narrator: { print: () => undefined, during: (_what, work) => work() },
     run: programRunner({ signal: stopped.signal, began: () => undefined, ended: () => undefined }),
     signal: stopped.signal,
   });

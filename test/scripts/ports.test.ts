@@ -27,19 +27,19 @@ test('a port found free can be listened on', async (t) => {
 
 test('a port that another program took meanwhile is chosen again; another fault is not tried again', async (t) => {
   const said: string[] = [];
-  const say = (line: string): void => void said.push(line);
+  const print = (line: string): void => void said.push(line);
   let begun = 0;
   const port = await onFreePort(() => {
     begun += 1;
     return begun < 3 ? Promise.reject(new PortTaken(1)) : Promise.resolve(begun);
-  }, say);
+  }, print);
   t.deepEqual([port, said.length], [3, 2]);
   begun = 0;
   const other = (): Promise<never> => {
     begun += 1;
     return Promise.reject(new StartError('no'));
   };
-  await t.throwsAsync(() => onFreePort(other, say), { message: 'no' });
+  await t.throwsAsync(() => onFreePort(other, print), { message: 'no' });
   t.is(begun, 1);
-  await t.throwsAsync(() => onFreePort(() => Promise.reject(new PortTaken(1)), say), { instanceOf: PortTaken });
+  await t.throwsAsync(() => onFreePort(() => Promise.reject(new PortTaken(1)), print), { instanceOf: PortTaken });
 });

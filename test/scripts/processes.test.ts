@@ -134,7 +134,7 @@ test('stopping waits until whoever ran a program has cleared up after it', async
   const lockFile = path.join(folder, 'platform.pid');
   const claim = claimLock(lockFile);
   if (!claim.taken) return t.fail('the folder is in use');
-  const narrator = { say: () => undefined, during: <T>(_what: string, work: () => Promise<T>) => work() };
+  const narrator = { print: () => undefined, during: <T>(_what: string, work: () => Promise<T>) => work() };
   const stack = new Stack({ lock: claim.lock, lockFile, graceMs: 200, narrator });
   // What it starts outlives it for a moment and keeps its output open: its end is known later than its death.
   const program = stack.run('sh', ['-c', 'setsid sh -c "echo begun >begun; sleep 0.5"; sleep 600'], { cwd: folder });
@@ -153,7 +153,7 @@ test('a process whose port another program took is not started again there, and 
   const lockFile = path.join(folder, 'platform.pid');
   const claim = claimLock(lockFile);
   if (!claim.taken) return t.fail('the folder is in use');
-  const narrator = { say: () => undefined, during: <T>(_what: string, work: () => Promise<T>) => work() };
+  const narrator = { print: () => undefined, during: <T>(_what: string, work: () => Promise<T>) => work() };
   const stack = new Stack({ lock: claim.lock, lockFile, graceMs: 200, narrator, patience: quick });
   t.teardown(() => stack.stop());
   const taken = createServer().listen(0, '127.0.0.1');

@@ -29,7 +29,7 @@ const answerSlackMs = 60_000;
 const maxTries = 10;
 const firstPauseSeconds = 5;
 const maxPauseSeconds = 3600;
-const lookEveryMs = 1000;
+const pollIntervalMs = 1000;
 /** In looks; what is sent changes the figure at once. */
 const measureEvery = 10;
 
@@ -133,7 +133,7 @@ export const startMailSender = (deps: SenderDeps): { readonly stop: () => Promis
     } catch (error) {
       deps.log.debug({ err: error }, 'the platform’s mail could not be looked at');
     }
-    if (!stopped) timer = setTimeout(begin, lookEveryMs).unref();
+    if (!stopped) timer = setTimeout(begin, pollIntervalMs).unref();
   };
   let running = Promise.resolve();
   const begin = (): void => {

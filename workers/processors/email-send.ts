@@ -67,7 +67,7 @@ const endingOf = (stopped: AbortSignal): { readonly signal: AbortSignal; readonl
   };
 };
 
-type Attempt = { readonly said: string } | { readonly failure: MailFailure };
+type Attempt = { readonly reply: string } | { readonly failure: MailFailure };
 
 interface Outgoing {
   readonly row: SendableRow;
@@ -89,14 +89,14 @@ const attempt = async (
   { signal: stopped, onSlow, givenUp }: Surroundings,
 ): Promise<Attempt> => {
   const { id, recipient: to, content_sealed: sealed } = row;
-  if (sealed === null) return { failure: new MailFailure('rejected', 'What the mail said is not kept any more.') };
+  if (sealed === null) return { failure: new MailFailure('rejected', 'The text of the mail is no longer stored.') };
   const content = JSON.parse(sealer.open(aboutContent(id), sealed)) as EmailContent;
   const { from, dkim } = sender;
   const ending = endingOf(stopped);
   try {
     const mail = { ...content, text: textOf(content.html), messageId, from, to, dkim };
     const signal = AbortSignal.any([ending.signal, givenUp]);
-    return { said: await sender.transport.send(mail, signal, onSlow) };
+    return { reply: await sender.transport.send(mail, signal, onSlow) };
   } catch (error) {
     if (error instanceof MailFailure) return { failure: error };
     throw error;
@@ -134,9 +134,9 @@ const whenHandedOver = async (record: Record, row: SendableRow, tries: number): 
 /** @throws {ServiceError} `mail_failed` when another try may do */
 const conclude = async (record: Record, tried: Attempt, { row, messageId }: Outgoing): Promise<JobOutcome> => {
   const of = { id: row.id, messageId };
-  if ('said' in tried) {
-    await record({ ...of, status: 'sent', response: tried.said, error: null });
-    return succeeded(row.id, tried.said);
+  if ('reply' in tried) {
+    await record({ ...of, status: 'sent', response: tried.reply, error: null });
+    return succeeded(row.id, tried.reply);
   }
   const { fault, message } = tried.failure;
   if (fault === 'again') {

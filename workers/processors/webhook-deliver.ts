@@ -95,8 +95,8 @@ export const webhookDeliverProcessor = (deps: WebhookDeliverDeps): Processor => 
     const message = makeMessage(loaded, { sealer: projects.sealer(project), baseUrl, version });
     if (loaded.triesBefore === 0 && !isTest(loaded.name)) noteFirstTry(Date.now() - event.created_at.getTime());
     const answered = await sendUnlessStopped(message, deps, signal);
-    const told = answered === cancelled ? null : loaded.version;
-    await recorder.record({ ...tried, ...answered, version: told, requestHeaders: message.shownHeaders });
+    const sentVersion = answered === cancelled ? null : loaded.version;
+    await recorder.record({ ...tried, ...answered, version: sentVersion, requestHeaders: message.shownHeaders });
     return answered;
   };
 

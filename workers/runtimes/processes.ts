@@ -53,12 +53,12 @@ export async function readProportionalKib(pid: number): Promise<number> {
  * it is read of another thread, they share it. Empty when none has the field.
  */
 function ofLivingThread(pid: number, file: string, field: string): string {
-  const isTold = (text: string): boolean => text.includes(`\n${field}:`);
+  const isNotified = (text: string): boolean => text.includes(`\n${field}:`);
   const own = readProc(`/proc/${pid}/${file}`);
-  if (isTold(own)) return own;
+  if (isNotified(own)) return own;
   for (const thread of threadsOf(pid)) {
     const text = readProc(`/proc/${pid}/task/${thread}/${file}`);
-    if (isTold(text)) return text;
+    if (isNotified(text)) return text;
   }
   return '';
 }

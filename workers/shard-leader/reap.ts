@@ -34,7 +34,7 @@ const end = async (shard: ShardContext, run: SuspectRun, { outcome, finishedAt }
   if (ended.length === 0) return;
   noteFinished(job.type, outcome.status);
   await gate.finish({ id: run.id, nonce: '' });
-  await outcomes.tell(run.id, outcome, run.reply_to);
+  await outcomes.notify(run.id, outcome, run.reply_to);
   await outcomes.forget(run.id);
   signals.announce(run.id, { event: 'status', status: outcome.status, attempt: run.attempt });
 };
@@ -55,7 +55,7 @@ const reapOne = async (shard: ShardContext, run: SuspectRun): Promise<void> => {
 const look = async (shard: ShardContext, detector: FailureDetector, run: SuspectRun): Promise<void> => {
   const isDead = run.worker_id === null || detector.isDead(run.worker_id, performance.now());
   if (isDead && !run.seen) await reapOne(shard, run);
-  else if (run.cancelled) await shard.signals.askToCancel(run.id);
+  else if (run.cancelled) await shard.signals.requestCancel(run.id);
 };
 
 /**

@@ -67,8 +67,8 @@ export const chatEndpoints: readonly Endpoint[] = [
     body: embeddingsBody,
     response: embeddingsAnswer,
     handle: async ({ body }, call) => {
-      const told = await call.deps.ai.gateway.embed(aiCallerOf(call, 'embeddings'), wishOf(body));
-      const { vectors, dimensions, model, provider, usage } = told;
+      const embedded = await call.deps.ai.gateway.embed(aiCallerOf(call, 'embeddings'), wishOf(body));
+      const { vectors, dimensions, model, provider, usage } = embedded;
       const { prompt_tokens } = usage;
       const tail = JSON.stringify({ dimensions, model, provider, usage: { prompt_tokens } });
       const text = { head: '{"embeddings":[', vectors, write: numbersText, tail: `],${tail.slice(1)}` };

@@ -175,11 +175,11 @@ const which = {
 /** Redrives in the transaction of the call; once that is committed, the gate is told of all jobs at once. */
 const redriveWithin = async ({ db, deps, afterCommit }: BaseCall, which: DeadFilter): Promise<Redriven> => {
   const tx = oneByOne(db);
-  const tells: (() => Promise<void>)[] = [];
-  const within = { db: tx, afterCommit: (tell: () => Promise<void>) => void tells.push(tell) };
+  const notifications: (() => Promise<void>)[] = [];
+  const within = { db: tx, afterCommit: (notify: () => Promise<void>) => void notifications.push(notify) };
   const done = await redrive(tx, { retry: (projectId, jobId) => deps.jobs.retry(projectId, jobId, within) }, which);
   afterCommit(async () => {
-    await Promise.all(tells.map((tell) => tell()));
+    await Promise.all(notifications.map((notify) => notify()));
   });
   return done;
 };

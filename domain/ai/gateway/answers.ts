@@ -89,7 +89,7 @@ const here = <T>(read: () => T): T => {
   }
 };
 
-const toldThere = (answer: ReadThere): unknown => {
+const reportedIn = (answer: ReadThere): unknown => {
   if (!('fault' in answer)) return answer.read;
   const { kind, message, status, retryAfterMs } = answer.fault;
   throw new ProviderFault(kind, message, { status, retryAfterMs });
@@ -107,7 +107,7 @@ export const createAnswers = (json: Pick<JsonParser, 'read'>): Answers => {
     const answer = await json.read(bytes, { module: threadReaders, name }, options).catch((error: unknown) => {
       throw asFault(error);
     });
-    return toldThere(answer as ReadThere);
+    return reportedIn(answer as ReadThere);
   };
   return {
     chat: async ({ provider, owner }, bytes) => {

@@ -62,8 +62,8 @@ export const askChat = async (line: Line, call: RunningCall, wish: ChatRequest):
   await call.recorded;
   let length = answer.content.length;
   for (const { function: called } of answer.toolCalls) length += called.name.length + called.arguments.length;
-  const told = call.succeed({ reported: answer.usage, completionTokens: tokensIn(length), ttftMs: null });
-  return { provider, answer, ...told };
+  const report = call.succeed({ reported: answer.usage, completionTokens: tokensIn(length), ttftMs: null });
+  return { provider, answer, ...report };
 };
 
 const openOnce = async (transport: Transport, call: RunningCall, outgoing: Outgoing): Promise<PieceReader> => {
@@ -135,8 +135,8 @@ const embedAll = async (line: Line, call: RunningCall, wish: EmbeddingWish): Pro
 export const askEmbeddings = async (line: Line, call: RunningCall, wish: EmbeddingWish): Promise<EmbeddingOutcome> => {
   const { model, vectors } = await embedAll(line, call, wish);
   await call.recorded;
-  const told = call.succeed(call.used());
-  return { provider: call.route.provider, model, vectors, dimensions: vectors[0]?.length ?? 0, ...told };
+  const report = call.succeed(call.used());
+  return { provider: call.route.provider, model, vectors, dimensions: vectors[0]?.length ?? 0, ...report };
 };
 
 // Google has 50 models on a page unless it is told otherwise.
@@ -176,7 +176,7 @@ type Run = (work: (call: RunningCall) => Promise<void>) => Promise<void>;
 /** Asks for one page of models: what needs the key, changes nothing and costs nothing. */
 export const testKey = async ({ transport, answers }: Line, run: Run): Promise<KeyTest> => {
   const began = performance.now();
-  const told = (error: string | null): KeyTest => ({
+  const report = (error: string | null): KeyTest => ({
     ok: error === null,
     latencyMs: Math.round(performance.now() - began),
     error,
@@ -199,11 +199,11 @@ export const testKey = async ({ transport, answers }: Line, run: Run): Promise<K
   };
   try {
     await run(work);
-    return told(null);
+    return report(null);
   } catch (error) {
     // Not recorded: then it was not tested either.
     const unrecorded = isDependencyFailure(error) || (error instanceof ServiceError && unavailable.has(error.code));
     if (fault === null || unrecorded) throw error;
-    return told(fault);
+    return report(fault);
   }
 };

@@ -85,9 +85,9 @@ const maxFor = (model: string): Measure => ({
 
 const maxPromptTokens = (request: ChatRequest): number => {
   const { model, tools, response_format: format, extra } = request;
-  const told = tools || format ? instructions : 0;
+  const instructionTokens = tools || format ? instructions : 0;
   const further = extra === undefined ? 0 : Buffer.byteLength(JSON.stringify(extra));
-  return sizeOfPrompt(request, maxFor(model)) + told + further;
+  return sizeOfPrompt(request, maxFor(model)) + instructionTokens + further;
 };
 
 export const inputTokens = (input: readonly EmbeddingInput[]): number =>

@@ -53,9 +53,9 @@ const createRunning = (deps: Pick<GatewayDeps, 'calls' | 'inFlight' | 'answerByt
         await call.admitted();
         return await work(call);
       } catch (error) {
-        const told = call.fail(error);
+        const failure = call.fail(error);
         await call.answerable();
-        throw told;
+        throw failure;
       }
     },
     /** They end as incomplete. */

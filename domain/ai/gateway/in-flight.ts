@@ -32,7 +32,7 @@ interface Count {
   /** Of the other processes, as far as known. */
   others: number;
   /** Redis was told of some: it has to be told when there are none left. */
-  told: boolean;
+  isPublished: boolean;
 }
 
 /**
@@ -69,17 +69,17 @@ const refusal = (limit: number): ServiceError =>
   );
 
 /** Tells Redis four times a second, and only while there is something to tell. */
-const startTelling = (redis: Redis, prefix: string, counts: Map<string, Count>) => {
+const startPublishing = (redis: Redis, prefix: string, counts: Map<string, Count>) => {
   const processId = newId();
   let timer: NodeJS.Timeout | undefined;
 
-  const tell = async (): Promise<void> => {
+  const publish = async (): Promise<void> => {
     const entries = [...counts];
     const calls = redis.pipeline();
     for (const [projectId, { own }] of entries) {
       calls.eval(script, 1, `${prefix}:ai-calls:${projectId}`, processId, own, believedMs);
     }
-    for (const [, count] of entries) count.told = count.own > 0;
+    for (const [, count] of entries) count.isPublished = count.own > 0;
     const answers = (await calls.exec()) ?? [];
     entries.forEach(([, count], i) => {
       const [error, others] = answers[i] ?? [null, 0];
@@ -89,8 +89,8 @@ const startTelling = (redis: Redis, prefix: string, counts: Map<string, Count>) 
 
   const sync = async (): Promise<void> => {
     // While Redis is away each process limits by itself.
-    if (redis.status === 'ready') await tell().catch(() => undefined);
-    for (const [projectId, count] of counts) if (count.own === 0 && !count.told) counts.delete(projectId);
+    if (redis.status === 'ready') await publish().catch(() => undefined);
+    for (const [projectId, count] of counts) if (count.own === 0 && !count.isPublished) counts.delete(projectId);
     timer = undefined;
     wake();
   };
@@ -103,7 +103,7 @@ const startTelling = (redis: Redis, prefix: string, counts: Map<string, Count>) 
     close: async () => {
       clearTimeout(timer);
       for (const count of counts.values()) count.own = 0;
-      if (redis.status === 'ready') await tell().catch(() => undefined);
+      if (redis.status === 'ready') await publish().catch(() => undefined);
       counts.clear();
       clearTimeout(timer);
     },
@@ -116,7 +116,7 @@ const startTelling = (redis: Redis, prefix: string, counts: Map<string, Count>) 
  */
 export const createInFlight = ({ redis, prefix, limits = defaultLimits }: InFlightOptions): InFlight => {
   const counts = new Map<string, Count>();
-  const telling = redis && startTelling(redis, prefix, counts);
+  const publisher = redis && startPublishing(redis, prefix, counts);
 
   const releaseOnce = (projectId: string, count: Count): (() => void) => {
     let held = true;
@@ -124,21 +124,21 @@ export const createInFlight = ({ redis, prefix, limits = defaultLimits }: InFlig
       if (!held) return;
       held = false;
       count.own -= 1;
-      if (count.own === 0 && telling === null) counts.delete(projectId);
+      if (count.own === 0 && publisher === null) counts.delete(projectId);
     };
   };
 
   return {
     take: ({ id, plan }) => {
-      const count = counts.get(id) ?? { own: 0, others: 0, told: false };
+      const count = counts.get(id) ?? { own: 0, others: 0, isPublished: false };
       if (count.own + count.others >= limits[plan]) throw refusal(limits[plan]);
       count.own += 1;
       counts.set(id, count);
-      telling?.wake();
+      publisher?.wake();
       return releaseOnce(id, count);
     },
     close: async () => {
-      await telling?.close();
+      await publisher?.close();
     },
   };
 };

@@ -179,10 +179,10 @@ export class RunningCall {
 
   /** Ends it with what went wrong, and gives that to throw. */
   fail(error: unknown): unknown {
-    const told = this.#explained(error);
+    const explained = this.#explained(error);
     const status = this.halt.reason === 'left' ? 'client_closed' : 'error';
-    this.#giveUp(status, toServiceError(told).code, this.halt.aborted || !isAnswered(error));
-    return told;
+    this.#giveUp(status, toServiceError(explained).code, this.halt.aborted || !isAnswered(error));
+    return explained;
   }
 
   readonly #halted = (): void => {

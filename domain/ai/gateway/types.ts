@@ -20,19 +20,19 @@ export interface AiCaller {
 export type ChatWish = ChatRequest;
 export type EmbeddingWish = EmbeddingRequest;
 
-interface Told {
+interface CallReport {
   readonly provider: ProviderName;
   readonly latencyMs: number;
   readonly usage: TokenUsage;
   readonly tokensSource: 'reported' | 'estimated';
 }
 
-export interface ChatOutcome extends Told {
+export interface ChatOutcome extends CallReport {
   readonly answer: ChatAnswer;
 }
 
 /** How a stream ended well. */
-export interface StreamEnd extends Told {
+export interface StreamEnd extends CallReport {
   readonly model: string;
   readonly finish: FinishReason;
   readonly ttftMs: number;
@@ -57,7 +57,7 @@ export interface ChatStream {
   readonly end: () => StreamEnd;
 }
 
-export interface EmbeddingOutcome extends Told {
+export interface EmbeddingOutcome extends CallReport {
   readonly model: string;
   readonly vectors: readonly Vector[];
   readonly dimensions: number;

@@ -37,7 +37,7 @@ export interface ProviderKeysOptions {
   readonly db: Queryable;
   readonly sealer: (project: KeyOwner) => Sealer;
   /** Whether the changes that other processes make are heard of just now: only then is anything kept. */
-  readonly hearsChanges: () => boolean;
+  readonly isSubscribed: () => boolean;
 }
 
 const keptMs = 5000;
@@ -61,7 +61,7 @@ const opened = (row: KeyRow, sealer: Sealer): ProviderKey => {
  * for it. What is opened is kept no longer than the row that it comes from, and a key that is taken away is forgotten at
  * once in all processes (`forget`, which they tell each other).
  */
-export const createProviderKeys = ({ db, sealer, hearsChanges }: ProviderKeysOptions): ProviderKeys => {
+export const createProviderKeys = ({ db, sealer, isSubscribed }: ProviderKeysOptions): ProviderKeys => {
   const kept = new LRUCache<string, ProjectKeys>({ max: maxKept, ttl: keptMs });
   /** Rises with each change: what was read before one must not be kept after it. */
   let changes = 0;
@@ -77,12 +77,12 @@ export const createProviderKeys = ({ db, sealer, hearsChanges }: ProviderKeysOpt
   };
 
   const all: ProviderKeys['all'] = async (project) => {
-    const hears = hearsChanges();
-    const present = hears ? kept.get(project.id) : undefined;
+    const wasSubscribed = isSubscribed();
+    const present = wasSubscribed ? kept.get(project.id) : undefined;
     if (present) return present;
     const before = changes;
     const found = await read(project);
-    if (hears && before === changes) kept.set(project.id, found);
+    if (wasSubscribed && before === changes) kept.set(project.id, found);
     return found;
   };
 

@@ -44,10 +44,10 @@ const usageIn = (value: unknown): TokenUsage | null => {
 };
 
 /** What one answer, or one event of a stream, holds. */
-interface Told {
+interface ChunkReport {
   readonly text: string;
   /** Text, a call or a thought has come. */
-  readonly said: boolean;
+  readonly hasContent: boolean;
   readonly calls: readonly ToolCall[];
   readonly finish: FinishReason | null;
   readonly usage: TokenUsage | null;
@@ -67,7 +67,7 @@ const callIn = (value: unknown): ToolCall => {
 const isAnswer = (body: Loose): boolean =>
   Array.isArray(body['candidates']) || 'promptFeedback' in body || 'usageMetadata' in body;
 
-const read = (body: Loose): Told => {
+const read = (body: Loose): ChunkReport => {
   if ('error' in body) throw sentFault(objectIn(body['error']));
   if (!isAnswer(body)) throw badAnswer('The answer holds no candidates.');
   const candidate = objectIn(listIn(body['candidates'])[0]);
@@ -78,7 +78,7 @@ const read = (body: Loose): Told => {
   const isBlocked = textIn(objectIn(body['promptFeedback'])['blockReason']) !== '';
   return {
     text: parts.map((part) => (part['thought'] === true ? '' : textIn(part['text']))).join(''),
-    said: parts.some((part) => textIn(part['text']) !== '' || part['functionCall'] !== undefined),
+    hasContent: parts.some((part) => textIn(part['text']) !== '' || part['functionCall'] !== undefined),
     calls: called.map((part) => callIn(part['functionCall'])),
     finish: isBlocked ? 'content_filter' : finishIn(candidate['finishReason']),
     usage: usageIn(body['usageMetadata']),
@@ -120,17 +120,17 @@ class GoogleReader implements StreamReader {
   readonly model = (): string => this.#model;
 
   readonly take = ({ data }: SentEvent): ChatPiece | null => {
-    const told = read(parseEvent(data));
-    this.#began ||= told.said;
+    const report = read(parseEvent(data));
+    this.#began ||= report.hasContent;
     const first = this.#calls;
-    this.#calls += told.calls.length;
+    this.#calls += report.calls.length;
     requireFew(this.#calls, 'tool calls');
-    this.#finish = told.finish ?? this.#finish;
-    this.#usage = told.usage ?? this.#usage;
-    if (told.model !== '') this.#model = told.model;
-    if (told.text === '' && told.calls.length === 0) return null;
-    const toolCalls = told.calls.map((call, at) => ({ index: first + at, id: call.id, ...call.function }));
-    return { text: told.text, toolCalls, raw: null };
+    this.#finish = report.finish ?? this.#finish;
+    this.#usage = report.usage ?? this.#usage;
+    if (report.model !== '') this.#model = report.model;
+    if (report.text === '' && report.calls.length === 0) return null;
+    const toolCalls = report.calls.map((call, at) => ({ index: first + at, id: call.id, ...call.function }));
+    return { text: report.text, toolCalls, raw: null };
   };
 }
 

@@ -117,7 +117,7 @@ const callsIn = (value: unknown): readonly ToolCallPart[] => {
 };
 
 /** The first chunk often names the role only. What else there is may have any name: `content`, `tool_calls`, `reasoning`. */
-const speaks = (delta: Loose): boolean =>
+const hasContent = (delta: Loose): boolean =>
   Object.entries(delta).some(
     ([name, value]) =>
       name !== 'role' && isError(value) && value !== '' && !(Array.isArray(value) && value.length === 0),
@@ -177,9 +177,9 @@ class OpenAiReader implements StreamReader {
   #note(chunk: Loose): void {
     if (this.#model === '') this.#model = textIn(chunk['model']);
     // The last one counts: xAI tells how many it is until now with each chunk. Groq has its own place for it.
-    const told = chunk['usage'] ?? objectIn(chunk['x_groq'])['usage'];
+    const reportedUsage = chunk['usage'] ?? objectIn(chunk['x_groq'])['usage'];
     this.#tier = chunk['service_tier'] ?? this.#tier;
-    if (isError(told)) this.#usage = usageIn(told, this.#tier) ?? this.#usage;
+    if (isError(reportedUsage)) this.#usage = usageIn(reportedUsage, this.#tier) ?? this.#usage;
   }
 
   #read(chunk: Loose, raw: string): ChatPiece {
@@ -196,7 +196,7 @@ class OpenAiReader implements StreamReader {
       const finish = finishIn(choice['finish_reason']);
       if (finish !== null) this.#end(index, finish);
       const delta = objectIn(choice['delta']);
-      this.#began ||= speaks(delta);
+      this.#began ||= hasContent(delta);
       unshown += thoughtsIn(delta);
       if (index !== 0) {
         unshown += lengthOf(delta);

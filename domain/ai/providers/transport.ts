@@ -97,8 +97,8 @@ const askWith = (start: Start, outgoing: Outgoing, call: Call): Promise<WholeAns
   let status = 0;
   let headers: IncomingHttpHeaders = {};
   start(outgoing, call, {
-    head: (answered, told) => {
-      [status, headers] = [answered, told];
+    head: (answered, answerHead) => {
+      [status, headers] = [answered, answerHead];
       if (!isGood(status)) max = maxErrorBytes;
       body.expect(headers, max);
     },

@@ -50,7 +50,7 @@ const unavailable = (cause?: unknown): ServiceError =>
     cause,
   });
 
-const tell = (waiting: Waiting, verdict: boolean | undefined): void => {
+const resolveWaiting = (waiting: Waiting, verdict: boolean | undefined): void => {
   if (verdict === false) waiting.reject(budgetExceeded());
   else waiting.resolve(verdict === undefined ? 'unlimited' : 'budgeted');
 };
@@ -69,7 +69,7 @@ const senderOf = ({ recording, heartbeat, log }: IntentsDeps) => {
       const intents = batch.map(({ intent }) => intent);
       const verdicts = await recording.intents(intents, keeping);
       if (keeping.touch) heartbeat.touched(keeping.heartbeat);
-      for (const waiting of batch) tell(waiting, verdicts.get(waiting.intent.id));
+      for (const waiting of batch) resolveWaiting(waiting, verdicts.get(waiting.intent.id));
     } catch (error) {
       await fail(batch, error);
     }
@@ -83,8 +83,8 @@ const senderOf = ({ recording, heartbeat, log }: IntentsDeps) => {
       return send(batch.slice(middle));
     }
     log.warn({ err: error, calls: batch.length }, 'intents of AI calls could not be recorded');
-    const told = isDependencyFailure(error) ? unavailable(error) : toServiceError(error);
-    for (const { reject } of batch) reject(told);
+    const failure = isDependencyFailure(error) ? unavailable(error) : toServiceError(error);
+    for (const { reject } of batch) reject(failure);
   };
 
   return send;

@@ -180,10 +180,10 @@ const afterFailure = (error: unknown, { caller }: GraphqlRequest): Attempt => {
   if (cause instanceof GraphQLError) return answered(refused([cause]));
   if (cause instanceof RangeError && /call stack/.test(cause.message))
     return answered(refused([failure('query_too_deep', 'The request is nested too deeply.')]));
-  const said = toDataError(cause, caller);
-  if (said instanceof DataError && keyRefusals.has(said.code)) throw said;
-  if (!(said instanceof DataError)) throw cause;
-  return { answer: failed(said, path), stale: mayBeStale(cause) };
+  const dataError = toDataError(cause, caller);
+  if (dataError instanceof DataError && keyRefusals.has(dataError.code)) throw dataError;
+  if (!(dataError instanceof DataError)) throw cause;
+  return { answer: failed(dataError, path), stale: mayBeStale(cause) };
 };
 
 const attempt = async (graph: Graph, request: GraphqlRequest, deps: Deps): Promise<Attempt> => {

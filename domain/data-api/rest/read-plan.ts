@@ -69,9 +69,9 @@ const divide = <T>(list: readonly At<T>[], items: readonly SelectItem[]): Map<Re
     const [name, ...rest] = path;
     if (name === undefined) continue;
     const relation = relationNamed(items, name) ?? refuseNotEmbedded(name);
-    const said = byRelation.get(relation) ?? [];
-    said.push({ path: rest, what });
-    byRelation.set(relation, said);
+    const known = byRelation.get(relation) ?? [];
+    known.push({ path: rest, what });
+    byRelation.set(relation, known);
   }
   return byRelation;
 };

@@ -33,7 +33,7 @@ export const planOf = ({ schema, query }: Work, table: Table): ReadPlan =>
   readPlan(schema, table, query, { maxLimit: maxRows });
 
 /** Whether a page is asked for of the rows themselves, and not of related ones. */
-export const hasPage = (said: ParsedQuery['limit']): boolean => said.some(({ path }) => path.length === 0);
+export const hasPage = (limits: ParsedQuery['limit']): boolean => limits.some(({ path }) => path.length === 0);
 
 /** What comes back of rows that are written. */
 export const returnedPlan = ({ schema, query }: Work, table: Table): ReadPlan => {

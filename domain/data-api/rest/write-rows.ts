@@ -37,12 +37,12 @@ interface Answered {
   readonly location?: string;
 }
 
-export const answerOf = (work: Work, { body }: Changed, wanted: Wanted, said: Answered): RestAnswer => ({
-  status: said.status,
+export const answerOf = (work: Work, { body }: Changed, wanted: Wanted, answered: Answered): RestAnswer => ({
+  status: answered.status,
   headers: headersOf({
-    'Content-Range': said.range,
-    Location: said.location ?? '',
-    'Preference-Applied': preferenceApplied(work.preferences, said.applied),
+    'Content-Range': answered.range,
+    Location: answered.location ?? '',
+    'Preference-Applied': preferenceApplied(work.preferences, answered.applied),
   }),
   type: wanted === 'rows' ? work.form.type : '',
   body: wanted === 'rows' ? body : '',

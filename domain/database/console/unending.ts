@@ -24,21 +24,21 @@ const keyOf = (serverId: string, { processId, startedAt }: EndedProcess): string
   `${serverId} ${processId} ${startedAt}`;
 
 export const createUnending = (): Unending => {
-  const known = new Map<string, { readonly since: number; told: boolean }>();
+  const known = new Map<string, { readonly since: number; isReported: boolean }>();
   return {
     look: (serverId, ended, now = performance.now()) => {
       const here = new Set(ended.map((process) => keyOf(serverId, process)));
       for (const key of known.keys()) if (key.startsWith(`${serverId} `) && !here.has(key)) known.delete(key);
       return ended.filter((process) => {
         const key = keyOf(serverId, process);
-        const entry = known.get(key) ?? { since: now, told: false };
+        const entry = known.get(key) ?? { since: now, isReported: false };
         known.set(key, entry);
-        if (entry.told || now - entry.since <= patienceMs) return false;
-        entry.told = true;
+        if (entry.isReported || now - entry.since <= patienceMs) return false;
+        entry.isReported = true;
         return true;
       });
     },
     wasEnded: (serverId, process) => known.has(keyOf(serverId, process)),
-    count: () => [...known.values()].filter(({ told }) => told).length,
+    count: () => [...known.values()].filter(({ isReported }) => isReported).length,
   };
 };

@@ -66,7 +66,7 @@ export const runProgram = async ({ program, args, env, signal, maxBytes }: Run):
   signal.addEventListener('abort', stop, { once: true });
   try {
     const output = collect(child, child.stdout, maxBytes);
-    const said = firstWords(child.stderr);
+    const errorText = firstWords(child.stderr);
     const { promise, resolve, reject } = Promise.withResolvers<number | null>();
     child.once('error', (error) => reject(new RunFailed(`${program} could not be run`, { cause: error })));
     child.once('close', resolve);
@@ -74,7 +74,7 @@ export const runProgram = async ({ program, args, env, signal, maxBytes }: Run):
     signal.throwIfAborted();
     const bytes = output.bytes();
     if (bytes.length > maxBytes) throw new OutputTooLarge(`${program} wrote more than ${maxBytes} bytes`);
-    if (code !== 0) throw new RunFailed(`${program} ended with code ${code}: ${said()}`);
+    if (code !== 0) throw new RunFailed(`${program} ended with code ${code}: ${errorText()}`);
     return bytes;
   } finally {
     signal.removeEventListener('abort', stop);

@@ -30,7 +30,7 @@ const egress = createEgress({ allow: '127.0.0.0/8', local: false });
 const calls = createCallLog({ db: platform.db, log });
 const parts = {
   prices: await openPrices(undefined),
-  keys: createProviderKeys({ db: platform.db, sealer: platform.projects.sealer, hearsChanges: () => true }),
+  keys: createProviderKeys({ db: platform.db, sealer: platform.projects.sealer, isSubscribed: () => true }),
   inFlight: createInFlight({ redis: null, prefix: config.PLINTH_REDIS_PREFIX }),
   answerBytes: createByteBudget({ perOwner: 64_000_000, total: 256_000_000 }),
   json: createJsonParser(),

@@ -11,7 +11,7 @@ let ended = 0;
 let wanted: { readonly count: number; readonly resolve: (at: number) => void } | null = null;
 let close: Close | null = null;
 
-const ears = {
+const subscribers = {
   begun: (id: string): void => {
     if (noting) begun.push([id, sharedNow()]);
     first.resolve(sharedNow());
@@ -24,7 +24,7 @@ const ears = {
 
 answerParent({
   open: async (plan: WorkerPlan): Promise<void> => {
-    close = await openWorker(plan, ears);
+    close = await openWorker(plan, subscribers);
   },
   /** From now on it notes when which job begins. */
   note: async (): Promise<void> => {

@@ -211,7 +211,7 @@ const struck = (name: string, faults: number): Scenario => ({
       await strikeAll(scene, site, faults);
       scene.faultIsOver();
       const seen = await calls.stop();
-      scene.stage.say(`${seen.size} calls, of which ${provider.asked.size} came to the provider`);
+      scene.stage.print(`${seen.size} calls, of which ${provider.asked.size} came to the provider`);
       await site.end('SIGTERM');
       return findings(seen, provider.asked, await rowsAfterSweep(scene));
     } finally {

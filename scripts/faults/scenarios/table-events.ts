@@ -121,12 +121,12 @@ const rowOf = (body: string): number => (JSON.parse(body) as { data: { id: numbe
 const problemsOf = (committed: readonly number[], now: Standing, { heard }: Receiver): string[] => {
   const there = new Set(now.rows);
   const told = new Map(now.events.map(({ id, row }) => [id, row]));
-  const rowsTold = new Set(told.values());
+  const rowsEmitted = new Set(told.values());
   return [
     ...count('rows whose commit was confirmed are gone', committed.filter((id) => !there.has(id)).length),
-    ...count('rows have no event', now.rows.filter((id) => !rowsTold.has(id)).length),
-    ...count('events are of a row that has another one, too', now.events.length - rowsTold.size),
-    ...count('events are of rows that were never committed', [...rowsTold].filter((id) => !there.has(id)).length),
+    ...count('rows have no event', now.rows.filter((id) => !rowsEmitted.has(id)).length),
+    ...count('events are of a row that has another one, too', now.events.length - rowsEmitted.size),
+    ...count('events are of rows that were never committed', [...rowsEmitted].filter((id) => !there.has(id)).length),
     ...count('events wait in the project', now.left),
     ...count('events are not delivered', now.events.filter(({ status }) => status !== 'success').length),
     ...count('events never arrived', now.events.filter(({ id }) => !heard.has(id)).length),
@@ -155,7 +155,7 @@ const strickenBy = async (scene: Scene, plan: Plan, receiver: Receiver): Promise
     const now = await untilDelivered(scene, site);
     if (now === null) return ['what became of the events could not be read'];
     const again = receiver.arrivals() - receiver.heard.size;
-    scene.stage.say(
+    scene.stage.print(
       `  ${now.rows.length} rows, ${now.events.length} events, ${again} came again under their webhook-id`,
     );
     return problemsOf(committed, now, receiver);

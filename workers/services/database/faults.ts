@@ -5,7 +5,7 @@ import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { CallFault } from '../../runtimes/runtime.ts';
 
 const longest = 4096;
-const told = ['code', 'detail', 'hint', 'constraint', 'schema', 'table', 'column'] as const;
+const reportedFields = ['code', 'detail', 'hint', 'constraint', 'schema', 'table', 'column'] as const;
 
 const cut = (text: string): string => (text.length > longest ? `${text.slice(0, longest - 1)}…` : text);
 
@@ -18,7 +18,7 @@ export const runIsOver = (): CallFault => databaseFault('57P01', 'The run is ove
 const faultOfServer = (error: DatabaseError, ownSql: boolean): CallFault => {
   if (error.code === '57P01') return databaseFault('57P01', sessionEnded);
   const fields: Record<string, string> = {};
-  for (const name of told) {
+  for (const name of reportedFields) {
     const value = error[name];
     if (value !== undefined) fields[name] = cut(value);
   }

@@ -104,7 +104,7 @@ const answersOf = (
   };
 };
 
-const told = async (work: Promise<unknown>): Promise<unknown> => {
+const explained = async (work: Promise<unknown>): Promise<unknown> => {
   try {
     return await work;
   } catch (error) {
@@ -114,9 +114,9 @@ const told = async (work: Promise<unknown>): Promise<unknown> => {
 
 const endingsOf = (sessions: RunSessions): Record<string, Answering> => {
   return {
-    'db.begin': () => told(sessions.begin()),
-    'db.commit': async (args) => told(sessions.commit(parseArgs(endArgs, 'db.commit', args).tx)),
-    'db.rollback': async (args) => told(sessions.rollback(parseArgs(endArgs, 'db.rollback', args).tx)),
+    'db.begin': () => explained(sessions.begin()),
+    'db.commit': async (args) => explained(sessions.commit(parseArgs(endArgs, 'db.commit', args).tx)),
+    'db.rollback': async (args) => explained(sessions.rollback(parseArgs(endArgs, 'db.rollback', args).tx)),
   };
 };
 

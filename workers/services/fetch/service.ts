@@ -47,7 +47,7 @@ const faultOf = (error: unknown, { url, abort }: Exchange): CallFault => {
   return failed(about?.[1] ?? explainFailure(cause, url.hostname).message);
 };
 
-const toldOf = (response: Response) => ({
+const describe = (response: Response) => ({
   status: response.status,
   statusText: response.statusText,
   headers: [...response.headers],
@@ -68,14 +68,14 @@ class Exchanges {
     this.#deps = deps;
   }
 
-  async fetch(args: z.output<typeof fetchArgs>): Promise<ReturnType<typeof toldOf>> {
+  async fetch(args: z.output<typeof fetchArgs>): Promise<ReturnType<typeof describe>> {
     const exchange = this.#begin(args);
     try {
       const request = requestOf(exchange.url, args, exchange.abort.signal);
       const response = await fetch(request, { dispatcher: this.#deps.egress.dispatcher('function') });
       if (response.body === null) this.#open.delete(args.id);
       else exchange.body = new ResponseBody(response.body.getReader());
-      return toldOf(response);
+      return describe(response);
     } catch (error) {
       if (exchange.abort.signal.aborted) this.#linger();
       this.#open.delete(args.id);

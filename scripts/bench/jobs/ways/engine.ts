@@ -5,7 +5,7 @@ import { openControlDb } from '#lib/control-db.ts';
 import { defineJob } from '#queues/define.ts';
 import { startEngine } from '#workers/engine.ts';
 import { jobType, type Plan, waitingCap, type WorkerPlan } from '../plan.ts';
-import { type Close, type Ears, log, type Producer, ready, succeeded, waitMs, workOf } from './side.ts';
+import { type Close, type Subscribers, log, type Producer, ready, succeeded, waitMs, workOf } from './side.ts';
 
 // All of it: a row for each job, written before and after.
 
@@ -57,7 +57,7 @@ export const engineProducer = async (plan: Plan): Promise<Producer> => {
   };
 };
 
-export const engineWorker = async (plan: WorkerPlan, ears: Ears): Promise<Close> => {
+export const engineWorker = async (plan: WorkerPlan, subscribers: Subscribers): Promise<Close> => {
   const options = engineOptions(plan);
   const work = workOf(plan.workMs);
   const engine = await startEngine({
@@ -65,9 +65,9 @@ export const engineWorker = async (plan: WorkerPlan, ears: Ears): Promise<Close>
     processors: {
       [jobType]: {
         run: async (_data, { jobId }) => {
-          ears.begun(jobId);
+          subscribers.begun(jobId);
           await work();
-          ears.ended();
+          subscribers.ended();
           return succeeded;
         },
       },

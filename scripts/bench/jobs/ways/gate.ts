@@ -7,7 +7,7 @@ import { shardsOf } from '#queues/gate/queue-shards.ts';
 import { scriptsOn } from '#queues/gate/scripts.ts';
 import { openReplies, outcomesIn } from '#queues/replies.ts';
 import { jobType, type Plan, waitingCap, type WorkerPlan } from '../plan.ts';
-import { type Close, type Ears, log, type Producer, ready, succeeded, waitMs, workOf } from './side.ts';
+import { type Close, type Subscribers, log, type Producer, ready, succeeded, waitMs, workOf } from './side.ts';
 
 // The gate before BullMQ, without rows.
 
@@ -59,7 +59,7 @@ const keepBeating = async (gate: ShardGate, slots: number): Promise<Close> => {
   return async () => clearInterval(timer);
 };
 
-export const gateWorker = async (plan: WorkerPlan, ears: Ears): Promise<Close> => {
+export const gateWorker = async (plan: WorkerPlan, subscribers: Subscribers): Promise<Close> => {
   const [taking, giving] = [openWorkerRedis(plan.redisUrl, log), openRequestRedis(plan.redisUrl, log)];
   await ready(giving);
   const gate = gateOn(giving, plan);
@@ -73,14 +73,14 @@ export const gateWorker = async (plan: WorkerPlan, ears: Ears): Promise<Close> =
     shard: gate.shard,
     slots: plan.slots,
     process: async ({ lease }) => {
-      ears.begun(lease.id);
+      subscribers.begun(lease.id);
       await work();
       const told =
         replyTo === null
           ? null
           : outcomes.publish({ jobId: lease.id, runId: lease.id, finishedAt: new Date(), outcome: succeeded, replyTo });
       await Promise.all([gate.finish(lease), told]);
-      ears.ended();
+      subscribers.ended();
     },
     onError: () => undefined,
   });

@@ -4,7 +4,7 @@ import { newId } from '#lib/ids.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { shardPrefix } from '#queues/gate/queue-shards.ts';
 import { jobType, type Plan, type WorkerPlan } from '../plan.ts';
-import { type Close, type Ears, log, type Producer, waitMs, workOf } from './side.ts';
+import { type Close, type Subscribers, log, type Producer, waitMs, workOf } from './side.ts';
 
 // BullMQ alone, set as ours is: nothing kept, one attempt, the same lock, and added in bulk whenever there is more.
 
@@ -47,13 +47,16 @@ export const plainProducer = async ({ redisUrl, prefix, replies, bulk }: Plan): 
   };
 };
 
-export const plainWorker = async ({ redisUrl, prefix, slots, workMs }: WorkerPlan, ears: Ears): Promise<Close> => {
+export const plainWorker = async (
+  { redisUrl, prefix, slots, workMs }: WorkerPlan,
+  subscribers: Subscribers,
+): Promise<Close> => {
   const redis = openWorkerRedis(redisUrl, log);
   const work = workOf(workMs);
   const worker = new Worker<PlainData, void>(
     plainQueue,
     async (job) => {
-      ears.begun(job.data.id);
+      subscribers.begun(job.data.id);
       await work();
     },
     {
@@ -65,7 +68,7 @@ export const plainWorker = async ({ redisUrl, prefix, slots, workMs }: WorkerPla
       skipVersionCheck: true,
     },
   );
-  worker.on('completed', ears.ended);
+  worker.on('completed', subscribers.ended);
   await worker.waitUntilReady();
   return async () => {
     await worker.close();

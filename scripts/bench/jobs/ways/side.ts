@@ -15,7 +15,7 @@ export interface Producer {
 }
 
 /** The side that runs them; `begun` is called with the job's id as each begins, `ended` when all is done for it. */
-export interface Ears {
+export interface Subscribers {
   readonly begun: (id: string) => void;
   readonly ended: () => void;
 }
