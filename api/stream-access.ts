@@ -22,11 +22,11 @@ const keyOf = ({ signInId, projectId }: Reader): string => `${signInId} ${projec
 
 const check = async (db: ControlDb, log: Log, streams: ReadonlySet<Watched>): Promise<void> => {
   // A stream that begins meanwhile is not judged by an answer that cannot know it.
-  const asked = [...streams];
+  const checked = [...streams];
   try {
-    const readers = new Map(asked.map(({ reader }) => [keyOf(reader), reader]));
+    const readers = new Map(checked.map(({ reader }) => [keyOf(reader), reader]));
     const allowed = new Set((await readersWithAccess(db, [...readers.values()])).map(keyOf));
-    for (const watched of asked) watched.holds = allowed.has(keyOf(watched.reader));
+    for (const watched of checked) watched.holds = allowed.has(keyOf(watched.reader));
   } catch (error) {
     // While the database is away nothing is known; the streams' own time limit still ends them.
     log.warn({ err: error }, 'whether listeners still have access could not be checked');

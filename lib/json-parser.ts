@@ -102,7 +102,7 @@ const startThread = (): Worker => {
 };
 
 /** One task and its answer. What takes too long, or breaks, ends with its thread. */
-const ask = (thread: Worker, task: ThreadTask, timeoutMs: number): Promise<ThreadAnswer> =>
+const parseInThread = (thread: Worker, task: ThreadTask, timeoutMs: number): Promise<ThreadAnswer> =>
   new Promise((resolve, reject) => {
     const fail = (error: Error): void => {
       settle();
@@ -138,7 +138,7 @@ const createThreads = (timeoutMs: number) => {
     run: async (task: ThreadTask): Promise<ThreadAnswer> => {
       const thread = idle.pop() ?? start();
       try {
-        const answer = await ask(thread, task, timeoutMs);
+        const answer = await parseInThread(thread, task, timeoutMs);
         idle.push(thread);
         return answer;
       } catch (error) {

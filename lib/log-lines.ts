@@ -22,7 +22,7 @@ const flushEveryMs = 100;
  */
 export const linesTo = (stream: LineStream, everyMs: number = flushEveryMs): Lines => {
   let timer: NodeJS.Timeout | undefined;
-  let isAsked = false;
+  let isRequested = false;
   let written = 0;
   // A first end may be that of a write that was under way when the flush came; behind the second one nothing is left.
   const flush = (): void => {
@@ -31,16 +31,16 @@ export const linesTo = (stream: LineStream, everyMs: number = flushEveryMs): Lin
       timer = undefined;
       return;
     }
-    isAsked = true;
+    isRequested = true;
     stream.flush();
   };
   stream.on('drain', () => {
-    if (isAsked) written += 1;
-    isAsked = false;
+    if (isRequested) written += 1;
+    isRequested = false;
   });
   return {
     write: (line) => {
-      [isAsked, written] = [false, 0];
+      [isRequested, written] = [false, 0];
       timer ??= setInterval(flush, everyMs).unref();
       stream.write(line);
     },

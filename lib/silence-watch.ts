@@ -45,9 +45,9 @@ export const createSilenceWatch = (url: string, lagged = loopLagged): (<T>(answe
     let timer: NodeJS.Timeout | undefined;
     let waiting = true;
     const wait = (): void => {
-      timer = setTimeout(() => void ask(), patienceMs);
+      timer = setTimeout(() => void sendProbe(), patienceMs);
     };
-    const ask = async (): Promise<void> => {
+    const sendProbe = async (): Promise<void> => {
       const alive = await isAlive();
       if (!waiting) return;
       // A probe that this process was too slow to hear says nothing; the statement's own time-out still ends it.

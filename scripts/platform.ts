@@ -82,13 +82,13 @@ export const platformSecrets = (settings: Settings, dataDir: string): PlatformSe
 };
 
 /** The port for the API: the one that was asked for, else 3000 or the next free one; 0 is any. */
-export const choosePort = async (asked: number | null, print: (line: string) => void): Promise<number> => {
+export const choosePort = async (requested: number | null, print: (line: string) => void): Promise<number> => {
   const usual = 3000;
-  if (asked === 0) return freePortAnywhere();
-  if (asked !== null) {
-    if (await isFree(asked)) return asked;
+  if (requested === 0) return freePortAnywhere();
+  if (requested !== null) {
+    if (await isFree(requested)) return requested;
     throw new StartError(
-      `Port ${asked} is taken: choose another with PORT=…, or leave PORT out to get the next free one.`,
+      `Port ${requested} is taken: choose another with PORT=…, or leave PORT out to get the next free one.`,
     );
   }
   const port = await freePortFrom(usual);

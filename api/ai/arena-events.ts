@@ -1,4 +1,4 @@
-import { type ArenaAsker, type ArenaChat, arenaFailure, arenaTokens, failedEntry } from '#domain/ai/arena.ts';
+import { type ArenaCaller, type ArenaChat, arenaFailure, arenaTokens, failedEntry } from '#domain/ai/arena.ts';
 import type { ChatStream, TimedPiece } from '#domain/ai/gateway/types.ts';
 import type { ArenaResult } from '#queues/ai-arena.ts';
 import { RawReply } from '../endpoint.ts';
@@ -31,7 +31,7 @@ const handOn = async (events: PacedEvents, contestant: Contestant, stream: ChatS
 };
 
 interface Streaming {
-  readonly asker: ArenaAsker;
+  readonly arenaCaller: ArenaCaller;
   readonly chat: ArenaChat;
   readonly events: PacedEvents;
   /** The first model has said something: the answer may go out. */
@@ -40,19 +40,19 @@ interface Streaming {
 
 /** @returns its entry, when it failed before it said anything */
 const runContestant = async (
-  { asker, chat, events, onStarted }: Streaming,
+  { arenaCaller, chat, events, onStarted }: Streaming,
   contestant: Contestant,
 ): Promise<ArenaResult | null> => {
   const of = { model: contestant.model, began: performance.now() };
   let started = false;
   try {
-    const stream = await asker.gateway.stream(asker.caller, { ...chat, model: contestant.model });
+    const stream = await arenaCaller.gateway.stream(arenaCaller.caller, { ...chat, model: contestant.model });
     started = true;
     onStarted();
     await handOn(events, contestant, stream);
     return null;
   } catch (error) {
-    const entry = await failedEntry(asker, of, error);
+    const entry = await failedEntry(arenaCaller, of, error);
     const { provider, latency_ms, error: message } = entry;
     await events.send({ ...contestant, done: true, provider, error: message, latency_ms });
     return started ? null : entry;
@@ -75,12 +75,12 @@ const runContestants = async (streaming: Streaming, models: readonly string[]): 
  * @throws {ServiceError} of `arenaFailure` when all fail before the first word
  */
 export const arenaEvents = async (
-  asker: ArenaAsker,
+  arenaCaller: ArenaCaller,
   { models, chat }: { readonly models: readonly string[]; readonly chat: ArenaChat },
 ): Promise<RawReply> => {
   const events = openPacedEvents();
   const started = Promise.withResolvers<void>();
-  const running = runContestants({ asker, chat, events, onStarted: started.resolve }, models);
+  const running = runContestants({ arenaCaller, chat, events, onStarted: started.resolve }, models);
   try {
     // Whoever comes first: after the first word nothing rejects.
     await Promise.race([started.promise, running]);

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ChatWish, EmbeddingWish } from '#domain/ai/gateway/types.ts';
+import type { GatewayChatRequest, GatewayEmbeddingRequest } from '#domain/ai/gateway/types.ts';
 import {
   calledFunction,
   choiceError,
@@ -126,14 +126,14 @@ const foreignIn = (body: CompletionBody): string | undefined => {
 };
 
 /** What is asked of the model; how it is answered (`stream`, `stream_options`) is between the client and us. */
-export const wishOf = (body: CompletionBody): ChatWish => {
-  const { max_tokens, max_completion_tokens, stream: _stream, stream_options: _options, ...asked } = body;
-  const { model: name, messages, temperature: heat, top_p, stop: stops, tools, tool_choice, ...rest } = asked;
+export const requestOf = (body: CompletionBody): GatewayChatRequest => {
+  const { max_tokens, max_completion_tokens, stream: _stream, stream_options: _options, ...fields } = body;
+  const { model: name, messages, temperature: heat, top_p, stop: stops, tools, tool_choice, ...rest } = fields;
   const { response_format, ...extra } = rest;
   return {
     model: name,
     // Those that are not among its types are named in `onlyOpenAi`.
-    messages: messages as ChatWish['messages'],
+    messages: messages as GatewayChatRequest['messages'],
     onlyOpenAi: foreignIn(body),
     temperature: heat ?? undefined,
     max_tokens: max_completion_tokens ?? max_tokens ?? undefined,
@@ -155,7 +155,7 @@ const openAiInput = z.union([input, tokens, z.array(tokens).min(1).max(maxInputs
 const isTokens = (value: z.output<typeof openAiInput>): value is number[] => typeof value[0] === 'number';
 
 /** One text or one list of tokens stands for a list of one. */
-export const inputsOf = (value: z.output<typeof openAiInput>): EmbeddingWish['input'] =>
+export const inputsOf = (value: z.output<typeof openAiInput>): GatewayEmbeddingRequest['input'] =>
   typeof value === 'string' || isTokens(value) ? [value] : value;
 
 export const embeddingsRequest = z.looseObject({

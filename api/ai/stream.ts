@@ -98,11 +98,11 @@ class ChatEvents extends Readable {
 
   async #take(): Promise<void> {
     if (this.#isQuick) await rest(restMs);
-    const asked = performance.now();
+    const startedAt = performance.now();
     const text = await this.#next().catch((error: unknown) => this.#break(error));
     this.#taking = false;
     if (this.destroyed) return;
-    this.#isQuick = performance.now() - asked < quickMs;
+    this.#isQuick = performance.now() - startedAt < quickMs;
     this.#quiet.refresh();
     this.push(text);
     if (this.#ended) this.push(null);

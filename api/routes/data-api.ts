@@ -51,13 +51,13 @@ const noBody = Buffer.alloc(0);
 
 const bodyOf = (request: RawRequest): Promise<Buffer> | Buffer => (hasBody(request.method) ? request.body() : noBody);
 
-interface Asked {
+interface DataRequest {
   readonly target: Target;
   readonly request: RawRequest;
   readonly body: Buffer;
 }
 
-const callOf = (mount: Mount, { target, request, body }: Asked, call: Calls): RestCall => ({
+const callOf = (mount: Mount, { target, request, body }: DataRequest, call: Calls): RestCall => ({
   caller: call.caller,
   signal: request.signal,
   headersJson: request.headersJson,
@@ -139,8 +139,8 @@ const endpointsOf = (mount: Mount, { path, target, methods }: Route): Endpoint[]
       summary,
       ...(method === 'get' && target === targets.table && { query: reading }),
       handle: async (request, call) => {
-        const asked = { target: target(request.params), request, body: await bodyOf(request) };
-        return reply(await answerRest(depsOf(call), callOf(mount, asked, call)), call);
+        const dataRequest = { target: target(request.params), request, body: await bodyOf(request) };
+        return reply(await answerRest(depsOf(call), callOf(mount, dataRequest, call)), call);
       },
     }),
   );
@@ -153,8 +153,8 @@ const batchOf = (mount: Mount): Endpoint =>
     summary: 'Several requests in one transaction: all of them, or none',
     handle: async (request, call) => {
       const target = { kind: 'function', name: '$batch' } as const;
-      const asked = callOf(mount, { target, request, body: await request.body() }, call);
-      return reply(await answerRestBatch(depsOf(call), asked, mount.rows), call);
+      const dataRequest = callOf(mount, { target, request, body: await request.body() }, call);
+      return reply(await answerRestBatch(depsOf(call), dataRequest, mount.rows), call);
     },
   });
 

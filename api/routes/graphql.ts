@@ -90,7 +90,7 @@ const posted = async (request: RawRequest, { caller }: DataCall): Promise<Posted
   return { ...parametersOf(body), key: dataKeyOf(header, caller, [request.method, request.path, bytes]) };
 };
 
-const asked = ({ queryText }: RawRequest): Parameters => {
+const queryParametersOf = ({ queryText }: RawRequest): Parameters => {
   const query = new URLSearchParams(queryText);
   const json = (name: string): unknown => {
     const text = query.get(name);
@@ -150,7 +150,7 @@ type Call = BaseCall & DataCall;
 
 const answer = async (request: RawRequest, call: Call, type: string): Promise<RawReply> => {
   const readOnly = request.method !== 'POST';
-  const parameters: Posted = readOnly ? asked(request) : await posted(request, call);
+  const parameters: Posted = readOnly ? queryParametersOf(request) : await posted(request, call);
   const more = { caller: call.caller, readOnly, signal: request.signal, ...about(request, call) };
   const deps: GraphqlDeps = call.deps;
   const answered = await graphql({ ...parameters, ...more }, deps);

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { checkAddresses } from '#domain/integrations/address.ts';
 import { findChat } from '#domain/integrations/chat.ts';
 import type { IdempotencyKey } from '#domain/idempotency/store.ts';
-import { type AskedProvider, type Checked, checkProvider, providerBases } from '#domain/integrations/check.ts';
+import { type CheckedProvider, type Checked, checkProvider, providerBases } from '#domain/integrations/check.ts';
 import {
   type Changed,
   configOf,
@@ -82,7 +82,7 @@ const tested = async (provider: ProviderName, call: Call<InProject>, key: Key): 
   if (isChat(provider)) return testChat(provider, call, key);
   const config = await configOf(call.db, of(provider, call));
   const checking = { egress: call.deps.egress, bases: providerBases };
-  return checkProvider(checking, provider, config as Parameters<typeof checkProvider<AskedProvider>>[2]);
+  return checkProvider(checking, provider, config as Parameters<typeof checkProvider<CheckedProvider>>[2]);
 };
 
 /** A project's accounts with others (interface, "Integrations"; contract, section 6). */
@@ -111,8 +111,8 @@ export const integrationEndpoints: readonly Endpoint[] = [
     response: integration,
     prepare: ({ params, body }, { deps }) => checkAddresses(deps.egress, requireProvider(params.provider), body.config),
     handle: async ({ params, body }, call) => {
-      const wish = { config: body.config, isActive: body.is_active };
-      const changed = await configure(call.db, of(params.provider, call), wish);
+      const request = { config: body.config, isActive: body.is_active };
+      const changed = await configure(call.db, of(params.provider, call), request);
       follow(changed, call);
       return changed.integration;
     },

@@ -20,13 +20,13 @@ const readiness = z.object({
     .describe('The languages of functions, and how well live workers fence them in; null while that is not known.'),
 });
 
-const asked = new WeakMap<Gate, () => Promise<SandboxFacts | null>>();
+const cachedByGate = new WeakMap<Gate, () => Promise<SandboxFacts | null>>();
 
 /** Anyone may ask, as often as they like: the workers are looked at once a second. It says nothing about readiness. */
 const sandboxOf = (gate: Gate): Promise<SandboxFacts | null> => {
-  const ask = asked.get(gate) ?? cachedFor(1000, () => sandboxFacts(gate).catch(() => null));
-  asked.set(gate, ask);
-  return ask();
+  const readSandbox = cachedByGate.get(gate) ?? cachedFor(1000, () => sandboxFacts(gate).catch(() => null));
+  cachedByGate.set(gate, readSandbox);
+  return readSandbox();
 };
 
 /** What load balancers and monitoring ask. */

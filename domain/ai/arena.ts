@@ -1,13 +1,13 @@
 import type { ArenaResult } from '#queues/ai-arena.ts';
 import { type ErrorCode, ServiceError, isErrorCode, toServiceError } from '#lib/errors.ts';
-import type { AiCaller, ChatWish, Gateway, StreamEnd } from './gateway/types.ts';
+import type { AiCaller, GatewayChatRequest, Gateway, StreamEnd } from './gateway/types.ts';
 import { isProviderName } from './providers/catalog.ts';
 
 /** What all models of an arena are asked. */
-export type ArenaChat = Omit<ChatWish, 'model'>;
+export type ArenaChat = Omit<GatewayChatRequest, 'model'>;
 
 /** An arena's place in the usage records and its one way to models. */
-export interface ArenaAsker {
+export interface ArenaCaller {
   readonly gateway: Pick<Gateway, 'chat' | 'stream' | 'resolve'>;
   readonly caller: AiCaller;
   /** Told of what went wrong on our own side: callers hear no more of it than that. */
@@ -18,7 +18,7 @@ export interface ArenaAsker {
 const maxContentLength = 250_000;
 
 /** Whom the name of a model that failed points at; what stands before the slash, where nothing more is known. */
-const providerOf = async ({ gateway, caller }: ArenaAsker, model: string): Promise<string | null> => {
+const providerOf = async ({ gateway, caller }: ArenaCaller, model: string): Promise<string | null> => {
   const [before = ''] = model.split('/', 1);
   const named = model.includes('/') && isProviderName(before) ? before : null;
   return gateway.resolve(caller.project, model, 'chat').then(
@@ -34,14 +34,14 @@ const waitIn = ({ 'Retry-After': seconds }: ServiceError['headers']): { readonly
 
 /** The entry of a model that failed. */
 export const failedEntry = async (
-  asker: ArenaAsker,
+  arenaCaller: ArenaCaller,
   { model, began }: { readonly model: string; readonly began: number },
   error: unknown,
 ): Promise<ArenaResult> => {
   const latency_ms = since(began);
   const { code, message, headers } = toServiceError(error);
-  if (code === 'internal') asker.noteFault(error);
-  const provider = await providerOf(asker, model);
+  if (code === 'internal') arenaCaller.noteFault(error);
+  const provider = await providerOf(arenaCaller, model);
   return { model, provider, content: null, latency_ms, tokens: null, error: { code, message, ...waitIn(headers) } };
 };
 
@@ -51,17 +51,20 @@ export const arenaTokens = ({ usage }: Pick<StreamEnd, 'usage'>): NonNullable<Ar
   completion: usage.completion_tokens,
 });
 
-const ask = async (asker: ArenaAsker, model: string, chat: ArenaChat): Promise<ArenaResult> => {
+const callModel = async (arenaCaller: ArenaCaller, model: string, chat: ArenaChat): Promise<ArenaResult> => {
   const began = performance.now();
   try {
-    const { answer, provider, latencyMs, usage } = await asker.gateway.chat(asker.caller, { ...chat, model });
+    const { answer, provider, latencyMs, usage } = await arenaCaller.gateway.chat(arenaCaller.caller, {
+      ...chat,
+      model,
+    });
     const common = { model, provider, latency_ms: Math.round(latencyMs), tokens: arenaTokens({ usage }) };
     if (Buffer.byteLength(answer.content) <= maxContentLength)
       return { ...common, content: answer.content, error: null };
     const message = 'The answer is too long for the result of a job. Ask for events, or set max_tokens.';
     return { ...common, content: null, error: { code: 'result_too_large', message } };
   } catch (error) {
-    return failedEntry(asker, { model, began }, error);
+    return failedEntry(arenaCaller, { model, began }, error);
   }
 };
 
@@ -71,13 +74,13 @@ const ask = async (asker: ArenaAsker, model: string, chat: ArenaChat): Promise<A
  * @returns the entries in the order in which the models were named; one may stand there twice
  */
 export const runArena = (
-  asker: ArenaAsker,
+  arenaCaller: ArenaCaller,
   { models, chat }: { readonly models: readonly string[]; readonly chat: ArenaChat },
   onAnswer: (entry: ArenaResult) => void,
 ): Promise<ArenaResult[]> =>
   Promise.all(
     models.map(async (model) => {
-      const entry = await ask(asker, model, chat);
+      const entry = await callModel(arenaCaller, model, chat);
       onAnswer(entry);
       return entry;
     }),

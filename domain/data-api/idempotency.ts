@@ -27,10 +27,10 @@ const subjectOf = ({ claims }: DataCaller): string => {
 };
 
 /**
- * @param asked all that makes the request what it is: method, path with query, body
+ * @param requestParts all that makes the request what it is: method, path with query, body
  * @throws {DataError} when the header is not 1 to 255 printable characters
  */
-export const dataKeyOf = (header: string, caller: DataCaller, asked: readonly (string | Buffer)[]): DataKey => {
+export const dataKeyOf = (header: string, caller: DataCaller, requestParts: readonly (string | Buffer)[]): DataKey => {
   if (!/^[\x21-\x7e]{1,255}$/.test(header)) {
     throw new DataError(400, 'validation_failed', 'The Idempotency-Key is not usable.', {
       details: 'It must be 1 to 255 printable ASCII characters.',
@@ -38,7 +38,7 @@ export const dataKeyOf = (header: string, caller: DataCaller, asked: readonly (s
   }
   const subject = subjectOf(caller);
   const share = caller.role === 'authenticated' ? `${caller.role}:${sha256(subject)}` : caller.role;
-  return { key: sha256(caller.role, subject, header), fingerprint: sha256(...asked), share };
+  return { key: sha256(caller.role, subject, header), fingerprint: sha256(...requestParts), share };
 };
 
 const taken = 'select t.is_same, t.status, t.headers, t.body from plinth_api.take_key($1, $2, $3) t';

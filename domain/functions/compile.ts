@@ -93,7 +93,7 @@ async function inspectModule(source: string): Promise<Inspected> {
   return { imports: [...new Set(found.map(({ name }) => name))], exported };
 }
 
-const bundle = (source: string, resolve: (asked: OnResolveArgs) => OnResolveResult) =>
+const bundle = (source: string, resolve: (args: OnResolveArgs) => OnResolveResult) =>
   build({
     stdin: { contents: source, loader: 'ts', sourcefile: 'function.ts' },
     bundle: true,

@@ -89,22 +89,26 @@ interface Question {
   readonly entryPoint: string | undefined;
 }
 
-type Asked = { readonly answer: unknown } | 'ended' | 'spent' | 'slow';
+type CompilerReply = { readonly answer: unknown } | 'ended' | 'spent' | 'slow';
 
 const cpuOf = (child: ChildProcess): number =>
   child.pid === undefined ? 0 : processTree(child.pid).reduce((sum, pid) => sum + cpuTimeMs(pid), 0);
 
 /** One question and its answer, or why there is none; then the process is killed. */
-const ask = (child: ChildProcess, question: Question, { maxCpuMs, maxMs }: CompilerLimits): Promise<Asked> =>
+const compileIn = (
+  child: ChildProcess,
+  question: Question,
+  { maxCpuMs, maxMs }: CompilerLimits,
+): Promise<CompilerReply> =>
   new Promise((resolve) => {
     const cpuBefore = cpuOf(child);
-    const done = (asked: Asked): void => {
+    const done = (compiled: CompilerReply): void => {
       clearTimeout(timer);
       clearInterval(watch);
       child.removeAllListeners();
       child.on('error', () => undefined);
-      if (typeof asked === 'string') end(child);
-      resolve(asked);
+      if (typeof compiled === 'string') end(child);
+      resolve(compiled);
     };
     const timer = setTimeout(done, maxMs, 'slow');
     const watch = setInterval(() => {
@@ -143,13 +147,13 @@ export const createCompiler = (limits: CompilerLimits = usualLimits): Compiler =
 
   const compileNow = async (question: Question): Promise<string> => {
     const child = take();
-    const asked = await ask(child, question, limits);
-    if (typeof asked === 'object') {
+    const compiled = await compileIn(child, question, limits);
+    if (typeof compiled === 'object') {
       idle.push(child);
-      return readReply(asked.answer);
+      return readReply(compiled.answer);
     }
     all.delete(child);
-    throw asked === 'slow' ? tooBusy() : invalidCode('takes too much time or memory to compile');
+    throw compiled === 'slow' ? tooBusy() : invalidCode('takes too much time or memory to compile');
   };
 
   return {

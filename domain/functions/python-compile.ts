@@ -151,8 +151,8 @@ const outputOf = async (
   { source, entryPoint }: Question,
   timeoutMs: number,
 ): Promise<{ readonly output: string; readonly isLate: boolean }> => {
-  const asked = entryPoint === undefined ? [] : ['names'];
-  const child: ChildProcess = spawn(program, ['-I', '-S', '-B', '-W', 'ignore', '-c', script, ...asked], {
+  const flags = entryPoint === undefined ? [] : ['names'];
+  const child: ChildProcess = spawn(program, ['-I', '-S', '-B', '-W', 'ignore', '-c', script, ...flags], {
     stdio: ['pipe', 'pipe', 'ignore'],
     env: {},
     timeout: timeoutMs,

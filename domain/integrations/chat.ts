@@ -37,7 +37,7 @@ const lockChat = async (db: Queryable, of: ChatOf): Promise<{ id: string } | und
 const insertChat = async (
   db: Queryable,
   { project, kind }: ChatOf,
-  { sealer, config, isActive }: ChatWish,
+  { sealer, config, isActive }: ChatIntegrationRequest,
 ): Promise<string> => {
   const id = newId();
   await db.query(
@@ -57,7 +57,7 @@ const insertChat = async (
   return id;
 };
 
-export interface ChatWish {
+export interface ChatIntegrationRequest {
   readonly sealer: Sealer;
   readonly config: ConfigOf<ChatProvider>;
   readonly isActive: boolean;
@@ -67,10 +67,10 @@ export interface ChatWish {
  * Makes the webhook of a chat what its integration says, within the caller's transaction.
  * @returns its id: when the change is committed, the project's subscriptions are to be set and its throttle pumped
  */
-export const saveChat = async (db: Queryable, of: ChatOf, wish: ChatWish): Promise<string> => {
+export const saveChat = async (db: Queryable, of: ChatOf, request: ChatIntegrationRequest): Promise<string> => {
   const present = await lockChat(db, of);
-  if (present === undefined) return insertChat(db, of, wish);
-  const { sealer, config, isActive } = wish;
+  if (present === undefined) return insertChat(db, of, request);
+  const { sealer, config, isActive } = request;
   await db.query(
     `update webhooks set url_sealed = $2, events = $3, is_active = $4, disabled_reason = null, updated_at = now()
      where id = $1`,

@@ -1,11 +1,11 @@
 import type { Egress, EgressResponse } from '#lib/egress.ts';
-import { type Asked, askProvider, basicAuth, isSuccess, objectIn } from './http.ts';
-import { askPaypalToken } from './paypal.ts';
+import { type ProviderResponse, callProvider, basicAuth, isSuccess, objectIn } from './http.ts';
+import { fetchPaypalToken } from './paypal.ts';
 import { type ConfigOf, type ProviderName, providerFacts } from './providers.ts';
 import { resendBase } from './resend.ts';
 
 /** Providers whose keys are tried by asking; chats are sent a message instead. */
-export type AskedProvider = Exclude<ProviderName, 'slack' | 'discord'>;
+export type CheckedProvider = Exclude<ProviderName, 'slack' | 'discord'>;
 
 /** Where the providers without a `base_url` are; tests have servers of their own. */
 export interface ProviderBases {
@@ -28,27 +28,27 @@ interface CheckDeps {
   readonly bases: ProviderBases;
 }
 
-type Check<P extends AskedProvider> = (deps: CheckDeps, config: ConfigOf<P>) => Promise<Asked>;
+type Check<P extends CheckedProvider> = (deps: CheckDeps, config: ConfigOf<P>) => Promise<ProviderResponse>;
 
 // Each asks for the least that needs the key and changes nothing.
-const checks: { readonly [P in AskedProvider]: Check<P> } = {
+const checks: { readonly [P in CheckedProvider]: Check<P> } = {
   resend: ({ egress }, config) =>
-    askProvider(egress, {
+    callProvider(egress, {
       method: 'GET',
       base: resendBase(config),
       path: '/domains',
       headers: { authorization: `Bearer ${config.api_key}` },
     }),
   stripe: ({ egress, bases }, { secret_key }) =>
-    askProvider(egress, {
+    callProvider(egress, {
       method: 'GET',
       base: bases.stripe,
       path: '/v1/balance',
       headers: { authorization: `Bearer ${secret_key}` },
     }),
-  paypal: ({ egress }, config) => askPaypalToken(egress, config),
+  paypal: ({ egress }, config) => fetchPaypalToken(egress, config),
   razorpay: ({ egress, bases }, { key_id, key_secret }) =>
-    askProvider(egress, {
+    callProvider(egress, {
       method: 'GET',
       base: bases.razorpay,
       path: '/v1/payments?count=1',
@@ -57,10 +57,10 @@ const checks: { readonly [P in AskedProvider]: Check<P> } = {
 };
 
 /** A key that may send and nothing else is what sending needs. */
-const isSendingKey = (provider: AskedProvider, response: EgressResponse): boolean =>
+const isSendingKey = (provider: CheckedProvider, response: EgressResponse): boolean =>
   provider === 'resend' && response.status === 401 && objectIn(response)['name'] === 'restricted_api_key';
 
-const errorOf = (provider: AskedProvider, { response, error }: Asked): string | null => {
+const errorOf = (provider: CheckedProvider, { response, error }: ProviderResponse): string | null => {
   if (response === null) return error;
   if (isSuccess(response) || isSendingKey(provider, response)) return null;
   const { label } = providerFacts[provider];
@@ -69,7 +69,7 @@ const errorOf = (provider: AskedProvider, { response, error }: Asked): string | 
 };
 
 /** Whether a provider takes the keys of a config. What the provider says is not repeated: it may hold the key. */
-export const checkProvider = async <P extends AskedProvider>(
+export const checkProvider = async <P extends CheckedProvider>(
   deps: CheckDeps,
   provider: P,
   config: ConfigOf<P>,

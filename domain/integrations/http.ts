@@ -6,7 +6,7 @@ const defaultMaxBytes = 256 * 1024;
 const timeoutMs = 10_000;
 
 /** What a provider said; `error` in words when it could not be asked. */
-export type Asked =
+export type ProviderResponse =
   | { readonly response: EgressResponse; readonly error: null }
   | { readonly response: null; readonly error: string };
 
@@ -33,7 +33,7 @@ const requestOf = (question: Question): EgressRequest => ({
 });
 
 /** One request to a provider's API. Only what `signal` is aborted with is thrown. */
-export const askProvider = async (egress: Pick<Egress, 'fetch'>, question: Question): Promise<Asked> => {
+export const callProvider = async (egress: Pick<Egress, 'fetch'>, question: Question): Promise<ProviderResponse> => {
   const url = `${question.base.replace(/\/+$/, '')}${question.path}`;
   try {
     return { response: await egress.fetch(url, requestOf(question)), error: null };

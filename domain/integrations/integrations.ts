@@ -107,7 +107,7 @@ const requireFunction = async (db: Queryable, projectId: string, functionId: unk
   throw invalidConfig([{ path: 'function_id', message: 'the project has no such function' }]);
 };
 
-export interface Wish {
+export interface IntegrationRequest {
   readonly config: Config;
   /** Left out: as it is, and active at first. */
   readonly isActive: boolean | undefined;
@@ -120,13 +120,13 @@ export interface Wish {
 export const configure = async (
   db: Queryable,
   { project, provider, sealer }: IntegrationOf,
-  wish: Wish,
+  request: IntegrationRequest,
 ): Promise<Changed> => {
   const present = await lockIntegration(db, project.id, provider);
-  const config = mergeConfig(provider, present ? openConfig(sealer, present) : null, wish.config);
+  const config = mergeConfig(provider, present ? openConfig(sealer, present) : null, request.config);
   requireEvents(config['events']);
   await requireFunction(db, project.id, config['function_id']);
-  const isActive = wish.isActive ?? present?.is_active ?? true;
+  const isActive = request.isActive ?? present?.is_active ?? true;
   const sealed = sealConfig(sealer, provider, config);
   await saveIntegration(db, { id: newId(), projectId: project.id, provider, sealed, isActive });
   const chat = { sealer, config: config as ConfigOf<ChatProvider>, isActive };

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Egress } from '#lib/egress.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type FairPermits, createFairPermits } from '#lib/fair-permits.ts';
-import { type Asked, askProvider, basicAuth, isSuccess, objectIn } from './http.ts';
+import { type ProviderResponse, callProvider, basicAuth, isSuccess, objectIn } from './http.ts';
 import { signedPartsOf } from './paypal-headers.ts';
 import type { ConfigOf } from './providers.ts';
 
@@ -11,8 +11,11 @@ const bases = { live: 'https://api-m.paypal.com', sandbox: 'https://api-m.sandbo
 export const paypalBase = ({ environment, base_url }: ConfigOf<'paypal'>): string => base_url ?? bases[environment];
 
 /** Asks for an access token with the app's credentials. */
-export const askPaypalToken = (egress: Pick<Egress, 'fetch'>, config: ConfigOf<'paypal'>): Promise<Asked> =>
-  askProvider(egress, {
+export const fetchPaypalToken = (
+  egress: Pick<Egress, 'fetch'>,
+  config: ConfigOf<'paypal'>,
+): Promise<ProviderResponse> =>
+  callProvider(egress, {
     method: 'POST',
     base: paypalBase(config),
     path: '/v1/oauth2/token',
@@ -47,7 +50,7 @@ export interface Paypal {
 }
 
 const unavailable = (why: string): ServiceError =>
-  new ServiceError('provider_unavailable', `PayPal could not be asked whether this is its own: ${why}`, {
+  new ServiceError('provider_unavailable', `PayPal could not confirm that this event is its own: ${why}`, {
     hint: 'Send it again later.',
     headers: { 'Retry-After': '30' },
   });
@@ -71,7 +74,7 @@ interface Token {
 }
 
 const fetchToken = async (egress: Pick<Egress, 'fetch'>, config: ConfigOf<'paypal'>): Promise<Token> => {
-  const { response, error } = await askPaypalToken(egress, config);
+  const { response, error } = await fetchPaypalToken(egress, config);
   if (response === null) throw unavailable(error);
   const { access_token: text, expires_in: seconds } = objectIn(response);
   if (!isSuccess(response) || typeof text !== 'string' || !/^[\x21-\x7e]+$/.test(text)) {
@@ -85,26 +88,26 @@ export const createPaypal = (egress: Pick<Egress, 'fetch'>): Paypal => {
   const tokens = new LRUCache<string, Promise<Token>>({ max: maxKept });
   const permits = new LRUCache<string, FairPermits>({ max: maxKept });
 
-  const keepFor = (name: string, asked: Promise<Token>, ms: number): void => {
-    if (tokens.get(name) !== asked) return;
-    if (ms > 0) tokens.set(name, asked, { ttl: ms });
+  const keepFor = (name: string, pendingToken: Promise<Token>, ms: number): void => {
+    if (tokens.get(name) !== pendingToken) return;
+    if (ms > 0) tokens.set(name, pendingToken, { ttl: ms });
     else tokens.delete(name);
   };
 
   const tokenOf = (name: string, config: ConfigOf<'paypal'>): Promise<Token> => {
     const present = tokens.get(name);
     if (present) return present;
-    const asked = fetchToken(egress, config);
-    tokens.set(name, asked);
-    asked.then(
-      ({ seconds }) => keepFor(name, asked, (seconds - marginSeconds) * 1000),
-      () => keepFor(name, asked, 0),
+    const pendingToken = fetchToken(egress, config);
+    tokens.set(name, pendingToken);
+    pendingToken.then(
+      ({ seconds }) => keepFor(name, pendingToken, (seconds - marginSeconds) * 1000),
+      () => keepFor(name, pendingToken, 0),
     );
-    return asked;
+    return pendingToken;
   };
 
-  const ask = async (config: ConfigOf<'paypal'>, { text: token }: Token, body: string): Promise<Asked> =>
-    askProvider(egress, {
+  const verify = async (config: ConfigOf<'paypal'>, { text: token }: Token, body: string): Promise<ProviderResponse> =>
+    callProvider(egress, {
       method: 'POST',
       base: paypalBase(config),
       path: '/v1/notifications/verify-webhook-signature',
@@ -112,13 +115,13 @@ export const createPaypal = (egress: Pick<Egress, 'fetch'>): Paypal => {
       body,
     });
 
-  const askTwice = async (name: string, config: ConfigOf<'paypal'>, body: string): Promise<Asked> => {
+  const verifyWithRetry = async (name: string, config: ConfigOf<'paypal'>, body: string): Promise<ProviderResponse> => {
     const token = await tokenOf(name, config);
-    const first = await ask(config, token, body);
+    const first = await verify(config, token, body);
     if (first.response?.status !== 401) return first;
     // It was taken back before its time.
     if ((await tokens.get(name)) === token) tokens.delete(name);
-    return ask(config, await tokenOf(name, config), body);
+    return verify(config, await tokenOf(name, config), body);
   };
 
   const permitsOf = (id: string): FairPermits => {
@@ -136,7 +139,7 @@ export const createPaypal = (egress: Pick<Egress, 'fetch'>): Paypal => {
       const own = permitsOf(id);
       await own.acquire(call.network);
       try {
-        const { response, error } = await askTwice(`${id} ${config_version}`, config, body);
+        const { response, error } = await verifyWithRetry(`${id} ${config_version}`, config, body);
         if (response === null) throw unavailable(error);
         if (!isSuccess(response)) throw unavailable(`it answered ${response.status}.`);
         return objectIn(response)['verification_status'] === 'SUCCESS';

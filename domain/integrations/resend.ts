@@ -3,7 +3,7 @@ import type { Mail, Transport } from '#domain/email/transport.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Egress, EgressResponse } from '#lib/egress.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { askProvider, isSuccess, objectIn } from './http.ts';
+import { callProvider, isSuccess, objectIn } from './http.ts';
 import type { ConfigOf } from './providers.ts';
 import { findIntegration, openConfig } from './store.ts';
 
@@ -53,7 +53,7 @@ const failureOf = (response: EgressResponse, config: ResendConfig): MailFailure 
  */
 export const resendTransport = (egress: Pick<Egress, 'fetch'>, config: ResendConfig): Transport => ({
   send: async (mail, signal) => {
-    const { response, error } = await askProvider(egress, {
+    const { response, error } = await callProvider(egress, {
       method: 'POST',
       base: resendBase(config),
       path: '/emails',

@@ -40,14 +40,14 @@ const watchRows = (db: Queryable, onEnd: (following: Following) => void) => {
   let timer: NodeJS.Timeout | undefined;
 
   const look = async (): Promise<void> => {
-    const asked = [...all];
+    const queried = [...all];
     const rows = await db.query<{ id: string }>(
       `select id from jobs where id = any($1::uuid[]) and status in ('queued', 'running')`,
-      [[...new Set(asked.map(({ job }) => job.id))]],
+      [[...new Set(queried.map(({ job }) => job.id))]],
       'followed-jobs',
     );
     const alive = new Set(rows.map(({ id }) => id));
-    for (const following of asked) if (all.has(following) && !alive.has(following.job.id)) onEnd(following);
+    for (const following of queried) if (all.has(following) && !alive.has(following.job.id)) onEnd(following);
   };
 
   const schedulePoll = (): void => {

@@ -9,7 +9,7 @@ export type WaitingBytes = Readonly<Record<Plan, number>>;
  * Shorter payloads are accepted unasked: as many as may wait by number (10,000 of a type) are 80 MB, less than the smallest
  * plan gives, and adding up that many rows takes some 10 ms.
  */
-const askedFrom = 8 * 1024;
+const countedFrom = 8 * 1024;
 
 /** Exact whatever dies when: derived from the rows that wait. */
 export const waitingBytesOf = async (db: Queryable, projectId: string): Promise<number> => {
@@ -41,7 +41,7 @@ export const requireWaitingBytes = async (
   { projectId, data }: { readonly projectId: string; readonly data: string },
 ): Promise<void> => {
   const bytes = Buffer.byteLength(data);
-  if (bytes < askedFrom) return;
+  if (bytes < countedFrom) return;
   const project = await maybeOne(
     db.query<{ plan: Plan }>('select plan from projects where id = $1', [projectId], 'plan-of-project'),
   );

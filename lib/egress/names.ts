@@ -40,7 +40,7 @@ const isAbsent = (failures: readonly PromiseSettledResult<unknown>[]): boolean =
   failures.every((failure) => absent.has(codeOf(failure)));
 
 /** Both families are asked for; what one of them does not answer is not connected to. */
-const ask = async (host: string, { servers, timeoutMs = lookupTimeoutMs }: ResolveOptions): Promise<string[]> => {
+const queryDns = async (host: string, { servers, timeoutMs = lookupTimeoutMs }: ResolveOptions): Promise<string[]> => {
   const resolver = new Resolver({ timeout: Math.min(queryTimeoutMs, timeoutMs), tries });
   if (servers) resolver.setServers(servers);
   const deadline = setTimeout(() => resolver.cancel(), timeoutMs);
@@ -63,7 +63,7 @@ export const createResolve = (options: ResolveOptions = {}): Resolve => {
   const hosts = readHosts(options.hostsFile ?? '/etc/hosts');
   return (host) => {
     const own = hosts.get(withoutDot(host));
-    return own === undefined ? ask(host, options) : Promise.resolve(own);
+    return own === undefined ? queryDns(host, options) : Promise.resolve(own);
   };
 };
 

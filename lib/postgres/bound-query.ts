@@ -59,7 +59,7 @@ const exchangeOf = (sql: string, params: readonly Parameter[]): Exchange => {
     synced = true;
     corked(wire, () => sendBound(wire, textsOf(params, types)));
   };
-  const askTypes = (wire: Wire): void => {
+  const requestTypes = (wire: Wire): void => {
     const answer = ({ dataTypeIDs }: { readonly dataTypeIDs: readonly number[] }): void => sendRest(wire, dataTypeIDs);
     wire.once('parameterDescription', answer);
     wire.once('readyForQuery', () => wire.off('parameterDescription', answer));
@@ -71,7 +71,7 @@ const exchangeOf = (sql: string, params: readonly Parameter[]): Exchange => {
     submit: (wire) =>
       corked(wire, () => {
         wire.parse({ text: sql });
-        if (needsTypes(params)) askTypes(wire);
+        if (needsTypes(params)) requestTypes(wire);
         else sendRest(wire, []);
       }),
   };

@@ -41,10 +41,10 @@ const liveWorkersOf = (entries: Readonly<Record<string, string>>, now: number): 
 
 const statsOf = async (shard: ShardGate, now: number): Promise<Omit<JobTypeStats, 'type'>> => {
   const [[epoch, server, window, waiting], leased, workers, paused, serverId] = await Promise.all([
-    shard.look.conf(),
-    shard.look.leased(),
-    shard.look.workers(),
-    shard.look.isPaused(),
+    shard.inspect.conf(),
+    shard.inspect.leased(),
+    shard.inspect.workers(),
+    shard.inspect.isPaused(),
     shard.serverId(),
   ]);
   const alive = liveWorkersOf(workers, now);
@@ -86,12 +86,12 @@ const limitsIn = (text: string | null | undefined): Limits => {
 };
 
 const loadsOf = async (shard: ShardGate, max: number): Promise<ProjectLoad[]> => {
-  const [backlog, running] = await Promise.all([shard.look.backlog(max), shard.look.running()]);
+  const [backlog, running] = await Promise.all([shard.inspect.backlog(max), shard.inspect.running()]);
   const queued = new Map<string, number>();
   for (let i = 0; i < backlog.length; i += 2) queued.set(backlog[i] ?? '', Number(backlog[i + 1]));
   const projects = [...new Set([...queued.keys(), ...Object.keys(running)])];
   if (projects.length === 0) return [];
-  const limits = await shard.look.limits(projects);
+  const limits = await shard.inspect.limits(projects);
   return projects.map((projectId, i) => ({
     projectId,
     ...limitsIn(limits[i]),
@@ -125,11 +125,11 @@ const absent: Place = { state: 'absent', position: null, reason: null };
 
 const placesOf = async (jobs: readonly JobRef[], shardOfJob: (job: JobRef) => ShardGate): Promise<readonly Place[]> => {
   const found = new Map<string, Place>();
-  const asked = [...Map.groupBy(jobs, shardOfJob)].map(async ([shard, own]) => {
+  const lookups = [...Map.groupBy(jobs, shardOfJob)].map(async ([shard, own]) => {
     const places = await shard.places(own);
     own.forEach(({ id }, i) => found.set(id, places[i] ?? absent));
   });
-  await Promise.all(asked);
+  await Promise.all(lookups);
   return jobs.map(({ id }) => found.get(id) ?? absent);
 };
 

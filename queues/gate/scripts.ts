@@ -52,10 +52,10 @@ const createServerId = (redis: Redis): (() => Promise<string>) => {
   redis.on('close', () => (known = undefined));
   return () => {
     if (known === undefined || performance.now() >= known.until) {
-      const asked = { id: read(), until: performance.now() + knownForMs };
-      known = asked;
-      asked.id.catch(() => {
-        if (known === asked) known = undefined;
+      const pending = { id: read(), until: performance.now() + knownForMs };
+      known = pending;
+      pending.id.catch(() => {
+        if (known === pending) known = undefined;
       });
     }
     return known.id;

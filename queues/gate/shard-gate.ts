@@ -165,8 +165,8 @@ export class ShardGate {
 
   /** Where each of these jobs stands, in their order. */
   async places(jobs: readonly Pick<JobRef, 'id' | 'projectId'>[]): Promise<Place[]> {
-    const asked = jobs.flatMap((job) => [job.id, job.projectId]);
-    return placed.parse(await this.#run('place', asked)).map(([state, rank, reason]) => ({
+    const lookup = jobs.flatMap((job) => [job.id, job.projectId]);
+    return placed.parse(await this.#run('place', lookup)).map(([state, rank, reason]) => ({
       state,
       position: rank < 0 ? null : rank + 1,
       reason: reason === '' ? null : reason,
@@ -201,9 +201,9 @@ export class ShardGate {
 
   /** Which leased jobs BullMQ knows. */
   async inBullmq(leases: readonly Lease[]): Promise<boolean[]> {
-    const asked = this.#redis.pipeline();
-    for (const lease of leases) asked.exists(this.queue.toKey(bullIdOf(lease)));
-    return ((await asked.exec()) ?? []).map(([error, found]) => {
+    const lookup = this.#redis.pipeline();
+    for (const lease of leases) lookup.exists(this.queue.toKey(bullIdOf(lease)));
+    return ((await lookup.exec()) ?? []).map(([error, found]) => {
       if (error) throw error;
       return found === 1;
     });
@@ -219,7 +219,7 @@ export class ShardGate {
   }
 
   /** The gate's own numbers, for the operators. */
-  readonly look = {
+  readonly inspect = {
     conf: () => this.#redis.hmget(`${this.#key}conf`, 'epoch', 'server', 'window', 'waiting'),
     leased: () => this.#redis.hlen(`${this.#key}lease`),
     workers: () => this.#redis.hgetall(`${this.#key}workers`),

@@ -9,10 +9,10 @@ const leftInShard = async ({ queues }: Scene, type: string): Promise<string[]> =
   const left: string[] = [];
   for (const shard of queues.gate.shards(type)) {
     const [leased, running, backlog, [, , , waiting], inBullmq] = await Promise.all([
-      shard.look.leased(),
-      shard.look.running(),
-      shard.look.backlog(10),
-      shard.look.conf(),
+      shard.inspect.leased(),
+      shard.inspect.running(),
+      shard.inspect.backlog(10),
+      shard.inspect.conf(),
       shard.queue.getJobCounts('wait', 'active', 'delayed', 'prioritized', 'completed', 'failed'),
     ]);
     const known = Object.entries(inBullmq).filter(([, count]) => count > 0);

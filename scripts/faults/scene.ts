@@ -24,7 +24,7 @@ export interface Stage {
   readonly print: (line: string) => void;
 }
 
-export type LoadWish = Partial<Omit<Load, 'name' | 'journal'>>;
+export type LoadOptions = Partial<Omit<Load, 'name' | 'journal'>>;
 
 /** One scenario's own database, Redis keys, projects and processes. */
 export interface Scene {
@@ -43,7 +43,7 @@ export interface Scene {
   /** Workers that have not ended. */
   readonly workers: () => readonly Child[];
   /** Resolves when it is ready; `end` is when it has had all answers. */
-  readonly produce: (load?: LoadWish) => Promise<Child>;
+  readonly produce: (load?: LoadOptions) => Promise<Child>;
   readonly journal: () => readonly JournalLine[];
   /** When each worker that is gone ended. */
   readonly deaths: ReadonlyMap<string, number>;
@@ -111,7 +111,7 @@ interface Crew {
   readonly deaths: Map<string, number>;
   readonly startWorker: Scene['startWorker'];
   readonly workers: Scene['workers'];
-  readonly produce: (load: LoadWish) => Promise<Child>;
+  readonly produce: (load: LoadOptions) => Promise<Child>;
   readonly journal: Scene['journal'];
   readonly start: Scene['start'];
   readonly stop: () => Promise<void>;
@@ -149,11 +149,18 @@ const crewOf = (stage: Stage, env: NodeJS.ProcessEnv, folder: string, projects: 
       return child;
     },
     workers: () => [...workers],
-    produce: async (wish) => {
+    produce: async (request) => {
       const name = `producer-${journals.length + 1}`;
       const journal = path.join(folder, `${name}.journal`);
       journals.push(journal);
-      const load: Load = { ...usualLoad, kinds: [...usualLoad.kinds], projects: [...projects], ...wish, name, journal };
+      const load: Load = {
+        ...usualLoad,
+        kinds: [...usualLoad.kinds],
+        projects: [...projects],
+        ...request,
+        name,
+        journal,
+      };
       const child = start(name, { file: 'scripts/faults/producer.ts', args: [JSON.stringify(load)] });
       await child.ready;
       return child;

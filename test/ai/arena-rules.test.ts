@@ -1,5 +1,5 @@
 import test from 'ava';
-import { type ArenaAsker, arenaFailure, runArena } from '#domain/ai/arena.ts';
+import { type ArenaCaller, arenaFailure, runArena } from '#domain/ai/arena.ts';
 import type { ChatOutcome } from '#domain/ai/gateway/types.ts';
 import { ServiceError } from '#lib/errors.ts';
 
@@ -21,7 +21,7 @@ const refused = () => Promise.reject(new ServiceError('provider_rejected', 'No.'
 /** A model is named after what comes of it. */
 const play = (answers: Readonly<Record<string, () => Promise<ChatOutcome>>>) => {
   const faults: unknown[] = [];
-  const asker: ArenaAsker = {
+  const asker: ArenaCaller = {
     gateway: {
       chat: (_caller, { model }) => answers[model]?.() ?? Promise.reject(new Error('a fault with sk-secret in it')),
       stream: () => Promise.reject(new Error('not asked')),

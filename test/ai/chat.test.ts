@@ -90,7 +90,13 @@ for (const [provider, model] of Object.entries(models)) {
 }
 
 test('what is asked for reaches the provider, and nothing else', async (t) => {
-  const wish = { temperature: 0.5, max_tokens: 7, top_p: 0.9, stop: ['END'], response_format: { type: 'json_object' } };
+  const chatRequest = {
+    temperature: 0.5,
+    max_tokens: 7,
+    top_p: 0.9,
+    stop: ['END'],
+    response_format: { type: 'json_object' },
+  };
   const call = { id: 'call_1', type: 'function', function: { name: 'now', arguments: '{}' } };
   const messages = [
     { role: 'system', content: 'Be brief.' },
@@ -98,9 +104,9 @@ test('what is asked for reaches the provider, and nothing else', async (t) => {
     { role: 'assistant', content: null, tool_calls: [call] },
     { role: 'tool', content: 'noon', tool_call_id: 'call_1' },
   ];
-  t.is((await ask('/chat', { model: 'openai/gpt-4o', messages, ...wish })).status, 200);
+  t.is((await ask('/chat', { model: 'openai/gpt-4o', messages, ...chatRequest })).status, 200);
   const { stream: _stream, ...sent } = received('what reaches it')?.body ?? {};
-  t.deepEqual(sent, { model: 'gpt-4o', messages, ...wish });
+  t.deepEqual(sent, { model: 'gpt-4o', messages, ...chatRequest });
 });
 
 test('a stream that fails before its first event is a plain error', async (t) => {

@@ -26,7 +26,7 @@ const fullProject = async (scene: EngineScene) => {
 test('a job that is delivered under a lease that it has no longer does not begin beside the limit', async (t) => {
   const scene = await openEngine(t);
   const { shard, runs, projectId, waiting } = await fullProject(scene);
-  const [epoch] = await shard.look.conf();
+  const [epoch] = await shard.inspect.conf();
   const old = { id: waiting, nonce: '1' };
   await shard.handOverAgain(epoch ?? '', [{ lease: old, projectId }]);
   await until(async () => (await shard.inBullmq([old]))[0] === false);
@@ -46,7 +46,7 @@ test('a job that begins anew keeps its place at the gate, under another lease', 
   t.truthy(before && after);
   t.false(before !== undefined && (await shard.isHeld(before)));
   t.true(after !== undefined && (await shard.isHeld(after)));
-  t.is(await shard.look.leased(), 2);
+  t.is(await shard.inspect.leased(), 2);
   t.is((await scene.row(waiting)).status, 'queued');
   runs.release();
   await scene.rowWhen(first, 'succeeded');

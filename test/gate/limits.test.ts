@@ -7,30 +7,30 @@ test('no project ever has more handed over than its limit, nor all together more
   const all = projects(6);
   await Promise.all(all.map((project) => scene.admit(project, 12)));
   const ran = await runDry(scene, async () => {
-    t.true((await scene.shard.look.leased()) <= 6);
+    t.true((await scene.shard.inspect.leased()) <= 6);
     for (const project of all) t.true((await scene.running(project)) <= 3, project);
   });
   t.is(new Set(ran).size, 72);
   t.is(ran.length, 72);
-  t.is(await scene.shard.look.leased(), 0);
-  t.deepEqual(await scene.shard.look.running(), {});
-  t.deepEqual(await scene.shard.look.backlog(10), []);
+  t.is(await scene.shard.inspect.leased(), 0);
+  t.deepEqual(await scene.shard.inspect.running(), {});
+  t.deepEqual(await scene.shard.inspect.backlog(10), []);
 });
 
 test('the window is 1.2 times the slots of the workers that live', async (t) => {
   const scene = await openGate(t, { running: 100, slots: 10 });
   const [project = ''] = projects(1);
   await scene.admit(project, 60);
-  t.is(await scene.shard.look.leased(), 12);
+  t.is(await scene.shard.inspect.leased(), 12);
   const second = newId();
   await scene.beat(15, second);
-  t.is(await scene.shard.look.leased(), 30);
+  t.is(await scene.shard.inspect.leased(), 30);
   await scene.beat(null, second);
   t.is((await scene.gate.stats(type)).window, 12);
-  t.is(await scene.shard.look.leased(), 30, 'what is handed over stays so');
+  t.is(await scene.shard.inspect.leased(), 30, 'what is handed over stays so');
   const [first = ''] = await scene.handedOver();
   await scene.finish(first);
-  t.is(await scene.shard.look.leased(), 29);
+  t.is(await scene.shard.inspect.leased(), 29);
 });
 
 test('a worker that was silent for 10 s counts no more', async (t) => {
@@ -57,8 +57,8 @@ test('the global limit bounds all projects together below the slots', async (t) 
   const scene = await openGate(t, { running: 5, slots: 50, globalLimit: 7 });
   const all = projects(4);
   for (const project of all) await scene.admit(project, 5);
-  t.is(await scene.shard.look.leased(), 7);
-  await runDry(scene, async () => void t.true((await scene.shard.look.leased()) <= 7));
+  t.is(await scene.shard.inspect.leased(), 7);
+  await runDry(scene, async () => void t.true((await scene.shard.inspect.leased()) <= 7));
 });
 
 test('a project has so many jobs waiting; the next one is refused, others are not', async (t) => {

@@ -67,9 +67,9 @@ const check = async (
 ): Promise<Map<string, number>> => {
   const leases = await scene.leases();
   const [run, backlog, conf] = await Promise.all([
-    scene.shard.look.running(),
-    scene.shard.look.backlog(1000),
-    scene.shard.look.conf(),
+    scene.shard.inspect.running(),
+    scene.shard.inspect.backlog(1000),
+    scene.shard.inspect.conf(),
   ]);
   const [running, waiting] = [new Map<string, number>(), new Map<string, number>()];
   for (const project of scene.limits.keys()) {

@@ -71,9 +71,9 @@ const watching = ({ shard, redis }: Pick<GateScene, 'shard' | 'redis'>) => ({
     const ids = await redis.lrange(shard.queue.toKey('wait'), 0, -1);
     return ids.toReversed().map((bullId) => bullId.split('.')[0] ?? '');
   },
-  running: async (projectId: string) => Number((await shard.look.running())[projectId] ?? 0),
+  running: async (projectId: string) => Number((await shard.inspect.running())[projectId] ?? 0),
   waiting: async (projectId: string) => {
-    const backlog = await shard.look.backlog(10_000);
+    const backlog = await shard.inspect.backlog(10_000);
     const at = backlog.indexOf(projectId);
     return at < 0 ? 0 : Number(backlog[at + 1]);
   },
@@ -139,12 +139,12 @@ export const openGate = async (t: ExecutionContext, options: GateOptions = {}): 
 /** Ends what was handed over first, over and over, until nothing waits. Calls back before each end. */
 export const runDry = async (
   scene: GateScene,
-  look: () => Promise<void> = () => Promise.resolve(),
+  inspect: () => Promise<void> = () => Promise.resolve(),
 ): Promise<string[]> => {
   for (let done = 0; ; done += 1) {
     const [next] = (await scene.handedOver()).slice(done);
     if (next === undefined) return scene.handedOver();
-    await look();
+    await inspect();
     await scene.finish(next);
   }
 };

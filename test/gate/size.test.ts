@@ -36,7 +36,7 @@ test('jobs spread over four shards by their project; each shard keeps its own sh
     shards.map(({ shard }) => shard.name),
     ['test.job.1of4', 'test.job.2of4', 'test.job.3of4', 'test.job.4of4'],
   );
-  const running = await Promise.all(shards.map((shard) => shard.look.running()));
+  const running = await Promise.all(shards.map((shard) => shard.inspect.running()));
   t.true(running.every((own) => Object.keys(own).length > 0));
   const owners = running.flatMap((own) => Object.keys(own));
   t.is(new Set(owners).size, owners.length, 'a project is in one shard');

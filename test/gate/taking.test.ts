@@ -98,7 +98,7 @@ test('limits of idle projects are forgotten and read anew with their next job', 
   scene.limits.set(idle, { running: 3, waiting: 10 });
   scene.limits.set(busy, { running: 3, waiting: 10 });
   await scene.shard.forgetIdle();
-  t.is(await scene.shard.look.knownProjects(), 1);
+  t.is(await scene.shard.inspect.knownProjects(), 1);
   await scene.admit(idle, 5);
   await scene.admit(busy, 1);
   t.deepEqual([await scene.running(idle), await scene.running(busy)], [3, 1]);

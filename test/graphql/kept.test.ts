@@ -22,7 +22,7 @@ const asking = (kept: Kept, operation: Operation, letters = 100) => {
   const make = (variables: Fields) => (): CompiledQuery => {
     made += 1;
     const inputs = inputsOf(variables, 'late');
-    inputs.look(new VariableUse('v'));
+    inputs.resolveVariables(new VariableUse('v'));
     return { parts: [], sql: { text: 'x'.repeat(letters), params: [] }, trace: inputs.trace };
   };
   return {

@@ -1,5 +1,5 @@
 import test, { type ExecutionContext } from 'ava';
-import { type AskedProvider, checkProvider } from '#domain/integrations/check.ts';
+import { type CheckedProvider, checkProvider } from '#domain/integrations/check.ts';
 import type { ConfigOf } from '#domain/integrations/providers.ts';
 import { createEgress } from '#lib/egress.ts';
 import { type Respond, serveProvider } from '#test/support/provider-server.ts';
@@ -10,14 +10,14 @@ const egressFor = (t: ExecutionContext, allow = '127.0.0.0/8') => {
   return egress;
 };
 
-const configs = (base: string): { readonly [P in AskedProvider]: ConfigOf<P> } => ({
+const configs = (base: string): { readonly [P in CheckedProvider]: ConfigOf<P> } => ({
   resend: { api_key: 're_the_key', from_email: 'a@b.example', base_url: base },
   stripe: { secret_key: 'sk_the_key', webhook_secret: 'whsec_1' },
   paypal: { client_id: 'id', client_secret: 'the_key', webhook_id: 'WH', environment: 'live', base_url: base },
   razorpay: { key_id: 'rzp_1', key_secret: 'the_key', webhook_secret: 's' },
 });
 
-const check = async (t: ExecutionContext, provider: AskedProvider, respond: Respond) => {
+const check = async (t: ExecutionContext, provider: CheckedProvider, respond: Respond) => {
   const server = await serveProvider(t, respond);
   const deps = { egress: egressFor(t), bases: { stripe: server.base, razorpay: server.base } };
   const checked = await checkProvider(deps, provider, configs(`${server.base}/`)[provider] as never);
@@ -31,7 +31,7 @@ const questions = {
   paypal: ['POST /v1/oauth2/token', basic('id:the_key')],
   razorpay: ['GET /v1/payments?count=1', basic('rzp_1:the_key')],
 } as const;
-const names = Object.keys(questions) as AskedProvider[];
+const names = Object.keys(questions) as CheckedProvider[];
 
 for (const name of names) {
   test(`${name} is asked once, by the key, for something that changes nothing`, async (t) => {

@@ -126,8 +126,8 @@ test('the lease of a job that has ended is freed for the next of its project', a
   await redis.hset(`${redisKey}run`, projectId, 2);
   const id = await scene.accept(testJobs.once, projectId);
   await scene.rowWhen(id, 'succeeded');
-  await until(async () => (await shard?.look.leased()) === 0);
-  t.deepEqual(await shard?.look.running(), {});
+  await until(async () => (await shard?.inspect.leased()) === 0);
+  t.deepEqual(await shard?.inspect.running(), {});
 });
 
 test('a job that BullMQ lost after it was handed over is handed over again, and runs once', async (t) => {
@@ -159,12 +159,12 @@ test('after Redis lost everything what waits runs once, and what ran ends once',
   const keys = await redis.keys(`{${scene.config.PLINTH_REDIS_PREFIX}:*`);
   await redis.unlink(...keys);
   const [shard] = scene.queues.gate.shards('test.once');
-  await until(async () => (await shard?.look.running())?.[projectId] === '2');
+  await until(async () => (await shard?.inspect.running())?.[projectId] === '2');
   t.is(held.contexts.length, 2, 'nothing beyond the limit meanwhile');
   held.release();
   for (const id of ids) t.like(await scene.rowWhen(id, 'succeeded'), { attempt: 1 });
   t.deepEqual(held.contexts.map(({ jobId }) => jobId).toSorted(), ids.toSorted());
-  await until(async () => (await shard?.look.leased()) === 0);
+  await until(async () => (await shard?.inspect.leased()) === 0);
 });
 
 test('a worker that Postgres saw a moment ago keeps its jobs, though Redis does not hear of it', async (t) => {

@@ -57,7 +57,7 @@ export const saying = (content: string, fields: Partial<ChatRequest> = {}): Chat
 export const chatWith = async (peer: Peer, request: ChatRequest): Promise<ChatAnswer> => {
   const dialect = dialectOf(peer.provider);
   const outgoing = dialect.chat(peer.target, request, false);
-  const { status, headers, bytes } = await peer.transport.ask(outgoing, { signal: peer.signal });
+  const { status, headers, bytes } = await peer.transport.send(outgoing, { signal: peer.signal });
   const body = bytes.toString();
   if (status !== 200) throw dialect.fault(status, body, headers['retry-after']);
   return dialect.readChat(body);
@@ -66,7 +66,7 @@ export const chatWith = async (peer: Peer, request: ChatRequest): Promise<ChatAn
 export const embedWith = async (peer: Peer, request: EmbeddingRequest): Promise<EmbeddingAnswer> => {
   const dialect = dialectOf(peer.provider);
   const outgoing = dialect.embeddings(peer.target, request);
-  const { status, headers, bytes } = await peer.transport.ask(outgoing, { signal: peer.signal });
+  const { status, headers, bytes } = await peer.transport.send(outgoing, { signal: peer.signal });
   const body = bytes.toString();
   if (status !== 200) throw dialect.fault(status, body, headers['retry-after']);
   return dialect.readEmbeddings(body, request);

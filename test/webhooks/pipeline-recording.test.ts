@@ -12,8 +12,8 @@ test('a secret that a receiver repeats is not in the record, the one before it n
   const [secret, previousSecret] = ['my-own-secret-123', 'my-old-secret-123'];
   receiver.answer((response, { headers }) => response.end(JSON.stringify({ headers, was: previousSecret })));
   const project = await addProject(platform());
-  const wish = { url: receiver.url, secret, previousSecret, sendSecret: true };
-  const webhook = await addWebhook(platform(), project, wish);
+  const request = { url: receiver.url, secret, previousSecret, sendSecret: true };
+  const webhook = await addWebhook(platform(), project, request);
   await emit(platform(), project.id, 'auth.login');
   const [row] = await deliveriesWhen(platform(), webhook.id, { fits: hasStatus('success') });
   t.is((await receiver.when(1))[0]?.headers['x-webhook-secret'], secret);

@@ -54,9 +54,9 @@ export interface TestWebhook {
 export const addWebhook = async (
   { db }: Where,
   { id: projectId, sealer }: BareProject,
-  wish: WebhookOptions,
+  request: WebhookOptions,
 ): Promise<TestWebhook> => {
-  const { url, kind = 'http', events = ['*'], secret = makeSecret(), previousSecret, rate = 1000 } = wish;
+  const { url, kind = 'http', events = ['*'], secret = makeSecret(), previousSecret, rate = 1000 } = request;
   const id = newId();
   await db.transaction(
     (tx) =>
@@ -73,14 +73,14 @@ export const addWebhook = async (
           events,
           sealSecret(sealer, id, secret),
           previousSecret === undefined ? null : sealSecret(sealer, id, previousSecret),
-          wish.sendSecret ?? false,
+          request.sendSecret ?? false,
           rate,
-          wish.active ?? true,
+          request.active ?? true,
         ],
       ),
     systemActor,
   );
-  await db.query('update webhook_throttles set is_quick = $2 where webhook_id = $1', [id, wish.quick ?? true]);
+  await db.query('update webhook_throttles set is_quick = $2 where webhook_id = $1', [id, request.quick ?? true]);
   return { id, secret };
 };
 

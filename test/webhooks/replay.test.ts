@@ -68,8 +68,8 @@ test('a replay keeps what its steps did, and holds nothing between them', async 
       return platform().db.query(...args);
     },
   };
-  const wish = { since: new Date(since()), statuses: ['skipped', 'skipped', 'failed'] as const };
-  t.is(await replay(platform().db, { projectId: project.id, webhookId }, wish, guard), 11_000);
+  const request = { since: new Date(since()), statuses: ['skipped', 'skipped', 'failed'] as const };
+  t.is(await replay(platform().db, { projectId: project.id, webhookId }, request, guard), 11_000);
   t.deepEqual(seen, [0, 5000, 10_000]);
 });
 
@@ -90,10 +90,10 @@ test('a replay ends when its webhook is made inactive, and what is held by other
     },
   };
   const place = { projectId: project.id, webhookId };
-  const wish = { since: new Date(since()), statuses: ['failed'] as const };
+  const request = { since: new Date(since()), statuses: ['failed'] as const };
   await platform().db.transaction(async (tx) => {
     await tx.query('select from webhook_deliveries where id = $1 for update', [lockedElsewhere.id]);
-    await t.throwsAsync(replay(platform().db, place, wish, guard), { message: /inactive/ });
+    await t.throwsAsync(replay(platform().db, place, request, guard), { message: /inactive/ });
   });
   const [row] = await platform().db.query<{ status: string }>('select status from webhook_deliveries where id = $1', [
     lockedElsewhere.id,

@@ -50,13 +50,13 @@ const aheadWith =
       const project = (isFresh ? await early : undefined) ?? (await findProject(db, projectId));
       if (project === undefined) throw notFound('project');
       const { requestId, signal } = context;
-      const asker = {
+      const arenaCaller = {
         gateway,
         caller: { project, kind: 'arena', requestId, signal },
         noteFault: (error: unknown) => log.error({ err: error }, 'a model of an arena could not be asked'),
       } as const;
       const order = { models, chat: chat as unknown as ArenaChat };
-      return outcomeOf(await runArena(asker, order, tellerOf(context, models.length)));
+      return outcomeOf(await runArena(arenaCaller, order, tellerOf(context, models.length)));
     };
   };
 

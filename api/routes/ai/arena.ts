@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type ArenaAsker, type ArenaChat, arenaFailure } from '#domain/ai/arena.ts';
+import { type ArenaCaller, type ArenaChat, arenaFailure } from '#domain/ai/arena.ts';
 import type { AiCaller } from '#domain/ai/gateway/types.ts';
 import { aiArena } from '#queues/ai-arena.ts';
 import { inProject } from '../../access.ts';
@@ -22,7 +22,7 @@ const answerOf = ({ outcome: { status, result, error } }: Pick<JobEnd, 'outcome'
   throw (entries && arenaFailure(entries)) ?? aiJobFailure(error, entries);
 };
 
-const askerOf = ({ deps }: BaseCall, caller: AiCaller): ArenaAsker => ({
+const arenaCallerOf = ({ deps }: BaseCall, caller: AiCaller): ArenaCaller => ({
   gateway: deps.ai.gateway,
   caller,
   noteFault: (error) => deps.log.error({ err: error }, 'a model of an arena could not be asked'),
@@ -48,7 +48,7 @@ export const arenaEndpoints: readonly Endpoint[] = [
     answer: (done) => Promise.resolve(answerOf(done)),
     streamed: ({ body: { models, ...chat } }, call) => {
       for (const [name, value] of Object.entries(eventStreamHeaders)) call.setHeader(name, value);
-      return arenaEvents(askerOf(call, { ...aiCallerOf(call, 'arena'), direct: true }), {
+      return arenaEvents(arenaCallerOf(call, { ...aiCallerOf(call, 'arena'), direct: true }), {
         models,
         chat: chat satisfies ArenaChat,
       });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { EmbeddingWish } from '#domain/ai/gateway/types.ts';
+import type { GatewayEmbeddingRequest } from '#domain/ai/gateway/types.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { inProject, withKey } from '../../access.ts';
 import { aiCallerOf } from '../../ai/call.ts';
@@ -32,7 +32,7 @@ const streamChat = async (body: z.output<typeof chatBody>, call: AiCall): Promis
   return new RawReply(events, eventStreamType);
 };
 
-const wishOf = ({ input, ...rest }: z.output<typeof embeddingsBody>): EmbeddingWish => ({
+const requestOf = ({ input, ...rest }: z.output<typeof embeddingsBody>): GatewayEmbeddingRequest => ({
   ...rest,
   input: typeof input === 'string' ? [input] : input,
 });
@@ -67,7 +67,7 @@ export const chatEndpoints: readonly Endpoint[] = [
     body: embeddingsBody,
     response: embeddingsAnswer,
     handle: async ({ body }, call) => {
-      const embedded = await call.deps.ai.gateway.embed(aiCallerOf(call, 'embeddings'), wishOf(body));
+      const embedded = await call.deps.ai.gateway.embed(aiCallerOf(call, 'embeddings'), requestOf(body));
       const { vectors, dimensions, model, provider, usage } = embedded;
       const { prompt_tokens } = usage;
       const tail = JSON.stringify({ dimensions, model, provider, usage: { prompt_tokens } });

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type GenerateDeps, generateRls, generateSchema, generateSelect } from '#domain/ai/generators/generate.ts';
-import { type ApplyDeps, type ApplyWish, applyRlsSql, applySchemaSql } from '#domain/ai/sql-guard/apply.ts';
+import { type ApplyDeps, type ApplyRequest, applyRlsSql, applySchemaSql } from '#domain/ai/sql-guard/apply.ts';
 import { runGeneratedSelect } from '#domain/ai/sql-guard/run-select.ts';
 import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import type { Once } from '#domain/database/console/owner-key.ts';
@@ -39,7 +39,11 @@ const generateDeps = ({ deps }: MemberCall): GenerateDeps => ({
 
 const applyDeps = ({ deps }: MemberCall): ApplyDeps => ({ ...deps, tenantDb: deps.projects.tenantDb });
 
-const wishOf = ({ project }: MemberCall, { sql, approved }: z.output<typeof applyBody>, once?: Once): ApplyWish => ({
+const requestOf = (
+  { project }: MemberCall,
+  { sql, approved }: z.output<typeof applyBody>,
+  once?: Once,
+): ApplyRequest => ({
   projectId: project.id,
   sql,
   approved: approved === true,
@@ -98,8 +102,8 @@ const generatorEndpoints: readonly Endpoint[] = [
     rate: 'ai',
     body: generateBody.extend({ execute: z.boolean().default(false) }),
     response: generatedSql,
-    handle: async ({ body: { execute, ...wish } }, call) => {
-      const { reasons, ...rest } = await generateSelect(generateDeps(call), aiCallerOf(call, 'generate'), wish);
+    handle: async ({ body: { execute, ...request } }, call) => {
+      const { reasons, ...rest } = await generateSelect(generateDeps(call), aiCallerOf(call, 'generate'), request);
       const generated = { ...rest, reasons: [...reasons] };
       return execute ? withResults(generated, call) : generated;
     },
@@ -115,7 +119,7 @@ const applyEndpoints: readonly Endpoint[] = [
     response: appliedSchema,
     handle: async ({ body, key }, call) => {
       const done = await inTurn(call, key, (once) =>
-        applySchemaSql(applyDeps(call), wishOf(call, body, once), call.signal),
+        applySchemaSql(applyDeps(call), requestOf(call, body, once), call.signal),
       );
       return { ...done, tables: [...done.tables] };
     },
@@ -128,7 +132,7 @@ const applyEndpoints: readonly Endpoint[] = [
     response: appliedRls,
     handle: async ({ body, key }, call) => {
       const done = await inTurn(call, key, (once) =>
-        applyRlsSql(applyDeps(call), wishOf(call, body, once), call.signal),
+        applyRlsSql(applyDeps(call), requestOf(call, body, once), call.signal),
       );
       return { ...done, policies: [...done.policies] };
     },

@@ -14,7 +14,7 @@ import {
   inputsOf,
   modelAnswer,
   modelsAnswer,
-  wishOf,
+  requestOf,
 } from '../../ai/openai-shapes.ts';
 import { openingEvents } from '../../ai/stream.ts';
 import type { BaseCall } from '../../call.ts';
@@ -24,12 +24,12 @@ import { eventStreamHeaders, eventStreamType } from '../../sse.ts';
 type AiCall = BaseCall & { readonly project: Project };
 
 const common = { area: 'ai', rate: 'ai', errors: 'openai', access: withKey('secret') } as const;
-const asking = { ...common, method: 'post', bodyLimit: 'ai', transaction: 'none' } as const;
+const openaiCall = { ...common, method: 'post', bodyLimit: 'ai', transaction: 'none' } as const;
 
 const streamCompletion = async (body: CompletionBody, call: AiCall): Promise<RawReply> => {
   const { ai, config, log } = call.deps;
   const keepAliveMs = config.PLINTH_AI_KEEP_ALIVE_MS;
-  const opening = ai.gateway.stream(aiCallerOf(call, 'stream'), wishOf(body));
+  const opening = ai.gateway.stream(aiCallerOf(call, 'stream'), requestOf(body));
   const form = openAiOpening(body.stream_options?.include_usage === true);
   const events = await openingEvents(opening, form, { log, keepAliveMs });
   for (const [name, value] of Object.entries(eventStreamHeaders)) call.setHeader(name, value);
@@ -39,7 +39,7 @@ const streamCompletion = async (body: CompletionBody, call: AiCall): Promise<Raw
 const complete = async (body: CompletionBody, call: AiCall): Promise<RawReply> =>
   body.stream === true
     ? streamCompletion(body, call)
-    : new RawReply(completionText(await call.deps.ai.gateway.chat(aiCallerOf(call, 'chat'), wishOf(body))));
+    : new RawReply(completionText(await call.deps.ai.gateway.chat(aiCallerOf(call, 'chat'), requestOf(body))));
 
 const listed = async (call: AiCall): Promise<readonly AiModel[]> => {
   const { project } = aiCallerOf(call, 'chat');
@@ -64,7 +64,7 @@ const findModel = async (name: string, call: AiCall): Promise<Pick<AiModel, 'id'
 /** What OpenAI's clients call below `{root}` when that is their `baseURL`; `inRoot` are its path parameters. */
 const endpointsBelow = (root: string, inRoot: z.ZodRawShape): Endpoint[] => [
   endpoint({
-    ...asking,
+    ...openaiCall,
     path: `${root}/chat/completions`,
     summary: 'Ask a model, in OpenAI’s form',
     params: z.object(inRoot),
@@ -73,15 +73,15 @@ const endpointsBelow = (root: string, inRoot: z.ZodRawShape): Endpoint[] => [
     handle: ({ body }, call) => complete(body, call),
   }),
   endpoint({
-    ...asking,
+    ...openaiCall,
     path: `${root}/embeddings`,
     summary: 'Vectors of texts, in OpenAI’s form',
     params: z.object(inRoot),
     body: embeddingsRequest,
     response: embeddingsList,
     handle: async ({ body: { model, input, dimensions, encoding_format } }, call) => {
-      const wish = { model, input: inputsOf(input), dimensions: dimensions ?? undefined };
-      const outcome = await call.deps.ai.gateway.embed(aiCallerOf(call, 'embeddings'), wish);
+      const request = { model, input: inputsOf(input), dimensions: dimensions ?? undefined };
+      const outcome = await call.deps.ai.gateway.embed(aiCallerOf(call, 'embeddings'), request);
       return new RawReply(embeddingsText(outcome, encoding_format === 'base64'));
     },
   }),

@@ -83,8 +83,8 @@ interface JobReader extends Pick<Deps, 'gate'> {
 /** A transaction has one connection, which takes one statement at a time, and none after one that failed. */
 const oneByOne = (db: Queryable): Queryable => {
   let latest: Promise<unknown> = Promise.resolve();
-  const next = <T>(ask: () => Promise<T>): Promise<T> => {
-    const answer = latest.then(ask);
+  const next = <T>(readPage: () => Promise<T>): Promise<T> => {
+    const answer = latest.then(readPage);
     latest = answer;
     return answer;
   };

@@ -12,7 +12,7 @@ import {
 import { dialectOf } from '../providers/dialects.ts';
 import type { KnownModel } from '../prices/prices.ts';
 import {
-  type EmbeddingsAsked,
+  type EmbeddingsReaderCall,
   type EmbeddingsThere,
   type ReadThere,
   threadReaders,
@@ -20,12 +20,12 @@ import {
 
 /** Reads whole answers of providers: small ones here, large ones in a thread that checks and counts them first. */
 export interface Answers {
-  readonly chat: (from: Asked, bytes: Buffer) => Promise<ChatAnswer>;
-  readonly embeddings: (from: Asked, bytes: Buffer, request: EmbeddingRequest) => Promise<EmbeddingAnswer>;
-  readonly models: (from: Asked, bytes: Buffer) => Promise<ReturnType<Dialect['readModels']>>;
+  readonly chat: (from: AnswerRequest, bytes: Buffer) => Promise<ChatAnswer>;
+  readonly embeddings: (from: AnswerRequest, bytes: Buffer, request: EmbeddingRequest) => Promise<EmbeddingAnswer>;
+  readonly models: (from: AnswerRequest, bytes: Buffer) => Promise<ReturnType<Dialect['readModels']>>;
 }
 
-export interface Asked {
+export interface AnswerRequest {
   readonly provider: ProviderName;
   /** Whose work it is, for the turns of the threads. */
   readonly owner: string;
@@ -122,7 +122,7 @@ export const createAnswers = (json: Pick<JsonParser, 'read'>): Answers => {
     },
     embeddings: async ({ provider, owner }, bytes, request) => {
       if (!isLarge(bytes)) return here(() => dialectOf(provider).readEmbeddings(bytes.toString(), request));
-      const args: EmbeddingsAsked = { provider, model: request.model, inputs: request.input.length };
+      const args: EmbeddingsReaderCall = { provider, model: request.model, inputs: request.input.length };
       const read = (await there('embeddings', bytes, {
         owner,
         args,

@@ -1,10 +1,10 @@
 import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
 import type { Departure } from '#lib/departure.ts';
 import type { ChatRequest } from '../chat.ts';
-import { type Answers, type Asked, maxBytesOf } from './answers.ts';
+import { type Answers, type AnswerRequest, maxBytesOf } from './answers.ts';
 import { inputTokens, tokensIn } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
-import type { ChatOutcome, ChatStream, EmbeddingOutcome, EmbeddingWish, KeyTest } from './types.ts';
+import type { ChatOutcome, ChatStream, EmbeddingOutcome, GatewayEmbeddingRequest, KeyTest } from './types.ts';
 import type { ProviderKey } from '../keys/keys.ts';
 import { PieceReader } from './piece-reader.ts';
 import { type Dialect, type ListedModel, type Outgoing, ProviderFault, type Vector } from '../providers/dialect.ts';
@@ -43,21 +43,21 @@ const answerTo = <T>(
   { outgoing, read, ...bounds }: Question<T>,
 ): Promise<T> => {
   const dialect = dialectOf(call.route.provider);
-  const asking = { signal: call.halt, held: call.held, ...bounds };
+  const callOptions = { signal: call.halt, held: call.held, ...bounds };
   return withRetries(async () => {
     // Of the try before nothing is kept.
     call.held.shrink(call.held.bytes);
-    return read(bodyOf(dialect, await transport.ask(outgoing, asking)));
+    return read(bodyOf(dialect, await transport.send(outgoing, callOptions)));
   }, call.halt);
 };
 
-const askedOf = (call: RunningCall): Asked => ({ provider: call.route.provider, owner: call.projectId });
+const requestFor = (call: RunningCall): AnswerRequest => ({ provider: call.route.provider, owner: call.projectId });
 
 /** A whole answer to a chat. */
-export const askChat = async (line: Line, call: RunningCall, wish: ChatRequest): Promise<ChatOutcome> => {
+export const askChat = async (line: Line, call: RunningCall, incoming: ChatRequest): Promise<ChatOutcome> => {
   const { provider, model, key } = call.route;
-  const outgoing = dialectOf(provider).chat(key.target, { ...wish, model }, false);
-  const read = (bytes: Buffer) => line.answers.chat(askedOf(call), bytes);
+  const outgoing = dialectOf(provider).chat(key.target, { ...incoming, model }, false);
+  const read = (bytes: Buffer) => line.answers.chat(requestFor(call), bytes);
   const answer = await answerTo(line, call, { outgoing, read });
   await call.recorded;
   let length = answer.content.length;
@@ -82,9 +82,9 @@ const openOnce = async (transport: Transport, call: RunningCall, outgoing: Outgo
 };
 
 /** A stream, once its first event has come. */
-export const openChat = async ({ transport }: Line, call: RunningCall, wish: ChatRequest): Promise<ChatStream> => {
+export const openChat = async ({ transport }: Line, call: RunningCall, incoming: ChatRequest): Promise<ChatStream> => {
   const { provider, model, key } = call.route;
-  const outgoing = dialectOf(provider).chat(key.target, { ...wish, model }, true);
+  const outgoing = dialectOf(provider).chat(key.target, { ...incoming, model }, true);
   const pieces = await withRetries(() => openOnce(transport, call, outgoing), call.halt);
   await call.recorded;
   return { provider, model, pieces, end: () => pieces.end() };
@@ -100,7 +100,7 @@ class PartsUsed {
   #promptTokens = 0;
   #isReported = true;
 
-  note(reported: number | null, input: EmbeddingWish['input']): void {
+  note(reported: number | null, input: GatewayEmbeddingRequest['input']): void {
     this.#isReported &&= reported !== null;
     this.#promptTokens += reported ?? inputTokens(input);
   }
@@ -113,14 +113,14 @@ class PartsUsed {
 }
 
 /** In as many requests as the provider needs; to the caller it is one. */
-const embedAll = async (line: Line, call: RunningCall, wish: EmbeddingWish): Promise<Embedded> => {
+const embedAll = async (line: Line, call: RunningCall, incoming: GatewayEmbeddingRequest): Promise<Embedded> => {
   const { provider, model, key, known } = call.route;
   const dialect = dialectOf(provider);
   const parts = new PartsUsed();
   const all: Embedded = { model, vectors: [] };
-  for (let from = 0; from < wish.input.length; from += dialect.maxInputs) {
-    const request = { ...wish, model, input: wish.input.slice(from, from + dialect.maxInputs) };
-    const read = (bytes: Buffer) => line.answers.embeddings(askedOf(call), bytes, request);
+  for (let from = 0; from < incoming.input.length; from += dialect.maxInputs) {
+    const request = { ...incoming, model, input: incoming.input.slice(from, from + dialect.maxInputs) };
+    const read = (bytes: Buffer) => line.answers.embeddings(requestFor(call), bytes, request);
     const outgoing = dialect.embeddings(key.target, request);
     const maxBytes = maxBytesOf(request, known, key.target);
     const answer = await answerTo(line, call, { outgoing, maxBytes, read });
@@ -132,8 +132,12 @@ const embedAll = async (line: Line, call: RunningCall, wish: EmbeddingWish): Pro
 };
 
 /** Vectors for texts. */
-export const askEmbeddings = async (line: Line, call: RunningCall, wish: EmbeddingWish): Promise<EmbeddingOutcome> => {
-  const { model, vectors } = await embedAll(line, call, wish);
+export const askEmbeddings = async (
+  line: Line,
+  call: RunningCall,
+  incoming: GatewayEmbeddingRequest,
+): Promise<EmbeddingOutcome> => {
+  const { model, vectors } = await embedAll(line, call, incoming);
   await call.recorded;
   const report = call.succeed(call.used());
   return { provider: call.route.provider, model, vectors, dimensions: vectors[0]?.length ?? 0, ...report };
@@ -161,7 +165,7 @@ export const askModels = async (
   const models: ListedModel[] = [];
   let after: string | null = null;
   for (let page = 0; page < maxPages; page += 1) {
-    const answer = await transport.ask(dialect.models(target, after), { signal, maxBytes: maxListBytes });
+    const answer = await transport.send(dialect.models(target, after), { signal, maxBytes: maxListBytes });
     const read = await answers.models({ provider, owner: id }, bodyOf(dialect, answer));
     models.push(...read.models);
     if (models.length > maxModels) throw badAnswer(`There are more than ${maxModels} models.`);
@@ -186,9 +190,9 @@ export const testKey = async ({ transport, answers }: Line, run: Run): Promise<K
     const { provider, key } = call.route;
     const dialect = dialectOf(provider);
     try {
-      const asking = { signal: call.halt, held: call.held, maxBytes: maxListBytes };
-      const answer = await transport.ask(dialect.models(key.target, null), asking);
-      await answers.models(askedOf(call), bodyOf(dialect, answer));
+      const callOptions = { signal: call.halt, held: call.held, maxBytes: maxListBytes };
+      const answer = await transport.send(dialect.models(key.target, null), callOptions);
+      await answers.models(requestFor(call), bodyOf(dialect, answer));
     } catch (error) {
       if (error instanceof ProviderFault) fault = sentenceOf(key, error);
       throw error;

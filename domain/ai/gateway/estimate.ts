@@ -127,10 +127,10 @@ export const tierOf = ({ extra }: ChatRequest): string | undefined => {
 
 /** What `auto` may become: the dearest. A cheaper one that is asked for need not be granted. */
 const dearestTier = (request: ChatRequest, known: KnownModel | undefined): string | undefined => {
-  const asked = tierOf(request);
+  const requested = tierOf(request);
   const tiers = Object.entries(known?.tiers ?? {}).filter(([, factor]) => factor > 1);
-  if (asked === 'auto') return tiers.toSorted(([, a], [, b]) => b - a)[0]?.[0];
-  return tiers.find(([tier]) => tier === asked)?.[0];
+  if (requested === 'auto') return tiers.toSorted(([, a], [, b]) => b - a)[0]?.[0];
+  return tiers.find(([tier]) => tier === requested)?.[0];
 };
 
 /** How many answers one request asks for. */

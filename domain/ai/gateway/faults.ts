@@ -61,12 +61,12 @@ const explained: ReadonlySet<FaultKind> = new Set([
 ]);
 
 /** With which key a provider was asked. */
-type Asked = Pick<ProviderKey, 'provider' | 'target'>;
+type ProviderRef = Pick<ProviderKey, 'provider' | 'target'>;
 
 /** They go with the opened keys that they are made of. */
-const filters = new WeakMap<Asked['target'], SecretFilter>();
+const filters = new WeakMap<ProviderRef['target'], SecretFilter>();
 
-const filterFor = (target: Asked['target']): SecretFilter => {
+const filterFor = (target: ProviderRef['target']): SecretFilter => {
   const present = filters.get(target);
   if (present !== undefined) return present;
   const filter = createSecretFilter(target.apiKey);
@@ -75,18 +75,18 @@ const filterFor = (target: Asked['target']): SecretFilter => {
 };
 
 /** Before anybody reads it, a log line included: what the provider says may repeat the key in any form. */
-const withoutKey = ({ target }: Asked, fault: ProviderFault): ProviderFault => {
+const withoutKey = ({ target }: ProviderRef, fault: ProviderFault): ProviderFault => {
   const { kind, message, status, retryAfterMs, cause } = fault;
   return new ProviderFault(kind, filterFor(target)(message), { status, retryAfterMs, cause });
 };
 
-const inWords = ({ provider }: Asked, { kind, message }: ProviderFault): string => {
+const inWords = ({ provider }: ProviderRef, { kind, message }: ProviderFault): string => {
   const sentence = `${providerFacts[provider].label} ${meanings[kind].what}`;
   return explained.has(kind) && message !== '' ? `${sentence}: ${message}` : `${sentence}.`;
 };
 
 /** A fault in words: what a caller may read of it. */
-export const sentenceOf = (asked: Asked, fault: ProviderFault): string => inWords(asked, withoutKey(asked, fault));
+export const sentenceOf = (ref: ProviderRef, fault: ProviderFault): string => inWords(ref, withoutKey(ref, fault));
 
 /**
  * Whether the provider has said its last word, or never had the request: nothing of it is going on. After a time-out, and
@@ -100,12 +100,12 @@ export const isAnswered = (error: unknown): boolean => {
 };
 
 /** What a caller is told of a fault at a provider. What is none stays as it is. */
-export const explainFault = (asked: Asked, error: unknown): unknown => {
+export const explainFault = (ref: ProviderRef, error: unknown): unknown => {
   if (!(error instanceof ProviderFault)) return error;
   const { code, hint } = meanings[error.kind];
-  const cause = withoutKey(asked, error);
-  return new ServiceError(code, inWords(asked, cause), {
-    details: { provider: asked.provider, status: error.status },
+  const cause = withoutKey(ref, error);
+  return new ServiceError(code, inWords(ref, cause), {
+    details: { provider: ref.provider, status: error.status },
     ...(hint !== undefined && { hint }),
     ...headersOf(error),
     cause,

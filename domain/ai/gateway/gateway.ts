@@ -6,7 +6,7 @@ import { createAnswers } from './answers.ts';
 import { type Line, askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
 import { bounded, inputTokens, promptTokens, requirePrice, reserveFor, reserveForInput, tierOf } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
-import type { AiCaller, AiModel, ChatWish, ProviderGateway } from './types.ts';
+import type { AiCaller, AiModel, GatewayChatRequest, ProviderGateway } from './types.ts';
 import type { InFlight } from './in-flight.ts';
 import { notConfigured } from '../keys/changes.ts';
 import type { ProviderKeys } from '../keys/keys.ts';
@@ -129,13 +129,13 @@ const openRoutes = ({ router }: Pick<Parts, 'router'>) => {
   };
   return {
     routeOf,
-    chat: async (project: AiCaller['project'], asked: ChatWish) => {
-      const route = await routeOf(project, asked.model, 'chat');
-      requireSpoken(route.provider, asked);
-      const wish = bounded({ ...asked, model: route.model }, route);
-      const reserveNanoUsd = reserveFor(wish, route.known);
-      const spending: Spending = { promptTokens: promptTokens(wish), reserveNanoUsd, tier: tierOf(wish) };
-      return { route, wish, spending };
+    chat: async (project: AiCaller['project'], incoming: GatewayChatRequest) => {
+      const route = await routeOf(project, incoming.model, 'chat');
+      requireSpoken(route.provider, incoming);
+      const request = bounded({ ...incoming, model: route.model }, route);
+      const reserveNanoUsd = reserveFor(request, route.known);
+      const spending: Spending = { promptTokens: promptTokens(request), reserveNanoUsd, tier: tierOf(request) };
+      return { route, request, spending };
     },
   };
 };
@@ -146,20 +146,20 @@ export const createGateway = (deps: GatewayDeps): ProviderGateway => {
   const { router, running, line, quick } = parts;
   const routes = openRoutes(parts);
   return {
-    chat: async (caller, asked) => {
-      const { route, wish, spending } = await routes.chat(caller.project, asked);
-      return running.run({ caller, route, spending }, (call) => askChat(line, call, wish));
+    chat: async (caller, incoming) => {
+      const { route, request, spending } = await routes.chat(caller.project, incoming);
+      return running.run({ caller, route, spending }, (call) => askChat(line, call, request));
     },
-    stream: async (caller, asked) => {
-      const { route, wish, spending } = await routes.chat(caller.project, asked);
-      return running.run({ caller, route, spending }, (call) => openChat(line, call, wish));
+    stream: async (caller, incoming) => {
+      const { route, request, spending } = await routes.chat(caller.project, incoming);
+      return running.run({ caller, route, spending }, (call) => openChat(line, call, request));
     },
-    embed: async (caller, wish) => {
-      const route = await routes.routeOf(caller.project, wish.model, 'embedding');
-      requireSpoken(route.provider, wish);
-      const reserveNanoUsd = reserveForInput(wish.input, route.known);
-      const spending = { promptTokens: inputTokens(wish.input), reserveNanoUsd };
-      return running.run({ caller, route, spending }, (call) => askEmbeddings(line, call, wish));
+    embed: async (caller, request) => {
+      const route = await routes.routeOf(caller.project, request.model, 'embedding');
+      requireSpoken(route.provider, request);
+      const reserveNanoUsd = reserveForInput(request.input, route.known);
+      const spending = { promptTokens: inputTokens(request.input), reserveNanoUsd };
+      return running.run({ caller, route, spending }, (call) => askEmbeddings(line, call, request));
     },
     test: async (caller, provider) => {
       const key = await deps.keys.find(caller.project, provider);

@@ -70,7 +70,7 @@ const nothingUsed: Used = { reported: null, completionTokens: 0, ttftMs: null };
 const ended = (): void => undefined;
 
 const left = (): ServiceError =>
-  new ServiceError('request_timeout', 'Whoever asked has gone before the answer was there.');
+  new ServiceError('request_timeout', 'The caller disconnected before the answer was complete.');
 
 const closing = (): ServiceError =>
   new ServiceError('dependency_unavailable', 'This process is being stopped. Try again shortly.', {
@@ -93,7 +93,7 @@ export class RunningCall {
   /** What has come of the answer, for a call that ends without warning. */
   used: () => Used = () => nothingUsed;
   /** The provider was asked: if it is given up now, the prompt is used all the same. */
-  asked = false;
+  isSent = false;
 
   /** @throws {ServiceError} `too_many_calls` */
   constructor(
@@ -137,7 +137,7 @@ export class RunningCall {
   async admitted(): Promise<void> {
     if (this.route.hardBudget) await this.#open.recorded;
     if (this.halt.aborted) throw left();
-    this.asked = true;
+    this.isSent = true;
   }
 
   /** Before anything of the answer goes out. */
@@ -156,10 +156,10 @@ export class RunningCall {
 
   account({ reported, promptTokens, completionTokens }: Used): Accounted {
     const { tier } = this.#spending;
-    const asked = tier === undefined ? {} : { service_tier: tier };
-    if (reported) return { usage: plausible({ ...asked, ...reported }), tokensSource: 'reported' };
+    const isSent = tier === undefined ? {} : { service_tier: tier };
+    if (reported) return { usage: plausible({ ...isSent, ...reported }), tokensSource: 'reported' };
     const prompt = promptTokens ?? this.#spending.promptTokens;
-    const usage = { prompt_tokens: prompt, completion_tokens: completionTokens, ...asked };
+    const usage = { prompt_tokens: prompt, completion_tokens: completionTokens, ...isSent };
     return { usage: plausible(usage), tokensSource: 'estimated' };
   }
 
@@ -192,7 +192,7 @@ export class RunningCall {
 
   /** @param byUs the provider may go on, and count what it does */
   #giveUp(status: CallStatus, errorCode: string | null, byUs: boolean): void {
-    const givenUp = byUs && this.asked;
+    const givenUp = byUs && this.isSent;
     this.#end(status, { ...this.used(), givenUp }, errorCode);
   }
 

@@ -1,20 +1,20 @@
 import { ServiceError } from '#lib/errors.ts';
 import { type ProviderName, providerFacts } from '../providers/catalog.ts';
-import type { ChatWish, EmbeddingWish } from './types.ts';
+import type { GatewayChatRequest, GatewayEmbeddingRequest } from './types.ts';
 
 /**
  * What a provider's dialect has no word for would be lost on the way: rather it is refused.
  * @throws {ServiceError} `not_supported`
  */
-export const requireSpoken = (provider: ProviderName, wish: ChatWish | EmbeddingWish): void => {
+export const requireSpoken = (provider: ProviderName, request: GatewayChatRequest | GatewayEmbeddingRequest): void => {
   const { dialect, label } = providerFacts[provider];
   if (dialect === 'openai') return;
-  const foreign = 'messages' in wish ? wish.onlyOpenAi : tokensIn(wish);
+  const foreign = 'messages' in request ? request.onlyOpenAi : tokensIn(request);
   if (foreign === undefined) return;
   throw new ServiceError('not_supported', `${label} does not take ${foreign}.`, {
     hint: 'Providers that speak OpenAI’s dialect do.',
   });
 };
 
-const tokensIn = ({ input }: EmbeddingWish): string | undefined =>
+const tokensIn = ({ input }: GatewayEmbeddingRequest): string | undefined =>
   input.some((one) => typeof one !== 'string') ? 'the numbers of tokens in place of text' : undefined;

@@ -17,8 +17,8 @@ export interface AiCaller {
 }
 
 /** Of chat and arena; `model` may still carry its provider: `anthropic/claude-…`. */
-export type ChatWish = ChatRequest;
-export type EmbeddingWish = EmbeddingRequest;
+export type GatewayChatRequest = ChatRequest;
+export type GatewayEmbeddingRequest = EmbeddingRequest;
 
 interface CallReport {
   readonly provider: ProviderName;
@@ -83,10 +83,10 @@ export interface AiModel {
  * `too_many_calls`, `dependency_unavailable`).
  */
 export interface Gateway {
-  readonly chat: (caller: AiCaller, wish: ChatWish) => Promise<ChatOutcome>;
+  readonly chat: (caller: AiCaller, request: GatewayChatRequest) => Promise<ChatOutcome>;
   /** Resolves with the first event: what fails before is thrown here. */
-  readonly stream: (caller: AiCaller, wish: ChatWish) => Promise<ChatStream>;
-  readonly embed: (caller: AiCaller, wish: EmbeddingWish) => Promise<EmbeddingOutcome>;
+  readonly stream: (caller: AiCaller, request: GatewayChatRequest) => Promise<ChatStream>;
+  readonly embed: (caller: AiCaller, request: GatewayEmbeddingRequest) => Promise<EmbeddingOutcome>;
   /** Of all configured providers; one that cannot be asked is named in `failed`. */
   readonly models: (project: AiCaller['project']) => Promise<{
     readonly models: readonly AiModel[];

@@ -88,14 +88,14 @@ export const askForSql = async <Name extends GeneratorName>(
   const model = wished ?? (await defaultChatModel(gateway, caller.project));
   const { provider } = await gateway.resolve(caller.project, model, 'chat');
   const response_format = formatFor(provider, name);
-  const ask = async (messages: readonly ChatMessage[]): Promise<string> =>
+  const askModel = async (messages: readonly ChatMessage[]): Promise<string> =>
     (await gateway.chat(caller, { model, messages, response_format })).answer.content;
 
   const messages: readonly ChatMessage[] = [
     { role: 'system', content: systemPrompt(name, schemaText, shapeOf(name)) },
     { role: 'user', content: prompt },
   ];
-  const text = await ask(messages);
+  const text = await askModel(messages);
   const first = readAnswer(name, text);
   if (first.ok) return first.answer;
   const repair: readonly ChatMessage[] = [
@@ -103,7 +103,7 @@ export const askForSql = async <Name extends GeneratorName>(
     { role: 'assistant', content: text.trim() === '' ? '(nothing)' : text },
     { role: 'user', content: repairPrompt(first.problems) },
   ];
-  const second = readAnswer(name, await ask([...messages, ...repair]));
+  const second = readAnswer(name, await askModel([...messages, ...repair]));
   if (!second.ok) throw unusable(second.problems);
   return second.answer;
 };

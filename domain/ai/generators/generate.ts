@@ -14,7 +14,7 @@ export interface GenerateDeps {
   readonly tenantDb: FenceDb;
 }
 
-export interface GenerateWish {
+export interface GenerateRequest {
   readonly prompt: string;
   readonly model?: string | undefined;
 }
@@ -39,7 +39,7 @@ const answerFor = async <Name extends GeneratorName>(
   { gateway, schemas, tenantDb }: GenerateDeps,
   caller: AiCaller,
   name: Name,
-  { prompt, model }: GenerateWish,
+  { prompt, model }: GenerateRequest,
 ): Promise<GeneratedAnswer<Name>> => {
   const { id } = caller.project;
   const [schema, policies] = await Promise.all([schemas.get(id), readPolicies(tenantDb, id)]);
@@ -54,19 +54,19 @@ const judgedEach = (sql: string, check: (sql: string) => Verdict) => ({
 });
 
 /** @throws as `askForSql` */
-export const generateSchema = async (deps: GenerateDeps, caller: AiCaller, wish: GenerateWish) => {
-  const answer = await answerFor(deps, caller, 'schema', wish);
+export const generateSchema = async (deps: GenerateDeps, caller: AiCaller, request: GenerateRequest) => {
+  const answer = await answerFor(deps, caller, 'schema', request);
   return { ...answer, ...judgedEach(answer.sql, checkSchemaSql) };
 };
 
 /** @throws as `askForSql` */
-export const generateRls = async (deps: GenerateDeps, caller: AiCaller, wish: GenerateWish) => {
-  const answer = await answerFor(deps, caller, 'rls', wish);
+export const generateRls = async (deps: GenerateDeps, caller: AiCaller, request: GenerateRequest) => {
+  const answer = await answerFor(deps, caller, 'rls', request);
   return { ...answer, ...judgedEach(answer.sql, checkRlsSql) };
 };
 
 /** @throws as `askForSql` */
-export const generateSelect = async (deps: GenerateDeps, caller: AiCaller, wish: GenerateWish) => {
-  const answer = await answerFor(deps, caller, 'sql', wish);
+export const generateSelect = async (deps: GenerateDeps, caller: AiCaller, request: GenerateRequest) => {
+  const answer = await answerFor(deps, caller, 'sql', request);
   return { ...answer, ...judged(answer.sql, checkSelectSql) };
 };

@@ -96,7 +96,7 @@ export const checkBaseUrl = async (egress: Pick<Egress, 'check' | 'lookup'>, tex
   return normalized(text);
 };
 
-export interface KeyWish {
+export interface KeyRequest {
   readonly provider: ProviderName;
   /** Masked, as an answer showed it, or left out: the one that is there. */
   readonly apiKey: string | undefined;
@@ -108,7 +108,7 @@ export interface KeyWish {
 const sendable = /^[\x21-\x7E]+$/;
 
 /** The key as it is sent; null: the one that is there is meant. */
-const newKeyOf = ({ apiKey, baseUrl }: KeyWish, present: KeyRow | undefined): string | null => {
+const newKeyOf = ({ apiKey, baseUrl }: KeyRequest, present: KeyRow | undefined): string | null => {
   if (apiKey === undefined && (present === undefined || baseUrl === undefined)) throw invalid('api_key', 'is required');
   if (apiKey === undefined) return null;
   if (isMasked(apiKey)) {
@@ -134,12 +134,12 @@ const keyChanged = (baseUrl: string | null, present: KeyRow): void => {
 export const configureKey = async (
   db: Queryable,
   { projectId, sealer }: { readonly projectId: string; readonly sealer: Sealer },
-  wish: KeyWish,
+  request: KeyRequest,
 ): Promise<{ readonly added: boolean; readonly entry: KeyEntry }> => {
-  const { provider } = wish;
+  const { provider } = request;
   const present = await lockKey(db, projectId, provider);
-  const apiKey = newKeyOf(wish, present);
-  const baseUrl = wish.baseUrl === undefined ? (present?.base_url ?? null) : wish.baseUrl;
+  const apiKey = newKeyOf(request, present);
+  const baseUrl = request.baseUrl === undefined ? (present?.base_url ?? null) : request.baseUrl;
   if (apiKey === null && present) {
     keyChanged(baseUrl, present);
     return { added: false, entry: entryOf(provider, present) };

@@ -40,8 +40,8 @@ export const defaultChatModel = async (
     if (id !== undefined) return named(provider, id);
   }
   // Its list cannot be had just now; the call itself will tell why.
-  const asked = providerNames.find((provider) => failed.some((one) => one.provider === provider));
-  if (asked !== undefined) return named(asked, preferredModels[asked][0]);
+  const queried = providerNames.find((provider) => failed.some((one) => one.provider === provider));
+  if (queried !== undefined) return named(queried, preferredModels[queried][0]);
   throw new ServiceError('provider_not_configured', 'The project has no key for any provider of models.', {
     hint: 'Add one with POST /projects/{project_id}/ai/providers.',
   });

@@ -10,10 +10,10 @@ export interface ModelLists {
    */
   readonly of: (key: ProviderKey) => Promise<readonly ListedModel[]>;
   /** What is kept, without asking; undefined when nothing is. */
-  readonly kept: (key: ProviderKey) => readonly ListedModel[] | undefined;
+  readonly cached: (key: ProviderKey) => readonly ListedModel[] | undefined;
 }
 
-interface Kept {
+interface CachedList {
   readonly models: readonly ListedModel[];
   readonly at: number;
 }
@@ -26,21 +26,21 @@ const maxModelsKept = 100_000;
 /** A changed key is another: it may open other models. */
 const nameOf = ({ id, version }: ProviderKey): string => `${id}:${version}`;
 
-/** @param ask the whole list, from the provider */
+/** @param fetchList the whole list, from the provider */
 export const createModelLists = (
-  ask: (key: ProviderKey) => Promise<readonly ListedModel[]>,
+  fetchList: (key: ProviderKey) => Promise<readonly ListedModel[]>,
   now: () => number = Date.now,
 ): ModelLists => {
-  const lists = new LRUCache<string, Kept>({
+  const lists = new LRUCache<string, CachedList>({
     max: maxKept,
     maxSize: maxModelsKept,
     sizeCalculation: ({ models }) => models.length + 1,
   });
-  const asking = new Map<string, Promise<readonly ListedModel[]>>();
+  const pending = new Map<string, Promise<readonly ListedModel[]>>();
 
-  const askAndKeep = async (key: ProviderKey, name: string): Promise<readonly ListedModel[]> => {
+  const fetchAndCache = async (key: ProviderKey, name: string): Promise<readonly ListedModel[]> => {
     try {
-      const models = await ask(key);
+      const models = await fetchList(key);
       lists.set(name, { models, at: now() });
       return models;
     } catch (error) {
@@ -48,7 +48,7 @@ export const createModelLists = (
       if (stale === undefined) throw error;
       return stale.models;
     } finally {
-      asking.delete(name);
+      pending.delete(name);
     }
   };
 
@@ -58,10 +58,10 @@ export const createModelLists = (
       const present = lists.get(name);
       if (present && now() - present.at < keptMs) return Promise.resolve(present.models);
       // Those who ask at once are answered by one question.
-      const under = asking.get(name) ?? askAndKeep(key, name);
-      if (!asking.has(name)) asking.set(name, under);
+      const under = pending.get(name) ?? fetchAndCache(key, name);
+      if (!pending.has(name)) pending.set(name, under);
       return under;
     },
-    kept: (key) => lists.get(nameOf(key))?.models,
+    cached: (key) => lists.get(nameOf(key))?.models,
   };
 };

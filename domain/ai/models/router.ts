@@ -74,7 +74,7 @@ const single = (found: readonly ProviderKey[], id: string): ProviderKey | undefi
 };
 
 /** @returns who lists it, and all that is listed */
-const askLists = async ({ lists }: RouterDeps, keys: readonly ProviderKey[], { id, type }: Asked) => {
+const fetchLists = async ({ lists }: RouterDeps, keys: readonly ProviderKey[], { id, type }: RouteRequest) => {
   const answers = await Promise.all(keys.map(async (key) => ({ key, models: await lists.of(key).catch(() => []) })));
   return {
     found: answers.filter(({ models }) => listsIt(models, id)).map(({ key }) => key),
@@ -82,7 +82,7 @@ const askLists = async ({ lists }: RouterDeps, keys: readonly ProviderKey[], { i
   };
 };
 
-interface Asked {
+interface RouteRequest {
   readonly id: string;
   readonly type: ModelType;
 }
@@ -90,7 +90,7 @@ interface Asked {
 /** Who has a model by the tables and lists at hand; those that name it exactly come before those that know its kind. */
 const knowing = ({ prices, lists }: RouterDeps, keys: readonly ProviderKey[], id: string): readonly ProviderKey[] => {
   const exact = prices.providersOf(id);
-  const named = keys.filter((key) => exact.includes(key.provider) || listsIt(lists.kept(key), id));
+  const named = keys.filter((key) => exact.includes(key.provider) || listsIt(lists.cached(key), id));
   return named.length > 0 ? named : keys.filter((key) => prices.find(key.provider, id) !== undefined);
 };
 
@@ -99,14 +99,14 @@ const knowing = ({ prices, lists }: RouterDeps, keys: readonly ProviderKey[], id
  * (`base_url`) takes any name, but is meant only when none of the vendors has it, and when it is the only one. Lists are
  * asked for only when that leaves nobody, so that no call waits for them that could go out.
  */
-const findKey = async (deps: RouterDeps, { byProvider }: ProjectKeys, asked: Asked): Promise<ProviderKey> => {
-  const { id, type } = asked;
+const findKey = async (deps: RouterDeps, { byProvider }: ProjectKeys, request: RouteRequest): Promise<ProviderKey> => {
+  const { id, type } = request;
   const keys = [...byProvider.values()].filter(({ provider }) => supports(provider, type));
   const known = single(knowing(deps, keys, id), id);
   if (known) return known;
   const own = keys.filter(({ target }) => !target.isVendor);
   if (own[0] && own.length === 1) return own[0];
-  const { found, ids } = await askLists(deps, keys, asked);
+  const { found, ids } = await fetchLists(deps, keys, request);
   const listed = single(found, id);
   if (listed) return listed;
   if (own.length > 1) throw unlisted(id, own);

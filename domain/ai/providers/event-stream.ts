@@ -58,11 +58,11 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
     }
     if (this.#broken) return Promise.reject(this.#broken);
     if (this.#ended) return Promise.resolve(lastStep);
-    const asked = Promise.withResolvers<Step>();
-    this.#asked = asked;
+    const pending = Promise.withResolvers<Step>();
+    this.#asked = pending;
     // More may come within this very call.
     this.#exchange.resume();
-    return asked.promise;
+    return pending.promise;
   }
 
   /** The model has begun to speak: from now on only silence is too long. */
@@ -117,8 +117,8 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
     this.#asked = null;
   }
 
-  #hand(asked: PromiseWithResolvers<Step>): void {
-    asked.resolve({ done: false, value: this.#takeAll() });
+  #hand(pending: PromiseWithResolvers<Step>): void {
+    pending.resolve({ done: false, value: this.#takeAll() });
     this.#asked = null;
   }
 

@@ -35,14 +35,14 @@ const reading = (read: () => ReaderResult): ReaderResult => {
   }
 };
 
-interface Asked {
+interface ReaderCall {
   readonly provider: ProviderName;
 }
 
 /** A ChatAnswer; `raw` is true in place of the text, which need not cross. */
 export const chat: Reader = (text, args) =>
   reading(() => {
-    const answer = dialectOf((args as Asked).provider).readChat(text);
+    const answer = dialectOf((args as ReaderCall).provider).readChat(text);
     return { value: { ...answer, raw: answer.raw !== null } };
   });
 
@@ -54,14 +54,14 @@ export interface EmbeddingsThere {
   readonly numbers: Float64Array;
 }
 
-export interface EmbeddingsAsked extends Asked {
+export interface EmbeddingsReaderCall extends ReaderCall {
   readonly model: string;
   readonly inputs: number;
 }
 
 export const embeddings: Reader = (text, args) =>
   reading(() => {
-    const { provider, model, inputs } = args as EmbeddingsAsked;
+    const { provider, model, inputs } = args as EmbeddingsReaderCall;
     // Only their number matters to the reader.
     const request: EmbeddingRequest = { model, input: Array.from({ length: inputs }, () => '') };
     const { vectors, ...rest } = dialectOf(provider).readEmbeddings(text, request);
@@ -74,4 +74,4 @@ export const embeddings: Reader = (text, args) =>
   });
 
 export const models: Reader = (text, args) =>
-  reading(() => ({ value: dialectOf((args as Asked).provider).readModels(text) }));
+  reading(() => ({ value: dialectOf((args as ReaderCall).provider).readModels(text) }));

@@ -33,7 +33,7 @@ export type Opened =
 /** Talks to providers over the one way out. Tries nothing twice. All throw ProviderFaults. */
 export interface Transport {
   /** Any status but a redirect. */
-  readonly ask: (outgoing: Outgoing, call: Call) => Promise<WholeAnswer>;
+  readonly send: (outgoing: Outgoing, call: Call) => Promise<WholeAnswer>;
   /** Resolves with the headers of a stream, or with the whole of an answer that is no 2xx. */
   readonly openStream: (outgoing: Outgoing, call: Call) => Promise<Opened>;
 }
@@ -90,7 +90,7 @@ const createStart = (egress: Pick<Egress, 'check' | 'dispatcher'>, times: Times)
   };
 };
 
-const askWith = (start: Start, outgoing: Outgoing, call: Call): Promise<WholeAnswer> => {
+const sendWith = (start: Start, outgoing: Outgoing, call: Call): Promise<WholeAnswer> => {
   const { promise, resolve, reject } = Promise.withResolvers<WholeAnswer>();
   const body = createBody(call);
   let max = call.maxBytes ?? maxAnswerBytes;
@@ -143,7 +143,7 @@ const openWith = (start: Start, outgoing: Outgoing, call: Call): Promise<Opened>
 export const createTransport = (egress: Pick<Egress, 'check' | 'dispatcher'>, times: Times = usualTimes): Transport => {
   const start = createStart(egress, times);
   return {
-    ask: (outgoing, call) => askWith(start, outgoing, call),
+    send: (outgoing, call) => sendWith(start, outgoing, call),
     openStream: (outgoing, call) => openWith(start, outgoing, call),
   };
 };

@@ -16,7 +16,7 @@ export interface ApplyDeps extends ChangeListeners {
   readonly tenantDb: FenceDb;
 }
 
-export interface ApplyWish {
+export interface ApplyRequest {
   readonly projectId: string;
   readonly sql: string;
   /** A person has seen the statement and wants it. */
@@ -62,7 +62,7 @@ const requireApproval = (approved: boolean): void => {
  */
 const apply = async (
   deps: ApplyDeps,
-  { projectId, sql, approved, once }: ApplyWish,
+  { projectId, sql, approved, once }: ApplyRequest,
   signal: AbortSignal,
   check: typeof checkSchemaSql,
 ): Promise<Applied & { readonly verdict: Allowed }> => {
@@ -95,10 +95,10 @@ const apply = async (
  */
 export const applySchemaSql = async (
   deps: ApplyDeps,
-  wish: ApplyWish,
+  request: ApplyRequest,
   signal: AbortSignal,
 ): Promise<Applied & { readonly tables: readonly string[] }> => {
-  const { verdict, ...done } = await apply(deps, wish, signal, checkSchemaSql);
+  const { verdict, ...done } = await apply(deps, request, signal, checkSchemaSql);
   return { ...done, tables: verdict.objects.tables };
 };
 
@@ -108,9 +108,9 @@ export const applySchemaSql = async (
  */
 export const applyRlsSql = async (
   deps: ApplyDeps,
-  wish: ApplyWish,
+  request: ApplyRequest,
   signal: AbortSignal,
 ): Promise<Applied & { readonly policies: readonly string[] }> => {
-  const { verdict, ...done } = await apply(deps, wish, signal, checkRlsSql);
+  const { verdict, ...done } = await apply(deps, request, signal, checkRlsSql);
   return { ...done, policies: verdict.objects.policies };
 };

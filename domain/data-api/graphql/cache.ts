@@ -2,7 +2,7 @@ import type { GraphQLSchema } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import type { DataSchema } from '#domain/data-api/schema/types.ts';
 import { type Reading, readDocument } from './document.ts';
-import type { Asked } from './collect.ts';
+import type { SelectedField } from './collect.ts';
 import { introspect } from './introspection.ts';
 import { type Kept, createKept } from './kept.ts';
 import type { Fields } from './literals.ts';
@@ -26,13 +26,13 @@ export interface Graph {
    */
   readonly introspect: (
     operation: Operation,
-    asked: Introspected,
+    selected: Introspected,
     visible: ReadonlySet<string> | null,
   ) => ReadonlyMap<string, string>;
 }
 
 interface Introspected {
-  readonly asked: readonly Asked[];
+  readonly selected: readonly SelectedField[];
   readonly variables: Fields;
 }
 
@@ -65,9 +65,9 @@ const graphOf = (id: number, data: DataSchema, kept: Kept): Graph => {
     data,
     model,
     schema,
-    introspect: (operation, { asked, variables }, visible) => {
+    introspect: (operation, { selected, variables }, visible) => {
       const about = aboutOf(model, visible);
-      return kept.answer(operation, about, () => introspect(schemaAbout(about), operation, asked, variables));
+      return kept.answer(operation, about, () => introspect(schemaAbout(about), operation, selected, variables));
     },
     read: (text) => {
       const key = `${id} ${text}`;

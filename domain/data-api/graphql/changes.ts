@@ -48,21 +48,21 @@ const isUniform = (columns: readonly Column[], rows: readonly Row[]): boolean =>
   rows.every((row) => columns.every(({ name }) => row[name] !== undefined));
 
 const named = (value: unknown, { inputs }: Making): string[] => {
-  const names = inputs.look(value) ?? [];
-  return (Array.isArray(names) ? names : [names]).map((name) => String(inputs.look(name)));
+  const names = inputs.resolveVariables(value) ?? [];
+  return (Array.isArray(names) ? names : [names]).map((name) => String(inputs.resolveVariables(name)));
 };
 
 const conflictSql = (table: GraphTable, alias: string, value: unknown, making: Making): string => {
-  const conflict = making.inputs.look(value) ?? null;
+  const conflict = making.inputs.resolveVariables(value) ?? null;
   if (!isFields(conflict)) return '';
-  const target = table.constraints.get(String(making.inputs.look(conflict['constraint'])));
+  const target = table.constraints.get(String(making.inputs.resolveVariables(conflict['constraint'])));
   if (target === undefined) throw failure('validation_failed', `${table.name} has no such constraint.`);
   const on = ` on conflict (${target.map(quoteName).join(', ')}) do `;
   const sets = named(conflict['update_columns'], making).map(
     (name) => `${quoteName(name)} = excluded.${quoteName(name)}`,
   );
   if (sets.length === 0) return `${on}nothing`;
-  const where = making.inputs.look(conflict['where']) ?? null;
+  const where = making.inputs.resolveVariables(conflict['where']) ?? null;
   const only = where === null ? '' : ` where ${conditionSql(conditionOf(table, where, making), alias, making.builder)}`;
   return `${on}update set ${sets.join(', ')}${only}`;
 };
@@ -83,7 +83,7 @@ export const insertSql = (
 };
 
 const fieldsIn = (value: unknown, { inputs }: Making): [string, unknown][] => {
-  const found = inputs.look(value) ?? null;
+  const found = inputs.resolveVariables(value) ?? null;
   return isFields(found) ? Object.entries(found) : [];
 };
 

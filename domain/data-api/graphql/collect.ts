@@ -17,23 +17,23 @@ export interface Making {
 }
 
 /** One key of an answer. Several nodes: the document asks for it more than once, and for the union. */
-export interface Asked {
+export interface SelectedField {
   readonly key: string;
   readonly name: string;
   readonly node: FieldNode;
   readonly sets: readonly SelectionSetNode[];
 }
 
-type Look = Inputs['look'];
+type ResolveVariables = Inputs['resolveVariables'];
 
-const condition = (node: SelectionNode, name: 'skip' | 'include', look: Look): unknown => {
+const condition = (node: SelectionNode, name: 'skip' | 'include', resolveVariables: ResolveVariables): unknown => {
   const directive = node.directives?.find((one) => one.name.value === name);
   const value = directive?.arguments?.[0]?.value;
-  return value === undefined ? undefined : look(valueOf(value));
+  return value === undefined ? undefined : resolveVariables(valueOf(value));
 };
 
-const isWanted = (node: SelectionNode, look: Look): boolean =>
-  condition(node, 'skip', look) !== true && condition(node, 'include', look) !== false;
+const isWanted = (node: SelectionNode, resolveVariables: ResolveVariables): boolean =>
+  condition(node, 'skip', resolveVariables) !== true && condition(node, 'include', resolveVariables) !== false;
 
 // PostgreSQL cuts longer names short, and the keys of the answer are names of columns on their way.
 const maxKeyLength = 63;
@@ -54,7 +54,7 @@ type From = Pick<Making, 'inputs' | 'fragments' | 'budget'>;
 const addSet = (set: SelectionSetNode, found: Found, from: From): void => {
   for (const node of set.selections) {
     from.budget.visit();
-    if (!isWanted(node, from.inputs.look)) continue;
+    if (!isWanted(node, from.inputs.resolveVariables)) continue;
     if (node.kind === 'Field') addField(node, found);
     else if (node.kind === 'InlineFragment') addSet(node.selectionSet, found, from);
     else {
@@ -68,14 +68,14 @@ const addSet = (set: SelectionSetNode, found: Found, from: From): void => {
  * What selections ask for, fragments spread and directives followed. Every type is an object type, so that every
  * fragment that was found valid applies.
  */
-export const collect = (sets: readonly SelectionSetNode[], from: From): Asked[] => {
+export const collect = (sets: readonly SelectionSetNode[], from: From): SelectedField[] => {
   const found: Found = new Map();
   for (const set of sets) addSet(set, found, from);
   return [...found].map(([key, { node, sets: inner }]) => ({ key, name: node.name.value, node, sets: inner }));
 };
 
 /** An argument of a field; undefined without one. */
-export const argument = ({ node }: Asked, name: string): unknown => {
+export const argument = ({ node }: SelectedField, name: string): unknown => {
   const found = node.arguments?.find((one) => one.name.value === name);
   return found === undefined ? undefined : valueOf(found.value);
 };

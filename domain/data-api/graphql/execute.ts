@@ -71,10 +71,10 @@ const answerQuery = async (
   { data }: Deps,
 ): Promise<Made> => {
   const { parts, sql, trace }: CompiledQuery = graph.compile(operation, variables);
-  const asked = parts.flatMap((part) => (part.kind === 'introspection' ? [part.asked] : []));
+  const selected = parts.flatMap((part) => (part.kind === 'introspection' ? [part.selected] : []));
   const run = { mode: 'read', signal: request.signal, ...(request.request && { request: request.request }) } as const;
-  const visible = asked.length === 0 ? null : await visibleTables(request.caller, run, data);
-  const known = asked.length === 0 ? null : graph.introspect(operation, { asked, variables }, visible);
+  const visible = selected.length === 0 ? null : await visibleTables(request.caller, run, data);
+  const known = selected.length === 0 ? null : graph.introspect(operation, { selected, variables }, visible);
   const statement = sql && { text: sql.text, params: bound(sql.params, trace, variables) };
   const answered = statement ? await data.rows(request.caller, run, statement) : [];
   const columns = bodiesOf(answered).values();
@@ -203,7 +203,7 @@ const attempt = async (graph: Graph, request: GraphqlRequest, deps: Deps): Promi
 };
 
 // Tools read the whole of it and keep it: it has to be of now.
-const asksSchema = ({ query }: GraphqlRequest): boolean => /\b__(schema|type)\b/.test(query);
+const selectsSchema = ({ query }: GraphqlRequest): boolean => /\b__(schema|type)\b/.test(query);
 
 /**
  * Answers GraphQL over projects' tables: one statement for a query, one transaction for a mutation.
@@ -216,7 +216,7 @@ export const createGraphql = (): ((request: GraphqlRequest, deps: GraphqlDeps) =
     const { projectId, role } = request.caller;
     const { schemas } = deps;
     const known = await schemas.get(projectId, role);
-    const data = asksSchema(request) ? ((await schemas.newer(projectId, known, role)) ?? known) : known;
+    const data = selectsSchema(request) ? ((await schemas.newer(projectId, known, role)) ?? known) : known;
     const first = await attempt(graphOf(projectId, data), request, deps);
     const newer = first.stale ? await schemas.newer(projectId, data, role) : null;
     if (newer === null) return first.answer;

@@ -64,35 +64,35 @@ export interface Trace {
 export interface Inputs {
   readonly trace: Trace;
   /** The value itself, with what it is nested in. Undefined: a variable that was not given. */
-  readonly look: (value: unknown) => unknown;
+  readonly resolveVariables: (value: unknown) => unknown;
   /** Text for the server, or what will be replaced by it (`bound`). */
   readonly text: (value: unknown, encode: Encode) => string | null;
 }
 
 /** Everything replaced in depth, for values that are passed on as a whole. */
-const deep = (value: unknown, look: (value: unknown) => unknown): unknown => {
-  const here = look(value);
-  if (Array.isArray(here)) return here.map((part) => deep(part, look));
+const deep = (value: unknown, resolveVariables: (value: unknown) => unknown): unknown => {
+  const here = resolveVariables(value);
+  if (Array.isArray(here)) return here.map((part) => deep(part, resolveVariables));
   if (!isFields(here)) return here;
-  return Object.fromEntries(Object.entries(here).map(([key, part]) => [key, deep(part, look)]));
+  return Object.fromEntries(Object.entries(here).map(([key, part]) => [key, deep(part, resolveVariables)]));
 };
 
 /** @param how `now`: nothing is left for later, because what is written of a variable depends on its value */
 export const inputsOf = (variables: Fields, how: 'late' | 'now'): Inputs => {
   const late: Late[] = [];
   const seen = new Set<string>();
-  const look = (value: unknown): unknown => {
+  const resolveVariables = (value: unknown): unknown => {
     if (!(value instanceof VariableUse)) return value;
     seen.add(value.name);
     return variables[value.name];
   };
   return {
     trace: { late, seen },
-    look,
+    resolveVariables,
     text: (value, encode) => {
       if (how === 'late' && value instanceof VariableUse && (variables[value.name] ?? null) !== null)
         return markerOf(late.push({ name: value.name, encode }) - 1);
-      const found = deep(value, look) ?? null;
+      const found = deep(value, resolveVariables) ?? null;
       return found === null ? null : encode(found);
     },
   };

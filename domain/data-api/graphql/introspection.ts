@@ -8,7 +8,7 @@ import {
 } from 'graphql';
 import type { GraphQLField, GraphQLSchema } from 'graphql';
 import { createBudget } from './budget.ts';
-import { type Asked, argument, collect } from './collect.ts';
+import { type SelectedField, argument, collect } from './collect.ts';
 import { failure } from './failure.ts';
 import { type Inputs, inputsOf } from './inputs.ts';
 import type { Fields } from './literals.ts';
@@ -29,7 +29,7 @@ const createMeter = (): ((text: string) => string) => {
     if (parts > maxParts || letters > maxLetters)
       throw failure(
         'query_too_costly',
-        `What is asked of the schema is more than ${maxParts} keys and values, or ${maxLetters / 1024 / 1024} MB: ask for less at a time.`,
+        `The introspection query selects more than ${maxParts} keys and values, or ${maxLetters / 1024 / 1024} MB: ask for less at a time.`,
       );
     return text;
   };
@@ -49,17 +49,21 @@ interface Entry {
 interface Work {
   readonly schema: GraphQLSchema;
   readonly inputs: Inputs;
-  readonly collected: (asked: Asked) => readonly Asked[];
+  readonly collected: (selected: SelectedField) => readonly SelectedField[];
   readonly meter: (text: string) => string;
 }
 
 // What graphql-js gives its resolvers besides: those of introspection read the schema and nothing else.
 type Info = Parameters<NonNullable<GraphQLField<unknown, unknown>['resolve']>>[3];
 
-const resolverOf = ({ resolve }: GraphQLField<unknown, unknown>, asked: Asked, { schema, inputs }: Work): Resolve => {
+const resolverOf = (
+  { resolve }: GraphQLField<unknown, unknown>,
+  selected: SelectedField,
+  { schema, inputs }: Work,
+): Resolve => {
   const args = {
-    name: inputs.look(argument(asked, 'name')),
-    includeDeprecated: inputs.look(argument(asked, 'includeDeprecated')) === true,
+    name: inputs.resolveVariables(argument(selected, 'name')),
+    includeDeprecated: inputs.resolveVariables(argument(selected, 'includeDeprecated')) === true,
   };
   return (source) => resolve?.(source, args, undefined, { schema } as Info);
 };
@@ -69,13 +73,13 @@ const leafWriter =
   (value) =>
     meter(JSON.stringify(value ?? null));
 
-const objectWriter = (type: GraphQLObjectType, asked: Asked, work: Work): Write => {
+const objectWriter = (type: GraphQLObjectType, selected: SelectedField, work: Work): Write => {
   // Made with the first object: a selection that no object is there for costs nothing.
   let entries: readonly Entry[] | undefined;
   const { meter } = work;
   return (source) => {
     if (source === null || source === undefined) return meter('null');
-    entries ??= work.collected(asked).map((one) => entryOf(type, one, work));
+    entries ??= work.collected(selected).map((one) => entryOf(type, one, work));
     let text = '';
     for (const { head, resolve, write } of entries)
       text += `${text === '' ? '{' : ','}${meter(head)}${write(resolve(source))}`;
@@ -88,17 +92,17 @@ const listWriter =
   (values) =>
     Array.isArray(values) ? `[${values.map((value) => write(value)).join(',')}]` : meter('null');
 
-const fieldEntry = (field: GraphQLField<unknown, unknown>, asked: Asked, work: Work): Entry => {
+const fieldEntry = (field: GraphQLField<unknown, unknown>, selected: SelectedField, work: Work): Entry => {
   const type = getNamedType(field.type);
-  const one = type instanceof GraphQLObjectType ? objectWriter(type, asked, work) : leafWriter(work);
+  const one = type instanceof GraphQLObjectType ? objectWriter(type, selected, work) : leafWriter(work);
   const write = isListType(getNullableType(field.type)) ? listWriter(one, work) : one;
-  return { head: `${JSON.stringify(asked.key)}:`, resolve: resolverOf(field, asked, work), write };
+  return { head: `${JSON.stringify(selected.key)}:`, resolve: resolverOf(field, selected, work), write };
 };
 
-const entryOf = (type: GraphQLObjectType, asked: Asked, work: Work): Entry => {
-  const field = type.getFields()[asked.name];
-  if (field) return fieldEntry(field, asked, work);
-  return { head: `${JSON.stringify(asked.key)}:`, resolve: () => type.name, write: leafWriter(work) };
+const entryOf = (type: GraphQLObjectType, selected: SelectedField, work: Work): Entry => {
+  const field = type.getFields()[selected.name];
+  if (field) return fieldEntry(field, selected, work);
+  return { head: `${JSON.stringify(selected.key)}:`, resolve: () => type.name, write: leafWriter(work) };
 };
 
 /**
@@ -110,15 +114,15 @@ const entryOf = (type: GraphQLObjectType, asked: Asked, work: Work): Entry => {
 export const introspect = (
   schema: GraphQLSchema,
   { fragments }: Operation,
-  asked: readonly Asked[],
+  selected: readonly SelectedField[],
   variables: Fields,
 ): ReadonlyMap<string, string> => {
   const inputs = inputsOf(variables, 'now');
   const budget = createBudget();
-  const collected = ({ sets }: Asked): readonly Asked[] => collect(sets, { inputs, fragments, budget });
+  const collected = ({ sets }: SelectedField): readonly SelectedField[] => collect(sets, { inputs, fragments, budget });
   const work: Work = { schema, inputs, collected, meter: createMeter() };
   return new Map(
-    asked.map((one) => {
+    selected.map((one) => {
       const { resolve, write } = fieldEntry(one.name === '__schema' ? SchemaMetaFieldDef : TypeMetaFieldDef, one, work);
       return [one.key, write(resolve(null))];
     }),

@@ -2,7 +2,7 @@ import { type AnswerBody, jsonList, jsonObject } from '#domain/data-api/answer-b
 import type { RunRows, TextRow } from '#domain/data-api/db.ts';
 import type { Sql } from '#domain/data-api/plan.ts';
 import { bodyOf, piecesSql } from '#domain/data-api/sql/pieces.ts';
-import { type Asked, type Making, collect } from './collect.ts';
+import { type SelectedField, type Making, collect } from './collect.ts';
 import { type Row, insertSql, keySql } from './changes.ts';
 import { failure } from './failure.ts';
 import { isFields } from './literals.ts';
@@ -35,15 +35,15 @@ interface Parts {
 const asList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [value]);
 
 const partsOf = (table: GraphTable, value: unknown, { inputs }: Making): Parts => {
-  const row = inputs.look(value);
+  const row = inputs.resolveVariables(value);
   const own: Record<string, unknown> = {};
   const [before, after]: [Part[], Part[]] = [[], []];
   for (const [name, given] of Object.entries(isFields(row) ? row : {})) {
     const relation = table.relations.get(name);
     if (!relation || table.columns.has(name)) own[name] = given;
-    const part = relation && inputs.look(given);
+    const part = relation && inputs.resolveVariables(given);
     if (!relation || !isFields(part)) continue;
-    const data = inputs.look(part['data']);
+    const data = inputs.resolveVariables(part['data']);
     const found = { relation, rows: asList(data), onConflict: part['on_conflict'] };
     (relation.relationship.holdsKey ? before : after).push(found);
   }
@@ -53,7 +53,7 @@ const partsOf = (table: GraphTable, value: unknown, { inputs }: Making): Parts =
 /** Whether rows bring related rows with them. */
 export const isNested = (table: GraphTable, rows: readonly unknown[], { inputs }: Making): boolean =>
   rows.some((value) => {
-    const row = inputs.look(value);
+    const row = inputs.resolveVariables(value);
     return isFields(row) && Object.keys(row).some((name) => table.relations.has(name));
   });
 
@@ -111,7 +111,7 @@ const insertAfter = async (part: Part, values: Values, running: Running): Promis
   const link = taken(relationship.targetColumns, relationship.columns, values);
   let total = 0;
   for (const value of part.rows) {
-    const row = running.making().inputs.look(value);
+    const row = running.making().inputs.resolveVariables(value);
     const linked = { ...(isFields(row) ? row : {}), ...link };
     const { count } = await insertDeep(target, linked, part.onConflict, { running, wanted: [] });
     total += count;
@@ -150,7 +150,7 @@ export const insertDeep = async (
 const readBack = async (
   table: GraphTable,
   values: Values | null,
-  { asked, level }: { readonly asked: Asked; readonly level: number },
+  { selected, level }: { readonly selected: SelectedField; readonly level: number },
   running: Running,
 ): Promise<AnswerBody | null> => {
   if (values === null) return null;
@@ -162,7 +162,7 @@ const readBack = async (
   const making = running.making();
   const source = tableSource(table, making.builder);
   const where = keySql(table, values, source.alias, making);
-  const sql = oneSql({ sets: asked.sets, table, source, place: { level, rows: 1 }, where }, making);
+  const sql = oneSql({ sets: selected.sets, table, source, place: { level, rows: 1 }, where }, making);
   const answer = piecesSql(`select ${sql}::text as "body"`, [], making.builder);
   return bodyOf(await running.rows(running.finish(answer, making)));
 };
@@ -176,24 +176,24 @@ interface Given {
 export const insertOneNested = async (
   table: GraphTable,
   { objects, onConflict }: Given,
-  asked: Asked,
+  selected: SelectedField,
   running: Running,
 ): Promise<AnswerBody | null> => {
   const { values } = await insertDeep(table, objects[0], onConflict, { running });
-  return readBack(table, values, { asked, level: 1 }, running);
+  return readBack(table, values, { selected, level: 1 }, running);
 };
 
 /** `insert_t` with related rows. */
 export const insertNested = async (
   table: GraphTable,
   { objects, onConflict }: Given,
-  asked: Asked,
+  selected: SelectedField,
   running: Running,
 ): Promise<AnswerBody> => {
   const done: Inserted[] = [];
   for (const object of objects) done.push(await insertDeep(table, object, onConflict, { running }));
   const fields: (readonly [key: string, json: AnswerBody])[] = [];
-  for (const one of collect(asked.sets, running.making())) {
+  for (const one of collect(selected.sets, running.making())) {
     if (one.name === '__typename') fields.push([one.key, `"${table.name}_mutation_response"`]);
     else if (one.name === 'affected_rows')
       fields.push([one.key, String(done.reduce((sum, { count }) => sum + count, 0))]);
@@ -205,12 +205,12 @@ export const insertNested = async (
 const returned = async (
   done: readonly Inserted[],
   table: GraphTable,
-  asked: Asked,
+  selected: SelectedField,
   running: Running,
 ): Promise<AnswerBody[]> => {
   const rows: AnswerBody[] = [];
   for (const { values } of done) {
-    const row = await readBack(table, values, { asked, level: 2 }, running);
+    const row = await readBack(table, values, { selected, level: 2 }, running);
     if (row !== null) rows.push(row);
   }
   return rows;

@@ -7,7 +7,7 @@ import { bodyOf, partsSql } from '#domain/data-api/sql/pieces.ts';
 import { aggregateSql } from './aggregate.ts';
 import { type Budget, createBudget, createConditionBudget } from './budget.ts';
 import { type Which, deleteSql, insertSql, keySql, updateSql } from './changes.ts';
-import { type Asked, type Making, argument, collect } from './collect.ts';
+import { type SelectedField, type Making, argument, collect } from './collect.ts';
 import { type Inputs, type Trace, bound, inputsOf } from './inputs.ts';
 import { type Fields, isFields } from './literals.ts';
 import type { GraphModel, GraphTable, RootField } from './model.ts';
@@ -27,7 +27,7 @@ export type RootPart =
   /** JSON text that is known already. */
   | { readonly kind: 'text'; readonly key: string; readonly text: string }
   /** `__schema`, `__type`: answered from the GraphQL schema. */
-  | { readonly kind: 'introspection'; readonly key: string; readonly asked: Asked }
+  | { readonly kind: 'introspection'; readonly key: string; readonly selected: SelectedField }
   /** A text that the statement answers. */
   | { readonly kind: 'column'; readonly key: string };
 
@@ -42,22 +42,22 @@ export interface CompiledQuery {
 
 const outermost = { level: 1, rows: 1 };
 
-const keyOf = (asked: Asked, table: GraphTable): Fields =>
-  Object.fromEntries(table.key.map(({ name }) => [name, argument(asked, name)]));
+const keyOf = (selected: SelectedField, table: GraphTable): Fields =>
+  Object.fromEntries(table.key.map(({ name }) => [name, argument(selected, name)]));
 
-const querySql = ({ kind, table }: RootField, asked: Asked, making: Making): string => {
+const querySql = ({ kind, table }: RootField, selected: SelectedField, making: Making): string => {
   const source = () => tableSource(table, making.builder);
-  if (kind === 'list') return listSql({ asked, table, source: source(), place: outermost }, making);
+  if (kind === 'list') return listSql({ selected, table, source: source(), place: outermost }, making);
   if (kind === 'aggregate') {
-    return aggregateSql({ asked, table, source, place: outermost, nodesSql: nodesOf }, making);
+    return aggregateSql({ selected, table, source, place: outermost, nodesSql: nodesOf }, making);
   }
   const one = source();
-  const where = keySql(table, keyOf(asked, table), one.alias, making);
-  return oneSql({ sets: asked.sets, table, source: one, place: outermost, where }, making);
+  const where = keySql(table, keyOf(selected, table), one.alias, making);
+  return oneSql({ sets: selected.sets, table, source: one, place: outermost, where }, making);
 };
 
 const nodesOf: Parameters<typeof aggregateSql>[0]['nodesSql'] = (listed, nodes, making) =>
-  listSql({ ...listed, asked: { ...listed.asked, sets: nodes.sets } }, making);
+  listSql({ ...listed, selected: { ...listed.selected, sets: nodes.sets } }, making);
 
 const isIntrospection = (name: string): boolean => name === '__schema' || name === '__type';
 
@@ -75,12 +75,12 @@ export const compileQuery = (model: GraphModel, operation: Operation, variables:
   const inputs = inputsOf(variables, 'late');
   const making = makingOf(model, operation, inputs, createBudget());
   const columns: string[] = [];
-  const asked = collect([operation.node.selectionSet], making);
-  making.budget.fields(asked.length, 1);
-  const parts = asked.map((one): RootPart => {
+  const selected = collect([operation.node.selectionSet], making);
+  making.budget.fields(selected.length, 1);
+  const parts = selected.map((one): RootPart => {
     const { key, name } = one;
     if (name === '__typename') return { kind: 'text', key, text: '"query_root"' };
-    if (isIntrospection(name)) return { kind: 'introspection', key, asked: one };
+    if (isIntrospection(name)) return { kind: 'introspection', key, selected: one };
     const field = model.queries.get(name);
     if (!field) return { kind: 'text', key, text: 'null' };
     columns.push(`${querySql(field, one, making)}::text`);
@@ -100,60 +100,67 @@ const alone =
   };
 
 /** What an insert brings; nothing for other mutations. */
-const objectsOf = (asked: Asked, { inputs }: Making): unknown[] => {
-  const given = inputs.look(argument(asked, 'objects')) ?? inputs.look(argument(asked, 'object')) ?? [];
-  return (Array.isArray(given) ? given : [given]).map((one: unknown) => inputs.look(one));
+const objectsOf = (selected: SelectedField, { inputs }: Making): unknown[] => {
+  const given =
+    inputs.resolveVariables(argument(selected, 'objects')) ??
+    inputs.resolveVariables(argument(selected, 'object')) ??
+    [];
+  return (Array.isArray(given) ? given : [given]).map((one: unknown) => inputs.resolveVariables(one));
 };
 
 const insertStep =
-  (table: GraphTable, asked: Asked, isOne: boolean): Step =>
+  (table: GraphTable, selected: SelectedField, isOne: boolean): Step =>
   (running) => {
-    const onConflict = argument(asked, 'on_conflict');
+    const onConflict = argument(selected, 'on_conflict');
     const making = running.making();
-    const objects = objectsOf(asked, making);
+    const objects = objectsOf(selected, making);
     if (isNested(table, objects, making)) {
       const insert = isOne ? insertOneNested : insertNested;
-      return insert(table, { objects, onConflict }, asked, running);
+      return insert(table, { objects, onConflict }, selected, running);
     }
     return alone((own) => {
       const change = { table, ...insertSql(table, objects.filter(isFields), onConflict, own) };
-      return isOne ? rowSql(asked, change, own) : responseSql(asked, change, own);
+      return isOne ? rowSql(selected, change, own) : responseSql(selected, change, own);
     })(running);
   };
 
-const changesOf = (asked: Asked, which: Which) => ({
-  set: argument(asked, '_set'),
-  inc: argument(asked, '_inc'),
+const changesOf = (selected: SelectedField, which: Which) => ({
+  set: argument(selected, '_set'),
+  inc: argument(selected, '_inc'),
   which,
 });
 
-const keyFields = (asked: Asked, { inputs }: Making): Fields => {
-  const key = inputs.look(argument(asked, 'pk_columns'));
+const keyFields = (selected: SelectedField, { inputs }: Making): Fields => {
+  const key = inputs.resolveVariables(argument(selected, 'pk_columns'));
   return isFields(key) ? key : {};
 };
 
-const stepOf = ({ kind, table }: RootField, asked: Asked): Step => {
-  const where = { where: argument(asked, 'where') };
+const stepOf = ({ kind, table }: RootField, selected: SelectedField): Step => {
+  const where = { where: argument(selected, 'where') };
   switch (kind) {
     case 'insert':
-      return insertStep(table, asked, false);
+      return insertStep(table, selected, false);
     case 'insert_one':
-      return insertStep(table, asked, true);
+      return insertStep(table, selected, true);
     case 'update':
-      return alone((own) => responseSql(asked, { table, ...updateSql(table, changesOf(asked, where), own) }, own));
+      return alone((own) =>
+        responseSql(selected, { table, ...updateSql(table, changesOf(selected, where), own) }, own),
+      );
     case 'update_by_pk':
       return alone((own) => {
-        const which = { key: keyFields(asked, own) };
-        return rowSql(asked, { table, ...updateSql(table, changesOf(asked, which), own) }, own);
+        const which = { key: keyFields(selected, own) };
+        return rowSql(selected, { table, ...updateSql(table, changesOf(selected, which), own) }, own);
       });
     case 'delete':
-      return alone((own) => responseSql(asked, { table, ...deleteSql(table, where, own) }, own));
+      return alone((own) => responseSql(selected, { table, ...deleteSql(table, where, own) }, own));
     case 'delete_by_pk':
-      return alone((own) => rowSql(asked, { table, ...deleteSql(table, { key: keyOf(asked, table) }, own) }, own));
+      return alone((own) =>
+        rowSql(selected, { table, ...deleteSql(table, { key: keyOf(selected, table) }, own) }, own),
+      );
     case 'list':
     case 'aggregate':
     case 'by_pk':
-      throw new Error(`${asked.name} is no mutation`);
+      throw new Error(`${selected.name} is no mutation`);
     default:
       return kind satisfies never;
   }
@@ -176,9 +183,9 @@ export const mutationParts = (model: GraphModel, operation: Operation, variables
     const sql = own.builder.finish(text);
     return { text: sql.text, params: bound(sql.params, inputs.trace, variables) };
   };
-  const asked = collect([operation.node.selectionSet], making());
-  budget.fields(asked.length, 1);
-  return asked.map((one) => {
+  const selected = collect([operation.node.selectionSet], making());
+  budget.fields(selected.length, 1);
+  return selected.map((one) => {
     const field = model.mutations.get(one.name);
     if (!field) return { key: one.key, isSingle: false, run: () => Promise.resolve('"mutation_root"') };
     const step = stepOf(field, one);

@@ -2,7 +2,7 @@ import type { SelectionSetNode } from 'graphql';
 import { quoteName, quoteText } from '#domain/data-api/sql/names.ts';
 import { piecesSql } from '#domain/data-api/sql/pieces.ts';
 import { fetchable } from '#domain/data-api/sql/within.ts';
-import { type Asked, type Making, collect } from './collect.ts';
+import { type SelectedField, type Making, collect } from './collect.ts';
 import type { GraphTable } from './model.ts';
 import { fieldsSql } from './select.ts';
 
@@ -31,7 +31,7 @@ const rowsSql = ({ table }: Change, sets: readonly SelectionSetNode[], level: nu
 
 const aliasOf = (rows: string): string => rows.slice(rows.lastIndexOf(' ') + 1);
 
-const partSql = (one: Asked, change: Change, making: Making): string => {
+const partSql = (one: SelectedField, change: Change, making: Making): string => {
   if (one.name === '__typename') return `${quoteText(`${change.table.name}_mutation_response`)}::text`;
   if (one.name === 'affected_rows') return `(select count(*) from ${changed})`;
   const rows = rowsSql(change, one.sets, 2, making);
@@ -39,8 +39,8 @@ const partSql = (one: Asked, change: Change, making: Making): string => {
 };
 
 /** A statement that changes rows and answers the `t_mutation_response` as JSON text, in pieces. */
-export const responseSql = (asked: Asked, change: Change, making: Making): string => {
-  const parts = collect(asked.sets, making);
+export const responseSql = (selected: SelectedField, change: Change, making: Making): string => {
+  const parts = collect(selected.sets, making);
   making.budget.fields(parts.length, 2);
   const list = parts.map((one) => `${partSql(one, change, making)} as ${quoteName(one.key)}`).join(', ');
   const row = making.builder.alias();
@@ -50,8 +50,8 @@ export const responseSql = (asked: Asked, change: Change, making: Making): strin
 };
 
 /** A statement that changes one row at most and answers it as JSON text, in pieces, or null. */
-export const rowSql = (asked: Asked, change: Change, making: Making): string => {
-  const rows = rowsSql(change, asked.sets, 1, making);
+export const rowSql = (selected: SelectedField, change: Change, making: Making): string => {
+  const rows = rowsSql(change, selected.sets, 1, making);
   const body = fetchable(`row_to_json(${aliasOf(rows)}.*)::text`);
   const answer = `select (select ${body} from ${rows}) as "body"`;
   return `${withChanged(change, true)} ${piecesSql(answer, [], making.builder)}`;

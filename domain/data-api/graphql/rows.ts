@@ -2,7 +2,7 @@ import type { Column } from '#domain/data-api/schema/types.ts';
 import type { SqlBuilder } from '#domain/data-api/sql/builder.ts';
 import { conditionSql, relatedSource } from '#domain/data-api/sql/conditions.ts';
 import { quoteName } from '#domain/data-api/sql/names.ts';
-import { type Asked, type Making, argument } from './collect.ts';
+import { type SelectedField, type Making, argument } from './collect.ts';
 import { defaultLimit } from './budget.ts';
 import { failure } from './failure.ts';
 import { scalarText } from './inputs.ts';
@@ -27,8 +27,10 @@ export const tableSource = ({ table }: GraphTable, builder: SqlBuilder): Source 
 
 /** The columns that an argument lists by their names. */
 export const columnsOf = (table: GraphTable, value: unknown, { inputs }: Making): Column[] => {
-  const names = inputs.look(value) ?? [];
-  return (Array.isArray(names) ? names : [names]).flatMap((name) => table.columns.get(String(inputs.look(name))) ?? []);
+  const names = inputs.resolveVariables(value) ?? [];
+  return (Array.isArray(names) ? names : [names]).flatMap(
+    (name) => table.columns.get(String(inputs.resolveVariables(name))) ?? [],
+  );
 };
 
 const ways: Readonly<Record<string, string>> = {
@@ -47,13 +49,13 @@ interface Term {
 
 /** Terms of ORDER BY; by columns of a related row, too. */
 const termsOf = (table: GraphTable, value: unknown, alias: string, making: Making): Term[] => {
-  const found = making.inputs.look(value) ?? {};
+  const found = making.inputs.resolveVariables(value) ?? {};
   if (Array.isArray(found)) return found.flatMap((one) => termsOf(table, one, alias, making));
   if (!isFields(found)) return [];
   return Object.entries(found).flatMap(([name, inner]) => {
     making.conditions.condition();
     const column = table.columns.get(name);
-    if (column) return columnTerm(columnSql(alias, column), making.inputs.look(inner));
+    if (column) return columnTerm(columnSql(alias, column), making.inputs.resolveVariables(inner));
     const relation = table.relations.get(name);
     if (!relation) return [];
     const {
@@ -72,21 +74,21 @@ const columnTerm = (value: string, given: unknown): Term[] => {
 };
 
 /** @returns null without one. @throws {GraphQLError} when it is negative */
-export const limitOf = (asked: Asked, { inputs }: Making): number | null => {
-  const limit = plainNumber(inputs.look(argument(asked, 'limit')) ?? null);
+export const limitOf = (selected: SelectedField, { inputs }: Making): number | null => {
+  const limit = plainNumber(inputs.resolveVariables(argument(selected, 'limit')) ?? null);
   if (limit === null) return null;
-  if (typeof limit !== 'number' || limit < 0) throw failure('validation_failed', 'limit is negative.', asked.node);
+  if (typeof limit !== 'number' || limit < 0) throw failure('validation_failed', 'limit is negative.', selected.node);
   return limit;
 };
 
-const pageSql = (asked: Asked, limit: number | null, { inputs, builder }: Making): string => {
-  const offset = inputs.text(argument(asked, 'offset'), scalarText);
+const pageSql = (selected: SelectedField, limit: number | null, { inputs, builder }: Making): string => {
+  const offset = inputs.text(argument(selected, 'offset'), scalarText);
   const max = limit === null ? '' : ` limit ${builder.bind(String(limit))}`;
   return max + (offset === null ? '' : ` offset ${builder.bind(offset)}`);
 };
 
 export const whereSql = (table: GraphTable, where: unknown, source: Source, making: Making): string => {
-  const given = making.inputs.look(where) ?? null;
+  const given = making.inputs.resolveVariables(where) ?? null;
   const condition =
     given === null ? null : conditionSql(conditionOf(table, given, making), source.alias, making.builder);
   const parts = [source.joined, condition].filter((part) => part !== null);
@@ -99,16 +101,22 @@ export const whereSql = (table: GraphTable, where: unknown, source: Source, maki
  * @param max where the field has no limit; null: as many as there are
  */
 export const selectSql = (
-  { asked, table, source }: { readonly asked: Asked; readonly table: GraphTable; readonly source: Source },
+  {
+    selected,
+    table,
+    source,
+  }: { readonly selected: SelectedField; readonly table: GraphTable; readonly source: Source },
   list: string,
   making: Making,
   max: number | null = defaultLimit,
 ): string => {
-  const distinct = columnsOf(table, argument(asked, 'distinct_on'), making).map((one) => columnSql(source.alias, one));
+  const distinct = columnsOf(table, argument(selected, 'distinct_on'), making).map((one) =>
+    columnSql(source.alias, one),
+  );
   const head = distinct.length === 0 ? 'select' : `select distinct on (${distinct.join(', ')})`;
-  const where = whereSql(table, argument(asked, 'where'), source, making);
-  const order = termsOf(table, argument(asked, 'order_by'), source.alias, making);
+  const where = whereSql(table, argument(selected, 'where'), source, making);
+  const order = termsOf(table, argument(selected, 'order_by'), source.alias, making);
   const sorted = order.length === 0 ? '' : ` order by ${order.map(({ value, way }) => `${value} ${way}`).join(', ')}`;
-  const page = pageSql(asked, limitOf(asked, making) ?? max, making);
+  const page = pageSql(selected, limitOf(selected, making) ?? max, making);
   return `${head} ${list} from ${source.from}${where}${sorted}${page}`;
 };

@@ -2,7 +2,7 @@ import type { SelectionSetNode } from 'graphql';
 import { relatedSource } from '#domain/data-api/sql/conditions.ts';
 import { quoteName, quoteText } from '#domain/data-api/sql/names.ts';
 import { aggregateSql } from './aggregate.ts';
-import { type Asked, type Making, collect } from './collect.ts';
+import { type SelectedField, type Making, collect } from './collect.ts';
 import { failure } from './failure.ts';
 import type { GraphTable, Relation } from './model.ts';
 import { type Source, columnSql, limitOf, selectSql } from './rows.ts';
@@ -16,12 +16,12 @@ export interface Place {
 }
 
 /** A relation's value, as JSON, for each row of `alias`. */
-const relationSql = (relation: Relation, asked: Asked, { alias, place }: At, making: Making): string => {
+const relationSql = (relation: Relation, selected: SelectedField, { alias, place }: At, making: Making): string => {
   const { target, relationship, many } = relation;
   const source = relatedSource(relationship, target.table, alias, making.builder);
   return many
-    ? listSql({ asked, table: target, source, place }, making)
-    : oneSql({ sets: asked.sets, table: target, source, place }, making);
+    ? listSql({ selected, table: target, source, place }, making)
+    : oneSql({ sets: selected.sets, table: target, source, place }, making);
 };
 
 interface At {
@@ -31,18 +31,18 @@ interface At {
 
 const aggregated = /_aggregate$/;
 
-const fieldSql = (table: GraphTable, asked: Asked, at: At, making: Making): string => {
-  const { name } = asked;
+const fieldSql = (table: GraphTable, selected: SelectedField, at: At, making: Making): string => {
+  const { name } = selected;
   if (name === '__typename') return `${quoteText(table.name)}::text`;
   const column = table.columns.get(name);
   if (column) return columnSql(at.alias, column);
   const relation = table.relations.get(name);
-  if (relation) return relationSql(relation, asked, at, making);
+  if (relation) return relationSql(relation, selected, at, making);
   const counted = table.relations.get(name.replace(aggregated, ''));
-  if (!counted) throw failure('validation_failed', `${table.name} has no ${name}.`, asked.node);
+  if (!counted) throw failure('validation_failed', `${table.name} has no ${name}.`, selected.node);
   const { target, relationship } = counted;
   const source = (): Source => relatedSource(relationship, target.table, at.alias, making.builder);
-  return aggregateSql({ asked, table: target, source, place: at.place, nodesSql }, making);
+  return aggregateSql({ selected, table: target, source, place: at.place, nodesSql }, making);
 };
 
 /** The select list for the objects of a table, from rows of `alias`. */
@@ -52,25 +52,25 @@ export const fieldsSql = (
   { alias, place }: At,
   making: Making,
 ): string => {
-  const asked = collect(sets, making);
+  const selected = collect(sets, making);
   const inner = { ...place, level: place.level + 1 };
-  making.budget.fields(asked.length, inner.level);
-  return asked
+  making.budget.fields(selected.length, inner.level);
+  return selected
     .map((one) => `${fieldSql(table, one, { alias, place: inner }, making)} as ${quoteName(one.key)}`)
     .join(', ');
 };
 
 interface Listed {
-  readonly asked: Asked;
+  readonly selected: SelectedField;
   readonly table: GraphTable;
   readonly source: Source;
   readonly place: Place;
 }
 
-const rowsSql = ({ asked, table, source, place }: Listed, making: Making): string => {
-  const rows = making.budget.rows(place.rows, limitOf(asked, making), source.joined === null);
-  const list = fieldsSql(table, asked.sets, { alias: source.alias, place: { ...place, rows } }, making);
-  return selectSql({ asked, table, source }, list, making);
+const rowsSql = ({ selected, table, source, place }: Listed, making: Making): string => {
+  const rows = making.budget.rows(place.rows, limitOf(selected, making), source.joined === null);
+  const list = fieldsSql(table, selected.sets, { alias: source.alias, place: { ...place, rows } }, making);
+  return selectSql({ selected, table, source }, list, making);
 };
 
 /** An expression: the rows that a field asks for, as a JSON list. */
@@ -81,8 +81,8 @@ export const listSql = (listed: Listed, making: Making): string => {
 };
 
 /** The rows behind an aggregate: its arguments, the fields of `nodes`. */
-const nodesSql = (listed: Listed, nodes: Asked, making: Making): string =>
-  listSql({ ...listed, asked: { ...listed.asked, sets: nodes.sets } }, making);
+const nodesSql = (listed: Listed, nodes: SelectedField, making: Making): string =>
+  listSql({ ...listed, selected: { ...listed.selected, sets: nodes.sets } }, making);
 
 /** An expression: the one row of a source, as a JSON object, or null. @param where a condition on it */
 export const oneSql = (

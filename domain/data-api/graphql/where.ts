@@ -60,7 +60,7 @@ const listed = (column: Column, name: '_in' | '_nin', operand: string): Conditio
 
 const comparison = (column: Column, [name, value]: [string, unknown], inputs: Inputs): Condition => {
   if (name === '_is_null') {
-    const isNull = inputs.look(value);
+    const isNull = inputs.resolveVariables(value);
     if (typeof isNull !== 'boolean') throw missing(column, name);
     return { kind: 'is', value: wholeValue(column), what: isNull ? 'null' : 'not_null' };
   }
@@ -82,7 +82,7 @@ const all = (parts: readonly Condition[]): Condition => {
 export type Reading = Pick<Making, 'inputs' | 'conditions'>;
 
 const comparisons = (column: Column, value: unknown, { inputs, conditions }: Reading): Condition => {
-  const found = inputs.look(value);
+  const found = inputs.resolveVariables(value);
   if (!isFields(found)) throw missing(column, 'a comparison');
   const given = Object.entries(found);
   if (given.length === 0)
@@ -96,7 +96,7 @@ const comparisons = (column: Column, value: unknown, { inputs, conditions }: Rea
 };
 
 const list = (value: unknown, { inputs }: Reading): readonly unknown[] => {
-  const found = inputs.look(value);
+  const found = inputs.resolveVariables(value);
   return Array.isArray(found) ? found : [found];
 };
 
@@ -119,7 +119,7 @@ const partOf = (table: GraphTable, name: string, value: unknown, reading: Readin
  * @throws {GraphQLError} also when there are more conditions than one statement may have
  */
 export const conditionOf = (table: GraphTable, value: unknown, reading: Reading): Condition => {
-  const found = reading.inputs.look(value);
+  const found = reading.inputs.resolveVariables(value);
   if (!isFields(found)) throw failure('validation_failed', `A condition on ${table.name} is null.`);
   const given = Object.entries(found).filter(([, part]) => part !== undefined);
   if (given.length === 0) reading.conditions.condition();

@@ -150,8 +150,8 @@ export const callFunction = (work: Work, name: string): Promise<RestAnswer> => {
   const { routine } = call;
   requireSet(work, routine);
   requireHarmless(work, routine);
-  const asked = planOf(work, resultTable(work.schema, routine));
-  const plan = { ...asked, ...pageOf(work, asked) };
+  const readPlan = planOf(work, resultTable(work.schema, routine));
+  const plan = { ...readPlan, ...pageOf(work, readPlan) };
   const calling = { work, call, plan };
   requireNames(calling);
   const sql = statementOf(calling);
@@ -162,6 +162,6 @@ export const callFunction = (work: Work, name: string): Promise<RestAnswer> => {
   };
   const mode = work.request.method === 'POST' && routine.volatility === 'volatile' ? 'write' : 'read';
   // What is refused once the function has run is undone: too many rows, no such page, headers that are none.
-  if (mode === 'read') return run((asked) => work.executor.rows(mode, asked));
+  if (mode === 'read') return run((readPlan) => work.executor.rows(mode, readPlan));
   return work.executor.atomically(mode, (_one, rows) => run(rows));
 };

@@ -24,23 +24,23 @@ const testedBy = (test: TestAst, value: Value): Condition => {
 const negatedIf = (negated: boolean, part: Condition): Condition => (negated ? { kind: 'not', part } : part);
 
 /** `author=is.null` asks for a related row by its name in `select`; null where the field is no such name. */
-export type AskRelated = (name: string) => Condition | null;
+export type RequestRelated = (name: string) => Condition | null;
 
-const relatedTest = ({ field, test }: FilterAst, table: Table, askRelated: AskRelated): Condition | null => {
+const relatedTest = ({ field, test }: FilterAst, table: Table, requestRelated: RequestRelated): Condition | null => {
   if (test.kind !== 'is' || field.path.length > 0 || table.columns.has(field.name)) return null;
   if (test.what !== 'null' && test.what !== 'not_null') return null;
-  const related = askRelated(field.name);
+  const related = requestRelated(field.name);
   if (related === null) return null;
   return negatedIf(test.what === 'null', related);
 };
 
 /** @throws {DataError} 42703 (400) for a column that the table does not have */
-export const resolveCondition = (ast: ConditionAst, table: Table, askRelated: AskRelated): Condition => {
+export const resolveCondition = (ast: ConditionAst, table: Table, requestRelated: RequestRelated): Condition => {
   if (ast.kind === 'filter') {
-    const part = relatedTest(ast, table, askRelated) ?? testedBy(ast.test, valueOf(table, ast.field));
+    const part = relatedTest(ast, table, requestRelated) ?? testedBy(ast.test, valueOf(table, ast.field));
     return negatedIf(ast.negated, part);
   }
-  const parts = ast.parts.map((part) => resolveCondition(part, table, askRelated));
+  const parts = ast.parts.map((part) => resolveCondition(part, table, requestRelated));
   return negatedIf(ast.negated, { kind: ast.operator, parts });
 };
 
@@ -51,7 +51,7 @@ export const allOf = (parts: readonly Condition[]): Condition | null => {
   return parts.length === 1 ? first : { kind: 'and', parts };
 };
 
-const noRelated: AskRelated = () => null;
+const noRelated: RequestRelated = () => null;
 
 /**
  * What a query asks of the table's own rows: the condition of PATCH and DELETE.

@@ -176,14 +176,14 @@ const planOf = (level: Level, resolver: Resolver, toOne: boolean): ReadPlan => {
     const relation = relationNamed(items, name);
     return (relation && relations.get(relation)) ?? null;
   };
-  const askRelated = (name: string): Condition | null => {
+  const requestRelated = (name: string): Condition | null => {
     const related = findRelation(name);
     return related === null ? null : relatedCondition(related);
   };
   return {
     table,
     fields,
-    where: allOf(here(query.where).map((ast) => resolveCondition(ast, table, askRelated))),
+    where: allOf(here(query.where).map((ast) => resolveCondition(ast, table, requestRelated))),
     order: (here(query.order)[0] ?? []).map((term) => orderTerm(term, table, findRelation)),
     ...pageOf(query, resolver, toOne),
   };

@@ -45,8 +45,8 @@ export const returnedPlan = ({ schema, query }: Work, table: Table): ReadPlan =>
 /** The plan's page, narrowed to that of the `Range` header where there is one; the header is for reads only. */
 export const pageOf = ({ request }: Work, { offset, limit }: ReadPlan): Window => {
   const range = request.method === 'GET' || request.method === 'HEAD' ? parseRange(request.header('range')) : null;
-  const asked = range === null ? { offset, limit } : within({ offset, limit }, range);
-  return { offset: asked.offset, limit: Math.min(asked.limit ?? maxRows, maxRows) };
+  const requested = range === null ? { offset, limit } : within({ offset, limit }, range);
+  return { offset: requested.offset, limit: Math.min(requested.limit ?? maxRows, maxRows) };
 };
 
 /**

@@ -28,16 +28,18 @@ interface Entry {
   checkedAt: number;
 }
 
-interface Asker {
+interface SchemaReader {
   readonly projectId: string;
   readonly role: DataRole;
   /** The schema's name. */
   readonly schema: string;
 }
 
-const entryName = ({ projectId, schema }: Pick<Asker, 'projectId' | 'schema'>): string => `${projectId} ${schema}`;
+const entryName = ({ projectId, schema }: Pick<SchemaReader, 'projectId' | 'schema'>): string =>
+  `${projectId} ${schema}`;
 
-const nameOf = (asker: Asker): string => `${asker.role === 'service' ? 'service' : 'api'} ${entryName(asker)}`;
+const nameOf = (reader: SchemaReader): string =>
+  `${reader.role === 'service' ? 'service' : 'api'} ${entryName(reader)}`;
 
 const sizeOf = ({ schema }: Entry): number =>
   1 + [...schema.tables.values()].reduce((sum, { columns }) => sum + columns.size + 1, schema.routines.size);
@@ -51,25 +53,25 @@ const checkWith = (
   tenantDb: SchemaCacheDeps['tenantDb'],
   entries: Entries,
   now: () => number,
-): ((asker: Asker) => Promise<DataSchema>) => {
-  const ask = ({ projectId, role }: Asker, query: Sql): Promise<readonly (string | null)[]> =>
+): ((reader: SchemaReader) => Promise<DataSchema>) => {
+  const fetchRows = ({ projectId, role }: SchemaReader, query: Sql): Promise<readonly (string | null)[]> =>
     tenantDb.use(projectId, role === 'service' ? 'service' : 'api', async (client) => {
       const [rows] = await runPipeline(client, [query], limits);
       return rows?.[0] ?? [];
     });
 
-  return async (asker) => {
-    const name = entryName(asker);
+  return async (reader) => {
+    const name = entryName(reader);
     const present = entries.get(name);
     const began = now();
     if (present) {
-      const [version] = await ask(asker, versionQuery);
+      const [version] = await fetchRows(reader, versionQuery);
       if (version === present.schema.version) {
         present.checkedAt = began;
         return present.schema;
       }
     }
-    const schema = schemaOf(await ask(asker, introspectionOf(asker.schema)), asker.schema);
+    const schema = schemaOf(await fetchRows(reader, introspectionOf(reader.schema)), reader.schema);
     entries.set(name, { schema, checkedAt: began });
     return schema;
   };
@@ -97,11 +99,11 @@ export const createSchemaCache = ({
   const check = checkWith(tenantDb, entries, now);
 
   /** One at a time for each project and kind of connection. */
-  const checked = (asker: Asker): Promise<DataSchema> => {
-    const name = nameOf(asker);
+  const checked = (reader: SchemaReader): Promise<DataSchema> => {
+    const name = nameOf(reader);
     const present = checking.get(name);
     if (present) return present;
-    const made = check(asker).finally(() => {
+    const made = check(reader).finally(() => {
       if (checking.get(name) === made) checking.delete(name);
     });
     checking.set(name, made);

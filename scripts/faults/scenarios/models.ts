@@ -102,7 +102,7 @@ type Site = Awaited<ReturnType<typeof openSite>>;
 
 /** @returns the status that the client saw; null: none, since it left or the API was gone */
 const callOnce = async ({ url, project }: Site, id: string): Promise<number | null> => {
-  const wish = Math.random();
+  const options = Math.random();
   const leaves = Math.random() < 0.25 ? AbortSignal.timeout(Math.ceil(Math.random() * latestLeaveMs)) : null;
   try {
     const response = await fetch(`${url}/v1/chat/completions`, {
@@ -110,8 +110,8 @@ const callOnce = async ({ url, project }: Site, id: string): Promise<number | nu
       headers: { 'content-type': 'application/json', authorization: `Bearer ${project.key}`, 'x-request-id': id },
       body: JSON.stringify({
         model: 'gpt-4o-mini',
-        messages: [{ role: 'user', content: `${wish < 0.1 ? 'fails' : 'says'} ${id}` }],
-        ...(wish > 0.5 && { stream: true }),
+        messages: [{ role: 'user', content: `${options < 0.1 ? 'fails' : 'says'} ${id}` }],
+        ...(options > 0.5 && { stream: true }),
       }),
       signal: leaves,
     });

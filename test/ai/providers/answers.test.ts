@@ -98,7 +98,7 @@ for (const dialect of dialects) {
     const ids: string[] = [];
     let next: string | null = null;
     do {
-      const { bytes } = await transport.ask(models(target, next), { signal });
+      const { bytes } = await transport.send(models(target, next), { signal });
       const page = readModels(bytes.toString());
       ids.push(...page.models.map(({ id }) => id));
       ({ next } = page);

@@ -54,7 +54,7 @@ test('a connection that is refused, reset or cut is a fault without addresses', 
 test('an address that is not open is refused, before and after its name is looked up', async (t) => {
   const transport = transportFor(t, usualTimes, '');
   for (const url of ['http://127.0.0.1:1/v1', 'http://localhost:1', 'ftp://example.com', 'http://u:p@example.com']) {
-    const fault = await faultIn(transport.ask(get(url), call()));
+    const fault = await faultIn(transport.send(get(url), call()));
     t.like(fault, { kind: 'refused_address', message: 'The address of the provider may not be reached from here.' });
   }
 });
@@ -66,7 +66,7 @@ test('a redirect is not followed', async (t) => {
     response.writeHead(302, { location: '/elsewhere' }).end();
   });
   const transport = transportFor(t);
-  t.like(await faultIn(transport.ask(get(base), call())), { kind: 'bad_answer', status: 302 });
+  t.like(await faultIn(transport.send(get(base), call())), { kind: 'bad_answer', status: 302 });
   t.like(await faultIn(transport.openStream(get(base), call())), { kind: 'bad_answer', status: 302 });
   t.is(asked, 2);
 });
@@ -77,7 +77,7 @@ test('what is no HTTP is a bad answer', async (t) => {
   await once(server, 'listening');
   t.teardown(() => server.close());
   const { port } = server.address() as AddressInfo;
-  t.is((await faultIn(transportFor(t).ask(get(`http://127.0.0.1:${port}`), call()))).kind, 'bad_answer');
+  t.is((await faultIn(transportFor(t).send(get(`http://127.0.0.1:${port}`), call()))).kind, 'bad_answer');
 });
 
 test('an answer beyond 4 MB is not kept', async (t) => {
@@ -87,7 +87,7 @@ test('an answer beyond 4 MB is not kept', async (t) => {
     for (let at = 0; at < 5; at += 1) response.write(block);
     response.end();
   });
-  t.is((await faultIn(transportFor(t).ask(get(base), call()))).kind, 'bad_answer');
+  t.is((await faultIn(transportFor(t).send(get(base), call()))).kind, 'bad_answer');
 });
 
 test('JSON in place of a stream is a bad answer', async (t) => {
@@ -151,7 +151,7 @@ test('an answer that says to be too long is refused before any of it has come', 
     const base = await serve(t, (_request, response) => {
       response.writeHead(status, { 'content-length': length }).flushHeaders();
     });
-    const fault = await faultIn(transportFor(t).ask(get(base), call()));
+    const fault = await faultIn(transportFor(t).send(get(base), call()));
     t.like(fault, { kind: 'bad_answer', message: `The answer is longer than ${length - 1} bytes.` });
   }
 });
@@ -226,6 +226,6 @@ test('a thousand streams at once are all whole', async (t) => {
 test('faults of the transport are ProviderFaults only', async (t) => {
   const transport = transportFor(t);
   const outgoing = { ...get('http://127.0.0.1:9/'), headers: { authorization: 'Bearer a\nb' } };
-  t.true((await faultIn(transport.ask(outgoing, call()))) instanceof ProviderFault);
-  t.is((await faultIn(transport.ask(get('not a url'), call()))).kind, 'refused_address');
+  t.true((await faultIn(transport.send(outgoing, call()))) instanceof ProviderFault);
+  t.is((await faultIn(transport.send(get('not a url'), call()))).kind, 'refused_address');
 });
