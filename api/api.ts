@@ -20,7 +20,7 @@ import type { Log } from '#lib/log.ts';
 import { migrate, waitForSchema } from '#lib/migrate.ts';
 import { ownAddress } from '#lib/own-address.ts';
 import { checkRedis, refuseEviction } from '#lib/redis.ts';
-import { createTurns } from '#lib/turns.ts';
+import { createSerializer } from '#lib/serialize.ts';
 import { jobs as jobDefinitions } from '#queues/registry.ts';
 import { createApp } from './app.ts';
 import { openDataDeps } from './data-api-deps.ts';
@@ -135,7 +135,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     resets,
     rateLimiter,
     ...memoryOfClients(config, log),
-    turns: createTurns(),
+    serialize: createSerializer(),
     health: healthOf(platform.db, queues.redis, () => accepting),
   };
   const { server, port } = await listen(listenerFor(deps, queues.redis), config, log);

@@ -1,5 +1,5 @@
 import type { Context } from 'koa';
-import type { HeldBytes } from '#lib/byte-budget.ts';
+import type { ReservedBytes } from '#lib/byte-budget.ts';
 import type { Config } from '#lib/config.ts';
 import type { BodyRules } from './body.ts';
 import type { Deps } from './deps.ts';
@@ -18,10 +18,10 @@ const closeOf = ({ res }: Context): Promise<void> =>
  * The bytes of the body are given back when the request is answered and its work has ended: they stay in memory as long.
  * The work goes on when its client leaves, first of all while the body waits for a thread that parses it.
  */
-const holdBody = (ctx: Context, { bodies }: Deps): HeldBytes => {
-  const held = bodies.hold(String(ctx.state['owner']), String(ctx.state['group']));
-  void Promise.all([closeOf(ctx), ctx.state['worked']]).then(held.release);
-  return held;
+const holdBody = (ctx: Context, { bodies }: Deps): ReservedBytes => {
+  const reserved = bodies.reserve(String(ctx.state['owner']), String(ctx.state['group']));
+  void Promise.all([closeOf(ctx), ctx.state['worked']]).then(reserved.release);
+  return reserved;
 };
 
 const inviteBody = ({ req, res }: Context): void => {
@@ -37,7 +37,7 @@ export const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps:
     setting,
     timeoutMs: config.PLINTH_BODY_TIMEOUT_MS,
     minRate: config.PLINTH_BODY_MIN_RATE,
-    held: holdBody(ctx, deps),
+    reserved: holdBody(ctx, deps),
     invite: () => inviteBody(ctx),
     json: deps.json,
     owner: String(ctx.state['group']),

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'koa';
 import { ServiceError } from '#lib/errors.ts';
-import type { HeldBytes } from '#lib/byte-budget.ts';
+import type { ReservedBytes } from '#lib/byte-budget.ts';
 import { decodeUtf8 } from '#lib/json-body.ts';
 import { type JsonParser, maxInlineBytes } from '#lib/json-parser.ts';
 
@@ -14,7 +14,7 @@ export interface BodyRules {
   /** Bytes per second, on average over each five seconds. */
   readonly minRate: number;
   /** Where the bytes are counted while they are in memory. */
-  readonly held: HeldBytes;
+  readonly reserved: ReservedBytes;
   /** Tells a client that waits for it (`Expect: 100-continue`) that the body is wanted. */
   readonly invite: () => void;
   /** Reads JSON; large texts off the event loop. */
@@ -63,7 +63,7 @@ const watchArrival = (
   let before = 0;
   let left = timeoutMs;
   let check: NodeJS.Immediate | undefined;
-  const look = (): void => {
+  const checkRate = (): void => {
     if (left <= 0) return refuse(tooSlow(`The body did not arrive within ${timeoutMs} ms.`));
     if (arrived() - before < min) {
       return refuse(tooSlow(`The body arrived at less than ${minRate} bytes per second.`));
@@ -76,7 +76,7 @@ const watchArrival = (
     left -= span;
     // When the event loop was held up, what arrived meanwhile is read before the check.
     return setTimeout(() => {
-      check = setImmediate(look);
+      check = setImmediate(checkRate);
     }, span);
   };
   let timer = wait();
@@ -107,14 +107,14 @@ export const readBody = (req: IncomingMessage, rules: BodyRules): Promise<Buffer
       endWatch();
       req.off('data', take).resume();
       chunks = [];
-      rules.held.release();
+      rules.reserved.release();
       reject(error);
     };
     const take = (chunk: Buffer): void => {
       const counted = Math.min(chunk.length, Math.max(0, length + chunk.length - uncountedBytes));
       length += chunk.length;
       if (length > rules.limit) refuse(tooLarge(rules));
-      else if (counted > 0 && !rules.held.grow(counted)) refuse(overloaded());
+      else if (counted > 0 && !rules.reserved.grow(counted)) refuse(overloaded());
       else chunks.push(chunk);
     };
     const endWatch = watchArrival(rules, () => length, refuse);

@@ -47,7 +47,7 @@ export const openDataDeps = ({
     if (about === 'schema') return schemas.expire(projectId);
     forget(projectId);
   };
-  // While Redis is away nothing is kept, and the wish to listen waits for it.
+  // While Redis is away nothing is kept, and the subscription waits for it.
   subscriber.onNotice(applyNotice).catch(() => undefined);
   return {
     keys,

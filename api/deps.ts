@@ -22,7 +22,7 @@ import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
 import type { TokenVerifier } from '#domain/end-users/tokens.ts';
 import type { KeyHolders } from '#domain/projects/key-holders.ts';
 import type { Subscriber } from '#queues/signals.ts';
-import type { Turns } from '#lib/turns.ts';
+import type { Serialize } from '#lib/serialize.ts';
 import type { RateLimiter } from './rate-limit.ts';
 import type { Unsent } from './unsent.ts';
 
@@ -70,7 +70,7 @@ export interface Deps {
   /** Answers on their way. */
   readonly unsent: Unsent;
   /** For requests with the same `Idempotency-Key`. */
-  readonly turns: Turns;
+  readonly serialize: Serialize;
   readonly health: Health;
 }
 

@@ -68,5 +68,5 @@ export const inTurn = <T>(
   work: (once: Once | undefined) => Promise<T>,
 ): Promise<T> => {
   const once = onceOf(key, setHeader);
-  return key === undefined ? work(once) : deps.turns(`${key.scope} ${key.key}`, () => work(once));
+  return key === undefined ? work(once) : deps.serialize(`${key.scope} ${key.key}`, () => work(once));
 };

@@ -69,7 +69,7 @@ const tooManyConnections = new ServiceError('overloaded', 'There are too many co
 });
 
 /** Answers and closes at once: whoever opens too many connections must not keep each for the time of a linger. */
-const turnAway = (socket: Socket): void => {
+const refuseConnection = (socket: Socket): void => {
   socket.on('error', () => socket.destroy());
   socket.resume().end(answerText(tooManyConnections), () => socket.destroy());
 };
@@ -106,7 +106,7 @@ const limitConnections = (server: Server, limits: ConnectionLimits): void => {
   server.on('connection', (socket: Socket) => {
     const address = networkOf(socket.remoteAddress ?? '');
     socket.once('close', () => counts.remove(address));
-    if (counts.add(address) > limits.PLINTH_CONNECTIONS_PER_ADDRESS) turnAway(socket);
+    if (counts.add(address) > limits.PLINTH_CONNECTIONS_PER_ADDRESS) refuseConnection(socket);
     else for (const listener of accept) listener.call(server, socket);
   });
 };

@@ -52,7 +52,7 @@ export const runDirect = async (of: Work<DirectWork>): Promise<Reply> => {
   if (key === undefined) return inTransaction(of, prepared);
   // In this process they take turns, so that they do not each hold a connection while they wait; between processes the
   // database makes them wait.
-  return call.deps.turns(`${key.scope} ${key.key}`, () => inTransaction(of, prepared));
+  return call.deps.serialize(`${key.scope} ${key.key}`, () => inTransaction(of, prepared));
 };
 
 /** Where a caller of this kind finds its job. */
@@ -75,30 +75,30 @@ const withKeyClaimed = (request: JobRequest, key: IdempotencyKey): JobRequest =>
   },
 });
 
-interface Begun extends AcceptedJob {
+interface StartedRun extends AcceptedJob {
   readonly projectId: string;
   readonly replayed: boolean;
 }
 
 /** The job that an earlier request with this key began, if there is one. */
-const join = async (call: BaseCall, key: IdempotencyKey, waitMs: number): Promise<Begun | undefined> => {
+const join = async (call: BaseCall, key: IdempotencyKey, waitMs: number): Promise<StartedRun | undefined> => {
   const answer = await findAnswer(call.deps.db, key);
   if (!answer?.job_id || answer.project_id === null) return undefined;
   const { job_id: jobId, project_id: projectId } = answer;
   return { ...(await call.deps.jobs.join(projectId, jobId, waitMs)), projectId, replayed: true };
 };
 
-const accept = async ({ work, input, call, key }: Work<JobWork>, waitMs: number): Promise<Begun> => {
+const accept = async ({ work, input, call, key }: Work<JobWork>, waitMs: number): Promise<StartedRun> => {
   const request = { startedBy: call.starter, ...(await work.request(input, call)) };
   const accepted = await call.deps.jobs.run(key ? withKeyClaimed(request, key) : request, waitMs);
   return { ...accepted, projectId: request.projectId, replayed: false };
 };
 
 /** One job, whatever the number of requests with the same key: the first accepts it, the others wait for its end. */
-const begin = async (of: Work<JobWork>, waitMs: number): Promise<Begun> => {
+const begin = async (of: Work<JobWork>, waitMs: number): Promise<StartedRun> => {
   const { endpoint, input, call, key } = of;
   if (key === undefined) return accept(of, waitMs);
-  const joined = async (): Promise<Begun | undefined> => {
+  const joined = async (): Promise<StartedRun | undefined> => {
     await endpoint.beforeReplay(input, call);
     return join(call, key, waitMs);
   };

@@ -44,12 +44,12 @@ export const openEventStream = ({ goesOn, maxMs, onClose }: EventStreamOptions):
     quietSince = performance.now();
     body.write(text);
   };
-  const look = (): void => {
+  const check = (): void => {
     const now = performance.now();
     if (!goesOn() || now > ends) body.end();
     else if (now - quietSince >= keepAliveMs) write(': keep-alive\n\n');
   };
-  const timer = setInterval(look, pollIntervalMs).unref();
+  const timer = setInterval(check, pollIntervalMs).unref();
   body.once('close', () => {
     clearInterval(timer);
     onClose();

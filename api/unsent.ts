@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import type { Context } from 'koa';
-import { type HeldBytes, createByteBudget } from '#lib/byte-budget.ts';
+import { type ReservedBytes, createByteBudget } from '#lib/byte-budget.ts';
 import type { Config } from '#lib/config.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -18,7 +18,7 @@ const evictableMs = 2000;
 interface Answer {
   readonly owner: string;
   readonly ctx: Context;
-  readonly held: HeldBytes;
+  readonly reserved: ReservedBytes;
   /** Bytes that the kernel had taken at the last progress. */
   taken: number;
   progressAt: number;
@@ -79,16 +79,16 @@ class Answers {
   }
 
   take(ctx: Context, { owner, group }: Party, bytes: number): void {
-    const held = this.#budget.hold(owner, group);
-    if (!held.grow(bytes) && !this.#makeRoom(held, owner, bytes)) {
-      held.release();
+    const reserved = this.#budget.reserve(owner, group);
+    if (!reserved.grow(bytes) && !this.#makeRoom(reserved, owner, bytes)) {
+      reserved.release();
       throw overloaded(ctx);
     }
-    const answer: Answer = { owner, ctx, held, taken: -1, progressAt: performance.now() };
+    const answer: Answer = { owner, ctx, reserved, taken: -1, progressAt: performance.now() };
     this.#open.add(answer);
     this.#timer ??= setInterval(() => this.#sweep(), sweepMs).unref();
     const end = (): void => {
-      held.release();
+      reserved.release();
       this.#open.delete(answer);
     };
     if (ctx.res.destroyed) end();
@@ -96,14 +96,14 @@ class Answers {
   }
 
   /** Closes answers of the owner that nobody reads, the longest without progress first. */
-  #makeRoom(held: HeldBytes, owner: string, bytes: number): boolean {
+  #makeRoom(reserved: ReservedBytes, owner: string, bytes: number): boolean {
     const before = performance.now() - evictableMs;
     const stalled = [...this.#open]
       .filter((answer) => answer.owner === owner && answer.taken !== -1 && answer.progressAt < before)
       .toSorted((a, b) => a.progressAt - b.progressAt);
     return stalled.some((answer) => {
       this.#cut(answer);
-      return held.grow(bytes);
+      return reserved.grow(bytes);
     });
   }
 
@@ -120,7 +120,7 @@ class Answers {
 
   #cut(answer: Answer): void {
     this.#open.delete(answer);
-    answer.held.release();
+    answer.reserved.release();
     answer.ctx.req.socket.destroy();
     this.#log.info({ owner: answer.owner }, 'a connection was closed: its client did not read the answer');
   }

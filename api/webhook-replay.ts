@@ -56,10 +56,10 @@ export const replayOnce = (
   const { deps, project, departure } = call;
   const work = (guard?: Queryable): Promise<number> =>
     replay(deps.db, { projectId: project.id, webhookId }, request, guard);
-  return deps.turns(`replays of ${project.id}`, () => {
+  return deps.serialize(`replays of ${project.id}`, () => {
     if (departure.aborted) throw new ServiceError('conflict', 'The caller left before it was its turn.');
     if (key === undefined) return work();
     const queue = queueOf(project.id, maxAtOnce(deps.config.PLINTH_DATABASE_POOL));
-    return deps.turns(queue, () => replayWithKey(call, key, work));
+    return deps.serialize(queue, () => replayWithKey(call, key, work));
   });
 };

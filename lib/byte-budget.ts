@@ -1,5 +1,5 @@
 /** Bytes that one holder keeps in memory, counted against its owner and the process. */
-export interface HeldBytes {
+export interface ReservedBytes {
   readonly bytes: number;
   /** @returns false when that many more are not granted; nothing is counted then */
   readonly grow: (bytes: number) => boolean;
@@ -10,10 +10,10 @@ export interface HeldBytes {
 
 export interface ByteBudget {
   /** @param group whose owners share what one party may take of the whole, such as an organization; left out: the owner */
-  readonly hold: (owner: string, group?: string) => HeldBytes;
+  readonly reserve: (owner: string, group?: string) => ReservedBytes;
   /** Bytes that one owner holds, and all of them together. */
-  readonly heldBy: (owner: string) => number;
-  readonly held: () => number;
+  readonly reservedBy: (owner: string) => number;
+  readonly reserved: () => number;
 }
 
 export interface ByteBudgetOptions {
@@ -53,16 +53,16 @@ const createUses = () => {
  */
 export const createByteBudget = ({ perOwner, total }: ByteBudgetOptions): ByteBudget => {
   const [owners, groups] = [createUses(), createUses()];
-  let held = 0;
+  let reserved = 0;
 
-  const holdFor = (owner: string, group: string): HeldBytes => {
+  const reserveFor = (owner: string, group: string): ReservedBytes => {
     const [ofOwner, ofGroup] = [owners.enter(owner), groups.enter(group)];
     const isGranted = (by: number): boolean =>
-      ofOwner.bytes + by <= perOwner && ofGroup.bytes + by <= total - held - by;
+      ofOwner.bytes + by <= perOwner && ofGroup.bytes + by <= total - reserved - by;
     const add = (by: number): void => {
       ofOwner.bytes += by;
       ofGroup.bytes += by;
-      held += by;
+      reserved += by;
     };
     let [bytes, released] = [0, false];
     const shrink = (by: number): void => {
@@ -92,8 +92,8 @@ export const createByteBudget = ({ perOwner, total }: ByteBudgetOptions): ByteBu
   };
 
   return {
-    hold: (owner, group = owner) => holdFor(owner, group),
-    heldBy: owners.bytesOf,
-    held: () => held,
+    reserve: (owner, group = owner) => reserveFor(owner, group),
+    reservedBy: owners.bytesOf,
+    reserved: () => reserved,
   };
 };

@@ -82,14 +82,14 @@ const canonicalHost = (host: string): string => {
   return url.hostname;
 };
 
-type LookUp = (host: string) => Promise<EgressAddress[]>;
+type ResolveHost = (host: string) => Promise<EgressAddress[]>;
 
 /**
  * Every address of a name has to be open. Taking only those that are would let a name's owner find out which private
  * ones are, and would make the outcome hang on the order of answers.
  */
-const lookUpWith =
-  (extra: Ranges, resolve: Resolve): LookUp =>
+const resolveHostWith =
+  (extra: Ranges, resolve: Resolve): ResolveHost =>
   async (host) => {
     const addresses = isIP(host) === 0 ? (localhostAddresses(host) ?? (await resolve(host))) : [host];
     if (addresses.length === 0) throw new EgressFailed('name_not_found', host);
@@ -98,14 +98,14 @@ const lookUpWith =
   };
 
 /** Checks where a connection goes when it is made: a literal address here, a name in the only lookup that there is. */
-const agentWith = (extra: Ranges, lookUp: LookUp): Agent => {
-  const lookUpOnce = callbackify(lookUp);
+const agentWith = (extra: Ranges, resolveHost: ResolveHost): Agent => {
+  const resolveHostOnce = callbackify(resolveHost);
   const dial = buildConnector({
     timeout: connectTimeoutMs,
     allowH2: false,
     // All addresses are asked for, and tried in turn (RFC 8305).
     autoSelectFamily: true,
-    lookup: (host, _options, done) => lookUpOnce(host, done),
+    lookup: (host, _options, done) => resolveHostOnce(host, done),
   });
   return new Agent({
     allowH2: false,
@@ -172,17 +172,20 @@ export const createEgress = (options: EgressOptions): Egress => {
     function: parseRanges(allow ?? ''),
   };
   const checks = { platform: createCheckUrl(extra.platform), function: createCheckUrl(extra.function) };
-  const lookUp = { platform: lookUpWith(extra.platform, resolve), function: lookUpWith(extra.function, resolve) };
+  const resolveHost = {
+    platform: resolveHostWith(extra.platform, resolve),
+    function: resolveHostWith(extra.function, resolve),
+  };
   // Apart, so that a function never gets a kept connection that only the platform may make.
   const agents = {
-    platform: agentWith(extra.platform, lookUp.platform),
-    function: agentWith(extra.function, lookUp.function),
+    platform: agentWith(extra.platform, resolveHost.platform),
+    function: agentWith(extra.function, resolveHost.function),
   };
   return {
     check: (url, user = 'platform') => checks[user](url),
     lookup: async (host, user = 'platform') => {
       try {
-        return await lookUp[user](canonicalHost(host));
+        return await resolveHost[user](canonicalHost(host));
       } catch (error) {
         throw explainFailure(error, host.slice(0, maxHostLength));
       }

@@ -20,7 +20,7 @@ export interface FairPermitsOptions {
 }
 
 interface Group {
-  held: number;
+  inUse: number;
   /** The number of its last permit, counted from 1. */
   last: number;
   readonly waiting: Set<() => void>;
@@ -28,29 +28,29 @@ interface Group {
 
 type Groups = Map<string, Group>;
 
-const comesBefore = (a: Group, b: Group): boolean => a.held < b.held || (a.held === b.held && a.last < b.last);
+const comesBefore = (a: Group, b: Group): boolean => a.inUse < b.inUse || (a.inUse === b.inUse && a.last < b.last);
 
 const neediest = (groups: Iterable<Group>, each: number): Group | undefined => {
   let best: Group | undefined;
   for (const group of groups) {
-    if (group.waiting.size > 0 && group.held < each && (best === undefined || comesBefore(group, best))) best = group;
+    if (group.waiting.size > 0 && group.inUse < each && (best === undefined || comesBefore(group, best))) best = group;
   }
   return best;
 };
 
 const forgetIdle = (groups: Groups, name: string): void => {
   const group = groups.get(name);
-  if (group?.held === 0 && group.waiting.size === 0) groups.delete(name);
+  if (group?.inUse === 0 && group.waiting.size === 0) groups.delete(name);
 };
 
 /** A permit that is given back goes to the group that holds the fewest; among equals to the one that had one longest ago. */
 export const createFairPermits = ({ total, each, maxWaiting, waitMs, refusal }: FairPermitsOptions): FairPermits => {
-  let [held, given] = [0, 0];
+  let [inUse, given] = [0, 0];
   const groups: Groups = new Map();
 
   const take = (group: Group): void => {
-    held += 1;
-    group.held += 1;
+    inUse += 1;
+    group.inUse += 1;
     given += 1;
     group.last = given;
   };
@@ -89,9 +89,9 @@ export const createFairPermits = ({ total, each, maxWaiting, waitMs, refusal }: 
   return {
     acquire: async (name, signal) => {
       signal?.throwIfAborted();
-      const group = groups.get(name) ?? { held: 0, last: 0, waiting: new Set() };
+      const group = groups.get(name) ?? { inUse: 0, last: 0, waiting: new Set() };
       groups.set(name, group);
-      if (held < total && group.held < each) return take(group);
+      if (inUse < total && group.inUse < each) return take(group);
       if (group.waiting.size >= maxWaiting) {
         forgetIdle(groups, name);
         throw refusal();
@@ -100,9 +100,9 @@ export const createFairPermits = ({ total, each, maxWaiting, waitMs, refusal }: 
     },
     release: (name) => {
       const group = groups.get(name);
-      if (group === undefined || group.held === 0) return;
-      held -= 1;
-      group.held -= 1;
+      if (group === undefined || group.inUse === 0) return;
+      inUse -= 1;
+      group.inUse -= 1;
       forgetIdle(groups, name);
       passOn();
     },

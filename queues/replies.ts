@@ -25,7 +25,7 @@ const outcomeSchema = z.object({
   result: z.string().nullable(),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
 });
-const keptSchema = z.object({
+const storedSchema = z.object({
   runId: z.string(),
   /** Left out by workers of an earlier release. */
   finishedAt: z.coerce.date().optional(),
@@ -45,7 +45,7 @@ export interface Waiter {
 export interface Replies {
   /** Goes into the job's row, for the worker that ends it. */
   readonly stream: string;
-  /** Begin to wait before the job is enqueued, or its reply may come before the ear. */
+  /** Begin to wait before the job is enqueued, or its reply may come before the subscription. */
   readonly wait: (jobId: string, timeoutMs: number) => Waiter;
   readonly close: () => Promise<void>;
 }
@@ -249,9 +249,9 @@ export const outcomesIn = (redis: Redis, prefix: string): Outcomes => {
     },
     { eager: true },
   );
-  const kept = async (jobId: string): Promise<z.output<typeof keptSchema> | null> => {
+  const readStored = async (jobId: string): Promise<z.output<typeof storedSchema> | null> => {
     const text = await redis.get(outcomeKey(prefix, jobId));
-    return text === null ? null : keptSchema.parse(JSON.parse(text));
+    return text === null ? null : storedSchema.parse(JSON.parse(text));
   };
   return {
     publish: async (ended) => {
@@ -263,7 +263,7 @@ export const outcomesIn = (redis: Redis, prefix: string): Outcomes => {
       if (replyTo !== null) await whole(reply(redis.multi(), replyTo, replyText(jobId, outcome)));
     },
     find: async (jobId, runId) => {
-      const found = await kept(jobId);
+      const found = await readStored(jobId);
       if (found?.runId !== runId) return null;
       return { outcome: found.outcome, finishedAt: found.finishedAt ?? new Date() };
     },

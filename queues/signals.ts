@@ -49,7 +49,7 @@ const noticeSchema = z.object({ about: z.enum(['project', 'schema']), projectId:
 export interface Signals {
   /** Told to whoever listens; lost when Redis is away. */
   readonly announce: (jobId: string, event: SentEvent) => void;
-  /** Asks the worker that runs the job to stop it. The wish stands in the job's row too, and is repeated from there. */
+  /** Asks the worker that runs the job to stop it. The request stands in the job's row too, and is repeated from there. */
   readonly requestCancel: (jobId: string) => Promise<void>;
   /** Who does not hear it looks again after a few seconds. */
   readonly notify: (notice: Notice) => Promise<void>;

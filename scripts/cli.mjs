@@ -113,12 +113,12 @@ const releaseClaim = (file) => {
 
 /** Two commands started at once must not both run npm: the second waits for the first. */
 const claimInstall = async (file) => {
-  const longestInstallMs = 15 * 60 * 1000;
-  for (let told = false; !claim(file); told = true) {
+  const maxInstallMs = 15 * 60 * 1000;
+  for (let reported = false; !claim(file); reported = true) {
     const holder = holderOf(file);
     const age = fs.existsSync(file) ? Date.now() - fs.statSync(file).mtimeMs : 0;
-    if (holder > 0 && (!isAlive(holder) || age > longestInstallMs)) fs.unlinkSync(file);
-    else if (!told) print('waiting for another command that installs packages (pid ' + holder + ')');
+    if (holder > 0 && (!isAlive(holder) || age > maxInstallMs)) fs.unlinkSync(file);
+    else if (!reported) print('waiting for another command that installs packages (pid ' + holder + ')');
     await wait(200);
   }
 };

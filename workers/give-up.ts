@@ -1,6 +1,6 @@
 import type { Log } from '#lib/log.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
-import { insist } from './insist.ts';
+import { retryUntilDone } from './retry-until-done.ts';
 import type { JobContext, Processor } from './processor.ts';
 
 export interface GivenUpJob {
@@ -20,4 +20,4 @@ export const givenUp = (
   of: GivenUpJob & { readonly log: Log },
   status: 'failed' | 'dead',
   error: JobError,
-): Promise<JobOutcome> => insist(of.log, 'giving up a job', () => lastWord(of, status, error));
+): Promise<JobOutcome> => retryUntilDone(of.log, 'giving up a job', () => lastWord(of, status, error));

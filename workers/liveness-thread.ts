@@ -21,15 +21,15 @@ const log = (line: string): void => {
 const max = Math.ceil(limitMs / beatMs);
 let silent = 0;
 let seen = Atomics.load(counter, 0);
-let wasHalted = false;
-while (silent < max && !wasHalted) {
+let wasStopped = false;
+while (silent < max && !wasStopped) {
   const began = performance.now();
   const how = Atomics.wait(counter, 0, seen, beatMs * 1.1);
   const now = Atomics.load(counter, 0);
   silent = how === 'timed-out' && now === seen ? silent + 1 : 0;
   seen = now;
-  wasHalted = performance.now() - began > limitMs;
+  wasStopped = performance.now() - began > limitMs;
 }
-const why = wasHalted ? 'the process was halted' : 'the event loop has stood still';
+const why = wasStopped ? 'the process was halted' : 'the event loop has stood still';
 log(`plinth: ${why} for ${limitMs} ms; this process (${process.pid}) is killed`);
 process.kill(process.pid, 'SIGKILL');

@@ -64,7 +64,7 @@ const answers = (check: () => Promise<unknown>): Promise<boolean> => answersWith
 
 type Found = Readonly<Record<string, boolean>>;
 
-const look = async (checks: MonitorOptions['checks']): Promise<Found> => {
+const runChecks = async (checks: MonitorOptions['checks']): Promise<Found> => {
   const found = Object.entries(checks).map(async ([name, check]) => [name, await answers(check)] as const);
   return Object.fromEntries(await Promise.all(found));
 };
@@ -112,7 +112,7 @@ const listening = async (server: Server, { host, port }: MonitorOptions): Promis
 export const startMonitor = async (options: MonitorOptions): Promise<Monitor> => {
   let consuming = false;
   // However often it is asked: anyone who reaches the port may.
-  const found = cachedFor(freshMs, () => look(options.checks));
+  const found = cachedFor(freshMs, () => runChecks(options.checks));
   const answerTo = async (request: IncomingMessage): Promise<Answer> => {
     if (request.method !== 'GET' && request.method !== 'HEAD')
       return json(405, { code: 'method_not_allowed', message: 'Only GET.' });

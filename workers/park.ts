@@ -3,9 +3,9 @@ import { backoff } from './run-once.ts';
 import type { Work } from './work.ts';
 
 /** Runs the job again: at once when its answer came, later when the answer was a failure. */
-const resume = async ({ deps, job, begun }: Work, isAnswered: boolean): Promise<void> => {
-  const delayMs = isAnswered ? 0 : backoff(begun.attempt, job.retryFromMs);
-  if (await deps.recorder.resume(begun.id, { delayMs, counts: !isAnswered })) deps.retryIn(job.type, delayMs);
+const resume = async ({ deps, job, started }: Work, isAnswered: boolean): Promise<void> => {
+  const delayMs = isAnswered ? 0 : backoff(started.attempt, job.retryFromMs);
+  if (await deps.recorder.resume(started.id, { delayMs, counts: !isAnswered })) deps.retryIn(job.type, delayMs);
 };
 
 /**
@@ -13,11 +13,11 @@ const resume = async ({ deps, job, begun }: Work, isAnswered: boolean): Promise<
  * this worker dies, the job runs again after `maxMs`.
  */
 export const park = async (work: Work, { answered, maxMs }: JobParked, left: Promise<void>): Promise<void> => {
-  const { deps, begun, runId } = work;
-  const isParked = await deps.recorder.park({ id: begun.id, runId }, maxMs);
+  const { deps, started, runId } = work;
+  const isParked = await deps.recorder.park({ id: started.id, runId }, maxMs);
   await left;
   if (!isParked) return;
-  deps.signals.announce(begun.id, { event: 'status', status: 'queued', attempt: begun.attempt });
+  deps.signals.announce(started.id, { event: 'status', status: 'queued', attempt: started.attempt });
   // Not awaited: the answer may take minutes, and this worker's slot is for others.
   void answered
     .then(

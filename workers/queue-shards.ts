@@ -114,7 +114,7 @@ const shardOptionsOf = (
     processor,
     outcomes: deps.outcomes,
     signals: deps.signals,
-    part: { index: index, count: shardCount },
+    part: { index, count: shardCount },
     slots: share(slotsOf(job, config), shardCount),
     info: () => JSON.stringify({ name, running: deps.running.count(job.type), startedAt, sandbox: processor.sandbox }),
   };

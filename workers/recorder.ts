@@ -1,16 +1,16 @@
 import { type LogPart, insertLogParts, setProgress } from '#domain/jobs/logs.ts';
 import { type BrokenRun, type Resumption, handBack, parkJob, resumeJob, retryLater } from '#domain/jobs/retries.ts';
-import { type BegunJob, type JobEnd, type JobStart, beginJobs, recordEnds } from '#domain/jobs/store.ts';
+import { type StartedJob, type JobEnd, type JobStart, startJobs, recordEnds } from '#domain/jobs/store.ts';
 import { createBatcher } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { insist, insistOnEach } from './insist.ts';
+import { retryUntilDone, retryEachUntilDone } from './retry-until-done.ts';
 
 /** Writes what happens to jobs into Postgres, many at a time, however long Postgres is away. */
 export interface Recorder {
-  /** Null: the job may not run (see `beginJobs`). */
-  readonly begin: (start: JobStart) => Promise<BegunJob | null>;
+  /** Null: the job may not run (see `startJobs`). */
+  readonly begin: (start: JobStart) => Promise<StartedJob | null>;
   readonly end: (end: JobEnd) => Promise<void>;
   readonly retry: (run: BrokenRun, delayMs: number) => Promise<boolean>;
   readonly handBack: (run: Pick<BrokenRun, 'id' | 'runId'>) => Promise<boolean>;
@@ -94,35 +94,35 @@ const recordEach = async (db: ControlDb, log: Log, items: readonly JobEnd[]): Pr
 };
 
 /** What Postgres refuses must not hold up the starts of other jobs: that one does not begin. */
-const beginEach = async (db: ControlDb, log: Log, items: readonly JobStart[]): Promise<BegunJob[]> => {
-  const begun: BegunJob[] = [];
+const beginEach = async (db: ControlDb, log: Log, items: readonly JobStart[]): Promise<StartedJob[]> => {
+  const started: StartedJob[] = [];
   for (const start of items) {
     try {
-      begun.push(...(await beginJobs(db, [start])));
+      started.push(...(await startJobs(db, [start])));
     } catch (error) {
       if (isDependencyFailure(error)) throw error;
       log.error({ err: error, job_id: start.id }, 'Postgres refused the start of a job');
     }
   }
-  return begun;
+  return started;
 };
 
 export const createRecorder = (db: ControlDb, log: Log): Recorder => {
   const starts = createBatcher(
-    insistOnEach(log, 'recording the starts of jobs', async (items: readonly JobStart[]) => {
+    retryEachUntilDone(log, 'recording the starts of jobs', async (items: readonly JobStart[]) => {
       // By the start and not by the job: it may have been delivered twice, and only one of the two may run it.
-      const rows = await beginJobs(db, items).catch((error: unknown) => {
+      const rows = await startJobs(db, items).catch((error: unknown) => {
         if (isDependencyFailure(error)) throw error;
         return beginEach(db, log, items);
       });
-      const begun = new Map(rows.map((job) => [job.run_id, job]));
-      return items.map(({ runId }) => begun.get(runId) ?? null);
+      const started = new Map(rows.map((job) => [job.run_id, job]));
+      return items.map(({ runId }) => started.get(runId) ?? null);
     }),
     // BullMQ hands jobs over one by one.
     { eager: true },
   );
   const ends = createBatcher(
-    insistOnEach(log, 'recording the ends of jobs', async (items: readonly JobEnd[]) => {
+    retryEachUntilDone(log, 'recording the ends of jobs', async (items: readonly JobEnd[]) => {
       await recordEnds(db, items).catch((error: unknown) => {
         if (isDependencyFailure(error)) throw error;
         return recordEach(db, log, items);
@@ -148,17 +148,17 @@ export const createRecorder = (db: ControlDb, log: Log): Recorder => {
     end: (end) => ends.add({ ...end, progress: progress.take(end.id) }),
     retry: (run, delayMs) => {
       progress.take(run.id);
-      return insist(log, 'putting back a job', () => retryLater(db, run, delayMs));
+      return retryUntilDone(log, 'putting back a job', () => retryLater(db, run, delayMs));
     },
     handBack: (run) => {
       progress.take(run.id);
-      return insist(log, 'handing back a job', () => handBack(db, run));
+      return retryUntilDone(log, 'handing back a job', () => handBack(db, run));
     },
     park: (run, maxMs) => {
       progress.take(run.id);
-      return insist(log, 'parking a job', () => parkJob(db, run, maxMs));
+      return retryUntilDone(log, 'parking a job', () => parkJob(db, run, maxMs));
     },
-    resume: (jobId, how) => insist(log, 'resuming a job', () => resumeJob(db, jobId, how)),
+    resume: (jobId, how) => retryUntilDone(log, 'resuming a job', () => resumeJob(db, jobId, how)),
     progress: progress.note,
     log: (part) => lines.add(part).catch(note('a part of the log')),
     idle: async () => {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { cancelIfAbandoned } from '#domain/jobs/abandon.ts';
-import { type BegunJob, type JobRow, outcomeOf } from '#domain/jobs/store.ts';
+import { type StartedJob, type JobRow, outcomeOf } from '#domain/jobs/store.ts';
 import { withLogContext } from '#lib/context.ts';
 import { maybeOne } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
@@ -13,7 +13,7 @@ import { park } from './park.ts';
 import type { RunJobDeps, Work } from './work.ts';
 
 const maxMessageLength = 4096;
-const oldLookMs = 500;
+const maxCheckAgeMs = 500;
 
 /** What user code says of its failure may hold anything, and any amount; a column of text cannot. */
 const recordable = ({ code, message }: JobError): JobError => ({
@@ -25,10 +25,10 @@ const notifyIntervalMs = 1000;
 const maxNotifyTries = 60;
 
 /** A caller that could not be told at once is told while it may still wait; after that its row tells it. */
-const notifyLater = async ({ deps, begun }: Work, outcome: JobOutcome): Promise<void> => {
-  for (let tries = 0; tries < maxNotifyTries && begun.reply_to !== null; tries += 1) {
+const notifyLater = async ({ deps, started }: Work, outcome: JobOutcome): Promise<void> => {
+  for (let tries = 0; tries < maxNotifyTries && started.reply_to !== null; tries += 1) {
     await pause(notifyIntervalMs, undefined, { ref: false });
-    const isNotified = await deps.outcomes.notify(begun.id, outcome, begun.reply_to).then(
+    const isNotified = await deps.outcomes.notify(started.id, outcome, started.reply_to).then(
       () => true,
       () => false,
     );
@@ -38,21 +38,21 @@ const notifyLater = async ({ deps, begun }: Work, outcome: JobOutcome): Promise<
 
 /** Redis first, where the waiting caller is told; when it is away, Postgres first: one of them always knows. */
 const settle = async (work: Work, outcome: JobOutcome): Promise<void> => {
-  const { deps, runId, begun, job } = work;
+  const { deps, runId, started, job } = work;
   const finishedAt = new Date();
-  const end = { jobId: begun.id, runId, finishedAt, outcome, replyTo: begun.reply_to };
+  const end = { jobId: started.id, runId, finishedAt, outcome, replyTo: started.reply_to };
   const isNotified = await deps.outcomes.publish(end).then(
     () => true,
     () => false,
   );
-  await deps.recorder.end({ id: begun.id, runId, finishedAt, outcome });
+  await deps.recorder.end({ id: started.id, runId, finishedAt, outcome });
   noteFinished(job.type, outcome.status);
   deps.onEnded?.(job.type);
-  deps.signals.announce(begun.id, { event: 'status', status: outcome.status, attempt: begun.attempt });
+  deps.signals.announce(started.id, { event: 'status', status: outcome.status, attempt: started.attempt });
   // Not waited for: a Redis that is full would keep this worker's slots.
   if (!isNotified) void notifyLater(work, outcome);
   deps.outcomes
-    .forget(begun.id)
+    .forget(started.id)
     .catch((error: unknown) => deps.log.debug({ err: error }, 'an outcome stays until it expires'));
 };
 
@@ -63,13 +63,13 @@ const leaveGate = (deps: RunJobDeps, delivery: Delivery): Promise<void> =>
     .catch((error: unknown) => deps.log.debug({ err: error }, 'a lease stays until the reconciler finds it'));
 
 const retry = async (work: Work, error: JobError, left: Promise<void>): Promise<void> => {
-  const { deps, begun, runId, job } = work;
-  const delayMs = backoff(begun.attempt, job.retryFromMs);
-  if (!(await deps.recorder.retry({ id: begun.id, runId, error }, delayMs))) return;
+  const { deps, started, runId, job } = work;
+  const delayMs = backoff(started.attempt, job.retryFromMs);
+  if (!(await deps.recorder.retry({ id: started.id, runId, error }, delayMs))) return;
   // While it has its place, the gate would not take it again.
   await left;
   noteRetried(job.type);
-  deps.signals.announce(begun.id, { event: 'status', status: 'queued', attempt: begun.attempt });
+  deps.signals.announce(started.id, { event: 'status', status: 'queued', attempt: started.attempt });
   deps.retryIn(job.type, delayMs);
 };
 
@@ -80,10 +80,10 @@ const bringBack = (deps: RunJobDeps, shard: string, job: Pick<JobRef, 'id' | 'pr
     .catch((error: unknown) => deps.log.debug({ err: error }, 'a job that was handed back is admitted later'));
 
 /** Another worker may have it at once. */
-const handBack = async ({ deps, delivery, begun, runId }: Work, left: Promise<void>): Promise<void> => {
-  if (!(await deps.recorder.handBack({ id: begun.id, runId }))) return;
+const handBack = async ({ deps, delivery, started, runId }: Work, left: Promise<void>): Promise<void> => {
+  if (!(await deps.recorder.handBack({ id: started.id, runId }))) return;
   await left;
-  await bringBack(deps, delivery.shard, { id: begun.id, projectId: delivery.projectId });
+  await bringBack(deps, delivery.shard, { id: started.id, projectId: delivery.projectId });
 };
 
 const conclude = (work: Work, ran: Ran, left: Promise<void>): Promise<void> => {
@@ -95,13 +95,13 @@ const conclude = (work: Work, ran: Ran, left: Promise<void>): Promise<void> => {
 };
 
 const run = async (work: Work): Promise<void> => {
-  const { deps, begun, job, delivery } = work;
-  noteWait(job.type, begun.waited_ms);
+  const { deps, started, job, delivery } = work;
+  noteWait(job.type, started.waited_ms);
   const began = performance.now();
-  const tracked = deps.running.add({ id: begun.id, type: job.type, projectId: delivery.projectId });
+  const tracked = deps.running.add({ id: started.id, type: job.type, projectId: delivery.projectId });
   try {
-    deps.signals.announce(begun.id, { event: 'status', status: 'running', attempt: begun.attempt });
-    if (begun.cancel_requested_at !== null) deps.running.stop(begun.id, 'cancelled');
+    deps.signals.announce(started.id, { event: 'status', status: 'running', attempt: started.attempt });
+    if (started.cancel_requested_at !== null) deps.running.stop(started.id, 'cancelled');
     const ran = await runOnce(work, tracked);
     noteRun(job.type, performance.now() - began);
     // After the first words of `conclude`: the caller is told before the gate is.
@@ -117,18 +117,18 @@ const run = async (work: Work): Promise<void> => {
  * longer may not run, its place is somebody else's by now. Such deliveries come after a crash (BullMQ gives back what the
  * dead worker had taken) and when a cancelled job is run again. They are rare, so the row is put back then.
  */
-const begin = async (deps: RunJobDeps, delivery: Delivery, runId: string): Promise<BegunJob | null> => {
+const begin = async (deps: RunJobDeps, delivery: Delivery, runId: string): Promise<StartedJob | null> => {
   const { shard, lease, epoch } = delivery;
   const { id } = lease;
-  const looked = performance.now();
-  const look = (): Promise<boolean> => deps.isHeld(shard, lease).catch(() => false);
-  const [begun, wasHeld] = await Promise.all([
+  const checkedAt = performance.now();
+  const checkLease = (): Promise<boolean> => deps.isHeld(shard, lease).catch(() => false);
+  const [started, wasHeld] = await Promise.all([
     deps.recorder.begin({ id, runId, workerId: deps.workerId, shard, epoch }),
-    look(),
+    checkLease(),
   ]);
   // What was seen before a long outage of Postgres says little after it.
-  const isHeld = wasHeld && performance.now() - looked > oldLookMs ? await look() : wasHeld;
-  if (begun === null || isHeld) return begun;
+  const isHeld = wasHeld && performance.now() - checkedAt > maxCheckAgeMs ? await checkLease() : wasHeld;
+  if (started === null || isHeld) return started;
   await deps.recorder.handBack({ id, runId });
   return null;
 };
@@ -150,7 +150,7 @@ const standingOf = (deps: RunJobDeps, id: string): Promise<Standing | undefined>
  * A job that may not begin needs no place at the gate, unless it runs; one that waits gets in line again. Of one that
  * ended before it began (its project was deleted) the caller may not have heard.
  */
-const turnAway = async (deps: RunJobDeps, delivery: Delivery): Promise<void> => {
+const dropDelivery = async (deps: RunJobDeps, delivery: Delivery): Promise<void> => {
   const { shard, lease, projectId } = delivery;
   const known = await standingOf(deps, lease.id).catch(() => null);
   if (known === null || known?.status === 'running') return;
@@ -175,13 +175,17 @@ export const runJob = async (deps: RunJobDeps, delivery: Delivery): Promise<void
   const { projectId } = delivery;
   const runId = newId();
   const runAhead = processor.ahead?.(projectId) ?? processor.run;
-  const begun = await begin(deps, delivery, runId);
-  if (begun === null) return turnAway(deps, delivery);
-  const context = { requestId: begun.request_id, projectId, jobId: begun.id };
-  const attributes = { 'plinth.job.type': job.type, 'plinth.job.id': begun.id, 'plinth.job.attempt': begun.attempt };
+  const started = await begin(deps, delivery, runId);
+  if (started === null) return dropDelivery(deps, delivery);
+  const context = { requestId: started.request_id, projectId, jobId: started.id };
+  const attributes = {
+    'plinth.job.type': job.type,
+    'plinth.job.id': started.id,
+    'plinth.job.attempt': started.attempt,
+  };
   await withLogContext(context, () =>
-    traced('job run', attributes, begun.traceparent, () =>
-      run({ deps, job, processor, run: runAhead, delivery, runId, begun }),
+    traced('job run', attributes, started.traceparent, () =>
+      run({ deps, job, processor, run: runAhead, delivery, runId, started }),
     ),
   );
 };

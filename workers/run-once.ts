@@ -37,14 +37,14 @@ const reasons: Readonly<Record<StopReason, JobError>> = {
 
 const ended = (outcome: JobOutcome): Ran => ({ kind: 'ended', outcome });
 
-const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal, lines: RunLines): JobContext => {
+const contextOf = ({ deps, started, delivery }: Work, signal: AbortSignal, lines: RunLines): JobContext => {
   let progressAt = 0;
-  const { id: jobId } = begun;
+  const { id: jobId } = started;
   return {
     jobId,
     projectId: delivery.projectId,
-    requestId: begun.request_id,
-    attempt: begun.attempt,
+    requestId: started.request_id,
+    attempt: started.attempt,
     signal,
     progress: (percent) => {
       // What was told to stop and goes on has no say any more.
@@ -59,10 +59,10 @@ const contextOf = ({ deps, begun, delivery }: Work, signal: AbortSignal, lines: 
   };
 };
 
-const jobOf = ({ begun, delivery, processor, deps }: Work) => ({
+const jobOf = ({ started, delivery, processor, deps }: Work) => ({
   processor,
   log: deps.log,
-  job: { jobId: begun.id, projectId: delivery.projectId },
+  job: { jobId: started.id, projectId: delivery.projectId },
 });
 
 /** A run that was stopped may still have ended well a moment before. */
@@ -77,13 +77,13 @@ const whenStopped = async (work: Work, reason: StopReason, outcome: JobOutcome |
 
 /** A fault of ours is tried again, as long as there are attempts; one of the request is not. */
 const whenThrown = async (work: Work, thrown: unknown): Promise<Ran> => {
-  const { deps, job, begun } = work;
+  const { deps, job, started } = work;
   if (thrown instanceof JobParked) return { kind: 'parked', parked: thrown };
   const { code, message, status } = toServiceError(thrown);
   const isOurs = status >= 500;
-  if (isOurs) deps.log.error({ err: thrown, attempt: begun.attempt }, `${job.type} failed`);
+  if (isOurs) deps.log.error({ err: thrown, attempt: started.attempt }, `${job.type} failed`);
   if (!isOurs) return ended(await givenUp(jobOf(work), 'failed', { code, message }));
-  if (begun.attempt < job.maxAttempts) return { kind: 'again', error: { code, message } };
+  if (started.attempt < job.maxAttempts) return { kind: 'again', error: { code, message } };
   return ended(await givenUp(jobOf(work), 'dead', { code, message }));
 };
 
@@ -110,7 +110,7 @@ const isReported = (attempt: Attempt | 'overdue'): boolean =>
 /** Within its time-out and until it is stopped. */
 const attemptWithin = async (work: Work, data: unknown, signal: AbortSignal): Promise<Ran> => {
   const { deps, job } = work;
-  const lines = createRunLines(deps, work.begun.id);
+  const lines = createRunLines(deps, work.started.id);
   const running = attemptOf(() => work.run(data, contextOf(work, signal, lines)));
   const attempt = await Promise.race([running, overdue(signal)]);
   lines.end(isReported(attempt));
@@ -125,10 +125,10 @@ const attemptWithin = async (work: Work, data: unknown, signal: AbortSignal): Pr
 
 /** Runs a begun job once. */
 export const runOnce = async (work: Work, { signal, stop }: RunningJob): Promise<Ran> => {
-  const { deps, job, begun } = work;
+  const { deps, job, started } = work;
   const early = stopReasonOf(signal);
   if (early !== null) return whenStopped(work, early, null);
-  const data = job.data.safeParse(JSON.parse(begun.data));
+  const data = job.data.safeParse(JSON.parse(started.data));
   if (!data.success) {
     deps.log.error({ err: data.error }, 'the data of a job do not fit it');
     return ended(await givenUp(jobOf(work), 'failed', misfit));

@@ -1,5 +1,5 @@
 import { serverIds } from '#domain/database/servers/upgrade.ts';
-import { createUnending } from '#domain/database/console/unending.ts';
+import { createUncancellableSessions } from '#domain/database/console/uncancellable.ts';
 import { type WatchdogDeps, watchServer } from '#domain/database/guard/watchdog.ts';
 import { registry } from '#lib/metrics.ts';
 import { Gauge } from 'prom-client';
@@ -7,7 +7,7 @@ import { Gauge } from 'prom-client';
 const everyMs = 1000;
 const listEveryRounds = 30;
 
-const unendingSessions = new Gauge({
+const uncancellableSessions = new Gauge({
   name: 'plinth_unending_sessions',
   help: 'Sessions in projects’ databases that were ended and go on: the server cannot interrupt what they do.',
   registers: [registry],
@@ -24,27 +24,29 @@ export interface TenantWatchDeps extends WatchdogDeps {
  */
 export const startTenantWatch = (deps: TenantWatchDeps): { readonly stop: () => Promise<void> } => {
   const looking = new Map<string, Promise<void>>();
-  const unending = createUnending();
+  const uncancellable = createUncancellableSessions();
   let servers: readonly string[] = [];
   let rounds = 0;
 
-  const looked = (serverId: string): void => {
+  const observed = (serverId: string): void => {
     looking.delete(serverId);
-    unendingSessions.set(unending.count());
+    uncancellableSessions.set(uncancellable.count());
   };
 
-  const lookAt = (serverId: string): void => {
+  const checkServer = (serverId: string): void => {
     if (looking.has(serverId)) return;
-    const look = watchServer({ ...deps, unending }, serverId)
-      .catch((error: unknown) => deps.log.warn({ err: error, server_id: serverId }, 'sessions could not be looked at'))
-      .then(() => looked(serverId));
-    looking.set(serverId, look);
+    const observe = watchServer({ ...deps, uncancellable }, serverId)
+      .catch((error: unknown) =>
+        deps.log.warn({ err: error, server_id: serverId }, 'sessions of project databases could not be checked'),
+      )
+      .then(() => observed(serverId));
+    looking.set(serverId, observe);
   };
 
   const round = async (): Promise<void> => {
     if (rounds % listEveryRounds === 0 || servers.length === 0) servers = await serverIds(deps.db);
     rounds += 1;
-    for (const serverId of servers) lookAt(serverId);
+    for (const serverId of servers) checkServer(serverId);
   };
 
   let running = Promise.resolve();

@@ -1,4 +1,4 @@
-import type { BegunJob } from '#domain/jobs/store.ts';
+import type { StartedJob } from '#domain/jobs/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { Delivery } from '#queues/consumer.ts';
@@ -42,5 +42,5 @@ export interface Work {
   readonly run: Run;
   readonly delivery: Delivery;
   readonly runId: string;
-  readonly begun: BegunJob;
+  readonly started: StartedJob;
 }

@@ -111,7 +111,7 @@ const openEgress = (config: Config, log: Log): Egress => {
 
 /** What is done each second and each minute, beside jobs. */
 const startHousekeeping = (
-  deps: SweepDeps & Pick<Platform, 'servers' | 'projects' | 'sealer'> & { readonly onKept: () => void },
+  deps: SweepDeps & Pick<Platform, 'servers' | 'projects' | 'sealer'> & { readonly onStored: () => void },
 ): { readonly stop: () => Promise<void> } => {
   const sweeps = startSweeps(deps);
   const cron = startCronTick({ ...deps, caps: monthlyCaps(deps.config) });
@@ -128,7 +128,7 @@ const startHousekeeping = (
     ...deps,
     redis: openWorkerRedis(deps.config.REDIS_URL, deps.log),
     prefix: deps.config.PLINTH_REDIS_PREFIX,
-    keptConnections: deps.config.PLINTH_RELAY_CONNECTIONS,
+    maxIdleConnections: deps.config.PLINTH_RELAY_CONNECTIONS,
   });
   return {
     stop: async () => {
@@ -178,7 +178,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   await subscriber.onNotice(({ projectId }) => ai.keys.forget(projectId));
   subscribers = subscriber;
   const housekeeping = pools.includes('system')
-    ? startHousekeeping({ ...platform, config, gate, outcomes, log, onKept: listeners.markWaiting })
+    ? startHousekeeping({ ...platform, config, gate, outcomes, log, onStored: listeners.markWaiting })
     : null;
   if (pools.includes('webhooks')) deliveries.start(gate);
   const { sandbox } = processors['function.invoke'] ?? {};

@@ -24,7 +24,7 @@ const handOn = async (exchange: Exchange, events: PacedEvents): Promise<void> =>
 
 /** `{chunk}` events, at last `{done:true,context_used,cached}` or `{error:{code,message},done:true}`. */
 const streamed = async (exchange: Exchange): Promise<RawReply> => {
-  await exchange.begun;
+  await exchange.started;
   const events = openPacedEvents();
   void handOn(exchange, events);
   return new RawReply(events.body, eventStreamType);

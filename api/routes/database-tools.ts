@@ -68,7 +68,7 @@ const migrationEndpoints: readonly Endpoint[] = [
       try {
         // In this process they take turns, so that those who wait do not each hold one of the few connections; between
         // processes the database makes them wait.
-        const { applied, skipped } = await deps.turns(`migrations ${project.id}`, () =>
+        const { applied, skipped } = await deps.serialize(`migrations ${project.id}`, () =>
           pushMigrations({ ...options, once: onceOf(key, setHeader) }, body.migrations),
         );
         return { applied: [...applied], skipped: [...skipped], dry_run: body.dry_run };

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Mailed, type MailboxDeps, findMail, listMails, mailStatuses, sendAgain } from '#domain/mail/mailbox.ts';
+import { type Mailed, type MailboxDeps, findMail, listMails, mailStatuses, retrySend } from '#domain/mail/mailbox.ts';
 import { notFound } from '#lib/errors.ts';
 import { operator } from '../access.ts';
 import type { BaseCall } from '../call.ts';
@@ -90,6 +90,6 @@ export const mailEndpoints: readonly Endpoint[] = [
     access: operator,
     params,
     response: mail,
-    handle: async ({ params: { mail_id: mailId } }, call) => shown(await sendAgain(mailboxOf(call), mailId)),
+    handle: async ({ params: { mail_id: mailId } }, call) => shown(await retrySend(mailboxOf(call), mailId)),
   }),
 ];

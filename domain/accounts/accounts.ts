@@ -52,9 +52,9 @@ export const signUp = async (
   return db.transaction(async (tx) => {
     const user = await insertUser(tx, { id, email: input.email, fullName: input.fullName, passwordHash });
     await insertOwnOrganization(tx, user);
-    const begun = await signIn(tx, { id, password_hash: passwordHash }, origin);
-    if (begun === undefined) throw new Error('a new user cannot sign in');
-    const { id: _id, ...tokens } = begun;
+    const started = await signIn(tx, { id, password_hash: passwordHash }, origin);
+    if (started === undefined) throw new Error('a new user cannot sign in');
+    const { id: _id, ...tokens } = started;
     return { user, tokens };
   }, actor);
 };
@@ -84,9 +84,9 @@ const begin = async (
   request: SignInRequest,
   method: Method,
 ): Promise<Tokens | undefined> => {
-  const begun = await signIn(tx, user, request.origin);
-  if (begun === undefined) return undefined;
-  const { id: targetId, ...tokens } = begun;
+  const started = await signIn(tx, user, request.origin);
+  if (started === undefined) return undefined;
+  const { id: targetId, ...tokens } = started;
   const actor = actorOf(user, request);
   await noteAccount(tx, user.id, { actor, action: 'sign_in.create', targetId, after: { method } });
   return tokens;

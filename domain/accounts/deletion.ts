@@ -9,7 +9,7 @@ import { type Proof, acceptProof } from './proof.ts';
 import { type User, deleteUser } from './store.ts';
 
 /** The user's memberships, held back from changes. In the order in which all lock: organizations, then the user. */
-const holdMemberships = async (deps: FactorDeps, user: User, proof: Proof): Promise<readonly Membership[]> => {
+const lockMemberships = async (deps: FactorDeps, user: User, proof: Proof): Promise<readonly Membership[]> => {
   const { db } = deps;
   const seen = await membershipsOf(db, user.id);
   await lockOrganizations(
@@ -17,10 +17,11 @@ const holdMemberships = async (deps: FactorDeps, user: User, proof: Proof): Prom
     seen.map((membership) => membership.org_id),
   );
   await acceptProof(deps, user.id, proof);
-  const held = await membershipsOf(db, user.id);
-  const isSame = held.length === seen.length && held.every(({ org_id: id }, i) => id === seen[i]?.org_id);
+  const ownMemberships = await membershipsOf(db, user.id);
+  const isSame =
+    ownMemberships.length === seen.length && ownMemberships.every(({ org_id: id }, i) => id === seen[i]?.org_id);
   if (!isSame) throw new ServiceError('conflict', 'Your organizations changed meanwhile.', { hint: 'Try again.' });
-  return held;
+  return ownMemberships;
 };
 
 /** Others would be left without an owner. */
@@ -45,7 +46,7 @@ export const deleteAccount = async (
   { proof, actor }: { readonly proof: Proof; readonly actor: Actor },
 ): Promise<readonly string[]> => {
   const { db } = deps;
-  const memberships = await holdMemberships(deps, user, proof);
+  const memberships = await lockMemberships(deps, user, proof);
   requireNobodyLeftBehind(memberships);
   await noteAccount(db, user.id, { actor, action: 'user.delete', targetId: user.id });
   const projects: string[] = [];

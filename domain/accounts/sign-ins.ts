@@ -48,7 +48,7 @@ export const signIn = async (
   user: Pick<UserWithPassword, 'id' | 'password_hash'>,
   origin: SignInOrigin,
 ): Promise<(Tokens & { readonly id: string }) | undefined> => {
-  const begun = await maybeOne(
+  const started = await maybeOne(
     db.query<{ id: string }>(
       `insert into sign_ins (id, user_id, ip, user_agent)
        select $1, id, $4, $5 from users where id = $2 and password_hash = $3 for share
@@ -56,7 +56,7 @@ export const signIn = async (
       [newId(), user.id, user.password_hash, origin.ip, origin.userAgent ?? null],
     ),
   );
-  return begun && { id: begun.id, ...(await issueTokens(db, begun.id)) };
+  return started && { id: started.id, ...(await issueTokens(db, started.id)) };
 };
 
 /** Ends a sign-in: none of its tokens works any more. */

@@ -18,7 +18,7 @@ export interface AnswerCacheOptions {
   readonly log: Log;
 }
 
-const keptSeconds = 300;
+const cacheTtlSeconds = 300;
 const maxKeptLength = 256 * 1024;
 
 const aboutAnswer = (key: string): string => `assistant:${key}`;
@@ -42,7 +42,7 @@ export const createAnswerCache = ({ redis, prefix, sealer, log }: AnswerCacheOpt
     keep: async (project, key, answer) => {
       if (Buffer.byteLength(answer) > maxKeptLength) return;
       const sealed = sealer(project).seal(aboutAnswer(key), answer);
-      await redis.set(nameOf(project, key), sealed, 'EX', keptSeconds).catch(without);
+      await redis.set(nameOf(project, key), sealed, 'EX', cacheTtlSeconds).catch(without);
     },
   };
 };

@@ -13,7 +13,7 @@ export interface Question {
   readonly model?: string | undefined;
 }
 
-export interface Exchange extends Pick<Flight, 'begun' | 'whole' | 'pieces'> {
+export interface Exchange extends Pick<Flight, 'started' | 'whole' | 'pieces'> {
   readonly contextUsed: readonly string[];
   /** Whether the answer was written for somebody else; to be asked once it has begun. */
   readonly cached: () => boolean;
@@ -36,7 +36,7 @@ export interface AssistantDeps extends ContextDeps {
 /** Under way: whether it was written before is known with its first piece. */
 interface Answering {
   readonly flight: ReturnType<typeof startFlight>;
-  kept: boolean;
+  isCached: boolean;
 }
 
 /** `provider/id` */
@@ -91,10 +91,10 @@ export const createAssistant = (deps: AssistantDeps): Assistant => {
     const flight = startFlight(async (signal, emit) => {
       const known = await deps.cache.find(project, order.key);
       if (known === null) return write(deps, { ...order, caller: { ...order.caller, signal } }, emit);
-      answering.kept = true;
+      answering.isCached = true;
       return emit(known);
     });
-    const answering: Answering = { flight, kept: false };
+    const answering: Answering = { flight, isCached: false };
     underWay.set(order.key, answering);
     const forget = (): void => {
       if (underWay.get(order.key) === answering) underWay.delete(order.key);
@@ -109,8 +109,8 @@ export const createAssistant = (deps: AssistantDeps): Assistant => {
     const answering = present ?? begin(order);
     const { flight } = answering;
     flight.join(order.caller.signal);
-    const { begun, whole, pieces } = flight;
-    return { begun, whole, pieces, contextUsed: used, cached: () => present !== undefined || answering.kept };
+    const { started, whole, pieces } = flight;
+    return { started, whole, pieces, contextUsed: used, cached: () => present !== undefined || answering.isCached };
   };
 
   return {

@@ -3,7 +3,7 @@ import type { Departure } from '#lib/departure.ts';
 /** An answer that is being written, for all who wait for it. */
 export interface Flight {
   /** Resolves with the first piece, or at the end; rejects when it fails before. */
-  readonly begun: Promise<void>;
+  readonly started: Promise<void>;
   /** The whole answer. */
   readonly whole: Promise<string>;
   /** What there is of it, then what comes. Throws where it breaks off. */
@@ -18,7 +18,7 @@ export type Writer = (signal: AbortSignal, emit: (piece: string) => void) => Pro
 /** An answer is short: what was written is kept for whoever comes later, and nobody slows it down for the others. */
 export const startFlight = (write: Writer): Flight & { readonly signal: AbortSignal } => {
   const controller = new AbortController();
-  const begun = Promise.withResolvers<void>();
+  const started = Promise.withResolvers<void>();
   let text = '';
   let ended = false;
   let waiting = 0;
@@ -30,7 +30,7 @@ export const startFlight = (write: Writer): Flight & { readonly signal: AbortSig
   };
   const emit = (piece: string): void => {
     text += piece;
-    begun.resolve();
+    started.resolve();
     notify();
   };
   const whole = write(controller.signal, emit)
@@ -39,12 +39,12 @@ export const startFlight = (write: Writer): Flight & { readonly signal: AbortSig
       ended = true;
       notify();
     });
-  whole.then(() => begun.resolve(), begun.reject);
+  whole.then(() => started.resolve(), started.reject);
   // Those who wait are told by what they wait for; all may have left.
-  begun.promise.catch(() => undefined);
+  started.promise.catch(() => undefined);
 
   return {
-    begun: begun.promise,
+    started: started.promise,
     whole,
     signal: controller.signal,
     pieces: async function* pieces() {

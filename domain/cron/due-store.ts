@@ -4,7 +4,7 @@ import { maxUnfinished } from './fires.ts';
 import type { ScheduleRow } from './store.ts';
 
 /** Whether anything is to be done now. One look at two small indexes, so that an idle tick costs one round trip. */
-export const lookAround = async (db: Queryable): Promise<{ now: number; due: boolean; waiting: boolean }> => {
+export const findDue = async (db: Queryable): Promise<{ now: number; due: boolean; waiting: boolean }> => {
   const [row] = await db.query<{ now: Date; due: boolean; waiting: boolean }>(
     `select now() as now, exists (select from schedules where due_at <= now()) as due,
        exists (select from schedule_runs where status = 'waiting') as waiting`,

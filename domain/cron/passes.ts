@@ -18,7 +18,7 @@ import {
 } from './due-store.ts';
 import { type Decision, type Fire, decideFires } from './fires.ts';
 import { spacingMsOf } from './plan.ts';
-import { type Pass, batchSize, passOver } from './pass-over.ts';
+import { type Pass, batchSize, runFireBatch } from './fire-batch.ts';
 import { type Room, createRoom } from './room.ts';
 import { type NewRun, type RunChange, changeWaiting, failRuns, insertRuns, oldestWaiting } from './run-store.ts';
 import { type Start, startOf } from './start.ts';
@@ -220,7 +220,7 @@ const failOldestWaiting = async (tx: Tx, { id }: DueRow): Promise<void> => {
 
 /** Fires a batch of schedules whose time has come: runs, jobs and the next times in one transaction, or none of it. */
 export const fireDue = (db: ControlDb, deps: PassDeps): Promise<Pass> =>
-  passOver(db, deps.log, {
+  runFireBatch(db, deps.log, {
     lock: lockDue,
     work: (tx, schedules) => fireLocked(tx, schedules, deps),
     setAside: setDueAside,
@@ -228,7 +228,7 @@ export const fireDue = (db: ControlDb, deps: PassDeps): Promise<Pass> =>
 
 /** Starts the longest-waiting run of schedules whose run before has ended. */
 export const releaseWaiting = (db: ControlDb, deps: PassDeps): Promise<Pass> =>
-  passOver(db, deps.log, {
+  runFireBatch(db, deps.log, {
     lock: lockReleasable,
     work: (tx, schedules) => releaseLocked(tx, schedules, deps),
     setAside: failOldestWaiting,

@@ -4,8 +4,8 @@ import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
-import { lookAround } from './due-store.ts';
-import type { Pass } from './pass-over.ts';
+import { findDue } from './due-store.ts';
+import type { Pass } from './fire-batch.ts';
 import { fireDue, releaseWaiting } from './passes.ts';
 
 export interface CronTickDeps {
@@ -22,7 +22,7 @@ export interface Ticked {
   /** The database's clock when the tick looked, in ms. */
   readonly now: number;
   /** This process's `performance.now()` when it had the answer. */
-  readonly lookedAt: number;
+  readonly checkedAt: number;
   /** Jobs that it started. */
   readonly started: number;
 }
@@ -57,12 +57,12 @@ const repeat = async (deps: CronTickDeps, pass: () => Promise<Pass>): Promise<nu
 /** Fires all that is due, and starts runs that waited for the one before them. Any number of ticks may run at once. */
 export const tick = async (deps: CronTickDeps): Promise<Ticked> => {
   const { db } = deps;
-  const { now, due, waiting } = await lookAround(db);
-  const lookedAt = performance.now();
+  const { now, due, waiting } = await findDue(db);
+  const checkedAt = performance.now();
   // First those that wait: a fire of the same schedule that is due now comes after them.
   const released = waiting ? await repeat(deps, () => releaseWaiting(db, deps)) : 0;
   const fired = due ? await repeat(deps, () => fireDue(db, deps)) : 0;
-  return { now, lookedAt, started: released + fired };
+  return { now, checkedAt, started: released + fired };
 };
 
 /**
@@ -77,9 +77,9 @@ export const startCronTick = (deps: CronTickDeps): { readonly stop: () => Promis
   const round = async (): Promise<void> => {
     const began = performance.now();
     const untilNext = await tick(deps).then(
-      ({ now, lookedAt, started }) => {
+      ({ now, checkedAt, started }) => {
         deps.onTick?.({ ms: performance.now() - began, started });
-        return everyMs - ((now + performance.now() - lookedAt) % everyMs) + pastTheSecondMs;
+        return everyMs - ((now + performance.now() - checkedAt) % everyMs) + pastTheSecondMs;
       },
       (error: unknown) => {
         deps.log.warn({ err: error }, 'the cron tick failed; the next one does its work');

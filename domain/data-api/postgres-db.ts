@@ -98,7 +98,7 @@ const whileCallerWaits = async <T>(
   }
 };
 
-interface Turn {
+interface DataSession {
   readonly caller: DataCaller;
   readonly run: DataRun;
   readonly client: ClientBase;
@@ -106,21 +106,21 @@ interface Turn {
   readonly effort: Effort;
 }
 
-const rollback = async ({ client, limits }: Turn, cause: unknown): Promise<void> => {
+const rollback = async ({ client, limits }: DataSession, cause: unknown): Promise<void> => {
   // A broken connection rolls back by itself.
   if (cause instanceof CallerGone || (!(cause instanceof DatabaseError) && client.getTransactionStatus() === null))
     return;
   await runPipeline(client, [{ text: 'rollback', params: [] }], limits).catch(() => undefined);
 };
 
-const oneStatement = async ({ caller, run, client, limits }: Turn, sql: Sql): Promise<readonly TextRow[]> => {
+const oneStatement = async ({ caller, run, client, limits }: DataSession, sql: Sql): Promise<readonly TextRow[]> => {
   const prelude = preludeOf(caller, run);
   const answers = await runPipeline(client, [...prelude, sql], limits);
   return someRows(answers[prelude.length]);
 };
 
-const inTransaction = async <T>(turn: Turn, work: (one: RunOne, rows: RunRows) => Promise<T>): Promise<T> => {
-  const { caller, run, client, limits } = turn;
+const inTransaction = async <T>(session: DataSession, work: (one: RunOne, rows: RunRows) => Promise<T>): Promise<T> => {
+  const { caller, run, client, limits } = session;
   const prelude = [{ text: 'begin', params: [] }, ...preludeOf(caller, run)];
   const runRows: RunRows = async (sql) => {
     const before = prelude.splice(0);
@@ -134,7 +134,7 @@ const inTransaction = async <T>(turn: Turn, work: (one: RunOne, rows: RunRows) =
     if (prelude.length === 0) await runPipeline(client, [{ text: 'commit', params: [] }], limits);
     return result;
   } catch (error) {
-    await rollback(turn, error);
+    await rollback(session, error);
     throw error;
   }
 };
@@ -149,11 +149,15 @@ const rethrow = (error: unknown): never => {
   throw error instanceof SessionSpoilt ? error.cause : error;
 };
 
-const doTurn = async <T>(deps: DataDbDeps, turn: Turn, work: (turn: Turn) => Promise<T>): Promise<T> => {
-  const { caller, run, client } = turn;
+const runInSession = async <T>(
+  deps: DataDbDeps,
+  session: DataSession,
+  work: (session: DataSession) => Promise<T>,
+): Promise<T> => {
+  const { caller, run, client } = session;
   try {
     const waiting = { projectId: caller.projectId, client, signal: run.signal };
-    return await whileCallerWaits(deps, waiting, () => work(turn));
+    return await whileCallerWaits(deps, waiting, () => work(session));
   } catch (error) {
     if (error instanceof NoAnswer) noteAbandoned(caller.projectId, processOf(client));
     const isSpoilt = run.mode === 'write' && error instanceof DatabaseError && spoilt.has(error.code ?? '');
@@ -197,7 +201,7 @@ const lowerAfterMs = 50;
 type Weight = 'usual' | 'heavy';
 
 interface Lease<T> {
-  readonly turn: (of: Pick<Turn, 'client' | 'limits' | 'effort'>) => Promise<T>;
+  readonly session: (of: Pick<DataSession, 'client' | 'limits' | 'effort'>) => Promise<T>;
   readonly limits: PipelineLimits;
   /** Whether SQL of the project may have left something in the session. */
   readonly cleans: boolean;
@@ -209,7 +213,7 @@ interface Lease<T> {
  * Answers as soon as the work is done, and cleans the session behind the caller's back. After the commit, because deferred
  * triggers ask for the claims, too; and after a failure as well.
  */
-const answerThenClean = <T>({ turn, limits, cleans, mayLower }: Lease<T>) => {
+const answerThenClean = <T>({ session, limits, cleans, mayLower }: Lease<T>) => {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const use = async (client: ClientBase): Promise<void> => {
     let slowed: Promise<boolean> | undefined;
@@ -218,7 +222,7 @@ const answerThenClean = <T>({ turn, limits, cleans, mayLower }: Lease<T>) => {
       if (slowed === undefined && effort.follow() >= lowerAfterMs && mayLower) slowed = lowerPriority(client);
     };
     try {
-      resolve(await turn({ client, limits: { ...limits, onSlow }, effort }));
+      resolve(await session({ client, limits: { ...limits, onSlow }, effort }));
     } catch (error) {
       if (!leavesUsable(error)) throw error;
       // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- as it was thrown
@@ -240,14 +244,14 @@ const runsProjectSql = ({ mode, request }: DataRun): boolean => mode === 'write'
  */
 const lent = async <T>(
   deps: DataDbDeps,
-  { caller, run, weight }: Pick<Turn, 'caller' | 'run'> & { readonly weight: Weight },
-  work: (turn: Turn) => Promise<T>,
+  { caller, run, weight }: Pick<DataSession, 'caller' | 'run'> & { readonly weight: Weight },
+  work: (session: DataSession) => Promise<T>,
 ): Promise<T> => {
   const { projectId } = caller;
   if (hasAbandoned(projectId)) await refuseWhileAbandoned(deps.tenantDb, projectId);
   const limits = { ...(deps.bounds ?? usualBounds), schemaVersion: deps.schemaVersion(projectId) };
   const { promise, use, reject } = answerThenClean({
-    turn: (of) => doTurn(deps, { caller, run, ...of }, work),
+    session: (of) => runInSession(deps, { caller, run, ...of }, work),
     limits,
     cleans: runsProjectSql(run),
     mayLower: weight === 'usual',
@@ -267,17 +271,17 @@ const heavyLine = createLine(maxAtOnce);
  */
 const lentOne = async (
   deps: DataDbDeps,
-  { caller, run }: Pick<Turn, 'caller' | 'run'>,
+  { caller, run }: Pick<DataSession, 'caller' | 'run'>,
   sql: Sql,
 ): Promise<readonly TextRow[]> => {
   const { projectId } = caller;
-  const measured = async (turn: Turn): Promise<readonly TextRow[]> => {
+  const measured = async (session: DataSession): Promise<readonly TextRow[]> => {
     let rows: readonly TextRow[] | null = null;
     try {
-      rows = await oneStatement(turn, sql);
+      rows = await oneStatement(session, sql);
       return rows;
     } finally {
-      noteCourse(projectId, sql, { ms: turn.effort.total(), rows });
+      noteCourse(projectId, sql, { ms: session.effort.total(), rows });
     }
   };
   if (!isHeavy(projectId, sql)) return lent(deps, { caller, run, weight: 'usual' }, measured);
@@ -289,5 +293,6 @@ const lentOne = async (
 export const createDataDb = (deps: DataDbDeps): DataDb => ({
   one: async (caller, run, sql) => onlyRow(await lentOne(deps, { caller, run }, sql)),
   rows: (caller, run, sql) => lentOne(deps, { caller, run }, sql),
-  transaction: (caller, run, work) => lent(deps, { caller, run, weight: 'usual' }, (turn) => inTransaction(turn, work)),
+  transaction: (caller, run, work) =>
+    lent(deps, { caller, run, weight: 'usual' }, (session) => inTransaction(session, work)),
 });

@@ -145,11 +145,11 @@ export const createSmtpPool = ({ connect, connections, mailsPerConnection, idleM
     take: async (signal) => {
       const place = await places.take(signal);
       try {
-        const kept = idle.take();
-        const connection = kept?.connection ?? (await connect());
+        const idleConnection = idle.take();
+        const connection = idleConnection?.connection ?? (await connect());
         if (signal.aborted) connection.close();
         signal.throwIfAborted();
-        return lend(connection, kept?.mails ?? 0, place);
+        return lend(connection, idleConnection?.mails ?? 0, place);
       } catch (error) {
         place.giveBack();
         throw error;

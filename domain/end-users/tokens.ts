@@ -66,8 +66,8 @@ export interface TokenVerifier {
   readonly projectOf: (token: string) => string | null;
 }
 
-const keysKeptMs = 60_000;
-const tokensKeptMs = 30_000;
+const keyCacheTtlMs = 60_000;
+const tokenCacheTtlMs = 30_000;
 
 const issuerForm = /\/oauth\/([0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})$/;
 
@@ -87,23 +87,23 @@ const projectOf = (token: string): string | null => issuerForm.exec(issuerOf(tok
 const roleOf = (payload: JWTPayload): EndUser['role'] => (payload['role'] === 'anon' ? 'anon' : 'authenticated');
 
 export const createTokenVerifier = (db: Queryable): TokenVerifier => {
-  const keySets = new LRUCache<string, JWTVerifyGetKey>({ max: 2000, ttl: keysKeptMs });
+  const keySets = new LRUCache<string, JWTVerifyGetKey>({ max: 2000, ttl: keyCacheTtlMs });
   /** A signature costs 60 µs to check; a token comes with each of its user's requests. */
   const known = new LRUCache<string, { readonly user: EndUser; readonly expires: number }>({
     max: 10_000,
-    ttl: tokensKeptMs,
+    ttl: tokenCacheTtlMs,
   });
 
-  const keySetOf = async (projectId: string, again: boolean): Promise<JWTVerifyGetKey> => {
-    const present = again ? undefined : keySets.get(projectId);
+  const keySetOf = async (projectId: string, isRetry: boolean): Promise<JWTVerifyGetKey> => {
+    const present = isRetry ? undefined : keySets.get(projectId);
     if (present) return present;
     const made = createLocalJWKSet({ keys: await publicKeysOf(db, projectId) });
     keySets.set(projectId, made);
     return made;
   };
 
-  const check = async (projectId: string, token: string, again = false): Promise<JWTPayload | null> => {
-    const keySet = await keySetOf(projectId, again);
+  const check = async (projectId: string, token: string, isRetry = false): Promise<JWTPayload | null> => {
+    const keySet = await keySetOf(projectId, isRetry);
     try {
       const { payload } = await jwtVerify(token, keySet, {
         algorithms: [signingAlgorithm],
@@ -114,7 +114,7 @@ export const createTokenVerifier = (db: Queryable): TokenVerifier => {
       return payload;
     } catch (error) {
       // Signed with a key that is newer than what is kept here.
-      if (error instanceof errors.JWKSNoMatchingKey && !again) return check(projectId, token, true);
+      if (error instanceof errors.JWKSNoMatchingKey && !isRetry) return check(projectId, token, true);
       if (error instanceof errors.JOSEError) return null;
       throw error;
     }

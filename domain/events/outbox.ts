@@ -63,7 +63,7 @@ const keep = async (db: Queryable, projectId: string, rows: readonly OutboxRow[]
 };
 
 /** Which rows go together. */
-interface Turn {
+interface Batch {
   max: number;
   /** They come behind that one. */
   behind: string;
@@ -79,7 +79,7 @@ interface Locked {
 }
 
 /** Locks some rows; others take what this one holds no more than this one takes theirs. */
-const lockSome = async (client: Client, { max, behind }: Turn): Promise<Locked> => {
+const lockSome = async (client: Client, { max, behind }: Batch): Promise<Locked> => {
   const { rows } = await client.query<{ id: string; size: number; malformed: boolean }>(
     `select id::text as id, (octet_length(row)::bigint + coalesce(octet_length(old), 0))::float8 as size,
        ${isMalformed} as malformed
@@ -118,10 +118,10 @@ const setAside = async ({ client, onSetAside }: Taking, row: OutboxRow, { messag
   onSetAside({ id: row.id, table: row.table_name, reason: message });
 };
 
-const moveSome = async (taking: Taking, turn: Turn): Promise<number> => {
+const moveSome = async (taking: Taking, batch: Batch): Promise<number> => {
   const { client, db, projectId } = taking;
-  const { ids, malformed } = await lockSome(client, turn);
-  turn.ids = ids;
+  const { ids, malformed } = await lockSome(client, batch);
+  batch.ids = ids;
   if (malformed.length > 0) (await setAsideMalformed(client, malformed)).forEach(taking.onSetAside);
   if (ids.length === 0) return malformed.length;
   const { rows } = await client.query<OutboxRow>(
@@ -134,7 +134,7 @@ const moveSome = async (taking: Taking, turn: Turn): Promise<number> => {
   } catch (error) {
     const [only] = rows;
     // Several are tried one by one first.
-    if (turn.max > 1 || only === undefined || !isOfValues(error)) throw error;
+    if (batch.max > 1 || only === undefined || !isOfValues(error)) throw error;
     await setAside(taking, only, error);
   }
   return ids.length + malformed.length;
@@ -152,16 +152,16 @@ const inTransaction = async <T>(client: Client, work: () => Promise<T>): Promise
   }
 };
 
-const firstTurn = (): Turn => ({ max: maxRows, behind: '0', ids: [] });
+const firstBatch = (): Batch => ({ max: maxRows, behind: '0', ids: [] });
 
 /** How the next ones are taken after these failed. @throws what they failed with when that would be no better */
-const turnAfter = ({ max, ids, behind }: Turn, error: unknown): Turn => {
+const nextBatch = ({ max, ids, behind }: Batch, error: unknown): Batch => {
   if (isOfValues(error) && max > 1) return { max: 1, behind, ids: [] };
   const [first] = ids;
   if (!isTooSlow(error) || first === undefined) throw error;
   if (ids.length > 1) return { max: Math.ceil(ids.length / 2), behind, ids: [] };
   // It waits here until it can be kept: the fault may be the database's.
-  return { ...firstTurn(), behind: first };
+  return { ...firstBatch(), behind: first };
 };
 
 /** When more than so many take too long one by one, it is the control database that is slow. */
@@ -176,18 +176,18 @@ const maxLeft = 2;
  */
 export const takeEvents = async (taking: Taking): Promise<number> => {
   const { client } = taking;
-  let turn = firstTurn();
+  let batch = firstBatch();
   let taken = 0;
   const left: unknown[] = [];
   while (taken < maxRows && left.length <= maxLeft) {
     try {
-      const moved = await inTransaction(client, () => moveSome(taking, turn));
+      const moved = await inTransaction(client, () => moveSome(taking, batch));
       taken += moved;
-      if (moved === 0 || turn.max === maxRows) break;
+      if (moved === 0 || batch.max === maxRows) break;
     } catch (error) {
-      const { behind } = turn;
-      turn = turnAfter(turn, error);
-      if (turn.behind !== behind) left.push(error);
+      const { behind } = batch;
+      batch = nextBatch(batch, error);
+      if (batch.behind !== behind) left.push(error);
     }
   }
   if (taken === 0 && left.length > 0) throw left[0];

@@ -50,7 +50,7 @@ export const findSource = (db: Queryable, projectId: string): Promise<EventSourc
   );
 
 /** Those that nobody looked into for a while, the longest first; they count as looked into from now on. */
-export const sourcesToLookInto = (
+export const sourcesToPoll = (
   db: Queryable,
   { max, seconds }: { readonly max: number; readonly seconds: number },
 ): Promise<EventSource[]> =>

@@ -19,20 +19,20 @@ export const waitingKey = (prefix: string): string => `${prefix}:events:waiting`
 
 export const createWaitingMarks = ({ redis, prefix, log }: WaitingMarksOptions): WaitingMarks => {
   let isMarking = false;
-  let again = false;
+  let isRequested = false;
   const mark = async (): Promise<void> => {
     isMarking = true;
     do {
-      again = false;
+      isRequested = false;
       await redis
         .zadd(waitingKey(prefix), 'NX', Date.now(), 'some')
         .catch((error: unknown) => log.debug({ err: error }, 'events that wait are found later'));
-    } while (again);
+    } while (isRequested);
     isMarking = false;
   };
   return {
     markWaiting: () => {
-      if (isMarking) again = true;
+      if (isMarking) isRequested = true;
       else void mark();
     },
   };

@@ -40,7 +40,7 @@ const tookTooLong = (): ServiceError => tooMany('The deploy waited too long to b
 /** What waits, by project; the first project in it is the next one. */
 type Waiting = Map<string, Entry[]>;
 
-const longestOf = (waiting: Waiting): Entry[] =>
+const oldestOf = (waiting: Waiting): Entry[] =>
   [...waiting.values()].reduce((longest, line) => (line.length > longest.length ? line : longest), []);
 
 const leave = (waiting: Waiting, name: string, entry: Entry): void => {
@@ -79,7 +79,7 @@ export const createCompileLine = ({
     if (own + (running.has(name) ? 1 : 0) >= ofProject) throw ofProjectFull();
     const all = [...waiting.values()].reduce((sum, line) => sum + line.length, running.size);
     if (all < ofAll) return;
-    const longest = longestOf(waiting);
+    const longest = oldestOf(waiting);
     if (longest.length <= own + 1) throw ofAllFull();
     longest.at(-1)?.refuse(ofAllFull());
   };

@@ -29,7 +29,7 @@ export const cancelAllWaiting = (db: Queryable, ids: readonly string[]): Promise
     [ids],
   );
 
-/** Notes the wish to stop a job that runs. Undefined when it does not run. */
+/** Notes the request to stop a job that runs. Undefined when it does not run. */
 export const markCancelRequested = (db: Queryable, projectId: string, id: string): Promise<JobRow | undefined> =>
   maybeOne(
     db.query<JobRow>(

@@ -39,7 +39,7 @@ const watchRows = (db: Queryable, onEnd: (following: Following) => void) => {
   const all = new Set<Following>();
   let timer: NodeJS.Timeout | undefined;
 
-  const look = async (): Promise<void> => {
+  const poll = async (): Promise<void> => {
     const queried = [...all];
     const rows = await db.query<{ id: string }>(
       `select id from jobs where id = any($1::uuid[]) and status in ('queued', 'running')`,
@@ -54,7 +54,7 @@ const watchRows = (db: Queryable, onEnd: (following: Following) => void) => {
     timer = undefined;
     if (all.size === 0) return;
     // While Postgres is away nobody can say how a job ended; the next look may.
-    void look()
+    void poll()
       .catch(() => undefined)
       .then(begin);
   };
@@ -79,11 +79,11 @@ const endedRow = (jobs: FollowDeps['jobs'], { id, project_id: projectId }: Follo
   );
 
 export const createFollowed = ({ db, jobs, subscriber }: FollowDeps): Followed => {
-  const tellEnd = async (following: Following): Promise<void> => {
+  const notifyEnd = async (following: Following): Promise<void> => {
     const row = await endedRow(jobs, following.job);
     if (row !== undefined && rows.remove(following)) following.listener({ event: 'end', row });
   };
-  const end = (following: Following): void => void tellEnd(following);
+  const end = (following: Following): void => void notifyEnd(following);
   const rows = watchRows(db, end);
 
   return {

@@ -166,7 +166,7 @@ export interface JobStart {
 }
 
 /** What a worker needs of a job that it has begun. */
-export interface BegunJob {
+export interface StartedJob {
   readonly id: string;
   /** Which of the starts it was: of several of one job, one is answered. */
   readonly run_id: string;
@@ -185,8 +185,8 @@ export interface BegunJob {
  * Begins jobs that wait. Not among the answers: a job that has ended, that runs, whose time has not come, or that was
  * handed over in an earlier life of its shard (its lease is gone, somebody else may have its place).
  */
-export const beginJobs = (db: Queryable, starts: readonly JobStart[]): Promise<BegunJob[]> =>
-  db.query<BegunJob>(
+export const startJobs = (db: Queryable, starts: readonly JobStart[]): Promise<StartedJob[]> =>
+  db.query<StartedJob>(
     `select id, run_id, attempt, data, request_id, reply_to, traceparent, cancel_requested_at,
        extract(epoch from clock_timestamp() - queued_at)::float8 * 1000 as waited_ms
      from start_jobs($1, $2, $3, $4, $5)`,

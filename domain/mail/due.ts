@@ -46,12 +46,12 @@ export const noteSent = async (
 /** `again`: in so many seconds. */
 export type NotSent = { readonly id: string; readonly error: string } & (
   | { readonly status: 'failed' | 'unknown' }
-  | { readonly againInSeconds: number }
+  | { readonly retryInSeconds: number }
 );
 
 export const noteNotSent = async (db: Queryable, notSent: NotSent): Promise<void> => {
   const { id, error } = notSent;
-  const [status, seconds] = 'status' in notSent ? [notSent.status, 0] : ['queued', notSent.againInSeconds];
+  const [status, seconds] = 'status' in notSent ? [notSent.status, 0] : ['queued', notSent.retryInSeconds];
   await db.query(
     `update platform_mail set error = $2, status = $3, handed_over_at = null,
        next_at = case when $3 = 'queued' then now() + make_interval(secs => $4) else next_at end

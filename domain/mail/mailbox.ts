@@ -116,7 +116,7 @@ export const findMail = async (deps: MailboxDeps, id: string): Promise<Mailed> =
  * Has a mail of the platform sent that was given up, or kept while there was no server.
  * @throws {ServiceError} `not_found`; `smtp_not_configured`; `conflict` in any other state
  */
-export const sendAgain = async (deps: MailboxDeps, id: string): Promise<Mailed> => {
+export const retrySend = async (deps: MailboxDeps, id: string): Promise<Mailed> => {
   if (!deps.hasServer) {
     throw new ServiceError('smtp_not_configured', 'The platform has no mail server.', {
       hint: 'PLINTH_SMTP_URL names one.',

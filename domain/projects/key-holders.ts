@@ -26,7 +26,7 @@ export interface KeyHoldersOptions {
 }
 
 const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
-const keptMs = 5000;
+const cacheTtlMs = 5000;
 const maxKept = 20_000;
 
 type KeyRow = Project & {
@@ -64,8 +64,8 @@ const isOver = ({ key }: KeyHolder): boolean => key.expires_at !== null && key.e
  * they tell each other).
  */
 export const createKeyHolders = ({ db, isSubscribed }: KeyHoldersOptions): KeyHolders => {
-  const holders = new LRUCache<string, KeyHolder>({ max: maxKept, ttl: keptMs });
-  const projects = new LRUCache<string, Project>({ max: maxKept, ttl: keptMs });
+  const holders = new LRUCache<string, KeyHolder>({ max: maxKept, ttl: cacheTtlMs });
+  const projects = new LRUCache<string, Project>({ max: maxKept, ttl: cacheTtlMs });
   /** Rises with each change: what was read before one must not be kept after it. */
   let changes = 0;
 
@@ -83,7 +83,7 @@ export const createKeyHolders = ({ db, isSubscribed }: KeyHoldersOptions): KeyHo
     return row && holderOf(row);
   };
 
-  const kept = async <T extends object>(
+  const cached = async <T extends object>(
     cache: LRUCache<string, T>,
     name: string,
     read: () => Promise<T | undefined>,
@@ -102,11 +102,11 @@ export const createKeyHolders = ({ db, isSubscribed }: KeyHoldersOptions): KeyHo
       const hash = hashToken(apiKey);
       const name = hash.toString('latin1');
       const present = isSubscribed() ? holders.get(name) : undefined;
-      const holder = present ?? (await kept(holders, name, () => readHolder(hash)));
+      const holder = present ?? (await cached(holders, name, () => readHolder(hash)));
       return holder && !isOver(holder) ? holder : undefined;
     },
     findProject: (idOrRef) =>
-      kept(projects, idOrRef, () =>
+      cached(projects, idOrRef, () =>
         maybeOne(
           db.query<Project>(
             `select ${projectColumns} from projects p where (p.id = $2 or p.ref = $1) and p.deleted_at is null`,

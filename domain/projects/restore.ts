@@ -45,9 +45,13 @@ export interface RestoreOrder {
   readonly actor: Actor;
 }
 
-type Held = Project & { readonly isExpired: boolean; readonly org_deleted: boolean; readonly slug_taken: boolean };
+type LockedProject = Project & {
+  readonly isExpired: boolean;
+  readonly org_deleted: boolean;
+  readonly slug_taken: boolean;
+};
 
-const requireRestorable = (project: Held | undefined, slug: string | undefined): Held => {
+const requireRestorable = (project: LockedProject | undefined, slug: string | undefined): LockedProject => {
   if (project === undefined) throw notFound('project');
   if (project.deleted_at === null) throw new ServiceError('conflict', 'The project is not deleted.');
   if (project.isExpired) throw new ServiceError('expired', 'The time in which this project could be restored is over.');
@@ -62,9 +66,9 @@ const requireRestorable = (project: Held | undefined, slug: string | undefined):
   );
 };
 
-const hold = (tx: Queryable, { projectId, slug, days }: RestoreOrder): Promise<Held | undefined> =>
+const lockProject = (tx: Queryable, { projectId, slug, days }: RestoreOrder): Promise<LockedProject | undefined> =>
   maybeOne(
-    tx.query<Held>(
+    tx.query<LockedProject>(
       `select ${projectColumns}, p.deleted_at <= now() - make_interval(days => $2) as "isExpired",
          (select o.deleted_at is not null from organizations o where o.id = p.org_id) as org_deleted,
          exists (select from projects other where other.org_id = p.org_id and other.slug = coalesce($3, p.slug)
@@ -86,15 +90,15 @@ export const restoreProject = async (
 ): Promise<void> => {
   const settings = actingAs(order.actor, 'project.restore');
   const project = await db.transaction(async (tx) => {
-    const held = requireRestorable(await hold(tx, order), order.slug);
+    const locked = requireRestorable(await lockProject(tx, order), order.slug);
     // Should this break off, the sweep closes again what was opened.
-    await tx.query('update projects set retired_at = null where id = $1', [held.id]);
-    return held;
+    await tx.query('update projects set retired_at = null where id = $1', [locked.id]);
+    return locked;
   }, settings);
   const slug = order.slug ?? project.slug;
   const newName = databaseName(project.org_id, slug);
   const record = async (tx: Queryable): Promise<void> => {
-    requireRestorable(await hold(tx, order), order.slug);
+    requireRestorable(await lockProject(tx, order), order.slug);
     await tx.query(
       `update projects set deleted_at = null, retired_at = null, status = 'active', slug = $2, db_name = $3,
          updated_at = now() where id = $1`,

@@ -4,7 +4,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { requireRoomToOwn } from './limits.ts';
 import { deleteOrganizationInvites, findMember, markOrganizationDeleted, setMemberRole } from './store.ts';
-import { type Acting, holdMember, holdMembers, replaceOwn, withdrawInvites } from './teams.ts';
+import { type Acting, lockMember, lockAllMembers, replaceOwn, withdrawInvites } from './teams.ts';
 import type { Member } from './store.ts';
 
 const requireTarget = (acting: Acting, member: Member): string => {
@@ -40,7 +40,7 @@ export const transferOrganization = async (
   acting: Acting,
   { memberId, maxOwned }: { readonly memberId: string; readonly maxOwned: number },
 ): Promise<Member> => {
-  const member = await holdMember(db, acting, memberId);
+  const member = await lockMember(db, acting, memberId);
   const userId = requireTarget(acting, member);
   if (member.role !== 'owner') await requireRoomToOwn(db, userId, maxOwned);
   const former = await ownRow(db, acting);
@@ -69,6 +69,6 @@ export const dissolve = async (db: Queryable, orgId: string, leaver?: string): P
 
 /** @throws {ServiceError} `not_found`, `forbidden` */
 export const deleteOrganization = async (db: Queryable, acting: Acting): Promise<readonly string[]> => {
-  await holdMembers(db, acting);
+  await lockAllMembers(db, acting);
   return dissolve(db, acting.organization.id);
 };

@@ -39,7 +39,7 @@ export interface Acting {
  * two owners demote each other at once.
  * @throws {ServiceError} `not_found` for who was removed, `forbidden` for who was demoted
  */
-export const holdMembers = async (db: Queryable, { organization, user, role }: Acting): Promise<void> => {
+export const lockAllMembers = async (db: Queryable, { organization, user, role }: Acting): Promise<void> => {
   const present = await lockMembers(db, organization.id, user.id);
   if (present === undefined) throw notFound('organization');
   if (!atLeast(present, role)) throw new ServiceError('forbidden', `Your role is ${present} by now.`);
@@ -52,8 +52,8 @@ export const requireMayGrant = (acting: Acting, ...wanted: Role[]): void => {
 };
 
 /** The same, and the member that the caller names. @throws {ServiceError} `not_found`, `forbidden` */
-export const holdMember = async (db: Queryable, acting: Acting, id: string): Promise<Member> => {
-  await holdMembers(db, acting);
+export const lockMember = async (db: Queryable, acting: Acting, id: string): Promise<Member> => {
+  await lockAllMembers(db, acting);
   const member = await findMember(db, acting.organization.id, { id });
   if (member === undefined) throw notFound('member');
   return member;
@@ -118,7 +118,7 @@ export const invite = async (
   acting: Acting,
   { email, role }: { readonly email: string; readonly role: Role },
 ): Promise<Invited> => {
-  await holdMembers(db, acting);
+  await lockAllMembers(db, acting);
   requireMayGrant(acting, role);
   const token = newToken('plinth_invite');
   const orgId = acting.organization.id;
@@ -135,7 +135,7 @@ export const resendInvite = async (
   acting: Acting,
   memberId: string,
 ): Promise<Invited> => {
-  const member = await holdMember(db, acting, memberId);
+  const member = await lockMember(db, acting, memberId);
   if (member.status !== 'pending') throw new ServiceError('already_member', 'This member has accepted already.');
   requireMayGrant(acting, member.role);
   const token = newToken('plinth_invite');
@@ -197,7 +197,7 @@ export const changeRole = async (
   acting: Acting,
   { memberId, role, maxOwned }: RoleChange,
 ): Promise<Member> => {
-  const member = await holdMember(db, acting, memberId);
+  const member = await lockMember(db, acting, memberId);
   requireMayGrant(acting, role, member.role);
   if (role !== 'owner') await keepAnOwner(db, member);
   else if (member.role !== 'owner' && member.user_id !== null) await requireRoomToOwn(db, member.user_id, maxOwned);
@@ -211,7 +211,7 @@ export const changeRole = async (
  * @throws {ServiceError} `not_found`, `forbidden`, `last_owner`
  */
 export const removeMember = async (db: Queryable, acting: Acting, memberId: string): Promise<void> => {
-  const member = await holdMember(db, acting, memberId);
+  const member = await lockMember(db, acting, memberId);
   if (member.user_id !== acting.user.id) {
     if (!atLeast(acting.role, 'admin')) throw new ServiceError('forbidden', 'Removing others needs the role admin.');
     requireMayGrant(acting, member.role);

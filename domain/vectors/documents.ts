@@ -22,7 +22,7 @@ export const tableOf = ({ name }: Pick<Collection, 'name'>): string => `public.$
  * it and give its name to another while a provider is asked.
  * @throws {ServiceError} `conflict` when it is another, `not_found` when there is none
  */
-export const holdTable = async (
+export const lockTable = async (
   client: ClientBase,
   collection: Pick<Collection, 'name' | 'relation'>,
   mode: 'access share' | 'row exclusive',
@@ -64,14 +64,14 @@ const standingSql = (table: string): string => `
 
 /**
  * Compares documents with those of the same ids, in an open transaction.
- * @throws as `holdTable`
+ * @throws as `lockTable`
  */
 export const standingOf = async (
   client: ClientBase,
   collection: Collection,
   { model, documents }: { readonly model: string; readonly documents: readonly Document[] },
 ): Promise<Standing> => {
-  await holdTable(client, collection, 'access share');
+  await lockTable(client, collection, 'access share');
   const hashes = documents.map((document) => hashOf(model, document));
   const { rows } = await client.query<{ id: string; is_same: boolean }>(standingSql(tableOf(collection)), [
     idsOf(documents),
@@ -173,7 +173,7 @@ export const deleteDocument = async (
 ): Promise<void> => {
   await inSession(deps.tenantDb, { projectId, signal, mode: 'write' }, async (client) => {
     const found = await requireCollection(client, collection);
-    await holdTable(client, found, 'row exclusive');
+    await lockTable(client, found, 'row exclusive');
     const { rowCount } = await client.query(`delete from ${tableOf(found)} where id = $1::text`, [id]);
     if (rowCount === 0) throw notFound('document');
   });

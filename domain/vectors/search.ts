@@ -4,7 +4,7 @@ import type { FenceDb } from '#domain/database/console/fence.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { type Collection, getCollection } from './collections.ts';
-import { holdTable, tableOf } from './documents.ts';
+import { lockTable, tableOf } from './documents.ts';
 import { embedFor, vectorText } from './embedding.ts';
 import { inSession } from './session.ts';
 
@@ -99,7 +99,7 @@ const nearest = async (
 
 /** The index gives up after so many documents that do not fit; then all are looked at. */
 const nearestOf = async (client: ClientBase, wanted: Nearest): Promise<Found[]> => {
-  await holdTable(client, wanted.collection, 'access share');
+  await lockTable(client, wanted.collection, 'access share');
   if (!wanted.collection.is_indexed) return nearest(client, wanted, true);
   await client.query(settingsOf(wanted.search.limit));
   const found = await nearest(client, wanted, false);

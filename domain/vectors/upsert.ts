@@ -2,7 +2,7 @@ import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
 import { type ChangeListeners, noteChange } from '#domain/database/changes.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type Collection, getCollection } from './collections.ts';
-import { type Document, holdTable, otherModel, relabel, standingOf, writeDocuments } from './documents.ts';
+import { type Document, lockTable, otherModel, relabel, standingOf, writeDocuments } from './documents.ts';
 import { embedFor } from './embedding.ts';
 import { inSession } from './session.ts';
 import { type WriterDb, writing } from './writing.ts';
@@ -76,7 +76,7 @@ const upsertBatch = async (
   const texts = changed.map(({ content }) => content);
   const vectors = texts.length === 0 ? [] : await embedFor(deps.gateway, caller, collection, { model, texts });
   await writing({ tenantDb: deps.tenantDb, caller }, async (client) => {
-    await holdTable(client, collection, 'row exclusive');
+    await lockTable(client, collection, 'row exclusive');
     await writeDocuments(client, collection, { model, documents: changed, vectors });
     await relabel(client, collection, relabelled);
   });

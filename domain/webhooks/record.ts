@@ -189,7 +189,7 @@ const heldSql = `
   with news as (${newsSql}), locked as materialized (
     select l.webhook_id ${toNoteSql} order by l.webhook_id for update of l skip locked
   )
-  select webhook_id, false as is_held from locked
+  select webhook_id, false as is_locked_elsewhere from locked
   union all
   select l.webhook_id, true ${toNoteSql} and l.webhook_id not in (select webhook_id from locked)`;
 
@@ -213,12 +213,13 @@ const lockToNote = async (
   tx: Tx,
   tries: readonly WebhookAttempt[],
 ): Promise<{ readonly locked: ReadonlySet<string>; readonly lockedElsewhere: ReadonlySet<string> }> => {
-  const rows = await tx.query<{ webhook_id: string; is_held: boolean }>(
+  const rows = await tx.query<{ webhook_id: string; is_locked_elsewhere: boolean }>(
     heldSql,
     asArrays(newsOf(tries)),
     'held-throttles',
   );
-  const idsOf = (isHeld: boolean) => new Set(rows.flatMap((row) => (row.is_held === isHeld ? [row.webhook_id] : [])));
+  const idsOf = (isHeld: boolean) =>
+    new Set(rows.flatMap((row) => (row.is_locked_elsewhere === isHeld ? [row.webhook_id] : [])));
   return { locked: idsOf(false), lockedElsewhere: idsOf(true) };
 };
 

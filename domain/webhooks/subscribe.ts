@@ -4,7 +4,7 @@ import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { createPermits } from '#lib/permits.ts';
-import { createTurns } from '#lib/turns.ts';
+import { createSerializer } from '#lib/serialize.ts';
 import { patternsOf } from './patterns.ts';
 
 /** Projects whose databases are told at once. Each takes a connection to one; none holds one of the control database. */
@@ -62,14 +62,14 @@ const withPermit = async (deps: SubscriptionsDeps, projectId: string): Promise<v
   }
 };
 
-const turns = createTurns();
+const serialize = createSerializer();
 const waiting = new Map<string, Promise<void>>();
 
 /** One at a time for each project: who comes before the next has begun is served by it, too. */
 const inTurn = (deps: SubscriptionsDeps, projectId: string): Promise<void> => {
   const present = waiting.get(projectId);
   if (present !== undefined) return present;
-  const mine = turns(projectId, () => {
+  const mine = serialize(projectId, () => {
     waiting.delete(projectId);
     return withPermit(deps, projectId);
   });

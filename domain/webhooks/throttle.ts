@@ -22,11 +22,11 @@ export const lockThrottles = async (
   tx: Tx,
   webhookIds: readonly string[],
 ): Promise<{ readonly throttles: LockedThrottle[]; readonly lockedElsewhereIds: string[] }> => {
-  const rows = await tx.query<LockedThrottle & { is_held: boolean }>(
+  const rows = await tx.query<LockedThrottle & { is_locked_elsewhere: boolean }>(
     `with locked as materialized (
        select ${lockColumns} where l.webhook_id = any ($1::uuid[]) order by l.webhook_id for update of l skip locked
      )
-     select webhook_id, is_active, false as is_held from locked
+     select webhook_id, is_active, false as is_locked_elsewhere from locked
      union all
      select webhook_id, false, true from webhook_throttles
      where webhook_id = any ($1::uuid[]) and webhook_id not in (select webhook_id from locked)`,
@@ -34,8 +34,8 @@ export const lockThrottles = async (
     'lock-throttles',
   );
   return {
-    throttles: rows.filter((row) => !row.is_held),
-    lockedElsewhereIds: rows.flatMap((row) => (row.is_held ? [row.webhook_id] : [])),
+    throttles: rows.filter((row) => !row.is_locked_elsewhere),
+    lockedElsewhereIds: rows.flatMap((row) => (row.is_locked_elsewhere ? [row.webhook_id] : [])),
   };
 };
 

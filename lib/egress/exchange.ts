@@ -74,13 +74,13 @@ export const exchange = async (
   const options = { origin, path: pathname + search, method, headers, body, headersTimeout: 0, bodyTimeout: 0 };
   try {
     dispatcher.dispatch(options, {
-      onRequestStart: (begun) => {
-        controller = begun;
-        if (stopped !== undefined) begun.abort(stopped);
+      onRequestStart: (startedBy) => {
+        controller = startedBy;
+        if (stopped !== undefined) startedBy.abort(stopped);
       },
       onResponseStart: (_controller, status, given) => answer.start(status, given),
-      onResponseData: (begun, chunk) => {
-        if (!answer.take(chunk)) begun.abort(isEnough());
+      onResponseData: (startedBy, chunk) => {
+        if (!answer.take(chunk)) startedBy.abort(isEnough());
       },
       onResponseEnd: () => answer.end(false),
       onResponseError: (_controller, error) => reject(error),

@@ -30,7 +30,7 @@ interface Watch {
   bytes: number;
 }
 
-const lookMs = 50;
+const checkMs = 50;
 export const slowMs = 150;
 
 // A timer and a listener for each answer cost as much as the rest of asking: one of either looks after all of them.
@@ -43,7 +43,7 @@ const cut = ({ stream, fail }: Watch, error: Error): void => {
   stream.destroy();
 };
 
-const look = (): void => {
+const check = (): void => {
   const now = performance.now();
   for (const watch of running) {
     if (watch.until < now) cut(watch, new NoAnswer());
@@ -82,7 +82,7 @@ export const watchAnswer = (
   const watch: Watch = { stream, maxBytes, until: now + timeoutMs, fail, slowAt: now + slowMs, onSlow, bytes: 0 };
   const ofStream = watchesOf(stream).add(watch);
   running.add(watch);
-  looking ??= setInterval(look, lookMs).unref();
+  looking ??= setInterval(check, checkMs).unref();
   return () => {
     ofStream.delete(watch);
     running.delete(watch);

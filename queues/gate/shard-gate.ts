@@ -54,7 +54,7 @@ const maxReads = 3;
 const maxReread = 1000;
 
 // The record in Postgres is what is kept; BullMQ's own copy goes when the job ends. Retries are rows, so one attempt.
-const keepNothing = { attempts: 1, removeOnComplete: true, removeOnFail: true } as const;
+const removeWhenDone = { attempts: 1, removeOnComplete: true, removeOnFail: true } as const;
 
 /** The gate of one shard: its scripts, and the BullMQ queue behind it. */
 export class ShardGate {
@@ -67,7 +67,7 @@ export class ShardGate {
   readonly #limitsOf: ShardGateOptions['limitsOf'];
   readonly #admissions = createBatcher<Candidate, number>((items) => this.#admitAll(items));
   readonly #ends = createBatcher<Lease, void>((leases) => this.#finishAll(leases));
-  readonly #checks = createBatcher<Lease, boolean>((leases) => this.#heldOf(leases));
+  readonly #checks = createBatcher<Lease, boolean>((leases) => this.#areHeld(leases));
 
   constructor({ redis, scripts, prefix, shard, limitsOf }: ShardGateOptions) {
     this.shard = shard;
@@ -79,7 +79,7 @@ export class ShardGate {
       connection: redis,
       prefix: shardPrefix(prefix, shard.name),
       skipVersionCheck: true,
-      defaultJobOptions: keepNothing,
+      defaultJobOptions: removeWhenDone,
     });
     // Failures reach the caller through `add`; the connection's own are logged where it is opened.
     this.queue.on('error', () => undefined);
@@ -183,7 +183,7 @@ export class ShardGate {
   }
 
   /** Hands leased jobs over once more: those of which BullMQ does not know. */
-  async handOverAgain(epoch: string, jobs: readonly { lease: Lease; projectId: string }[]): Promise<void> {
+  async handOverOnceMore(epoch: string, jobs: readonly { lease: Lease; projectId: string }[]): Promise<void> {
     await this.queue.addBulk(
       jobs.map(({ lease, projectId }) => ({
         name: this.shard.type,
@@ -254,7 +254,7 @@ export class ShardGate {
     for (let i = 0; i < handed.length; i += 2) {
       jobs.push({ lease: { id: handed[i] ?? '', nonce }, projectId: handed[i + 1] ?? '' });
     }
-    await this.handOverAgain(epoch, jobs);
+    await this.handOverOnceMore(epoch, jobs);
   }
 
   async #admitOnce(items: readonly Candidate[]): Promise<number[]> {
@@ -267,16 +267,16 @@ export class ShardGate {
   async #admitAll(items: readonly Candidate[]): Promise<number[]> {
     let found = await this.#admitOnce(items);
     for (let tries = 0; tries < maxReads; tries += 1) {
-      const again = items.filter((_, i) => found[i] === admissions.limitsMissing);
-      if (again.length === 0) return found;
-      await this.setLimits(await this.#limitsOf([...new Set(again.map(({ job }) => job.projectId))]));
-      const then = await this.#admitOnce(again);
+      const missing = items.filter((_, i) => found[i] === admissions.limitsMissing);
+      if (missing.length === 0) return found;
+      await this.setLimits(await this.#limitsOf([...new Set(missing.map(({ job }) => job.projectId))]));
+      const then = await this.#admitOnce(missing);
       found = found.map((answer) => (answer === admissions.limitsMissing ? (then.shift() ?? answer) : answer));
     }
     return found;
   }
 
-  async #heldOf(leases: readonly Lease[]): Promise<boolean[]> {
+  async #areHeld(leases: readonly Lease[]): Promise<boolean[]> {
     const held = await this.#redis.hmget(`${this.#key}lease`, ...leases.map(({ id }) => id));
     return leases.map(({ nonce }, i) => held[i]?.endsWith(`:${nonce}`) ?? false);
   }

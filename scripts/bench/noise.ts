@@ -13,8 +13,8 @@ const isVictim = (name: string): name is Victim => (victims as readonly string[]
  * @throws {Error} naming those that there are
  */
 export const victimsBy = (names: string | undefined): readonly Victim[] => {
-  const asked = names?.split(',') ?? victims;
-  if (asked.every(isVictim)) return victims.filter((victim) => asked.includes(victim));
+  const requested = names?.split(',') ?? victims;
+  if (requested.every(isVictim)) return victims.filter((victim) => requested.includes(victim));
   throw new Error(`--victims takes some of: ${victims.join(',')}`);
 };
 

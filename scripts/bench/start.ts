@@ -74,11 +74,11 @@ const npmStart = async ({ clone, env, url, logFile }: Place, signal: AbortSignal
   closeSync(output);
   const interrupt = (): void => void (child.exitCode === null && process.kill(-(child.pid ?? 0), 'SIGINT'));
   const stop = async (): Promise<Stopped> => {
-    const asked = performance.now();
+    const requested = performance.now();
     interrupt();
     await endOf(child);
     const left = await lastOf(path.dirname(clone));
-    return { took: (performance.now() - asked) / 1000, left };
+    return { took: (performance.now() - requested) / 1000, left };
   };
   const giveUp = async (why: string): Promise<never> => {
     await stop();

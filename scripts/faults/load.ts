@@ -27,5 +27,5 @@ export type Load = z.output<typeof loadSchema>;
 
 /** What became of one request. */
 export type JournalLine =
-  | { readonly key: string; readonly what: 'accepted'; readonly id: string; readonly told: string | null }
+  | { readonly key: string; readonly what: 'accepted'; readonly id: string; readonly reported: string | null }
   | { readonly key: string; readonly what: 'refused'; readonly code: string };

@@ -13,7 +13,7 @@ import { type JournalLine, type Load, loadSchema } from './load.ts';
 
 type Queues = ReturnType<typeof openJobs>;
 
-interface Asked {
+interface Requested {
   readonly key: string;
   readonly job: ReturnType<typeof jobOf>;
   readonly projectId: string;
@@ -22,30 +22,30 @@ interface Asked {
 const nth = <T>(list: readonly T[], n: number): T => list[n % list.length] as T;
 
 /** Kinds and projects in turn, so that each project gets every kind. */
-const askedBy = (load: Load, n: number): Asked => ({
+const requestedBy = (load: Load, n: number): Requested => ({
   key: `${load.name}-${n}`,
   job: jobOf(nth(load.kinds, n)),
   projectId: nth(load.projects, Math.floor(n / load.kinds.length)),
 });
 
-const ask = async (queues: Queues, load: Load, { key, job, projectId }: Asked): Promise<void> => {
+const ask = async (queues: Queues, load: Load, { key, job, projectId }: Requested): Promise<void> => {
   // In one write: what stands in the file stays there, however this process ends.
-  const tell = (line: JournalLine): void => appendFileSync(load.journal, `${JSON.stringify(line)}\n`);
+  const report = (line: JournalLine): void => appendFileSync(load.journal, `${JSON.stringify(line)}\n`);
   const request = { job, projectId, requestId: key, data: { key, ms: load.workMs } };
   try {
     const { id, outcome } = await queues.jobs.run(request, load.waitMs);
-    tell({ key, what: 'accepted', id, told: outcome?.status ?? null });
+    report({ key, what: 'accepted', id, reported: outcome?.status ?? null });
     if (load.way !== 'thrice') return;
     const again = (): Promise<unknown> => queues.gate.admit({ id, type: job.type, projectId }, false);
     await Promise.all([again(), again()]);
   } catch (error) {
-    tell({ key, what: 'refused', code: toServiceError(error).code });
+    report({ key, what: 'refused', code: toServiceError(error).code });
   }
 };
 
 const rowsOnly = async (db: ReturnType<typeof openControlDb>, load: Load): Promise<never> => {
   const rows = Array.from({ length: load.count }, (_, n) => {
-    const { key, job, projectId } = askedBy(load, n);
+    const { key, job, projectId } = requestedBy(load, n);
     const data = JSON.stringify({ key, ms: load.workMs });
     return { id: newId(), projectId, type: job.type, data, maxAttempts: job.maxAttempts, requestId: key };
   });
@@ -65,12 +65,12 @@ await runMain(async () => {
   notifyReady();
   await pause(load.startAfterMs);
   if (load.way === 'rows') await rowsOnly(db, load);
-  const asked: Promise<void>[] = [];
+  const requested: Promise<void>[] = [];
   for (let n = 0; n < load.count; n += 1) {
-    asked.push(ask(queues, load, askedBy(load, n)));
+    requested.push(ask(queues, load, requestedBy(load, n)));
     await pause(load.everyMs);
   }
-  await Promise.all(asked);
+  await Promise.all(requested);
   await queues.close();
   await db.close();
   process.exit(0);

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { faultJobs } from './jobs.ts';
 import type { Scene } from './scene.ts';
 
-const lookEveryMs = 200;
+const pollIntervalMs = 200;
 
 /** What a shard still holds, in words; nothing when it is empty. */
 const leftInShard = async ({ queues }: Scene, type: string): Promise<string[]> => {
@@ -39,6 +39,6 @@ export const untilAtRest = async (scene: Scene, withinMs: number): Promise<reado
   for (;;) {
     const left = await leftOver(scene).catch((error: unknown) => [`cannot look: ${String(error)}`]);
     if (left.length === 0 || performance.now() > deadline) return left;
-    await pause(lookEveryMs);
+    await pause(pollIntervalMs);
   }
 };

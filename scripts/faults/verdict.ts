@@ -52,8 +52,8 @@ const compareJournal = (
     }
     const row = byId.get(line.id);
     if (row === undefined) problems.push(`accepted job ${line.id} is lost`);
-    else if (line.told !== null && line.told !== row.status) {
-      problems.push(`the caller of ${line.id} was told ${line.told}, its row says ${row.status}`);
+    else if (line.reported !== null && line.reported !== row.status) {
+      problems.push(`the caller of ${line.id} was told ${line.reported}, its row says ${row.status}`);
     }
   }
   return { problems, notes, refused: lines.filter(({ what }) => what === 'refused').length };

@@ -75,12 +75,12 @@ test.serial('who knows the password guesses no more than ten codes, however ofte
   const { secret } = await addFactor(platform(), user);
   const answers: Answer[] = [];
   for (let i = 0; i < 12; i += 1) {
-    const begun = await logIn(user.email, user.password);
+    const started = await logIn(user.email, user.password);
     answers.push(
-      begun.status === 429
-        ? begun
+      started.status === 429
+        ? started
         : await client.call('POST', '/auth/login/factor', {
-            body: { factor_token: begun.body.details.factor_token, code: wrongCode(secret) },
+            body: { factor_token: started.body.details.factor_token, code: wrongCode(secret) },
           }),
     );
   }
@@ -98,8 +98,8 @@ test.serial(
     const guessCodes = async (password: string): Promise<Answer[]> => {
       const answers: Answer[] = [];
       for (let i = 0; i < 6; i += 1) {
-        const begun = await logIn(user.email, password);
-        const body = { factor_token: begun.body.details.factor_token, code: wrongCode(secret) };
+        const started = await logIn(user.email, password);
+        const body = { factor_token: started.body.details.factor_token, code: wrongCode(secret) };
         answers.push(await client.call('POST', '/auth/login/factor', { body }));
       }
       return answers;

@@ -88,10 +88,10 @@ test.serial('a password that is changed at that moment keeps the account', async
   const user = await client.signUp();
   const { running } = await db.transaction(async (tx) => {
     await tx.query('select from users where id = $1 for no key update', [user.id]);
-    const begun = remove(user, user.password);
+    const started = remove(user, user.password);
     await untilBlocked(db);
     await tx.query(`update users set password_hash = 'changed' where id = $1`, [user.id]);
-    return { running: begun };
+    return { running: started };
   });
   isError(t, await running, 401, 'invalid_credentials');
   t.is((await db.query('select from users where id = $1', [user.id])).length, 1);

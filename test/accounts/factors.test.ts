@@ -37,11 +37,11 @@ test('a factor counts once it is verified; then a sign-in asks for a code and gi
   t.is(verified.status, 200);
   t.is(new Set(verified.body.recovery_codes).size, 10);
   await forgetStep(platform(), user.id);
-  const asked = await logIn(user);
-  isError(t, asked, 401, 'factor_required');
-  t.regex(asked.body.details.factor_token, /^plinth_ft_/);
-  t.false(asked.text.includes('plinth_at_'));
-  const done = await finish(asked.body.details.factor_token, codeNow(made.body.secret));
+  const requested = await logIn(user);
+  isError(t, requested, 401, 'factor_required');
+  t.regex(requested.body.details.factor_token, /^plinth_ft_/);
+  t.false(requested.text.includes('plinth_at_'));
+  const done = await finish(requested.body.details.factor_token, codeNow(made.body.secret));
   t.is(done.status, 200);
   t.is((await client.call('GET', '/auth/me', { token: done.body.access_token })).status, 200);
   const { body } = await client.call('GET', '/auth/factors', { token });

@@ -112,9 +112,9 @@ test('where the account has a second factor, the page asks for it, too', async (
   const { secret } = await addFactor(platform(), user);
   const { org, path } = await invite(user.email, 'viewer');
   t.false((await open(path)).text.includes('name="code"'));
-  const asked = await send(path, { password: user.password });
-  t.is(asked.status, 401);
-  t.true(asked.text.includes('name="code"'));
+  const requested = await send(path, { password: user.password });
+  t.is(requested.status, 401);
+  t.true(requested.text.includes('name="code"'));
   const wrong = await send(path, { password: user.password, code: wrongCode(secret) });
   t.is(wrong.status, 401);
   t.true(wrong.text.includes('name="code"'));

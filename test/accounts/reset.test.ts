@@ -167,9 +167,9 @@ const atOnce = async (user: TestUser, tokens: readonly string[]): Promise<Answer
   const { db } = platform();
   const { running } = await db.transaction(async (tx) => {
     await tx.query('select from users where id = $1 for no key update', [user.id]);
-    const begun = tokens.map((token, i) => reset(token, `password number ${i}`));
+    const started = tokens.map((token, i) => reset(token, `password number ${i}`));
     await untilBlocked(db, tokens.length);
-    return { running: begun };
+    return { running: started };
   });
   return Promise.all(running);
 };
@@ -210,9 +210,9 @@ test('a reset token is no other token, and no other token resets', async (t) => 
 
 test('malformed requests are refused field by field', async (t) => {
   const { client } = platform();
-  const asked: Attempt = { client, path: '/auth/forgot', good: { email: 'nobody@example.com' } };
-  await expectShapeRefused(t, asked);
-  await expectFieldRefused(t, asked, 'email', [...noText, ...badEmails]);
+  const requested: Attempt = { client, path: '/auth/forgot', good: { email: 'nobody@example.com' } };
+  await expectShapeRefused(t, requested);
+  await expectFieldRefused(t, requested, 'email', [...noText, ...badEmails]);
   const set: Attempt = { client, path: '/auth/reset', good: { token: 'plinth_reset_x', password: 'long enough' } };
   await expectShapeRefused(t, set);
   await expectFieldRefused(t, set, 'token', [...noText, ...brokenText('plinth_reset_x'), 'x'.repeat(201)]);

@@ -21,7 +21,7 @@ const refused = () => Promise.reject(new ServiceError('provider_rejected', 'No.'
 /** A model is named after what comes of it. */
 const play = (answers: Readonly<Record<string, () => Promise<ChatOutcome>>>) => {
   const faults: unknown[] = [];
-  const asker: ArenaCaller = {
+  const arenaCaller: ArenaCaller = {
     gateway: {
       chat: (_caller, { model }) => answers[model]?.() ?? Promise.reject(new Error('a fault with sk-secret in it')),
       stream: () => Promise.reject(new Error('not asked')),
@@ -35,7 +35,7 @@ const play = (answers: Readonly<Record<string, () => Promise<ChatOutcome>>>) => 
     },
     noteFault: (error) => void faults.push(error),
   };
-  const run = (...models: string[]) => runArena(asker, { models, chat: { messages: [] } }, () => undefined);
+  const run = (...models: string[]) => runArena(arenaCaller, { models, chat: { messages: [] } }, () => undefined);
   return { run, faults };
 };
 

@@ -111,9 +111,9 @@ test('when the client leaves, every upstream is closed', async (t) => {
   const source = await arena(['openai/held-gone', 'anthropic/held-gone']);
   await until(() => source.events.filter(({ chunk }) => chunk !== undefined).length === 2);
   source.close();
-  const asked = upstream.requests.filter(({ model }) => model === 'held-gone');
-  t.is(asked.length, 2);
-  for (const request of asked) await until(() => request.closedAt !== null);
+  const requested = upstream.requests.filter(({ model }) => model === 'held-gone');
+  t.is(requested.length, 2);
+  for (const request of requested) await until(() => request.closedAt !== null);
   t.pass();
 });
 

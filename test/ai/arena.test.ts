@@ -58,9 +58,9 @@ test('what stands beside the models reaches each of them', async (t) => {
   const models = ['openai/with-fields', 'anthropic/with-fields'];
   const system = { role: 'system', content: 'Be brief.' };
   await arena({ messages: [system, ...messages], models, temperature: 0.5, max_tokens: 33 });
-  const asked = upstream.requests.filter(({ model }) => model === 'with-fields');
-  t.is(asked.length, 2);
-  for (const { body } of asked) {
+  const requested = upstream.requests.filter(({ model }) => model === 'with-fields');
+  t.is(requested.length, 2);
+  for (const { body } of requested) {
     t.is(body.temperature, 0.5);
     t.true(JSON.stringify(body).includes('Be brief.'));
     t.true(JSON.stringify(body).includes('33'));
@@ -71,8 +71,8 @@ test('a model that fails is an entry with an error, for each reason', async (t) 
   const models = ['openai/odd', 'google/any', 'groq/any', 'openai/fine'];
   const { status, body } = await arena({ messages, models });
   t.is(status, 200);
-  const told = body.results.map((one: any) => [one.model, one.provider, one.error?.code ?? null]); // oxlint-disable-line typescript/no-explicit-any
-  t.deepEqual(told, [
+  const reported = body.results.map((one: any) => [one.model, one.provider, one.error?.code ?? null]); // oxlint-disable-line typescript/no-explicit-any
+  t.deepEqual(reported, [
     ['openai/odd', 'openai', 'provider_rejected'],
     ['google/any', 'google', 'provider_auth_failed'],
     ['groq/any', 'groq', 'provider_not_configured'],

@@ -10,11 +10,11 @@ const platform = usePlatform(test, { settings: { PLINTH_AI_KEEP_ALIVE_MS: '20' }
 
 /** A project whose provider says nothing until the test answers for it. */
 const silentProvider = async (t: ExecutionContext) => {
-  const asked = Promise.withResolvers<ServerResponse>();
+  const requested = Promise.withResolvers<ServerResponse>();
   const base = await serve(t, (request, response) => {
     response.on('error', () => undefined);
     request.resume();
-    asked.resolve(response);
+    requested.resolve(response);
   });
   const user = await platform().client.signUp();
   const project = await platform().client.createProject(user);
@@ -26,7 +26,7 @@ const silentProvider = async (t: ExecutionContext) => {
       body: JSON.stringify(saying('hello', { ...(path.includes('/v1/') && { stream: true }) })),
       ...init,
     });
-  return { open, asked: asked.promise, user, project };
+  return { open, requested: requested.promise, user, project };
 };
 
 const paths = ['/api/ai/chat/stream', '/v1/chat/completions'] as const;
@@ -55,10 +55,10 @@ const firstKeepAlive = async (t: ExecutionContext, response: Response) => {
 
 for (const path of paths) {
   test(`${path} says keep-alive before the first word, and then what the model says`, async (t) => {
-    const { open, asked } = await silentProvider(t);
+    const { open, requested } = await silentProvider(t);
     const reader = await firstKeepAlive(t, await open(path));
     t.regex((await reader.read()).value ?? '', /^: keep-alive\n\n/);
-    const provider = await asked;
+    const provider = await requested;
     provider.writeHead(200, { 'content-type': 'text/event-stream' });
     provider.write('data: {"choices":[{"index":0,"delta":{"content":"at last"},"finish_reason":"stop"}]}\n\n');
     provider.end('data: [DONE]\n\n');
@@ -68,20 +68,20 @@ for (const path of paths) {
   });
 
   test(`${path} tells inside the stream what fails after it has begun`, async (t) => {
-    const { open, asked } = await silentProvider(t);
+    const { open, requested } = await silentProvider(t);
     const reader = await firstKeepAlive(t, await open(path));
-    (await asked).writeHead(401).end('{"error":{"message":"no such key","code":"invalid_api_key"}}');
+    (await requested).writeHead(401).end('{"error":{"message":"no such key","code":"invalid_api_key"}}');
     const text = await restOf(reader);
     t.regex(text, /"error":\{.*"code":"provider_auth_failed"/);
     t.regex(text, path === '/v1/chat/completions' ? /"type":"provider_error"/ : /"done":true/);
   });
 
   test(`${path} closes the provider's connection when its client leaves before the first word`, async (t) => {
-    const { open, asked } = await silentProvider(t);
+    const { open, requested } = await silentProvider(t);
     const leaving = new AbortController();
     const response = await open(path, { signal: leaving.signal });
     t.is(response.status, 200);
-    const provider = await asked;
+    const provider = await requested;
     const closed = once(provider, 'close');
     leaving.abort();
     await closed;
@@ -90,9 +90,9 @@ for (const path of paths) {
 }
 
 test('a call that ends while the stream is silent has one row, with what became of it', async (t) => {
-  const { open, asked, user, project } = await silentProvider(t);
+  const { open, requested, user, project } = await silentProvider(t);
   const reader = await firstKeepAlive(t, await open('/api/ai/chat/stream'));
-  (await asked).writeHead(400).end('{"error":{"message":"no"}}');
+  (await requested).writeHead(400).end('{"error":{"message":"no"}}');
   await restOf(reader);
   const { body } = await platform().client.call('GET', `/projects/${project.id}/ai/usage`, { token: user.token });
   t.is(body.total_requests, 1);

@@ -23,12 +23,12 @@ type Step = readonly TimedPiece[] | Error | Promise<readonly TimedPiece[]>;
 interface Played {
   readonly stream: ChatStream;
   /** Steps that were asked for. */
-  readonly asked: () => number;
+  readonly requested: () => number;
   readonly left: () => boolean;
 }
 
 const play = (steps: readonly Step[], provider: ProviderName = 'openai'): Played => {
-  let [asked, left] = [0, false];
+  let [requested, left] = [0, false];
   const end: StreamEnd = {
     provider,
     model: 'the-model',
@@ -40,8 +40,8 @@ const play = (steps: readonly Step[], provider: ProviderName = 'openai'): Played
   };
   const iterator: AsyncIterator<readonly TimedPiece[]> = {
     next: async () => {
-      const step = steps[asked];
-      asked += 1;
+      const step = steps[requested];
+      requested += 1;
       if (step instanceof Error) throw step;
       return step === undefined ? { done: true, value: undefined } : { done: false, value: await step };
     },
@@ -51,7 +51,11 @@ const play = (steps: readonly Step[], provider: ProviderName = 'openai'): Played
     },
   };
   const pieces = { [Symbol.asyncIterator]: () => iterator };
-  return { stream: { provider, model: 'the-model', pieces, end: () => end }, asked: () => asked, left: () => left };
+  return {
+    stream: { provider, model: 'the-model', pieces, end: () => end },
+    requested: () => requested,
+    left: () => left,
+  };
 };
 
 const { log } = memoryLog();
@@ -116,7 +120,7 @@ test('who does not read is not read for: one step waits, and no keep-alive piles
   const body = bodyOf(played, ownStream, 1);
   body.read(0);
   for (let turn = 0; turn < 20; turn += 1) await nextTurn();
-  t.is(played.asked(), 1);
+  t.is(played.requested(), 1);
   t.is(body.readableLength, 'data: {"chunk":"x","elapsed_ms":12}\n\n'.length);
   body.destroy();
 });
@@ -138,7 +142,7 @@ test('after a keep-alive the stream goes on where it was', async (t) => {
   body.once('data', () => resolve([piece('late')]));
   const text = await textOf(body);
   t.regex(text, /^(: keep-alive\n\n)+data: {"chunk":"late"/);
-  t.is(played.asked(), 2);
+  t.is(played.requested(), 2);
 });
 
 test('a reader who leaves ends the stream', async (t) => {

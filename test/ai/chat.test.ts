@@ -138,18 +138,18 @@ test('the provider is left when the client leaves, before the first event and in
     ['STALL stream', true],
   ] as const) {
     const aborter = new AbortController();
-    const asked = fetch(`${platform().base}/api/ai/chat${isStream ? '/stream' : ''}`, {
+    const requested = fetch(`${platform().base}/api/ai/chat${isStream ? '/stream' : ''}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', apikey: scene.project.key },
       body: JSON.stringify(saying(text)),
       signal: aborter.signal,
     });
     const request = await until(() => received(text));
-    if (text.startsWith('STALL')) await (await asked).body?.getReader().read();
+    if (text.startsWith('STALL')) await (await requested).body?.getReader().read();
     t.is(request.closedAt, null);
     aborter.abort();
     await until(() => request.closedAt !== null);
-    await asked.catch(() => undefined);
+    await requested.catch(() => undefined);
   }
 });
 

@@ -1,7 +1,7 @@
 import test from 'ava';
 import type { StreamEnd } from '#domain/ai/gateway/types.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { asking, gatewayAlone } from './gateway-alone.ts';
+import { chatRequest, gatewayAlone } from './gateway-alone.ts';
 
 const times = { idleMs: 500, firstByteMs: 500 };
 
@@ -29,7 +29,7 @@ for (const provider of ['openai', 'anthropic', 'google'] as const) {
       });
       let words = '';
       const read = async (): Promise<StreamEnd> => {
-        const stream = await gateway.stream(caller, asking(word, { model }));
+        const stream = await gateway.stream(caller, chatRequest(word, { model }));
         for await (const pieces of stream.pieces) words += pieces.map(({ text }) => text).join('');
         return stream.end();
       };

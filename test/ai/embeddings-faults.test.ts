@@ -156,9 +156,9 @@ test('exactly 2,048 texts are taken, in requests as large as the provider takes 
       const { answer, vectors } = await ask({ model: `${provider}/${model}`, input, dimensions: 2 });
       t.is(answer.status, 200, answer.text);
       t.is(vectors?.length, 2048);
-      const asked = scene.upstream.requests.filter((one) => one.model === model);
-      t.is(asked.length, requests);
-      const last = asked.at(-1)?.body;
+      const requested = scene.upstream.requests.filter((one) => one.model === model);
+      t.is(requested.length, requests);
+      const last = requested.at(-1)?.body;
       t.is((provider === 'openai' ? last.input : last.requests).length, provider === 'openai' ? 2048 : 48);
       const rows = await until(async () => {
         const sql = 'select status from ai_calls where project_id = $1 and model = $2';

@@ -141,7 +141,7 @@ const statusesOf = (rows: readonly Row[]): ReadonlyMap<string, readonly string[]
   new Map([...Map.groupBy(rows, (row) => row.request_id)].map(([id, found]) => [id, found.map((row) => row.status)]));
 
 /** The calls that came to the provider; a retry is the same call. */
-const askedIds = (): Set<string> =>
+const requestedIds = (): Set<string> =>
   new Set(scene.upstream.requests.filter(({ kind }) => kind !== 'models').map(({ text }) => text.split(' ')[1] ?? ''));
 
 /** Those whose process is gone are given up. */
@@ -164,13 +164,13 @@ const settle = async (t: ExecutionContext, api: Mortal, trouble: (done: number) 
   await api.current().end;
   await sweep();
   const rows = statusesOf((await rowsOf()).filter((row) => seen.has(row.request_id)));
-  const asked = [...askedIds()].filter((id) => seen.has(id));
-  t.true(asked.length > calls / 2, `${asked.length} calls came to the provider`);
+  const requested = [...requestedIds()].filter((id) => seen.has(id));
+  t.true(requested.length > calls / 2, `${requested.length} calls came to the provider`);
   t.deepEqual(
     [...rows].filter(([, statuses]) => statuses.length > 1 || statuses.includes('open')),
     [],
   );
-  return { seen, rows, without: asked.filter((id) => !rows.has(id)) };
+  return { seen, rows, without: requested.filter((id) => !rows.has(id)) };
 };
 
 test.serial('clients leave and connections to Postgres are cut: each call at a provider has one row', async (t) => {

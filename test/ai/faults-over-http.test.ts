@@ -88,16 +88,16 @@ const withholdCalls = async (t: ExecutionContext): Promise<() => Promise<void>> 
   const { db } = platform();
   const taken = Promise.withResolvers<void>();
   const over = Promise.withResolvers<void>();
-  const held = db.transaction(async (tx) => {
+  const reserved = db.transaction(async (tx) => {
     await tx.query('lock table ai_calls in exclusive mode');
     taken.resolve();
     await over.promise;
   });
   t.teardown(over.resolve);
-  await Promise.race([taken.promise, held]);
+  await Promise.race([taken.promise, reserved]);
   return async () => {
     over.resolve();
-    await held;
+    await reserved;
   };
 };
 
@@ -119,11 +119,11 @@ for (const [fault, begin] of [
       const scene = await sceneOf(t);
       t.teardown(platform().postgres.restore);
       const release = await withholdCalls(t);
-      const asked = askEverywhere(scene);
+      const requested = askEverywhere(scene);
       // All are let in, and their providers answer.
       await until(() => scene.upstream.requests.length === surfaces.length && isWithheld());
       await begin();
-      for (const answer of await asked) {
+      for (const answer of await requested) {
         t.is(answer.status, 503, answer.text);
         t.is(codeOf(answer), 'dependency_unavailable');
         t.truthy(answer.headers.get('retry-after'));
@@ -146,7 +146,7 @@ for (const [fault, begin] of [
 
 interface Resetting {
   readonly base: string;
-  readonly asked: () => number;
+  readonly requested: () => number;
   /** Sends a real RST. */
   readonly reset: () => void;
 }
@@ -164,7 +164,7 @@ const serveBeginning = async (t: ExecutionContext, dialect: DialectName): Promis
       res.write([...head, ...pieces.slice(0, 2)].map((frame) => `${frame}\n\n`).join(''));
     });
   });
-  return { base, asked: () => resets.length, reset: () => resets.at(-1)?.() };
+  return { base, requested: () => resets.length, reset: () => resets.at(-1)?.() };
 };
 
 /** Reads a stream to its end; calls once, when that text has come. */
@@ -193,12 +193,12 @@ for (const dialect of ['openai', 'anthropic', 'google'] as const) {
   test(`${dialect}: a connection that is reset in the middle of a stream is an error event after what came`, async (t) => {
     const user = await platform().client.signUp();
     const project = await platform().client.createProject(user);
-    const { base, asked, reset } = await serveBeginning(t, dialect);
+    const { base, requested, reset } = await serveBeginning(t, dialect);
     await configure(platform(), { user, project }, dialect, base);
     const body = saying('hello', { model: `${dialect}/m` });
     const reading = { marker: 'two', onMarker: reset };
     const own = eventsIn(await readStream({ project }, { ...reading, path: '/api/ai/chat/stream', body }));
-    t.is(asked(), 1);
+    t.is(requested(), 1);
     t.is(own.map(({ chunk }) => chunk ?? '').join(''), 'one two ');
     const last = own.at(-1);
     t.deepEqual(Object.keys(last), ['error', 'done']);
@@ -208,7 +208,7 @@ for (const dialect of ['openai', 'anthropic', 'google'] as const) {
       { project },
       { ...reading, path: '/v1/chat/completions', body: { ...body, stream: true } },
     );
-    t.is(asked(), 2);
+    t.is(requested(), 2);
     const events = eventsIn(openAi);
     t.is(events.map(({ choices }) => choices?.[0]?.delta.content ?? '').join(''), 'one two ');
     t.is(events.at(-1).error.code, 'provider_unavailable');

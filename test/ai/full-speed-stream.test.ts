@@ -1,11 +1,11 @@
 import test from 'ava';
 import { PieceReader } from '#domain/ai/gateway/piece-reader.ts';
-import { Halt } from '#domain/ai/gateway/halt.ts';
+import { CallAbort } from '#domain/ai/gateway/call-abort.ts';
 import { dialectOf } from '#domain/ai/providers/dialects.ts';
 import { ProviderFault } from '#domain/ai/providers/dialect.ts';
 import { EventStream } from '#domain/ai/providers/event-stream.ts';
 import { createSseReader } from '#domain/ai/providers/sse.ts';
-import { Client, asking, gatewayAlone, knownModel } from './gateway-alone.ts';
+import { Client, chatRequest, gatewayAlone, knownModel } from './gateway-alone.ts';
 
 const nothing = (): void => undefined;
 
@@ -29,14 +29,14 @@ const open = (clock: () => number = () => 0) => {
   const client = new Client();
   const call: ConstructorParameters<typeof PieceReader>[0] = {
     used: () => ({ reported: null, completionTokens: 0, ttftMs: null }),
-    halt: new Halt(client),
+    abort: new CallAbort(client),
     route,
     elapsed: clock,
     isWithin: () => true,
     succeed: () => ({ usage: { prompt_tokens: 1, completion_tokens: 1 }, tokensSource: 'reported', latencyMs: 1 }),
     fail: (error) => error,
   };
-  const exchange = { awaitFirst: nothing, begun: nothing, release: nothing, pause: nothing, resume: nothing };
+  const exchange = { awaitFirst: nothing, started: nothing, release: nothing, pause: nothing, resume: nothing };
   const stop = (fault: ProviderFault): void => events.sink.fail(fault);
   const events: EventStream = new EventStream({ ...exchange, stop }, createSseReader());
   client.addEventListener('abort', () => stop(new ProviderFault('cut', 'The client has left.')));
@@ -153,7 +153,7 @@ test('for a client that leaves between two batches nothing more is parsed', asyn
 test('a flood of events from a real server comes whole, and is recorded as a success', async (t) => {
   const { gateway, caller, calls } = await gatewayAlone(t);
   const long = words.join('');
-  const stream = await gateway.stream(caller, asking(long));
+  const stream = await gateway.stream(caller, chatRequest(long));
   let text = '';
   for await (const pieces of stream.pieces) text += pieces.map((piece) => piece.text).join('');
   t.is(text.trim(), `You said: ${long}`.trim());

@@ -170,7 +170,7 @@ export const gatewayAlone = async (t: ExecutionContext, options: AloneOptions = 
 };
 
 /** A question with one user message. */
-export const asking = (content: string, fields: object = {}) => ({
+export const chatRequest = (content: string, fields: object = {}) => ({
   model: 'openai/gpt-4o',
   messages: [{ role: 'user' as const, content }],
   ...fields,

@@ -1,11 +1,11 @@
 import { inspect } from 'node:util';
 import test from 'ava';
-import { asking, gatewayAlone, refused } from './gateway-alone.ts';
+import { chatRequest, gatewayAlone, refused } from './gateway-alone.ts';
 
 test('a provider that says 429 without end and without a wait is asked five times', async (t) => {
   const { gateway, caller, upstream, calls } = await gatewayAlone(t);
   upstream.answerWith(() => ({ status: 429, headers: { 'retry-after': '0' } }));
-  t.is((await refused(gateway.chat(caller, asking('x')))).code, 'provider_rate_limited');
+  t.is((await refused(gateway.chat(caller, chatRequest('x')))).code, 'provider_rate_limited');
   t.is(upstream.requests.length, 5);
   t.is(calls.length, 1);
 });
@@ -24,14 +24,14 @@ test('no error holds the key in another form, whole or in pieces, in whatever wa
   for (const body of bodies) {
     for (const status of [401, 200]) {
       upstream.answerWith(() => ({ status, body }));
-      const error = await refused(gateway.chat(caller, asking(body)));
+      const error = await refused(gateway.chat(caller, chatRequest(body)));
       t.regex(error.message, /\[key\]/, body);
       const said = inspect(error);
       for (const part of ['Ab1-cdEF', 'opQR', 'Ab1%2', btoa(apiKey).slice(4, 12)])
         t.false(said.includes(part), `${body} → ${said}`);
     }
     upstream.answerWith(() => ({ headers: { 'content-type': 'text/event-stream' }, body: `data: ${body}\n\n` }));
-    const error = await refused(gateway.stream(caller, asking(body)));
+    const error = await refused(gateway.stream(caller, chatRequest(body)));
     t.regex(error.message, /\[key\]/, body);
   }
 });
@@ -43,7 +43,7 @@ test('a stream that begins without a word and then is silent is too late, whatev
   });
   for (const model of ['openai/m', 'anthropic/m', 'google/m']) {
     const read = async (): Promise<void> => {
-      const { pieces } = await gateway.stream(caller, asking('STALLFIRST', { model }));
+      const { pieces } = await gateway.stream(caller, chatRequest('STALLFIRST', { model }));
       for await (const _ of pieces);
     };
     t.is((await refused(read())).code, 'provider_timeout', model);

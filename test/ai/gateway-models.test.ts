@@ -3,7 +3,7 @@ import { createModelLists } from '#domain/ai/models/lists.ts';
 import type { ProviderKey } from '#domain/ai/keys/keys.ts';
 import type { ListedModel } from '#domain/ai/providers/dialect.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { type AloneOptions, asking, gatewayAlone, knownModel } from './gateway-alone.ts';
+import { type AloneOptions, chatRequest, gatewayAlone, knownModel } from './gateway-alone.ts';
 
 const unknownOf = async (promise: Promise<unknown>): Promise<ServiceError> => {
   const error: unknown = await promise.then(
@@ -44,7 +44,7 @@ test('a name with its provider goes there, whatever is known of it; the rest may
 
 test('a name that several have is 400 and says which', async (t) => {
   const { gateway, caller, calls } = await gatewayAlone(t, both);
-  const error = await unknownOf(gateway.chat(caller, asking('x', { model: 'shared' })));
+  const error = await unknownOf(gateway.chat(caller, chatRequest('x', { model: 'shared' })));
   t.is(error.code, 'model_ambiguous');
   t.deepEqual(error.details, { candidates: ['openai/shared', 'anthropic/shared'] });
   t.is(calls.length, 0);
@@ -112,9 +112,9 @@ test('the models of all configured providers are listed; one that fails is named
       id,
     );
   }
-  const asked = upstream.requests.length;
+  const requested = upstream.requests.length;
   await gateway.models(caller.project);
-  t.is(upstream.requests.length, asked);
+  t.is(upstream.requests.length, requested);
 
   setKeys({ openai: upstream.openai, anthropic: upstream.anthropic });
   upstream.answerWith(({ dialect }) => (dialect === 'openai' ? { status: 401 } : undefined));
@@ -138,41 +138,41 @@ const key = (version = 1): ProviderKey => ({
 const listOf = (id: string): readonly ListedModel[] => [{ id, type: null, contextWindow: null }];
 
 test('a list is asked for once an hour and key, by all who want it at once', async (t) => {
-  let [now, asked] = [0, 0];
+  let [now, requested] = [0, 0];
   const lists = createModelLists(
     () => {
-      asked += 1;
-      return Promise.resolve(listOf(`m${asked}`));
+      requested += 1;
+      return Promise.resolve(listOf(`m${requested}`));
     },
     () => now,
   );
   await Promise.all([lists.of(key()), lists.of(key()), lists.of(key())]);
-  t.is(asked, 1);
+  t.is(requested, 1);
   now = 3_599_999;
   await lists.of(key());
-  t.is(asked, 1);
+  t.is(requested, 1);
   now = 3_600_000;
   t.is((await lists.of(key()))[0]?.id, 'm2');
   await lists.of(key(2));
-  t.is(asked, 3);
+  t.is(requested, 3);
 });
 
 test('a failure is not kept, and a list that is old is better than none', async (t) => {
-  let [now, works, asked] = [0, false, 0];
+  let [now, works, requested] = [0, false, 0];
   const lists = createModelLists(
     () => {
-      asked += 1;
+      requested += 1;
       return works ? Promise.resolve(listOf('m')) : Promise.reject(new Error('away'));
     },
     () => now,
   );
   await t.throwsAsync(lists.of(key()), { message: 'away' });
   await t.throwsAsync(lists.of(key()), { message: 'away' });
-  t.is(asked, 2);
+  t.is(requested, 2);
   works = true;
   await lists.of(key());
   works = false;
   now = 9_000_000;
   t.is((await lists.of(key()))[0]?.id, 'm');
-  t.is(asked, 4);
+  t.is(requested, 4);
 });

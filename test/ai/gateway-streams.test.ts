@@ -2,7 +2,7 @@ import test from 'ava';
 import type { ChatStream, TimedPiece } from '#domain/ai/gateway/types.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { until } from '#test/support/until.ts';
-import { asking, gatewayAlone, knownModel } from './gateway-alone.ts';
+import { chatRequest, gatewayAlone, knownModel } from './gateway-alone.ts';
 
 const priced = { models: [knownModel('openai', 'gpt-4o')] };
 
@@ -28,7 +28,7 @@ const read = async ({ pieces }: ChatStream, each: (batch: readonly TimedPiece[])
 
 test('a stream comes in pieces with their times, and ends with what was used', async (t) => {
   const { gateway, caller, calls } = await gatewayAlone(t, priced);
-  const stream = await gateway.stream({ ...caller, kind: 'stream' }, asking('hello'));
+  const stream = await gateway.stream({ ...caller, kind: 'stream' }, chatRequest('hello'));
   t.throws(() => stream.end());
   let last = 0;
   const { text, error } = await read(stream, (batch) => {
@@ -67,7 +67,7 @@ for (const dialect of ['openai', 'anthropic', 'google'] as const) {
         models: [knownModel(dialect, 'm')],
         ...(word === 'STALL' && { times: { idleMs: 100 } }),
       });
-      const stream = await gateway.stream(caller, asking(word, { model }));
+      const stream = await gateway.stream(caller, chatRequest(word, { model }));
       const { text, error } = await read(stream);
       t.is(error?.code, code, error?.message);
       t.not(text, '');
@@ -83,7 +83,7 @@ for (const dialect of ['openai', 'anthropic', 'google'] as const) {
     const { gateway, caller, calls } = await gatewayAlone(t, { keys: (server) => ({ [dialect]: server[dialect] }) });
     const model = `${dialect}/m`;
     for (const word of ['ERROREVENT', 'ERRORFIRST']) {
-      const opened = gateway.stream(caller, asking(word, { model }));
+      const opened = gateway.stream(caller, chatRequest(word, { model }));
       // OpenAI's first event names the role: a stream has begun with it.
       const { error } = await opened.then(read, (fault: unknown) => ({ error: fault }));
       t.true(error instanceof ServiceError && error.code === 'provider_unavailable', String(error));
@@ -99,7 +99,9 @@ test('what breaks before its first piece is an error, asked once, recorded once'
   const { gateway, caller, calls, upstream } = await gatewayAlone(t, { times: { idleMs: 500, firstByteMs: 500 } });
   const words = ['CUTFIRST', 'CUTCLEANFIRST', 'STALLFIRST', 'RESETHEADERS', 'BLACKHOLE'];
   for (const word of words) {
-    const { error } = await gateway.stream(caller, asking(word)).then(read, (fault: unknown) => ({ error: fault }));
+    const { error } = await gateway
+      .stream(caller, chatRequest(word))
+      .then(read, (fault: unknown) => ({ error: fault }));
     t.true(error instanceof ServiceError, word);
   }
   t.true(upstream.requests.length <= words.length);
@@ -109,7 +111,7 @@ test('what breaks before its first piece is an error, asked once, recorded once'
 
 test('a stream whose use is not told is estimated from what came', async (t) => {
   const { gateway, caller, calls } = await gatewayAlone(t, priced);
-  const stream = await gateway.stream(caller, asking('NOUSAGE'));
+  const stream = await gateway.stream(caller, chatRequest('NOUSAGE'));
   const { text } = await read(stream);
   t.is(stream.end().tokensSource, 'estimated');
   t.is(stream.end().usage.completion_tokens, Math.ceil(text.length / 4));
@@ -119,7 +121,7 @@ test('a stream whose use is not told is estimated from what came', async (t) => 
 test.serial('who leaves while a stream comes: the provider is left at once, and what came is recorded', async (t) => {
   const { gateway, caller, calls, client, upstream } = await gatewayAlone(t, priced);
   upstream.answerWith(() => ({ hold: { after: 3, until: new Promise(() => undefined) } }));
-  const stream = await gateway.stream(caller, asking('one two three four five'));
+  const stream = await gateway.stream(caller, chatRequest('one two three four five'));
   const reading = read(stream, () => undefined);
   await until(() => calls[0] !== undefined && upstream.requests.length === 1);
   const left = performance.now();
@@ -135,7 +137,7 @@ test.serial('who leaves while a stream comes: the provider is left at once, and 
 test('who stops reading has left', async (t) => {
   const { gateway, caller, calls, upstream } = await gatewayAlone(t);
   upstream.answerWith(() => ({ hold: { after: 1, until: new Promise(() => undefined) } }));
-  const { pieces } = await gateway.stream(caller, asking('one two three'));
+  const { pieces } = await gateway.stream(caller, chatRequest('one two three'));
   for await (const batch of pieces) if (batch.length > 0) break;
   t.is(calls[0]?.end?.status, 'client_closed');
   await until(() => upstream.requests[0]?.closedAt !== null);
@@ -144,18 +146,18 @@ test('who stops reading has left', async (t) => {
 test('who never reads and leaves leaves nothing open', async (t) => {
   const { gateway, caller, calls, client, upstream } = await gatewayAlone(t, { limit: 1 });
   upstream.answerWith(() => ({ hold: { after: 1, until: new Promise(() => undefined) } }));
-  await gateway.stream(caller, asking('one two three'));
+  await gateway.stream(caller, chatRequest('one two three'));
   client.leave();
   t.is(calls[0]?.end?.status, 'client_closed');
   await until(() => upstream.requests[0]?.closedAt !== null);
   client.aborted = false;
   upstream.answerWith(() => ({}));
-  await t.notThrowsAsync(gateway.stream(caller, asking('again')));
+  await t.notThrowsAsync(gateway.stream(caller, chatRequest('again')));
 });
 
 test('who leaves after the end changes nothing', async (t) => {
   const { gateway, caller, calls, client } = await gatewayAlone(t);
-  const stream = await gateway.stream(caller, asking('hello'));
+  const stream = await gateway.stream(caller, chatRequest('hello'));
   await read(stream);
   client.leave();
   await stream.pieces[Symbol.asyncIterator]().return?.();
@@ -166,9 +168,9 @@ test('a stream goes on when its key is deleted meanwhile', async (t) => {
   const { gateway, caller, upstream, setKeys } = await gatewayAlone(t);
   const { promise, resolve } = Promise.withResolvers<void>();
   upstream.answerWith(() => ({ hold: { after: 1, until: promise } }));
-  const stream = await gateway.stream(caller, asking('hello'));
+  const stream = await gateway.stream(caller, chatRequest('hello'));
   setKeys({});
-  await t.throwsAsync(gateway.stream(caller, asking('hello')), { code: 'provider_not_configured' });
+  await t.throwsAsync(gateway.stream(caller, chatRequest('hello')), { code: 'provider_not_configured' });
   resolve();
   t.deepEqual(await read(stream), { text: 'You said: hello', error: null });
 });
@@ -179,7 +181,7 @@ test('under a hard budget a stream gets an end to its answer, all of which is gr
     models: [knownModel('anthropic', 'claude-x', { maxOutput: null })],
     hardBudget: true,
   });
-  await read(await gateway.stream(caller, asking('hello', { model: 'anthropic/claude-x' })));
+  await read(await gateway.stream(caller, chatRequest('hello', { model: 'anthropic/claude-x' })));
   t.is(upstream.requests[0]?.body.max_tokens, 8192);
   t.true((calls[0]?.intent.reserveNanoUsd ?? 0) >= 8192 * 2000);
 });
@@ -190,7 +192,7 @@ test('under a hard budget a stream that goes beyond what was granted is broken o
   t.teardown(resolve);
   const pieces = Array.from({ length: 24 }, () => 'x'.repeat(1000));
   upstream.answerWith(() => ({ pieces, usage: null, hold: { after: 20, until: promise } }));
-  const { error } = await read(await gateway.stream(caller, asking('a', { max_tokens: 1000 })));
+  const { error } = await read(await gateway.stream(caller, chatRequest('a', { max_tokens: 1000 })));
   t.is(error?.code, 'budget_exceeded');
   // What the provider does meanwhile counts with all that was kept free.
   t.like(calls[0]?.end, { status: 'error', errorCode: 'budget_exceeded', givenUp: true });
@@ -201,7 +203,7 @@ test('without a hard budget no stream is broken off', async (t) => {
   const { gateway, caller, upstream } = await gatewayAlone(t, priced);
   const pieces = Array.from({ length: 24 }, () => 'x'.repeat(1000));
   upstream.answerWith(() => ({ pieces }));
-  const { text, error } = await read(await gateway.stream(caller, asking('a', { max_tokens: 10 })));
+  const { text, error } = await read(await gateway.stream(caller, chatRequest('a', { max_tokens: 10 })));
   t.is(error, null);
   t.is(text.length, 24_000);
 });
@@ -213,10 +215,10 @@ test('tools, a length that ran out and a filter are told as they are', async (t)
     ['LENGTH', 'length'],
     ['FILTERED', 'content_filter'],
   ] as const) {
-    const stream = await gateway.stream(caller, asking(word));
+    const stream = await gateway.stream(caller, chatRequest(word));
     await read(stream);
     t.is(stream.end().finish, finish);
-    t.is((await gateway.chat(caller, asking(word))).answer.finish, finish);
+    t.is((await gateway.chat(caller, chatRequest(word))).answer.finish, finish);
   }
 });
 
@@ -227,10 +229,10 @@ test.serial('a thousand streams at once all come through, and leave nothing behi
   upstream.answerWith(() => ({ hold: { after: 2, until: promise } }));
   const streams = await Promise.all(
     Array.from({ length: 1000 }, (_, i) =>
-      gateway.stream({ ...caller, kind: 'stream' }, asking(`number ${i} of many`)),
+      gateway.stream({ ...caller, kind: 'stream' }, chatRequest(`number ${i} of many`)),
     ),
   );
-  await t.throwsAsync(gateway.stream(caller, asking('one more')), { code: 'too_many_calls' });
+  await t.throwsAsync(gateway.stream(caller, chatRequest('one more')), { code: 'too_many_calls' });
   resolve();
   const texts = await Promise.all(streams.map((stream) => read(stream)));
   t.deepEqual(
@@ -239,5 +241,5 @@ test.serial('a thousand streams at once all come through, and leave nothing behi
   );
   t.is(calls.filter(({ end }) => end?.status === 'success').length, 1000);
   t.is(client.listeners, 0);
-  await t.notThrowsAsync(gateway.chat(caller, asking('room again')));
+  await t.notThrowsAsync(gateway.chat(caller, chatRequest('room again')));
 });

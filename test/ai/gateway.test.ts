@@ -1,13 +1,13 @@
 import test from 'ava';
 import { ServiceError } from '#lib/errors.ts';
 import { until } from '#test/support/until.ts';
-import { asking, gatewayAlone, knownModel, testKey, refused } from './gateway-alone.ts';
+import { chatRequest, gatewayAlone, knownModel, testKey, refused } from './gateway-alone.ts';
 
 const priced = { models: [knownModel('openai', 'gpt-4o')] };
 
 test('a chat is answered, and recorded with what it cost', async (t) => {
   const { gateway, caller, calls, upstream } = await gatewayAlone(t, priced);
-  const outcome = await gateway.chat(caller, asking('hello'));
+  const outcome = await gateway.chat(caller, chatRequest('hello'));
   t.is(outcome.answer.content, 'You said: hello');
   t.is(outcome.provider, 'openai');
   t.deepEqual(outcome.usage, { prompt_tokens: 11, completion_tokens: 4 });
@@ -26,8 +26,8 @@ for (const [dialect, model] of [
 ] as const) {
   test(`${dialect} is asked in its own dialect, whole and as a stream`, async (t) => {
     const { gateway, caller } = await gatewayAlone(t, { keys: (upstream) => ({ [dialect]: upstream[dialect] }) });
-    t.is((await gateway.chat(caller, asking('hello', { model }))).answer.content, 'You said: hello');
-    const { pieces, end } = await gateway.stream(caller, asking('hello', { model }));
+    t.is((await gateway.chat(caller, chatRequest('hello', { model }))).answer.content, 'You said: hello');
+    const { pieces, end } = await gateway.stream(caller, chatRequest('hello', { model }));
     let text = '';
     for await (const batch of pieces) text += batch.map((piece) => piece.text).join('');
     t.is(text, 'You said: hello');
@@ -37,7 +37,7 @@ for (const [dialect, model] of [
 
 test('what a provider does not tell is estimated from the lengths, and said so', async (t) => {
   const { gateway, caller, calls } = await gatewayAlone(t, priced);
-  const outcome = await gateway.chat(caller, asking('NOUSAGE 0123456789012345678901'));
+  const outcome = await gateway.chat(caller, chatRequest('NOUSAGE 0123456789012345678901'));
   t.is(outcome.tokensSource, 'estimated');
   t.deepEqual(outcome.usage, { prompt_tokens: 8, completion_tokens: 10 });
   t.like(calls[0]?.end, { status: 'success', tokensSource: 'estimated', costNanoUsd: 8 * 1000 + 10 * 2000 });
@@ -60,7 +60,7 @@ for (const [word, code, status] of faults) {
     for (const kind of ['chat', 'stream'] as const) {
       if (kind === 'stream' && word === 'NOTJSON') continue;
       const before = upstream.requests.length;
-      const error = await refused(gateway[kind](caller, asking(word)));
+      const error = await refused(gateway[kind](caller, chatRequest(word)));
       t.is(error.code, code);
       t.is(error.status, status);
       t.is(upstream.requests.length, before + 1);
@@ -85,7 +85,7 @@ for (const [word, tries, ok] of [
     const { gateway, caller, calls, upstream } = await gatewayAlone(t);
     for (const kind of ['chat', 'stream'] as const) {
       const before = upstream.requests.length;
-      const call = gateway[kind](caller, asking(`${word} ${kind}`));
+      const call = gateway[kind](caller, chatRequest(`${word} ${kind}`));
       if (ok) await t.notThrowsAsync(call);
       else t.is((await refused(call)).code, 'provider_unavailable');
       t.is(upstream.requests.length, before + tries);
@@ -98,17 +98,17 @@ for (const [word, tries, ok] of [
 test('a 429 is waited out as often as it fits into ten seconds', async (t) => {
   const { gateway, caller, upstream } = await gatewayAlone(t);
   upstream.answerWith(() => ({ status: 429, headers: { 'retry-after': upstream.requests.length === 1 ? '0' : '10' } }));
-  t.is((await refused(gateway.chat(caller, asking('x')))).headers['Retry-After'], '10');
+  t.is((await refused(gateway.chat(caller, chatRequest('x')))).headers['Retry-After'], '10');
   t.is(upstream.requests.length, 2);
 });
 
 test('nobody at the address is 502, an address that is not open 400, silence 504', async (t) => {
   const nobody = await gatewayAlone(t, { keys: () => ({ openai: 'http://127.0.0.1:9/v1' }) });
-  t.is((await refused(nobody.gateway.chat(nobody.caller, asking('x')))).code, 'provider_unavailable');
+  t.is((await refused(nobody.gateway.chat(nobody.caller, chatRequest('x')))).code, 'provider_unavailable');
   const shut = await gatewayAlone(t, { keys: () => ({ openai: 'http://10.1.2.3/v1' }) });
-  t.is((await refused(shut.gateway.chat(shut.caller, asking('x')))).code, 'egress_refused');
+  t.is((await refused(shut.gateway.chat(shut.caller, chatRequest('x')))).code, 'egress_refused');
   const silent = await gatewayAlone(t, { times: { firstByteMs: 50 } });
-  const error = await refused(silent.gateway.chat(silent.caller, asking('BLACKHOLE')));
+  const error = await refused(silent.gateway.chat(silent.caller, chatRequest('BLACKHOLE')));
   t.is(error.code, 'provider_timeout');
   t.is(silent.upstream.requests.length, 1);
   t.is(silent.calls[0]?.end?.errorCode, 'provider_timeout');
@@ -119,7 +119,7 @@ test('no error holds the key, also when the provider repeats it', async (t) => {
   const message = `Incorrect API key provided: ${testKey}. You said hello.`;
   for (const status of [400, 401, 404, 429, 500]) {
     upstream.answerWith(() => ({ status, message }));
-    const error = await refused(gateway.chat(caller, asking(`hello ${status}`)));
+    const error = await refused(gateway.chat(caller, chatRequest(`hello ${status}`)));
     t.false(`${error.message} ${JSON.stringify(error.details)} ${error.hint}`.includes(testKey));
   }
   t.is(logged(), '');
@@ -127,7 +127,7 @@ test('no error holds the key, also when the provider repeats it', async (t) => {
 
 test('who leaves while a whole answer is awaited: the provider’s connection is closed', async (t) => {
   const { gateway, caller, calls, client, upstream } = await gatewayAlone(t, priced);
-  const call = gateway.chat(caller, asking('BLACKHOLE'));
+  const call = gateway.chat(caller, chatRequest('BLACKHOLE'));
   await until(() => upstream.requests.length === 1);
   client.leave();
   t.is((await refused(call)).code, 'request_timeout');
@@ -140,11 +140,11 @@ test('who leaves while a whole answer is awaited: the provider’s connection is
 test('who leaves before the provider is asked, or in a pause between tries, costs no further request', async (t) => {
   const { gateway, caller, calls, client, upstream } = await gatewayAlone(t);
   upstream.answerWith(() => ({ status: 429, headers: { 'retry-after': '9' } }));
-  const call = gateway.chat(caller, asking('x'));
+  const call = gateway.chat(caller, chatRequest('x'));
   await until(() => upstream.requests[0]?.finished === true);
   client.leave();
   await refused(call);
-  await refused(gateway.chat(caller, asking('x')));
+  await refused(gateway.chat(caller, chatRequest('x')));
   t.is(upstream.requests.length, 1);
   t.deepEqual(
     calls.map(({ end }) => end?.status),
@@ -156,7 +156,7 @@ test('a call that cannot be recorded is 503, and its provider is left', async (t
   const down = new ServiceError('dependency_unavailable', 'down');
   const { gateway, caller, upstream, calls } = await gatewayAlone(t, { recorded: () => Promise.reject(down) });
   for (const kind of ['chat', 'stream'] as const) {
-    t.is(await refused(gateway[kind](caller, asking('BLACKHOLE'))), down);
+    t.is(await refused(gateway[kind](caller, chatRequest('BLACKHOLE'))), down);
   }
   t.true(upstream.requests.every(({ closedAt, finished }) => closedAt !== null || !finished));
   t.deepEqual(
@@ -169,7 +169,7 @@ test('nothing of an answer goes out before the call is recorded', async (t) => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const { gateway, caller, upstream } = await gatewayAlone(t, { recorded: () => promise });
   let answered = 0;
-  const both = [gateway.chat(caller, asking('x')), gateway.stream(caller, asking('y'))];
+  const both = [gateway.chat(caller, chatRequest('x')), gateway.stream(caller, chatRequest('y'))];
   for (const call of both) call.then(() => (answered += 1)).catch(() => undefined);
   await until(() => upstream.requests.length === 2 && upstream.requests.every(({ finished }) => finished));
   t.is(answered, 0);
@@ -182,7 +182,7 @@ test('under a hard budget the provider is asked once it is granted', async (t) =
   const { promise, reject } = Promise.withResolvers<void>();
   const options = { ...priced, hardBudget: true, recorded: () => promise };
   const { gateway, caller, upstream, calls } = await gatewayAlone(t, options);
-  const call = gateway.chat(caller, asking('x', { max_tokens: 100 }));
+  const call = gateway.chat(caller, chatRequest('x', { max_tokens: 100 }));
   // What was sent before it would be there before it.
   await fetch(`${upstream.openai}/models`);
   t.deepEqual(
@@ -200,8 +200,8 @@ test('under a hard budget the provider is asked once it is granted', async (t) =
 test('under a hard budget an answer without an end gets the one that was granted', async (t) => {
   const models = [knownModel('openai', 'known'), knownModel('openai', 'unknown', { maxOutput: null })];
   const { gateway, caller, upstream, calls } = await gatewayAlone(t, { models, hardBudget: true });
-  await gateway.chat(caller, asking('x', { model: 'known' }));
-  await gateway.chat(caller, asking('x', { model: 'unknown' }));
+  await gateway.chat(caller, chatRequest('x', { model: 'known' }));
+  await gateway.chat(caller, chatRequest('x', { model: 'unknown' }));
   t.deepEqual(
     upstream.requests.map(({ body }) => body.max_tokens),
     [1000, 8192],
@@ -229,7 +229,7 @@ test('a provider without embeddings, and a model of the other type, are 400', as
   for (const model of ['groq/x', 'openai/gpt-4o']) {
     t.is((await refused(gateway.embed(caller, { model, input: ['a'] }))).code, 'not_supported');
   }
-  t.is((await refused(gateway.chat(caller, asking('a', { model: 'e' })))).code, 'not_supported');
+  t.is((await refused(gateway.chat(caller, chatRequest('a', { model: 'e' })))).code, 'not_supported');
   t.is(calls.length, 0);
 });
 
@@ -258,24 +258,24 @@ test('a test of a key is an answer whatever the provider does, and a row of its 
 
 test('more calls at once than the plan allows are 429; those that have ended make room', async (t) => {
   const { gateway, caller, client, upstream, calls } = await gatewayAlone(t, { limit: 2 });
-  const both = [gateway.chat(caller, asking('BLACKHOLE')), gateway.stream(caller, asking('BLACKHOLE'))];
+  const both = [gateway.chat(caller, chatRequest('BLACKHOLE')), gateway.stream(caller, chatRequest('BLACKHOLE'))];
   for (const call of both) call.catch(() => undefined);
-  const error = await refused(gateway.chat(caller, asking('x')));
+  const error = await refused(gateway.chat(caller, chatRequest('x')));
   t.is(error.code, 'too_many_calls');
   t.is(error.headers['Retry-After'], '1');
   t.is(calls.length, 2);
   // Jobs have the gate of their queue.
-  await t.notThrowsAsync(gateway.chat({ ...caller, kind: 'arena' }, asking('x')));
+  await t.notThrowsAsync(gateway.chat({ ...caller, kind: 'arena' }, chatRequest('x')));
   await until(() => upstream.requests.length === 3);
   client.leave();
   await Promise.allSettled(both);
   client.aborted = false;
-  await t.notThrowsAsync(gateway.chat(caller, asking('x')));
+  await t.notThrowsAsync(gateway.chat(caller, chatRequest('x')));
 });
 
 test('a process that is stopped closes its calls as incomplete', async (t) => {
   const { gateway, caller, calls, upstream } = await gatewayAlone(t);
-  const call = gateway.chat(caller, asking('BLACKHOLE'));
+  const call = gateway.chat(caller, chatRequest('BLACKHOLE'));
   await until(() => upstream.requests.length === 1);
   await gateway.close();
   t.is((await refused(call)).code, 'dependency_unavailable');

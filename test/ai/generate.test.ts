@@ -45,7 +45,7 @@ const generate = async (
   kind: Kind,
   texts: readonly unknown[],
   more: Readonly<Record<string, unknown>> = { model: 'openai/gpt-4o' },
-): Promise<Answer & { readonly asked: ChatScene['upstream']['requests'] }> => {
+): Promise<Answer & { readonly requested: ChatScene['upstream']['requests'] }> => {
   const prompt = `prompt-${(count += 1)}`;
   scripts.set(
     prompt,
@@ -53,29 +53,29 @@ const generate = async (
   );
   const answer = await post(`/ai/${kind}/generate`, { prompt, ...more });
   const isOurs = (body: unknown): boolean => new RegExp(`${prompt}\\b`).test(JSON.stringify(body));
-  return { ...answer, asked: scene.upstream.requests.filter(({ body }) => isOurs(body)) };
+  return { ...answer, requested: scene.upstream.requests.filter(({ body }) => isOurs(body)) };
 };
 
 const table = { sql: 'create table likes (id int primary key)', tables: ['likes'], explanation: 'Likes.' };
 
 test('a schema comes with its tables, and with what the guard says of it', async (t) => {
-  const { status, body, asked } = await generate('schema', [table]);
+  const { status, body, requested } = await generate('schema', [table]);
   const { sql } = table;
   const each = { sql, allowed: true, reasons: [] };
   t.deepEqual([status, body], [200, { ...table, allowed: true, reasons: [], statements: [each] }]);
-  t.is(asked.length, 1);
-  t.is(asked[0]?.body.response_format.type, 'json_schema');
-  t.deepEqual(asked[0]?.body.response_format.json_schema.schema.required, ['sql', 'tables', 'explanation']);
+  t.is(requested.length, 1);
+  t.is(requested[0]?.body.response_format.type, 'json_schema');
+  t.deepEqual(requested[0]?.body.response_format.json_schema.schema.required, ['sql', 'tables', 'explanation']);
 });
 
 test('the model is told names, types, keys and policies, and neither rows nor what defaults are', async (t) => {
-  const { asked } = await generate('sql', [{ sql: 'select 1', explanation: '' }]);
-  const told: string = asked[0]?.body.messages[0].content;
-  t.regex(told, /table posts; row-level security on\n {2}id integer not null/);
-  t.regex(told, /title text has default/);
-  t.regex(told, /foreign key \(author\) references authors \(id\)/);
-  t.regex(told, /policy readable for SELECT to public using \(\(author > 3\)\)/);
-  t.notRegex(told, /row-of|secret-default|plinth/);
+  const { requested } = await generate('sql', [{ sql: 'select 1', explanation: '' }]);
+  const reported: string = requested[0]?.body.messages[0].content;
+  t.regex(reported, /table posts; row-level security on\n {2}id integer not null/);
+  t.regex(reported, /title text has default/);
+  t.regex(reported, /foreign key \(author\) references authors \(id\)/);
+  t.regex(reported, /policy readable for SELECT to public using \(\(author > 3\)\)/);
+  t.notRegex(reported, /row-of|secret-default|plinth/);
 });
 
 test('of policies the model is told no text that may be a secret, and of huge ones only the start', async (t) => {
@@ -87,8 +87,8 @@ test('of policies the model is told no text that may be a secret, and of huge on
   await query(
     `create policy huge on "</schema>x" using (kind = 'd' and token = '${long}') with check (token = '${huge}')`,
   );
-  const { asked } = await generate('rls', [{ sql: 'select 1', policies: [], explanation: '' }]);
-  const said: string = asked[0]?.body.messages[0].content;
+  const { requested } = await generate('rls', [{ sql: 'select 1', policies: [], explanation: '' }]);
+  const said: string = requested[0]?.body.messages[0].content;
   t.regex(said, /policy one .* using \(\(\(kind = 'a'::text\) AND \(token = '…'::text\)\)\)/);
   t.regex(said, /policy two .* with check \(\(\(kind &lt;> '…'::text\) AND \(kind > 'c'::text\)\)\)/);
   t.regex(said, /policy huge .* using \(\(\(kind = 'd'::text\) AND \(token = '…'…\) with check \(…\)/);
@@ -120,8 +120,8 @@ test('an answer in a code fence, or with words around it, is read', async (t) =>
     `First ${fenced('{"example": 1}')}, so ${fenced(json)}`,
     `Here: ${JSON.stringify({ ...table, explanation: 'In ``` and {braces}' })}`,
   ]) {
-    const { status, body, asked } = await generate('schema', [text]);
-    t.deepEqual([status, body.sql, asked.length], [200, table.sql, 1], text);
+    const { status, body, requested } = await generate('schema', [text]);
+    t.deepEqual([status, body.sql, requested.length], [200, table.sql, 1], text);
   }
 });
 
@@ -138,16 +138,16 @@ const bad: readonly (readonly [string, unknown])[] = [
 ];
 test('what is no answer is asked for again once, and the repaired answer counts', async (t) => {
   for (const [what, text] of bad) {
-    const { status, body, asked, text: all } = await generate('schema', [text, table]);
-    t.deepEqual([status, body.sql, asked.length], [200, table.sql, 2], `${what}: ${all}`);
-    t.regex(asked[1]?.text ?? '', /^That cannot be used: /);
+    const { status, body, requested, text: all } = await generate('schema', [text, table]);
+    t.deepEqual([status, body.sql, requested.length], [200, table.sql, 2], `${what}: ${all}`);
+    t.regex(requested[1]?.text ?? '', /^That cannot be used: /);
   }
 });
 
 test('what is no answer twice is provider_bad_output', async (t) => {
   for (const [what, text] of bad) {
-    const { status, body, asked } = await generate('schema', [text]);
-    t.deepEqual([status, body.code, asked.length], [502, 'provider_bad_output', 2], what);
+    const { status, body, requested } = await generate('schema', [text]);
+    t.deepEqual([status, body.code, requested.length], [502, 'provider_bad_output', 2], what);
   }
 });
 

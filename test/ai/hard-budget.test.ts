@@ -63,16 +63,16 @@ const createScene = async (t: ExecutionContext): Promise<Scene> => {
 };
 
 /** What reached the provider, lists of models excepted: they are free. */
-const askedOf = ({ upstream }: Scene) => upstream.requests.filter(({ kind }) => kind !== 'models');
+const requestedOf = ({ upstream }: Scene) => upstream.requests.filter(({ kind }) => kind !== 'models');
 
 const untilNextMonth = (now: Date): number =>
   Math.ceil((Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1) - now.getTime()) / 1000);
 
 /** Retry-After names the beginning of the next month, from a moment between the question and now. */
-const saysNextMonth = (t: ExecutionContext, { headers }: Answer, askedAt: Date): void => {
+const saysNextMonth = (t: ExecutionContext, { headers }: Answer, requestedAt: Date): void => {
   const seconds = headers.get('retry-after') ?? '';
   t.regex(seconds, /^\d+$/);
-  const moments = [untilNextMonth(askedAt), untilNextMonth(new Date())];
+  const moments = [untilNextMonth(requestedAt), untilNextMonth(new Date())];
   t.true(Number(seconds) >= Math.min(...moments) && Number(seconds) <= Math.max(...moments), seconds);
 };
 
@@ -143,18 +143,18 @@ for (const [title, { ask, isRefusal, calls = 1 }] of Object.entries(surfaces)) {
   test(`under a hard budget without room for it, 429 and nobody is asked, with more room an answer: ${title}`, async (t) => {
     const scene = await createScene(t);
     await scene.setBudget(tooSmall);
-    const askedAt = new Date();
+    const requestedAt = new Date();
     const refusal = await ask(scene);
     isRefusal(t, refusal);
-    saysNextMonth(t, refusal, askedAt);
-    t.deepEqual(askedOf(scene), []);
+    saysNextMonth(t, refusal, requestedAt);
+    t.deepEqual(requestedOf(scene), []);
     t.is((await ended(scene)).total_requests, 0);
     t.is((await scene.ask('GET', '/budget')).body.used_usd, 0);
 
     await scene.setBudget(ample);
     const answer = await ask(scene);
     t.is(answer.status, 200, answer.text);
-    t.is(askedOf(scene).length, calls);
+    t.is(requestedOf(scene).length, calls);
     const usage = await ended(scene);
     t.is(usage.total_requests, calls);
     t.true(usage.total_cost_nano_usd > 0);
@@ -181,7 +181,7 @@ test('of 20 chats at once, at two APIs, some are answered, and together they cos
   for (const answer of refused) inOwnForm(t, answer);
   t.is(answered.length, 4);
   t.is(refused.length, 16);
-  t.is(askedOf(scene).length, 4);
+  t.is(requestedOf(scene).length, 4);
   const usage = await ended(scene);
   t.is(usage.total_requests, 4);
   t.is(usage.total_cost_nano_usd, 4 * chatReserve);
@@ -199,16 +199,16 @@ test('streams keep their part of a hard budget while they come, and give back wh
   }));
   await scene.setBudget(usd(3.5 * chatReserve));
   let refusals = 0;
-  const asked = Array.from({ length: 20 }, async () => {
+  const requested = Array.from({ length: 20 }, async () => {
     const answer = await scene.ask('POST', '/chat/stream', { ...chat, model });
     refusals += answer.status === 429 ? 1 : 0;
     return answer;
   });
-  await until(() => refusals + askedOf(scene).length === 20);
+  await until(() => refusals + requestedOf(scene).length === 20);
   t.is(refusals, 17);
   t.is((await scene.ask('GET', '/budget')).body.used_usd, 0);
   goOn();
-  const { answered } = statusesOf(await Promise.all(asked));
+  const { answered } = statusesOf(await Promise.all(requested));
   t.is(answered.length, 3);
   for (const { text } of answered) t.true(eventsIn(text).at(-1).done);
   t.is((await ended(scene)).total_cost_nano_usd, 3 * (5 * 1000 + 3 * 2000));
@@ -229,7 +229,7 @@ test('a model without a price is refused under a hard budget, nobody is asked; a
   }
   const { status, body } = await scene.askByKey('/v1/chat/completions', unpriced);
   t.deepEqual([status, body.error.type, body.error.code], [400, 'invalid_request_error', 'price_unknown']);
-  t.deepEqual(askedOf(scene), []);
+  t.deepEqual(requestedOf(scene), []);
 
   const unheard = await scene.ask('POST', '/arena', { ...chat, models: ['openai/unheard-of', 'openai/unheard-of'] });
   isError(t, unheard, 400, 'price_unknown');
@@ -241,7 +241,7 @@ test('a model without a price is refused under a hard budget, nobody is asked; a
     ['price_unknown', null],
   );
   t.deepEqual(
-    askedOf(scene).map((request) => request.model),
+    requestedOf(scene).map((request) => request.model),
     ['priced'],
   );
 
@@ -285,7 +285,7 @@ for (const [form, { ask, textIn, isDone }] of Object.entries(brokenOff)) {
     t.false(answer.text.includes('[DONE]'));
     // Nobody writes more than eight characters a token: what was granted is 1,000 of them and the prompt.
     t.true(events.map(textIn).join('').length < 8200);
-    await until(() => askedOf(scene)[0]?.closedAt);
+    await until(() => requestedOf(scene)[0]?.closedAt);
     const { recent_logs: logs } = await ended(scene);
     t.is(logs.length, 1);
     t.like(logs[0], { kind: 'stream', status: 'error', error_code: 'budget_exceeded' });

@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib';
 import type { RequestListener } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import test from 'ava';
-import { asking, refused } from './gateway-alone.ts';
+import { chatRequest, refused } from './gateway-alone.ts';
 import { hostile, json, textOf } from './hostile-scene.ts';
 
 const events = (...data: readonly string[]): RequestListener => {
@@ -29,11 +29,11 @@ test('an answer of four million characters is read, one beyond 4 MB is provider_
   const { gateway, caller } = await hostile(t, (request, response) =>
     json(message('x'.repeat(length)))(request, response),
   );
-  const { answer } = await gateway.chat(caller, asking('hello'));
+  const { answer } = await gateway.chat(caller, chatRequest('hello'));
   t.is(answer.content.length, length);
   t.is(answer.raw?.length, message('x'.repeat(length)).length);
   length = 4_000_001;
-  t.is((await refused(gateway.chat(caller, asking('hello')))).code, 'provider_bad_output');
+  t.is((await refused(gateway.chat(caller, chatRequest('hello')))).code, 'provider_bad_output');
 });
 
 test('objects without end, nesting without end and no JSON at all are provider_bad_output in every dialect', async (t) => {
@@ -47,7 +47,7 @@ test('objects without end, nesting without end and no JSON at all are provider_b
   for (const text of texts) {
     const { gateway, caller } = await hostile(t, json(text));
     for (const model of Object.values(models)) {
-      const error = await refused(gateway.chat(caller, asking('hello', { model })));
+      const error = await refused(gateway.chat(caller, chatRequest('hello', { model })));
       t.is(error.code, 'provider_bad_output', `${model} ${text.slice(0, 60)}`);
     }
   }
@@ -66,7 +66,7 @@ test.serial('giant answers are read off the event loop', async (t) => {
   const before = cpuMs();
   JSON.parse(text);
   const parseMs = cpuMs() - before;
-  const answers = Array.from({ length: 3 }, () => refused(gateway.chat(caller, asking('hello'))));
+  const answers = Array.from({ length: 3 }, () => refused(gateway.chat(caller, chatRequest('hello'))));
   let isDone = false;
   const done = Promise.all(answers).finally(() => (isDone = true));
   let maxMs = 0;
@@ -87,11 +87,11 @@ test('what is nested deep in an answer is no fault of ours', async (t) => {
   };
   for (const provider of ['openai', 'anthropic', 'google'] as const) {
     const { gateway, caller } = await hostile(t, json(texts[provider]));
-    const told = await gateway.chat(caller, asking('hello', { model: models[provider] })).then(
+    const reported = await gateway.chat(caller, chatRequest('hello', { model: models[provider] })).then(
       () => 'read',
       (error: unknown) => (error as { code?: unknown }).code,
     );
-    t.true(told === 'read' || told === 'provider_bad_output', `${provider}: ${String(told)}`);
+    t.true(reported === 'read' || reported === 'provider_bad_output', `${provider}: ${String(reported)}`);
   }
 });
 
@@ -108,10 +108,10 @@ test('more than 256 choices or tool calls are provider_bad_output, whole and str
   const whole = [message('', `,"tool_calls":${calls(257)}`), `{"choices":[${choices(257)}]}`];
   for (const text of whole) {
     const { gateway, caller } = await hostile(t, json(text));
-    t.is((await refused(gateway.chat(caller, asking('hello')))).code, 'provider_bad_output');
+    t.is((await refused(gateway.chat(caller, chatRequest('hello')))).code, 'provider_bad_output');
   }
   const few = await hostile(t, json(message('', `,"tool_calls":${calls(256)}`)));
-  t.is((await few.gateway.chat(few.caller, asking('hello'))).answer.toolCalls.length, 256);
+  t.is((await few.gateway.chat(few.caller, chatRequest('hello'))).answer.toolCalls.length, 256);
   const streamed = [
     `{"choices":[{"index":0,"delta":{"tool_calls":${calls(257)}}}]}`,
     `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":1000000,"function":{"arguments":"x"}}]}}]}`,
@@ -120,7 +120,7 @@ test('more than 256 choices or tool calls are provider_bad_output, whole and str
   ];
   for (const data of streamed) {
     const { gateway, caller } = await hostile(t, events(data));
-    t.is((await refused(gateway.stream(caller, asking('hello')))).code, 'provider_bad_output', data.slice(0, 80));
+    t.is((await refused(gateway.stream(caller, chatRequest('hello')))).code, 'provider_bad_output', data.slice(0, 80));
   }
 });
 
@@ -136,7 +136,7 @@ test('a million tool calls of Anthropic or Google end the stream at the 257th', 
   for (const provider of ['anthropic', 'google'] as const) {
     const { gateway, caller } = await hostile(t, events(...sent[provider]));
     const read = async (): Promise<number> =>
-      readAll((await gateway.stream(caller, asking('hello', { model: models[provider] }))).pieces);
+      readAll((await gateway.stream(caller, chatRequest('hello', { model: models[provider] }))).pieces);
     t.is((await refused(read())).code, 'provider_bad_output', provider);
   }
 });
@@ -155,7 +155,7 @@ test('a stream ends at 16 MB, whatever it is made of', async (t) => {
       response.on('drain', go).on('close', () => (isOpen = false));
       go();
     });
-    const stream = await gateway.stream(caller, asking('hello'));
+    const stream = await gateway.stream(caller, chatRequest('hello'));
     t.is((await refused(readAll(stream.pieces))).code, 'provider_bad_output', kind);
   }
 });
@@ -163,10 +163,10 @@ test('a stream ends at 16 MB, whatever it is made of', async (t) => {
 test('one event of a megabyte is read, one line without an end and one of objects without end are not', async (t) => {
   const good = `{"choices":[{"index":0,"delta":{"content":"${'x'.repeat(900_000)}"},"finish_reason":"stop"}]}`;
   const fine = await hostile(t, events(good, '[DONE]'));
-  t.is(await readAll((await fine.gateway.stream(fine.caller, asking('hello'))).pieces), 900_000);
+  t.is(await readAll((await fine.gateway.stream(fine.caller, chatRequest('hello'))).pieces), 900_000);
   for (const data of [textOf(1_500_000, 'x'), `{"choices":[${textOf(900_000, '{},')}{}]}`, textOf(60_000, '[')]) {
     const { gateway, caller } = await hostile(t, events(data));
-    t.is((await refused(gateway.stream(caller, asking('hello')))).code, 'provider_bad_output', data.slice(0, 30));
+    t.is((await refused(gateway.stream(caller, chatRequest('hello')))).code, 'provider_bad_output', data.slice(0, 30));
   }
 });
 
@@ -175,29 +175,29 @@ test('a compressed answer is not unpacked: a bomb stays as small as it came', as
   const { gateway, caller } = await hostile(t, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' }).end(bomb);
   });
-  t.is((await refused(gateway.chat(caller, asking('hello')))).code, 'provider_bad_output');
+  t.is((await refused(gateway.chat(caller, chatRequest('hello')))).code, 'provider_bad_output');
 });
 
 test('headers without end are no valid HTTP', async (t) => {
   const { gateway, caller } = await hostile(t, json(message('x'), { 'x-long': 'x'.repeat(200_000) }));
-  const { code } = await refused(gateway.chat(caller, asking('hello')));
+  const { code } = await refused(gateway.chat(caller, chatRequest('hello')));
   t.regex(code, /^provider_(bad_output|unavailable)$/);
 });
 
 test('what is no number of tokens counts as not told', async (t) => {
-  for (const told of ['-5', '1e400', '0.5', '"7"', 'null', '9007199254740993', '[1]']) {
-    const usage = `,"usage":{"prompt_tokens":${told},"completion_tokens":${told},"total_tokens":${told}}}`;
+  for (const reported of ['-5', '1e400', '0.5', '"7"', 'null', '9007199254740993', '[1]']) {
+    const usage = `,"usage":{"prompt_tokens":${reported},"completion_tokens":${reported},"total_tokens":${reported}}}`;
     const { gateway, caller, calls } = await hostile(t, json(message('four').replace(/\}$/, usage)));
-    const { tokensSource } = await gateway.chat(caller, asking('hello'));
-    t.is(tokensSource, 'estimated', told);
-    t.deepEqual(calls.at(-1)?.end?.usage, { prompt_tokens: 2, completion_tokens: 1 }, told);
+    const { tokensSource } = await gateway.chat(caller, chatRequest('hello'));
+    t.is(tokensSource, 'estimated', reported);
+    t.deepEqual(calls.at(-1)?.end?.usage, { prompt_tokens: 2, completion_tokens: 1 }, reported);
   }
 });
 
 test('lone surrogates, zero characters and direction marks pass as text', async (t) => {
   const text = '\ud800\u0000\u202e\uffff';
   const { gateway, caller } = await hostile(t, json(message(text)));
-  t.is((await gateway.chat(caller, asking('hello'))).answer.content, text);
+  t.is((await gateway.chat(caller, chatRequest('hello'))).answer.content, text);
 });
 
 const failing =
@@ -208,9 +208,9 @@ const failing =
 
 test('an error of a megabyte is not read, one of 60 KB is', async (t) => {
   const long = await hostile(t, failing(1_000_000));
-  t.is((await refused(long.gateway.chat(long.caller, asking('hello')))).code, 'provider_bad_output');
+  t.is((await refused(long.gateway.chat(long.caller, chatRequest('hello')))).code, 'provider_bad_output');
   const short = await hostile(t, failing(60_000));
-  t.is((await refused(short.gateway.chat(short.caller, asking('hello')))).code, 'provider_rejected');
+  t.is((await refused(short.gateway.chat(short.caller, chatRequest('hello')))).code, 'provider_rejected');
 });
 
 test('answers in flight of one project have a budget: beyond it a call is overloaded, and ended ones make room', async (t) => {
@@ -227,14 +227,14 @@ test('answers in flight of one project have a budget: beyond it a call is overlo
     },
     { answerBytes: { perOwner: 2_500_000, total: 100_000_000 } },
   );
-  const all = Array.from({ length: 3 }, () => gateway.chat(caller, asking('hello')));
+  const all = Array.from({ length: 3 }, () => gateway.chat(caller, chatRequest('hello')));
   const error = await refused(Promise.race(all.map(async (one) => one)));
   t.is(error.code, 'overloaded');
   t.is(error.headers['Retry-After'], '2');
   gate.resolve();
   const ended = await Promise.allSettled(all);
   t.is(ended.filter(({ status }) => status === 'fulfilled').length, 2);
-  const again = await gateway.chat(caller, asking('hello'));
+  const again = await gateway.chat(caller, chatRequest('hello'));
   t.is(again.answer.content.length, 1_000_000);
   t.is(waiting, 4);
 });

@@ -178,7 +178,7 @@ test('twenty that add a key at once leave one', async (t) => {
 });
 
 /** As a process of its own would have them. */
-const keysOf = async (scene: AiScene, hears = true) => {
+const keysOf = async (scene: AiScene, isSubscribed = true) => {
   const { db, config } = platform();
   let queries = 0;
   const ring = openKeyRing(config.PLINTH_SECRET_KEYS);
@@ -190,7 +190,7 @@ const keysOf = async (scene: AiScene, hears = true) => {
       },
     },
     sealer: ({ id, data_key }) => ring.sealerFor(id, data_key),
-    isSubscribed: () => hears,
+    isSubscribed: () => isSubscribed,
   });
   const project = await findProject(db, scene.project.id);
   if (project === undefined) throw new Error('there is no project');

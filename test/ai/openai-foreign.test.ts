@@ -24,7 +24,7 @@ const user = (content: string): ChatCompletionMessageParam[] => [{ role: 'user',
 test('what only OpenAI’s dialect has a word for goes on as it is, and is refused for the others', async (t) => {
   const audio = { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } } as const;
   const called = { name: 'f', arguments: '{}' };
-  const asked: readonly { messages: ChatCompletionMessageParam[]; n?: number }[] = [
+  const requested: readonly { messages: ChatCompletionMessageParam[]; n?: number }[] = [
     { messages: [{ role: 'user', content: [{ type: 'text', text: 'hi' }, audio] }] },
     {
       messages: [
@@ -34,7 +34,7 @@ test('what only OpenAI’s dialect has a word for goes on as it is, and is refus
     },
     { messages: user('hi'), n: 2 },
   ];
-  for (const body of asked) {
+  for (const body of requested) {
     const name = uniqueName('foreign');
     await client().chat.completions.create({ model: `openai/${name}`, ...body });
     const request = scene.upstream.requests.find((one) => one.model === name);

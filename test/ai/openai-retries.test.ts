@@ -35,9 +35,9 @@ const clientOf = (): { readonly openai: OpenAI; readonly answers: readonly Answe
 const statuses = (answers: readonly Answered[]): number[] => answers.map(({ status }) => status);
 
 /** How often the provider was asked for that model, which is one test's own. */
-const askedFor = (model: string): number => scene.upstream.requests.filter((one) => one.model === model).length;
+const requestedBy = (model: string): number => scene.upstream.requests.filter((one) => one.model === model).length;
 
-const asking = (model: string, content: string) => ({
+const chatRequest = (model: string, content: string) => ({
   model: `openai/${model}`,
   messages: [{ role: 'user' as const, content }],
 });
@@ -61,10 +61,10 @@ for (const [word, sentence] of [
   test(`a provider that ${sentence} is well for a client that asks again: a completion`, async (t) => {
     const { openai, answers } = clientOf();
     const model = uniqueName('whole');
-    const made = await openai.chat.completions.create(asking(model, `${word} whole`));
+    const made = await openai.chat.completions.create(chatRequest(model, `${word} whole`));
     t.is(made.choices[0]?.message.content, `You said: ${word} whole`);
     // One call of ours asks three times.
-    t.is(askedFor(model), 4);
+    t.is(requestedBy(model), 4);
     t.deepEqual(statuses(answers), [502, 200]);
     t.deepEqual(await endsOf(model, answers.length), ['provider_unavailable', 'success']);
   });
@@ -73,10 +73,10 @@ for (const [word, sentence] of [
     const { openai, answers } = clientOf();
     const model = uniqueName('stream');
     let text = '';
-    const body = { ...asking(model, `${word} stream`), stream: true } as const;
+    const body = { ...chatRequest(model, `${word} stream`), stream: true } as const;
     for await (const { choices } of await openai.chat.completions.create(body)) text += choices[0]?.delta.content ?? '';
     t.is(text, `You said: ${word} stream`);
-    t.is(askedFor(model), 4);
+    t.is(requestedBy(model), 4);
     t.deepEqual(statuses(answers), [502, 200]);
     t.deepEqual(await endsOf(model, answers.length), ['provider_unavailable', 'success']);
   });
@@ -89,7 +89,7 @@ for (const [word, sentence] of [
       made.data.map(({ embedding }) => embedding.length),
       [8, 8],
     );
-    t.is(askedFor(model), 4);
+    t.is(requestedBy(model), 4);
     t.deepEqual(statuses(answers), [502, 200]);
     t.deepEqual(await endsOf(model, answers.length), ['provider_unavailable', 'success']);
   });
@@ -98,11 +98,11 @@ for (const [word, sentence] of [
 test('a provider that stays away is an error of the client, after as many requests as it makes by itself', async (t) => {
   const { openai, answers } = clientOf();
   const model = uniqueName('away');
-  const ask = openai.chat.completions.create(asking(model, 'ERR503'));
+  const ask = openai.chat.completions.create(chatRequest(model, 'ERR503'));
   const error = await t.throwsAsync(() => ask, { instanceOf: InternalServerError });
   t.like(error, { status: 502, code: 'provider_unavailable' });
   t.deepEqual(statuses(answers), [502, 502, 502]);
-  t.is(askedFor(model), 9);
+  t.is(requestedBy(model), 9);
   t.deepEqual(
     await endsOf(model, answers.length),
     Array.from({ length: 3 }, () => 'provider_unavailable'),
@@ -113,11 +113,11 @@ test('a limit that lasts longer than one call of ours is passed on, and the clie
   const { openai, answers } = clientOf();
   const model = uniqueName('limited');
   scene.upstream.answerWith((request) =>
-    request.model === model && askedFor(model) <= 5 ? { status: 429, headers: { 'retry-after': '0' } } : undefined,
+    request.model === model && requestedBy(model) <= 5 ? { status: 429, headers: { 'retry-after': '0' } } : undefined,
   );
-  const made = await openai.chat.completions.create(asking(model, 'once more'));
+  const made = await openai.chat.completions.create(chatRequest(model, 'once more'));
   t.is(made.choices[0]?.message.content, 'You said: once more');
-  t.is(askedFor(model), 6);
+  t.is(requestedBy(model), 6);
   t.deepEqual(answers, [
     { status: 429, retryAfter: '1' },
     { status: 200, retryAfter: null },
@@ -128,11 +128,11 @@ test('a limit that lasts longer than one call of ours is passed on, and the clie
 test('an answer that nobody understands is not asked for again: it may have been paid for', async (t) => {
   const { openai, answers } = clientOf();
   const model = uniqueName('garbled');
-  const ask = openai.chat.completions.create(asking(model, 'NOTJSON'));
+  const ask = openai.chat.completions.create(chatRequest(model, 'NOTJSON'));
   const error = await t.throwsAsync(() => ask, { instanceOf: InternalServerError });
   t.like(error, { status: 502, code: 'provider_bad_output' });
   t.deepEqual(statuses(answers), [502]);
-  t.is(askedFor(model), 1);
+  t.is(requestedBy(model), 1);
   t.deepEqual(await endsOf(model, answers.length), ['provider_bad_output']);
 });
 
@@ -141,12 +141,12 @@ test('a stream that breaks off after some text is not asked for again: its reade
   const model = uniqueName('broken');
   let text = '';
   const read = async (): Promise<void> => {
-    const body = { ...asking(model, 'CUT here'), stream: true } as const;
+    const body = { ...chatRequest(model, 'CUT here'), stream: true } as const;
     for await (const { choices } of await openai.chat.completions.create(body)) text += choices[0]?.delta.content ?? '';
   };
   await t.throwsAsync(read, { instanceOf: APIError });
   t.is(text, 'You said: ');
   t.deepEqual(statuses(answers), [200]);
-  t.is(askedFor(model), 1);
+  t.is(requestedBy(model), 1);
   t.deepEqual(await endsOf(model, answers.length), ['provider_unavailable']);
 });

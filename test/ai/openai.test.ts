@@ -77,13 +77,13 @@ for (const model of models) {
     t.is(chunks[0]?.choices[0]?.delta.role, 'assistant');
     t.is(chunks.at(-1)?.choices[0]?.finish_reason, 'stop');
     t.true(chunks.every(({ choices, usage }) => choices.length === 1 && (usage ?? null) === null));
-    const asked = await all(
+    const requested = await all(
       await client().chat.completions.create({ ...body, stream_options: { include_usage: true } }),
     );
-    t.is(textIn(asked), 'You said: hello there');
-    t.is(asked.filter(({ usage }) => usage).length, 1);
-    t.deepEqual(asked.at(-1)?.choices, []);
-    t.like(asked.at(-1)?.usage, { prompt_tokens: 11, completion_tokens: 5, total_tokens: 16 });
+    t.is(textIn(requested), 'You said: hello there');
+    t.is(requested.filter(({ usage }) => usage).length, 1);
+    t.deepEqual(requested.at(-1)?.choices, []);
+    t.like(requested.at(-1)?.usage, { prompt_tokens: 11, completion_tokens: 5, total_tokens: 16 });
   });
 
   test(`tools of ${model}, whole, in a stream, and their answers back again`, async (t) => {
@@ -267,17 +267,17 @@ test('the surface is also below the project’s own address, and takes the key i
 });
 
 test('pages of any origin may use it: the headers of the client are allowed', async (t) => {
-  const asked = 'authorization,content-type,x-stainless-arch,x-stainless-lang,x-stainless-retry-count';
+  const requested = 'authorization,content-type,x-stainless-arch,x-stainless-lang,x-stainless-retry-count';
   const headers = {
     origin: 'https://shop.example',
     'access-control-request-method': 'POST',
-    'access-control-request-headers': asked,
+    'access-control-request-headers': requested,
   };
   const answer = await platform().client.call('OPTIONS', '/v1/chat/completions', { headers });
   t.is(answer.status, 204);
   t.is(answer.headers.get('access-control-allow-origin'), '*');
   const allowed = answer.headers.get('access-control-allow-headers')?.toLowerCase().split(', ') ?? [];
-  for (const name of asked.split(',')) t.true(allowed.includes(name), name);
+  for (const name of requested.split(',')) t.true(allowed.includes(name), name);
 });
 
 test('the bytes of a stream end with the marker that clients wait for', async (t) => {

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { ServiceError } from '#lib/errors.ts';
 import { until } from '#test/support/until.ts';
-import { asking, gatewayAlone, refused } from './gateway-alone.ts';
+import { chatRequest, gatewayAlone, refused } from './gateway-alone.ts';
 import { hardBudget, madeEnd, madeIntent, monthOf, refusalOf, rowsOf, useUsageScene } from './usage-scene.ts';
 
 const scene = useUsageScene(test);
@@ -9,13 +9,13 @@ const scene = useUsageScene(test);
 test('what a provider refuses is told once the call is recorded', async (t) => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const { gateway, caller, upstream } = await gatewayAlone(t, { recorded: () => promise });
-  let told = 0;
-  const both = [gateway.chat(caller, asking('ERR401')), gateway.stream(caller, asking('ERR401'))];
-  for (const call of both) call.catch(() => (told += 1));
+  let reported = 0;
+  const both = [gateway.chat(caller, chatRequest('ERR401')), gateway.stream(caller, chatRequest('ERR401'))];
+  for (const call of both) call.catch(() => (reported += 1));
   await until(() => upstream.requests.length === 2 && upstream.requests.every(({ finished }) => finished));
   // What was sent after it is answered: so would it be, were it not for its record.
   await fetch(`${upstream.openai}/models`);
-  t.is(told, 0);
+  t.is(reported, 0);
   resolve();
   for (const call of both) t.is((await refused(call)).code, 'provider_auth_failed');
 });
@@ -24,7 +24,7 @@ test('a call that cannot be recorded is refused for that, whatever its provider 
   const away = new ServiceError('dependency_unavailable', 'The call cannot be recorded just now.');
   const { promise, reject } = Promise.withResolvers<void>();
   const { gateway, caller, upstream } = await gatewayAlone(t, { recorded: () => promise });
-  const call = refused(gateway.chat(caller, asking('ERR401')));
+  const call = refused(gateway.chat(caller, chatRequest('ERR401')));
   const tested = refused(gateway.test(caller, 'openai'));
   await until(() => upstream.requests.length === 2 && upstream.requests.every(({ finished }) => finished));
   reject(away);
@@ -36,10 +36,11 @@ test('a call that a budget refuses once its provider was asked has a row and cou
   const { db, createProject, openLog } = scene();
   const project = await createProject(hardBudget(100));
   const log = openLog();
-  const [asked, unasked] = [500, 600].map((reserveNanoUsd) => log.begin(madeIntent(project, { reserveNanoUsd })));
-  for (const call of [asked, unasked]) t.is(await refusalOf(call?.recorded ?? Promise.resolve()), 'budget_exceeded');
+  const [requested, unasked] = [500, 600].map((reserveNanoUsd) => log.begin(madeIntent(project, { reserveNanoUsd })));
+  for (const call of [requested, unasked])
+    t.is(await refusalOf(call?.recorded ?? Promise.resolve()), 'budget_exceeded');
   const how = { status: 'error', errorCode: 'budget_exceeded', costNanoUsd: 7 } as const;
-  asked?.end(madeEnd({ ...how, givenUp: true }));
+  requested?.end(madeEnd({ ...how, givenUp: true }));
   unasked?.end(madeEnd({ ...how, givenUp: false }));
   await log.settled();
   const rows = await rowsOf(db, project);

@@ -110,9 +110,9 @@ const says = ({ upstream }: Scene, ...texts: string[]): void =>
 test('each generator leaves one row for its answer', async (t) => {
   const scene = await createScene(t);
   says(scene, table, policy, query);
-  const asked = { prompt: 'Likes, please.', model: 'openai/gpt-4o' };
+  const requested = { prompt: 'Likes, please.', model: 'openai/gpt-4o' };
   const answers: Answer[] = [];
-  for (const name of ['schema', 'rls', 'sql']) answers.push(await scene.post(`/${name}/generate`, asked));
+  for (const name of ['schema', 'rls', 'sql']) answers.push(await scene.post(`/${name}/generate`, requested));
   for (const { status, text } of answers) t.is(status, 200, text);
   await hasRows(
     t,
@@ -215,11 +215,11 @@ test('what a hard budget has no room for leaves no row: generators, the assistan
   const before = [['vectors', 'text-embedding-3-small', 'success', written]] as const;
   await hasRows(t, scene, before);
   await setBudget(0);
-  const asked = { prompt: 'Likes, please.', model: 'openai/gpt-4o' };
+  const requested = { prompt: 'Likes, please.', model: 'openai/gpt-4o' };
   for (const answer of [
-    await scene.post('/schema/generate', asked),
-    await scene.post('/rls/generate', asked),
-    await scene.post('/sql/generate', asked),
+    await scene.post('/schema/generate', requested),
+    await scene.post('/rls/generate', requested),
+    await scene.post('/sql/generate', requested),
     await call('POST', '/zy/chat', { message: 'What tables are there?', model: 'openai/gpt-4o' }),
     await scene.post(`${url}/search`, { query: 'text 0' }),
     await scene.post(`${url}/upsert`, { model: embedder, documents: documents(2) }),

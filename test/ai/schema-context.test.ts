@@ -58,12 +58,12 @@ test('an empty schema is told as such, and names that need it are quoted', (t) =
   );
 });
 
-const told = (using: string, more: Partial<Policy> = {}): string => {
+const reported = (using: string, more: Partial<Policy> = {}): string => {
   const policy = { table: 't', name: 'p', permissive: true, command: 'ALL', roles: ['anon'], check: null, ...more };
   const text = schemaContext(schemaOf([tableOf('t', [])]), { maxChars: 9000, policies: [{ ...policy, using }] });
   return text.split('\n').slice(1).join('\n');
 };
-const condition = (using: string): string => / using \((.*)\)$/.exec(told(using))?.[1] ?? '';
+const condition = (using: string): string => / using \((.*)\)$/.exec(reported(using))?.[1] ?? '';
 
 test('of conditions the short texts are told, and none that may be a secret, wherever it stands and however it is quoted', (t) => {
   const key = 'sk_live_0123456789abcdefghijklmnopqr';
@@ -94,7 +94,7 @@ test('of conditions the short texts are told, and none that may be a secret, whe
   ] as const) {
     t.is(condition(written), shown, written);
   }
-  t.regex(told('true', { check: `a = '${key}'` }), /with check \(a = '…'\)$/);
+  t.regex(reported('true', { check: `a = '${key}'` }), /with check \(a = '…'\)$/);
 });
 
 test('of a condition that is cut the text at the cut is left out, however short what is there of it', (t) => {

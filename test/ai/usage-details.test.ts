@@ -4,7 +4,7 @@ import { costOf } from '#domain/ai/prices/prices.ts';
 import { openPrices } from '#domain/ai/prices/table.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { configure, saying } from './chat-scene.ts';
-import { asking, gatewayAlone, knownModel } from './gateway-alone.ts';
+import { chatRequest, gatewayAlone, knownModel } from './gateway-alone.ts';
 import { hostile, json } from './hostile-scene.ts';
 import { serve } from '#test/support/serve.ts';
 
@@ -69,10 +69,10 @@ for (const provider of ['openai', 'anthropic', 'google'] as const) {
     const { gateway, caller, calls } = await hostile(t, json(JSON.stringify(answers[provider])), {
       models: [known(provider)],
     });
-    const { usage } = await gateway.chat(caller, asking('hello', { model: `${provider}/m` }));
+    const { usage } = await gateway.chat(caller, chatRequest('hello', { model: `${provider}/m` }));
     const { cost, usage: details, tier } = expected[provider];
-    const told = { prompt_tokens: 1000, completion_tokens: 100, ...details };
-    t.deepEqual(usage, tier === undefined ? told : { ...told, service_tier: tier });
+    const reported = { prompt_tokens: 1000, completion_tokens: 100, ...details };
+    t.deepEqual(usage, tier === undefined ? reported : { ...reported, service_tier: tier });
     t.is(calls.at(-1)?.end?.costNanoUsd, cost);
   });
 }
@@ -90,7 +90,7 @@ test('a stream is priced by the details of its last word', async (t) => {
     },
     { models: [known('openai')] },
   );
-  const stream = await gateway.stream(caller, asking('hello', { model: 'openai/m' }));
+  const stream = await gateway.stream(caller, chatRequest('hello', { model: 'openai/m' }));
   const steps: unknown[] = [];
   for await (const step of stream.pieces) steps.push(step);
   t.is(stream.end().usage.cached_tokens, 600);
@@ -102,13 +102,13 @@ test('more cached or written tokens than there are of the prompt make nothing ch
   t.is(costOf(price, usage), 10 * 500);
   const said = { ...answers.openai, usage: { ...answers.openai.usage, prompt_tokens_details: { cached_tokens: -1 } } };
   const { gateway, caller } = await hostile(t, json(JSON.stringify(said)), { models: [known('openai')] });
-  t.is((await gateway.chat(caller, asking('x', { model: 'openai/m' }))).usage.cached_tokens, undefined);
+  t.is((await gateway.chat(caller, chatRequest('x', { model: 'openai/m' }))).usage.cached_tokens, undefined);
 });
 
 test('a hard budget keeps free what a dearer tier costs, and auto as the dearest', async (t) => {
   const model = known('openai');
   const reserved = (tier?: string): number =>
-    reserveFor({ ...asking('x'), max_tokens: 1000, ...(tier && { extra: { service_tier: tier } }) }, model) ?? 0;
+    reserveFor({ ...chatRequest('x'), max_tokens: 1000, ...(tier && { extra: { service_tier: tier } }) }, model) ?? 0;
   const more = (tier: string): number => reserved(tier) / reserved();
   t.true(more('priority') > 1.9);
   t.true(more('auto') > 1.9);
@@ -116,16 +116,19 @@ test('a hard budget keeps free what a dearer tier costs, and auto as the dearest
   // 10 MB of prompt cost nothing extra to cache, or are kept free for.
   t.true(reserved() >= 1000 * 8000 + price.written);
   const refusing = await gatewayAlone(t, { models: [model], hardBudget: true });
-  await refusing.gateway.chat(refusing.caller, asking('x', { model: 'openai/m', extra: { service_tier: 'priority' } }));
+  await refusing.gateway.chat(
+    refusing.caller,
+    chatRequest('x', { model: 'openai/m', extra: { service_tier: 'priority' } }),
+  );
   t.true((refusing.calls.at(-1)?.intent.reserveNanoUsd ?? 0) >= 1000 * 8000 * 2);
 });
 
 test('under a hard budget OpenAI itself is asked for its default tier unless another one is named', (t) => {
   const route = { model: 'm', known: known('openai'), hardBudget: true, key: { target: { isVendor: true } } };
-  t.is(bounded(asking('x'), route).extra?.['service_tier'], 'default');
-  t.is(bounded(asking('x', { extra: { service_tier: 'flex' } }), route).extra?.['service_tier'], 'flex');
-  t.is(bounded(asking('x'), { ...route, key: { target: { isVendor: false } } }).extra, undefined);
-  t.is(bounded(asking('x'), { ...route, hardBudget: false }).extra, undefined);
+  t.is(bounded(chatRequest('x'), route).extra?.['service_tier'], 'default');
+  t.is(bounded(chatRequest('x', { extra: { service_tier: 'flex' } }), route).extra?.['service_tier'], 'flex');
+  t.is(bounded(chatRequest('x'), { ...route, key: { target: { isVendor: false } } }).extra, undefined);
+  t.is(bounded(chatRequest('x'), { ...route, hardBudget: false }).extra, undefined);
 });
 
 test('the table of prices knows what caches cost, long prompts included', async (t) => {

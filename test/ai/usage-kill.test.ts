@@ -77,7 +77,7 @@ test('whoever is killed and whatever is cut, each call is one row, and no budget
   await releaseLeftReservations(db);
 
   const rows = new Map((await Promise.all(projects.map((id) => rowsOf(db, id)))).flat().map((row) => [row.id, row]));
-  const begun = new Set(ids('begun'));
+  const started = new Set(ids('begun'));
   t.true(ids('recorded').length > 100);
   t.deepEqual(
     ids('recorded').filter((id) => !rows.has(id)),
@@ -85,7 +85,7 @@ test('whoever is killed and whatever is cut, each call is one row, and no budget
     'every call that was recorded has its row',
   );
   t.deepEqual(
-    [...rows.keys()].filter((id) => !begun.has(id)),
+    [...rows.keys()].filter((id) => !started.has(id)),
     [],
     'every row is a call',
   );

@@ -39,9 +39,9 @@ test('the documentation has methods, too', async (t) => {
   const refused = await call('POST', '/openapi.json');
   isError(t, refused, 405, 'method_not_allowed');
   t.is(refused.headers.get('allow'), 'HEAD, GET, OPTIONS');
-  const asked = await call('OPTIONS', '/docs');
-  t.is(asked.status, 204);
-  t.is(asked.headers.get('allow'), 'HEAD, GET, OPTIONS');
+  const requested = await call('OPTIONS', '/docs');
+  t.is(requested.status, 204);
+  t.is(requested.headers.get('allow'), 'HEAD, GET, OPTIONS');
 });
 
 test('OPTIONS names the methods of a path', async (t) => {

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { aiJobFailure } from '#api/job-error.ts';
 
-for (const [code, status, told] of [
+for (const [code, status, reported] of [
   ['provider_bad_output', 502, 'provider_bad_output'],
   ['dimension_mismatch', 400, 'dimension_mismatch'],
   ['plan_limit_exceeded', 403, 'plan_limit_exceeded'],
@@ -10,9 +10,9 @@ for (const [code, status, told] of [
   ['crashed', 503, 'dependency_unavailable'],
   ['23514', 400, '23514'],
 ] as const) {
-  test(`a job of models that ended with ${code} is told as ${status} ${told}`, (t) => {
+  test(`a job of models that ended with ${code} is told as ${status} ${reported}`, (t) => {
     const details = [{ path: 'x', message: 'y' }];
-    t.like(aiJobFailure({ code, message: 'why' }, details), { status, code: told, message: 'why', details });
+    t.like(aiJobFailure({ code, message: 'why' }, details), { status, code: reported, message: 'why', details });
   });
 }
 

@@ -136,12 +136,12 @@ test('two API processes count together', async (t) => {
   const { token } = await newAccount();
   const second = createClient(await proxied().startApi());
   const ask = () => second.call('GET', '/auth/me', { token });
-  const asked = await withinOneWindow(60, async () => {
+  const requested = await withinOneWindow(60, async () => {
     await times(dashboardLimit, () => proxied().client.call('GET', '/auth/me', { token }));
     let count = 1;
     // Counts meet four times a second; each question counts, too.
     for (; (await ask()).status !== 429; count += 1) await new Promise((resolve) => setTimeout(resolve, 200));
     return count;
   });
-  t.true(asked < dashboardLimit, `refused only after ${asked}`);
+  t.true(requested < dashboardLimit, `refused only after ${requested}`);
 });

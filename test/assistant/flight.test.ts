@@ -25,7 +25,7 @@ test('who comes late gets what was said so far at once, then what comes', async 
   flight.join(stays);
   say('a');
   say('b');
-  await flight.begun;
+  await flight.started;
   const late = all(flight.pieces());
   await nextTurn();
   say('c');
@@ -38,22 +38,22 @@ test('who comes late gets what was said so far at once, then what comes', async 
 test('what breaks off is told behind what was said', async (t) => {
   const { flight, say, end } = play();
   say('a');
-  const heard: string[] = [];
+  const received: string[] = [];
   const reading = (async () => {
-    for await (const piece of flight.pieces()) heard.push(piece);
+    for await (const piece of flight.pieces()) received.push(piece);
   })();
   await nextTurn();
   end.reject(new Error('broken'));
   await t.throwsAsync(reading, { message: 'broken' });
   await t.throwsAsync(flight.whole, { message: 'broken' });
-  t.deepEqual(heard, ['a']);
-  await t.notThrowsAsync(flight.begun);
+  t.deepEqual(received, ['a']);
+  await t.notThrowsAsync(flight.started);
 });
 
 test('what fails before the first word does not begin', async (t) => {
   const { flight, end } = play();
   end.reject(new Error('refused'));
-  await t.throwsAsync(flight.begun, { message: 'refused' });
+  await t.throwsAsync(flight.started, { message: 'refused' });
   await t.throwsAsync(all(flight.pieces()), { message: 'refused' });
 });
 

@@ -26,15 +26,15 @@ egressCases(test, {
 });
 
 test('a call may take 15 s', async (t) => {
-  const asked: number[] = [];
+  const requested: number[] = [];
   const egress: Pick<Egress, 'fetch'> = {
     fetch: (_url, { timeoutMs }) => {
-      asked.push(timeoutMs);
+      requested.push(timeoutMs);
       return Promise.reject(new EgressFailed('timeout', 'it took too long'));
     },
   };
   const call = { url: 'http://example.com/', payload: 'null', scheduleId: 's', runId: 'r' };
   const { error } = await runHttpTarget({ egress }, call, new AbortController().signal);
-  t.deepEqual(asked, [15_000]);
+  t.deepEqual(requested, [15_000]);
   t.is(error?.code, 'http_timeout');
 });

@@ -39,18 +39,18 @@ inScene('a tick that fails is followed by one that does its work', async (t, sce
 });
 
 test('stopping waits for the tick that is at work', async (t) => {
-  const looked = Promise.withResolvers<void>();
+  const polled = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<never[]>();
   const db = {
     query: () => {
-      looked.resolve();
+      polled.resolve();
       return answer.promise;
     },
   } as unknown as ControlDb;
   const gate = { admit: () => Promise.resolve('waiting' as const) };
   let ticked = false;
   const ticking = startCronTick({ db, gate, log: { warn: () => undefined } as never, onTick: () => (ticked = true) });
-  await looked.promise;
+  await polled.promise;
   const stopped = ticking.stop();
   answer.resolve([]);
   await stopped;

@@ -101,12 +101,12 @@ test.serial(
 
 test.serial('a schema that is exposed before it is there is served once it is made', async (t) => {
   await expose('to_come');
-  const asked = { headers: { 'accept-profile': 'to_come' } };
-  t.is((await p.alias('GET', '/things', asked)).body.code, 'PGRST205');
+  const requested = { headers: { 'accept-profile': 'to_come' } };
+  t.is((await p.alias('GET', '/things', requested)).body.code, 'PGRST205');
   await p.sql(`create schema to_come; create table to_come.things (id int primary key);
     alter table to_come.things enable row level security; create policy everybody on to_come.things using (true)`);
-  t.deepEqual((await p.alias('GET', '/things', asked)).body, []);
-  const open = await platform().client.call('GET', '/rest/v1/things', { key: p.project.publishableKey, ...asked });
+  t.deepEqual((await p.alias('GET', '/things', requested)).body, []);
+  const open = await platform().client.call('GET', '/rest/v1/things', { key: p.project.publishableKey, ...requested });
   t.deepEqual(open.body, []);
 });
 

@@ -14,13 +14,13 @@ const cacheOf = (now?: () => number) => {
       return tenantDb.use(projectId, role, work);
     },
   };
-  const told: string[] = [];
+  const reported: string[] = [];
   const cache = createSchemaCache({
     tenantDb: counting,
-    announce: (projectId) => told.push(projectId),
+    announce: (projectId) => reported.push(projectId),
     ...(now && { now }),
   });
-  return { cache, told, reads: () => reads, close: tenantDb.close };
+  return { cache, reported, reads: () => reads, close: tenantDb.close };
 };
 
 const schemaNow = async (): Promise<DataSchema> => {
@@ -166,12 +166,12 @@ test('a change of the schema is found by whoever misses something, and nothing i
 });
 
 test('who says that a schema was changed is heard, by the next request and by the other processes', async (t) => {
-  const { cache, told, close } = cacheOf();
+  const { cache, reported, close } = cacheOf();
   const { id } = scene().project;
   await cache.get(id);
   await scene().asOwner('create table said (id int)');
   cache.changed(id);
-  t.deepEqual(told, [id]);
+  t.deepEqual(reported, [id]);
   t.true((await cache.get(id)).tables.has('said'));
   await close();
 });

@@ -111,8 +111,8 @@ test('a long list is a part of a batch, also of one that is kept for its key', a
   t.true(answered.text.includes(`"body":${whole}},{"status":200,`));
   t.true(answered.text.endsWith('"body":[]}]'));
   const short = [{ method: 'GET', path: 'big?order=id&limit=100' }];
-  const asked = { body: short, headers: { 'Idempotency-Key': 'once' } };
-  const [first, again] = [await rest('POST', '/rpc/$batch', asked), await rest('POST', '/rpc/$batch', asked)];
+  const requested = { body: short, headers: { 'Idempotency-Key': 'once' } };
+  const [first, again] = [await rest('POST', '/rpc/$batch', requested), await rest('POST', '/rpc/$batch', requested)];
   t.is(first.status, 200);
   t.true(first.text.length > 256 * kib && first.text === again.text);
   t.is(again.headers.get('idempotent-replayed'), 'true');
@@ -227,14 +227,14 @@ test('long answers of GraphQL come and go in pieces, whatever stands beside them
   const rowsOf = (field: string): string =>
     `[${Array.from({ length: 300 }, (_, index) => `{"${field}":${index + 1},"body":${body}}`).join(',')}]`;
   const list = 'big(order_by: {id: asc}, limit: 300)';
-  const asked = await graphqlPieces(
+  const requested = await graphqlPieces(
     project.key,
     `{ a: ${list} { id body } none: big_by_pk(id: 0) { id } __typename b: ${list} { n body } one: big_by_pk(id: 7) { i } }`,
   );
-  t.true(areInPieces(asked.chunks));
+  t.true(areInPieces(requested.chunks));
   const others = '"none":null,"__typename":"query_root"';
   // PostgreSQL writes spaces between the rows.
-  const compact = JSON.stringify(JSON.parse(asked.text));
+  const compact = JSON.stringify(JSON.parse(requested.text));
   t.true(compact === `{"data":{"a":${rowsOf('id')},${others},"b":${rowsOf('n')},"one":{"i":-7}}}`);
 });
 

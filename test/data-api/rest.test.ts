@@ -219,14 +219,14 @@ test('a schema that is not exposed is 406 PGRST106, and nothing of public is rea
   const read = await p.alias('GET', '/numbers', { headers: { 'accept-profile': 'private' } });
   t.deepEqual([read.status, read.body.code, read.body.hint], [406, 'PGRST106', hint]);
   const before = await p.sql('select count(*) from numbers');
-  const asked = { headers: { 'content-profile': 'private' }, body: { n: 99 } };
+  const requested = { headers: { 'content-profile': 'private' }, body: { n: 99 } };
   for (const [method, path] of [
     ['POST', '/numbers'],
     ['PATCH', '/numbers?n=eq.1'],
     ['DELETE', '/numbers?n=eq.1'],
     ['POST', '/rpc/$batch'],
   ] as const) {
-    const refused = await p.alias(method, path, path.endsWith('batch') ? { ...asked, body: [] } : asked);
+    const refused = await p.alias(method, path, path.endsWith('batch') ? { ...requested, body: [] } : requested);
     t.deepEqual([refused.status, refused.body.code], [406, 'PGRST106'], `${method} ${path}`);
   }
   t.deepEqual(await p.sql('select count(*) from numbers'), before);

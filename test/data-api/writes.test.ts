@@ -40,12 +40,12 @@ test('the alias answers nothing unless it is asked to', async (t) => {
   const bare = await p.alias('POST', '/todos', { body: { title: 'quiet' } });
   t.is(bare.status, 201);
   t.is(bare.text, '');
-  const asked = await p.alias('POST', '/todos?select=title', {
+  const requested = await p.alias('POST', '/todos?select=title', {
     body: { title: 'loud' },
     headers: { prefer: 'return=representation' },
   });
-  t.deepEqual(asked.body, [{ title: 'loud' }]);
-  t.is(asked.headers.get('preference-applied'), 'return=representation');
+  t.deepEqual(requested.body, [{ title: 'loud' }]);
+  t.is(requested.headers.get('preference-applied'), 'return=representation');
 });
 
 test('headers-only says where the row is', async (t) => {

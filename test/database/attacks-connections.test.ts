@@ -39,9 +39,9 @@ test.after.always(async () => {
 /** Connects until it is refused, some at a time, and keeps them. */
 const flood = async (logins: readonly TenantLogin[], sessions: Client[]): Promise<(string | null)[]> => {
   const states: (string | null)[] = [];
-  for (let begun = 0; begun < maxConnections + 20; begun += 10) {
+  for (let inProgress = 0; inProgress < maxConnections + 20; inProgress += 10) {
     const attempts = Array.from({ length: 10 }, async (_, nth) => {
-      const session = new Client({ ...logins[(begun + nth) % logins.length] });
+      const session = new Client({ ...logins[(inProgress + nth) % logins.length] });
       session.on('error', () => undefined);
       const state = await sqlStateOf(session.connect());
       if (state === null) sessions.push(session);

@@ -112,8 +112,8 @@ test('code of a project’s that runs while a row becomes JSON reaches nothing o
   for (const code of attempts) t.true([denied, '0LP01'].includes(String(await spring(database, code))), code);
   t.deepEqual(await outboxOf(database), []);
   await spring(database, `return json_build_object('user', current_user, 'super', current_setting('is_superuser'))`);
-  const [told] = await outboxOf(database);
-  t.deepEqual(JSON.parse(told?.row ?? ''), { m: { user: 'plinth_events', super: 'off' } });
+  const [reported] = await outboxOf(database);
+  t.deepEqual(JSON.parse(reported?.row ?? ''), { m: { user: 'plinth_events', super: 'off' } });
 });
 
 const expectsRefusal = async (t: ExecutionContext, database: ProjectDatabase, sql: string): Promise<void> => {

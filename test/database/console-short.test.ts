@@ -117,7 +117,7 @@ test.serial('so does one of the data API once it has taken long, and its session
   await scene.run(
     'create function naps() returns int language plpgsql as $$ begin loop null; end loop; return 1; end $$',
   );
-  const asked = platform().client.call('POST', '/rest/v1/rpc/naps', { key: scene.project.key, body: {} });
+  const requested = platform().client.call('POST', '/rest/v1/rpc/naps', { key: scene.project.key, body: {} });
   const naps = `select pid from pg_stat_activity where datname = current_database() and state = 'active'
     and query like '%naps%' and pid <> pg_backend_pid()`;
   const pids = (): Promise<number[]> =>
@@ -130,7 +130,7 @@ test.serial('so does one of the data API once it has taken long, and its session
   });
   const [pid = 0] = await pids();
   await asAdmin(scene.project.dbName, (admin) => admin.query('select pg_cancel_backend($1)', [pid]));
-  t.is((await asked).status, 504);
+  t.is((await requested).status, 504);
   if (priorityOf(pid) === 10) {
     const isThere = 'select count(*)::int as n from pg_stat_activity where pid = $1';
     await until(() =>

@@ -274,10 +274,10 @@ test.serial('a query whose client goes away is cancelled', async (t) => {
   const url = `${platform().base}/projects/${scene.project.id}/db/query`;
   const headers = { authorization: `Bearer ${scene.owner.token}`, 'content-type': 'application/json' };
   const body = JSON.stringify({ sql: 'select pg_sleep(3611)' });
-  const asked = fetch(url, { method: 'POST', headers, body, signal: leave.signal });
+  const requested = fetch(url, { method: 'POST', headers, body, signal: leave.signal });
   await until(() => runsInDatabase('pg_sleep(3611)'));
   leave.abort();
-  await t.throwsAsync(asked);
+  await t.throwsAsync(requested);
   await until(async () => !(await runsInDatabase('pg_sleep(3611)')));
 });
 

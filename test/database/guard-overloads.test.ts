@@ -56,7 +56,7 @@ const overloads = [
   ...operator('name', '=', 'name', 'false'),
 ];
 
-const heard = async ({ name }: ProjectDatabase): Promise<{ ran: boolean; seen: boolean }> =>
+const received = async ({ name }: ProjectDatabase): Promise<{ ran: boolean; seen: boolean }> =>
   asAdmin(name, async (admin) => {
     const read = 'select (select is_called from public.ran) as ran, (select is_called from public.seen) as seen';
     return (await admin.query(read)).rows[0];
@@ -107,10 +107,10 @@ test('the platform calls no function or operator that a project put into public'
   );
   t.is(await usage(), 200);
   await doAll(database);
-  t.false((await heard(database)).seen);
+  t.false((await received(database)).seen);
   // A superuser's session that looks into public is led astray: the trap works.
   await asAdmin(database.name, (admin) => admin.query(`select pg_total_relation_size('public.seen'::regclass::oid)`));
-  t.true((await heard(database)).seen);
+  t.true((await received(database)).seen);
 });
 
 test('every function of the platform has a search path of its own, or is bound', async (t) => {
@@ -167,7 +167,7 @@ for (const [what, trap] of Object.entries(traps))
     );
     await database.query('owner', 'alter table t no inherit parent', 'drop table parent');
     await doAll(database);
-    t.false((await heard(database)).seen);
+    t.false((await received(database)).seen);
     const { rows } = await asAdmin(database.name, (admin) =>
       admin.query(
         `select sum(d.delta)::int as held from plinth.row_deltas d join plinth.counters c on c.id = d.counter
@@ -182,7 +182,7 @@ test('the planner does call what is planted, as the project’s own role', async
   await database.query('owner', 'create table t (x int)', ...foolPlanner);
   await database.query('owner', `create statistics fooled on (x + fold('k')), x from t`);
   await database.query('owner', 'alter sequence ran restart', 'truncate t');
-  t.deepEqual(await heard(database), { ran: true, seen: false });
+  t.deepEqual(await received(database), { ran: true, seen: false });
 });
 
 test('rows are counted for a project that took the right to read from its roles', async (t) => {

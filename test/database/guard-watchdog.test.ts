@@ -1,7 +1,7 @@
 import test from 'ava';
 import { type Limits, type Session, defaultLimits, judge, watchServer } from '#domain/database/guard/watchdog.ts';
 import type { DatabaseServers } from '#domain/database/servers/servers.ts';
-import { type Unending, createUnending } from '#domain/database/console/unending.ts';
+import { type UncancellableSessions, createUncancellableSessions } from '#domain/database/console/uncancellable.ts';
 import { serverIds } from '#domain/database/servers/upgrade.ts';
 import type { TenantRole } from '#lib/tenant-db.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
@@ -51,21 +51,21 @@ test('a statement in a fence is stopped soon after its own time, whoever was to 
 });
 
 test('what was ended and goes on for 5 s is told of once, and counted until it has ended', (t) => {
-  const unending = createUnending();
+  const uncancellable = createUncancellableSessions();
   const process = { processId: 7, startedAt: 'a' };
-  t.false(unending.wasEnded('s', process));
-  t.deepEqual(unending.look('s', [process], 0), []);
-  t.true(unending.wasEnded('s', process));
-  t.false(unending.wasEnded('other', process));
-  t.deepEqual(unending.look('s', [process], 5000), []);
-  t.deepEqual(unending.look('other', [], 5000), []);
-  t.deepEqual(unending.look('s', [process, { ...process, startedAt: 'b' }], 5001), [process]);
-  t.is(unending.count(), 1);
-  t.deepEqual(unending.look('s', [process], 9000), []);
-  t.is(unending.count(), 1);
-  t.deepEqual(unending.look('s', [], 10_000), []);
-  t.is(unending.count(), 0);
-  t.deepEqual(unending.look('s', [process], 11_000), []);
+  t.false(uncancellable.wasEnded('s', process));
+  t.deepEqual(uncancellable.observe('s', [process], 0), []);
+  t.true(uncancellable.wasEnded('s', process));
+  t.false(uncancellable.wasEnded('other', process));
+  t.deepEqual(uncancellable.observe('s', [process], 5000), []);
+  t.deepEqual(uncancellable.observe('other', [], 5000), []);
+  t.deepEqual(uncancellable.observe('s', [process, { ...process, startedAt: 'b' }], 5001), [process]);
+  t.is(uncancellable.count(), 1);
+  t.deepEqual(uncancellable.observe('s', [process], 9000), []);
+  t.is(uncancellable.count(), 1);
+  t.deepEqual(uncancellable.observe('s', [], 10_000), []);
+  t.is(uncancellable.count(), 0);
+  t.deepEqual(uncancellable.observe('s', [process], 11_000), []);
 });
 
 test('a transaction that nobody ends is ended, and who holds too many locks', (t) => {
@@ -80,14 +80,14 @@ const patient: Limits = { ...defaultLimits, statement: () => 3600, idleInTransac
 /** Looks until something was ended. */
 const watchUntil = async (
   limits: Limits,
-  unending = createUnending(),
+  uncancellable = createUncancellableSessions(),
 ): Promise<{ reasons: string[]; logged: string }> => {
   const { log, text } = memoryLog();
   const { db } = platform();
   const [server = ''] = await serverIds(db);
   // Ends with the test's time.
   for (;;) {
-    const verdicts = await watchServer({ db, servers, log, limits, unending }, server);
+    const verdicts = await watchServer({ db, servers, log, limits, uncancellable }, server);
     if (verdicts.length > 0) return { reasons: verdicts.map(({ reason }) => reason), logged: text() };
   }
 };
@@ -122,7 +122,11 @@ test.serial('what catches its cancellation is ended', async (t) => {
 
 test.serial('a session that goes on after its end is told of, with its project', async (t) => {
   const database = await makeDatabase(platform());
-  const impatient: Unending = { look: (_server, ended) => [...ended], wasEnded: () => false, count: () => 0 };
+  const impatient: UncancellableSessions = {
+    observe: (_server, ended) => [...ended],
+    wasEnded: () => false,
+    count: () => 0,
+  };
   const state = sqlStateOf(database.query('owner', 'set statement_timeout = 0', 'select pg_sleep(600)'));
   const limits = { ...patient, statement: () => 0, untilTerminated: 0 };
   const { logged } = await watchUntil(limits, impatient);

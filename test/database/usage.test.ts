@@ -5,11 +5,11 @@ const usage = (tables: number): DatabaseUsage => ({ tables, rows: 0, bytes: 0 })
 
 /** Reads that end when they are told to. */
 const held = () => {
-  const begun: ((value: DatabaseUsage) => void)[] = [];
+  const started: ((value: DatabaseUsage) => void)[] = [];
   return {
-    begun,
-    read: (): Promise<DatabaseUsage> => new Promise((resolve) => begun.push(resolve)),
-    endAll: (): void => begun.splice(0).forEach((end) => end(usage(0))),
+    started,
+    read: (): Promise<DatabaseUsage> => new Promise((resolve) => started.push(resolve)),
+    endAll: (): void => started.splice(0).forEach((end) => end(usage(0))),
   };
 };
 
@@ -22,9 +22,9 @@ test.serial('who asks while a project is read shares one later read, never an ea
     await promise;
     return usage(nth);
   };
-  const asked = Array.from({ length: 50 }, () => readUsageInTurn('a', read));
+  const requested = Array.from({ length: 50 }, () => readUsageInTurn('a', read));
   resolve();
-  const seen = (await Promise.all(asked)).map(({ tables }) => tables);
+  const seen = (await Promise.all(requested)).map(({ tables }) => tables);
   t.deepEqual(seen, [1, ...Array.from({ length: 49 }, () => 2)]);
   t.is(reads, 2);
   t.is((await readUsageInTurn('a', read)).tables, 3);
@@ -38,11 +38,11 @@ test.serial('a read that fails is not the answer of those who come later', async
 });
 
 test.serial('four are read at a time, and who gets no turn in 3 s is refused', async (t) => {
-  const { begun, read, endAll } = held();
-  const asked = Array.from({ length: 4 }, (_, nth) => readUsageInTurn(`p${nth}`, read));
+  const { started, read, endAll } = held();
+  const requested = Array.from({ length: 4 }, (_, nth) => readUsageInTurn(`p${nth}`, read));
   await t.throwsAsync(readUsageInTurn('late', read), { message: /Too many ask for the usage/ });
-  t.is(begun.length, 4);
+  t.is(started.length, 4);
   endAll();
-  await Promise.all(asked);
+  await Promise.all(requested);
   t.is((await readUsageInTurn('late', () => Promise.resolve(usage(1)))).tables, 1);
 });

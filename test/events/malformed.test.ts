@@ -17,13 +17,13 @@ const scene = async () => {
   /** What was set aside, and how many bytes came over the connection meanwhile. */
   const take = () =>
     asAdmin(project.dbName, async (client) => {
-      const told: SetAside[] = [];
-      const onSetAside = (event: SetAside): void => void told.push(event);
+      const reported: SetAside[] = [];
+      const onSetAside = (event: SetAside): void => void reported.push(event);
       const taking = { client, db, projectId: project.id, onSetAside };
       while ((await takeEvents(taking)) > 0);
       const connection: unknown = Reflect.get(client, 'connection');
       const stream: unknown = Reflect.get(connection as object, 'stream');
-      return { told, bytes: Number(Reflect.get(stream as object, 'bytesRead')) };
+      return { reported, bytes: Number(Reflect.get(stream as object, 'bytesRead')) };
     });
   const kept = async (): Promise<string[]> => {
     const sql = 'select data::text as data from outbox_events where project_id = $1 order by id';
@@ -43,10 +43,10 @@ test('a row of 30 MB is set aside in the project’s database and never fetched;
   await rowsOf(write(`'"' || repeat('x', 30000000) || '"'`));
   await rowsOf(write(`'{}'`, { op: `'UPDATE'`, old: `'"' || repeat('x', 30000000) || '"'` }));
   await rowsOf(write(`'{"n":2}'`));
-  const { told, bytes } = await take();
+  const { reported, bytes } = await take();
   t.deepEqual(await kept(), ['{"row":{"n":1}}', '{"row":{"n":2}}']);
-  t.is(told.length, 2);
-  t.regex(told[0]?.reason ?? '', /30000002 bytes/);
+  t.is(reported.length, 2);
+  t.regex(reported[0]?.reason ?? '', /30000002 bytes/);
   t.true(bytes < 1_000_000, `${bytes} bytes were read`);
   t.deepEqual(await rowsOf('select from plinth.outbox'), []);
   const failed = await rowsOf<{ size: number }>(
@@ -67,8 +67,8 @@ test('rows that no trigger writes are set aside, whichever part of them is odd',
   ];
   for (const more of odd) await rowsOf(write(`'{}'`, more));
   await rowsOf(write(`'{"n":1}'`));
-  const { told, bytes } = await take();
-  t.is(told.length, odd.length);
+  const { reported, bytes } = await take();
+  t.is(reported.length, odd.length);
   t.true(bytes < 1_000_000, `${bytes} bytes were read`);
   t.deepEqual(await kept(), ['{"row":{"n":1}}']);
   t.deepEqual(await rowsOf('select from plinth.outbox'), []);

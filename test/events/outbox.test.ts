@@ -17,16 +17,16 @@ const subscribe = async (project: TestProject, subscriptions: readonly TableSubs
   await db.query('delete from event_sources where project_id = $1', [project.id]);
 };
 
-interface Told {
+interface ReportedEvent {
   readonly op: string;
   readonly table: string;
   readonly row: string;
   readonly old: string | null;
 }
 
-const toldOf = (project: TestProject): Promise<Told[]> =>
+const reportedOf = (project: TestProject): Promise<ReportedEvent[]> =>
   asAdmin(project.dbName, async (admin) => {
-    const { rows } = await admin.query<Told>(
+    const { rows } = await admin.query<ReportedEvent>(
       'select op, table_name as "table", row, old from plinth.outbox order by id',
     );
     return rows;
@@ -42,7 +42,9 @@ const leftBy = async (
   await asOwner(platform(), project, async (owner) => {
     for (const sql of statements) await owner.query(sql);
   });
-  return (await toldOf(project)).map(({ table, op, row, old }) => [table, op, row, ...(old ? [old] : [])].join(' '));
+  return (await reportedOf(project)).map(({ table, op, row, old }) =>
+    [table, op, row, ...(old ? [old] : [])].join(' '),
+  );
 };
 
 test.before('a project', async () => {
@@ -204,7 +206,7 @@ test('end users whose rows policies decide about leave events, and get what they
     t.is(await sqlStateOf(client.query('select * from plinth.outbox')), '42501');
   });
   t.deepEqual(
-    (await toldOf(project)).map(({ row }) => row),
+    (await reportedOf(project)).map(({ row }) => row),
     ['{"id":1,"mine":true}', '{"id":2,"mine":true}'],
   );
 });
@@ -233,7 +235,7 @@ test('code of the project’s that runs while a row becomes JSON runs without th
     }
   });
   t.deepEqual(
-    (await toldOf(project)).map(({ row }) => JSON.parse(row)),
+    (await reportedOf(project)).map(({ row }) => JSON.parse(row)),
     [{ m: { user: 'plinth_events', super: 'off' } }],
   );
 });
@@ -253,7 +255,7 @@ test('a full outbox refuses writes to subscribed tables, says so, and takes them
     await asAdmin(project.dbName, (admin) => admin.query('delete from plinth.outbox'));
     await owner.query('insert into t values (12)');
   });
-  t.is((await toldOf(project)).length, 1);
+  t.is((await reportedOf(project)).length, 1);
 });
 
 test('a full outbox refuses each write, however many were let in without a look before', async (t) => {
@@ -266,7 +268,7 @@ test('a full outbox refuses each write, however many were let in without a look 
     for (const sql of ['insert into t values (1)', 'update t set x = 0 where x = 5', 'delete from t where x = 5'])
       for (let again = 0; again < 3; again += 1) t.is(await sqlStateOf(owner.query(sql)), 'PLE01', sql);
   });
-  t.is((await toldOf(project)).length, 300);
+  t.is((await reportedOf(project)).length, 300);
 });
 
 test('subscriptions are replaced as a whole, and setting the same again changes nothing', async (t) => {

@@ -75,13 +75,13 @@ test('work on a kept connection that has broken is done on a new one', (t) =>
     const pid = await connections.use(first, pidOf);
     await asAdmin('postgres', (admin) => admin.query('select pg_terminate_backend($1)', [pid]));
     t.not(await connections.use(first, pidOf), pid);
-    let asked = 0;
+    let requested = 0;
     const another = await connections.use(first, async (client) => {
-      asked += 1;
-      if (asked === 1) await client.query('select pg_terminate_backend(pg_backend_pid())');
+      requested += 1;
+      if (requested === 1) await client.query('select pg_terminate_backend(pg_backend_pid())');
       return pidOf(client);
     });
-    t.is(asked, 2);
+    t.is(requested, 2);
     t.true(another > 0);
     t.is(opened(), 3);
     await connections.close();

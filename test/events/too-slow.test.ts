@@ -13,15 +13,15 @@ const tooSlow = (): Error =>
   Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
 
 /** The control database, which takes too long with each of these rows; answers how many events it was asked to keep. */
-const slowWith = (...rows: readonly string[]): { readonly db: Queryable; readonly asked: number[] } => {
-  const asked: number[] = [];
+const slowWith = (...rows: readonly string[]): { readonly db: Queryable; readonly requested: number[] } => {
+  const requested: number[] = [];
   const query: Queryable['query'] = (sql, values = [], name?: string) => {
     if (name !== 'keep-table-events') return platform().db.query(sql, values, name);
-    asked.push((values[0] as readonly string[]).length);
+    requested.push((values[0] as readonly string[]).length);
     const data = String(values[3]);
     return rows.some((row) => data.includes(row)) ? Promise.reject(tooSlow()) : platform().db.query(sql, values, name);
   };
-  return { db: { query }, asked };
+  return { db: { query }, requested };
 };
 
 const scene = async (count: number) => {
@@ -48,11 +48,11 @@ const scene = async (count: number) => {
 test('an event that takes too long to be kept holds up no others, and waits', async (t) => {
   const { take, left, setAside, kept } = await scene(100);
   const poison = '{"n":"13."}';
-  const { db, asked } = slowWith(poison);
+  const { db, requested } = slowWith(poison);
   t.is(await take(db), 99);
   t.deepEqual(await left(), [poison]);
   t.is(await kept(), 99);
-  t.deepEqual(asked.slice(0, 4), [100, 50, 25, 13], 'halved, and not repeated as it was');
+  t.deepEqual(requested.slice(0, 4), [100, 50, 25, 13], 'halved, and not repeated as it was');
   await t.throwsAsync(take(db), { message: /timeout/ });
   t.deepEqual(await setAside(), []);
   t.is(await take(platform().db), 1);
@@ -61,9 +61,9 @@ test('an event that takes too long to be kept holds up no others, and waits', as
 
 test('where every event takes too long the database is left alone after a few', async (t) => {
   const { take, left, kept } = await scene(100);
-  const { db, asked } = slowWith('{');
+  const { db, requested } = slowWith('{');
   await t.throwsAsync(take(db), { message: /timeout/ });
-  t.true(asked.length < 30, `${asked.length} questions`);
+  t.true(requested.length < 30, `${requested.length} questions`);
   t.is(await kept(), 0);
   t.is((await left()).length, 100);
 });

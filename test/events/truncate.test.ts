@@ -70,10 +70,10 @@ test('a webhook is told of TRUNCATE once, under its one name, with data null', a
 test('a database that was told of subscriptions before tells of TRUNCATE after its upgrade', async (t) => {
   const database = await makeDatabase(platform());
   await makeOld(database, 18);
-  const told = (sql: string) => asAdmin(database.name, async (admin) => (await admin.query(sql)).rows);
-  await told('insert into plinth.subscriptions values (null, null)');
+  const reported = (sql: string) => asAdmin(database.name, async (admin) => (await admin.query(sql)).rows);
+  await reported('insert into plinth.subscriptions values (null, null)');
   await database.query('owner', 'create table t (x int)');
   t.is((await upgradeAll(platform())).done, 1);
   await database.query('owner', 'truncate t');
-  t.deepEqual(await told('select op from plinth.outbox'), [{ op: 'TRUNCATE' }]);
+  t.deepEqual(await reported('select op from plinth.outbox'), [{ op: 'TRUNCATE' }]);
 });

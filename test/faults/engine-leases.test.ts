@@ -28,7 +28,7 @@ test('a job that is delivered under a lease that it has no longer does not begin
   const { shard, runs, projectId, waiting } = await fullProject(scene);
   const [epoch] = await shard.inspect.conf();
   const old = { id: waiting, nonce: '1' };
-  await shard.handOverAgain(epoch ?? '', [{ lease: old, projectId }]);
+  await shard.handOverOnceMore(epoch ?? '', [{ lease: old, projectId }]);
   await until(async () => (await shard.inBullmq([old]))[0] === false);
   t.is(runs.contexts.length, 2);
   t.is((await scene.row(waiting)).status, 'queued');
@@ -60,8 +60,8 @@ test('of two deliveries of one job that begin at the same time one runs it', asy
   const recorder = createRecorder(scene.db, scene.log);
   const start = { id, workerId: newId(), shard: type, epoch: '1' };
   const runIds = [newId(), newId()];
-  const begun = await Promise.all(runIds.map((runId) => recorder.begin({ ...start, runId })));
-  t.is(begun.filter((one) => one !== null).length, 1);
+  const started = await Promise.all(runIds.map((runId) => recorder.begin({ ...start, runId })));
+  t.is(started.filter((one) => one !== null).length, 1);
   const { run_id: winner } = await scene.row(id);
-  t.truthy(begun[runIds.indexOf(winner ?? '')]);
+  t.truthy(started[runIds.indexOf(winner ?? '')]);
 });

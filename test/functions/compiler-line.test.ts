@@ -8,15 +8,15 @@ const bounds = { ofProject: 3, ofAll: 6, waitMs: 60_000 };
 
 /** Work that goes on until it is let go; the order in which all of it began. */
 const worksIn = (inLine: CompileLine) => {
-  const begun: string[] = [];
+  const started: string[] = [];
   const held = Promise.withResolvers<undefined>();
   const work = (project: string, name: string): Promise<string> =>
     inLine(project, async () => {
-      begun.push(name);
+      started.push(name);
       await held.promise;
       return name;
     });
-  return { begun, work, letGo: () => held.resolve(undefined) };
+  return { started, work, letGo: () => held.resolve(undefined) };
 };
 
 const full = async (t: ExecutionContext, work: Promise<unknown>): Promise<void> => {
@@ -27,26 +27,26 @@ const full = async (t: ExecutionContext, work: Promise<unknown>): Promise<void> 
 };
 
 test('turns go round by project', async (t) => {
-  const { begun, work, letGo } = worksIn(createCompileLine(bounds));
+  const { started, work, letGo } = worksIn(createCompileLine(bounds));
   const all = [work('a', 'a1'), work('a', 'a2'), work('a', 'a3'), work('b', 'b1'), work('c', 'c1'), work('b', 'b2')];
   letGo();
   t.deepEqual(await Promise.all(all), ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']);
-  t.deepEqual(begun, ['a1', 'a2', 'b1', 'c1', 'a3', 'b2']);
+  t.deepEqual(started, ['a1', 'a2', 'b1', 'c1', 'a3', 'b2']);
 });
 
 test('of several at a time no project has more than one: what takes long keeps only its own waiting', async (t) => {
   const inLine = createCompileLine({ ...bounds, atOnce: 2 });
   const slow = Promise.withResolvers<string>();
-  const begun: string[] = [];
+  const started: string[] = [];
   const work = (project: string, name: string, end: Promise<string> = Promise.resolve(name)): Promise<string> =>
     inLine(project, () => {
-      begun.push(name);
+      started.push(name);
       return end;
     });
   const first = work('a', 'a1', slow.promise);
   const second = work('a', 'a2');
   t.deepEqual(await Promise.all([work('b', 'b1'), work('c', 'c1'), work('b', 'b2')]), ['b1', 'c1', 'b2']);
-  t.deepEqual(begun, ['a1', 'b1', 'c1', 'b2']);
+  t.deepEqual(started, ['a1', 'b1', 'c1', 'b2']);
   slow.resolve('a1');
   t.deepEqual(await Promise.all([first, second]), ['a1', 'a2']);
 });
@@ -77,7 +77,7 @@ test('a project has a bound of its own, which is free again afterwards', async (
 });
 
 test('in a full line, who has the most gives way to who has less', async (t) => {
-  const { begun, work, letGo } = worksIn(createCompileLine(bounds));
+  const { started, work, letGo } = worksIn(createCompileLine(bounds));
   const kept = [work('a', 'a1'), work('a', 'a2'), work('b', 'b1'), work('b', 'b2')];
   const last = full(t, work('b', 'b3'));
   kept.push(work('c', 'c1'), work('d', 'd1'));
@@ -88,17 +88,17 @@ test('in a full line, who has the most gives way to who has less', async (t) => 
   await full(t, work('f', 'f1'));
   letGo();
   await Promise.all(kept);
-  t.deepEqual(begun, ['a1', 'a2', 'b1', 'c1', 'd1', 'e1']);
+  t.deepEqual(started, ['a1', 'a2', 'b1', 'c1', 'd1', 'e1']);
 });
 
 test('what waits too long is refused and does not run', async (t) => {
-  const { begun, work, letGo } = worksIn(createCompileLine({ ...bounds, waitMs: 5 }));
+  const { started, work, letGo } = worksIn(createCompileLine({ ...bounds, waitMs: 5 }));
   const first = work('a', 'a1');
   await full(t, work('a', 'a2'));
   letGo();
   await first;
   await work('a', 'a3');
-  t.deepEqual(begun, ['a1', 'a3']);
+  t.deepEqual(started, ['a1', 'a3']);
 });
 
 test('deploys of a project beyond its bound are refused, those of others are not, in either language', async (t) => {

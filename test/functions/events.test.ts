@@ -53,8 +53,8 @@ test('every finished run is an event, one that did not succeed a second one', as
     ],
   );
   const { body } = await one.ask('GET', `/functions/${one.fn.id}/invocations/${bad.body.invocation_id}`);
-  const { logs: _logs, logs_truncated: _truncated, ...told } = body;
-  t.deepEqual(events[2]?.data, told);
+  const { logs: _logs, logs_truncated: _truncated, ...reported } = body;
+  t.deepEqual(events[2]?.data, reported);
 });
 
 test('a run that was cancelled before it began is told too', async (t) => {

@@ -35,15 +35,15 @@ test('no form of a private address is reached from a function, and nothing is to
     platform().config.REDIS_URL,
     platform().config.DATABASE_URL,
   ].map((url) => url.replace('{port}', String(port)));
-  const told: Record<string, string> = {};
+  const reported: Record<string, string> = {};
   for (let at = 0; at < forms.length; at += 12) {
     const { body } = await client.invoke(user, project, fn, forms.slice(at, at + 12));
     t.is(body.status, 'success', JSON.stringify(body));
-    Object.assign(told, body.result);
+    Object.assign(reported, body.result);
   }
   t.is(server.connections(), 0);
-  t.is(Object.keys(told).length, new Set(forms).size);
-  for (const [url, words] of Object.entries(told)) {
+  t.is(Object.keys(reported).length, new Set(forms).size);
+  for (const [url, words] of Object.entries(reported)) {
     t.regex(words, /^TypeError: /, url);
     // Nothing says whether anybody is there.
     t.notRegex(words, /connection|closed|ECONN|time/i, url);

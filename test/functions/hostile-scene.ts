@@ -79,11 +79,11 @@ export function useHostileScene(test: TestFn): Scene {
   });
 
   let clean = -1;
-  let asked = 0;
+  let requested = 0;
   const isUnharmed = async (t: ExecutionContext): Promise<void> => {
-    asked += 1;
-    const { body } = await invoke(honest, asked);
-    t.deepEqual(body.result, { n: asked, clean, json: `[${asked}]` });
+    requested += 1;
+    const { body } = await invoke(honest, requested);
+    t.deepEqual(body.result, { n: requested, clean, json: `[${requested}]` });
   };
 
   return {

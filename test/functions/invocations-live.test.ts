@@ -16,7 +16,7 @@ test.before('a worker', async () => {
 
 const pathOf = ({ fn }: ProjectScene, id: string): string => `/functions/${fn.id}/invocations/${id}`;
 
-const hear = ({ project, user, fn }: ProjectScene, id: string): Promise<EventSource> =>
+const receive = ({ project, user, fn }: ProjectScene, id: string): Promise<EventSource> =>
   listen(`${platform().base}/projects/${project.id}${pathOf({ fn } as ProjectScene, id)}`, user.token, {
     accept: 'text/event-stream',
   });
@@ -39,13 +39,13 @@ test.serial(
   async (t) => {
     const one = await scene(counting);
     const id = await one.begin({ lines: 60, ms: 15 });
-    const sources = [await hear(one, id)];
+    const sources = [await receive(one, id)];
     for (const count of [10, 25, 40]) {
       await until(() => messagesOf(sources[0] as EventSource).length >= count);
-      sources.push(await hear(one, id));
+      sources.push(await receive(one, id));
     }
     await Promise.all(sources.map(({ end }) => end));
-    sources.push(await hear(one, id));
+    sources.push(await receive(one, id));
     await sources.at(-1)?.end;
     const { body } = await one.ask('GET', pathOf(one, id));
     for (const source of sources) {
@@ -69,9 +69,9 @@ test.serial('who comes while it runs hears at once what was logged before', asyn
     'exports.handler = () => { console.log("a"); console.log("b"); return new Promise(() => {}) }',
   );
   const id = await one.begin();
-  const first = await hear(one, id);
+  const first = await receive(one, id);
   await until(() => messagesOf(first).length === 2);
-  const second = await hear(one, id);
+  const second = await receive(one, id);
   await until(() => messagesOf(second).length === 2);
   t.is(second.events.length, 2, 'it goes on');
   await one.ask('POST', `/jobs/${id}/cancel`);
@@ -83,10 +83,10 @@ test.serial('who comes while it runs hears at once what was logged before', asyn
 test.serial('a burst of many lines comes whole, live and afterwards', async (t) => {
   const one = await scene(counting);
   const id = await one.begin({ lines: 4000, ms: 0 });
-  const live = await hear(one, id);
+  const live = await receive(one, id);
   await live.end;
   t.deepEqual(messagesOf(live), expected(4000));
-  const late = await hear(one, id);
+  const late = await receive(one, id);
   await late.end;
   t.deepEqual(messagesOf(late), expected(4000));
 });
@@ -95,7 +95,7 @@ test.serial('what was logged before a time-out is heard and kept', async (t) => 
   const one = await scene('exports.handler = () => { console.log("before"); for (;;) {} }');
   await one.ask('PATCH', `/functions/${one.fn.id}`, { body: { timeout_ms: 400 } });
   const id = await one.begin();
-  const source = await hear(one, id);
+  const source = await receive(one, id);
   await source.end;
   t.deepEqual(messagesOf(source), ['before']);
   t.like(source.events.at(-1), { event: 'end', data: { status: 'timeout' } });
@@ -105,7 +105,7 @@ test.serial('a run that nobody may see is not listened to', async (t) => {
   const one = await scene(counting);
   const other = await scene(counting);
   const id = await one.begin({ lines: 1, ms: 0 });
-  const source = await hear({ ...one, user: other.user }, id);
+  const source = await receive({ ...one, user: other.user }, id);
   t.is(source.status, 404);
 });
 
@@ -119,7 +119,7 @@ test.serial('what was logged before its worker was killed is heard and kept', as
   );
   await keepEventsOf(platform().db, one.project.id);
   const id = await one.begin();
-  const source = await hear(one, id);
+  const source = await receive(one, id);
   await until(async () => (await one.ask('GET', pathOf(one, id))).body.logs?.length === 2);
   worker.child.kill('SIGKILL');
   await worker.end;

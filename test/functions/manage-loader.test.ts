@@ -11,7 +11,7 @@ interface Given {
 
 /** A loader over functions that all look the same, and how often it asked for each. */
 const loaderOf = ({ compiled, env }: Given) => {
-  const asked: string[] = [];
+  const requested: string[] = [];
   const deleted = new Set<string>();
   let now = 1;
   const row = {
@@ -26,34 +26,34 @@ const loaderOf = ({ compiled, env }: Given) => {
   } satisfies RunnableRow;
   const db = {
     query: (_sql: string, [id]: readonly unknown[] = []) => {
-      asked.push(String(id));
+      requested.push(String(id));
       return Promise.resolve(deleted.has(String(id)) ? [] : [row]);
     },
   } as unknown as Queryable;
   const sealer: Sealer = { seal: () => Buffer.alloc(1), open: () => JSON.stringify(env) };
   const load = createRunnableLoader(db, () => sealer, { now: () => now });
-  return { load, asked, deleted, later: (ms: number) => (now += ms) };
+  return { load, requested, deleted, later: (ms: number) => (now += ms) };
 };
 
 test('a version is read once, and a deleted one runs no longer than five seconds', async (t) => {
-  const { load, asked, deleted, later } = loaderOf({ compiled: 'x', env: { A: 'b' } });
+  const { load, requested, deleted, later } = loaderOf({ compiled: 'x', env: { A: 'b' } });
   t.like(await load('one', 1), { compiled: 'x', env: { A: 'b' } });
   later(4000);
   t.truthy(await load('one', 1));
-  t.is(asked.length, 1);
+  t.is(requested.length, 1);
   deleted.add('one');
   later(1001);
   t.is(await load('one', 1), undefined);
 });
 
 const remembered = async (given: Given): Promise<number> => {
-  const { load, asked } = loaderOf(given);
+  const { load, requested } = loaderOf(given);
   const ids = Array.from({ length: 700 }, (_, i) => `fn-${i}`);
   for (const id of ids) await load(id, 1);
-  const before = asked.length;
+  const before = requested.length;
   // The latest first, so that what is read anew pushes out nothing that is still to be asked for.
   for (const id of ids.toReversed()) await load(id, 1);
-  return ids.length - (asked.length - before);
+  return ids.length - (requested.length - before);
 };
 
 test('what is remembered is bounded with its variables', async (t) => {

@@ -186,7 +186,7 @@ test('a query that returns 1 GB is refused, and the function and the worker go o
   });
   t.is(job.status, 'succeeded');
   // The server makes such a value first: the watchdog may find that it takes too much memory.
-  t.regex(job.result.result.told, /^DatabaseError: .*(16 MB\. Add LIMIT|too much memory)/);
+  t.regex(job.result.result.reported, /^DatabaseError: .*(16 MB\. Add LIMIT|too much memory)/);
   t.deepEqual(job.result.result.after, [{ one: 1 }]);
 });
 
@@ -233,8 +233,8 @@ test('the databases of other projects and of the platform are out of reach', asy
   t.is(result.users, '42P01');
   t.is(result.shadow, '42501');
   for (const what of ['copy', 'dblink', 'fdw', 'names', 'activity']) {
-    const told = result[what];
-    t.true(typeof told === 'string' || !JSON.stringify(told).includes(other.dbName), what);
+    const reported = result[what];
+    t.true(typeof reported === 'string' || !JSON.stringify(reported).includes(other.dbName), what);
   }
   t.is(typeof result.copy, 'string');
 });

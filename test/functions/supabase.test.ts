@@ -35,15 +35,15 @@ for (const kind of ['key', 'publishableKey'] as const) {
     const { context } = failed.error as { context: Response };
     t.is(context.status, 500);
     t.regex(context.headers.get('x-invocation-id') ?? '', /^[0-9a-f-]{36}$/);
-    const told = (await context.json()) as Record<string, unknown>;
-    t.is(told['code'], 'function_error');
-    t.is(told['details'] === null, kind === 'publishableKey');
+    const reported = (await context.json()) as Record<string, unknown>;
+    t.is(reported['code'], 'function_error');
+    t.is(reported['details'] === null, kind === 'publishableKey');
     const unknown = await functions.invoke('no-such-function');
     t.is((unknown.error as { context: Response }).context.status, 404);
   });
 }
 
-const tells = 'exports.handler = (x, { caller }) => ({ ...caller, asked: x })';
+const describes = 'exports.handler = (x, { caller }) => ({ ...caller, requested: x })';
 
 /** A token of one of the project's own users. */
 const tokenOf = async ({ ask }: ProjectScene, sub: string): Promise<string> => {
@@ -54,21 +54,21 @@ const tokenOf = async ({ ask }: ProjectScene, sub: string): Promise<string> => {
 
 for (const kind of ['key', 'publishableKey'] as const) {
   test(`supabase-js invokes functions for a signed-in user, beside the project’s ${kind}: the token decides`, async (t) => {
-    const one = await scene(tells);
+    const one = await scene(describes);
     const sub = crypto.randomUUID();
     const token = await tokenOf(one, sub);
     const options = { accessToken: () => Promise.resolve(token) };
     const { functions } = createClient(restUrl(one), one.project[kind], options);
     const { data, error } = await functions.invoke(one.fn.slug, { body: { n: 1 } });
     t.is(error, null);
-    t.like(data, { kind: 'user', asked: { n: 1 } });
+    t.like(data, { kind: 'user', requested: { n: 1 } });
     t.like(data.user, { sub, team: 'blue', role: 'authenticated' });
     t.regex(data.key_id, /^[0-9a-f-]{36}$/);
   });
 }
 
 test('a function knows which kind of key called it, and that nobody did', async (t) => {
-  const one = await scene(tells);
+  const one = await scene(describes);
   for (const [key, kind] of [
     ['key', 'secret'],
     ['publishableKey', 'publishable'],
@@ -77,7 +77,7 @@ test('a function knows which kind of key called it, and that nobody did', async 
     t.like(data, { kind, user: null });
   }
   const { body } = await one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: 1 } });
-  t.deepEqual(body.result, { kind: 'dashboard', key_id: null, user: null, asked: 1 });
+  t.deepEqual(body.result, { kind: 'dashboard', key_id: null, user: null, requested: 1 });
 });
 
 test('a user reads the jobs that they started and no others, by a token alone, too', async (t) => {
@@ -85,10 +85,10 @@ test('a user reads the jobs that they started and no others, by a token alone, t
   const [token, other] = [await tokenOf(one, crypto.randomUUID()), await tokenOf(one, crypto.randomUUID())];
   const call = (method: string, path: string, bearer: string, headers = {}) =>
     platform().client.call(method, path, { token: bearer, ...(method === 'POST' && { body: 1 }), headers });
-  const begun = await call('POST', `/api/functions/${one.fn.slug}`, token, { prefer: 'respond-async' });
-  t.is(begun.status, 202, begun.text);
-  const path = `/api/jobs/${begun.body.job_id}`;
-  await one.jobWhen(String(begun.body.job_id), 'failed');
+  const started = await call('POST', `/api/functions/${one.fn.slug}`, token, { prefer: 'respond-async' });
+  t.is(started.status, 202, started.text);
+  const path = `/api/jobs/${started.body.job_id}`;
+  await one.jobWhen(String(started.body.job_id), 'failed');
   const seen = await call('GET', path, token);
   t.is(seen.status, 200);
   t.false(seen.text.includes('inside'));
@@ -99,7 +99,7 @@ test('a user reads the jobs that they started and no others, by a token alone, t
 });
 
 test('tokens that are forged or of another project are 401 on functions, valid ones are 403 on models', async (t) => {
-  const [one, other] = [await scene(tells), await scene(tells)];
+  const [one, other] = [await scene(describes), await scene(describes)];
   const [token, foreign] = [await tokenOf(one, crypto.randomUUID()), await tokenOf(other, crypto.randomUUID())];
   const chat = { model: 'm', messages: [{ role: 'user', content: 'x' }] };
   const ask = async (path: string, bearer: string, key?: string, body: unknown = chat): Promise<number> => {

@@ -28,10 +28,10 @@ test('each job is processed once, whether it is fetched by itself or with the en
   const [project = ''] = projects(1);
   const alone = await scene.admit(project, 1);
   await until(() => processed.length === 1);
-  const crowd = await scene.admit(project, 60);
+  const many = await scene.admit(project, 60);
   await until(() => processed.length === 61);
   await consumer.close();
-  t.deepEqual(processed.toSorted(), [...alone, ...crowd].toSorted());
+  t.deepEqual(processed.toSorted(), [...alone, ...many].toSorted());
   t.true(max <= slots, `${max} at a time`);
   t.is(await shard.queue.getActiveCount(), 0);
 });

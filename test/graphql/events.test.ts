@@ -61,14 +61,14 @@ const answered = async (markDirty: (projectId: string) => Promise<void>) => {
 const done = '{"data":{"insert_log":{"affected_rows":1}}}';
 
 test('a change is answered without waiting for those who are told of it', async (t) => {
-  const told: string[] = [];
+  const reported: string[] = [];
   const { body } = await answered((projectId) => {
-    told.push(projectId);
+    reported.push(projectId);
     // Redis does not answer.
     return new Promise(() => undefined);
   });
   t.is(body, done);
-  t.deepEqual(told, ['project']);
+  t.deepEqual(reported, ['project']);
 });
 
 test('a change that nobody could be told of is answered as made', async (t) => {

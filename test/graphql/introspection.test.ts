@@ -85,7 +85,7 @@ test('what tools ask of a hundred tables is answered, as graphql-js answers it',
   }
 });
 
-const asked: readonly (readonly [query: string, variables?: Fields])[] = [
+const requested: readonly (readonly [query: string, variables?: Fields])[] = [
   ['{ __schema { __typename queryType { name } subscriptionType { name } description } }'],
   [
     '{ a: __type(name: "table_1") { kind fields { name } fields { type { kind ofType { name } } } } b: __type(name: "x") { kind } }',
@@ -103,7 +103,7 @@ const asked: readonly (readonly [query: string, variables?: Fields])[] = [
   ],
 ];
 
-for (const [query, variables] of asked)
+for (const [query, variables] of requested)
   test(`is answered as graphql-js does: ${query}`, (t) => {
     t.is(answer(query, variables), graphqlJs(query, variables));
   });

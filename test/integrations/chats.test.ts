@@ -22,12 +22,12 @@ for (const kind of ['slack', 'discord'] as const) {
     const made = await configure(kind, { webhook_url: `${chat.base}/T/B/x`, events: ['table.orders.INSERT'] });
     t.is(made.status, 200, made.text);
     await sql(`insert into orders values (7, '<!channel> @everyone')`);
-    const asked = await until(() => chat.asked[0]);
-    t.like(asked, { method: 'POST', path: '/T/B/x' });
-    t.is(asked.headers['content-type'], 'application/json; charset=utf-8');
-    t.is(asked.headers['x-webhook-signature'], undefined);
-    t.false(/@everyone|<!channel>/.test(asked.body));
-    const { text, embeds } = JSON.parse(asked.body) as Shown;
+    const requested = await until(() => chat.requested[0]);
+    t.like(requested, { method: 'POST', path: '/T/B/x' });
+    t.is(requested.headers['content-type'], 'application/json; charset=utf-8');
+    t.is(requested.headers['x-webhook-signature'], undefined);
+    t.false(/@everyone|<!channel>/.test(requested.body));
+    const { text, embeds } = JSON.parse(requested.body) as Shown;
     t.regex(text ?? embeds?.[0]?.title ?? '', /A row was inserted into orders/);
   });
 }
@@ -40,13 +40,13 @@ test('a test sends the chat a message and says what came of it, also while it is
   const good = await ask('POST', '/slack/test');
   t.is(good.status, 200, good.text);
   t.like(good.body, { ok: true, provider: 'slack' });
-  t.is((JSON.parse(chat.asked[0]?.body ?? '{}') as Shown).text?.startsWith('Test message'), true);
+  t.is((JSON.parse(chat.requested[0]?.body ?? '{}') as Shown).text?.startsWith('Test message'), true);
   status = 403;
   const bad = await ask('POST', '/slack/test');
   t.like(bad.body, { ok: false, provider: 'slack', error: 'The receiver answered 403.' });
   t.false(bad.text.includes('secret-path'));
   // It is not tried again.
-  t.is(chat.asked.length, 2);
+  t.is(chat.requested.length, 2);
 });
 
 test('a chat that is inactive is told nothing; what it missed is listed as skipped', async (t) => {
@@ -67,9 +67,9 @@ test('a chat that is inactive is told nothing; what it missed is listed as skipp
   );
   await ask('POST', '/discord/toggle');
   await emit(2);
-  const asked = await until(() => chat.asked[0]);
-  t.regex(asked.body, /n: 2/);
-  t.is(chat.asked.length, 1);
+  const requested = await until(() => chat.requested[0]);
+  t.regex(requested.body, /n: 2/);
+  t.is(chat.requested.length, 1);
 });
 
 test('an integration that is deleted is told nothing more', async (t) => {
@@ -82,8 +82,8 @@ test('an integration that is deleted is told nothing more', async (t) => {
     `insert into outbox_events (project_id, event, data) values ($1, 'payments.stripe.a', '{}')`,
     [project.id],
   );
-  await until(() => left.asked[0]);
-  t.is(gone.asked.length, 0);
+  await until(() => left.requested[0]);
+  t.is(gone.requested.length, 0);
 });
 
 const emitTo = (projectId: string, data: unknown): Promise<unknown> =>
@@ -98,8 +98,8 @@ for (const kind of ['slack', 'discord'] as const) {
     const { configure, project } = await integrationScene(platform());
     await configure(kind, { webhook_url: chat.base, events: ['payments.*'] });
     await emitTo(project.id, { data: { object: { text: 'x'.repeat(300_000) } } });
-    const asked = await until(() => chat.asked[0]);
-    t.regex(asked.body, /too large to be shown/);
+    const requested = await until(() => chat.requested[0]);
+    t.regex(requested.body, /too large to be shown/);
   });
 }
 
@@ -137,8 +137,8 @@ test('tests with one key send one message, and answer what came of it', async (t
   for (const answer of answers) t.like(answer.body, expected, answer.text);
   t.is(new Set(answers.map(({ body }) => body.latency_ms)).size, 1);
   t.is(answers.filter(({ headers }) => headers.get('idempotent-replayed') === 'true').length, 8);
-  t.is(chat.asked.length, 1);
+  t.is(chat.requested.length, 1);
   isError(t, await ask('one', {}), 422, 'idempotency_mismatch');
   t.is((await ask('other')).status, 200);
-  t.is(chat.asked.length, 2);
+  t.is(chat.requested.length, 2);
 });

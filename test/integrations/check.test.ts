@@ -21,7 +21,7 @@ const check = async (t: ExecutionContext, provider: CheckedProvider, respond: Re
   const server = await serveProvider(t, respond);
   const deps = { egress: egressFor(t), bases: { stripe: server.base, razorpay: server.base } };
   const checked = await checkProvider(deps, provider, configs(`${server.base}/`)[provider] as never);
-  return { ...checked, asked: server.asked };
+  return { ...checked, requested: server.requested };
 };
 
 const basic = (text: string): string => `Basic ${Buffer.from(text).toString('base64')}`;
@@ -35,11 +35,11 @@ const names = Object.keys(questions) as CheckedProvider[];
 
 for (const name of names) {
   test(`${name} is asked once, by the key, for something that changes nothing`, async (t) => {
-    const { ok, error, asked, latencyMs } = await check(t, name, () => ({ body: {} }));
+    const { ok, error, requested, latencyMs } = await check(t, name, () => ({ body: {} }));
     t.deepEqual({ ok, error }, { ok: true, error: null });
     t.true(latencyMs >= 0);
     t.deepEqual(
-      asked.map(({ method, path, headers }) => [`${method} ${path}`, headers.authorization]),
+      requested.map(({ method, path, headers }) => [`${method} ${path}`, headers.authorization]),
       [[...questions[name]]],
     );
   });
@@ -55,7 +55,7 @@ for (const name of names) {
     t.regex((await check(t, name, () => ({ status: 503 }))).error ?? '', /answered 503\.$/);
     const moved = await check(t, name, () => ({ status: 302, headers: { location: 'http://127.0.0.1/' } }));
     t.regex(moved.error ?? '', /answered 302\.$/);
-    t.is(moved.asked.length, 1);
+    t.is(moved.requested.length, 1);
     t.regex((await check(t, name, () => undefined)).error ?? '', /closed the connection/);
   });
 }
@@ -72,5 +72,5 @@ test('an address that is not open is not asked', async (t) => {
   const checked = await checkProvider(deps, 'resend', configs(server.base).resend);
   t.false(checked.ok);
   t.regex(checked.error ?? '', /may not be reached from here/);
-  t.is(server.asked.length, 0);
+  t.is(server.requested.length, 0);
 });

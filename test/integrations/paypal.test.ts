@@ -35,7 +35,7 @@ test('a call is taken when PayPal says that it is its own: asked with the text a
   const answer = await scene.report('paypal', text, headers);
   t.is(answer.status, 200, answer.text);
   t.deepEqual(await scene.events(), [{ event: 'payments.paypal.PAYMENT.CAPTURE.COMPLETED', data: text }]);
-  const [token, verify] = server.asked;
+  const [token, verify] = server.requested;
   t.is(token?.body, 'grant_type=client_credentials');
   t.true(verify?.body.endsWith(`"webhook_event":${text}}`));
   t.like(JSON.parse(verify?.body ?? ''), {
@@ -65,7 +65,7 @@ test('what PayPal does not know, or cannot have sent, is 401 and kept nowhere', 
   }
   t.deepEqual(await scene.events(), []);
   // Only the first was worth asking.
-  t.is(server.asked.filter(({ path }) => path.includes('verify')).length, 1);
+  t.is(server.requested.filter(({ path }) => path.includes('verify')).length, 1);
 });
 
 test('a body that would say more to PayPal than the event is no event', async (t) => {
@@ -74,7 +74,7 @@ test('a body that would say more to PayPal than the event is no event', async (t
   const text = `${event('WH-1')},"webhook_id":"other"`;
   isError(t, await scene.report('paypal', text, paypalHeaders(text)), 400, 'invalid_json');
   isError(t, await scene.report('paypal', 'x', paypalHeaders('x')), 400, 'invalid_json');
-  t.is(server.asked.length, 0);
+  t.is(server.requested.length, 0);
 });
 
 test('one token serves many calls; one that was taken back is asked for anew', async (t) => {
@@ -118,7 +118,9 @@ for (const [what, path, answer] of [
 ] as const) {
   test(`when PayPal ${what}, the call is 502, so that it comes again, and is taken then`, async (t) => {
     let failing = true;
-    const server = await servePaypal(t, { instead: (asked) => (failing && asked.path === path ? answer : undefined) });
+    const server = await servePaypal(t, {
+      instead: (requested) => (failing && requested.path === path ? answer : undefined),
+    });
     const scene = await paypalScene(server.base);
     const text = event('WH-1');
     const refused = await scene.report('paypal', text, paypalHeaders(text));

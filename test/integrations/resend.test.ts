@@ -30,13 +30,13 @@ const send = async (t: ExecutionContext, respond: Respond) => {
     (response) => ({ response, failure: null }),
     (failure: unknown) => ({ response: null, failure }),
   );
-  return { ...outcome, asked: server.asked };
+  return { ...outcome, requested: server.requested };
 };
 
 test('a mail goes out by the API, under a key that is the same on each try', async (t) => {
-  const { response, asked } = await send(t, () => ({ body: { id: 'mail-1' } }));
+  const { response, requested } = await send(t, () => ({ body: { id: 'mail-1' } }));
   t.is(response, 'Resend took it as mail-1.');
-  const [one] = asked;
+  const [one] = requested;
   t.like(one, { method: 'POST', path: '/emails' });
   t.like(one?.headers, { authorization: 'Bearer re_the_key', 'idempotency-key': '0190c5a2@mail.example' });
   t.truthy(one?.headers['user-agent']);

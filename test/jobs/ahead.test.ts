@@ -8,10 +8,10 @@ import type { JobContext } from '#workers/processor.ts';
 
 test('what a processor reads ahead is asked for by the project, and what comes of it runs the job', async (t) => {
   const scene = await openEngine(t);
-  const asked: string[] = [];
+  const requested: string[] = [];
   await scene.startWorker({
     ahead: (projectId) => {
-      asked.push(projectId);
+      requested.push(projectId);
       return () => Promise.resolve(succeeded('ahead'));
     },
     run: () => Promise.resolve(succeeded('not ahead')),
@@ -19,7 +19,7 @@ test('what a processor reads ahead is asked for by the project, and what comes o
   const projectId = newId();
   const id = await scene.accept(testJobs.once, projectId);
   t.is((await scene.rowWhen(id, 'succeeded')).result, '"ahead"');
-  t.deepEqual(asked, [projectId]);
+  t.deepEqual(requested, [projectId]);
 });
 
 const contextOf = (projectId: string): JobContext => ({

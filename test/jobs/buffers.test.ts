@@ -59,9 +59,9 @@ const openFlooded = async (): Promise<{ db: ControlDb; close: () => Promise<void
 test('the oldest wait of each job type costs three buffers, however many jobs wait', async (t) => {
   const { db, close } = await openFlooded();
   t.teardown(close);
-  const asked = explaining(db);
-  await oldestWaits(asked.queryable);
-  t.true(asked.total() <= 3 * jobTypes.length, `${asked.total()} buffers for ${jobTypes.length} types`);
+  const requested = explaining(db);
+  await oldestWaits(requested.queryable);
+  t.true(requested.total() <= 3 * jobTypes.length, `${requested.total()} buffers for ${jobTypes.length} types`);
   const [oldest] = await oldestWaits(db);
   t.is(oldest?.type, 'function.invoke');
   t.true((oldest?.seconds ?? 0) > rows - 10);
@@ -70,10 +70,10 @@ test('the oldest wait of each job type costs three buffers, however many jobs wa
 test('a scrape of the metrics does not read the jobs', async (t) => {
   const { db, close } = await openFlooded();
   t.teardown(close);
-  const asked = explaining(db);
+  const requested = explaining(db);
   const gate = { stats: () => Promise.reject(new Error('Redis is away')) };
-  await createJobGauges({ db: asked.queryable, gate })();
-  t.true(asked.total() <= 3 * jobTypes.length + 30, `${asked.total()} buffers`);
+  await createJobGauges({ db: requested.queryable, gate })();
+  t.true(requested.total() <= 3 * jobTypes.length + 30, `${requested.total()} buffers`);
 });
 
 test('the queues at a glance do not read the jobs', async (t) => {
@@ -82,8 +82,8 @@ test('the queues at a glance do not read the jobs', async (t) => {
   // What was accepted within a minute is counted row by row.
   await db.query(`update jobs set id = ('00000000-0000-7000-8000' || right(id::text, 13))::uuid`);
   await db.query('vacuum analyze jobs');
-  const asked = explaining(db);
-  await countsOf(asked.queryable, createHistory(db));
-  await runningJobs(asked.queryable);
-  t.true(asked.total() <= 150, `${asked.total()} buffers`);
+  const requested = explaining(db);
+  await countsOf(requested.queryable, createHistory(db));
+  await runningJobs(requested.queryable);
+  t.true(requested.total() <= 150, `${requested.total()} buffers`);
 });

@@ -34,11 +34,11 @@ test('20,000 waiting jobs of a deleted project are cancelled in many commits, an
   const scene = await openEngine(t);
   const { db, queues } = scene;
   const [doomed, other] = [await insertProject(db), await insertProject(db)];
-  let begun = 0;
+  let started = 0;
   await flood(db, doomed, 20_000);
   await deleteProject(db, doomed);
   await scene.startWorker((_data, { projectId }) => {
-    if (projectId === doomed) begun += 1;
+    if (projectId === doomed) started += 1;
     return Promise.resolve(succeeded());
   });
   await queues.gate.drop(doomed);
@@ -51,7 +51,7 @@ test('20,000 waiting jobs of a deleted project are cancelled in many commits, an
   );
   t.is(commits?.count, 40, 'each batch of 500 is a transaction of its own');
   await scene.rowWhen(await neighbour, 'succeeded');
-  t.is(begun, 0);
+  t.is(started, 0);
 });
 
 test('a job of a deleted project is refused when it would begin: it ends as cancelled, and its caller is told', async (t) => {
@@ -60,13 +60,13 @@ test('a job of a deleted project is refused when it would begin: it ends as canc
   const waiting = scene.jobs.run({ job: testJobs.steady, projectId, requestId: 'r', data: null }, 20_000);
   await until(async () => (await scene.queues.gate.stats(type)).waiting === 1);
   await deleteProject(scene.db, projectId);
-  let begun = 0;
+  let started = 0;
   await scene.startWorker(() => {
-    begun += 1;
+    started += 1;
     return Promise.resolve(succeeded());
   });
   t.like((await waiting).outcome, { status: 'cancelled', error: { code: 'cancelled' } });
-  t.is(begun, 0);
+  t.is(started, 0);
   await until(async () => (await scene.queues.gate.stats(type)).leased === 0);
 });
 

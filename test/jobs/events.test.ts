@@ -168,8 +168,8 @@ test('who cannot be told anything gives the place back', async (t) => {
     },
   } as unknown as Deps;
   for (let i = 0; i <= maxListenersOfProject; i += 1) {
-    const asked = { projectId: row.project_id, jobId: row.id, userId: newId(), signInId: newId() };
-    t.is(await t.throwsAsync(jobEvents(deps, asked)), unsubscribed);
+    const requested = { projectId: row.project_id, jobId: row.id, userId: newId(), signInId: newId() };
+    t.is(await t.throwsAsync(jobEvents(deps, requested)), unsubscribed);
     await turnOfTheLoop();
   }
 });

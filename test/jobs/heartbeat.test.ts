@@ -63,10 +63,10 @@ const leads = (values: readonly unknown[], lead: Partial<Leadership> = {}) =>
 test('a shard whose leader hangs in its work still sends heartbeats, loses its leadership and delays no other shard', async (t) => {
   const hang = Promise.withResolvers<never[]>();
   const admitted: unknown[] = [];
-  const asked: string[][] = [];
+  const requested: string[][] = [];
   const db = answering((name, values) => {
     if (name === 'claim-leadership') {
-      asked.push(values[1] as string[]);
+      requested.push(values[1] as string[]);
       return Promise.resolve(leads(values));
     }
     if (name !== 'take-due-jobs') return Promise.resolve([]);
@@ -80,27 +80,27 @@ test('a shard whose leader hangs in its work still sends heartbeats, loses its l
   t.true(await until(() => Promise.resolve((beats.get('a') ?? 0) >= before + 2)));
   t.true(await until(() => Promise.resolve(admitted.filter((type) => type === 'b').length >= 3)));
   t.is(admitted.filter((type) => type === 'a').length, 1);
-  t.deepEqual(asked[0], ['a', 'b']);
-  t.true(asked.slice(1).every((names) => names.join() === 'b'));
+  t.deepEqual(requested[0], ['a', 'b']);
+  t.true(requested.slice(1).every((names) => names.join() === 'b'));
   hang.resolve([]);
   await shardLeaders.stop();
 });
 
 test('a shard to which a worker cannot send heartbeats is not led by it, and the worker records in Postgres that it lives', async (t) => {
-  const asked: string[][] = [];
+  const requested: string[][] = [];
   let seen = 0;
   const db = answering((name, values) => {
     if (name === 'note-seen') seen += 1;
     if (name !== 'claim-leadership') return Promise.resolve([]);
-    asked.push(values[1] as string[]);
+    requested.push(values[1] as string[]);
     return Promise.resolve(leads(values, { due: false }));
   });
   const { shards } = shardsOn(db, ['a', 'b'], (name) =>
     name === 'a' ? Promise.reject(new Error('away')) : Promise.resolve(snapshot),
   );
   const { shardLeaders, logged } = keep(db, shards);
-  t.true(await until(() => Promise.resolve(asked.length >= 2 && seen >= 2)));
-  t.true(asked.every((names) => names.join() === 'b'));
+  t.true(await until(() => Promise.resolve(requested.length >= 2 && seen >= 2)));
+  t.true(requested.every((names) => names.join() === 'b'));
   t.true(logged().includes('no heartbeat could be sent to a'));
   t.is(logged().split('a heartbeat failed').length - 1, 1, 'said once, not each second');
   await shardLeaders.stop();

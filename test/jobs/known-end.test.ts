@@ -64,11 +64,11 @@ test('a job that is read as succeeded cannot be cancelled, whether Postgres know
   const cancelled = scene.jobs.cancel(projectId, id);
   await release();
   await t.throwsAsync(cancelled, { message: 'The job is succeeded already.' });
-  const [row] = await scene.db.query<{ asked: Date | null }>(
-    'select cancel_requested_at as asked from jobs where id = $1',
+  const [row] = await scene.db.query<{ requested: Date | null }>(
+    'select cancel_requested_at as requested from jobs where id = $1',
     [id],
   );
-  t.is(row?.asked, null);
+  t.is(row?.requested, null);
 });
 
 test('a job that runs is cancelled as before', async (t) => {

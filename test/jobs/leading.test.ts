@@ -14,9 +14,9 @@ test('one worker at a time leads a shard, and the next one when it leaves or fal
   await ensureShards(db, ['a.shard']);
   const leadership = async (worker: string) =>
     (await claimLeadership(db, [candidate('a.shard', 'a')], worker)).get('a.shard');
-  const asked = await Promise.all([leadership(first), leadership(second)]);
-  t.is(asked.filter((own) => own?.epoch === 0).length, 1);
-  const [leader, other] = asked[0] === undefined ? [second, first] : [first, second];
+  const requested = await Promise.all([leadership(first), leadership(second)]);
+  t.is(requested.filter((own) => own?.epoch === 0).length, 1);
+  const [leader, other] = requested[0] === undefined ? [second, first] : [first, second];
   t.deepEqual(await leadership(leader), nothing);
   t.is(await leadership(other), undefined);
   await releaseLeadership(db, ['a.shard'], other);
@@ -46,11 +46,11 @@ test('workers that claim many shards at once do not deadlock', async (t) => {
   const workers = Array.from({ length: 8 }, () => newId());
   await Promise.all(workers.map((_, nth) => ensureShards(db, nth % 2 === 0 ? names : names.toReversed())));
   for (let round = 0; round < 10; round += 1) {
-    const asked = workers.map(async (worker, nth) => {
+    const requested = workers.map(async (worker, nth) => {
       const own = (nth % 2 === 0 ? names : names.toReversed()).map((name) => candidate(name, name));
       return [...(await claimLeadership(db, own, worker)).keys()];
     });
-    const leadership = (await Promise.all(asked)).flat();
+    const leadership = (await Promise.all(requested)).flat();
     t.is(new Set(leadership).size, leadership.length, 'no shard has two leaders');
     await db.query('update queue_shards set leader_until = now()');
   }

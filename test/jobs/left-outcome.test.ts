@@ -1,6 +1,6 @@
 import test from 'ava';
 import { startShardEpoch } from '#domain/jobs/queue-shards.ts';
-import { beginJobs } from '#domain/jobs/store.ts';
+import { startJobs } from '#domain/jobs/store.ts';
 import { newId } from '#lib/ids.ts';
 import { openWorkerRedis } from '#lib/redis.ts';
 import { outcomesIn } from '#queues/replies.ts';
@@ -20,7 +20,7 @@ test('an outcome that was published but not recorded is recorded by the next wor
   const redis = openWorkerRedis(config.REDIS_URL, memoryLog().log);
   const [shard, runId] = ['project.provision', newId()];
   const { epoch } = await startShardEpoch(db, { name: shard, type: shard, part: { index: 0, count: 1 } });
-  await beginJobs(db, [{ id, runId, workerId: newId(), shard, epoch: String(epoch) }]);
+  await startJobs(db, [{ id, runId, workerId: newId(), shard, epoch: String(epoch) }]);
   const outcome = { status: 'failed', result: null, error: { code: 'internal', message: 'left behind' } } as const;
   await outcomesIn(redis, config.PLINTH_REDIS_PREFIX).publish({
     jobId: id,

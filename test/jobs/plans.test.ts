@@ -1,6 +1,6 @@
 import test from 'ava';
 import { setProgress } from '#domain/jobs/logs.ts';
-import { beginJobs, insertJobs, recordEnds } from '#domain/jobs/store.ts';
+import { startJobs, insertJobs, recordEnds } from '#domain/jobs/store.ts';
 import type { Tx } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import { usePlatform } from '#test/support/platform.ts';
@@ -26,11 +26,11 @@ const once = async (): Promise<number> => {
   const [id, runId] = [newId(), newId()];
   await insertJobs(db, [{ id, projectId, type, data: '{}', maxAttempts: 1, requestId: 'plans' }]);
   return db.transaction(async (tx) => {
-    const begun = await beginJobs(tx, [{ id, runId, workerId: newId(), shard, epoch: '1' }]);
+    const started = await startJobs(tx, [{ id, runId, workerId: newId(), shard, epoch: '1' }]);
     await setProgress(tx, new Map([[id, 50]]));
     const outcome = { status: 'succeeded', result: null, error: null } as const;
     const ended = await recordEnds(tx, [{ id, runId, finishedAt: new Date(), outcome }]);
-    if (begun.length + ended.length !== 2) throw new Error('the job was not begun, or not ended');
+    if (started.length + ended.length !== 2) throw new Error('the job was not begun, or not ended');
     return readBy(tx);
   });
 };

@@ -42,7 +42,7 @@ test('a backlog that is older than a minute is admitted whole, round by round, b
   await backlog(scene, 10, 2500);
   await backlog(scene, 90, 2500);
   // As after a change of the leader in the middle of the scan: nobody remembers how far it came.
-  const reconciler = createReconciler(shard, never, { followMs: 0, compareAgainMs: 0 });
+  const reconciler = createReconciler(shard, never, { followMs: 0, recompareMs: 0 });
   for (let round = 1; round <= 5; round += 1) {
     await reconciler.round(await snapshotOf(shard), true);
     t.is(await waiting(scene), round * 1000, 'each round has time for one page and goes on where the last one stopped');
@@ -74,7 +74,7 @@ test('what was compared once is compared again, over and over', async (t) => {
   const scene = await openEngine(t);
   const shard = contextOf(scene);
   await backlog(scene, 10, 1500);
-  const reconciler = createReconciler(shard, never, { followMs: 60_000, compareAgainMs: 0 });
+  const reconciler = createReconciler(shard, never, { followMs: 60_000, recompareMs: 0 });
   await reconciler.round(await snapshotOf(shard), true);
   t.is(await waiting(scene), 1500);
   const rows = await scene.db.query<{ id: string; project_id: string }>('select id, project_id from jobs order by id');

@@ -28,9 +28,9 @@ const openScene = (t: ExecutionContext) => {
 
 test('each caller hears of its own job', async (t) => {
   const { notify } = openScene(t);
-  const heard = await Promise.all(['1', '2', '3'].map(notify));
+  const received = await Promise.all(['1', '2', '3'].map(notify));
   t.deepEqual(
-    heard.map((outcome) => outcome?.result),
+    received.map((outcome) => outcome?.result),
     ['1', '2', '3'],
   );
 });

@@ -56,10 +56,10 @@ test('a step is never longer than asked, whatever the ends of the jobs', async (
 
 /** A table of rows that take their time to delete; what was asked of it. */
 const slowTable = (rows: number, msPerRow: number) => {
-  const asked: number[] = [];
+  const requested: number[] = [];
   let [now, left] = [0, rows];
   const step = (max: number): Promise<number> => {
-    asked.push(max);
+    requested.push(max);
     const count = Math.min(max, left);
     const took = count * msPerRow;
     now += Math.min(took, 14_000);
@@ -71,38 +71,38 @@ const slowTable = (rows: number, msPerRow: number) => {
     left -= count;
     return Promise.resolve(count);
   };
-  return { asked, step, clock: { now: () => now }, left: () => left };
+  return { requested, step, clock: { now: () => now }, left: () => left };
 };
 
 test('rows that are heavy to delete are deleted in smaller steps, which is remembered', async (t) => {
   const table = slowTable(100, 500);
   const sweep = inSteps(table.step, 5000, table.clock);
   await sweep();
-  t.deepEqual(table.asked, [200, 100, 50, 25, 25, 25, 25, 25].slice(0, table.asked.length));
+  t.deepEqual(table.requested, [200, 100, 50, 25, 25, 25, 25, 25].slice(0, table.requested.length));
   t.true(table.left() < 100);
   await sweep();
   t.is(table.left(), 0);
-  t.true(table.asked.slice(3).every((max) => max === 25));
+  t.true(table.requested.slice(3).every((max) => max === 25));
 });
 
 test('light rows are deleted in larger steps, and one that is too large begins again below the first', async (t) => {
   const light = slowTable(20_000, 0.01);
   await inSteps(light.step, 5000, light.clock)();
   t.is(light.left(), 0);
-  t.deepEqual(light.asked.slice(0, 7), [200, 400, 800, 1600, 3200, 5000, 5000]);
+  t.deepEqual(light.requested.slice(0, 7), [200, 400, 800, 1600, 3200, 5000, 5000]);
   let isHeavy = false;
   const heavy = slowTable(1000, 100);
   const sweep = inSteps((max) => (isHeavy ? heavy : light).step(max), 5000, heavy.clock);
   await sweep();
   isHeavy = true;
   await sweep();
-  t.deepEqual(heavy.asked.slice(0, 3), [200, 100, 100]);
+  t.deepEqual(heavy.requested.slice(0, 3), [200, 100, 100]);
 });
 
 test('a sweep ends some time, and a failure that is no time-out ends it at once', async (t) => {
   const endless = slowTable(Infinity, 40);
   await inSteps(endless.step, 5000, endless.clock)();
-  t.is(endless.asked.length, 6);
+  t.is(endless.requested.length, 6);
   const broken = inSteps(() => Promise.reject(new Error('away')));
   await t.throwsAsync(broken(), { message: 'away' });
 });

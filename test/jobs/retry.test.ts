@@ -62,9 +62,9 @@ test('of many who run a job again at once one does, and it runs once', async (t)
   });
   const id = await scene.accept(testJobs.once);
   const { project_id: projectId } = await scene.rowWhen(id, 'failed');
-  const asked = await Promise.allSettled(Array.from({ length: 10 }, () => scene.jobs.retry(projectId, id)));
+  const requested = await Promise.allSettled(Array.from({ length: 10 }, () => scene.jobs.retry(projectId, id)));
   await scene.rowWhen(id, 'succeeded');
-  t.is(asked.filter((one) => one.status === 'fulfilled').length, 1);
+  t.is(requested.filter((one) => one.status === 'fulfilled').length, 1);
   t.is(runs, 2);
 });
 

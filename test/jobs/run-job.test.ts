@@ -78,9 +78,9 @@ const runWith = async (
       recorder: createRecorder(db, log),
       running: trackRunning(),
       processors: { [delivery.type]: processor },
-      isHeld: (_lane, { nonce }) => Promise.resolve(nonce === '1'),
-      readmit: (_lane, { id }) => Promise.resolve(void ran.readmitted.push(id)),
-      finish: (_lane, lease) => {
+      isHeld: (_shard, { nonce }) => Promise.resolve(nonce === '1'),
+      readmit: (_shard, { id }) => Promise.resolve(void ran.readmitted.push(id)),
+      finish: (_shard, lease) => {
         ran.freed.push(lease);
         onFreed();
         return Promise.resolve();
@@ -243,12 +243,12 @@ test('refusals are not tried again', async (t) => {
 
 test('a job that is given up has the last word of its processor, which is asked until it answers', async (t) => {
   const delivery = await delivered();
-  let asked = 0;
+  let requested = 0;
   const processor: Processor = {
     run: () => Promise.reject(new ServiceError('conflict', 'No.')),
     giveUp: ({ code }, { jobId }) => {
-      asked += 1;
-      return asked === 1 ? Promise.reject(new Error('away')) : Promise.resolve(JSON.stringify({ code, jobId }));
+      requested += 1;
+      return requested === 1 ? Promise.reject(new Error('away')) : Promise.resolve(JSON.stringify({ code, jobId }));
     },
   };
   await runWith(processor, delivery);
@@ -260,7 +260,7 @@ test('while Redis does not take the outcome Postgres has it, and the caller is t
   const delivery = await delivered();
   const { id } = delivery.lease;
   await platform().db.query(`update jobs set reply_to = 'stream' where id = $1`, [id]);
-  const told = Promise.withResolvers<{ jobId: string; status: unknown; replyTo: string | null }>();
+  const reported = Promise.withResolvers<{ jobId: string; status: unknown; replyTo: string | null }>();
   let refusals = 1;
   const stubborn: Outcomes = {
     ...outcomes,
@@ -268,13 +268,13 @@ test('while Redis does not take the outcome Postgres has it, and the caller is t
     notify: async (jobId, _outcome, replyTo) => {
       refusals -= 1;
       if (refusals >= 0) throw new Error('Redis is away');
-      told.resolve({ jobId, status: (await rowOf(delivery))?.['status'], replyTo });
+      reported.resolve({ jobId, status: (await rowOf(delivery))?.['status'], replyTo });
     },
   };
   // Its slot is free at once: a Redis that is full would keep it for long.
   await runWith(counting().processor, delivery, stubborn);
   t.like(await rowOf(delivery), { status: 'succeeded' });
-  t.deepEqual(await told.promise, { jobId: id, status: 'succeeded', replyTo: 'stream' });
+  t.deepEqual(await reported.promise, { jobId: id, status: 'succeeded', replyTo: 'stream' });
 });
 
 test('data that does not fit the job fails it', async (t) => {

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { startShardEpoch, noteSeen } from '#domain/jobs/queue-shards.ts';
-import { beginJobs, insertJobs } from '#domain/jobs/store.ts';
+import { startJobs, insertJobs } from '#domain/jobs/store.ts';
 import { newId } from '#lib/ids.ts';
 import type { JobDefinition } from '#queues/define.ts';
 import { heldRuns, openEngine, type EngineScene, succeeded, testJobs } from '#test/support/engine.ts';
@@ -25,7 +25,7 @@ const beginAsDead = async (scene: EngineScene, job: JobDefinition, id: string): 
   const shard = job.type;
   const { epoch } = await startShardEpoch(scene.db, { name: shard, type: job.type, part: { index: 0, count: 1 } });
   const runId = newId();
-  await beginJobs(scene.db, [{ id, runId, workerId: newId(), shard, epoch: String(epoch) }]);
+  await startJobs(scene.db, [{ id, runId, workerId: newId(), shard, epoch: String(epoch) }]);
   return runId;
 };
 

@@ -11,9 +11,9 @@ const listen = (
   other: string | null,
 ): number => {
   for (let i = 0; i < seconds; i += 1) {
-    const heard: [string, string][] = [['own', String(from + i)]];
+    const received: [string, string][] = [['own', String(from + i)]];
     detector.observe(
-      beats(...heard, ...(other === null ? [] : [['other', other] as [string, string]])),
+      beats(...received, ...(other === null ? [] : [['other', other] as [string, string]])),
       (from + i) * 1000,
     );
   }

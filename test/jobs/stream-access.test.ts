@@ -15,12 +15,12 @@ const scene = async () => {
   const { owner } = org.members;
   const project = await client.createProject(owner, { org_id: org.id });
   const fn = await client.deploy(owner, project, endless, { timeout_ms: 300_000 });
-  const begun = await client.call('POST', `/projects/${project.id}/functions/${fn.id}/invoke`, {
+  const started = await client.call('POST', `/projects/${project.id}/functions/${fn.id}/invoke`, {
     token: owner.token,
     headers: { prefer: 'respond-async' },
     body: { payload: {} },
   });
-  const id = String(begun.body.job_id);
+  const id = String(started.body.job_id);
   const follow = async (token: string, path = `jobs/${id}/events`): Promise<EventSource> => {
     const source = await listen(`${base}/projects/${project.id}/${path}`, token, { accept: 'text/event-stream' });
     if (source.status !== 200) throw new Error(String(source.status));
@@ -50,8 +50,8 @@ test('streams end with the membership and with the sign-in of the listener, and 
   t.is((await client.call('POST', '/auth/logout', { token: developer.token, body: {} })).status, 204);
   await Promise.all([removed.end, signedOut.end]);
   t.true(removed.events.length > 0);
-  const heard = [...removed.events, ...signedOut.events];
-  t.false(heard.some(({ data }) => data.status === 'cancelled'));
+  const received = [...removed.events, ...signedOut.events];
+  t.false(received.some(({ data }) => data.status === 'cancelled'));
   t.is((await at.end()).status, 200);
   await untilEnded(goesOn);
 });

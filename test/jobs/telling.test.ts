@@ -93,9 +93,9 @@ test('log lines are published only while somebody listens, and then before the e
   await until(() => monitor.status === 'ready');
   await monitor.psubscribe('*');
   const unheard = await scene.accept(testJobs.once);
-  const heardOf = await scene.accept(testJobs.once);
+  const receivedOf = await scene.accept(testJobs.once);
   const events: string[] = [];
-  const stop = await scene.queues.subscriber.follow(heardOf, (event) => {
+  const stop = await scene.queues.subscriber.follow(receivedOf, (event) => {
     if (event.event === 'log') events.push(`${event.line} ${event.message}`);
     if (event.event === 'status') events.push(event.status);
   });
@@ -107,7 +107,7 @@ test('log lines are published only while somebody listens, and then before the e
   const ofJob = (id: string): string[] => published.filter((text) => text.includes(id) && text.includes('"logs"'));
   await until(() => published.some((text) => text.includes(unheard) && text.includes('succeeded')));
   t.deepEqual(ofJob(unheard), []);
-  t.true(ofJob(heardOf).length > 0);
+  t.true(ofJob(receivedOf).length > 0);
 });
 
 test('a run that logs without end is kept to 256 KB', async (t) => {
@@ -131,19 +131,19 @@ test('who follows a job hears of its start, progress, log and end', async (t) =>
   const id = await scene.accept(testJobs.once);
   const { project_id: projectId } = await scene.row(id);
   const followed = createFollowed({ db: scene.db, jobs: scene.jobs, subscriber: scene.queues.subscriber });
-  const heard: FollowedEvent[] = [];
-  await followed.follow({ id, project_id: projectId }, (event) => heard.push(event));
+  const received: FollowedEvent[] = [];
+  await followed.follow({ id, project_id: projectId }, (event) => received.push(event));
   await scene.startWorker((_data, context) => {
     context.progress(100);
     context.log('info', 'hello');
     return Promise.resolve(succeeded('x'));
   });
-  await until(() => heard.some(({ event }) => event === 'end'));
-  t.like(heard[0], { event: 'status', status: 'running', attempt: 1 });
-  t.like(heard[1], { event: 'progress', progress: 100 });
-  t.like(heard[2], { event: 'log', level: 'info', message: 'hello' });
-  t.like(heard[3], { event: 'end', row: { status: 'succeeded', result: '"x"' } });
-  t.is(heard.length, 4);
+  await until(() => received.some(({ event }) => event === 'end'));
+  t.like(received[0], { event: 'status', status: 'running', attempt: 1 });
+  t.like(received[1], { event: 'progress', progress: 100 });
+  t.like(received[2], { event: 'log', level: 'info', message: 'hello' });
+  t.like(received[3], { event: 'end', row: { status: 'succeeded', result: '"x"' } });
+  t.is(received.length, 4);
 });
 
 test('who follows a job hears of its end when Redis tells nothing, from its row', async (t) => {
@@ -157,11 +157,11 @@ test('who follows a job hears of its end when Redis tells nothing, from its row'
   ] as const) {
     const id = await scene.accept(testJobs.once);
     const { project_id: projectId } = await scene.row(id);
-    const heard: FollowedEvent[] = [];
-    await followed.follow({ id, project_id: projectId }, (event) => heard.push(event));
+    const received: FollowedEvent[] = [];
+    await followed.follow({ id, project_id: projectId }, (event) => received.push(event));
     await scene.db.query(change, [id]);
-    await until(() => heard.length > 0);
-    ends[what] = heard;
+    await until(() => received.length > 0);
+    ends[what] = received;
   }
   t.like(ends['ended'], { length: 1, 0: { event: 'end', row: { status: 'expired' } } });
   t.like(ends['gone'], { length: 1, 0: { event: 'end', row: null } });
@@ -170,17 +170,17 @@ test('who follows a job hears of its end when Redis tells nothing, from its row'
 test('of many who begin to follow a job at once each hears what is told from then on', async (t) => {
   const scene = await openEngine(t);
   const { subscriber, signals } = scene.queues;
-  const heard = [0, 0, 0];
-  const following = heard.map((_, i) => subscriber.follow('some job', () => (heard[i] = (heard[i] ?? 0) + 1)));
+  const received = [0, 0, 0];
+  const following = received.map((_, i) => subscriber.follow('some job', () => (received[i] = (received[i] ?? 0) + 1)));
   await following[2];
   signals.announce('some job', { event: 'progress', progress: 1 });
-  await until(() => heard.every((count) => count === 1));
+  await until(() => received.every((count) => count === 1));
   const stops = await Promise.all(following);
   stops[0]?.();
   stops[0]?.();
   signals.announce('some job', { event: 'progress', progress: 2 });
-  await until(() => heard[1] === 2 && heard[2] === 2);
-  t.deepEqual(heard, [1, 2, 2]);
+  await until(() => received[1] === 2 && received[2] === 2);
+  t.deepEqual(received, [1, 2, 2]);
 });
 
 test('who stopped following hears no more', async (t) => {

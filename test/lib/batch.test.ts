@@ -12,10 +12,10 @@ const gated = () => {
     await gate.promise;
     return items.map((item) => item * 10);
   };
-  const begun = async (count: number): Promise<void> => {
+  const started = async (count: number): Promise<void> => {
     while (gates.length < count) await new Promise(setImmediate);
   };
-  return { batches, gates, flush, begun };
+  return { batches, gates, flush, started };
 };
 
 test('each item gets its own result, and calls of one turn go out together', async (t) => {
@@ -30,16 +30,16 @@ test('each item gets its own result, and calls of one turn go out together', asy
 });
 
 test('what arrives while a bulk call runs goes out in the next, in order, never beside it', async (t) => {
-  const { batches, gates, flush, begun } = gated();
+  const { batches, gates, flush, started } = gated();
   const batcher = createBatcher(flush);
   const first = batcher.add(1);
-  await begun(1);
+  await started(1);
   const later = [2, 3, 4].map((item) => batcher.add(item));
   await new Promise(setImmediate);
   t.deepEqual(batches, [[1]]);
   gates[0]?.resolve();
   t.is(await first, 10);
-  await begun(2);
+  await started(2);
   gates[1]?.resolve();
   t.deepEqual(await Promise.all(later), [20, 30, 40]);
   t.deepEqual(batches, [[1], [2, 3, 4]]);
@@ -140,11 +140,11 @@ test('a bulk call that throws at once is a failure like any other', async (t) =>
 });
 
 test('idle waits for all that is waiting or under way, also for what came meanwhile', async (t) => {
-  const { batches, gates, flush, begun } = gated();
+  const { batches, gates, flush, started } = gated();
   const batcher = createBatcher(flush);
   await batcher.idle();
   const first = batcher.add(1);
-  await begun(1);
+  await started(1);
   // One turn after the first result: the batcher has just found nothing left, and idle() has not heard of it yet.
   const second = (async () => {
     await (async () => first)();
@@ -156,7 +156,7 @@ test('idle waits for all that is waiting or under way, also for what came meanwh
     idle = true;
   })();
   gates[0]?.resolve();
-  await begun(2);
+  await started(2);
   t.false(idle);
   gates[1]?.resolve();
   t.deepEqual(await Promise.all([first, second]), [10, 20]);

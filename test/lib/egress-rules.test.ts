@@ -62,9 +62,9 @@ test('a message names the host as it was written, and nothing that it leads to',
     const error = await t.throwsAsync(egress.fetch(url, ordinary), { instanceOf: EgressRefused });
     t.is(error.message, `The host ${host} may not be reached from here.`);
   }
-  const looked = await t.throwsAsync(egress.lookup('mail.inner.example'), { instanceOf: EgressRefused });
-  t.true(looked.message.includes('mail.inner.example'));
-  t.false(JSON.stringify([looked, looked.message, looked.hint]).includes('10.11'));
+  const polled = await t.throwsAsync(egress.lookup('mail.inner.example'), { instanceOf: EgressRefused });
+  t.true(polled.message.includes('mail.inner.example'));
+  t.false(JSON.stringify([polled, polled.message, polled.hint]).includes('10.11'));
 });
 
 test('a refusal is a 400 of its own code, and does not repeat a password', (t) => {

@@ -144,14 +144,14 @@ test('a lookup that never ends is over at the time-out', async (t) => {
 });
 
 test('who gives up gets the own reason back, and the connection is closed', async (t) => {
-  const [asked, closed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const [requested, closed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const { url } = await serverFor(t, (_request, response) => {
     response.on('close', closed.resolve);
-    asked.resolve();
+    requested.resolve();
   });
   const [controller, reason] = [new AbortController(), new Error('cancelled')];
   const pending = egressFor(t).fetch(url, { ...ordinary, signal: controller.signal });
-  await asked.promise;
+  await requested.promise;
   controller.abort(reason);
   t.is(await t.throwsAsync(pending), reason);
   await closed.promise;

@@ -8,10 +8,10 @@ test('the name that was probably meant is found, and nothing that is far away', 
 });
 
 test('a stranger’s thousands of long names are not all compared', (t) => {
-  let looked = 0;
+  let polled = 0;
   const names = function* (): Generator<string> {
-    for (; looked < 5000; looked += 1) yield `${'y'.repeat(74)}${looked}`;
+    for (; polled < 5000; polled += 1) yield `${'y'.repeat(74)}${polled}`;
   };
   t.is(nearest('x'.repeat(78), names()), null);
-  t.true(looked < 100, `${looked} were compared`);
+  t.true(polled < 100, `${polled} were compared`);
 });

@@ -123,11 +123,11 @@ test('a project that has all it may have does not keep others waiting', async (t
   const { tenantDb } = open(8);
   const holders = Array.from({ length: 4 }, () => held(tenantDb, '0'));
   await Promise.all(holders.map(({ taken }) => taken));
-  const crowd = Array.from({ length: 50 }, () => tenantDb.use('0', 'owner', pid));
+  const callers = Array.from({ length: 50 }, () => tenantDb.use('0', 'owner', pid));
   t.true((await tenantDb.use('1', 'owner', pid)) > 0);
   for (const { release } of holders) release();
   await Promise.all(holders.map(({ done }) => done));
-  t.is((await Promise.all(crowd)).length, 50);
+  t.is((await Promise.all(callers)).length, 50);
   await tenantDb.close();
 });
 

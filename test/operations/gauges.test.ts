@@ -121,24 +121,24 @@ test('without Postgres the scrape leaves out what the rows would say', async (t)
 });
 
 test('scrapes at the same time ask once', async (t) => {
-  let asked = 0;
+  let requested = 0;
   const counting = {
     stats: (type: string): Promise<JobTypeStats> => {
-      asked += 1;
+      requested += 1;
       return Promise.resolve(stats(type));
     },
   };
   const gauges = createJobGauges({ db, gate: counting }, ['a.b']);
   const texts = await Promise.all(Array.from({ length: 50 }, gauges));
-  t.is(asked, 1);
+  t.is(requested, 1);
   t.is(new Set(texts).size, 1);
 });
 
 test('the questions to Postgres read indexes, not the table', async (t) => {
-  const asked: string[] = [];
+  const requested: string[] = [];
   const listening = {
     query: ((sql: string, values?: readonly unknown[]) => {
-      asked.push(sql);
+      requested.push(sql);
       return db.query(sql, values);
     }) as ControlDb['query'],
   };
@@ -148,8 +148,8 @@ test('the questions to Postgres read indexes, not the table', async (t) => {
      select uuid_v7(), uuid_v7(), 'a.b', 'succeeded', 'null', 'r', now() from generate_series(1, 5000)`,
   );
   await db.query('analyze jobs');
-  t.is(asked.length, 1);
-  const plan = await db.query<{ 'QUERY PLAN': string }>(`explain ${asked[0]}`, [['a.b']]);
+  t.is(requested.length, 1);
+  const plan = await db.query<{ 'QUERY PLAN': string }>(`explain ${requested[0]}`, [['a.b']]);
   const lines = plan.map((row) => row['QUERY PLAN']).join('\n');
   t.notRegex(lines, /Seq Scan on jobs/, lines);
 });

@@ -98,12 +98,12 @@ test.serial('a paused type is not run for anybody until it is resumed', async (t
   t.deepEqual((await ask('POST', '/queues/function.invoke/pause')).body, { type: 'function.invoke', paused: true });
   await until(async () => (await queueOf('function.invoke'))?.paused === true);
   const path = `/projects/${project.id}/functions/${fn.id}/invoke`;
-  const begun = await client.call('POST', path, {
+  const started = await client.call('POST', path, {
     token: owner.token,
     body: { payload: 1 },
     headers: { prefer: 'respond-async' },
   });
-  const job = () => ask('GET', `/jobs/${begun.body.job_id}`);
+  const job = () => ask('GET', `/jobs/${started.body.job_id}`);
   await until(async () => (await job()).body.place?.state === 'waiting');
   t.is((await job()).body.place.reason, 'paused');
   t.is((await ask('POST', '/queues/function.invoke/resume')).body.paused, false);

@@ -21,7 +21,7 @@ const scene = async () => {
   return { user, project, secretId: String(secret.id) };
 };
 
-const holdersOf = (hears = true) => {
+const holdersOf = (isSubscribed = true) => {
   let queries = 0;
   const holders = createKeyHolders({
     db: {
@@ -30,7 +30,7 @@ const holdersOf = (hears = true) => {
         return platform().db.query(...args);
       },
     },
-    isSubscribed: () => hears,
+    isSubscribed: () => isSubscribed,
   });
   return { holders, queries: () => queries };
 };

@@ -12,9 +12,9 @@ const platform = usePlatform(test, {
 test('where operators choose plans nobody else does', async (t) => {
   const { client } = platform();
   const user = await client.signUp();
-  const asked = await client.call('POST', '/projects', { token: user.token, body: { name: 'A', plan: 'pro' } });
-  t.is(asked.status, 403);
-  t.is(asked.body.code, 'forbidden');
+  const requested = await client.call('POST', '/projects', { token: user.token, body: { name: 'A', plan: 'pro' } });
+  t.is(requested.status, 403);
+  t.is(requested.body.code, 'forbidden');
   const project = await client.createProject(user);
   const path = `/projects/${project.id}`;
   t.is((await client.call('PATCH', path, { token: user.token, body: { plan: 'pro' } })).status, 403);

@@ -27,7 +27,7 @@ const steps = stepsOf(blocksOf(sectionOf(readDocument('README.md'), 'A five-minu
 const usualAddress = /^BASE=http:\/\/127\.0\.0\.1:3000$/m;
 
 /** A job that has not ended: "Ask again", says the README. */
-const askAgain = (commands: string): string => `
+const requestAgain = (commands: string): string => `
 until answer=$(${commands}
 ); case $answer in *'"status":"queued"'* | *'"status":"running"'*) false ;; esac; do :; done
 echo "$answer"`;
@@ -39,7 +39,7 @@ const scriptOf = (base: string): string =>
   steps
     .map(({ commands }, i) => {
       const here = commands.replace(usualAddress, `BASE=${base}`);
-      return `${here.includes('/api/jobs/') ? askAgain(here) : here}\nprintf '${end(i).replaceAll('\n', String.raw`\n`)}'`;
+      return `${here.includes('/api/jobs/') ? requestAgain(here) : here}\nprintf '${end(i).replaceAll('\n', String.raw`\n`)}'`;
     })
     .join('\n');
 

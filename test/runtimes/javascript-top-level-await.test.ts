@@ -22,9 +22,9 @@ test('each run evaluates the module once, with state of its own', async (t) => {
   const source = `let calls = 0; await null; console.log('evaluated'); calls += 1;
     export const handler = () => { calls += 1; return calls }`;
   const { code } = await compileFunction(source);
-  const asked = request(code);
+  const requested = request(code);
   for (let i = 0; i < 3; i += 1) {
-    const { result, logs } = await runtime.run(asked);
+    const { result, logs } = await runtime.run(requested);
     t.is(result, '2');
     t.deepEqual(
       logs.map(({ message }) => message),

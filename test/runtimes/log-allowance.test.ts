@@ -10,7 +10,7 @@ const never = new AbortController().signal;
 type Begun = ReturnType<LogAllowance['begin']>;
 
 /** Whether it resolves without waiting for a timer. */
-const isAtOnce = (begun: Begun): Promise<boolean> => Promise.race([begun.then(() => true), setImmediate(false)]);
+const isAtOnce = (started: Begun): Promise<boolean> => Promise.race([started.then(() => true), setImmediate(false)]);
 
 /** One run that logs so much. */
 const log = async (allowance: LogAllowance, projectId: string, characters: number): Promise<void> => {

@@ -29,13 +29,13 @@ const get = handler(
   'except urllib.error.URLError as error: return [0, str(error.reason)]',
 );
 
-type Told = [status: number, text: string];
-const told = (t: ExecutionContext, outcome: RunOutcome): Told => {
+type Fetched = [status: number, text: string];
+const reported = (t: ExecutionContext, outcome: RunOutcome): Fetched => {
   t.is(outcome.status, 'success', JSON.stringify(outcome.error));
-  return JSON.parse(outcome.result ?? '') as Told;
+  return JSON.parse(outcome.result ?? '') as Fetched;
 };
-const fetched = async (t: ExecutionContext, url: string, by: Runtime = runtime()): Promise<Told> =>
-  told(t, await run(by, get, { payload: JSON.stringify(url), functionId: 'get' }));
+const fetched = async (t: ExecutionContext, url: string, by: Runtime = runtime()): Promise<Fetched> =>
+  reported(t, await run(by, get, { payload: JSON.stringify(url), functionId: 'get' }));
 
 const serve = async (t: ExecutionContext, answer: RequestListener): Promise<number> => {
   const server = createServer(answer).listen(0, '127.0.0.1');
@@ -142,8 +142,8 @@ pythonTest('a host without an address, and one where nobody listens, are told ap
   t.deepEqual(await fetched(t, 'http://none.example/', shut()), [502, 'There is no address for none.example.']);
   const server = await startHitServer();
   await server.close();
-  const told502 = await fetched(t, `http://127.0.0.1:${server.port}/`);
-  t.deepEqual(told502, [502, 'No connection to 127.0.0.1 could be made.']);
+  const fetched502 = await fetched(t, `http://127.0.0.1:${server.port}/`);
+  t.deepEqual(fetched502, [502, 'No connection to 127.0.0.1 could be made.']);
 });
 
 pythonTest('at most 64 connections are open at a time', async (t) => {

@@ -131,8 +131,8 @@ test('print, logging, warnings and standard error are log lines with their level
     ),
   );
   const { logs } = await run(runtime(), code);
-  const told = logs.map(({ level, message }) => [level, message.split('\n')[0]]);
-  t.deepEqual(told, [
+  const reported = logs.map(({ level, message }) => [level, message.split('\n')[0]]);
+  t.deepEqual(reported, [
     ['info', 'one 1'],
     ['info', 'two 2'],
     ['warn', 'three'],
@@ -186,8 +186,8 @@ test('what other programs and forked processes write is in the log', async (t) =
   );
   const outcome = await run(runtime(), code);
   t.is(outcome.result, '[2,4]', JSON.stringify(outcome));
-  const told = outcome.logs.map(({ level, message }) => `${level} ${message}`).sort();
-  t.deepEqual(told, ['error err', 'info out', 'info raw', 'info worker 1', 'info worker 2']);
+  const reported = outcome.logs.map(({ level, message }) => `${level} ${message}`).sort();
+  t.deepEqual(reported, ['error err', 'info out', 'info raw', 'info worker 1', 'info worker 2']);
 });
 
 test('log lines are seen while the function runs', async (t) => {
@@ -234,11 +234,11 @@ test('modules of one run are not those of the next, nor is anything else that it
     const outcome = await runtime().run(again);
     t.is(outcome.result, '1', JSON.stringify(outcome));
   }
-  const look = lines(
+  const poll = lines(
     'import builtins, os',
     handler('return [os.listdir("/tmp") == [os.path.basename(os.getcwd())], os.listdir(), hasattr(builtins, "extra")]'),
   );
-  t.deepEqual(await result(t, look), [true, [], false]);
+  t.deepEqual(await result(t, poll), [true, [], false]);
 });
 
 test('compiled code is kept by version, and another version has its own', async (t) => {

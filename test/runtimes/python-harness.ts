@@ -62,9 +62,9 @@ export const hostileHandler = (...body: string[]): string =>
 
 /** The same project and function afterwards, another function, and nothing of the run left. */
 export const survives = async (t: ExecutionContext, runtime: Runtime): Promise<void> => {
-  const look =
+  const poll =
     'return [payload, os.listdir("/tmp") == [os.path.basename(os.getcwd())], len(list(filter(str.isdigit, os.listdir("/proc"))))]';
-  t.deepEqual(await resultOf(t, runtime, hostileHandler(look), { payload: '"well"' }), ['well', true, 3]);
+  t.deepEqual(await resultOf(t, runtime, hostileHandler(poll), { payload: '"well"' }), ['well', true, 3]);
 };
 
 /** Runs something and samples the largest guest's memory meanwhile, closer than the watchdog does. */

@@ -29,10 +29,10 @@ test('what earlier runs were given is in no memory that the next can read', asyn
     close: () => Promise.resolve(),
   };
   const given = { payload: JSON.stringify(`mark-${'1'.repeat(12)}`), env: { TOKEN: `mark-${'2'.repeat(12)}` } };
-  const asks = handler('return len(sdk.db.query("select 1"))');
+  const requests = handler('return len(sdk.db.query("select 1"))');
   const long = { payload: JSON.stringify('x'.repeat(300_000) + `mark-${'4'.repeat(12)}`) };
   for (const changes of [given, long]) {
-    const outcome = await own.run(request(asks, changes), { services });
+    const outcome = await own.run(request(requests, changes), { services });
     t.is(outcome.status, 'success', JSON.stringify(outcome.error));
   }
   t.deepEqual(await resultOf(t, own, marksInMemory), []);
@@ -63,17 +63,17 @@ for (const [what, body] of Object.entries(saying)) {
   test(`${what} is in no memory that the next run can read`, async (t) => {
     const own = await openPython({ spares: 0 });
     t.teardown(() => own.close());
-    const asked: string[] = [];
+    const requested: string[] = [];
     const services = {
       call: (_op: string, args: string) => {
-        asked.push(args);
+        requested.push(args);
         return Promise.resolve('[]');
       },
       close: () => Promise.resolve(),
     };
     const mark = 'def mark(n): return "ma" + "rk-" + str(n).zfill(12)';
     const outcome = await own.run(request([mark, handler(...body)].join('\n')), { services });
-    t.regex(JSON.stringify([outcome, asked]), /mark-0{10}/, 'it was said');
+    t.regex(JSON.stringify([outcome, requested]), /mark-0{10}/, 'it was said');
     t.deepEqual(await resultOf(t, own, marksInMemory), []);
   });
 }
@@ -89,7 +89,7 @@ test('a run has the code of its own function when several are used in turn', asy
     t.is((await runtime().run(fn)).result, expected);
 });
 
-const look = handler(
+const poll = handler(
   'status = os.stat("/tmp")',
   'try: attributes = os.listxattr("/tmp")',
   'except OSError as error: attributes = error.errno',
@@ -118,10 +118,10 @@ const tampering: Readonly<Record<string, readonly string[]>> = {
 
 for (const [what, body] of Object.entries(tampering)) {
   test(`${what} of /tmp: the next run finds it as it was`, async (t) => {
-    const before = await resultOf(t, runtime(), look);
+    const before = await resultOf(t, runtime(), poll);
     const outcome = await run(runtime(), handler(...body, 'return 1'));
     t.is(outcome.status, 'success', JSON.stringify(outcome.error));
-    t.deepEqual(await resultOf(t, runtime(), look), before);
+    t.deepEqual(await resultOf(t, runtime(), poll), before);
     await survives(t, runtime());
   });
 }

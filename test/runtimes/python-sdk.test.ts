@@ -9,27 +9,27 @@ const runtime = usePython();
 const lines = (...text: string[]): string => text.join('\n');
 const handler = (...body: string[]): string => lines('def handler(payload, sdk):', ...body.map((line) => `  ${line}`));
 
-interface Asked {
+interface Requested {
   readonly op: string;
   readonly args: Record<string, unknown>;
 }
 
 /** Answers calls from a list, and remembers them. */
-const answering = (...answers: (string | CallFault)[]): { services: RunServices; asked: Asked[] } => {
-  const asked: Asked[] = [];
+const answering = (...answers: (string | CallFault)[]): { services: RunServices; requested: Requested[] } => {
+  const requested: Requested[] = [];
   const call = (op: string, args: string): Promise<string> => {
-    asked.push({ op, args: JSON.parse(args) as Record<string, unknown> });
-    const answer = answers[asked.length - 1] ?? 'null';
+    requested.push({ op, args: JSON.parse(args) as Record<string, unknown> });
+    const answer = answers[requested.length - 1] ?? 'null';
     return answer instanceof CallFault ? Promise.reject(answer) : Promise.resolve(answer);
   };
-  return { services: { call, close: () => Promise.resolve() }, asked };
+  return { services: { call, close: () => Promise.resolve() }, requested };
 };
 
 const withCalls = async (t: ExecutionContext, code: string, ...answers: (string | CallFault)[]) => {
-  const { services, asked } = answering(...answers);
+  const { services, requested } = answering(...answers);
   const outcome = await run(runtime(), code, {}, { services });
   t.is(outcome.status, 'success', JSON.stringify(outcome.error));
-  return { value: JSON.parse(outcome.result ?? 'null') as unknown, asked };
+  return { value: JSON.parse(outcome.result ?? 'null') as unknown, requested };
 };
 
 /** Answers each query with its own text. */
@@ -44,10 +44,10 @@ test('each operation of the database is one call with its arguments', async (t) 
     'return [db.query("select %s", (1,)), db.query_one("select 2"), db.insert("a", {"b": b"\\x01"}), db.select("a"),',
     '  db.select("a", "b = %s", [2]), db.update("a", {"b": 1}, "c = %s", (3,)), db.remove("a", "true")]',
   );
-  const { value, asked } = await withCalls(t, code, '[{"x":1}]', 'null', '{"b":1}', '[]', '[]', '3', '4');
+  const { value, requested } = await withCalls(t, code, '[{"x":1}]', 'null', '{"b":1}', '[]', '[]', '3', '4');
   t.deepEqual(value, [[{ x: 1 }], null, { b: 1 }, [], [], 3, 4]);
   const style = 'percent';
-  t.deepEqual(asked, [
+  t.deepEqual(requested, [
     { op: 'db.query', args: { sql: 'select %s', params: [1], style, tx: null } },
     { op: 'db.queryOne', args: { sql: 'select 2', style, tx: null } },
     { op: 'db.insert', args: { table: 'a', data: { b: '\\x01' }, tx: null } },
@@ -132,21 +132,21 @@ const transactions: Record<string, { body: string[]; ops: string[] }> = {
 };
 for (const [what, { body, ops }] of Object.entries(transactions)) {
   test(`transactions: ${what}`, async (t) => {
-    const { asked } = await withCalls(t, handler(...body), '"tx-1"', '[]');
+    const { requested } = await withCalls(t, handler(...body), '"tx-1"', '[]');
     t.deepEqual(
-      asked.map(({ op }) => op),
+      requested.map(({ op }) => op),
       ['db.begin', ...ops],
     );
-    for (const { args } of asked.slice(1)) t.is(args['tx'], 'tx-1');
+    for (const { args } of requested.slice(1)) t.is(args['tx'], 'tx-1');
   });
 }
 
 test('a parameter that is no list is told before anything is asked', async (t) => {
-  const { services, asked } = answering();
+  const { services, requested } = answering();
   const { error } = await run(runtime(), handler('sdk.db.query("select %s", "abc")'), {}, { services });
   t.is(error?.name, 'TypeError');
   t.is(error?.message, "params must be a tuple or a list, for instance ('abc',)");
-  t.deepEqual(asked, []);
+  t.deepEqual(requested, []);
 });
 
 test('threads may call, one after the other', async (t) => {

@@ -110,9 +110,9 @@ test('what is said beyond the allowance is read later, and whole', async (t) => 
 });
 
 test('answers that it asks for and does not read are not kept without bound', async (t) => {
-  let asked = 0;
+  let requested = 0;
   const call = (): Promise<string> => {
-    asked += 1;
+    requested += 1;
     return Promise.resolve(JSON.stringify('x'.repeat(1 << 20)));
   };
   const services = { call, close: () => Promise.resolve() };
@@ -124,7 +124,7 @@ test('answers that it asks for and does not read are not kept without bound', as
     30_000,
   );
   t.is(outcome.status, 'memory_limit');
-  t.true(asked < 200, String(asked));
+  t.true(requested < 200, String(requested));
 });
 
 test('of its calls no more than 64 are open at a time, however many it makes', async (t) => {
@@ -182,7 +182,7 @@ test('one that waits for work in silence is kept', async (t) => {
   const runner = rogue(`result(run, '1')`);
   await runner.ready;
   t.is((await runner.run(request(''))).status, 'success');
-  for (let look = 0; look < 3; look += 1) t.false(runner.isRestless());
+  for (let poll = 0; poll < 3; poll += 1) t.false(runner.isRestless());
   runner.kill();
   await runner.gone;
 });

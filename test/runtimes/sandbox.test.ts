@@ -139,11 +139,11 @@ strictTest('nothing of the kernel can be set from inside, and little of the mach
      };
      for (const folder of ['/proc/sys', '/proc/fs', '/proc/bus', '/proc/irq', '/proc/acpi']) try { walk(folder) } catch {}
      const read = (path) => { try { return fs.readFileSync(path, 'latin1') } catch { return '' } };
-     const told = ['cmdline', 'kallsyms', 'keys', 'config.gz', 'kmsg', 'timer_list', 'kcore'].filter((name) => read('/proc/' + name) !== '');
+     const readable = ['cmdline', 'kallsyms', 'keys', 'config.gz', 'kmsg', 'timer_list', 'kcore'].filter((name) => read('/proc/' + name) !== '');
      const list = (path) => { try { return fs.readdirSync(path) } catch (error) { return error.code } };
-     console.log(JSON.stringify({ open, told, sys: list('/sys'), local: list('/usr/local'), fds: list('/proc/self/fd').filter((fd) => fd < 10 && fs.existsSync('/proc/self/fd/' + fd)), limits: read('/proc/self/limits') }))`,
-  )) as Record<'open' | 'told' | 'local' | 'fds', string[]> & { sys: string; limits: string };
-  t.deepEqual([seen.open, seen.told, seen.sys], [[], [], 'ENOENT']);
+     console.log(JSON.stringify({ open, readable, sys: list('/sys'), local: list('/usr/local'), fds: list('/proc/self/fd').filter((fd) => fd < 10 && fs.existsSync('/proc/self/fd/' + fd)), limits: read('/proc/self/limits') }))`,
+  )) as Record<'open' | 'readable' | 'local' | 'fds', string[]> & { sys: string; limits: string };
+  t.deepEqual([seen.open, seen.readable, seen.sys], [[], [], 'ENOENT']);
   if (!process.execPath.startsWith('/usr/local/')) t.deepEqual(seen.local, []);
   for (const bounded of [
     'processes',

@@ -44,8 +44,8 @@ test('nothing more is read of a guest while its last messages are dealt with', a
 });
 
 test('a frame of many lines is dealt with in steps, in order and within the limit of a log', (t) => {
-  const heard: string[] = [];
-  const log = new RunLog(({ message }) => heard.push(message));
+  const received: string[] = [];
+  const log = new RunLog(({ message }) => received.push(message));
   const now = Date.now();
   const lines = Array.from({ length: 10_000 }, (_, n): LogsMessage['lines'][number] => [
     now,
@@ -54,13 +54,13 @@ test('a frame of many lines is dealt with in steps, in order and within the limi
   ]);
   const steps = log.add({ type: 'logs', run: 1, lines, truncated: false });
   let count = 0;
-  for (let seen = 0; steps.next().done !== true; seen = heard.length) {
+  for (let seen = 0; steps.next().done !== true; seen = received.length) {
     count += 1;
-    t.true(heard.length - seen <= 256);
+    t.true(received.length - seen <= 256);
   }
   t.true(count > 30);
-  t.deepEqual(heard.slice(0, 4), ['0', '1', '2', '']);
-  t.is(heard.length, (256 * 1024) / 32 - 1);
+  t.deepEqual(received.slice(0, 4), ['0', '1', '2', '']);
+  t.is(received.length, (256 * 1024) / 32 - 1);
   t.true(log.truncated);
   t.deepEqual(new Set(log.lines.map(({ ts }) => ts)), new Set([new Date(now).toISOString()]));
 });

@@ -39,9 +39,9 @@ test('every figure of the job engine is measured, also with a million jobs', (t)
 });
 
 test('a job waits from its call to its beginning, whatever the order in which jobs begin', (t) => {
-  const asked = [['a', 10] as const, ['b', 11] as const];
-  t.deepEqual(waits(asked, [['c', 1] as const, ['b', 14] as const, ['a', 30] as const]), [20, 3]);
-  t.deepEqual(waits(asked, [['a', 30] as const]), [20, Number.NaN]);
+  const requested = [['a', 10] as const, ['b', 11] as const];
+  t.deepEqual(waits(requested, [['c', 1] as const, ['b', 14] as const, ['a', 30] as const]), [20, 3]);
+  t.deepEqual(waits(requested, [['a', 30] as const]), [20, Number.NaN]);
 });
 
 test('what goes wrong in a process of a benchmark reaches who asked, and no process stays', async (t) => {

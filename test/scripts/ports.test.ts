@@ -28,18 +28,18 @@ test('a port found free can be listened on', async (t) => {
 test('a port that another program took meanwhile is chosen again; another fault is not tried again', async (t) => {
   const said: string[] = [];
   const print = (line: string): void => void said.push(line);
-  let begun = 0;
+  let started = 0;
   const port = await onFreePort(() => {
-    begun += 1;
-    return begun < 3 ? Promise.reject(new PortTaken(1)) : Promise.resolve(begun);
+    started += 1;
+    return started < 3 ? Promise.reject(new PortTaken(1)) : Promise.resolve(started);
   }, print);
   t.deepEqual([port, said.length], [3, 2]);
-  begun = 0;
+  started = 0;
   const other = (): Promise<never> => {
-    begun += 1;
+    started += 1;
     return Promise.reject(new StartError('no'));
   };
   await t.throwsAsync(() => onFreePort(other, print), { message: 'no' });
-  t.is(begun, 1);
+  t.is(started, 1);
   await t.throwsAsync(() => onFreePort(() => Promise.reject(new PortTaken(1)), print), { instanceOf: PortTaken });
 });

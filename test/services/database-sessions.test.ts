@@ -176,9 +176,9 @@ test('a connection that is ended is told of once, and the next call has a new on
   const run = scene().open();
   const [{ pid: first }] = await run.query('select pg_backend_pid() as pid');
   await kill(first);
-  const told = await faultOf(t, run.query('select 1'));
-  t.is(told.name, 'DatabaseError');
-  t.true(['57P01', '08006'].includes(told.fields['code'] ?? ''));
+  const reported = await faultOf(t, run.query('select 1'));
+  t.is(reported.name, 'DatabaseError');
+  t.true(['57P01', '08006'].includes(reported.fields['code'] ?? ''));
   const [{ pid: second }] = await run.query('select pg_backend_pid() as pid');
   t.not(second, first);
   const sleeping = faultOf(t, run.query('select pg_sleep(3610)'));

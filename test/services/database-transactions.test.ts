@@ -157,10 +157,10 @@ test('a run that ends with open transactions keeps nothing of them and holds no 
 test('a run that ends while a transaction begins leaves none behind', async (t) => {
   for (let n = 0; n < 20; n += 1) {
     const run = scene().open();
-    const begun = run.call('db.begin').catch(() => undefined);
+    const started = run.call('db.begin').catch(() => undefined);
     if (n % 2 === 0) await new Promise(setImmediate);
     await run.close();
-    await begun;
+    await started;
   }
   await until(async () => (await scene().sessions(`state like 'idle in transaction%'`)) === 0);
   t.true((await scene().sessions('true')) <= 20);

@@ -19,9 +19,9 @@ test('a request that was cancelled without an answer keeps its place: its connec
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   const run = open();
   const cancelled = async (id: number): Promise<string> => {
-    const asked = run.call('fetch', JSON.stringify({ id, url })).catch((error: unknown) => error);
+    const requested = run.call('fetch', JSON.stringify({ id, url })).catch((error: unknown) => error);
     await run.call('fetch.cancel', JSON.stringify({ id }));
-    const fault = await asked;
+    const fault = await requested;
     return fault instanceof CallFault ? fault.message : String(fault);
   };
   for (let id = 0; id < 64; id += 1) t.is(await cancelled(id), 'The request was cancelled.');

@@ -205,18 +205,18 @@ test('a body of 10 MB is sent, a larger one refused', async (t) => {
 
 test('the end of the run ends its requests, also those whose answer has begun', async (t) => {
   const ended: Promise<unknown>[] = [];
-  const begun = Promise.withResolvers<void>();
+  const started = Promise.withResolvers<void>();
   const url = await serve(t, (request, response) => {
     ended.push(once(response, 'close'));
     if (request.url === '/begun') response.write('first');
-    else begun.resolve();
+    else started.resolve();
   });
   const run = open();
   const silent = faultOf(t, ask(run, 'fetch', { id: 1, url }));
   await ask(run, 'fetch', { id: 2, url: `${url}/begun` });
   await ask(run, 'fetch.read', { id: 2 });
   const rest = faultOf(t, ask(run, 'fetch.read', { id: 2 }));
-  await begun.promise;
+  await started.promise;
   await run.close();
   t.is((await silent).name, 'AbortError');
   t.is((await rest).name, 'AbortError');

@@ -21,7 +21,7 @@ export interface Peer {
 }
 
 /** A stream as its reader saw it. */
-export interface Heard {
+export interface ReceivedAnswer {
   readonly text: string;
   readonly toolCalls: readonly { readonly name: string; readonly arguments: string }[];
   readonly finish: FinishReason | null;
@@ -90,7 +90,7 @@ export const streamWith = async (
   peer: Peer,
   request: ChatRequest,
   onText: (text: string) => void = () => undefined,
-): Promise<Heard> => {
+): Promise<ReceivedAnswer> => {
   const dialect = dialectOf(peer.provider);
   const reader = dialect.openStream();
   const outgoing = dialect.chat(peer.target, request, true);
@@ -105,7 +105,7 @@ export const streamWith = async (
       text += piece.text;
       onText(piece.text);
     }
-    if (reader.began()) opened.events.begun();
+    if (reader.began()) opened.events.started();
   }
   return {
     text,

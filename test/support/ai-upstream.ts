@@ -117,8 +117,8 @@ const embeddingsOf = (request: UpstreamRequest, behaviour: Behaviour): unknown =
   const texts: string[] = body.requests
     ? (body.requests as Json[]).map((one) => partsText(one.content.parts))
     : [body.input].flat();
-  const asked: number | undefined = body.dimensions ?? body.requests?.[0]?.outputDimensionality;
-  const dimensions = asked ?? behaviour.dimensions ?? defaultDimensions;
+  const requested: number | undefined = body.dimensions ?? body.requests?.[0]?.outputDimensionality;
+  const dimensions = requested ?? behaviour.dimensions ?? defaultDimensions;
   const vectors = behaviour.vectors ?? texts.map((text) => vectorOf(text, dimensions));
   return embeddingsBody(dialect, request.model, vectors, body.encoding_format === 'base64');
 };
@@ -169,9 +169,9 @@ export const startAiUpstream = async (): Promise<AiUpstream> => {
 
   const behave = (request: UpstreamRequest): Behaviour => {
     if (keyIn(request.headers).includes(refusedKey)) return behaviourOf('ERR401', 0) ?? {};
-    const told = `${request.model} ${request.text}`;
-    const times = seen.get(told) ?? 0;
-    seen.set(told, times + 1);
+    const reported = `${request.model} ${request.text}`;
+    const times = seen.get(reported) ?? 0;
+    seen.set(reported, times + 1);
     return script?.(request) ?? behaviourOf(request.text, times) ?? {};
   };
 

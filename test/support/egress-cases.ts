@@ -253,12 +253,12 @@ export const egressCases = (test: TestFn, { what, make, takesUrls, takesNames }:
 
   test(`${what}: a name is looked up once for a connection, and what was checked is what is connected to`, (t) =>
     onServer(async (server) => {
-      let asked = 0;
+      let requested = 0;
       // Whoever looks twice connects to what was not checked.
-      const resolve = () => Promise.resolve((asked += 1) === 1 ? ['127.0.0.1'] : ['127.0.0.2']);
+      const resolve = () => Promise.resolve((requested += 1) === 1 ? ['127.0.0.1'] : ['127.0.0.2']);
       const call = await make({ allow: '127.0.0.1', local: false, resolve });
       t.is(await call(targetOf('rebind.example', server.port)), 'reached');
-      t.is(asked, 1);
+      t.is(requested, 1);
     }));
 
   test(`${what}: a name that changed its answer between two connections is refused at the second`, async (t) => {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ExecutionContext } from 'ava';
-import { type Answering, type Asked, type ProviderServer, serveProvider } from './provider-server.ts';
+import { type Answering, type Requested, type ProviderServer, serveProvider } from './provider-server.ts';
 
 export const paypalApp = { client_id: 'app-id-0123456789', client_secret: 'app-secret-0123456789abcdef' } as const;
 
@@ -13,7 +13,7 @@ export interface PaypalServer extends ProviderServer {
 
 export interface PaypalOptions {
   /** Stands in for the answer to one path. */
-  readonly instead?: (asked: Asked) => Answering | 'cut' | undefined;
+  readonly instead?: (requested: Requested) => Answering | 'cut' | undefined;
   readonly expiresIn?: number;
 }
 
@@ -36,14 +36,14 @@ const eventIn = (body: string): string => /"webhook_event":(.*)\}$/s.exec(body)?
 export const servePaypal = async (t: ExecutionContext, options: PaypalOptions = {}): Promise<PaypalServer> => {
   let [given, oldest] = [0, 1];
 
-  const token = ({ headers }: Asked): Answering => {
+  const token = ({ headers }: Requested): Answering => {
     const expected = `Basic ${Buffer.from(`${paypalApp.client_id}:${paypalApp.client_secret}`).toString('base64')}`;
     if (headers.authorization !== expected) return { status: 401, body: { error: 'invalid_client' } };
     given += 1;
     return { body: { access_token: `token-${given}`, token_type: 'Bearer', expires_in: options.expiresIn ?? 32_400 } };
   };
 
-  const verify = ({ headers, body }: Asked): Answering => {
+  const verify = ({ headers, body }: Requested): Answering => {
     const number = Number(/^Bearer token-(\d+)$/.exec(headers.authorization ?? '')?.[1] ?? 0);
     if (number < oldest) return { status: 401, body: { error: 'invalid_token' } };
     const { transmission_sig: signature } = JSON.parse(body) as { transmission_sig: string };
@@ -51,11 +51,11 @@ export const servePaypal = async (t: ExecutionContext, options: PaypalOptions = 
     return { body: { verification_status: genuine ? 'SUCCESS' : 'FAILURE' } };
   };
 
-  const server = await serveProvider(t, (asked) => {
-    const instead = options.instead?.(asked);
+  const server = await serveProvider(t, (requested) => {
+    const instead = options.instead?.(requested);
     if (instead === 'cut') return undefined;
     if (instead !== undefined) return instead;
-    return asked.path === '/v1/oauth2/token' ? token(asked) : verify(asked);
+    return requested.path === '/v1/oauth2/token' ? token(requested) : verify(requested);
   });
   return {
     ...server,

@@ -3,7 +3,7 @@ import type { ExecutionContext } from 'ava';
 import { serve } from './serve.ts';
 
 /** What a provider was asked. */
-export interface Asked {
+export interface Requested {
   readonly method: string;
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
@@ -18,23 +18,23 @@ export interface Answering {
 }
 
 /** Undefined: the connection is cut. */
-export type Respond = (asked: Asked) => Answering | Promise<Answering> | undefined;
+export type Respond = (requested: Requested) => Answering | Promise<Answering> | undefined;
 
 export interface ProviderServer {
   readonly base: string;
   /** In their order. */
-  readonly asked: readonly Asked[];
+  readonly requested: readonly Requested[];
 }
 
 const textOf = (body: unknown): string => (typeof body === 'string' ? body : JSON.stringify(body));
 
 /** Plays the API of a provider for one test. */
 export const serveProvider = async (t: ExecutionContext, respond: Respond): Promise<ProviderServer> => {
-  const asked: Asked[] = [];
+  const requested: Requested[] = [];
   const base = await serve(t, (req, res) => {
     const chunks: Buffer[] = [];
     req.on('data', (chunk: Buffer) => chunks.push(chunk));
-    const answerTo = async (one: Asked): Promise<void> => {
+    const answerTo = async (one: Requested): Promise<void> => {
       const answer = await respond(one);
       if (answer === undefined) {
         res.destroy();
@@ -46,9 +46,9 @@ export const serveProvider = async (t: ExecutionContext, respond: Respond): Prom
     req.on('end', () => {
       const body = Buffer.concat(chunks).toString();
       const one = { method: req.method ?? '', path: req.url ?? '', headers: req.headers, body };
-      asked.push(one);
+      requested.push(one);
       void answerTo(one);
     });
   });
-  return { base, asked };
+  return { base, requested };
 };

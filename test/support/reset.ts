@@ -11,7 +11,7 @@ export const askForReset = async (
   platform: { readonly client: Client } & Pick<TestPlatform, 'db'>,
   email: string,
 ): Promise<void> => {
-  const asked = await platform.client.call('POST', '/auth/forgot', { body: { email } });
-  if (asked.status !== 202) throw new Error(asked.text);
+  const requested = await platform.client.call('POST', '/auth/forgot', { body: { email } });
+  if (requested.status !== 202) throw new Error(requested.text);
   await untilResetsAreSent(platform);
 };

@@ -106,16 +106,16 @@ test.serial('with an Idempotency-Key the documents get their ids once', async (t
 
 test.serial('a provider that answers nonsense is asked once, and the job has failed', async (t) => {
   await create('nonsense');
-  let asked = 0;
+  let requested = 0;
   upstream.answerWith(({ kind, text }) => {
     if (kind !== 'embeddings' || text !== 'nonsense') return undefined;
-    asked += 1;
+    requested += 1;
     return { vectors: [Array.from({ length: dimensions }, () => 0)] };
   });
   const answer = await upsert('nonsense', [{ id: 'a', content: 'nonsense' }]);
   t.is(answer.status, 502, answer.text);
   t.is(answer.body.code, 'provider_bad_output');
-  t.is(asked, 1);
+  t.is(requested, 1);
 });
 
 test.serial('numbers in metadata stay as they were written, and are found by what they are', async (t) => {

@@ -15,7 +15,7 @@ test('the nearest come first, with 1 minus the cosine distance', async (t) => {
   ]);
   const gateway = fakeGateway();
   const found = await scene().search(gateway, 'nearest', '1 0 0');
-  t.deepEqual(gateway.asked, [['1 0 0']]);
+  t.deepEqual(gateway.requested, [['1 0 0']]);
   t.deepEqual(found[0], { id: 'same', content: '2 0 0', similarity: 1, metadata: { at: 0 } });
   t.deepEqual(
     found.map(({ id, similarity }) => [id, Math.round(similarity * 10) / 10]),
@@ -36,7 +36,7 @@ test('a collection that nothing was embedded for answers nothing, and no provide
   await scene().upsert(fakeGateway(), 'empty', [{ id: 'a', content: '1 0 0' }]);
   await scene().sql('delete from empty');
   t.deepEqual(await scene().search(gateway, 'empty', '1 0 0'), []);
-  t.deepEqual(gateway.asked, []);
+  t.deepEqual(gateway.requested, []);
 });
 
 test('a filter is containment, and leaves min(limit, matches), however few and far away they are', async (t) => {

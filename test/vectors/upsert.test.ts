@@ -59,7 +59,7 @@ test.serial(
       { id: 'c', content: '0 0 1', metadata: { x: 1 } },
     ];
     t.deepEqual(await scene().upsert(gateway, 'again', changed), { upserted: 2, unchanged: 1, ids: ['a', 'b', 'c'] });
-    t.deepEqual(gateway.asked, [['1 1 0']]);
+    t.deepEqual(gateway.requested, [['1 1 0']]);
     t.deepEqual(await rowsOf('again'), [
       { ...changed[0], embedding: '[1,0,0]' },
       { ...changed[1], embedding: '[1,1,0]' },
@@ -74,7 +74,7 @@ test.serial('content that was changed by SQL is embedded again', async (t) => {
   await scene().sql(`update edited set content = 'something else'`);
   const gateway = fakeGateway();
   t.is((await scene().upsert(gateway, 'edited', [{ id: 'a', content: '1 0 0' }])).upserted, 1);
-  t.deepEqual(gateway.asked, [['1 0 0']]);
+  t.deepEqual(gateway.requested, [['1 0 0']]);
 });
 
 test.serial('a provider gets at most 96 texts at once, and every document finds its own vector', async (t) => {
@@ -83,7 +83,7 @@ test.serial('a provider gets at most 96 texts at once, and every document finds 
   const documents = Array.from({ length: 250 }, (_, n) => ({ id: `d${n}`, content: `1 ${n} 0` }));
   t.is((await scene().upsert(gateway, 'batches', documents)).upserted, 250);
   t.deepEqual(
-    gateway.asked.map((texts) => texts.length).toSorted((a, b) => a - b),
+    gateway.requested.map((texts) => texts.length).toSorted((a, b) => a - b),
     [58, 96, 96],
   );
   const [row] = await scene().sql(
@@ -145,7 +145,7 @@ test.serial(
     await scene().upsert(fakeGateway(), 'models', [{ id: 'a', content: '1 0 0' }], 'openai/embed-1');
     const gateway = fakeGateway();
     t.is(await codeOf(scene().upsert(gateway, 'models', [{ id: 'b', content: '1 0 0' }], 'embed-2')), 'conflict');
-    t.deepEqual(gateway.asked, []);
+    t.deepEqual(gateway.requested, []);
     t.is((await scene().upsert(gateway, 'models', [{ id: 'b', content: '1 0 0' }], 'embed-1')).upserted, 1);
     t.is((await scene().upsert(gateway, 'models', [{ id: 'c', content: '1 0 0' }], null)).upserted, 1);
   },
@@ -162,12 +162,12 @@ test.serial('the first documents need a model', async (t) => {
 test.serial('of two first models at once one wins, and all documents are of it', async (t) => {
   await scene().collection('race');
   let waiting = 0;
-  const { promise: bothAsked, resolve } = Promise.withResolvers<void>();
+  const { promise: bothRequested, resolve } = Promise.withResolvers<void>();
   // Both have seen that there is no model yet.
   const gateway = fakeGateway(() => {
     waiting += 1;
     if (waiting === 2) resolve();
-    return bothAsked;
+    return bothRequested;
   });
   const ends = await Promise.all(
     ['embed-1', 'embed-2'].map((model) =>
@@ -193,7 +193,7 @@ test.serial('a failure leaves whole batches only, and done again the rest is wri
   const gateway = fakeGateway();
   t.like(await scene().upsert(gateway, 'broken', documents), { upserted: 8, unchanged: 192 });
   t.deepEqual(
-    gateway.asked.map((texts) => texts.length),
+    gateway.requested.map((texts) => texts.length),
     [8],
   );
 });

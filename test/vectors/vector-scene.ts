@@ -14,24 +14,24 @@ export const vectorOf = (text: string): number[] => (text.split(':')[0] ?? '').t
 
 export interface FakeGateway extends Pick<Gateway, 'embed' | 'resolve'> {
   /** The texts of each call, in order. */
-  readonly asked: string[][];
+  readonly requested: string[][];
 }
 
-const told = { provider: 'openai', latencyMs: 1, usage: { prompt_tokens: 1, completion_tokens: 0 } } as const;
+const reported = { provider: 'openai', latencyMs: 1, usage: { prompt_tokens: 1, completion_tokens: 0 } } as const;
 
 /** A provider whose answers are known; `before` may fail, or wait. */
 export const fakeGateway = (
   before: (texts: readonly string[]) => Promise<void> = async () => undefined,
 ): FakeGateway => {
-  const asked: string[][] = [];
+  const requested: string[][] = [];
   return {
-    asked,
+    requested,
     embed: async (_caller, { model, input }) => {
       const texts = input.map(String);
-      asked.push(texts);
+      requested.push(texts);
       await before(texts);
       const vectors = texts.map(vectorOf);
-      return { ...told, tokensSource: 'reported', model, vectors, dimensions: vectors[0]?.length ?? 0 };
+      return { ...reported, tokensSource: 'reported', model, vectors, dimensions: vectors[0]?.length ?? 0 };
     },
     resolve: (_project, model) => Promise.resolve({ provider: 'openai', model: model.replace('openai/', '') }),
   };

@@ -84,7 +84,7 @@ test('an event costs what it matches, whatever its project and others ask for', 
   t.is((await deliveriesOf(platform(), webhook.id)).length, 1);
 });
 
-const asked = async (project: BareProject): Promise<string[]> => patternsOf(platform().db, project.id);
+const requested = async (project: BareProject): Promise<string[]> => patternsOf(platform().db, project.id);
 const sorted = (...patterns: string[]): string[] => patterns.toSorted();
 const wanted = async (project: BareProject): Promise<boolean> => {
   const gone = await platform().db.query('delete from subscriptions_to_set where project_id = $1 returning *', [
@@ -102,18 +102,18 @@ test('what webhooks ask for follows them, and a database is told only of the fir
   t.true(await wanted(project));
   const second = await addWebhook(platform(), project, { url: receiverUrl, events: ['table.a.*', 'user.*'] });
   t.false(await wanted(project), 'somebody asks for that already');
-  t.deepEqual(await asked(project), sorted('auth.login', 'table.a.*', 'user.*'));
+  t.deepEqual(await requested(project), sorted('auth.login', 'table.a.*', 'user.*'));
   await set(`events = '{table.a.*,auth.signup}'`, second.id);
-  t.deepEqual(await asked(project), sorted('auth.login', 'auth.signup', 'table.a.*'));
+  t.deepEqual(await requested(project), sorted('auth.login', 'auth.signup', 'table.a.*'));
   await set('is_active = false', first.id);
   await set('deleted_at = now()', first.id);
   t.false(await wanted(project), 'somebody asks for it still');
-  t.deepEqual(await asked(project), sorted('auth.signup', 'table.a.*'));
+  t.deepEqual(await requested(project), sorted('auth.signup', 'table.a.*'));
   await set(`events = '{table.a.*,table.a.*,db.insert}'`, second.id);
   t.true(await wanted(project));
   await set('deleted_at = now()', second.id);
   t.true(await wanted(project));
-  t.deepEqual(await asked(project), []);
+  t.deepEqual(await requested(project), []);
 });
 
 test('two who ask for the same at the same moment do not both leave it to the other', async (t) => {

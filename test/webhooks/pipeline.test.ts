@@ -86,12 +86,12 @@ test('writes to tables are called as each webhook asked for them; who asked twic
   }
   await emit(platform(), project.id, 'table.users.UPDATE', ['{"row":{"x":9007199254740995},"old":{"x":0.10}}']);
   await receiver.when(5);
-  const told = receiver.received.map(({ path, body, headers }) => {
+  const reported = receiver.received.map(({ path, body, headers }) => {
     t.is(JSON.parse(body.toString()).event, headers['x-webhook-event']);
     t.is(dataIn(body), '"data":{"x":9007199254740995},"old":{"x":0.10}');
     return `${path} ${String(headers['x-webhook-event'])}`;
   });
-  t.deepEqual(told.toSorted(), [
+  t.deepEqual(reported.toSorted(), [
     '/all db.update',
     '/both db.update',
     '/db db.update',
@@ -166,10 +166,10 @@ test('of data over 256 KB there is a link, and the link leads to all of them', a
   t.is(dataIn((await firstOf(receiver)).body), `"data":${text(limit)}`);
   await emit(platform(), project.id, 'auth.login', [text(limit + 1)]);
   const large = (await receiver.when(2))[1];
-  const told = JSON.parse(large?.body.toString() ?? '') as Record<string, string>;
-  t.deepEqual(Object.keys(told), ['id', 'event', 'project_id', 'timestamp', 'data_url']);
+  const reported = JSON.parse(large?.body.toString() ?? '') as Record<string, string>;
+  t.deepEqual(Object.keys(reported), ['id', 'event', 'project_id', 'timestamp', 'data_url']);
   t.notThrows(() => new Webhook(webhook.secret).verify(large?.body ?? '', large?.headers as Record<string, string>));
-  const link = new URL(told['data_url'] ?? '');
+  const link = new URL(reported['data_url'] ?? '');
   const answer = await fetch(`${platform().base}${link.pathname}${link.search}`);
   t.is(await answer.text(), text(limit + 1));
 });

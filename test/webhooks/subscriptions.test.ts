@@ -122,19 +122,19 @@ const changeEvents = (projectId: string, events: string) =>
   );
 
 /** While it works nothing can be written to the subscriptions of that database, and somebody waits for that. */
-const whileHeld = <T>(dbName: string, begin: () => Promise<T>, work: (begun: Promise<T>) => Promise<void>) =>
+const whileHeld = <T>(dbName: string, begin: () => Promise<T>, work: (started: Promise<T>) => Promise<void>) =>
   asAdmin(dbName, async (client) => {
     await client.query('begin');
     await client.query('lock table plinth.subscriptions in access exclusive mode');
-    const begun = begin();
+    const started = begin();
     await until(async () => {
       const { rows } = await client.query(`select from pg_locks where not granted and database = (
         select oid from pg_database where datname = current_database())`);
       return rows.length > 0;
     });
-    await work(begun);
+    await work(started);
     await client.query('commit');
-    return begun;
+    return started;
   });
 
 test('a change that comes while somebody waits to set the subscriptions is set by them', async (t) => {
@@ -176,12 +176,12 @@ test('databases that do not answer hold up no other project, and their own calls
           slow.ask('POST', '/webhooks', { url: receiverUrl, events: [`table.${table}.*`] }),
         ),
       ),
-    async (begun) => {
+    async (started) => {
       const { status, headers } = await quick.ask('POST', '/webhooks', { url: receiverUrl, events: ['table.q.*'] });
       t.is(status, 201);
       t.is(headers.get('subscription-pending'), null);
       t.deepEqual(await quick.subscribed(), ['* q']);
-      for (const answer of await begun) {
+      for (const answer of await started) {
         t.is(answer.status, 201);
         t.is(answer.headers.get('subscription-pending'), 'true');
       }

@@ -52,11 +52,11 @@ test('a worker that cannot reach something is not ready and names it', async (t)
 });
 
 test('however often it is asked at once, a worker looks once', async (t) => {
-  let looks = 0;
-  const counted = (): Promise<unknown> => Promise.resolve((looks += 1));
+  let polls = 0;
+  const counted = (): Promise<unknown> => Promise.resolve((polls += 1));
   const { monitor, base } = await start({ checks: { postgres: counted } });
   const before = await Promise.all(Array.from({ length: 20 }, () => readiness(base)));
-  t.is(looks, 1);
+  t.is(polls, 1);
   t.true(before.every(({ status }) => status === 503));
   // What the worker itself does is known without a look.
   monitor.consuming(true);

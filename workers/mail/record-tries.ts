@@ -3,7 +3,7 @@ import { createBatcher } from '#lib/batch.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { insist, insistOnEach } from '../insist.ts';
+import { retryUntilDone, retryEachUntilDone } from '#workers/retry-until-done.ts';
 
 const unrecordable = 'What was said about it could not be recorded.';
 
@@ -46,7 +46,7 @@ export const createTryRecorder = ({ db, log }: RecorderDeps): TryRecorder => {
     return stored;
   };
   const batches = createBatcher(
-    insistOnEach(log, 'recording mails', async (tries: readonly EmailTry[]) => {
+    retryEachUntilDone(log, 'recording mails', async (tries: readonly EmailTry[]) => {
       try {
         await recordTries(db, tries);
         return tries.map(() => true);
@@ -60,8 +60,9 @@ export const createTryRecorder = ({ db, log }: RecorderDeps): TryRecorder => {
     record: async (tried) => {
       // By itself from here on: what is refused once more holds up no mail but this one.
       if (!(await batches.add(tried)))
-        await insist(log, 'recording a mail', () => recordTries(db, [withoutWords(tried)]));
+        await retryUntilDone(log, 'recording a mail', () => recordTries(db, [withoutWords(tried)]));
     },
-    handedOver: (emailId) => insist(log, 'recording that a mail was handed over', () => noteHandedOver(db, emailId)),
+    handedOver: (emailId) =>
+      retryUntilDone(log, 'recording that a mail was handed over', () => noteHandedOver(db, emailId)),
   };
 };

@@ -7,7 +7,7 @@ import { aboutMail } from '#domain/mail/platform-mail.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { insist } from '../insist.ts';
+import { retryUntilDone } from '#workers/retry-until-done.ts';
 import { mailOldestWait, mailTries } from './metrics.ts';
 import type { PlatformMailServer } from './server.ts';
 
@@ -56,7 +56,7 @@ const noteFailure = async ({ db, log }: SenderDeps, { id, attempts }: DueMail, e
   const message = error instanceof MailFailure ? error.message : 'The mail could not be made or sent.';
   mailTries.inc({ outcome: isFinal ? 'failed' : 'again' });
   log.warn({ err: error, mail_id: id, attempts }, isFinal ? 'a mail was given up' : 'a mail is sent later');
-  if (!isFinal) await noteNotSent(db, { id, error: message, againInSeconds: pauseAfter(attempts) });
+  if (!isFinal) await noteNotSent(db, { id, error: message, retryInSeconds: pauseAfter(attempts) });
   else await noteNotSent(db, { id, error: message, status: fault === 'unknown' ? 'unknown' : 'failed' });
 };
 
@@ -83,7 +83,7 @@ const sendOne = async (
   mailTries.inc({ outcome: 'sent' });
   await noted;
   // The server has it: forgotten now, it would be sent again.
-  await insist(log, 'noting that a mail was sent', () => noteSent(db, { id: row.id, response, keepText }));
+  await retryUntilDone(log, 'noting that a mail was sent', () => noteSent(db, { id: row.id, response, keepText }));
 };
 
 /** Resolves when the mail needs no more attention, or when only the answer of a slow server is missing. */
@@ -92,7 +92,7 @@ const sendOrLeave = async (deps: SenderDeps, server: PlatformMailServer, row: Du
   const slow = Promise.withResolvers<void>();
   const sent = sendOne(deps, server, row, async () => {
     const seconds = (answerMs + answerSlackMs) / 1000;
-    await insist(log, 'noting that a mail was handed over', () => noteHandedOver(db, row.id, seconds));
+    await retryUntilDone(log, 'noting that a mail was handed over', () => noteHandedOver(db, row.id, seconds));
     slow.resolve();
   });
   await Promise.race([sent, slow.promise]);
@@ -127,7 +127,7 @@ export const startMailSender = (deps: SenderDeps): { readonly stop: () => Promis
     mailOldestWait.set(await oldestWait(deps.db));
     untilMeasured = measureEvery;
   };
-  const look = async (): Promise<void> => {
+  const poll = async (): Promise<void> => {
     try {
       await round();
     } catch (error) {
@@ -137,7 +137,7 @@ export const startMailSender = (deps: SenderDeps): { readonly stop: () => Promis
   };
   let running = Promise.resolve();
   const begin = (): void => {
-    running = look();
+    running = poll();
   };
   begin();
   return {

@@ -18,7 +18,7 @@ export interface RelayConnectionsOptions {
   readonly idleMs?: number;
 }
 
-interface Kept {
+interface CachedClient {
   readonly client: Client;
   readonly timer: NodeJS.Timeout;
 }
@@ -33,7 +33,7 @@ const isConnectionLost = (error: unknown): boolean => {
   return /^(08|57P0)/.test(code) || code.startsWith('E') || /Connection terminated|not queryable/.test(String(error));
 };
 
-interface KeptClients {
+interface ClientCache {
   readonly take: (key: string) => Client | undefined;
   readonly keep: (key: string, client: Client) => Promise<void>;
   /** Ends a connection, and no longer keeps it. */
@@ -42,19 +42,19 @@ interface KeptClients {
 }
 
 /** The least recently used goes first when there are more than `max`. */
-const createKeptClients = (max: number, idleMs: number): KeptClients => {
+const createClientCache = (max: number, idleMs: number): ClientCache => {
   /** By place, the least recently used first. */
-  const kept = new Map<string, Kept>();
+  const cache = new Map<string, CachedClient>();
   let limit = max;
 
-  const take: KeptClients['take'] = (key) => {
-    const found = kept.get(key);
-    kept.delete(key);
+  const take: ClientCache['take'] = (key) => {
+    const found = cache.get(key);
+    cache.delete(key);
     clearTimeout(found?.timer);
     return found?.client;
   };
-  const drop: KeptClients['drop'] = (key, client) => {
-    if (kept.get(key)?.client === client) take(key);
+  const drop: ClientCache['drop'] = (key, client) => {
+    if (cache.get(key)?.client === client) take(key);
     return end(client);
   };
   return {
@@ -63,14 +63,14 @@ const createKeptClients = (max: number, idleMs: number): KeptClients => {
     keep: async (key, client) => {
       const present = take(key);
       const timer = setTimeout(() => void drop(key, client), idleMs).unref();
-      kept.set(key, { client, timer });
-      const [oldest] = kept.keys();
-      const surplus = kept.size > limit && oldest !== undefined ? take(oldest) : undefined;
+      cache.set(key, { client, timer });
+      const [oldest] = cache.keys();
+      const surplus = cache.size > limit && oldest !== undefined ? take(oldest) : undefined;
       await Promise.all([present, surplus].flatMap((each) => (each ? [end(each)] : [])));
     },
     close: async () => {
       limit = 0;
-      await Promise.all([...kept].map(([key, { client }]) => drop(key, client)));
+      await Promise.all([...cache].map(([key, { client }]) => drop(key, client)));
     },
   };
 };
@@ -84,17 +84,17 @@ export const createRelayConnections = ({
   max,
   idleMs = defaultIdleMs,
 }: RelayConnectionsOptions): RelayConnections => {
-  const kept = createKeptClients(max, idleMs);
+  const cache = createClientCache(max, idleMs);
 
   const open = async (key: string, { server_id, db_name }: DatabasePlace): Promise<Client> => {
     const client = await servers.connectTo(server_id, db_name);
-    client.on('end', () => void kept.drop(key, client));
+    client.on('end', () => void cache.drop(key, client));
     return client;
   };
   const run = async <T>(key: string, client: Client, work: (client: Client) => Promise<T>): Promise<T> => {
     try {
       const result = await work(client);
-      await kept.keep(key, client);
+      await cache.keep(key, client);
       return result;
     } catch (error) {
       await end(client);
@@ -105,7 +105,7 @@ export const createRelayConnections = ({
   return {
     use: async (place, work) => {
       const key = `${place.server_id} ${place.db_name}`;
-      const present = kept.take(key);
+      const present = cache.take(key);
       if (present !== undefined) {
         try {
           return await run(key, present, work);
@@ -115,6 +115,6 @@ export const createRelayConnections = ({
       }
       return run(key, await open(key, place), work);
     },
-    close: kept.close,
+    close: cache.close,
   };
 };

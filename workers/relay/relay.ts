@@ -10,25 +10,25 @@ import {
   takeEvents,
 } from '#domain/events/outbox.ts';
 import type { SetAside } from '#domain/events/set-aside.ts';
-import { type EventSource, findSource, removeSource, sourcesToLookInto } from '#domain/events/sources.ts';
+import { type EventSource, findSource, removeSource, sourcesToPoll } from '#domain/events/sources.ts';
 import { hasWaitingEvents } from '#domain/webhooks/backlog.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { type RelayConnections, createRelayConnections } from './connections.ts';
 import { fullest, relayed, setAside } from './metrics.ts';
-import { type Turns, createTurns } from './turns.ts';
+import { type Drains, createDrains } from './drain-scheduler.ts';
 
 export interface RelayDeps {
   readonly db: Queryable;
   readonly connections: Pick<RelayConnections, 'use'>;
   readonly log: Log;
   /** Events were kept, and wait to be passed on. */
-  readonly onKept?: () => void;
+  readonly onStored?: () => void;
 }
 
 /** Events of one project, and the time for them, before others have their turn. */
-const maxInTurn = 1000;
-const turnMs = 50;
+const maxDrainEvents = 1000;
+const drainMs = 50;
 /** Deleted rows hold their place until it is given back. */
 const shrinkAboveBytes = 16 * 1024 * 1024;
 const fullShare = 0.5;
@@ -47,14 +47,14 @@ const note = (log: Log, projectId: string, { share, events, bytes }: Backlog): v
 };
 
 /** @returns whether nothing is left that can be taken now */
-const takeTurn = async (taking: Taking, onKept?: () => void): Promise<boolean> => {
-  const end = performance.now() + turnMs;
+const drainBatch = async (taking: Taking, onStored?: () => void): Promise<boolean> => {
+  const end = performance.now() + drainMs;
   let taken = 0;
   let last = -1;
-  while (last !== 0 && taken < maxInTurn && (taken === 0 || performance.now() < end)) {
+  while (last !== 0 && taken < maxDrainEvents && (taken === 0 || performance.now() < end)) {
     last = await takeEvents(taking);
     taken += last;
-    if (last > 0) onKept?.();
+    if (last > 0) onStored?.();
     relayed.inc(last);
   }
   return last === 0;
@@ -77,7 +77,10 @@ const isNoteDue = (projectId: string, isEmpty: boolean): boolean => {
  * do so at once.
  * @returns whether there is more
  */
-export const drainSource = async ({ db, connections, log, onKept }: RelayDeps, source: EventSource): Promise<boolean> =>
+export const drainSource = async (
+  { db, connections, log, onStored }: RelayDeps,
+  source: EventSource,
+): Promise<boolean> =>
   connections.use(source, async (client) => {
     const projectId = source.project_id;
     const onSetAside = (event: SetAside): void => {
@@ -86,7 +89,7 @@ export const drainSource = async ({ db, connections, log, onKept }: RelayDeps, s
     };
     // What its webhooks cannot keep up with waits there: full, it refuses writes.
     const isHeld = await hasWaitingEvents(db, projectId);
-    const isEmpty = !isHeld && (await takeTurn({ client, db, projectId, onSetAside }, onKept));
+    const isEmpty = !isHeld && (await drainBatch({ client, db, projectId, onSetAside }, onStored));
     if (!isNoteDue(projectId, isEmpty)) return !isHeld;
     const isInUse = await isOutboxInUse(client);
     const backlog = await backlogOf(client);
@@ -100,7 +103,7 @@ export const drainSource = async ({ db, connections, log, onKept }: RelayDeps, s
 export interface RelayOptions extends Omit<RelayDeps, 'connections'> {
   readonly servers: Pick<DatabaseServers, 'connectTo'>;
   /** Connections to projects' databases that are kept open while nobody uses them (`PLINTH_RELAY_CONNECTIONS`). */
-  readonly keptConnections: number;
+  readonly maxIdleConnections: number;
   /** Waits for marks; nobody else uses it, and the relay ends it. */
   readonly redis: Redis;
   readonly prefix: string;
@@ -112,15 +115,15 @@ const largeSlots = slots - 1;
 /** How long one question for marks waits; the end of the relay ends it. */
 const markWaitSeconds = 5;
 /** What nobody marked, written over a connection of the project's own, is found by then. */
-const lookEverySeconds = 5;
+const pollIntervalSeconds = 5;
 /** Databases that are looked into each second, by each worker, however many there are. */
-const looksPerSecond = 5;
+const pollsPerSecond = 5;
 
-const openTurns = (deps: RelayDeps, markAgain: (projectId: string) => void): Turns =>
-  createTurns({
+const openDrains = (deps: RelayDeps, markDirty: (projectId: string) => void): Drains =>
+  createDrains({
     slots,
     largeSlots,
-    markAgain,
+    markDirty,
     drain: async (source) => {
       try {
         return await drainSource(deps, source);
@@ -140,21 +143,21 @@ const openTurns = (deps: RelayDeps, markAgain: (projectId: string) => void): Tur
  */
 export const startRelay = (options: RelayOptions): { readonly stop: () => Promise<void> } => {
   const { db, log, redis, prefix } = options;
-  const connections = createRelayConnections({ servers: options.servers, max: options.keptConnections });
+  const connections = createRelayConnections({ servers: options.servers, max: options.maxIdleConnections });
   const key = dirtyKey(prefix);
   // What the other connection is asked for waits until there is a mark.
   const commands = redis.duplicate();
   commands.on('error', (error) => log.debug({ err: error }, 'the relay’s connection to Redis broke'));
   let stopped = false;
-  const turns = openTurns({ ...options, connections }, (projectId) => {
+  const drains = openDrains({ ...options, connections }, (projectId) => {
     if (!stopped) commands.zadd(key, 'NX', Date.now(), projectId).catch(() => undefined);
   });
 
   const next = async (): Promise<void> => {
     const popped = await redis.bzpopmin(key, markWaitSeconds);
     const source = popped ? await findSource(db, popped[1]) : undefined;
-    if (source) turns.begin(source);
-    if (turns.isFull()) await turns.oneDone();
+    if (source) drains.begin(source);
+    if (drains.isFull()) await drains.oneDone();
   };
   const follow = async (): Promise<void> => {
     while (!stopped) {
@@ -166,15 +169,15 @@ export const startRelay = (options: RelayOptions): { readonly stop: () => Promis
     }
   };
 
-  let looking = Promise.resolve();
-  const look = async (): Promise<void> => {
-    const sources = await sourcesToLookInto(db, { max: looksPerSecond, seconds: lookEverySeconds });
-    for (const source of sources) turns.begin(source);
+  let polling = Promise.resolve();
+  const poll = async (): Promise<void> => {
+    const sources = await sourcesToPoll(db, { max: pollsPerSecond, seconds: pollIntervalSeconds });
+    for (const source of sources) drains.begin(source);
   };
   const timer = setInterval(() => {
-    looking = looking
-      .then(look)
-      .catch((error: unknown) => log.debug({ err: error }, 'the relay could not look around'));
+    polling = polling
+      .then(poll)
+      .catch((error: unknown) => log.debug({ err: error }, 'the relay could not poll for unmarked events'));
   }, 1000).unref();
 
   const following = follow();
@@ -183,8 +186,8 @@ export const startRelay = (options: RelayOptions): { readonly stop: () => Promis
       stopped = true;
       clearInterval(timer);
       redis.disconnect();
-      await Promise.all([following, looking]);
-      await turns.stop();
+      await Promise.all([following, polling]);
+      await drains.stop();
       commands.disconnect();
       await connections.close();
     },

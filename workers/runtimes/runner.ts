@@ -24,7 +24,7 @@ import type { Watch } from './watchdog.ts';
 const overheadMib = 32;
 const stderrKept = 4096;
 const closeWithinMs = 2000;
-const killAgainMs = 500;
+const killRetryMs = 500;
 /** Answers that a guest has asked for and does not read are the run's memory, although the worker holds them. */
 const maxUnreadBytes = 64 * 1024 * 1024;
 /** A guest that waits for work needs next to no CPU time. Between two looks, that is. */
@@ -61,7 +61,7 @@ export class Runner {
   #pids: readonly number[] = [];
   #idleKib = 0;
   #network: GuestNetwork | null = null;
-  #lastLook = { runs: -1, cpuMs: 0 };
+  #lastCheck = { runs: -1, cpuMs: 0 };
   #isReady = false;
   #received: number | Promise<number> = 0;
   #killAgain: NodeJS.Timeout | undefined;
@@ -130,7 +130,7 @@ export class Runner {
     const { pid, exitCode, signalCode } = this.#child;
     if (pid === undefined || exitCode !== null || signalCode !== null) return;
     killInside(pid, this.#pids);
-    this.#killAgain ??= setTimeout(() => killGroup(pid), killAgainMs);
+    this.#killAgain ??= setTimeout(() => killGroup(pid), killRetryMs);
   }
 
   /**
@@ -149,8 +149,8 @@ export class Runner {
   /** Whether it has worked since the last time this was asked, although nothing was asked of it in between. */
   isRestless(): boolean {
     const cpuMs = processTree(this.#child.pid ?? 0).reduce((sum, pid) => sum + cpuTimeMs(pid), 0);
-    const { runs, cpuMs: before } = this.#lastLook;
-    this.#lastLook = { runs: this.runs, cpuMs };
+    const { runs, cpuMs: before } = this.#lastCheck;
+    this.#lastCheck = { runs: this.runs, cpuMs };
     return runs === this.runs && cpuMs - before > restlessMs;
   }
 

@@ -85,7 +85,7 @@ const siftedRules = (architecture: Architecture): Instruction[] => {
     ...of('clone3', [ret(fail(errors.ENOSYS))]),
     ...of('socket', socketRule),
     ...of('socketpair', socketRule),
-    // A wish, as far as programs know: it is taken and nothing comes of it.
+    // A hint, as far as programs know: it is taken and nothing comes of it.
     ...of('setsockopt', [
       [load, 0, 0, argumentAt(1)],
       [jumpEqual, 1, 0, socketLevel],

@@ -45,7 +45,7 @@ const isWhole = (text: string, end: number): boolean => {
 };
 
 /** Lists, objects, fields and texts, counted without building them; and whether a whole number may be beyond 2^53. */
-const lookThrough = (text: string): { isMuch: boolean; isUnsafe: boolean } => {
+const inspectArguments = (text: string): { isMuch: boolean; isUnsafe: boolean } => {
   let parts = 0;
   let texts = 0;
   let isUnsafe = false;
@@ -71,7 +71,7 @@ const tooLong = (op: string, max: number): CallFault => {
 };
 
 const readLong = (op: string, text: string): unknown => {
-  const { isMuch, isUnsafe } = lookThrough(text);
+  const { isMuch, isUnsafe } = inspectArguments(text);
   if (isMuch) throw new CallFault('TypeError', `${op}: too many values for one call. Send them in parts.`);
   if (!isUnsafe) return JSON.parse(text);
   const limit = `above ${maxExactLength / kib} KB in one call, whole numbers of ${unsafeDigits} digits and more must be text`;

@@ -26,12 +26,12 @@ export const startLoop = (
       if (!failing) onFailure(error);
       failing = true;
     }
-    if (!stopped) timer = setTimeout(turn, everyMs).unref();
+    if (!stopped) timer = setTimeout(run, everyMs).unref();
   };
-  const turn = (): void => {
+  const run = (): void => {
     running = attempt();
   };
-  turn();
+  run();
 
   return {
     stop: () => {

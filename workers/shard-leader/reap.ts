@@ -52,7 +52,7 @@ const reapOne = async (shard: ShardContext, run: SuspectRun): Promise<void> => {
   if (isBack) await gate.renew([{ id: run.id }]);
 };
 
-const look = async (shard: ShardContext, detector: FailureDetector, run: SuspectRun): Promise<void> => {
+const reapOrRemind = async (shard: ShardContext, detector: FailureDetector, run: SuspectRun): Promise<void> => {
   const isDead = run.worker_id === null || detector.isDead(run.worker_id, performance.now());
   if (isDead && !run.seen) await reapOne(shard, run);
   else if (run.cancelled) await shard.signals.requestCancel(run.id);
@@ -68,7 +68,7 @@ export const reap = async (shard: ShardContext, detector: FailureDetector): Prom
   for (let i = 0; i < runs.length; i += atOnce) {
     await Promise.all(
       runs.slice(i, i + atOnce).map((run) =>
-        look(shard, detector, run).catch((error: unknown) => {
+        reapOrRemind(shard, detector, run).catch((error: unknown) => {
           log.warn({ err: error, job_id: run.id }, 'a run of a dead worker could not be ended yet');
         }),
       ),

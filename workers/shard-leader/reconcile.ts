@@ -25,7 +25,7 @@ const handOverLost = async ({ db, gate, job }: ShardContext, epoch: string, held
   const lost = missing.filter(({ lease }) => now.get(lease.id) === 'queued');
   if (lost.length === 0) return;
   noteReconciled(job.type, 'lost_handover', lost.length);
-  await gate.handOverAgain(epoch, lost);
+  await gate.handOverOnceMore(epoch, lost);
 };
 
 /** Leases whose job has ended, is gone or waits for a retry are freed; of the others, BullMQ must know. */
@@ -88,24 +88,24 @@ export interface Reconciler {
  * more than a tenth of its time.
  */
 const followMs = 2000;
-const compareAgainMs = 500;
+const recompareMs = 500;
 
 /** @param budget ms of a round, for tests */
 export const createReconciler = (
   shard: ShardContext,
   stopped: AbortSignal,
-  budget = { followMs, compareAgainMs },
+  budget = { followMs, recompareMs },
 ): Reconciler => {
   /** All rows up to this one were compared since this process leads the shard. */
   let followed = beginning;
-  let comparedAgain = beginning;
+  let recompared = beginning;
   return {
     round: async (snapshot, waiting) => {
       await checkLeases(shard, snapshot);
       // Rows are committed a little after their ids are made.
       const settled = firstIdAt(snapshot.now - 8000);
       if (!waiting) {
-        [followed, comparedAgain] = [settled, beginning];
+        [followed, recompared] = [settled, beginning];
         return;
       }
       const until = firstIdAt(snapshot.now - settledAfterMs);
@@ -113,8 +113,8 @@ export const createReconciler = (
       const rest = await admitBetween(shard, { ...stretch, after: followed }, stopped);
       followed = rest ?? settled;
       if (rest !== null) return;
-      const again = { until, after: comparedAgain, ends: performance.now() + budget.compareAgainMs };
-      comparedAgain = (await admitBetween(shard, again, stopped)) ?? beginning;
+      const recompare = { until, after: recompared, ends: performance.now() + budget.recompareMs };
+      recompared = (await admitBetween(shard, recompare, stopped)) ?? beginning;
     },
     everything: async () => {
       const all = { after: beginning, until: firstIdAt(Date.now() + 60_000), ends: Number.POSITIVE_INFINITY };

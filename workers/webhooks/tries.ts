@@ -8,7 +8,7 @@ import { createBatcher } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { insistOnEach } from '../insist.ts';
+import { retryEachUntilDone } from '#workers/retry-until-done.ts';
 
 /** Records what became of tries, many at a time, and says for whom they made room. */
 export interface TryRecorder {
@@ -82,7 +82,7 @@ export const createTryRecorder = (deps: TryRecorderDeps): TryRecorder => {
 
   /** Answers which are recorded. */
   const batches = createBatcher(
-    insistOnEach(log, 'recording tries of deliveries', async (tries: readonly WebhookAttempt[]) => {
+    retryEachUntilDone(log, 'recording tries of deliveries', async (tries: readonly WebhookAttempt[]) => {
       try {
         const done = await recordSome(deps, tries);
         conclude(done);

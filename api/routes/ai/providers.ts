@@ -82,8 +82,8 @@ export const aiProviderEndpoints: readonly Endpoint[] = [
         .describe('As the vendor’s own SDK takes it. Null: the vendor’s own. Left out: as it is.'),
     }),
     response: entry,
-    prepare: async ({ body: { base_url: wished } }, { deps }) =>
-      typeof wished === 'string' ? await checkBaseUrl(deps.egress, wished) : wished,
+    prepare: async ({ body: { base_url: requested } }, { deps }) =>
+      typeof requested === 'string' ? await checkBaseUrl(deps.egress, requested) : requested,
     handle: async ({ body, prepared: baseUrl }, call) => {
       const { db, deps, project } = call;
       const of = { projectId: project.id, sealer: deps.projects.sealer(project) };

@@ -43,12 +43,12 @@ const answerTo = <T>(
   { outgoing, read, ...bounds }: Question<T>,
 ): Promise<T> => {
   const dialect = dialectOf(call.route.provider);
-  const callOptions = { signal: call.halt, held: call.held, ...bounds };
+  const callOptions = { signal: call.abort, reserved: call.reserved, ...bounds };
   return withRetries(async () => {
     // Of the try before nothing is kept.
-    call.held.shrink(call.held.bytes);
+    call.reserved.shrink(call.reserved.bytes);
     return read(bodyOf(dialect, await transport.send(outgoing, callOptions)));
-  }, call.halt);
+  }, call.abort);
 };
 
 const requestFor = (call: RunningCall): AnswerRequest => ({ provider: call.route.provider, owner: call.projectId });
@@ -68,8 +68,8 @@ export const askChat = async (line: Line, call: RunningCall, incoming: ChatReque
 
 const openOnce = async (transport: Transport, call: RunningCall, outgoing: Outgoing): Promise<PieceReader> => {
   const dialect = dialectOf(call.route.provider);
-  call.held.shrink(call.held.bytes);
-  const opened = await transport.openStream(outgoing, { signal: call.halt, held: call.held });
+  call.reserved.shrink(call.reserved.bytes);
+  const opened = await transport.openStream(outgoing, { signal: call.abort, reserved: call.reserved });
   if (!opened.ok) throw faultOf(dialect, opened);
   const reader = new PieceReader(call, opened.events, dialect.openStream(call.route.key.target));
   try {
@@ -85,7 +85,7 @@ const openOnce = async (transport: Transport, call: RunningCall, outgoing: Outgo
 export const openChat = async ({ transport }: Line, call: RunningCall, incoming: ChatRequest): Promise<ChatStream> => {
   const { provider, model, key } = call.route;
   const outgoing = dialectOf(provider).chat(key.target, { ...incoming, model }, true);
-  const pieces = await withRetries(() => openOnce(transport, call, outgoing), call.halt);
+  const pieces = await withRetries(() => openOnce(transport, call, outgoing), call.abort);
   await call.recorded;
   return { provider, model, pieces, end: () => pieces.end() };
 };
@@ -190,7 +190,7 @@ export const testKey = async ({ transport, answers }: Line, run: Run): Promise<K
     const { provider, key } = call.route;
     const dialect = dialectOf(provider);
     try {
-      const callOptions = { signal: call.halt, held: call.held, maxBytes: maxListBytes };
+      const callOptions = { signal: call.abort, reserved: call.reserved, maxBytes: maxListBytes };
       const answer = await transport.send(dialect.models(key.target, null), callOptions);
       await answers.models(requestFor(call), bodyOf(dialect, answer));
     } catch (error) {

@@ -19,7 +19,7 @@ import type { Times } from '../providers/exchange.ts';
 import { createTransport } from '../providers/transport.ts';
 import { createRouter } from '../models/router.ts';
 import { type Route, RunningCall, type Spending } from './running-call.ts';
-import { requireSpoken } from './spoken.ts';
+import { requireSupported } from './supported.ts';
 import type { CallLog } from '../usage/calls.ts';
 
 export interface GatewayDeps {
@@ -28,7 +28,7 @@ export interface GatewayDeps {
   readonly calls: CallLog;
   readonly inFlight: InFlight;
   /** Bytes of answers that are in memory, by project. */
-  readonly answerBytes: Pick<ByteBudget, 'hold'>;
+  readonly answerBytes: Pick<ByteBudget, 'reserve'>;
   readonly json: Pick<JsonParser, 'read'>;
   readonly egress: Pick<Egress, 'check' | 'dispatcher'>;
   readonly log: Log;
@@ -60,7 +60,7 @@ const createRunning = (deps: Pick<GatewayDeps, 'calls' | 'inFlight' | 'answerByt
     },
     /** They end as incomplete. */
     close: (): void => {
-      for (const call of running) call.halt.abort('closing');
+      for (const call of running) call.abort.abort('closing');
     },
   };
 };
@@ -120,7 +120,7 @@ const freeOf = (provider: ProviderName): KnownModel => ({
   price: { input: 0, output: 0 },
 });
 
-/** Where a wish goes, in the form in which its budget can grant it. */
+/** Where a request goes, in the form in which its budget can grant it. */
 const openRoutes = ({ router }: Pick<Parts, 'router'>) => {
   const routeOf = async (project: AiCaller['project'], model: string, type: AiModel['type']): Promise<Route> => {
     const route = await router(project, model, type);
@@ -131,7 +131,7 @@ const openRoutes = ({ router }: Pick<Parts, 'router'>) => {
     routeOf,
     chat: async (project: AiCaller['project'], incoming: GatewayChatRequest) => {
       const route = await routeOf(project, incoming.model, 'chat');
-      requireSpoken(route.provider, incoming);
+      requireSupported(route.provider, incoming);
       const request = bounded({ ...incoming, model: route.model }, route);
       const reserveNanoUsd = reserveFor(request, route.known);
       const spending: Spending = { promptTokens: promptTokens(request), reserveNanoUsd, tier: tierOf(request) };
@@ -156,7 +156,7 @@ export const createGateway = (deps: GatewayDeps): ProviderGateway => {
     },
     embed: async (caller, request) => {
       const route = await routes.routeOf(caller.project, request.model, 'embedding');
-      requireSpoken(route.provider, request);
+      requireSupported(route.provider, request);
       const reserveNanoUsd = reserveForInput(request.input, route.known);
       const spending = { promptTokens: inputTokens(request.input), reserveNanoUsd };
       return running.run({ caller, route, spending }, (call) => askEmbeddings(line, call, request));

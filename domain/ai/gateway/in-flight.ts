@@ -119,10 +119,10 @@ export const createInFlight = ({ redis, prefix, limits = defaultLimits }: InFlig
   const publisher = redis && startPublishing(redis, prefix, counts);
 
   const releaseOnce = (projectId: string, count: Count): (() => void) => {
-    let held = true;
+    let reserved = true;
     return () => {
-      if (!held) return;
-      held = false;
+      if (!reserved) return;
+      reserved = false;
       count.own -= 1;
       if (count.own === 0 && publisher === null) counts.delete(projectId);
     };

@@ -36,7 +36,7 @@ const lengthOf = ({ text, toolCalls, unshown = 0 }: ChatPiece): number => {
   return length;
 };
 
-type ReadCall = Pick<RunningCall, 'used' | 'halt' | 'route' | 'elapsed' | 'isWithin' | 'succeed' | 'fail'>;
+type ReadCall = Pick<RunningCall, 'used' | 'abort' | 'route' | 'elapsed' | 'isWithin' | 'succeed' | 'fail'>;
 
 /** A stream's pieces as they come, one step for each part of the answer; for one reader, who goes on at its own pace. */
 export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[], undefined> {
@@ -88,7 +88,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
 
   /** Whoever stops reading has left. */
   return(): Promise<Step> {
-    if (this.#end === null) this.#call.halt.abort('left');
+    if (this.#end === null) this.#call.abort.abort('left');
     this.#close();
     return Promise.resolve(lastStep);
   }
@@ -121,7 +121,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
     this.#isFull = false;
     await nextLoopTurn();
     // Nobody wants the rest of a call that was given up meanwhile; the events end with the fault of that.
-    if (this.#call.halt.aborted) this.#unparsed = [];
+    if (this.#call.abort.aborted) this.#unparsed = [];
   }
 
   #give(): Step {
@@ -137,7 +137,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
     const elapsedMs = this.#call.elapsed();
     try {
       this.#parseBatch(elapsedMs);
-      if (this.#reader.began()) this.#events.begun();
+      if (this.#reader.began()) this.#events.started();
     } catch (error) {
       // What came before it is given first.
       this.#fault = faultOf(error);

@@ -38,31 +38,31 @@ const pauseAfter = (error: unknown, tried: Tried): number | null => {
 };
 
 /** Ends early when nobody waits any more. */
-const pause = (ms: number, halt: Departure): Promise<void> =>
+const pause = (ms: number, abort: Departure): Promise<void> =>
   new Promise((resolve) => {
     const done = (): void => {
       clearTimeout(timer);
-      halt.removeEventListener('abort', done);
+      abort.removeEventListener('abort', done);
       resolve();
     };
     const timer = setTimeout(done, ms);
-    halt.addEventListener('abort', done);
+    abort.addEventListener('abort', done);
   });
 
 /**
  * Asks again what failed before its first byte: 5xx and connections that are lost or not made twice, a 429 as the provider
- * wishes, up to 10 s in all; five times at most, the first included.
+ * requests, up to 10 s in all; five times at most, the first included.
  */
-export const withRetries = async <T>(attempt: () => Promise<T>, halt: Departure): Promise<T> => {
+export const withRetries = async <T>(attempt: () => Promise<T>, abort: Departure): Promise<T> => {
   const tried: Tried = { tries: 0, failures: 0, waitedMs: 0 };
   for (;;) {
     try {
       return await attempt();
     } catch (error) {
-      const pauseMs = halt.aborted ? null : pauseAfter(error, tried);
+      const pauseMs = abort.aborted ? null : pauseAfter(error, tried);
       if (pauseMs === null) throw error;
-      await pause(pauseMs, halt);
-      if (halt.aborted) throw error;
+      await pause(pauseMs, abort);
+      if (abort.aborted) throw error;
     }
   }
 };

@@ -1,11 +1,11 @@
-import type { ByteBudget, HeldBytes } from '#lib/byte-budget.ts';
+import type { ByteBudget, ReservedBytes } from '#lib/byte-budget.ts';
 import { ServiceError, toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { TokenUsage } from '../chat.ts';
 import { costOf, plausible, spentAtLeast } from './estimate.ts';
 import { explainFault, isAnswered } from './faults.ts';
 import type { AiCaller } from './types.ts';
-import { Halt } from './halt.ts';
+import { CallAbort } from './call-abort.ts';
 import type { InFlight } from './in-flight.ts';
 import type { ProviderKey } from '../keys/keys.ts';
 import { noteCall } from './metrics.ts';
@@ -29,7 +29,7 @@ export interface RunningDeps {
   readonly calls: CallLog;
   readonly inFlight: InFlight;
   /** Of answers, by project. */
-  readonly answerBytes: Pick<ByteBudget, 'hold'>;
+  readonly answerBytes: Pick<ByteBudget, 'reserve'>;
 }
 
 export interface Spending {
@@ -79,10 +79,10 @@ const closing = (): ServiceError =>
 
 /** One call that somebody asked for, from its intent to its end, which is told once. */
 export class RunningCall {
-  readonly halt: Halt;
+  readonly abort: CallAbort;
   readonly route: Route;
   /** What of its answer is in memory. */
-  readonly held: HeldBytes;
+  readonly reserved: ReservedBytes;
   readonly #caller: AiCaller;
   readonly #open: OpenCall;
   readonly #spending: Spending;
@@ -102,12 +102,12 @@ export class RunningCall {
     over: (call: RunningCall) => void,
   ) {
     this.#release = queued.has(caller.kind) && !caller.direct ? ended : inFlight.take(caller.project);
-    this.held = answerBytes.hold(caller.project.id);
+    this.reserved = answerBytes.reserve(caller.project.id);
     this.#caller = caller;
     this.route = route;
     this.#spending = spending;
     this.#over = over;
-    this.halt = new Halt(caller.signal);
+    this.abort = new CallAbort(caller.signal);
     this.#open = calls.begin({
       id: newId(),
       projectId: caller.project.id,
@@ -119,8 +119,8 @@ export class RunningCall {
       reserveNanoUsd: spending.reserveNanoUsd,
     });
     // Not recorded, or not granted: the provider need not go on.
-    this.#open.recorded.catch((error: unknown) => this.halt.abort('refused', error));
-    this.halt.addEventListener('abort', this.#halted);
+    this.#open.recorded.catch((error: unknown) => this.abort.abort('refused', error));
+    this.abort.addEventListener('abort', this.#halted);
   }
 
   /** Whose call it is. */
@@ -136,7 +136,7 @@ export class RunningCall {
   /** Before the provider is asked: a hard budget has to grant it first. For others it is recorded meanwhile. */
   async admitted(): Promise<void> {
     if (this.route.hardBudget) await this.#open.recorded;
-    if (this.halt.aborted) throw left();
+    if (this.abort.aborted) throw left();
     this.isSent = true;
   }
 
@@ -151,7 +151,7 @@ export class RunningCall {
    * @throws {ServiceError} what kept it from being recorded
    */
   async answerable(): Promise<void> {
-    if (this.halt.reason !== 'left') await this.#open.recorded;
+    if (this.abort.reason !== 'left') await this.#open.recorded;
   }
 
   account({ reported, promptTokens, completionTokens }: Used): Accounted {
@@ -180,14 +180,14 @@ export class RunningCall {
   /** Ends it with what went wrong, and gives that to throw. */
   fail(error: unknown): unknown {
     const explained = this.#explained(error);
-    const status = this.halt.reason === 'left' ? 'client_closed' : 'error';
-    this.#giveUp(status, toServiceError(explained).code, this.halt.aborted || !isAnswered(error));
+    const status = this.abort.reason === 'left' ? 'client_closed' : 'error';
+    this.#giveUp(status, toServiceError(explained).code, this.abort.aborted || !isAnswered(error));
     return explained;
   }
 
   readonly #halted = (): void => {
-    if (this.halt.reason === 'left') this.#giveUp('client_closed', null, true);
-    if (this.halt.reason === 'closing') this.#giveUp('incomplete', null, true);
+    if (this.abort.reason === 'left') this.#giveUp('client_closed', null, true);
+    if (this.abort.reason === 'closing') this.#giveUp('incomplete', null, true);
   };
 
   /** @param byUs the provider may go on, and count what it does */
@@ -197,9 +197,9 @@ export class RunningCall {
   }
 
   #explained(error: unknown): unknown {
-    if (this.halt.reason === 'refused') return this.halt.error;
-    if (this.halt.reason === 'left') return left();
-    if (this.halt.reason === 'closing') return closing();
+    if (this.abort.reason === 'refused') return this.abort.error;
+    if (this.abort.reason === 'left') return left();
+    if (this.abort.reason === 'closing') return closing();
     return explainFault(this.route.key, error);
   }
 
@@ -218,9 +218,9 @@ export class RunningCall {
   #end(status: CallStatus, used: Ended, errorCode: string | null): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.halt.settle();
+    this.abort.settle();
     this.#release();
-    this.held.release();
+    this.reserved.release();
     this.#over(this);
     const accounted = this.#usedAfter(status, used);
     const times = { latencyMs: Math.round(this.elapsed()), ttftMs: used.ttftMs && Math.round(used.ttftMs) };

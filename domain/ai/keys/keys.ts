@@ -40,7 +40,7 @@ export interface ProviderKeysOptions {
   readonly isSubscribed: () => boolean;
 }
 
-const keptMs = 5000;
+const cacheTtlMs = 5000;
 const maxKept = 5000;
 
 /** What a provider's key is sealed for: it opens in no other row. */
@@ -62,7 +62,7 @@ const opened = (row: KeyRow, sealer: Sealer): ProviderKey => {
  * once in all processes (`forget`, which they tell each other).
  */
 export const createProviderKeys = ({ db, sealer, isSubscribed }: ProviderKeysOptions): ProviderKeys => {
-  const kept = new LRUCache<string, ProjectKeys>({ max: maxKept, ttl: keptMs });
+  const cache = new LRUCache<string, ProjectKeys>({ max: maxKept, ttl: cacheTtlMs });
   /** Rises with each change: what was read before one must not be kept after it. */
   let changes = 0;
 
@@ -78,11 +78,11 @@ export const createProviderKeys = ({ db, sealer, isSubscribed }: ProviderKeysOpt
 
   const all: ProviderKeys['all'] = async (project) => {
     const wasSubscribed = isSubscribed();
-    const present = wasSubscribed ? kept.get(project.id) : undefined;
+    const present = wasSubscribed ? cache.get(project.id) : undefined;
     if (present) return present;
     const before = changes;
     const found = await read(project);
-    if (wasSubscribed && before === changes) kept.set(project.id, found);
+    if (wasSubscribed && before === changes) cache.set(project.id, found);
     return found;
   };
 
@@ -91,7 +91,7 @@ export const createProviderKeys = ({ db, sealer, isSubscribed }: ProviderKeysOpt
     find: async (project, provider) => (await all(project)).byProvider.get(provider),
     forget: (projectId) => {
       changes += 1;
-      kept.delete(projectId);
+      cache.delete(projectId);
     },
   };
 };

@@ -18,7 +18,7 @@ interface CachedList {
   readonly at: number;
 }
 
-const keptMs = 3_600_000;
+const cacheTtlMs = 3_600_000;
 // Of some 100 models each, and of 5,000 at most.
 const maxKept = 500;
 const maxModelsKept = 100_000;
@@ -56,7 +56,7 @@ export const createModelLists = (
     of: (key) => {
       const name = nameOf(key);
       const present = lists.get(name);
-      if (present && now() - present.at < keptMs) return Promise.resolve(present.models);
+      if (present && now() - present.at < cacheTtlMs) return Promise.resolve(present.models);
       // Those who ask at once are answered by one question.
       const under = pending.get(name) ?? fetchAndCache(key, name);
       if (!pending.has(name)) pending.set(name, under);

@@ -84,9 +84,9 @@ const knownModel = (provider: ProviderName, id: string, { name, listed, given }:
 
 const createTable = (given: GivenModels, source: ModelSource): LoadedPrices => {
   let listed: ModelTable | undefined;
-  const kept = new Map<string, Found | null>();
+  const cachedPrices = new Map<string, Found | null>();
 
-  const look = (provider: ProviderName, model: string): Found | null => {
+  const findPrice = (provider: ProviderName, model: string): Found | null => {
     listed ??= source.read();
     for (const name of waysOf(model)) {
       const found = { name, listed: listedAs(listed.get(provider), name), given: given[provider]?.get(name) };
@@ -99,11 +99,11 @@ const createTable = (given: GivenModels, source: ModelSource): LoadedPrices => {
   const find = (provider: ProviderName, model: string): KnownModel | undefined => {
     if (model.length > maxNameLength) return undefined;
     const key = `${provider}/${model}`;
-    let found = kept.get(key);
+    let found = cachedPrices.get(key);
     if (found === undefined) {
-      found = look(provider, model);
-      if (kept.size >= maxKept) kept.clear();
-      kept.set(key, found);
+      found = findPrice(provider, model);
+      if (cachedPrices.size >= maxKept) cachedPrices.clear();
+      cachedPrices.set(key, found);
     }
     return found === null ? undefined : knownModel(provider, model, found, Date.now());
   };

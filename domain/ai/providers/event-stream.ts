@@ -1,7 +1,7 @@
-import type { HeldBytes } from '#lib/byte-budget.ts';
+import type { ReservedBytes } from '#lib/byte-budget.ts';
 import { type SentEvent, ProviderFault } from './dialect.ts';
 import type { Exchange } from './exchange.ts';
-import { hold } from './held.ts';
+import { reserve } from './reserve-bytes.ts';
 import type { SseReader } from './sse.ts';
 
 // Of events that are read and not done with, in UTF-16 units: one socket's read buffer.
@@ -17,8 +17,8 @@ type Step = IteratorResult<readonly SentEvent[], undefined>;
 
 const lastStep: Step = { done: true, value: undefined };
 
-type Held = Pick<HeldBytes, 'bytes' | 'grow' | 'shrink'>;
-type StreamExchange = Pick<Exchange, 'awaitFirst' | 'begun' | 'pause' | 'resume' | 'release' | 'stop'>;
+type StreamReservation = Pick<ReservedBytes, 'bytes' | 'grow' | 'shrink'>;
+type StreamExchange = Pick<Exchange, 'awaitFirst' | 'started' | 'pause' | 'resume' | 'release' | 'stop'>;
 
 /**
  * The events of a stream, as many at a step as have come; for one reader. What it took last and what has come since are at
@@ -27,20 +27,20 @@ type StreamExchange = Pick<Exchange, 'awaitFirst' | 'begun' | 'pause' | 'resume'
 export class EventStream implements AsyncIterableIterator<readonly SentEvent[], undefined> {
   readonly #reader: SseReader;
   readonly #exchange: StreamExchange;
-  readonly #held: Held | undefined;
+  readonly #held: StreamReservation | undefined;
   #received = 0;
   #waiting: SentEvent[] = [];
   #size = 0;
   /** Of the last step, which its reader is not done with until it asks for the next. */
   #taken = 0;
-  #asked: PromiseWithResolvers<Step> | null = null;
+  #pending: PromiseWithResolvers<Step> | null = null;
   #ended = false;
   #broken: ProviderFault | null = null;
   #released = false;
 
-  constructor(exchange: StreamExchange, reader: SseReader, held?: Held) {
+  constructor(exchange: StreamExchange, reader: SseReader, reserved?: StreamReservation) {
     this.#exchange = exchange;
-    this.#held = held;
+    this.#held = reserved;
     this.#reader = reader;
     exchange.awaitFirst();
   }
@@ -59,15 +59,15 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
     if (this.#broken) return Promise.reject(this.#broken);
     if (this.#ended) return Promise.resolve(lastStep);
     const pending = Promise.withResolvers<Step>();
-    this.#asked = pending;
+    this.#pending = pending;
     // More may come within this very call.
     this.#exchange.resume();
     return pending.promise;
   }
 
   /** The model has begun to speak: from now on only silence is too long. */
-  begun(): void {
-    this.#exchange.begun();
+  started(): void {
+    this.#exchange.started();
   }
 
   /** Whoever stops reading before the end closes the connection. */
@@ -97,29 +97,29 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
     }
     const events = this.#reader.feed(chunk);
     // Until the event is whole, its beginning is kept.
-    if (events.length === 0) return hold(this.#held, chunk.length);
+    if (events.length === 0) return reserve(this.#held, chunk.length);
     this.#held?.shrink(this.#held.bytes);
     for (const event of events) this.#size += event.data.length + eventCost;
     this.#waiting.push(...events);
-    if (this.#asked) this.#hand(this.#asked);
+    if (this.#pending) this.#hand(this.#pending);
     if (this.#taken + this.#size > maxHeld) this.#exchange.pause();
   }
 
   #end(): void {
     this.#ended = true;
-    this.#asked?.resolve(lastStep);
-    this.#asked = null;
+    this.#pending?.resolve(lastStep);
+    this.#pending = null;
   }
 
   #fail(fault: ProviderFault): void {
     this.#broken = fault;
-    this.#asked?.reject(fault);
-    this.#asked = null;
+    this.#pending?.reject(fault);
+    this.#pending = null;
   }
 
   #hand(pending: PromiseWithResolvers<Step>): void {
     pending.resolve({ done: false, value: this.#takeAll() });
-    this.#asked = null;
+    this.#pending = null;
   }
 
   #takeAll(): readonly SentEvent[] {

@@ -30,19 +30,19 @@ export interface Watch {
   readonly remove: (exchange: Exchange) => void;
 }
 
-const lookEachMs = 250;
+const checkIntervalMs = 250;
 
 export const createWatch = (): Watch => {
   const all = new Set<Exchange>();
   let timer: NodeJS.Timeout | undefined;
-  const look = (): void => {
+  const check = (): void => {
     const now = performance.now();
-    for (const exchange of all) exchange.look(now);
+    for (const exchange of all) exchange.check(now);
   };
   return {
     add: (exchange) => {
       all.add(exchange);
-      timer ??= setInterval(look, lookEachMs).unref();
+      timer ??= setInterval(check, checkIntervalMs).unref();
     },
     remove: (exchange) => {
       all.delete(exchange);
@@ -127,7 +127,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** What was awaited has come. */
-  begun(): void {
+  started(): void {
     if (!this.#awaitsFirst) return;
     this.#awaitsFirst = false;
     this.#heard();
@@ -153,7 +153,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#dueAt = Math.min(this.#dueAt, performance.now() + graceMs);
   }
 
-  look(now: number): void {
+  check(now: number): void {
     const due = this.#paused ? this.#lastAt : this.#dueAt;
     if (now >= due) this.stop(fault('timeout'));
   }

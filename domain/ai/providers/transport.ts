@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { Departure } from '#lib/departure.ts';
-import type { HeldBytes } from '#lib/byte-budget.ts';
+import type { ReservedBytes } from '#lib/byte-budget.ts';
 import type { Egress } from '#lib/egress.ts';
 import { type Outgoing, ProviderFault } from './dialect.ts';
 import { EventStream } from './event-stream.ts';
-import { hold } from './held.ts';
+import { reserve } from './reserve-bytes.ts';
 import { Exchange, type Receiver, type Times, connectionFault, createWatch, usualTimes } from './exchange.ts';
 import { createSseReader } from './sse.ts';
 
@@ -13,7 +13,7 @@ export interface Call {
   /** Aborted: the connection is closed at once, and a fault of kind `cut` comes. */
   readonly signal: Departure;
   /** Where the bytes of the answer are counted while they are in memory; left out: nowhere. */
-  readonly held?: Pick<HeldBytes, 'bytes' | 'grow' | 'shrink'>;
+  readonly reserved?: Pick<ReservedBytes, 'bytes' | 'grow' | 'shrink'>;
   /** Bytes of an answer that is asked for whole. Left out: 4 MB, far above any chat. */
   readonly maxBytes?: number;
 }
@@ -49,7 +49,7 @@ const requireWithin = (bytes: number, max: number): void => {
 };
 
 /** The parts of a body, bounded. */
-const createBody = ({ held }: Call) => {
+const createBody = ({ reserved }: Call) => {
   const chunks: Buffer[] = [];
   let size = 0;
   return {
@@ -59,7 +59,7 @@ const createBody = ({ held }: Call) => {
     add: (chunk: Buffer, max: number): void => {
       size += chunk.length;
       requireWithin(size, max);
-      hold(held, chunk.length);
+      reserve(reserved, chunk.length);
       chunks.push(chunk);
     },
     bytes: (): Buffer => Buffer.concat(chunks),
@@ -124,7 +124,7 @@ const openWith = (start: Start, outgoing: Outgoing, call: Call): Promise<Opened>
   };
   const streamSink = (headers: IncomingHttpHeaders): Sink => {
     requireEventStream(headers);
-    const events = new EventStream(exchange, createSseReader(), call.held);
+    const events = new EventStream(exchange, createSseReader(), call.reserved);
     resolve({ ok: true, headers, events });
     return events.sink;
   };

@@ -42,7 +42,7 @@ interface Visit {
 const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null;
 
 /** `LockingClause` → `locking clause`. */
-const spoken = (name: string): string =>
+const readable = (name: string): string =>
   name
     .replace(/(Stmt|_?clause)$/i, '')
     .replaceAll('_', ' ')
@@ -71,14 +71,16 @@ const known: Readonly<Record<string, string>> = {
 
 const refuseKind = (notes: Notes, kind: string, byte: number | undefined): void => {
   const isStatement = kind.endsWith('Stmt');
-  const name = isStatement ? `A statement of the kind “${spoken(kind)}”` : `What the parser calls “${spoken(kind)}”`;
+  const name = isStatement
+    ? `A statement of the kind “${readable(kind)}”`
+    : `What the parser calls “${readable(kind)}”`;
   notes.refuse(isStatement ? 'statement' : 'clause', known[kind] ?? `${name} is not allowed here.`, byte);
 };
 
 const refuseField = (notes: Notes, { kind, byte }: Visit, field: string): void =>
   notes.refuse(
     'clause',
-    known[`${kind}.${field}`] ?? `“${spoken(field)}” of “${spoken(kind)}” is not allowed here.`,
+    known[`${kind}.${field}`] ?? `“${readable(field)}” of “${readable(kind)}” is not allowed here.`,
     byte,
   );
 

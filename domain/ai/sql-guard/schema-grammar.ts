@@ -34,7 +34,7 @@ const changes = new Set(
 );
 
 /** `AT_SetTableSpace` → `set table space`. */
-const spokenChange = (subtype: string): string =>
+const readableChange = (subtype: string): string =>
   subtype
     .replace(/^AT_/, '')
     .replaceAll(/(?<=[a-z])(?=[A-Z])/g, ' ')
@@ -44,7 +44,7 @@ const checkSubtype = oneOf(
   'subtype',
   changes,
   (subtype) =>
-    `ALTER TABLE may add and change columns and constraints, rename, and switch row-level security on; it may not “${spokenChange(subtype)}”.`,
+    `ALTER TABLE may add and change columns and constraints, rename, and switch row-level security on; it may not “${readableChange(subtype)}”.`,
 );
 
 /** Whether USING does not so much as mention the column. */

@@ -47,7 +47,7 @@ export const getBudget = async (db: Queryable, projectId: string): Promise<UsedB
  * Waits for the statements that are under way on the project's calls, and lets none of them go on until the transaction ends
  * (`ai_budget_of` asks for the same lock): each of them then either is seen here, or sees what is done here.
  */
-const holdCalls = (tx: Queryable, projectId: string): Promise<unknown[]> =>
+const lockCalls = (tx: Queryable, projectId: string): Promise<unknown[]> =>
   tx.query('select pg_advisory_xact_lock(7245994, hashtext($1::uuid::text))', [projectId]);
 
 /** Calls that began longer ago have ended, but for those whose ends Postgres could not take for so long. */
@@ -121,7 +121,7 @@ export const setBudget = async (
   now = new Date(),
 ): Promise<UsedBudget> => {
   const settled = (await hasBudget(tx, projectId)) ? null : await countSettled(tx, projectId, now);
-  await holdCalls(tx, projectId);
+  await lockCalls(tx, projectId);
   // Another one may have been made meanwhile, or deleted.
   const isFirst = !(await hasBudget(tx, projectId));
   await tx.query(
@@ -138,7 +138,7 @@ export const setBudget = async (
 
 /** In a transaction; also where there is none. */
 export const deleteBudget = async (tx: Queryable, projectId: string): Promise<void> => {
-  await holdCalls(tx, projectId);
+  await lockCalls(tx, projectId);
   await tx.query('delete from ai_budgets where project_id = $1', [projectId]);
   await tx.query('delete from ai_budget_months where project_id = $1', [projectId]);
 };

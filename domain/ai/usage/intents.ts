@@ -1,4 +1,4 @@
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as sendNext } from 'node:timers/promises';
 import { ServiceError, isDependencyFailure, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { CallIntent } from './calls.ts';
@@ -114,8 +114,8 @@ export const createIntents = (deps: IntentsDeps): Intents => {
     while (waiting.length > 0) {
       // Calls that were read together go out together, and to their providers first, which takes one turn: somebody waits
       // for those.
-      await turn();
-      await turn();
+      await sendNext();
+      await sendNext();
       await sendInTime(waiting.splice(0, maxInStatement));
     }
     isRunning = false;

@@ -4,7 +4,7 @@ import type { DataSchema } from '#domain/data-api/schema/types.ts';
 import { type Reading, readDocument } from './document.ts';
 import type { SelectedField } from './collect.ts';
 import { introspect } from './introspection.ts';
-import { type Kept, createKept } from './kept.ts';
+import { type DocumentCache, createDocumentCache } from './document-cache.ts';
 import type { Fields } from './literals.ts';
 import { type GraphModel, graphModel } from './model.ts';
 import { type CompiledQuery, type Operation, compileQuery } from './operation.ts';
@@ -57,7 +57,7 @@ const aboutOf = (model: GraphModel, visible: ReadonlySet<string> | null): string
   return shown.length === names.length ? everything : shown.join(separator);
 };
 
-const graphOf = (id: number, data: DataSchema, kept: Kept): Graph => {
+const graphOf = (id: number, data: DataSchema, documents: DocumentCache): Graph => {
   const model = graphModel(data);
   const schema = graphqlSchema(model);
   const schemaAbout = reducing(model, schema);
@@ -67,18 +67,18 @@ const graphOf = (id: number, data: DataSchema, kept: Kept): Graph => {
     schema,
     introspect: (operation, { selected, variables }, visible) => {
       const about = aboutOf(model, visible);
-      return kept.answer(operation, about, () => introspect(schemaAbout(about), operation, selected, variables));
+      return documents.answer(operation, about, () => introspect(schemaAbout(about), operation, selected, variables));
     },
     read: (text) => {
       const key = `${id} ${text}`;
-      const known = kept.document(key);
+      const known = documents.document(key);
       if (known) return { document: known };
       const reading = readDocument(schema, text);
-      if (reading.document) kept.keep(key, reading.document);
+      if (reading.document) documents.keep(key, reading.document);
       return reading;
     },
     compile: (operation, variables) =>
-      kept.statement(operation, variables, () => compileQuery(model, operation, variables)),
+      documents.statement(operation, variables, () => compileQuery(model, operation, variables)),
   };
 };
 
@@ -96,12 +96,12 @@ const sizeOf = ({ data }: Graph): number =>
 /** GraphQL of the projects that asked lately. */
 export const createGraphs = (): ((projectId: string, data: DataSchema) => Graph) => {
   const graphs = new LRUCache<string, Graph>({ max: maxGraphs, maxSize: maxColumns, sizeCalculation: sizeOf });
-  const kept = createKept();
+  const documents = createDocumentCache();
   let made = 0;
   return (projectId, data) => {
     const known = graphs.get(projectId);
     if (known?.data === data) return known;
-    const graph = graphOf((made += 1), data, kept);
+    const graph = graphOf((made += 1), data, documents);
     graphs.set(projectId, graph);
     return graph;
   };

@@ -96,8 +96,8 @@ const made = (data: AnswerBody): Made => ({ data, replayed: false });
 
 /** Keeps the data alone: what is around it is as the caller accepts it. */
 const answerOnce = async (one: RunOne, key: DataKey, all: () => Promise<AnswerBody>): Promise<Made> => {
-  const kept = await once(one, key, async () => ({ status: 200, headers: {}, type: '', body: await all() }));
-  return { data: kept.body, replayed: 'Idempotent-Replayed' in kept.headers };
+  const stored = await once(one, key, async () => ({ status: 200, headers: {}, type: '', body: await all() }));
+  return { data: stored.body, replayed: 'Idempotent-Replayed' in stored.headers };
 };
 
 /** The place of a failure within a mutation. */

@@ -112,7 +112,7 @@ export const describeStatement = (client: ClientBase, sql: string): Promise<Desc
   });
 
 /** What has come so far. */
-class Kept {
+class CappedBuffer {
   readonly rows: (string | null)[][] = [];
   bytes = 0;
   tag: string | null = null;
@@ -151,7 +151,12 @@ interface Outcome {
  * Rows are asked for in portions and nothing is synced before the last: what a statement changed is committed with the
  * rows that are kept (RETURNING runs to its end before the first row), or undone when the connection is cut.
  */
-const portions = (wire: CappedWire, values: readonly (string | null)[], kept: Kept, outcome: Outcome): Parts => {
+const portions = (
+  wire: CappedWire,
+  values: readonly (string | null)[],
+  capped: CappedBuffer,
+  outcome: Outcome,
+): Parts => {
   let synced = false;
   const sync = (): void => {
     if (!synced) wire.sync();
@@ -159,7 +164,7 @@ const portions = (wire: CappedWire, values: readonly (string | null)[], kept: Ke
   };
   const next = (): void =>
     corked(wire, () => {
-      wire.execute({ rows: kept.wanted() });
+      wire.execute({ rows: capped.wanted() });
       wire.flush();
     });
   return {
@@ -170,16 +175,16 @@ const portions = (wire: CappedWire, values: readonly (string | null)[], kept: Ke
       wire.stream.uncork();
     },
     handleRowDescription: ignore,
-    handleDataRow: ({ fields }: { readonly fields: (string | null)[] }) => kept.add(fields),
-    handlePortalSuspended: () => (kept.isFull() ? sync() : next()),
+    handleDataRow: ({ fields }: { readonly fields: (string | null)[] }) => capped.add(fields),
+    handlePortalSuspended: () => (capped.isFull() ? sync() : next()),
     handleEmptyQuery: () => {
-      kept.tag = '';
+      capped.tag = '';
       sync();
     },
     handleCopyData: ignore,
     handleCopyInResponse: () => wire.sendCopyFail('there is nothing to copy from'),
     handleCommandComplete: ({ text }: { readonly text: string }) => {
-      kept.tag = text;
+      capped.tag = text;
       sync();
     },
     handleError: (error: unknown) => {
@@ -187,7 +192,7 @@ const portions = (wire: CappedWire, values: readonly (string | null)[], kept: Ke
       sync();
       afterReady(wire, () => outcome.reject(error));
     },
-    handleReadyForQuery: () => outcome.resolve(kept.end()),
+    handleReadyForQuery: () => outcome.resolve(capped.end()),
   };
 };
 
@@ -207,18 +212,18 @@ export const runCapped = async (
   max = maxRows,
 ): Promise<CappedRows> => {
   const wire: CappedWire = wireOf(client);
-  const kept = new Kept(max);
+  const capped = new CappedBuffer(max);
   const { promise, resolve, reject } = Promise.withResolvers<CappedRows>();
   const count = ({ length }: Buffer): void => {
-    kept.bytes += length;
-    if (kept.bytes <= maxBytes) return;
-    if (mayCut) resolve({ ...kept.end(), truncated: true });
+    capped.bytes += length;
+    if (capped.bytes <= maxBytes) return;
+    if (mayCut) resolve({ ...capped.end(), truncated: true });
     else reject(new Overflow('more came back than is taken'));
     wire.stream.destroy();
   };
   wire.stream.on('data', count);
   try {
-    client.query(portions(wire, values, kept, { resolve, reject }));
+    client.query(portions(wire, values, capped, { resolve, reject }));
     return await promise;
   } finally {
     wire.stream.off('data', count);

@@ -5,7 +5,7 @@ import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { type TenantRole, idleInTransactionSeconds, statementTimeoutSeconds } from '#lib/tenant-db.ts';
 import type { DatabaseServers } from '../servers/servers.ts';
-import type { Unending } from '../console/unending.ts';
+import type { UncancellableSessions } from '#domain/database/console/uncancellable.ts';
 
 /** A session of a project's role that is doing something or keeps a transaction open; or one of its parallel workers. */
 export interface Session {
@@ -37,7 +37,7 @@ export interface WatchdogDeps {
   readonly log: Log;
   readonly limits?: Limits;
   /** Told of each look; without it nobody notices what does not end. */
-  readonly unending?: Unending;
+  readonly uncancellable?: UncancellableSessions;
 }
 
 export interface Limits {
@@ -161,7 +161,7 @@ const execute = async (admin: Pool, { session, act }: Verdict): Promise<void> =>
  * @returns what was ended
  */
 export const watchServer = async (
-  { db, servers, log, limits = defaultLimits, unending }: WatchdogDeps,
+  { db, servers, log, limits = defaultLimits, uncancellable }: WatchdogDeps,
   serverId: string,
 ): Promise<readonly Verdict[]> => {
   const admin = await servers.admin(serverId);
@@ -172,7 +172,7 @@ export const watchServer = async (
     .map((session, nth) => large[nth] ?? judge(session, limits))
     .filter((verdict): verdict is Verdict => verdict !== null);
   if (verdicts.length === 0) {
-    unending?.look(serverId, []);
+    uncancellable?.observe(serverId, []);
     return [];
   }
   const projects = await projectsOfRoles(
@@ -184,14 +184,14 @@ export const watchServer = async (
     const { session, act, reason } = verdict;
     const project_id = projects.get(session.role);
     // Once is enough for what is ended again each second.
-    log[unending?.wasEnded(serverId, session) === true ? 'debug' : 'warn'](
+    log[uncancellable?.wasEnded(serverId, session) === true ? 'debug' : 'warn'](
       { project_id, role: kindOf(session.role), act, reason, seconds: session.seconds },
       'a session was stopped',
     );
     await execute(admin, verdict);
   }
   const ended = ours.filter(({ act }) => act === 'terminate').map(({ session }) => session);
-  for (const session of unending?.look(serverId, ended) ?? []) {
+  for (const session of uncancellable?.observe(serverId, ended) ?? []) {
     log.warn(
       { project_id: projects.get(session.role), process_id: session.processId },
       'a session that was ended goes on',

@@ -20,7 +20,7 @@ const nearest = 10;
 const collection = 'bench';
 
 /** A provider that takes no time: a text is the number of its vector. */
-const instantGateway = ({ vectors, queries: asked, dimensions }: Cloud): Pick<Gateway, 'embed' | 'resolve'> => ({
+const instantGateway = ({ vectors, queries: requested, dimensions }: Cloud): Pick<Gateway, 'embed' | 'resolve'> => ({
   embed: (_caller, { model, input }) =>
     Promise.resolve({
       provider: 'openai',
@@ -30,7 +30,7 @@ const instantGateway = ({ vectors, queries: asked, dimensions }: Cloud): Pick<Ga
       model,
       vectors: input.map((text) => {
         const [kind, number = '0'] = String(text).split(' ');
-        return Array.from((kind === 'query' ? asked : vectors)[Number(number)] ?? []);
+        return Array.from((kind === 'query' ? requested : vectors)[Number(number)] ?? []);
       }),
       dimensions,
     }),
@@ -122,7 +122,7 @@ const filters = [
 
 /** The share of filtered searches that found min(limit, matches). */
 const measureFiltered = async ({ search }: Scene): Promise<{ full: number; times: number[] }> => {
-  let [full, asked] = [0, 0];
+  let [full, requested] = [0, 0];
   const times: number[] = [];
   for (let number = 0; number < queries; number += 1) {
     for (const { filter, matches } of filters) {
@@ -130,11 +130,11 @@ const measureFiltered = async ({ search }: Scene): Promise<{ full: number; times
       const began = performance.now();
       const results = await search(`query ${number}`, limit, filter);
       times.push(performance.now() - began);
-      asked += 1;
+      requested += 1;
       if (results.length === Math.min(limit, matches)) full += 1;
     }
   }
-  return { full: full / asked, times };
+  return { full: full / requested, times };
 };
 
 const rowsOf = async (scene: Scene): Promise<readonly Row[]> => {

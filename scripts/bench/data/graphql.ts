@@ -14,7 +14,7 @@ import { categories, databaseUrlOf, startScene } from './scene.ts';
 
 const columns = '{ id category name price tags created_at }';
 
-const asked = (path: string, query: string): LoadRequest[] =>
+const requested = (path: string, query: string): LoadRequest[] =>
   Array.from({ length: categories }, (_, category) => ({
     method: 'POST',
     path,
@@ -131,8 +131,8 @@ const overHttp: Benchmark = {
       allRight(await bench.servers.load(planOf(server, requests, project.key)));
     const pairs = await byTurns(
       5,
-      load(api, asked('/api/graphql', ourQuery)),
-      load(bare, asked('/graphql', theirQuery)),
+      load(api, requested('/api/graphql', ourQuery)),
+      load(bare, requested('/graphql', theirQuery)),
     );
     const of = (which: 'ours' | 'floor'): LoadResult[] => pairs.map((pair) => pair[which]);
     const cpuRatio = median(pairs.map((pair) => cpuMicros(pair.floor) / cpuMicros(pair.ours)));

@@ -28,7 +28,7 @@ const databaseNameOf = async (bench: Bench, projectId: string): Promise<string> 
 };
 
 /**
- * Three tables alike: `bare` without triggers of the platform, `told` whose inserts leave events, `counted` whose inserts
+ * Three tables alike: `bare` without triggers of the platform, `reported` whose inserts leave events, `counted` whose inserts
  * leave events and are counted, as it is in a project. And `unheard`: counted, and nobody subscribes.
  */
 export const insertTables = ['bare', 'told', 'counted', 'unheard'] as const;

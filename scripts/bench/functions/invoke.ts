@@ -43,7 +43,7 @@ export const functionInvoke: Benchmark = {
     const plan = await invokePlan(bench);
     const alone = await run(bench, plan, 1);
     const many = await run(bench, plan, 16);
-    const crowd = await run(bench, plan, 64);
+    const manyProjects = await run(bench, plan, 64);
     return [
       {
         name: 'sync invoke of a no-op, the caller’s wait, p50, 1 caller',
@@ -66,9 +66,9 @@ export const functionInvoke: Benchmark = {
       },
       {
         name: 'sync invocations of a no-op, 64 callers',
-        ours: perSecond(rate(crowd)),
+        ours: perSecond(rate(manyProjects)),
         target: { of: 'ours', atLeast: 600 },
-        notes: describe(crowd),
+        notes: describe(manyProjects),
       },
     ];
   },

@@ -55,7 +55,7 @@ const endBy = async (child: ChildProcess, end: () => void): Promise<void> => {
 
 const childOf = (process: ChildProcess): Child => {
   const open = new Map<number, PromiseWithResolvers<unknown>>();
-  let asked = 0;
+  let requested = 0;
   process.on('message', (message) => {
     const { number, answer, error } = message as Reply;
     const question = open.get(number);
@@ -69,7 +69,7 @@ const childOf = (process: ChildProcess): Child => {
   return {
     pid: process.pid ?? 0,
     ask: async <Answer>(what: string, plan?: unknown) => {
-      const number = (asked += 1);
+      const number = (requested += 1);
       const question = Promise.withResolvers<unknown>();
       open.set(number, question);
       process.send({ number, what, plan } satisfies Question);

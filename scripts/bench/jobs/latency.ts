@@ -7,9 +7,9 @@ const everyMs = 5;
 const [warmUp, counted] = [200, 100];
 const rounds = 15;
 
-export const waits = (asked: readonly Moment[], begun: readonly Moment[]): number[] => {
-  const beginnings = new Map(begun);
-  return asked.map(([id, at]) => (beginnings.get(id) ?? Number.NaN) - at);
+export const waits = (requested: readonly Moment[], started: readonly Moment[]): number[] => {
+  const beginnings = new Map(started);
+  return requested.map(([id, at]) => (beginnings.get(id) ?? Number.NaN) - at);
 };
 
 const trickle = ({ producer }: Round, count: number): Promise<Moment[]> =>
@@ -23,9 +23,9 @@ const warm = async (round: Round): Promise<void> => {
 /** From the call to the beginning of the job, one at a time. */
 const idle = async (round: Round): Promise<number[]> => {
   const done = await round.worker.ask<number>('count');
-  const asked = await trickle(round, counted);
+  const requested = await trickle(round, counted);
   await round.worker.ask('ended', done + counted);
-  return waits(asked, await round.worker.ask<Moment[]>('begun'));
+  return waits(requested, await round.worker.ask<Moment[]>('started'));
 };
 
 export const idleLatency: Benchmark = {

@@ -12,13 +12,13 @@ const quiet = projectIds(100, 1000);
 const everyMs = 20;
 
 /** What the worker noted, once all of these have begun. */
-const begunOf = async (asked: readonly Moment[], worker: Child): Promise<Moment[]> => {
-  const begun = new Map<string, number>();
-  while (!asked.every(([id]) => begun.has(id))) {
-    for (const [id, at] of await worker.ask<Moment[]>('begun')) begun.set(id, at);
+const startedOf = async (requested: readonly Moment[], worker: Child): Promise<Moment[]> => {
+  const started = new Map<string, number>();
+  while (!requested.every(([id]) => started.has(id))) {
+    for (const [id, at] of await worker.ask<Moment[]>('started')) started.set(id, at);
     await delay(100);
   }
-  return [...begun];
+  return [...started];
 };
 
 /** How long each quiet project's one job waits while thousands of jobs of noisy projects wait. */
@@ -28,8 +28,8 @@ const quietWaits = (bench: Bench, way: Way, noisy: number, databaseUrl = ''): Pr
     const flood: FloodPlan = { count: backlog, projects: projectIds(noisy), callers: 256 };
     await producer.ask('flood', flood);
     await worker.ask('note');
-    const asked = await neighbour.ask<Moment[]>('trickle', { projects: quiet, everyMs } satisfies TricklePlan);
-    return waits(asked, await begunOf(asked, worker));
+    const requested = await neighbour.ask<Moment[]>('trickle', { projects: quiet, everyMs } satisfies TricklePlan);
+    return waits(requested, await startedOf(requested, worker));
   });
 
 const p99 = (values: readonly number[]): number => percentile(values, 0.99);

@@ -4,7 +4,7 @@ import { openWorker } from './ways.ts';
 import type { Close } from './ways/side.ts';
 
 /** The worker's process: runs jobs that do nothing, or wait a while, and notes when each began. */
-const begun: [string, number][] = [];
+const started: [string, number][] = [];
 let noting = false;
 const first = Promise.withResolvers<number>();
 let ended = 0;
@@ -12,8 +12,8 @@ let wanted: { readonly count: number; readonly resolve: (at: number) => void } |
 let close: Close | null = null;
 
 const subscribers = {
-  begun: (id: string): void => {
-    if (noting) begun.push([id, sharedNow()]);
+  started: (id: string): void => {
+    if (noting) started.push([id, sharedNow()]);
     first.resolve(sharedNow());
   },
   ended: (): void => {
@@ -30,7 +30,7 @@ answerParent({
   note: async (): Promise<void> => {
     noting = true;
   },
-  begun: async (): Promise<readonly Moment[]> => begun.splice(0),
+  started: async (): Promise<readonly Moment[]> => started.splice(0),
   /** Resolves when the first job begins, with the time. */
   first: (): Promise<number> => first.promise,
   /** Resolves when so many have ended since the start, with the time. */

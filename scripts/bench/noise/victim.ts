@@ -60,7 +60,7 @@ type Calls = Readonly<Record<Victim, (signal: AbortSignal) => Promise<void>>>;
 
 let rows = 0;
 
-const insertAndHear = async ({ url, keyHeaders: headers }: Account, signal: AbortSignal): Promise<void> => {
+const insertAndReceive = async ({ url, keyHeaders: headers }: Account, signal: AbortSignal): Promise<void> => {
   const n = (rows += 1);
   const arrived = Promise.withResolvers<void>();
   const late = (): void => arrived.reject(new Error('the webhook has not come in 10 s'));
@@ -85,7 +85,7 @@ const callsOf = (account: Account, slug: string): Calls => {
     requireStatus(await call(url, of), wanted);
   return {
     read: (signal) => expect(200, { method: 'GET', path: '/v1/rest/items?id=eq.50', headers: keyHeaders, signal }),
-    webhook: (signal) => insertAndHear(account, signal),
+    webhook: (signal) => insertAndReceive(account, signal),
     invoke: (signal) => expect(200, { path: `/api/functions/${slug}`, headers: keyHeaders, body: '{}', signal }),
     chat: (signal) => expect(200, { path: '/v1/chat/completions', headers: keyHeaders, body: chat, signal }),
     create: (signal) => {

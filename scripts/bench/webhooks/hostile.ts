@@ -39,19 +39,19 @@ export const hostile: Benchmark = {
     }),
 };
 
-interface Crowd {
+interface ManyWebhooks {
   readonly name: string;
   readonly plan: Plan;
   readonly projects: number;
   readonly webhooksEach: number;
 }
 
-const crowds: readonly Crowd[] = [
+const crowds: readonly ManyWebhooks[] = [
   { name: '20 free projects with 10 webhooks each that hang', plan: 'free', projects: 20, webhooksEach: 10 },
   { name: 'an enterprise project with 40 webhooks that hang', plan: 'enterprise', projects: 1, webhooksEach: 40 },
 ];
 
-const addCrowd = async (scene: Scene, { plan, projects, webhooksEach }: Crowd): Promise<string[]> => {
+const addManyWebhooks = async (scene: Scene, { plan, projects, webhooksEach }: ManyWebhooks): Promise<string[]> => {
   const ids = await Promise.all(Array.from({ length: projects }, () => scene.addProjectOf(plan)));
   for (const id of ids) {
     for (let n = 0; n < webhooksEach; n += 1) await scene.addWebhook(id, `${scene.url}/hang`);
@@ -59,17 +59,17 @@ const addCrowd = async (scene: Scene, { plan, projects, webhooksEach }: Crowd): 
   return ids;
 };
 
-const beside = (bench: Bench, crowd: Crowd): Promise<Row> =>
+const beside = (bench: Bench, many: ManyWebhooks): Promise<Row> =>
   onScene(bench, async (scene) => {
     const ids = await healthyProjects(scene, 1);
-    const others = await addCrowd(scene, crowd);
+    const others = await addManyWebhooks(scene, many);
     await scene.startWorker();
     await latenciesAt(scene, ids, { ...quiet, seconds: 3 });
     const alone = await latenciesAt(scene, ids, quiet);
     await Promise.all(others.map((id) => emit(scene, id, hangingEvents)));
     const among = await latenciesAt(scene, ids, quiet);
     return {
-      name: `webhooks: p99 of a quiet project beside ${crowd.name}`,
+      name: `webhooks: p99 of a quiet project beside ${many.name}`,
       ours: ms(percentile(among, 0.99)),
       floor: ms(percentile(alone, 0.99)),
       ratio: percentile(among, 0.99) / percentile(alone, 0.99),
@@ -86,7 +86,7 @@ export const hanging: Benchmark = {
   name: 'webhooks/hanging',
   run: async (bench) => {
     const rows: Row[] = [];
-    for (const crowd of crowds) rows.push(await beside(bench, crowd));
+    for (const many of crowds) rows.push(await beside(bench, many));
     return rows;
   },
 };

@@ -24,10 +24,10 @@ const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 };
 const whole = { ...about, choices: [{ index: 0, message: { content: 'Hello.' }, finish_reason: 'stop' }], usage };
 const part = { ...about, choices: [{ index: 0, delta: { content: 'Hello.' }, finish_reason: 'stop' }], usage };
 
-const answer = (response: ServerResponse, asked: string): void => {
-  if (asked.includes('fails')) {
+const answer = (response: ServerResponse, requested: string): void => {
+  if (requested.includes('fails')) {
     response.writeHead(400, { 'content-type': 'application/json' }).end('{"error":{"message":"No."}}');
-  } else if (asked.includes('"stream":true')) {
+  } else if (requested.includes('"stream":true')) {
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     response.end(`data: ${JSON.stringify(part)}\n\ndata: [DONE]\n\n`);
   } else {
@@ -37,7 +37,7 @@ const answer = (response: ServerResponse, asked: string): void => {
 
 /** A provider that answers sooner or later, and remembers who asked. */
 const openProvider = async () => {
-  const asked = new Set<string>();
+  const requested = new Set<string>();
   const server = createServer((request, response) => {
     let text = '';
     request.setEncoding('utf8');
@@ -45,7 +45,7 @@ const openProvider = async () => {
     request.on('error', () => undefined);
     request.on('end', () => {
       const [id] = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/.exec(text) ?? [];
-      if (id !== undefined) asked.add(id);
+      if (id !== undefined) requested.add(id);
       setTimeout(() => answer(response, text), Math.random() * latestAnswerMs);
     });
   });
@@ -53,7 +53,7 @@ const openProvider = async () => {
   await once(server, 'listening');
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
-    asked,
+    requested,
     close: () => {
       server.closeAllConnections();
       server.close();
@@ -182,13 +182,13 @@ const isAnswered = (status: number | null | undefined): boolean => typeof status
 
 const findings = (
   seen: ReadonlyMap<string, number | null>,
-  asked: ReadonlySet<string>,
+  requested: ReadonlySet<string>,
   rows: readonly Row[],
 ): string[] => {
   const byCall = Map.groupBy(rows, (row) => row.request_id);
   const twice = [...byCall.values()].filter((found) => found.length > 1).length;
   const open = rows.filter(({ status }) => status === 'open').length;
-  const lost = [...asked].filter((id) => isAnswered(seen.get(id)) && !byCall.has(id)).length;
+  const lost = [...requested].filter((id) => isAnswered(seen.get(id)) && !byCall.has(id)).length;
   const well = [...seen.values()].filter((status) => status === 200).length;
   return [
     ...(twice > 0 ? [`${twice} calls have more than one row`] : []),
@@ -211,9 +211,9 @@ const struck = (name: string, faults: number): Scenario => ({
       await strikeAll(scene, site, faults);
       scene.faultIsOver();
       const seen = await calls.stop();
-      scene.stage.print(`${seen.size} calls, of which ${provider.asked.size} came to the provider`);
+      scene.stage.print(`${seen.size} calls, of which ${provider.requested.size} came to the provider`);
       await site.end('SIGTERM');
-      return findings(seen, provider.asked, await rowsAfterSweep(scene));
+      return findings(seen, provider.requested, await rowsAfterSweep(scene));
     } finally {
       provider.close();
     }

@@ -118,10 +118,10 @@ const count = (what: string, found: number): string[] => (found > 0 ? [`${found}
 
 const rowOf = (body: string): number => (JSON.parse(body) as { data: { id: number } }).data.id;
 
-const problemsOf = (committed: readonly number[], now: Standing, { heard }: Receiver): string[] => {
+const problemsOf = (committed: readonly number[], now: Standing, { receivedIds }: Receiver): string[] => {
   const there = new Set(now.rows);
-  const told = new Map(now.events.map(({ id, row }) => [id, row]));
-  const rowsEmitted = new Set(told.values());
+  const reported = new Map(now.events.map(({ id, row }) => [id, row]));
+  const rowsEmitted = new Set(reported.values());
   return [
     ...count('rows whose commit was confirmed are gone', committed.filter((id) => !there.has(id)).length),
     ...count('rows have no event', now.rows.filter((id) => !rowsEmitted.has(id)).length),
@@ -129,10 +129,10 @@ const problemsOf = (committed: readonly number[], now: Standing, { heard }: Rece
     ...count('events are of rows that were never committed', [...rowsEmitted].filter((id) => !there.has(id)).length),
     ...count('events wait in the project', now.left),
     ...count('events are not delivered', now.events.filter(({ status }) => status !== 'success').length),
-    ...count('events never arrived', now.events.filter(({ id }) => !heard.has(id)).length),
+    ...count('events never arrived', now.events.filter(({ id }) => !receivedIds.has(id)).length),
     ...count(
       'arrivals are of another row than their event, or of none',
-      [...heard].filter(([id, body]) => told.get(id) !== rowOf(body)).length,
+      [...receivedIds].filter(([id, body]) => reported.get(id) !== rowOf(body)).length,
     ),
   ];
 };
@@ -154,7 +154,7 @@ const strickenBy = async (scene: Scene, plan: Plan, receiver: Receiver): Promise
     const [committed] = await Promise.all([writeAll(site, plan), strikeAll(scene, running, plan)]);
     const now = await untilDelivered(scene, site);
     if (now === null) return ['what became of the events could not be read'];
-    const again = receiver.arrivals() - receiver.heard.size;
+    const again = receiver.arrivals() - receiver.receivedIds.size;
     scene.stage.print(
       `  ${now.rows.length} rows, ${now.events.length} events, ${again} came again under their webhook-id`,
     );

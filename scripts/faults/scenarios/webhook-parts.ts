@@ -10,7 +10,7 @@ import type { Scene } from '../scene.ts';
 export interface Receiver {
   readonly url: string;
   /** By `webhook-id`: the body of its first arrival. */
-  readonly heard: ReadonlyMap<string, string>;
+  readonly receivedIds: ReadonlyMap<string, string>;
   /** How many arrivals there were, those that came again included. */
   readonly arrivals: () => number;
   readonly close: () => void;
@@ -19,7 +19,7 @@ export interface Receiver {
 const answerAfterMs = 20;
 
 export const openReceiver = async (): Promise<Receiver> => {
-  const heard = new Map<string, string>();
+  const receivedIds = new Map<string, string>();
   let arrivals = 0;
   const server = createServer((request, response) => {
     const id = String(request.headers['webhook-id']);
@@ -29,7 +29,7 @@ export const openReceiver = async (): Promise<Receiver> => {
     request.on('error', () => undefined);
     request.on('end', () => {
       arrivals += 1;
-      if (!heard.has(id)) heard.set(id, body);
+      if (!receivedIds.has(id)) receivedIds.set(id, body);
       setTimeout(() => response.end(), answerAfterMs);
     });
   });
@@ -37,7 +37,7 @@ export const openReceiver = async (): Promise<Receiver> => {
   await once(server, 'listening');
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
-    heard,
+    receivedIds,
     arrivals: () => arrivals,
     close: () => {
       server.closeAllConnections();

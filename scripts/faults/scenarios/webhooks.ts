@@ -112,7 +112,7 @@ const struckAtRandom: Scenario = {
       }
       scene.faultIsOver();
       const committed = await emitting;
-      return findings(committed, await untilDelivered(scene), receiver.heard);
+      return findings(committed, await untilDelivered(scene), receiver.receivedIds);
     } finally {
       receiver.close();
     }

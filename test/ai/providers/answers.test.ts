@@ -126,18 +126,18 @@ test('an OpenAI stream is whole with [DONE], or when each of its choices has end
   t.is(both.finish(), 'stop');
 });
 
-const telling = (prompt: number, completion: number, total?: number) => ({
+const usageOf = (prompt: number, completion: number, total?: number) => ({
   usage: { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total },
 });
 
 test('usage is found wherever OpenAI-compatible servers tell it, and the last one counts', (t) => {
   const { openStream, readChat } = dialectOf('xai');
-  t.deepEqual(feed(openStream(), telling(3, 1), telling(3, 2), { usage: null }).usage(), {
+  t.deepEqual(feed(openStream(), usageOf(3, 1), usageOf(3, 2), { usage: null }).usage(), {
     prompt_tokens: 3,
     completion_tokens: 2,
   });
-  t.is(feed(openStream(), { x_groq: telling(3, 4) }).usage()?.completion_tokens, 4);
-  const thinking = { choices: [{ message: { content: 'a' } }], ...telling(10, 5, 40) };
+  t.is(feed(openStream(), { x_groq: usageOf(3, 4) }).usage()?.completion_tokens, 4);
+  const thinking = { choices: [{ message: { content: 'a' } }], ...usageOf(10, 5, 40) };
   t.is(readChat(JSON.stringify(thinking)).usage?.completion_tokens, 30);
   for (const bad of [{ prompt_tokens: '3' }, { prompt_tokens: -1 }, { prompt_tokens: 1.5 }, 7, []]) {
     t.is(feed(openStream(), { usage: bad }).usage(), null);

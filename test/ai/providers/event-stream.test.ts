@@ -8,7 +8,7 @@ const open = () => {
   let paused = false;
   const exchange = {
     awaitFirst: nothing,
-    begun: nothing,
+    started: nothing,
     release: nothing,
     stop: nothing,
     pause: () => void (paused = true),
@@ -22,10 +22,10 @@ const open = () => {
 
 test('one big event makes the provider wait until its reader is done with it', async (t) => {
   const { events, feed, isPaused } = open();
-  const asked = events.next();
+  const requested = events.next();
   feed(200_000);
   t.true(isPaused());
-  await asked;
+  await requested;
   t.true(isPaused());
   const next = events.next();
   t.false(isPaused());

@@ -11,39 +11,39 @@ const open = () => {
   const faults: ProviderFault[] = [];
   const receiver = { head: nothing, data: nothing, end: nothing, fail: (fault: ProviderFault) => faults.push(fault) };
   const exchange = new Exchange(receiver, times, watch, new AbortController().signal);
-  return { exchange, faults, lookIn: (ms: number) => exchange.look(performance.now() + ms) };
+  return { exchange, faults, pollIn: (ms: number) => exchange.check(performance.now() + ms) };
 };
 
 test('the first byte is waited for, then each next one', (t) => {
-  const { exchange, faults, lookIn } = open();
-  lookIn(500);
+  const { exchange, faults, pollIn } = open();
+  pollIn(500);
   exchange.onResponseData(null, Buffer.from('a'));
-  lookIn(1500);
+  pollIn(1500);
   t.is(faults.length, 0);
-  lookIn(2500);
+  pollIn(2500);
   t.deepEqual(
     faults.map(({ kind }) => kind),
     ['timeout'],
   );
-  lookIn(5000);
+  pollIn(5000);
   t.is(faults.length, 1);
 });
 
 test('of a stream the first words are waited for, whatever bytes come before them', (t) => {
-  const { exchange, faults, lookIn } = open();
+  const { exchange, faults, pollIn } = open();
   exchange.awaitFirst();
   exchange.onResponseData(null, Buffer.from(': still thinking'));
-  lookIn(900);
+  pollIn(900);
   t.is(faults.length, 0);
-  exchange.begun();
-  lookIn(1500);
+  exchange.started();
+  pollIn(1500);
   t.is(faults.length, 0);
-  lookIn(2500);
+  pollIn(2500);
   t.is(faults.length, 1);
   const silent = open();
   silent.exchange.awaitFirst();
   silent.exchange.onResponseData(null, Buffer.from(': still thinking'));
-  silent.lookIn(1500);
+  silent.pollIn(1500);
   t.deepEqual(
     silent.faults.map(({ kind }) => kind),
     ['timeout'],
@@ -51,13 +51,13 @@ test('of a stream the first words are waited for, whatever bytes come before the
 });
 
 test('a provider that is kept waiting is not blamed for it, neither then nor just after; all in all there is an end', (t) => {
-  const { exchange, faults, lookIn } = open();
+  const { exchange, faults, pollIn } = open();
   exchange.pause();
-  lookIn(50_000);
+  pollIn(50_000);
   exchange.resume();
-  lookIn(1500);
+  pollIn(1500);
   t.is(faults.length, 0);
   exchange.pause();
-  lookIn(61_000);
+  pollIn(61_000);
   t.is(faults[0]?.kind, 'timeout');
 });

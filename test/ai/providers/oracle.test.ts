@@ -141,9 +141,9 @@ for (const [label, side] of Object.entries(sides)) {
         usage: await stream.usage,
       };
       const peer = peerFor(t, side.provider, side.baseUrl());
-      const heard = await streamWith(peer, saying(prompt, { model }));
-      t.deepEqual(ours({ ...heard, calls: heard.toolCalls }), fromOracle(oracle));
-      t.true(heard.complete);
+      const received = await streamWith(peer, saying(prompt, { model }));
+      t.deepEqual(ours({ ...received, calls: received.toolCalls }), fromOracle(oracle));
+      t.true(received.complete);
     });
   }
 }

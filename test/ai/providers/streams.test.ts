@@ -18,8 +18,8 @@ for (const dialect of dialects) {
   for (const [what, text] of unharmed) {
     test(`${dialect}: a stream with ${what} is whole`, async (t) => {
       const upstream = await aiUpstreamFor(t);
-      const heard = await streamWith(peerFor(t, dialect, upstream[dialect]), saying(text));
-      t.deepEqual(heard, {
+      const received = await streamWith(peerFor(t, dialect, upstream[dialect]), saying(text));
+      t.deepEqual(received, {
         text: said(text),
         toolCalls: [],
         finish: 'stop',
@@ -33,15 +33,15 @@ for (const dialect of dialects) {
   test(`${dialect}: CRLF byte by byte, with comments, is whole`, async (t) => {
     const upstream = await aiUpstreamFor(t);
     upstream.answerWith(() => ({ newline: '\r\n', comments: true, writeBytes: 1 }));
-    const heard = await streamWith(peerFor(t, dialect, upstream[dialect]), saying('grüße'));
-    t.like(heard, { text: said('grüße'), complete: true });
+    const received = await streamWith(peerFor(t, dialect, upstream[dialect]), saying('grüße'));
+    t.like(received, { text: said('grüße'), complete: true });
   });
 
   test(`${dialect}: a stream that ends in order without its end marker is not complete, and what came counts`, async (t) => {
     const upstream = await aiUpstreamFor(t);
-    const heard = await streamWith(peerFor(t, dialect, upstream[dialect]), saying('CUTCLEAN a b c'));
-    t.like(heard, { text: 'You said: ', complete: false, finish: null });
-    t.is(heard.usage === null, dialect === 'openai');
+    const received = await streamWith(peerFor(t, dialect, upstream[dialect]), saying('CUTCLEAN a b c'));
+    t.like(received, { text: 'You said: ', complete: false, finish: null });
+    t.is(received.usage === null, dialect === 'openai');
     const none = await streamWith(peerFor(t, dialect, upstream[dialect]), saying('CUTCLEANFIRST'));
     t.like(none, { text: '', complete: false });
   });
@@ -54,13 +54,13 @@ for (const dialect of dialects) {
   ] as const) {
     test(`${dialect}: a connection that breaks (${word}) is a cut after what came`, async (t) => {
       const upstream = await aiUpstreamFor(t);
-      let heard = '';
+      let received = '';
       const work = streamWith(peerFor(t, dialect, upstream[dialect]), saying(`${word} a b c`), (piece) => {
-        heard += piece;
+        received += piece;
       });
       const fault = await faultIn(work);
       t.like(fault, { kind: 'cut', status: null });
-      t.is(heard, text);
+      t.is(received, text);
       t.notRegex(fault.message, /127\.0\.0\.1|sk-test/);
     });
   }
@@ -90,15 +90,15 @@ for (const dialect of dialects) {
 
   test(`${dialect}: usage that is missing is null, and the stream is whole`, async (t) => {
     const upstream = await aiUpstreamFor(t);
-    const heard = await streamWith(peerFor(t, dialect, upstream[dialect]), saying('NOUSAGE hello'));
-    t.like(heard, { usage: null, complete: true });
+    const received = await streamWith(peerFor(t, dialect, upstream[dialect]), saying('NOUSAGE hello'));
+    t.like(received, { usage: null, complete: true });
   });
 
   test(`${dialect}: tool calls come in parts that belong together`, async (t) => {
     const upstream = await aiUpstreamFor(t);
-    const heard = await streamWith(peerFor(t, dialect, upstream[dialect]), saying('TOOLS'));
-    t.is(heard.finish, 'tool_calls');
-    t.deepEqual(heard.toolCalls, [
+    const received = await streamWith(peerFor(t, dialect, upstream[dialect]), saying('TOOLS'));
+    t.is(received.finish, 'tool_calls');
+    t.deepEqual(received.toolCalls, [
       { name: 'get_weather', arguments: '{"city":"Zürich","days":2}' },
       { name: 'get_time', arguments: '{}' },
     ]);

@@ -60,15 +60,15 @@ test('an address that is not open is refused, before and after its name is looke
 });
 
 test('a redirect is not followed', async (t) => {
-  let asked = 0;
+  let requested = 0;
   const base = await serve(t, (_request, response) => {
-    asked += 1;
+    requested += 1;
     response.writeHead(302, { location: '/elsewhere' }).end();
   });
   const transport = transportFor(t);
   t.like(await faultIn(transport.send(get(base), call())), { kind: 'bad_answer', status: 302 });
   t.like(await faultIn(transport.openStream(get(base), call())), { kind: 'bad_answer', status: 302 });
-  t.is(asked, 2);
+  t.is(requested, 2);
 });
 
 test('what is no HTTP is a bad answer', async (t) => {
@@ -217,10 +217,10 @@ test('a provider is kept waiting by a reader that does not read, and nothing is 
 test('a thousand streams at once are all whole', async (t) => {
   const upstream = await aiUpstreamFor(t);
   const peer = peerFor(t, 'anthropic', upstream.anthropic);
-  const heard = await Promise.all(
+  const receivedAnswers = await Promise.all(
     Array.from({ length: 1000 }, (_, index) => streamWith(peer, saying(`number ${index}`))),
   );
-  t.true(heard.every(({ text, complete }, index) => complete && text === `You said: number ${index}`));
+  t.true(receivedAnswers.every(({ text, complete }, index) => complete && text === `You said: number ${index}`));
 });
 
 test('faults of the transport are ProviderFaults only', async (t) => {

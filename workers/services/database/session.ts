@@ -45,15 +45,15 @@ export class Session {
 
   /** @throws {CallFault} when the run is over, and what `work` throws */
   use<T>(work: Work<T>): Promise<T> {
-    const turn = this.#last.then(() => {
+    const queued = this.#last.then(() => {
       if (this.#over) throw runIsOver();
       return this.#attempt(async (client) => {
         await this.#limit(client);
         return work(client);
       });
     });
-    this.#last = turn.catch(() => undefined);
-    return turn;
+    this.#last = queued.catch(() => undefined);
+    return queued;
   }
 
   /**

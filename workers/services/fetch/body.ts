@@ -22,9 +22,9 @@ export class ResponseBody {
    */
   read(): Promise<Uint8Array | null> {
     // One after the other, so that pieces do not change places.
-    const turn = this.#last.then(() => this.#next());
-    this.#last = turn.catch(() => undefined);
-    return turn;
+    const queued = this.#last.then(() => this.#next());
+    this.#last = queued.catch(() => undefined);
+    return queued;
   }
 
   async cancel(): Promise<void> {

@@ -65,7 +65,7 @@ export const engineWorker = async (plan: WorkerPlan, subscribers: Subscribers): 
     processors: {
       [jobType]: {
         run: async (_data, { jobId }) => {
-          subscribers.begun(jobId);
+          subscribers.started(jobId);
           await work();
           subscribers.ended();
           return succeeded;

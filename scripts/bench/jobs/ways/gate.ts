@@ -73,13 +73,13 @@ export const gateWorker = async (plan: WorkerPlan, subscribers: Subscribers): Pr
     shard: gate.shard,
     slots: plan.slots,
     process: async ({ lease }) => {
-      subscribers.begun(lease.id);
+      subscribers.started(lease.id);
       await work();
-      const told =
+      const reported =
         replyTo === null
           ? null
           : outcomes.publish({ jobId: lease.id, runId: lease.id, finishedAt: new Date(), outcome: succeeded, replyTo });
-      await Promise.all([gate.finish(lease), told]);
+      await Promise.all([gate.finish(lease), reported]);
       subscribers.ended();
     },
     onError: () => undefined,

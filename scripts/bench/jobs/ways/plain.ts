@@ -56,7 +56,7 @@ export const plainWorker = async (
   const worker = new Worker<PlainData, void>(
     plainQueue,
     async (job) => {
-      subscribers.begun(job.data.id);
+      subscribers.started(job.data.id);
       await work();
     },
     {

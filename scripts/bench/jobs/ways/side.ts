@@ -14,9 +14,9 @@ export interface Producer {
   readonly close: () => Promise<void>;
 }
 
-/** The side that runs them; `begun` is called with the job's id as each begins, `ended` when all is done for it. */
+/** The side that runs them; `started` is called with the job's id as each begins, `ended` when all is done for it. */
 export interface Subscribers {
-  readonly begun: (id: string) => void;
+  readonly started: (id: string) => void;
   readonly ended: () => void;
 }
 

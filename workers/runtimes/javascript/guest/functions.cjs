@@ -4,7 +4,7 @@ const { writeSync } = require('node:fs');
 const mib = 1024 * 1024;
 const defaultMemoryMib = 256;
 /** Isolates kept in one process, beside one in waiting; the host's ceiling on memory counts on it. */
-const mostLoaded = 4;
+const maxLoaded = 4;
 /** An isolate that holds more than this makes room as soon as another function runs. */
 const keptMib = 16;
 /** One that holds more than this ends with its run: nobody can ask the engine to collect its garbage in time. */
@@ -161,7 +161,7 @@ class FunctionStore {
 
   #makeRoom(wanted) {
     for (const [name, loaded] of this.#loaded) {
-      if (name === wanted || (loaded.heldMib <= keptMib && this.#loaded.size < mostLoaded)) continue;
+      if (name === wanted || (loaded.heldMib <= keptMib && this.#loaded.size < maxLoaded)) continue;
       this.#forget(name);
       loaded.dispose();
     }

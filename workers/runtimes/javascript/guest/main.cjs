@@ -22,16 +22,16 @@ let brought = null;
 /** The run under way. */
 let current = null;
 
-/** What an isolate may tell of its run. One way in for all: each costs every run the time to hand it over. */
-const told = new Set(['log', 'schedule', 'cancel', 'call', 'finish']);
+/** The events that an isolate may report of its run. One way in for all: each costs every run the time to hand it over. */
+const events = new Set(['log', 'schedule', 'cancel', 'call', 'finish']);
 
 /** Contexts of runs that are over may still tell something: their run is no longer the current one. */
-function tell(id, what, ...args) {
-  if (current !== null && current.id === id && told.has(what)) current[what](...args);
+function notify(id, what, ...args) {
+  if (current !== null && current.id === id && events.has(what)) current[what](...args);
 }
 
 const hooks = {
-  tell: new ivm.Callback(tell, { ignored: true }),
+  notify: new ivm.Callback(notify, { ignored: true }),
   ask: new ivm.Callback(answerQuestion, { sync: true }),
 };
 

@@ -36,9 +36,9 @@ class Run {
   start({ entryPoint, payload, env, projectId, caller }) {
     this.#cpuAtStart = this.#loaded.cpuMs();
     this.#opened = this.#loaded.open();
-    const { tell, ask } = this.#hooks;
+    const { notify, ask } = this.#hooks;
     const request = [entryPoint, payload, JSON.stringify(env), projectId, caller ?? 'null'];
-    this.#turn('start', this.id, tell, ask, this.#opened.wrapper.derefInto(), ...request);
+    this.#turn('start', this.id, notify, ask, this.#opened.wrapper.derefInto(), ...request);
   }
 
   log(level, text) {

@@ -32,7 +32,7 @@ function createCalls(send) {
 }
 
 /** Less than the 64 that may wait for an answer: there has to be room for what goes past the queue. */
-const mostQueries = 32;
+const maxQueries = 32;
 
 /**
  * Statements outside of transactions stand in line for one connection anyway. What is in a transaction goes past them:
@@ -60,7 +60,7 @@ function createQueue() {
   };
   return (go) => {
     line.push(go);
-    if (under < mostQueries) advance();
+    if (under < maxQueries) advance();
   };
 }
 

@@ -23,28 +23,28 @@ function enter(command, ...args) {
 
 // oxlint-disable-next-line max-params -- one crossing into the isolate costs 50 µs, whatever it carries
 function start(id, outside, ask, wrapper, entryPoint, payload, envText, projectId, callerText) {
-  const tell = (what, ...args) => outside(id, what, ...args);
+  const notify = (what, ...args) => outside(id, what, ...args);
   let over = false;
   const end = (status, result, error) => {
     if (over) return;
     over = true;
     const [name, message, stack] = status === 'error' ? describeError(error) : [];
-    tell('finish', status, result, name, message, status === 'error' ? stack + causesOf(error) : stack);
+    notify('finish', status, result, name, message, status === 'error' ? stack + causesOf(error) : stack);
   };
   const fail = (error) => end('error', undefined, error);
 
   const env = Object.freeze(JSON.parse(envText));
   const timers = createTimers({
-    schedule: (timer, delayMs) => tell('schedule', timer, delayMs),
-    cancel: (timer) => tell('cancel', timer),
+    schedule: (timer, delayMs) => notify('schedule', timer, delayMs),
+    cancel: (timer) => notify('cancel', timer),
     isOver: () => over,
     fail,
   });
   later.fire = timers.fire;
-  const calls = createCalls((number, op, args) => tell('call', number, op, args));
+  const calls = createCalls((number, op, args) => notify('call', number, op, args));
   later.answer = calls.answer;
   connectWeb({ ask, call: calls.call });
-  const console = createConsole((level, text) => tell('log', level, text));
+  const console = createConsole((level, text) => notify('log', level, text));
   install({ ...timers.globals, console, process: Object.freeze({ env }) });
 
   const main = async () => {

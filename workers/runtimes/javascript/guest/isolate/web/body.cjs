@@ -51,7 +51,7 @@ class Body {
   }
 
   static {
-    consume = (body, mostBytes) => body.#consume(mostBytes);
+    consume = (body, maxBytes) => body.#consume(maxBytes);
     branch = (body) => body.#branch();
     hasContent = (body) => Object.keys(body.#content).length > 0;
   }
@@ -93,15 +93,15 @@ class Body {
     return decode(await this.#consume());
   }
 
-  /** @returns the bytes; null when there are more than `mostBytes` */
-  async #consume(mostBytes = Infinity) {
+  /** @returns the bytes; null when there are more than `maxBytes` */
+  async #consume(maxBytes = Infinity) {
     const { bytes, source, stream } = this.#content;
     if (this.bodyUsed || stream?.locked === true) throw new TypeError('Body is unusable: Body has already been read');
     // Reading nothing does not use a body up.
     this.#used = Object.keys(this.#content).length > 0;
-    if (stream !== undefined) return collect(require('./streams.cjs').chunksOf(stream), mostBytes);
-    if (source !== undefined) return collect(chunksOfSource(source), mostBytes);
-    return collect(bytes === undefined ? [] : [bytes.slice()], mostBytes);
+    if (stream !== undefined) return collect(require('./streams.cjs').chunksOf(stream), maxBytes);
+    if (source !== undefined) return collect(chunksOfSource(source), maxBytes);
+    return collect(bytes === undefined ? [] : [bytes.slice()], maxBytes);
   }
 
   #branch() {
@@ -120,12 +120,12 @@ async function* chunksOfSource(source) {
   for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) yield chunk;
 }
 
-async function collect(chunks, mostBytes) {
+async function collect(chunks, maxBytes) {
   const all = [];
   let length = 0;
   for await (const chunk of chunks) {
     length += chunk.length;
-    if (length > mostBytes) return null;
+    if (length > maxBytes) return null;
     all.push(chunk);
   }
   return all.length === 1 ? all[0] : concat(all);

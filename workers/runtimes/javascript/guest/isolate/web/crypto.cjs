@@ -64,7 +64,7 @@ class SubtleCrypto {
 }
 
 for (const name of methods) {
-  const method = { [name]: async (...args) => received(await asked(`crypto.${name}`, args.map(toSend))) }[name];
+  const method = { [name]: async (...args) => received(await callOutside(`crypto.${name}`, args.map(toSend))) }[name];
   Object.defineProperty(SubtleCrypto.prototype, name, { value: method, writable: true, configurable: true });
 }
 
@@ -93,7 +93,7 @@ class Crypto {
   }
 }
 
-async function asked(op, args) {
+async function callOutside(op, args) {
   try {
     return await outside.call(op, args);
   } catch (error) {

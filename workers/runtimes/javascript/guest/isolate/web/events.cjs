@@ -154,13 +154,13 @@ class EventTarget {
       if (isStopped(event, listener.passive)) break;
       if (listener.removed) continue;
       if (listener.once) this.#remove(event.type, listener);
-      this.#tell(listener.callback, event);
+      this.#dispatchTo(listener.callback, event);
     }
     return finish(event);
   }
 
   /** What a listener throws ends the run, as it ends a process, but the other listeners are heard first. */
-  #tell(callback, event) {
+  #dispatchTo(callback, event) {
     try {
       if (typeof callback === 'function') callback.call(this, event);
       else callback.handleEvent(event);

@@ -56,7 +56,7 @@ class URL {
     const changed = parts(outside.ask('url', text.toWellFormed(), null));
     if (changed === null) throw invalid(text);
     this.#parts = changed;
-    this.#tellParams();
+    this.#updateParams();
   }
   get origin() {
     return this.#parts.origin;
@@ -66,7 +66,7 @@ class URL {
   }
   set search(value) {
     this.#change('search', value);
-    this.#tellParams();
+    this.#updateParams();
   }
   get searchParams() {
     this.#params ??= attach(this.#parts.search, (query) => this.#change('search', query));
@@ -86,7 +86,7 @@ class URL {
     this.#parts = parts(outside.ask('url.set', this.#parts.href, name, String(value).toWellFormed())) ?? this.#parts;
   }
 
-  #tellParams() {
+  #updateParams() {
     if (this.#params !== undefined) refill(this.#params, this.#parts.search);
   }
 }

@@ -1,16 +1,16 @@
 import type { Departure } from '#lib/departure.ts';
 
 /** Why a call is given up before its end. */
-export type HaltReason = 'left' | 'refused' | 'closing';
+export type CallAbortReason = 'left' | 'refused' | 'closing';
 
 /**
  * Ends one call at its provider: when its caller leaves, and when it turns out that the call may not be made. An
  * AbortSignal of both would cost more than the rest of it.
  */
-export class Halt implements Departure {
+export class CallAbort implements Departure {
   readonly #listeners = new Set<() => void>();
   readonly #caller: Departure;
-  reason: HaltReason | null = null;
+  reason: CallAbortReason | null = null;
   /** Of a refusal. */
   error: unknown = null;
 
@@ -27,7 +27,7 @@ export class Halt implements Departure {
   }
 
   /** The first reason counts. */
-  abort(reason: HaltReason, error: unknown = null): void {
+  abort(reason: CallAbortReason, error: unknown = null): void {
     if (this.reason !== null) return;
     this.reason = reason;
     this.error = error;

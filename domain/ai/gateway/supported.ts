@@ -1,12 +1,15 @@
 import { ServiceError } from '#lib/errors.ts';
-import { type ProviderName, providerFacts } from '../providers/catalog.ts';
+import { type ProviderName, providerFacts } from '#domain/ai/providers/catalog.ts';
 import type { GatewayChatRequest, GatewayEmbeddingRequest } from './types.ts';
 
 /**
  * What a provider's dialect has no word for would be lost on the way: rather it is refused.
  * @throws {ServiceError} `not_supported`
  */
-export const requireSpoken = (provider: ProviderName, request: GatewayChatRequest | GatewayEmbeddingRequest): void => {
+export const requireSupported = (
+  provider: ProviderName,
+  request: GatewayChatRequest | GatewayEmbeddingRequest,
+): void => {
   const { dialect, label } = providerFacts[provider];
   if (dialect === 'openai') return;
   const foreign = 'messages' in request ? request.onlyOpenAi : tokensIn(request);

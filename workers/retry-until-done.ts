@@ -1,13 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { isTooSlow } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { createTurns } from '#lib/turns.ts';
+import { createSerializer } from '#lib/serialize.ts';
 
 const firstPauseMs = 50;
 const slowestPauseMs = 2000;
 
 /** For what must not be lost: tried until it works, since Postgres and Redis come back. */
-export const insist = async <T>(log: Log, what: string, work: () => Promise<T>): Promise<T> => {
+export const retryUntilDone = async <T>(log: Log, what: string, work: () => Promise<T>): Promise<T> => {
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, slowestPauseMs)) {
     try {
       return await work();
@@ -26,12 +26,12 @@ export type BulkWork<Item, Result> = (items: readonly Item[]) => Promise<readonl
  * come after it. What takes too long by itself is tried on by itself; it holds up nothing but others of its kind.
  * @returns bulk work whose results may come later, one by one
  */
-export const insistOnEach = <Item, Result>(
+export const retryEachUntilDone = <Item, Result>(
   log: Log,
   what: string,
   work: BulkWork<Item, Result>,
 ): BulkWork<Item, Result | Promise<Result>> => {
-  const turns = createTurns();
+  const serialize = createSerializer();
 
   /** Null: they are too many at once. */
   const attempt = async (items: readonly Item[]): Promise<readonly Result[] | null> => {
@@ -46,9 +46,9 @@ export const insistOnEach = <Item, Result>(
 
   const half = async (items: readonly Item[]): Promise<readonly (Result | Promise<Result>)[]> => {
     let tries = 0;
-    const results = await insist(log, what, () =>
+    const results = await retryUntilDone(log, what, () =>
       // One half at a time, and one of those at a time that took too long by themselves.
-      turns(tries++ > 0 && items.length === 1 ? 'alone' : 'halves', () => attempt(items)),
+      serialize(tries++ > 0 && items.length === 1 ? 'alone' : 'halves', () => attempt(items)),
     );
     return results ?? inHalves(items);
   };
@@ -61,5 +61,5 @@ export const insistOnEach = <Item, Result>(
     });
   };
 
-  return async (items) => (await insist(log, what, () => attempt(items))) ?? inHalves(items);
+  return async (items) => (await retryUntilDone(log, what, () => attempt(items))) ?? inHalves(items);
 };

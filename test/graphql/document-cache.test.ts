@@ -2,13 +2,13 @@ import test from 'ava';
 import { buildSchema } from 'graphql';
 import { readDocument } from '#domain/data-api/graphql/document.ts';
 import { inputsOf } from '#domain/data-api/graphql/inputs.ts';
-import { type Kept, createKept } from '#domain/data-api/graphql/kept.ts';
+import { type DocumentCache, createDocumentCache } from '#domain/data-api/graphql/document-cache.ts';
 import { type Fields, VariableUse } from '#domain/data-api/graphql/literals.ts';
 import type { CompiledQuery, Operation } from '#domain/data-api/graphql/operation.ts';
 
 const schema = buildSchema('type Query { f(a: String): Int }');
 
-const known = (kept: Kept, key: string): Operation => {
+const known = (kept: DocumentCache, key: string): Operation => {
   const { document } = readDocument(schema, '{ f }');
   const operation = document?.operations[0];
   if (document === undefined || operation === undefined) throw new Error('the document was not read');
@@ -17,7 +17,7 @@ const known = (kept: Kept, key: string): Operation => {
 };
 
 /** Counts how often a statement of that length had to be made, which looks at the variable `v`. */
-const asking = (kept: Kept, operation: Operation, letters = 100) => {
+const asking = (kept: DocumentCache, operation: Operation, letters = 100) => {
   let made = 0;
   const make = (variables: Fields) => (): CompiledQuery => {
     made += 1;
@@ -32,7 +32,7 @@ const asking = (kept: Kept, operation: Operation, letters = 100) => {
 };
 
 test('a statement is kept for those variables that it was made for', (t) => {
-  const kept = createKept();
+  const kept = createDocumentCache();
   const { ask, made } = asking(kept, known(kept, 'a'));
   const first = ask({ id: 1 });
   t.is(ask({ id: 1 }), first);
@@ -42,7 +42,7 @@ test('a statement is kept for those variables that it was made for', (t) => {
 });
 
 test('a long statement, and one made for large variables, is not kept', (t) => {
-  const kept = createKept();
+  const kept = createDocumentCache();
   const long = asking(kept, known(kept, 'a'), 20_000);
   long.ask(1);
   long.ask(1);
@@ -57,7 +57,7 @@ test('a long statement, and one made for large variables, is not kept', (t) => {
 });
 
 test('what is kept together stays within its bytes', (t) => {
-  const kept = createKept(100_000);
+  const kept = createDocumentCache(100_000);
   const keys = Array.from({ length: 50 }, (_, index) => `document ${index}`);
   for (const key of keys) asking(kept, known(kept, key), 10_000).ask(key);
   const present = keys.filter((key) => kept.document(key) !== undefined);
@@ -66,14 +66,14 @@ test('what is kept together stays within its bytes', (t) => {
 });
 
 test('a long document is not kept', (t) => {
-  const kept = createKept();
+  const kept = createDocumentCache();
   const key = 'x'.repeat(30_000);
   known(kept, key);
   t.is(kept.document(key), undefined);
 });
 
 test('an answer about the schema is kept while it is small, for those who see the same', (t) => {
-  const kept = createKept();
+  const kept = createDocumentCache();
   const operation = known(kept, 'a');
   const answer = (about: string, letters: number) =>
     kept.answer(operation, about, () => new Map([['__schema', 'x'.repeat(letters)]]));

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { createBatcher } from '#lib/batch.ts';
 import { memoryLog } from '#test/support/platform.ts';
-import { insistOnEach } from '#workers/insist.ts';
+import { retryEachUntilDone } from '#workers/retry-until-done.ts';
 
 const tooSlow = (): Error =>
   Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
@@ -23,7 +23,7 @@ const range = (from: number, to: number): number[] => Array.from({ length: to - 
 
 test('one item that takes too long holds up neither its neighbours nor those that come after it', async (t) => {
   const { batches, work, heal } = slowWith(5);
-  const batcher = createBatcher(insistOnEach(memoryLog().log, 'writing', work), { max: 8 });
+  const batcher = createBatcher(retryEachUntilDone(memoryLog().log, 'writing', work), { max: 8 });
   const added = range(1, 16).map((item) => batcher.add(item));
   const good = added.filter((_, at) => at !== 4);
   t.deepEqual(
@@ -43,7 +43,7 @@ test('one item that takes too long holds up neither its neighbours nor those tha
 
 test('several that take too long do not hold up the search for others', async (t) => {
   const { work, heal } = slowWith(1, 2, 7, 8);
-  const batcher = createBatcher(insistOnEach(memoryLog().log, 'writing', work), { max: 4 });
+  const batcher = createBatcher(retryEachUntilDone(memoryLog().log, 'writing', work), { max: 4 });
   const added = range(1, 8).map((item) => batcher.add(item));
   t.deepEqual(await Promise.all(added.slice(2, 6)), [30, 40, 50, 60]);
   heal();
@@ -57,7 +57,7 @@ test('a batch that fails otherwise is repeated whole, in its turn', async (t) =>
     if (batches.length === 1) throw Object.assign(new Error('away'), { code: 'ECONNREFUSED' });
     return items;
   };
-  const batcher = createBatcher(insistOnEach(memoryLog().log, 'writing', work), { max: 2 });
+  const batcher = createBatcher(retryEachUntilDone(memoryLog().log, 'writing', work), { max: 2 });
   t.deepEqual(await Promise.all([1, 2, 3].map((item) => batcher.add(item))), [1, 2, 3]);
   t.deepEqual(batches, [[1, 2], [1, 2], [3]]);
 });

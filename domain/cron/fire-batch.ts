@@ -22,7 +22,7 @@ export interface Kind {
   readonly setAside: (tx: Tx, schedule: DueRow) => Promise<void>;
 }
 
-const passOverOne = (db: ControlDb, log: Log, kind: Kind, id: string): Promise<Pass> => {
+const runFireAlone = (db: ControlDb, log: Log, kind: Kind, id: string): Promise<Pass> => {
   const withIt = (work: (tx: Tx, locked: DueRow) => Promise<Pass>): Promise<Pass> =>
     db.transaction(async (tx) => {
       const [locked] = await kind.lock(tx, { limit: 1, id });
@@ -39,7 +39,7 @@ const passOverOne = (db: ControlDb, log: Log, kind: Kind, id: string): Promise<P
 };
 
 /** All in one transaction. When that fails for what is in it, each by itself: one must not hold up the others. */
-export const passOver = async (db: ControlDb, log: Log, kind: Kind): Promise<Pass> => {
+export const runFireBatch = async (db: ControlDb, log: Log, kind: Kind): Promise<Pass> => {
   let locked: readonly DueRow[] = [];
   try {
     return await db.transaction(async (tx) => {
@@ -51,6 +51,6 @@ export const passOver = async (db: ControlDb, log: Log, kind: Kind): Promise<Pas
     log.warn({ err: error, schedules: locked.length }, 'schedules could not be fired together; each is by itself');
   }
   const jobs: NewJobRow[] = [];
-  for (const { id } of locked) jobs.push(...(await passOverOne(db, log, kind, id)).jobs);
+  for (const { id } of locked) jobs.push(...(await runFireAlone(db, log, kind, id)).jobs);
   return { jobs, more: false };
 };

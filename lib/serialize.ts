@@ -1,7 +1,7 @@
 /** Runs work under a name; works of the same name go one after the other, whether they fail or not. */
-export type Turns = <T>(name: string, work: () => Promise<T>) => Promise<T>;
+export type Serialize = <T>(name: string, work: () => Promise<T>) => Promise<T>;
 
-export const createTurns = (): Turns => {
+export const createSerializer = (): Serialize => {
   const latest = new Map<string, Promise<unknown>>();
   return async (name, work) => {
     const before = latest.get(name) ?? Promise.resolve();

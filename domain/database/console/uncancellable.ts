@@ -5,13 +5,13 @@ export interface EndedProcess {
 }
 
 /** Remembers which sessions were ended, and which of them go on: some of what a server computes looks for no interruption. */
-export interface Unending {
+export interface UncancellableSessions {
   /**
    * @param ended everything on that server that was ended just now, be it once more
    * @param now in ms
    * @returns what goes on for 5 s after its first end, each once
    */
-  readonly look: <E extends EndedProcess>(serverId: string, ended: readonly E[], now?: number) => E[];
+  readonly observe: <E extends EndedProcess>(serverId: string, ended: readonly E[], now?: number) => E[];
   /** Whether it was ended before, in an earlier look. */
   readonly wasEnded: (serverId: string, process: EndedProcess) => boolean;
   /** How many go on. */
@@ -23,10 +23,10 @@ const patienceMs = 5000;
 const keyOf = (serverId: string, { processId, startedAt }: EndedProcess): string =>
   `${serverId} ${processId} ${startedAt}`;
 
-export const createUnending = (): Unending => {
+export const createUncancellableSessions = (): UncancellableSessions => {
   const known = new Map<string, { readonly since: number; isReported: boolean }>();
   return {
-    look: (serverId, ended, now = performance.now()) => {
+    observe: (serverId, ended, now = performance.now()) => {
       const here = new Set(ended.map((process) => keyOf(serverId, process)));
       for (const key of known.keys()) if (key.startsWith(`${serverId} `) && !here.has(key)) known.delete(key);
       return ended.filter((process) => {

@@ -1,6 +1,6 @@
 import test from 'ava';
 import type { EventSource } from '#domain/events/sources.ts';
-import { type Turns, createTurns } from '#workers/relay/turns.ts';
+import { type Drains, createDrains } from '#workers/relay/drain-scheduler.ts';
 
 const sourceOf = (project_id: string): EventSource => ({
   project_id,
@@ -16,11 +16,11 @@ const scene = (pause: Pause = () => Promise.resolve(), { slots = 4, largeSlots =
   const order: string[] = [];
   const marked: string[] = [];
   const ends = new Map<string, (hasMore: boolean) => void>();
-  const turns = createTurns({
+  const drains = createDrains({
     slots,
     largeSlots,
     pause,
-    markAgain: (id) => void marked.push(id),
+    markDirty: (id) => void marked.push(id),
     drain: ({ project_id }) => {
       order.push(project_id);
       return new Promise((resolve) => void ends.set(project_id, resolve));
@@ -33,36 +33,36 @@ const scene = (pause: Pause = () => Promise.resolve(), { slots = 4, largeSlots =
     finish?.(hasMore);
     await new Promise(setImmediate);
   };
-  return { turns, order, marked, end, running: () => [...ends.keys()] };
+  return { drains, order, marked, end, running: () => [...ends.keys()] };
 };
 
-const beginAll = (turns: Turns, ids: readonly string[]): void => ids.forEach((id) => turns.begin(sourceOf(id)));
+const beginAll = (drains: Drains, ids: readonly string[]): void => ids.forEach((id) => drains.begin(sourceOf(id)));
 
 /** Five projects that had more than fits into their first turn. */
 const flooded = async () => {
   const made = scene();
   const large = ['a', 'b', 'c', 'd', 'e'];
   for (const id of large) {
-    beginAll(made.turns, [id]);
+    beginAll(made.drains, [id]);
     await made.end(id, true);
   }
   return { ...made, large };
 };
 
 test('projects with large backlogs leave a slot, which a project with few events gets at once', async (t) => {
-  const { turns, running } = await flooded();
+  const { drains, running } = await flooded();
   t.is(running().length, 3);
-  t.false(turns.isFull());
-  beginAll(turns, ['quiet']);
+  t.false(drains.isFull());
+  beginAll(drains, ['quiet']);
   t.true(running().includes('quiet'));
-  t.true(turns.isFull());
+  t.true(drains.isFull());
 });
 
-test('projects with large backlogs have their turns one after the other, however often they are marked', async (t) => {
-  const { turns, order, end, running, large } = await flooded();
+test('projects with large backlogs are drained one after the other, however often they are marked', async (t) => {
+  const { drains, order, end, running, large } = await flooded();
   order.length = 0;
   for (let turn = 0; turn < 12; turn += 1) {
-    beginAll(turns, [...large, ...large]);
+    beginAll(drains, [...large, ...large]);
     t.is(running().length, 3);
     await end(running()[0] ?? '', true);
   }
@@ -71,30 +71,30 @@ test('projects with large backlogs have their turns one after the other, however
 });
 
 test('a project whose backlog is gone waits behind no large one any more', async (t) => {
-  const { turns, end, running } = await flooded();
+  const { drains, end, running } = await flooded();
   const [first = '', ...rest] = running();
   await end(first, false);
   t.is(running().length, 3, 'the next large one has its slot');
-  beginAll(turns, [first]);
+  beginAll(drains, [first]);
   t.true([first, ...rest].every((id) => running().includes(id)));
 });
 
 test('a project that is marked during its turn is asked for once more, and never has two at a time', async (t) => {
-  const { turns, order, marked, end } = scene();
-  beginAll(turns, ['a', 'a', 'a']);
+  const { drains, order, marked, end } = scene();
+  beginAll(drains, ['a', 'a', 'a']);
   t.deepEqual(order, ['a']);
   await end('a', false);
   t.deepEqual(marked, ['a']);
-  beginAll(turns, ['a']);
+  beginAll(drains, ['a']);
   await end('a', false);
   t.deepEqual(marked, ['a'], 'nobody marked it meanwhile');
 });
 
 test('who stops begins nothing new and waits for what runs', async (t) => {
-  const { turns, order, end } = await flooded();
+  const { drains, order, end } = await flooded();
   const before = order.length;
   let stopped = false;
-  const stopping = turns.stop().then(() => (stopped = true));
+  const stopping = drains.stop().then(() => (stopped = true));
   for (const id of ['a', 'b']) await end(id, true);
   t.false(stopped);
   await end('c', true);
@@ -108,11 +108,11 @@ test('a project with a large backlog rests after each turn, and its slot with it
     t.true(ms >= 0 && ms <= 1000);
     return new Promise<void>((resolve) => void rests.push(resolve));
   };
-  const { turns, end, running } = scene(pause, { slots: 3, largeSlots: 1 });
-  beginAll(turns, ['large', 'larger']);
+  const { drains, end, running } = scene(pause, { slots: 3, largeSlots: 1 });
+  beginAll(drains, ['large', 'larger']);
   await end('large', true);
   await end('larger', true);
-  beginAll(turns, ['large', 'larger', 'quiet']);
+  beginAll(drains, ['large', 'larger', 'quiet']);
   t.deepEqual(running(), ['quiet']);
   rests.forEach((resolve) => resolve());
   await new Promise(setImmediate);

@@ -43,7 +43,7 @@ interface Entry {
 }
 
 /** Documents, and what was made of them. Small things only, and so many bytes of them altogether. */
-export interface Kept {
+export interface DocumentCache {
   readonly document: (key: string) => Document | undefined;
   /** @param key names the schema that it was read with, too */
   readonly keep: (key: string, document: Document) => void;
@@ -95,7 +95,7 @@ const statementOf = (operation: Operation, variables: Fields, compiled: Compiled
 };
 
 /** @param max bytes */
-export const createKept = (max = maxBytes): Kept => {
+export const createDocumentCache = (max = maxBytes): DocumentCache => {
   const entries = new LRUCache<string, Entry>({ maxSize: max, sizeCalculation: sizeOf });
   const keys = new WeakMap<Operation, string>();
   const entryOf = (operation: Operation): { readonly key: string; readonly entry: Entry } | undefined => {

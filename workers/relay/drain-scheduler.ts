@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EventSource } from '#domain/events/sources.ts';
 
-export interface TurnsOptions {
+export interface DrainOptions {
   /** One turn for one project. @returns whether there is more. Never throws. */
   readonly drain: (source: EventSource) => Promise<boolean>;
   /** Asks for another turn of a project that was marked during its last one, behind those that wait already. */
-  readonly markAgain: (projectId: string) => void;
+  readonly markDirty: (projectId: string) => void;
   /** Turns at the same time. */
   readonly slots: number;
   /** Of these, how many projects with large backlogs may take at most. */
@@ -18,13 +18,13 @@ export interface TurnsOptions {
 const maxRestMs = 1000;
 const pauseByClock = (ms: number): Promise<unknown> => delay(ms, undefined, { ref: false });
 
-interface Turn {
+interface Drain {
   isMarked: boolean;
   readonly isLarge: boolean;
   done: Promise<void>;
 }
 
-export interface Turns {
+export interface Drains {
   readonly begin: (source: EventSource) => void;
   readonly isFull: () => boolean;
   /** Ends with the next turn that ends. */
@@ -39,8 +39,8 @@ export interface Turns {
  * theirs. After each of its turns such a project, and the slot with it, rests for as long as the turn took: the databases
  * belong to everybody, and large backlogs take at most half of the time of their slots.
  */
-export const createTurns = ({ drain, markAgain, slots, largeSlots, pause = pauseByClock }: TurnsOptions): Turns => {
-  const running = new Map<string, Turn>();
+export const createDrains = ({ drain, markDirty, slots, largeSlots, pause = pauseByClock }: DrainOptions): Drains => {
+  const running = new Map<string, Drain>();
   const large = new Set<string>();
   /** Projects with large backlogs, in the order of their next turns. */
   const waiting = new Map<string, EventSource>();
@@ -52,9 +52,9 @@ export const createTurns = ({ drain, markAgain, slots, largeSlots, pause = pause
     running.size < slots && resting.size + [...running.values()].filter(({ isLarge }) => isLarge).length < largeSlots;
 
   const start = (source: EventSource, isLarge: boolean): void => {
-    const turn: Turn = { isMarked: false, isLarge, done: Promise.resolve() };
-    running.set(source.project_id, turn);
-    turn.done = run(source, turn);
+    const current: Drain = { isMarked: false, isLarge, done: Promise.resolve() };
+    running.set(source.project_id, current);
+    current.done = run(source, current);
   };
   const startLarge = (): void => {
     for (const [id, source] of waiting) {
@@ -70,7 +70,7 @@ export const createTurns = ({ drain, markAgain, slots, largeSlots, pause = pause
     waiting.set(source.project_id, source);
     startLarge();
   };
-  const run = async (source: EventSource, turn: Turn): Promise<void> => {
+  const run = async (source: EventSource, current: Drain): Promise<void> => {
     const id = source.project_id;
     const began = performance.now();
     const hasMore = await drain(source);
@@ -80,7 +80,7 @@ export const createTurns = ({ drain, markAgain, slots, largeSlots, pause = pause
       void restThenWait(source, performance.now() - began);
     } else {
       large.delete(id);
-      if (turn.isMarked) markAgain(id);
+      if (current.isMarked) markDirty(id);
     }
     startLarge();
   };
