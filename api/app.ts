@@ -49,7 +49,7 @@ const createNotes = (log: Log): ((answered: Answered) => void) => {
       noteRequest(typeof route === 'string' ? `${method} ${route}` : 'other', status, ms / 1000);
       writeLine({ method, path: loggedPath(ctx), status, ms }, context);
     } catch (error) {
-      log.error({ err: error }, 'a request could not be noted');
+      log.error({ err: error }, 'the metrics of a request could not be recorded');
     }
   };
   let waiting: Answered[] = [];

@@ -220,7 +220,7 @@ const runRaw = (
 
 // The change is committed, so it is answered as done; what was left over is a sweep's to finish.
 const noteHook = ({ log }: Deps, error: unknown): void =>
-  log.warn({ err: error }, 'what follows a change could not be done at once');
+  log.warn({ err: error }, 'the follow-up of a committed change failed; it is repeated later');
 
 const answer = async (endpoint: Endpoint, ctx: Context, call: BaseCall & AnyCaller): Promise<Reply> => {
   const { work } = endpoint;

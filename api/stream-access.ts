@@ -29,7 +29,7 @@ const check = async (db: ControlDb, log: Log, streams: ReadonlySet<Watched>): Pr
     for (const watched of checked) watched.holds = allowed.has(keyOf(watched.reader));
   } catch (error) {
     // While the database is away nothing is known; the streams' own time limit still ends them.
-    log.warn({ err: error }, 'whether listeners still have access could not be checked');
+    log.warn({ err: error }, 'the access of listeners could not be checked');
   }
 };
 

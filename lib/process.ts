@@ -17,7 +17,7 @@ export const stopOnSignal = (log: Log, drainMs: number, stop: () => Promise<void
     stopping = true;
     log.info({ why }, 'stopping');
     setTimeout(() => {
-      log.warn({ drain_ms: drainMs }, 'not everything ended in time');
+      log.warn({ drain_ms: drainMs }, 'the process did not stop in time');
       process.exit(0);
     }, drainMs).unref();
     stop()

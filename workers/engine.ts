@@ -46,7 +46,7 @@ const noteGlobalLimits = async ({ config, db, log, ...options }: EngineOptions, 
       log.warn({ types: changed }, 'the global limits of this worker replace those of an earlier one');
     await Promise.all(types.map((type) => gate.rulesChanged({ type })));
   } catch (error) {
-    log.warn({ err: error }, 'the global limits of this worker are in force later');
+    log.warn({ err: error }, 'the global limits of this worker could not be written; trying again later');
   }
 };
 

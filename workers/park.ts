@@ -24,5 +24,7 @@ export const park = async (work: Work, { answered, maxMs }: JobParked, left: Pro
       () => resume(work, true),
       () => resume(work, false),
     )
-    .catch((error: unknown) => deps.log.warn({ err: error }, 'a parked job runs again later than it could'));
+    .catch((error: unknown) =>
+      deps.log.warn({ err: error }, 'a parked job could not be resumed; it runs again when its time is up'),
+    );
 };

@@ -116,7 +116,7 @@ const attemptWithin = async (work: Work, data: unknown, signal: AbortSignal): Pr
   lines.end(isReported(attempt));
   const reason = stopReasonOf(signal);
   if (attempt === 'overdue') {
-    deps.log.error({ job_type: job.type }, 'a job that was told to stop goes on');
+    deps.log.error({ job_type: job.type }, 'a job goes on after it was cancelled');
     return whenStopped(work, reason ?? 'timeout', null);
   }
   if (reason !== null) return whenStopped(work, reason, 'outcome' in attempt ? attempt.outcome : null);

@@ -12,7 +12,9 @@ export const startSubscriptions = (
   let running: Promise<unknown> | null = null;
   const timer = setInterval(() => {
     running ??= applyWaiting(deps)
-      .catch((error: unknown) => deps.log.warn({ err: error }, 'subscriptions could not be set; they are set later'))
+      .catch((error: unknown) =>
+        deps.log.warn({ err: error }, 'event subscriptions could not be written; trying again later'),
+      )
       .finally(() => {
         running = null;
       });

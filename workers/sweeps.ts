@@ -107,7 +107,14 @@ export const expireJobs = async (
     expired.map(async (row) => {
       const outcome = outcomeOf(row);
       noteFinished(row.type, row.status);
-      await gate.withdraw(refOf(row)).catch((error: unknown) => log.debug({ err: error }, 'it leaves the gate later'));
+      await gate
+        .withdraw(refOf(row))
+        .catch((error: unknown) =>
+          log.debug(
+            { err: error },
+            'the jobs of a deleted project could not be removed from the gate; trying again later',
+          ),
+        );
       if (outcome) await outcomes.notify(row.id, outcome, row.reply_to).catch(() => undefined);
     }),
   );

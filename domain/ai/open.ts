@@ -66,7 +66,9 @@ export const openAi = async ({ config, platform, egress, redis, json, isSubscrib
     warmUp: () =>
       void prices
         .load()
-        .catch((error: unknown) => log.warn({ err: error }, 'the table of prices was not loaded early')),
+        .catch((error: unknown) =>
+          log.warn({ err: error }, 'the price table could not be loaded at the start; it is loaded on first use'),
+        ),
     close: async () => {
       await gateway.close();
       await calls.close();

@@ -27,7 +27,7 @@ const aboutAnswer = (key: string): string => `assistant:${key}`;
 export const createAnswerCache = ({ redis, prefix, sealer, log }: AnswerCacheOptions): AnswerCache => {
   const nameOf = ({ id }: Owner, key: string): string => `${prefix}:assistant:${id}:${key}`;
   const without = (error: unknown): null => {
-    log.debug({ err: error }, 'the assistant does without its cache');
+    log.debug({ err: error }, 'the assistant works without its cache');
     return null;
   };
   return {

@@ -48,7 +48,7 @@ export const runFireBatch = async (db: ControlDb, log: Log, kind: Kind): Promise
     });
   } catch (error) {
     if (isDependencyFailure(error) || locked.length === 0) throw error;
-    log.warn({ err: error, schedules: locked.length }, 'schedules could not be fired together; each is by itself');
+    log.warn({ err: error, schedules: locked.length }, 'a batch of schedules failed; each is fired by itself');
   }
   const jobs: NewJobRow[] = [];
   for (const { id } of locked) jobs.push(...(await runFireAlone(db, log, kind, id)).jobs);

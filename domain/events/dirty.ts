@@ -29,7 +29,10 @@ export const createDirtyMarks = ({ redis, prefix, log }: DirtyMarksOptions): Dir
     try {
       await redis.zadd(dirtyKey(prefix), 'NX', Date.now(), projectId);
     } catch (error) {
-      log.debug({ err: error, project_id: projectId }, 'the events of a project are found later');
+      log.debug(
+        { err: error, project_id: projectId },
+        'a project could not be marked for the relay; polling finds its events',
+      );
     }
   };
   return {

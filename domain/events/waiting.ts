@@ -26,7 +26,9 @@ export const createWaitingMarks = ({ redis, prefix, log }: WaitingMarksOptions):
       isRequested = false;
       await redis
         .zadd(waitingKey(prefix), 'NX', Date.now(), 'some')
-        .catch((error: unknown) => log.debug({ err: error }, 'events that wait are found later'));
+        .catch((error: unknown) =>
+          log.debug({ err: error }, 'the fan-out could not be woken; polling finds the waiting events'),
+        );
     } while (isRequested);
     isMarking = false;
   };

@@ -123,7 +123,10 @@ const deletionWith = ({ db, servers, log }: ProjectsOptions, tenantDb: TenantDb)
   const retire = async (projectId: string, abandonment = alone): Promise<void> => {
     // What the gate keeps is refused when it would begin: a missing Redis holds up no deletion.
     await abandonment.dropBacklog(projectId).catch((error: unknown) => {
-      log.warn({ err: error, project_id: projectId }, 'the backlog of a deleted project leaves the gate later');
+      log.warn(
+        { err: error, project_id: projectId },
+        'the jobs of a deleted project could not be removed from the gate now; the sweep removes them',
+      );
     });
     const [isEmpty] = await Promise.all([
       abandonJobsOf(db, projectId, abandonment),
@@ -145,7 +148,11 @@ const deletionWith = ({ db, servers, log }: ProjectsOptions, tenantDb: TenantDb)
     for (const project of projects) {
       await work(project).then(
         () => (done += 1),
-        (error: unknown) => log.warn({ err: error, project_id: project.id }, 'a deleted project could not be put away'),
+        (error: unknown) =>
+          log.warn(
+            { err: error, project_id: project.id },
+            'a deleted project could not be retired; trying again later',
+          ),
       );
     }
     return done;

@@ -129,7 +129,7 @@ export const pump = async (deps: PumpDeps, webhookIds: readonly string[]): Promi
     await wakeThrottles(deps.db, webhookIds);
     await runBatch(deps, webhookIds);
   } catch (error) {
-    deps.log.warn({ err: error }, 'deliveries wait for the next look at their webhooks');
+    deps.log.warn({ err: error }, 'due deliveries wait for the next poll of their webhooks');
   }
 };
 

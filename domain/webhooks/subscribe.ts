@@ -13,7 +13,7 @@ const maxProjects = 16;
 const waitMs = 5000;
 
 const refusal = (): ServiceError =>
-  new ServiceError('dependency_unavailable', 'Which writes leave events is set a little later.');
+  new ServiceError('dependency_unavailable', 'Webhook subscriptions could not be updated right now; try again.');
 
 const permits = createPermits(maxProjects, 2 * waitMs, refusal);
 
@@ -113,7 +113,10 @@ export const applyWaiting = async (deps: SubscriptionsDeps & { readonly log: Log
   await Promise.all(
     projects.map(({ project_id: projectId }) =>
       applySubscriptions(deps, projectId).catch((error: unknown) =>
-        log.debug({ err: error, project_id: projectId }, 'the subscriptions of a project are set later'),
+        log.debug(
+          { err: error, project_id: projectId },
+          'the event subscriptions of a project could not be written to its database; trying again later',
+        ),
       ),
     ),
   );

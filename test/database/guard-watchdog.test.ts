@@ -131,7 +131,7 @@ test.serial('a session that goes on after its end is told of, with its project',
   const limits = { ...patient, statement: () => 0, untilTerminated: 0 };
   const { logged } = await watchUntil(limits, impatient);
   t.is(await state, '57P01');
-  t.regex(logged, new RegExp(`"project_id":"${database.id}".*a session that was ended goes on`));
+  t.regex(logged, new RegExp(`"project_id":"${database.id}".*a session goes on after it was terminated`));
 });
 
 test.serial('what a fence began is stopped in its time although its role would have more', async (t) => {

@@ -96,7 +96,9 @@ const sendOrLeave = async (deps: SenderDeps, server: PlatformMailServer, row: Du
     slow.resolve();
   });
   await Promise.race([sent, slow.promise]);
-  sent.catch((error: unknown) => log.warn({ err: error, mail_id: row.id }, 'a mail’s fate could not be noted'));
+  sent.catch((error: unknown) =>
+    log.warn({ err: error, mail_id: row.id }, 'the outcome of a mail could not be recorded'),
+  );
 };
 
 /** Sends what is due; answers how many mails it took. */
@@ -131,7 +133,7 @@ export const startMailSender = (deps: SenderDeps): { readonly stop: () => Promis
     try {
       await round();
     } catch (error) {
-      deps.log.debug({ err: error }, 'the platform’s mail could not be looked at');
+      deps.log.debug({ err: error }, 'the platform’s mail could not be polled');
     }
     if (!stopped) timer = setTimeout(begin, pollIntervalMs).unref();
   };

@@ -53,7 +53,7 @@ const aheadWith =
       const arenaCaller = {
         gateway,
         caller: { project, kind: 'arena', requestId, signal },
-        noteFault: (error: unknown) => log.error({ err: error }, 'a model of an arena could not be asked'),
+        noteFault: (error: unknown) => log.error({ err: error }, 'a model of an arena could not be called'),
       } as const;
       const order = { models, chat: chat as unknown as ArenaChat };
       return outcomeOf(await runArena(arenaCaller, order, tellerOf(context, models.length)));

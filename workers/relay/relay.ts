@@ -163,7 +163,7 @@ export const startRelay = (options: RelayOptions): { readonly stop: () => Promis
     while (!stopped) {
       await next().catch(async (error: unknown) => {
         if (stopped) return;
-        log.debug({ err: error }, 'the relay could not ask for marks');
+        log.debug({ err: error }, 'the relay could not wait for marked projects');
         await new Promise((resolve) => setTimeout(resolve, 1000));
       });
     }

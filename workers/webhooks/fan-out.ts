@@ -113,7 +113,7 @@ export const startFanOut = (options: FanOutOptions): { readonly stop: () => Prom
         if ((await redis.bzpopmin(waitingKey(prefix), 5)) !== null) poll();
       } catch (error) {
         if (isStopped) return;
-        log.debug({ err: error }, 'the fan-out could not wait for marks');
+        log.debug({ err: error }, 'the fan-out could not wait for events');
         await new Promise((resolve) => setTimeout(resolve, afterErrorMs));
       }
       // One look at a time: marks that come meanwhile wait for it, or wake another worker.

@@ -71,7 +71,7 @@ export const createTryRecorder = (deps: TryRecorderDeps): TryRecorder => {
     for (const tried of tries) {
       const done = await recordSome(deps, [tried]).catch((error: unknown) => {
         if (isDependencyFailure(error)) throw error;
-        log.error({ err: error, delivery_id: tried.deliveryId }, 'Postgres refused the record of a try');
+        log.error({ err: error, delivery_id: tried.deliveryId }, 'Postgres refused the record of a delivery attempt');
         return recordSome(deps, [unrecordable(tried)]);
       });
       conclude(done);

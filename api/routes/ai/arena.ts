@@ -25,7 +25,7 @@ const answerOf = ({ outcome: { status, result, error } }: Pick<JobEnd, 'outcome'
 const arenaCallerOf = ({ deps }: BaseCall, caller: AiCaller): ArenaCaller => ({
   gateway: deps.ai.gateway,
   caller,
-  noteFault: (error) => deps.log.error({ err: error }, 'a model of an arena could not be asked'),
+  noteFault: (error) => deps.log.error({ err: error }, 'a model of an arena could not be called'),
 });
 
 /** Several models side by side (interface, "Arena"; contract, section 8). */

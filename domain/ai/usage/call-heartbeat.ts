@@ -39,7 +39,7 @@ export const createCallHeartbeat = ({ db, log }: { readonly db: ControlDb; reado
       await touchHeartbeat(db, which);
       touched(which);
     } catch (error) {
-      log.warn({ err: error }, 'could not say that calls of models are still under way');
+      log.warn({ err: error }, 'the heartbeat of AI calls failed');
     }
   };
   return {

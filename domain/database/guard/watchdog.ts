@@ -194,7 +194,7 @@ export const watchServer = async (
   for (const session of uncancellable?.observe(serverId, ended) ?? []) {
     log.warn(
       { project_id: projects.get(session.role), process_id: session.processId },
-      'a session that was ended goes on',
+      'a session goes on after it was terminated',
     );
     if (isHere(host)) await slowDown(session);
   }
