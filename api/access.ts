@@ -1,6 +1,6 @@
 import type { Role } from '#domain/teams/roles.ts';
 
-/** Who may call an endpoint. Every endpoint declares one of these; the API refuses to start otherwise. */
+/** The callers that an endpoint admits. Every endpoint declares one of these; the API refuses to start otherwise. */
 
 export const keyKinds = ['secret', 'publishable'] as const;
 export type KeyKind = (typeof keyKinds)[number];
@@ -20,7 +20,7 @@ export interface InOrganization {
   readonly kind: 'organization';
   readonly role: Role;
 }
-/** Who comes by key; `user`: a token of one of the project's own users, beside a key or alone. */
+/** The credentials that it takes; `user`: a token of one of the project's own users, beside a key or alone. */
 export type KeyHolder = KeyKind | 'user';
 export interface WithKey<Holder extends KeyHolder = KeyHolder> {
   readonly kind: 'key';

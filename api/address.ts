@@ -26,7 +26,10 @@ const firstGroups = (address: string): string => {
     .join(':');
 };
 
-/** What one caller can call from: an IPv4 address, or the /64 network of an IPv6 address, which one line has whole. */
+/**
+ * The addresses that one caller controls: an IPv4 address, or the /64 network of an IPv6 address, which one line has
+ * whole.
+ */
 export const networkOf = (address: string): string => {
   const v4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
   if (v4 !== undefined) return v4;

@@ -39,7 +39,10 @@ interface Answered {
   readonly context: LogContext;
 }
 
-/** What was answered is measured and logged once the answers are on their way, of several with one turn of the loop. */
+/**
+ * Answered requests are measured and logged once the answers are on their way, several of them in one turn of the event
+ * loop.
+ */
 const createNotes = (log: Log): ((answered: Answered) => void) => {
   const writeLine = createRequestLog(log);
   const noteOne = ({ ctx, status, ms, context }: Answered): void => {
@@ -80,7 +83,7 @@ const answerAll = ({ log, health, unsent }: Deps): Middleware => {
   };
 };
 
-// What load balancers and monitoring ask says nothing about the work.
+// Requests of load balancers and monitoring say nothing about the work.
 const untraced = new Set(['/healthz', '/readyz', '/metrics']);
 
 /** One span for each request; it belongs to the trace of the proxy before us, when that is believed and has one. */
@@ -112,7 +115,7 @@ const originForm = (target: string): string => {
   return url.pathname + url.search;
 };
 
-/** What the HTTP parser lets through and nothing behind it should have to think of. */
+/** Requests that the HTTP parser accepts and that nothing behind it should have to handle. */
 const checkTarget: Middleware = (ctx, next) => {
   if (ctx.url.length > maxUrlLength)
     throw new ServiceError('uri_too_long', `The URL is longer than ${maxUrlLength} bytes.`);
@@ -193,7 +196,7 @@ const route = (routerFor: RouterFor): Middleware => {
 /** Below these, clients of OpenAI's read errors in their own form; below `/v1/rest` PostgREST's do. */
 const openAiPath = /^(\/p\/[^/]+)?\/v1\/(?!rest(\/|$))/;
 
-/** What no route took: an unknown path, or a known one with another method. */
+/** Answers requests without a route: an unknown path, or a known one with another method. */
 const unrouted =
   (routerFor: RouterFor): Middleware =>
   async (ctx, next) => {

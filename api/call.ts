@@ -11,7 +11,7 @@ import type { Role } from '#domain/teams/roles.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Departure } from '#lib/departure.ts';
 
-/** What every handler knows about the request beyond its input. */
+/** The facts about a request that every handler has beyond its input. */
 export interface BaseCall {
   readonly deps: Deps;
   /** Reads outside a transaction; in an endpoint that changes something, the transaction of the whole call. */
@@ -70,13 +70,13 @@ export interface DataCall {
   readonly caller: DataCaller;
 }
 
-/** Who calls, as far as the endpoint's access asks for it. */
+/** The caller, as far as the endpoint's access requires one. */
 export type AnyCaller = Partial<SignInCall> &
   Partial<ProjectCall> &
   Partial<OrganizationCall> &
   Partial<KeyCall | DataCall>;
 
-/** What the access of an endpoint promises its handler. */
+/** The facts that the access of an endpoint guarantees its handler. */
 export type Caller<A extends Access> = A extends InProject
   ? ProjectCall
   : A extends InOrganization

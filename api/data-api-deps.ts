@@ -22,7 +22,7 @@ export interface DataDepsOptions {
   readonly signals: Signals;
 }
 
-/** What the key-authenticated surfaces stand on, kept in step with the other processes. */
+/** The dependencies of the key-authenticated surfaces, kept up to date with the other processes. */
 export const openDataDeps = ({
   config,
   log,

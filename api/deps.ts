@@ -26,7 +26,7 @@ import type { Serialize } from '#lib/serialize.ts';
 import type { RateLimiter } from './rate-limit.ts';
 import type { Unsent } from './unsent.ts';
 
-/** What endpoints work with; made once in `server.ts` (or by a test) and handed to every call. */
+/** The dependencies of endpoints; made once in `server.ts` (or by a test) and passed to every call. */
 export interface Deps {
   readonly config: Config;
   readonly log: Log;

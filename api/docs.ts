@@ -8,7 +8,7 @@ import { openapiOf } from './openapi.ts';
 
 // The viewer's files come from its package: nothing is fetched from outside.
 const viewer = path.dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
-/** What authors of functions give to TypeScript. */
+/** The type declarations for authors of functions. */
 const authorTypes = path.join(import.meta.dirname, '../docs/functions/plinth.d.ts');
 
 const pageHtml = `<!doctype html>

@@ -73,7 +73,7 @@ interface Direct<
 > extends Common<A, P, Q, B> {
   /** Left out: an empty answer. */
   readonly response?: R;
-  /** What the answer is, for the API page. Left out: JSON. */
+  /** The media type of the answer, for the API page. Left out: JSON. */
   readonly mediaType?: string;
   /** Slow work on the input (hashing, compiling), done before the transaction begins. */
   readonly prepare?: (input: Input<z.output<P>, z.output<Q>, z.output<B>>, call: Call<A>) => Promise<Prepared>;
@@ -84,7 +84,10 @@ interface Direct<
   readonly handle: (
     input: Input<z.output<P>, z.output<Q>, z.output<B>> & {
       readonly prepared: Prepared;
-      /** Of a POST; what is a transaction of the control database has kept it already. */
+      /**
+       * Whether answers of a POST are kept under its idempotency key; a transaction of the control database has kept
+       * them already.
+       */
       readonly key: IdempotencyKey | undefined;
     },
     call: Call<A>,
@@ -164,7 +167,7 @@ export interface JobWork {
 const rateOf = (access: Access): RateClass =>
   access.kind === 'project' || access.kind === 'organization' || access.kind === 'signed-in' ? 'dashboard' : 'none';
 
-/** What takes no body takes an empty one: a field that nobody reads is a mistake of the caller. */
+/** An endpoint without a body takes an empty one: a field that nobody reads is a mistake of the caller. */
 const bodyOf = (method: Method, body: z.ZodType | undefined): z.ZodType | undefined =>
   body ?? (method === 'get' || method === 'delete' ? undefined : z.strictObject({}));
 

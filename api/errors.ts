@@ -7,7 +7,9 @@ import type { ErrorForm } from './endpoint.ts';
 import { errorPage } from './pages/error-page.ts';
 import { htmlType, pageHeaders } from './pages/html.ts';
 
-/** What a unique index that refuses a row means to the caller; the index decides, so that of 50 at once one wins. */
+/**
+ * The caller's error for a unique index that refuses a row; the index decides, so that of 50 requests at once one wins.
+ */
 const constraintErrors: Readonly<Record<string, { code: ErrorCode; message: string }>> = {
   users_email_key: { code: 'email_taken', message: 'There is an account with this e-mail address already.' },
   projects_org_slug_key: { code: 'slug_taken', message: 'The organization has a project with this slug already.' },
@@ -34,7 +36,7 @@ export const errorBody = (
   request_id: requestId,
 });
 
-// What user code did is not ours to log, and may hold its secrets.
+// Errors of user code are not ours to log, and may hold its secrets.
 const userFaults: ReadonlySet<ErrorCode> = new Set(['function_error', 'function_timeout', 'resource_limit']);
 
 const note = (log: Log, error: ServiceError, thrown: unknown): void => {
@@ -63,7 +65,7 @@ const sendErrorPage = (ctx: Context, error: ServiceError): void => {
   ctx.body = errorPage(error);
 };
 
-/** What a caller may know of what was thrown, which is logged where it is a fault of ours or of what we depend on. */
+/** Returns the caller's error for a thrown value, which is logged where it is a fault of ours or of a dependency. */
 export const explain = (thrown: unknown, log: Log): ServiceError => {
   const error = known(thrown);
   note(log, error, thrown);

@@ -1,13 +1,13 @@
 import type { Endpoint } from './endpoint.ts';
 
-/** What the page at /docs says of values that exist only after another call, and which values it fills in by itself. */
+/** Texts of the page at /docs for values that exist only after another call, and the values that it fills in by itself. */
 
 type Route = Pick<Endpoint, 'method' | 'path'>;
 
 export interface PathValue {
   /** Where the value comes from. */
   readonly description?: string;
-  /** What the examples of other calls have made. */
+  /** The objects that the examples of other calls have made. */
   readonly example?: string;
 }
 
@@ -46,7 +46,7 @@ const ofPath: Readonly<Record<string, PathValue>> = {
   '/ops/api/projects/{project_id}/restore': { description: '`GET /ops/api/projects/deleted` lists it.' },
 };
 
-/** Of the calls at the path above a parameter, one makes such a thing and one lists them. */
+/** The calls at the path above a parameter that create and list its objects. */
 const sourceOf = (above: string, routes: readonly Route[]): string | undefined => {
   const has = (method: string): boolean => routes.some((one) => one.method === method && one.path === above);
   const ways = [
@@ -73,7 +73,7 @@ const aMailServer = 'Needs a mail server: `PUT /projects/{project_id}/email/smtp
 const anIntegration =
   'Needs a provider with its secrets: `PUT /projects/{project_id}/integrations/providers/{provider}`.';
 
-/** What a body needs that the examples before it have not made; the first pattern counts. */
+/** Objects that a body needs and the examples before it have not made; the first pattern counts. */
 const needs: readonly (readonly [RegExp, string])[] = [
   [/^post \/auth\/refresh$/, 'Needs the `refresh_token` that `POST /auth/login` answered.'],
   [/^post \/auth\/confirm$/, 'Needs the token in the mail of `POST /auth/confirmation`.'],
@@ -116,6 +116,6 @@ const needs: readonly (readonly [RegExp, string])[] = [
   [/^post \/ops\/session$/, 'Needs the operators’ token (PLINTH_OPS_TOKEN).'],
 ];
 
-/** What a reader has to have before the example of a body works; undefined: nothing but the calls before it. */
+/** Returns the objects that the example of a body requires; undefined: none but those of the calls before it. */
 export const needOf = ({ method, path }: Route): string | undefined =>
   needs.find(([pattern]) => pattern.test(`${method} ${path}`))?.[1];

@@ -88,7 +88,7 @@ interface CallParts {
   readonly hooks: Hooks;
 }
 
-/** What few handlers ask for is found out when they do. */
+/** Values that few handlers need are computed on first use. */
 class RequestCall implements BaseCall {
   readonly #parts: CallParts;
   readonly deps: Deps;
@@ -242,7 +242,7 @@ const answer = async (endpoint: Endpoint, ctx: Context, call: BaseCall & AnyCall
  */
 export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Promise<void> => {
   ctx.state['errorForm'] = endpoint.errors;
-  // What one caller may see is not kept for another, nor beyond the sign-out.
+  // An answer for one caller must not be cached for another, nor beyond the sign-out.
   ctx.set('Cache-Control', 'no-store');
   const params = (ctx['params'] ?? {}) as Record<string, string>;
   const caller = await authenticate(endpoint.access, ctx, deps, params);

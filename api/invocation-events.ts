@@ -20,7 +20,7 @@ type LoggedLine = Pick<KeptLine, 'ts' | 'message'> & { readonly level: string };
 const textOf = (line: LoggedLine): string =>
   eventText('log', { ts: line.ts, level: line.level, message: line.message });
 
-/** What a listener was told already, and what it is to be told. */
+/** The state of one listener: the lines that it has, and where further ones go. */
 interface Emission {
   readonly deps: Deps;
   readonly stream: EventStream;
@@ -57,7 +57,7 @@ const recorded = async ({ deps, row, stream }: Emission): Promise<InvocationRow 
   return undefined;
 };
 
-/** What is heard of a run while it is told of. */
+/** Buffers the events of a run while its earlier lines are sent. */
 const createEventBuffer = () => {
   const lines = new Map<number, LoggedLine>();
   let woken = Promise.withResolvers<void>();

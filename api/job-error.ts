@@ -11,7 +11,7 @@ const endings: Readonly<Record<string, ErrorCode>> = {
 };
 
 /**
- * What a job that asks models failed with, as the error that its caller is answered with.
+ * Returns the caller's error for a failed job that calls models.
  * @param error null: it ended without a word
  */
 export const aiJobFailure = (error: JobError | null, details: unknown = null): ServiceError | DataError => {

@@ -16,7 +16,7 @@ export const maxListenersOfUser = 100;
 /** Then the client asks anew. */
 export const maxListenMs = 5 * 60_000;
 
-/** What follows jobs in one process, and how many places are taken, by whose they are. */
+/** The followed jobs of one process, and the number of listeners by project and user. */
 interface Listeners {
   readonly followed: Followed;
   readonly taken: Map<string, number>;
@@ -30,7 +30,7 @@ const listenersOf = ({ subscriber, db, jobs }: Deps): Listeners => {
   return present;
 };
 
-/** Who wants to follow which job. */
+/** The job to follow, and the caller. */
 export interface JobEventsRequest {
   readonly projectId: string;
   readonly jobId: string;
@@ -134,15 +134,16 @@ const begin = async (deps: Deps, followed: Followed, row: JobRow, stream: EventS
   const stop = await followed.follow(row, (event) => onEvent(event));
   if (stream.body.destroyed) return stop();
   stream.body.once('close', stop);
-  // What happened before the first event could be heard stands in the row.
+  // Events from before the subscription are in the row.
   status(await deps.jobs.get(row.project_id, row.id).catch(() => row));
   onEvent = emit;
   for (const event of early) emit(event);
 };
 
 /**
- * What happens to a job, as server-sent events, until it ends. `status` carries `{status, attempt, progress, result,
- * error}`, `progress` `{progress}`, `log` `{ts, level, message}`. A result longer than 16 KiB is left to the job itself.
+ * The events of a job, as server-sent events, until it ends. `status` carries `{status, attempt, progress, result,
+ * error}`, `progress` `{progress}`, `log` `{ts, level, message}`. A result longer than 16 KiB is left to the job
+ * itself.
  * @throws {ServiceError} `not_found`, `rate_limited`
  */
 export const jobEvents = async (deps: Deps, request: JobEventsRequest): Promise<RawReply> => {

@@ -24,13 +24,13 @@ export const noteRequest = (route: string, status: number, seconds: number): voi
   child.observe(seconds);
 };
 
-/** What a scrape asks for the state of the job engine. */
+/** The sources of a scrape about the state of the job engine. */
 export interface GaugeDeps {
   readonly db: Queryable;
   readonly gate: Pick<Gate, 'stats'>;
 }
 
-/** What the rows say of one job type. */
+/** The figures of one job type from the rows. */
 interface RowStats {
   readonly type: string;
   readonly oldest_wait: number;

@@ -13,7 +13,7 @@ const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../p
   version: string;
 };
 
-// What clients send and see is the outer side of each schema (a date is text there).
+// Clients send and see the input side of each schema (a date is text there).
 const schemaOf = (schema: z.ZodType, io: 'input' | 'output' = 'input'): Json => {
   const { $schema: _dialect, ...json } = z.toJSONSchema(schema, { io, unrepresentable: 'any' });
   return json;

@@ -7,7 +7,7 @@ import { sandboxLevels } from '#queues/function-invoke.ts';
 import type { Deps } from './deps.ts';
 import { id, instant, text, wholeNumber } from './fields.ts';
 
-/** What the endpoints of the operators share. */
+/** The schemas that the operators' endpoints share. */
 
 const overviews = new WeakMap<ControlDb, Overview>();
 

@@ -44,7 +44,7 @@ const words: { readonly [Code in Issue['code']]?: (issue: IssueOf<Code>) => stri
 };
 
 /**
- * What is wrong with a value, and so what to do, for a schema that does not say so itself.
+ * Describes the problem of a value, and so its remedy, for a schema that does not do so itself.
  * @returns undefined where there is no better word than the schema's
  */
 export const inPlainWords = (issue: Issue): string | undefined => {

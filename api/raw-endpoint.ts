@@ -10,7 +10,7 @@ export interface RawRequest {
   /** In capitals; `HEAD` comes to the endpoints of GET. */
   readonly method: string;
   readonly path: string;
-  /** What stands after the `?`, undecoded. */
+  /** The text after the `?`, undecoded. */
   readonly queryText: string;
   /** Decoded. */
   readonly params: Readonly<Record<string, string>>;
@@ -39,7 +39,7 @@ interface RawDefinition<A extends Access> {
   readonly bodyLimit?: BodyLimit;
   /** Left out: plinth's own. */
   readonly errors?: ErrorForm;
-  /** What it answers, for the API page. Left out: JSON. */
+  /** The media type of the answer, for the API page. Left out: JSON. */
   readonly mediaType?: string;
   /** For the API page. */
   readonly query?: z.ZodType;

@@ -18,7 +18,7 @@ export const jsonReply = (status: number, value: unknown): Reply => ({
   body: JSON.stringify(value),
 });
 
-/** What a handler returned, in the shape that the endpoint promises: fields that it does not name are left out. */
+/** The handler's result in the promised shape: fields that the schema does not name are left out. */
 export const replyOf = (endpoint: Endpoint, value: unknown): Reply => {
   if (value instanceof RawReply) return { status: value.status, type: value.type, body: value.body };
   if (endpoint.response === undefined) return { status: endpoint.status, type: undefined, body: null };

@@ -124,7 +124,7 @@ export const runJob = async (of: Work<JobWork>, prefer: Preferences): Promise<Re
   if (replayed) noteReplay(call);
   await work.accepted({ jobId: id, projectId, replayed }, call);
   if (prefer.applied !== '') call.setHeader('Preference-Applied', prefer.applied);
-  // Who asked not to wait gets the same answer on a replay, when the job may have ended long ago.
+  // A caller that chose not to wait gets the same answer on a replay, when the job may have ended long ago.
   if (outcome === null || prefer.waitMs === 0) {
     call.setHeader('Location', jobPath(endpoint, projectId, id));
     return jsonReply(202, { job_id: id, status: 'queued' });

@@ -45,7 +45,7 @@ const overloaded = ({ method }: Context): ServiceError =>
     headers: { 'Retry-After': '2' },
   });
 
-/** Whose answer it is: of a project, and with it of an organization. */
+/** The owners of an answer: a project, and with it an organization. */
 interface Party {
   readonly owner: string;
   readonly group: string;
@@ -126,7 +126,7 @@ class Answers {
   }
 }
 
-/** What is known to be held of a body: nothing of a stream that makes its bytes as they are read. */
+/** The known size of a body: 0 for a stream that makes its bytes as they are read. */
 const lengthOf = (body: unknown): number => {
   if (typeof body === 'string' || Buffer.isBuffer(body)) return body.length;
   return body instanceof PieceStream || body instanceof HoldingReadable ? body.heldLength : 0;

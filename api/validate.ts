@@ -28,7 +28,7 @@ export const checkParams = (endpoint: Endpoint, params: unknown): unknown => {
   if (endpoint.params === undefined) return params;
   const parsed = endpoint.params.safeParse(params);
   if (parsed.success) return parsed.data;
-  // What the last parameter names stands before it: `/jobs/{job_id}`.
+  // The object that the last parameter names stands before it: `/jobs/{job_id}`.
   const [, noun = endpoint.area] = /\/([a-z-]+)\/\{[^}]+\}[^{]*$/.exec(endpoint.path) ?? [];
   throw notFound(noun.replaceAll('-', ' ').replace(/s$/, ''));
 };

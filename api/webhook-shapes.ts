@@ -71,7 +71,7 @@ export const newWebhook = z
 
 export const webhookChange = z.strictObject(z.object(fields).partial().shape).refine(agree, disagreement);
 
-/** What of a body is a webhook's own field: activity under its one name. */
+/** Returns the webhook's own fields of a body: activity under its one name. */
 export const fieldsOf = <Body extends Activity>({
   active,
   is_active,
@@ -133,7 +133,7 @@ const tooFar = `must be at most ${maxListed}: look further back with until, or n
 // The bound says what else to do.
 const offset = wholeNumber(0, 0, Number.MAX_SAFE_INTEGER).refine((value) => value <= maxListed, { error: tooFar });
 
-/** What a list of deliveries is asked for. */
+/** The parameters of a list of deliveries. */
 export const deliveryQuery = page.extend({
   offset,
   status: deliveryStatus.optional(),

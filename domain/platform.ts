@@ -6,7 +6,7 @@ import { type Sealer, openKeyRing } from '#lib/secrets.ts';
 import { type DatabaseServers, createDatabaseServers } from './database/servers/servers.ts';
 import { type Projects, createProjects } from './projects/projects.ts';
 
-/** What API and workers both stand on. */
+/** The services that both the API and workers use. */
 export interface Platform {
   readonly db: ControlDb;
   readonly sealer: Sealer;

@@ -1,4 +1,4 @@
-/** What a token that is presented as Bearer may consist of (RFC 6750, 2.1). */
+/** The characters that a Bearer token may consist of (RFC 6750, 2.1). */
 const token = String.raw`[\w.~+/=-]+`;
 
 const whole = new RegExp(`^${token}$`);

@@ -6,7 +6,7 @@ import { limitSettings } from './config/limits.ts';
 import { quotaSettings } from './config/quotas.ts';
 import { globalLimit, integer, note, onOff, oneOf, ratio, url, wholeNumber } from './config/kinds.ts';
 
-/** What is wrong with a key ring; never the keys themselves. */
+/** Returns the problem of a key ring, without the keys themselves. */
 const keyRingFault = (ring: string): string | null => {
   try {
     openKeyRing(ring);
@@ -255,7 +255,7 @@ const givenIn = (env: NodeJS.ProcessEnv): Readonly<Record<string, string | undef
   );
 
 /**
- * What is wrong with the settings, a line each; empty when they can be used.
+ * Returns the problems of the settings, one line each; empty when they can be used.
  * @param later names that are set later: they may be missing here
  */
 export const settingFaults = (env: NodeJS.ProcessEnv, later: readonly string[] = []): string[] => {

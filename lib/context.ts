@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** What every log line of a request or a job carries. */
+/** The fields that every log line of a request or a job carries. */
 export interface LogContext {
   requestId?: string;
   projectId?: string;

@@ -5,7 +5,7 @@ import { createSilenceWatch } from './silence-watch.ts';
 // bigint counts stay exact up to 2^53, which is beyond anything that we count; numeric stays text.
 types.setTypeParser(types.builtins.INT8, Number);
 
-/** What SQL can be run on: the pool or one transaction. Statements with a `name` are prepared once per connection. */
+/** Runs SQL: the pool or one transaction. Statements with a `name` are prepared once per connection. */
 export interface Queryable {
   readonly query: <Row extends QueryResultRow>(
     sql: string,
@@ -73,8 +73,8 @@ const openPool = ({ url, connections, log }: ControlDbOptions): Pool => {
     keepAlive: true,
     application_name: 'plinth',
   });
-  // What breaks while it is used fails its query, what breaks while idle is dropped; unheard, either event would end the
-  // process.
+  // An error during a query fails that query, and an idle connection that breaks is dropped. Without a listener either
+  // event would end the process.
   pool.on('connect', (client) => void client.on('error', () => undefined));
   pool.on('error', (error) => log.warn({ err: error }, 'an idle connection to the control database broke'));
   return pool;

@@ -30,7 +30,7 @@ export interface Egress {
    */
   readonly fetch: (url: string, request: EgressRequest) => Promise<EgressResponse>;
   /**
-   * What can be said of a URL before anything is looked up, for a refusal when it is saved.
+   * Checks a URL without any lookup, so that it can be refused when it is saved.
    * @throws {EgressRefused}
    */
   readonly check: (url: string, user?: EgressUser) => Readonly<URL>;
@@ -41,7 +41,7 @@ export interface Egress {
   readonly lookup: (host: string, user?: EgressUser) => Promise<EgressAddress[]>;
   /** For undici's own functions: checks every address that it connects to. Its errors go through `explainFailure`. */
   readonly dispatcher: (user: EgressUser) => Dispatcher;
-  /** What a process says about itself when it starts; null when there is nothing to say. */
+  /** Returns the notice that a process logs when it starts; null when there is none. */
   readonly notice: string | null;
   /** Ends what still runs: whoever is to finish has finished before. */
   readonly close: () => Promise<void>;
@@ -61,12 +61,12 @@ const maxKeepAliveMs = 10_000;
 // To one origin; more requests wait for one of these. A worker has fewer deliveries under way unless it is told otherwise.
 const maxConnections = 1024;
 const loopback = '127.0.0.0/8,::1';
-// Of DNS; longer ones are cut in messages.
+// The longest name that DNS allows; longer ones are cut in messages.
 const maxHostLength = 255;
 
 const unbracketed = (host: string): string => host.replace(/^\[(.*)\]$/, '$1');
 
-/** What stands for the host in a URL, for messages: nothing that it is turned into. */
+/** Returns the host of a URL as it was written, for messages. */
 const hostAsWritten = (url: string): string => {
   const authority = /^\s*[a-z]+:[/\\]*([^/?#\\]*)/i.exec(url)?.[1] ?? '';
   const host = authority.slice(authority.lastIndexOf('@') + 1).replace(/:\d*$/, '');
@@ -152,7 +152,7 @@ const createCheckUrl = (extra: Ranges): CheckUrl => {
   };
 };
 
-/** What `npm start` says once for all of its processes, unless `PLINTH_EGRESS_ALLOW` is set. */
+/** The notice that `npm start` prints once for all of its processes, unless `PLINTH_EGRESS_ALLOW` is set. */
 export const loopbackNotice =
   'requests of the platform may reach this machine itself (loopback), those of functions may not; PLINTH_EGRESS_ALLOW decides otherwise';
 

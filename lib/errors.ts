@@ -74,7 +74,7 @@ export const isErrorCode = (code: string): code is ErrorCode => Object.hasOwn(er
 export interface ErrorExtras {
   /** Machine-readable particulars, e.g. `[{path, message}]` for `validation_failed`. Never holds a secret. */
   readonly details?: unknown;
-  /** What the caller can do about it. */
+  /** The caller's remedy. */
   readonly hint?: string;
   /** Response headers that belong to the failure, e.g. `Retry-After`. */
   readonly headers?: Readonly<Record<string, string>>;
@@ -129,7 +129,7 @@ const connectionErrors = new Set([
 // connection_exception and insufficient_resources (too many connections, disk full, out of memory).
 const connectionClasses = /^(08|53)[\dA-Z]{3}$/;
 
-// What pg, its pool and ioredis say when they give up without a code, and what a Redis says that cannot take commands.
+// Messages of pg, its pool and ioredis that have no code, and of a Redis that cannot take commands.
 const connectionMessages =
   /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed|Connection is closed|Command timed out|Stream isn't writeable|Cannot use a pool after calling end|Reached the max retries|(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|OOM) )/;
 
@@ -165,7 +165,7 @@ const isOverload = (error: unknown, lagged: () => boolean): boolean => {
 };
 
 /**
- * What a caller may know of any thrown value.
+ * Returns the error that a caller may see for any thrown value.
  * @param lagged whether this process was too slow itself
  */
 export const toServiceError = (error: unknown, lagged: () => boolean = loopLagged): ServiceError => {

@@ -13,7 +13,7 @@ export interface FairPermitsOptions {
   readonly total: number;
   /** At a time, of one group. */
   readonly each: number;
-  /** Who wait, of one group. */
+  /** The waiting requests of one group. */
   readonly maxWaiting: number;
   readonly waitMs: number;
   readonly refusal: () => Error;

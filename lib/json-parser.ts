@@ -9,14 +9,14 @@ import type { ReaderName, ThreadAnswer, ThreadTask } from './json-thread.ts';
 export const maxInlineBytes = 262_144;
 
 /**
- * What may be built on the event loop out of a text that was checked before: 50 ms at worst (objects with a name each),
- * 5 ms as JSON usually is.
+ * The largest value that may be built on the event loop from a checked text: 50 ms at worst (objects with one name
+ * each), 5 ms for usual JSON.
  */
 const maxPartsOnLoop = 100_000;
 const maxDepth = 1000;
 
 export interface ParseOptions {
-  /** Whose work it is (a project, else a user): the threads go round by it. */
+  /** The owner of the work (a project, else a user): the threads serve owners in a round. */
   readonly owner: string;
   /** Left out: 100,000 containers, strings and names; eight numbers count as one. */
   readonly maxParts?: number;
@@ -38,8 +38,9 @@ export interface JsonParser {
   /** Text and value; of a large text the value is built on the event loop once it is known to be cheap. */
   readonly parse: (bytes: Buffer, options: ParseOptions) => Promise<ParsedJson>;
   /**
-   * What a reader makes of the text, in the thread, whatever the size: for values that would be dear to build here.
-   * @throws what the reader throws, as an Error without its class
+   * Returns the result of a reader that runs in the thread, whatever the size: for values that are expensive to build
+   * here.
+   * @throws the reader's error, as an Error without its class
    */
   readonly read: (
     bytes: Buffer,
@@ -47,7 +48,7 @@ export interface JsonParser {
     options: ParseOptions & { readonly args?: unknown },
   ) => Promise<unknown>;
   /**
-   * What a reader (a `BytesReader`) makes of bytes that were not checked, in the thread. It bounds what it builds, and its
+   * Returns the result of a reader (a `BytesReader`) on unchecked bytes, in the thread. It bounds what it builds, and its
    * refusals are values: whoever promised callers errors of another form keeps them.
    * @throws what the reader throws, as an Error without its class
    */
@@ -114,7 +115,7 @@ const parseInThread = (thread: Worker, task: ThreadTask, timeoutMs: number): Pro
       resolve(answer);
     };
     const exited = (): void => fail(overloaded());
-    // Of another realm: it is no Error to those who look for its class.
+    // The error belongs to another realm, where `instanceof Error` is false.
     const broke = ({ message }: Error): void => fail(new Error(message));
     const settle = (): void => {
       clearTimeout(timer);

@@ -45,7 +45,7 @@ type Expected = 'value' | 'value-or-end' | 'name' | 'name-or-end' | 'after';
 class JsonScanner {
   readonly #bytes: Uint8Array;
   readonly #limits: ScanLimits;
-  /** Of each open container: 1 for an object, 0 for an array. */
+  /** One bit for each open container: 1 for an object, 0 for an array. */
   readonly #open: Uint8Array;
   #at = 0;
   #parts = 0;

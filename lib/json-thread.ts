@@ -65,7 +65,7 @@ const answerTo = async ({ bytes, limits, reader, args }: ThreadTask): Promise<Th
   return { scan, ...read(bufferOf(bytes).toString(), args) };
 };
 
-// What it does is for one tenant, and the event loop beside it is everybody's.
+// Its work is for one tenant, while the event loop beside it serves all of them.
 setThreadNice(helperThreadNice);
 
 parentPort?.on('message', (task: ThreadTask) => {

@@ -1,6 +1,6 @@
 import type { EventEmitter } from 'node:events';
 
-/** What lines are written to: of pino's destination what is needed here. */
+/** The destination of log lines: the needed part of pino's destination. */
 export interface LineStream extends Pick<EventEmitter, 'on'> {
   readonly write: (line: string) => unknown;
   /** Writes what it holds, unless a write is under way; then nothing happens. Emits `drain` after each write. */

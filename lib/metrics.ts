@@ -1,6 +1,6 @@
 import { Registry, collectDefaultMetrics } from 'prom-client';
 
-/** What this process measures, in Prometheus' form. */
+/** The metrics of this process, in Prometheus' format. */
 export const registry = new Registry();
 
 let collecting = false;

@@ -3,7 +3,7 @@ import { maybeOne } from './control-db.ts';
 import { ConfigError } from './config.ts';
 import { type KeyRing, SecretError, type Sealer } from './secrets.ts';
 
-/** Whose data key it is, in the key ring's words. */
+/** The owner of the data key, as the key ring names it. */
 export const platformOwner = 'platform';
 
 const storedKey = async (db: ControlDb): Promise<Buffer | undefined> =>

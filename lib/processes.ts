@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 
-/** What the kernel says about processes (Linux; elsewhere every figure is 0 and a process has no known children). */
+/** Process data from the kernel (Linux; elsewhere every figure is 0 and a process has no known children). */
 
 const clockTickMs = 10;
 

@@ -80,7 +80,7 @@ export const requireNoEviction = async (redis: Redis): Promise<void> => {
   );
 };
 
-/** What readiness asks of Redis: it answers, it is the master, and it keeps what it is given. */
+/** The readiness check of Redis: it answers, it is the master, and it evicts nothing. */
 export const checkRedis = async (redis: Redis): Promise<void> => {
   await Promise.all([requireMaster(redis), requireNoEviction(redis)]);
 };

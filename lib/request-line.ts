@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import { type LogContext, logContext } from './context.ts';
 import type { Log } from './log.ts';
 
-/** What a line says of a request. */
+/** The fields of a request's log line. */
 export interface RequestLine {
   /** As the HTTP parser knows it: no character needs to be escaped. */
   readonly method: string;
@@ -11,13 +11,13 @@ export interface RequestLine {
   readonly ms: number;
 }
 
-/** What a logger of pino knows of itself (`pino.symbols`). */
+/** The state that a pino logger has under its symbols (`pino.symbols`). */
 interface Inside {
   readonly stream: { readonly write: (line: string) => void };
   /** `{"level":30` */
   readonly start: string;
   readonly time: () => string;
-  /** What stands in each of its lines. */
+  /** The fields that each of its lines carries. */
   readonly bindings: string;
 }
 

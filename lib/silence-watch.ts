@@ -60,7 +60,7 @@ export const createSilenceWatch = (url: string, lagged = loopLagged): (<T>(answe
     } finally {
       waiting = false;
       clearTimeout(timer);
-      // What still comes of a connection that was given up is not an unhandled rejection.
+      // An error of a connection that was given up must not become an unhandled rejection.
       answer.catch(() => undefined);
     }
   };

@@ -20,23 +20,23 @@ export interface TenantConnectionsOptions {
   readonly budget: number;
   /** Connections that may share a key. */
   readonly perKey: (key: string) => number;
-  /** Whose a key is: the last quarter of the budget is for those who use none of it yet. */
+  /** The owner of a key: the last quarter of the budget is for owners without a connection. */
   readonly ownerOf: (key: string) => string;
   /** How long a caller waits for its turn, and how long connecting may take. */
   readonly waitMs: number;
   readonly idleMs: number;
   /** Asked for each new connection, so that what was changed or taken away counts at once. */
   readonly login: (key: string) => Promise<TenantLogin>;
-  /** What each session of a key begins with, and is reset to. */
+  /** The statements with which each session of a key begins, and by which it is reset. */
   readonly settings: (key: string) => Readonly<Record<string, string>>;
-  /** What is done with each new connection before it is lent. */
+  /** Prepares each new connection before it is lent. */
   readonly prepare: (key: string, client: Client) => Promise<void>;
-  /** What a caller that waited in vain is told. */
+  /** The error of a caller that waited in vain. */
   readonly refusal: () => Error;
   readonly log: Pick<Log, 'debug'>;
 }
 
-/** What lies under one key. */
+/** The connections under one key. */
 interface Group {
   readonly key: string;
   /** Used last at the end: the warmest is taken first. */

@@ -23,8 +23,8 @@ export const statementTimeoutSeconds = {
 export const idleInTransactionSeconds = 60;
 
 /**
- * What every session begins with. A role can ALTER itself to begin with something else, which would change how our SQL is
- * read, what it finds and how its values are written: what comes with the start-up wins over that.
+ * The start-up options of every session. A role can ALTER itself to begin with other values, which would change how our
+ * SQL is parsed, which objects it finds and how its values are written; start-up options take precedence over that.
  */
 const sessionSettings = (role: TenantRole): Readonly<Record<string, string>> => ({
   statement_timeout: `${statementTimeoutSeconds[role]}s`,
@@ -57,12 +57,12 @@ const sessionSettings = (role: TenantRole): Readonly<Record<string, string>> => 
   default_table_access_method: 'heap',
   local_preload_libraries: '',
   plan_cache_mode: 'auto',
-  // What keeps planning short, however many tables a request joins.
+  // Settings that keep planning short, however many tables a request joins.
   join_collapse_limit: '8',
   from_collapse_limit: '8',
   geqo: 'on',
   geqo_threshold: '12',
-  // Whom triggers and functions see where a secret key asks.
+  // The user that triggers and functions see where a secret key is used.
   ...(role === 'service' && { 'request.jwt.claims': '{"role":"service_role"}' }),
 });
 
@@ -118,7 +118,10 @@ const busy = (): ServiceError =>
     headers: { 'Retry-After': '1' },
   });
 
-/** What the server refused, and what we refused ourselves, leaves a usable connection; anything else may be half-way. */
+/**
+ * An error that the server reported, or a refusal of ours, leaves a usable connection; after any other error it may be
+ * in the middle of a statement.
+ */
 export const leavesUsable = (error: unknown): boolean =>
   error instanceof Refusal || (error instanceof DatabaseError && error.severity === 'ERROR');
 

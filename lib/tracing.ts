@@ -4,7 +4,7 @@ import type { AttributeValue, Span, SpanContext, SpanKind, SpanStatusCode } from
 import type { SpanExporter } from '@opentelemetry/sdk-trace';
 import type { Log } from './log.ts';
 
-/** What is traced, and the part that it plays in a trace. */
+/** A traced operation, and its role in the trace. */
 const kinds = {
   'http request': 'SERVER',
   'job accept': 'PRODUCER',
@@ -15,7 +15,7 @@ export type SpanName = keyof typeof kinds;
 
 export type SpanAttributes = Readonly<Record<string, AttributeValue>>;
 
-/** What work can say about its own span. */
+/** The methods by which work annotates its own span. */
 export interface WorkSpan {
   /** For what is known only later: the route of a request. */
   readonly rename: (name: string) => void;
@@ -34,7 +34,9 @@ export interface TracingOptions {
   readonly endpoint: string | undefined;
   /** `plinth-api` or `plinth-worker`. */
   readonly service: string;
-  /** Of the traces that begin here, this part is recorded, 0 to 1. Traces that come from elsewhere were decided there. */
+  /**
+   * The recorded share of the traces that begin here, 0 to 1. The caller decided for traces that come from elsewhere.
+   */
   readonly ratio: number;
   readonly log: Log;
 }

@@ -24,7 +24,10 @@ export interface ByPlan {
   readonly enterprise: number;
 }
 
-/** What a job is: its type (the contract's name), who runs it, and the shapes of what goes in and what comes out. */
+/**
+ * The definition of a job: its type (the contract's name), the pool that runs it, and the schemas of its data and
+ * result.
+ */
 export interface JobDefinition<Data extends z.ZodType = z.ZodType, Result extends z.ZodType = z.ZodType> {
   readonly type: string;
   readonly pool: PoolName;
@@ -64,7 +67,10 @@ export interface JobOutcome {
   readonly status: EndStatus;
   readonly result: string | null;
   readonly error: JobError | null;
-  /** What the record of the run keeps beside that (see `domain/functions/report.ts`). Not told to callers. */
+  /**
+   * The report that the record of the run keeps beside the result (see `domain/functions/report.ts`). Callers do not
+   * see it.
+   */
   readonly report?: string | null | undefined;
 }
 

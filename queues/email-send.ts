@@ -8,7 +8,7 @@ export const emailSend = defineJob({
   data: z.object({ email_id: z.uuid() }),
   result: z.object({
     email_id: z.uuid(),
-    /** What the server said to it, or that it lies in the mailbox page. */
+    /** The mail server's reply, or a note that the mail lies in the mailbox page. */
     response: z.string(),
   }),
   running: { free: 2, pro: 10, enterprise: 50 },

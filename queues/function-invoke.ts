@@ -23,7 +23,7 @@ export type SandboxLevel = (typeof sandboxLevels)[number];
 /** By language; what a worker says of itself. */
 export type SandboxFacts = Readonly<Record<string, SandboxLevel>>;
 
-/** Who called a function by key, as far as it was verified. */
+/** The caller that used a key, as far as it was verified. */
 const caller = z.object({
   kind: z.enum(['secret', 'publishable', 'user']),
   /** Null: the token of a user came without a key. */

@@ -43,7 +43,7 @@ const waitSeconds = seconds('plinth_jobs_wait_seconds', 'From the acceptance of 
 const runSeconds = seconds('plinth_jobs_run_seconds', 'From the start of a job’s last attempt to its end.');
 const replySeconds = seconds('plinth_jobs_reply_seconds', 'From a request for a job to the reply that it waited for.');
 
-/** What can be wrong with a job's place in Redis. */
+/** The inconsistencies between a job's row and Redis. */
 export const faults = ['not_queued', 'lease_of_ended_job', 'lost_handover', 'dead_worker', 'gate_lost'] as const;
 export type Fault = (typeof faults)[number];
 

@@ -52,7 +52,7 @@ export interface Replies {
 
 const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 100).unref());
 
-/** What was read is dropped, some of it at a time: a command for each reply cost as much as reading it. */
+/** Replies that were read are deleted in batches: one command for each reply cost as much as reading it. */
 const trimming = (redis: Redis, stream: string) => {
   let length = 0;
   return {
@@ -69,7 +69,7 @@ const trimming = (redis: Redis, stream: string) => {
 
 type Waiting = Map<string, (outcome: JobOutcome | null) => void>;
 
-/** What cannot be read (of another version of ours) must not keep the other replies from their callers. */
+/** An unreadable reply (of another version of plinth) must not keep the other replies from their callers. */
 const settling =
   (waiting: Waiting) =>
   (text: string): void => {
@@ -187,9 +187,9 @@ const reply = (calls: ChainableCommander, replyTo: string, text: string): Chaina
 const batchedTextLength = 65_536;
 
 interface EndText extends Pick<RunEnd, 'jobId' | 'replyTo'> {
-  /** What is kept, as JSON. */
+  /** The stored outcome, as JSON. */
   readonly keeping: string;
-  /** What the caller is told; null when none waits. */
+  /** The caller's reply address; null when nobody waits. */
   readonly reply: string | null;
 }
 

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis';
 import { z } from 'zod';
 import { createBatcher } from '#lib/batch.ts';
 
-/** What is told about a job while it lives. It is for those who listen just now: the job's row keeps what counts. */
+/** An event of a job while it runs. It is for present listeners only: the job's row keeps the state that counts. */
 const jobEvents = [
   z.object({ event: z.literal('status'), status: z.string(), attempt: z.number() }),
   z.object({ event: z.literal('progress'), progress: z.number() }),
@@ -38,7 +38,10 @@ const jobChannel = (prefix: string, jobId: string): string => `${prefix}:job:${j
 const cancelChannel = (prefix: string): string => `${prefix}:cancel`;
 const noticeChannel = (prefix: string): string => `${prefix}:notices`;
 
-/** What processes tell each other, so that none uses what is out of date: of a project, its keys or its tables. */
+/**
+ * A change that processes announce to each other, so that none uses outdated data: of a project, its keys or its
+ * tables.
+ */
 export interface Notice {
   readonly about: 'project' | 'schema';
   readonly projectId: string;
@@ -51,11 +54,11 @@ export interface Signals {
   readonly announce: (jobId: string, event: SentEvent) => void;
   /** Asks the worker that runs the job to stop it. The request stands in the job's row too, and is repeated from there. */
   readonly requestCancel: (jobId: string) => Promise<void>;
-  /** Who does not hear it looks again after a few seconds. */
+  /** A process that misses it reads again after a few seconds. */
   readonly notify: (notice: Notice) => Promise<void>;
 }
 
-/** Those who look on do not mind; a packet for each event of a short job cost its worker as much as recording it. */
+/** Listeners tolerate the delay, and a packet for each event of a short job cost its worker as much as recording it. */
 const announceEveryMs = 5;
 
 interface Announced {

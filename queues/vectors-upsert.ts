@@ -15,7 +15,7 @@ export const vectorsUpsert = defineJob({
   result: z.object({ upserted: z.int(), unchanged: z.int(), ids: z.array(z.string()) }),
   running: { free: 4, pro: 20, enterprise: 100 },
   maxAttempts: 5,
-  // What was written already is unchanged the second time.
+  // A document that was already written is unchanged by the second run.
   repeatable: true,
   timeoutMs: 660_000,
   capped: true,

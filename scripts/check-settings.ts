@@ -3,7 +3,7 @@ import { ConfigError, configExitCode, faultList, settingFaults } from '#lib/conf
 import { poolsFault, poolsOf } from '#queues/define.ts';
 import { StartError } from './errors.ts';
 
-/** What `npm start` makes itself when it is not given. */
+/** The settings that `npm start` makes itself when they are not given. */
 const madeLater = (env: NodeJS.ProcessEnv): string[] => [
   // The key ring is made and kept with the database that we provide; for another one it has to be given.
   ...(env['DATABASE_URL'] ? [] : ['DATABASE_URL', 'PLINTH_SECRET_KEYS']),

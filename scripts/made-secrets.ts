@@ -31,7 +31,7 @@ export const newKeyRing = (): string => `1:${randomBytes(32).toString('base64')}
 /** The key ring that goes with the database we provide. Losing it means losing every secret kept in that database. */
 export const keyRingIn = (dataDir: string): MadeSecret => madeOnce(path.join(dataDir, 'secret-keys'), newKeyRing);
 
-/** What operators present at /ops and /metrics. */
+/** The token that operators present at /ops and /metrics. */
 export const opsTokenIn = (dataDir: string): MadeSecret =>
   madeOnce(path.join(dataDir, 'ops-token'), () => `ops_${randomBytes(24).toString('base64url')}`);
 

@@ -2,7 +2,7 @@ import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } 
 import path from 'node:path';
 import { isRunning, processIdentity, type ProcessRecord } from './process-identity.ts';
 
-/** What the lock file says: who runs on this data folder, where, and which processes belong to it. */
+/** The content of the lock file: the process on this data folder, its address, and the processes that belong to it. */
 export interface LockRecord {
   readonly pid: number;
   readonly identity: string;

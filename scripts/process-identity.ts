@@ -28,8 +28,8 @@ const psIdentity = (pid: number): string | null => {
 };
 
 /**
- * What tells a process from another that later got the same pid: the moment it began. `null` when there is none (or
- * only a zombie).
+ * Returns the moment at which a process began, which tells it from another that later got the same pid. `null` when
+ * there is none (or only a zombie).
  */
 export const processIdentity = (pid: number): string | null =>
   process.platform === 'linux' ? linuxIdentity(pid) : psIdentity(pid);

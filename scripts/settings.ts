@@ -2,7 +2,9 @@ import { accessSync, constants, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { StartError } from './errors.ts';
 
-/** What `npm start` and its relatives read from the environment; the rest is read by the processes themselves. */
+/**
+ * The settings that `npm start` and its relatives read from the environment; the processes themselves read the rest.
+ */
 export interface Settings {
   readonly root: string;
   /** Absolute. */

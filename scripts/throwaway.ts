@@ -39,7 +39,7 @@ const sweep = async (root: string): Promise<void> => {
   }
 };
 
-/** What differs between the uses of throw-away servers. */
+/** The differences between the uses of throw-away servers. */
 export interface ServersPlan {
   readonly durable: boolean;
   /** The environment that may name servers to use. */

@@ -19,7 +19,7 @@ export interface EngineOptions {
   readonly db: ControlDb;
   /** The kinds of jobs that there are. */
   readonly jobs: readonly JobDefinition[];
-  /** Those that this worker runs; left out: all. */
+  /** The job types that this worker runs; left out: all. */
   readonly served?: readonly JobDefinition[];
   readonly processors: Processors;
   /** The end of a job of that type was recorded here. */

@@ -7,7 +7,7 @@ export interface LivenessOptions {
   readonly beatMs?: number;
 }
 
-/** What the watching thread is given. */
+/** The data that the watching thread is started with. */
 export interface LivenessWatch {
   /** One counter that the main thread moves. */
   readonly beats: SharedArrayBuffer;

@@ -23,7 +23,7 @@ export interface LogAllowance {
 interface ProjectLog {
   /** When all that the project has spent will have come back to it. */
   wholeAgain: number;
-  /** Of the last run that ended: what the next one is expected to log. */
+  /** The log of the last run that ended, by which the next one is estimated. */
   lastCharacters: number;
 }
 

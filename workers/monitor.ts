@@ -15,9 +15,9 @@ export interface MonitorOptions {
   readonly host: string;
   /** 0 takes any free one. */
   readonly port: number;
-  /** What opens `/metrics` from elsewhere than this machine; undefined: nothing does. */
+  /** The token that opens `/metrics` to other machines; undefined: nothing does. */
   readonly opsToken: string | undefined;
-  /** What the worker needs, by name; each rejects when it is not to be had. */
+  /** The worker's dependencies by name; each check rejects when its dependency is unavailable. */
   readonly checks: Readonly<Record<string, () => Promise<unknown>>>;
   readonly log: Log;
 }

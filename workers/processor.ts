@@ -2,7 +2,7 @@ import type { LogLevel } from '#domain/jobs/logs.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
 import type { SandboxFacts } from '#queues/function-invoke.ts';
 
-/** What a processor knows of the job beside its data. */
+/** The facts about the job that a processor has beside its data. */
 export interface JobContext {
   readonly jobId: string;
   readonly projectId: string;
@@ -38,7 +38,7 @@ export type Run = (data: unknown, context: JobContext) => Promise<JobOutcome>;
 
 /** Runs one kind of job. */
 export interface Processor {
-  /** What the worker says of itself while it serves these jobs. */
+  /** The worker's self-description while it serves these jobs. */
   readonly sandbox?: SandboxFacts;
   /**
    * Faults of user code are outcomes. What it throws is a fault of ours or of a dependency, before user code began: the

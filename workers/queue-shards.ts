@@ -43,7 +43,7 @@ const slotsOf = ({ type, pool }: JobDefinition, config: Config): number => {
 };
 
 /**
- * What this process was told to bound a job type to on the whole installation (PLINTH_GLOBAL_<TYPE>); null: nothing.
+ * The setting that bounds a job type on the whole installation (PLINTH_GLOBAL_<TYPE>); null: none.
  * @throws {ConfigError} when a shard would have no place
  */
 export const globalSettingOf = (type: string, config: Config): number | null => {

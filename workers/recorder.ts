@@ -36,7 +36,7 @@ const maxPartsAtOnce = 50;
 const maxCharacters = 2_000_000;
 const progressEveryMs = 100;
 
-/** What a line takes beside its message: its time, its level and their names. */
+/** The bytes of a line beside its message: its time, its level and their names. */
 const lineCharacters = 64;
 
 const charactersOfPart = ({ lines }: LogPart): number =>
@@ -55,7 +55,7 @@ const createProgress = (db: ControlDb, loseIt: LoseIt) => {
   const written = createBatcher<string, void>(
     async (jobIds) => {
       for (const jobId of jobIds) waiting.delete(jobId);
-      // What is not there has ended.
+      // A row that is missing belongs to a job that has ended.
       const known = jobIds.map((jobId) => [jobId, last.get(jobId)] as const);
       const percents = new Map(known.flatMap(([jobId, percent]) => (percent === undefined ? [] : [[jobId, percent]])));
       if (percents.size > 0) await setProgress(db, percents);
@@ -81,7 +81,10 @@ const createProgress = (db: ControlDb, loseIt: LoseIt) => {
 
 const unrecordable = { code: 'internal', message: 'How the job ended could not be recorded.' };
 
-/** What Postgres refuses must not hold up the ends of other jobs: each is recorded by itself, the bad one as failed. */
+/**
+ * A row that Postgres refuses must not hold up the ends of other jobs: each is recorded by itself, the refused one as
+ * failed.
+ */
 const recordEach = async (db: ControlDb, log: Log, items: readonly JobEnd[]): Promise<void> => {
   for (const end of items) {
     await recordEnds(db, [end]).catch((error: unknown) => {
@@ -93,7 +96,7 @@ const recordEach = async (db: ControlDb, log: Log, items: readonly JobEnd[]): Pr
   }
 };
 
-/** What Postgres refuses must not hold up the starts of other jobs: that one does not begin. */
+/** A row that Postgres refuses must not hold up the starts of other jobs: that job does not start. */
 const beginEach = async (db: ControlDb, log: Log, items: readonly JobStart[]): Promise<StartedJob[]> => {
   const started: StartedJob[] = [];
   for (const start of items) {

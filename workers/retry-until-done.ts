@@ -18,7 +18,7 @@ export const retryUntilDone = async <T>(log: Log, what: string, work: () => Prom
   }
 };
 
-/** What is asked of Postgres for a batch at a time; answers a result for each item, in order. */
+/** One statement of Postgres for a batch; it returns a result for each item, in order. */
 export type BulkWork<Item, Result> = (items: readonly Item[]) => Promise<readonly Result[]>;
 
 /**

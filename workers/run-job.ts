@@ -15,7 +15,7 @@ import type { RunJobDeps, Work } from './work.ts';
 const maxMessageLength = 4096;
 const maxCheckAgeMs = 500;
 
-/** What user code says of its failure may hold anything, and any amount; a column of text cannot. */
+/** The message of user code may contain any characters and have any length; a text column cannot hold that. */
 const recordable = ({ code, message }: JobError): JobError => ({
   code,
   message: message.slice(0, maxMessageLength).replaceAll('\0', '\uFFFD').toWellFormed(),
@@ -126,7 +126,7 @@ const begin = async (deps: RunJobDeps, delivery: Delivery, runId: string): Promi
     deps.recorder.begin({ id, runId, workerId: deps.workerId, shard, epoch }),
     checkLease(),
   ]);
-  // What was seen before a long outage of Postgres says little after it.
+  // A check from before a long outage of Postgres says little after it.
   const isHeld = wasHeld && performance.now() - checkedAt > maxCheckAgeMs ? await checkLease() : wasHeld;
   if (started === null || isHeld) return started;
   await deps.recorder.handBack({ id, runId });

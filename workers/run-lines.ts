@@ -3,7 +3,7 @@ import { createIsoTimes } from '#lib/iso-times.ts';
 import type { RunJobDeps } from './work.ts';
 
 const maxLogLength = 256 * 1024;
-/** What the time and the level of a line take: empty lines count, too. */
+/** The bytes that the time and the level of a line take: empty lines count, too. */
 const lineBytes = 32;
 const maxLineLength = 16 * 1024;
 /** For the sign that a sandbox sets behind a line that it has cut itself. */
@@ -18,7 +18,7 @@ const cutLine = (text: string): string =>
 
 const maxClockSkewMs = 24 * 3600 * 1000;
 
-/** What a sandbox says of the time is believed within a day. Lines of one millisecond bring the same text. */
+/** A sandbox's timestamps are accepted within a day. Lines of one millisecond share the same text. */
 const createTimes = (): ((ts: string | undefined) => string) => {
   const textOf = createIsoTimes();
   let believed: string | undefined;

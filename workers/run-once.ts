@@ -7,7 +7,7 @@ import { type RunLines, createRunLines } from './run-lines.ts';
 import { type RunningJob, type StopReason, stopReasonOf } from './running.ts';
 import type { Work } from './work.ts';
 
-/** What came of one run: the job ended, is tried again later, waits for an answer, or goes back as if it had not begun. */
+/** The end of one run: the job ended, is retried later, waits for an answer, or goes back as if it had not started. */
 export type Ran =
   | { readonly kind: 'ended'; readonly outcome: JobOutcome }
   | { readonly kind: 'again'; readonly error: JobError }
@@ -47,7 +47,7 @@ const contextOf = ({ deps, started, delivery }: Work, signal: AbortSignal, lines
     attempt: started.attempt,
     signal,
     progress: (percent) => {
-      // What was told to stop and goes on has no say any more.
+      // A run that was stopped and goes on has no effect any more.
       if (signal.aborted || Number.isNaN(percent)) return;
       const progress = Math.max(0, Math.min(100, Math.round(percent)));
       deps.recorder.progress(jobId, progress);

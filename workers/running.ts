@@ -19,7 +19,7 @@ export const stopReasonOf = (signal: AbortSignal): StopReason | null =>
 
 export interface RunningJob {
   readonly signal: AbortSignal;
-  /** What stopped it first counts. */
+  /** The first reason to stop counts. */
   readonly stop: (reason: StopReason) => void;
   /** Takes it off the list. */
   readonly remove: () => void;

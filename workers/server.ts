@@ -29,7 +29,7 @@ await runMain(async () => {
     await stopWorker();
     await stopTracing();
     await monitor.stop();
-    // What the process still does when it ends, such as keeping compiled code, may hold it up.
+    // Work that the process does when it ends, such as keeping compiled code, may hold it up.
     await stopLivenessWatch();
   });
   notifyReady();

@@ -17,7 +17,7 @@ export interface RunJobDeps {
   readonly outcomes: Outcomes;
   readonly signals: Signals;
   readonly recorder: Recorder;
-  /** What this worker serves. */
+  /** The jobs that this worker serves. */
   readonly jobs: readonly JobDefinition[];
   readonly processors: Processors;
   readonly running: RunningJobs;

@@ -109,7 +109,7 @@ const openEgress = (config: Config, log: Log): Egress => {
   return egress;
 };
 
-/** What is done each second and each minute, beside jobs. */
+/** Periodic work each second and each minute, beside jobs. */
 const startHousekeeping = (
   deps: SweepDeps & Pick<Platform, 'servers' | 'projects' | 'sealer'> & { readonly onStored: () => void },
 ): { readonly stop: () => Promise<void> } => {
@@ -154,7 +154,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const answerMs = config.PLINTH_SMTP_ANSWER_MS;
   const transports = createTransports({ db: platform.db, egress, local, timeouts: { answerMs } });
   const deliveries = openDeliveries({ platform, egress, config, log });
-  // Those of the engine, which begins later.
+  // The timers of the engine, which starts later.
   let subscribers: Pick<Subscriber, 'isSubscribed'> | undefined;
   const isSubscribed = (): boolean => subscribers?.isSubscribed() ?? false;
   const json = createJsonParser();

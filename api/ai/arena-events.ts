@@ -82,7 +82,7 @@ export const arenaEvents = async (
   const started = Promise.withResolvers<void>();
   const running = runContestants({ arenaCaller, chat, events, onStarted: started.resolve }, models);
   try {
-    // Whoever comes first: after the first word nothing rejects.
+    // The first of several models that answer: after the first event nothing rejects.
     await Promise.race([started.promise, running]);
   } catch (error) {
     events.body.destroy();

@@ -71,7 +71,9 @@ const chunkWriter = (model: string) => {
   };
 };
 
-/** What a chunk of a provider says of usage: nothing, beside a choice, or alone, as only those get it who asked. */
+/**
+ * Returns the usage in a provider's chunk: absent, beside a choice, or alone, which only clients get that requested it.
+ */
 const usageIn = ({ text, toolCalls, raw }: ChatPiece): 'none' | 'beside' | 'alone' => {
   if (raw === null || text !== '' || toolCalls.length > 0 || !raw.includes('"usage"')) return 'none';
   const { choices, usage } = JSON.parse(raw) as { choices?: unknown[]; usage?: unknown };

@@ -65,7 +65,7 @@ const message = z.discriminatedUnion('role', [
     })
     .refine((one) => hasContent(one) || (one.function_call ?? null) !== null, noContent),
   z.looseObject({ role: z.literal('tool'), content, tool_call_id: z.string().min(1) }),
-  // What tools were called before there were tools.
+  // The predecessor of tool calls.
   z.looseObject({ role: z.literal('function'), content: content.nullable(), name: z.string().min(1) }),
 ]);
 
@@ -113,7 +113,7 @@ const foreignInMessage = (message: Message): string | undefined => {
   return other && `parts of the type ${JSON.stringify(other.type.slice(0, 50))}`;
 };
 
-/** What only OpenAI's dialect has a word for, and would be lost elsewhere; undefined: nothing. */
+/** Returns the first field that only OpenAI's dialect knows and that would be lost elsewhere; undefined: none. */
 const foreignIn = (body: CompletionBody): string | undefined => {
   if (typeof body['n'] === 'number' && body['n'] > 1) return 'more than one answer (n)';
   const field = ['functions', 'function_call'].find((name) => (body[name] ?? null) !== null);
@@ -125,14 +125,16 @@ const foreignIn = (body: CompletionBody): string | undefined => {
   return undefined;
 };
 
-/** What is asked of the model; how it is answered (`stream`, `stream_options`) is between the client and us. */
+/**
+ * Returns the request to the model; the form of the answer (`stream`, `stream_options`) is between the client and us.
+ */
 export const requestOf = (body: CompletionBody): GatewayChatRequest => {
   const { max_tokens, max_completion_tokens, stream: _stream, stream_options: _options, ...fields } = body;
   const { model: name, messages, temperature: heat, top_p, stop: stops, tools, tool_choice, ...rest } = fields;
   const { response_format, ...extra } = rest;
   return {
     model: name,
-    // Those that are not among its types are named in `onlyOpenAi`.
+    // Fields that are not among its types are named in `onlyOpenAi`.
     messages: messages as GatewayChatRequest['messages'],
     onlyOpenAi: foreignIn(body),
     temperature: heat ?? undefined,

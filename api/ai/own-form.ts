@@ -41,7 +41,7 @@ const endText = ({ usage, ttftMs, model, provider, finish }: StreamEnd): string 
 export const ownStream: StreamForm = {
   pieces: (pieces) => {
     let text = '';
-    // What brings neither text nor a tool (a role, the usage) is no piece.
+    // An event with neither text nor a tool (a role, the usage) is no piece.
     for (const piece of pieces) if (says(piece)) text += pieceText(piece);
     return text;
   },

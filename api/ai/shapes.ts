@@ -64,7 +64,7 @@ const name = z.string().min(1).max(128).optional();
 
 const toolCall = z.strictObject({ ...toolCallFields, function: z.strictObject(calledFunction) });
 
-/** What an assistant said is text, calls of tools, or both. */
+/** An assistant's message has text, tool calls, or both. */
 export const hasContent = (message: { content?: unknown; tool_calls?: unknown }): boolean =>
   (message.content ?? message.tool_calls ?? null) !== null;
 export const noContent = { error: 'needs content or tool_calls', path: ['content'] };

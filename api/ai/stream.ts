@@ -7,7 +7,7 @@ import { explain } from '../errors.ts';
 
 /** How a chat is written as server-sent events. */
 export interface StreamForm extends BrokenForm {
-  /** What came since the last step; empty when there is nothing to tell of it. */
+  /** The pieces since the last step; empty when there is nothing to send of it. */
   readonly pieces: (pieces: readonly TimedPiece[]) => string;
   readonly end: (end: StreamEnd) => string;
 }
@@ -17,7 +17,7 @@ interface BrokenForm {
   readonly broken: (error: ServiceError) => string;
 }
 
-/** Of a stream that may begin before its model says anything. */
+/** The state of a stream that may begin before its model answers. */
 export interface OpeningForm extends BrokenForm {
   readonly of: (stream: ChatStream) => StreamForm;
 }
@@ -92,7 +92,7 @@ class ChatEvents extends Readable {
 
   #break(thrown: unknown): string {
     this.#ended = true;
-    // Who has left is told nothing, and the fault is his own.
+    // A client that has left gets no answer, and the fault is its own.
     return this.destroyed ? '' : this.#form.broken(explain(thrown, this.#log));
   }
 

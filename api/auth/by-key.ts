@@ -11,7 +11,7 @@ import type { DataCall, KeyCall } from '../call.ts';
 import type { Deps } from '../deps.ts';
 import { bearerOf, unauthenticated } from './credentials.ts';
 
-/** What a request carries: at most one API key, and at most one token of an end user. */
+/** The credentials of a request: at most one API key, and at most one token of an end user. */
 interface Credentials {
   readonly apiKey: string | undefined;
   readonly token: string | undefined;
@@ -100,7 +100,7 @@ const requireKeyAlone = async (deps: Deps, { project, token, found }: Given): Pr
 };
 
 /**
- * Who calls by key, by an end user's token, or both.
+ * Authenticates a caller by key, by an end user's token, or by both.
  * @param ref the project of the path, if it names one
  * @throws {ServiceError} `unauthenticated`, `forbidden`
  */

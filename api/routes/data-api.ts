@@ -16,7 +16,7 @@ interface Mount {
 }
 
 const ours = { bareEquality: false, returnsCreated: true, rows: false };
-// What PostgREST's clients call: answers as PostgREST's own, to the last default.
+// The surface for PostgREST's clients: answers as PostgREST's own, to the last default.
 const alias = { bareEquality: false, returnsCreated: false, rows: false };
 
 const mounts: readonly Mount[] = [

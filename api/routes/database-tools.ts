@@ -73,7 +73,7 @@ const migrationEndpoints: readonly Endpoint[] = [
         );
         return { applied: [...applied], skipped: [...skipped], dry_run: body.dry_run };
       } finally {
-        // What failed may have changed something, too: the steps before it.
+        // A migration that failed may have changed something, too: the steps before it.
         if (!body.dry_run) deps.schemas.changed(project.id);
       }
     },
@@ -128,5 +128,5 @@ const textEndpoints: readonly Endpoint[] = [
   }),
 ];
 
-/** What is done with a project's schema as a whole: dump, migrations, types. */
+/** Operations on a project's schema as a whole: dump, migrations, types. */
 export const databaseToolEndpoints: readonly Endpoint[] = [...migrationEndpoints, ...textEndpoints];

@@ -36,7 +36,7 @@ const dataEndpoints: readonly Endpoint[] = [
     handle: async ({ body: { sql }, bodyText, key }, { deps, project, role, signal, setHeader }) => {
       const readOnly = !atLeast(role, 'developer');
       const query = { projectId: project.id, sql, params: exactParams(bodyText), readOnly };
-      // What only reads may be answered at any length, and done again.
+      // A read-only statement may be answered at any length, and repeated.
       const writeKey = readOnly || !mayWriteRows(sql) ? undefined : key;
       try {
         const answer = await inTurn({ deps, setHeader }, writeKey, (once) =>

@@ -9,7 +9,7 @@ const area = 'webhooks';
 
 const listed = z.object({ name: z.string(), group: z.enum(eventGroups), description: z.string() });
 
-/** What can be subscribed to, and the data of what is too large to be sent (contract, section 6). */
+/** The events that can be subscribed to, and the data of events that are too large to be sent (contract, section 6). */
 export const eventEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'get',

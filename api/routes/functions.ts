@@ -66,7 +66,7 @@ const requireCodeSize = (code: string, max: number): void => {
 
 type Source = Pick<FunctionRow, 'language' | 'code' | 'entry_point'>;
 
-/** What runs: JavaScript is compiled to one text, Python runs as it is written. */
+/** The code that runs: JavaScript is compiled to one text, Python runs as it is written. */
 const compiled = async (source: Source, { deps, project }: Call<InProject>): Promise<string> => {
   const { language, code, entry_point: entryPoint } = source;
   requireCodeSize(code, deps.config.PLINTH_CODE_BYTES);

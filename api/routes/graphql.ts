@@ -129,7 +129,7 @@ const bodyOf = ({ data, errors }: Pick<GraphqlAnswer, 'data' | 'errors'>): Answe
     ...(data === null ? [] : [['data', data] as const]),
   ]);
 
-/** What was not executed is 400 to those who speak GraphQL's own media type, and 200 to the others. */
+/** A document that was not executed is 400 to clients that accept GraphQL's own media type, and 200 to the others. */
 const replyOf = (answer: GraphqlAnswer, type: string): RawReply =>
   new RawReply(bodyOf(answer), `${type}; charset=utf-8`, answer.data === null && type === ownType ? 400 : 200);
 
@@ -166,7 +166,7 @@ const handle = async (request: RawRequest, call: Call): Promise<RawReply> => {
     return await answer(request, call, type);
   } catch (error) {
     if (error instanceof NotGraphql) return refusal(error, type);
-    // Of its Idempotency-Key.
+    // The scope of its Idempotency-Key.
     if (error instanceof DataError) return refusal(new NotGraphql(error.status, error.code, error.message), type);
     if (!(error instanceof MutationRefused)) throw error;
     call.setHeader('Allow', 'POST');

@@ -77,7 +77,7 @@ const testChat = async (provider: ChatProvider, call: Call<InProject>, key: Key)
   return checked;
 };
 
-/** Of those that are only asked nothing is kept, so a repeat asks again, whatever its key. */
+/** Nothing is stored of providers that are only queried, so a repeat queries again, whatever its key. */
 const tested = async (provider: ProviderName, call: Call<InProject>, key: Key): Promise<Checked> => {
   if (isChat(provider)) return testChat(provider, call, key);
   const config = await configOf(call.db, of(provider, call));

@@ -75,7 +75,7 @@ export const jobEndpoints: readonly Endpoint[] = [
     access: inProject('developer'),
     params: jobPath,
     response: job,
-    // What runs is given a moment to stop: not within a transaction.
+    // Running jobs get a moment to stop: not within a transaction.
     transaction: 'none',
     handle: async ({ params }, { deps, project }) =>
       shown(deps.jobs, await deps.jobs.cancel(project.id, params.job_id)),
@@ -93,7 +93,7 @@ export const jobEndpoints: readonly Endpoint[] = [
       const limit = monthlyCaps(deps.config)[project.plan];
       const monthly = { type: functionInvoke.type, limit };
       const row = await deps.jobs.retry(project.id, params.job_id, { db, afterCommit, monthly });
-      // What makes a project is what a project that is not ready needs.
+      // The provisioning job must run for a project that is not ready.
       if (project.status !== 'active' && row.type !== projectProvision.type) {
         throw new ServiceError('project_not_ready', `The project is ${project.status}; its jobs do not run.`);
       }

@@ -41,7 +41,7 @@ const mailboxOf = ({ db, deps }: Pick<BaseCall, 'db' | 'deps'>): MailboxDeps => 
 const htmlSecurity =
   "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; base-uri 'none'; form-action 'none'";
 
-/** What the platform has written to its users, and what projects wrote where there was nothing to send it. */
+/** The mail that the platform has written to its users, and that projects wrote without a mail server. */
 export const mailEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'get',

@@ -29,7 +29,7 @@ const sandboxOf = (gate: Gate): Promise<SandboxFacts | null> => {
   return readSandbox();
 };
 
-/** What load balancers and monitoring ask. */
+/** The endpoints of load balancers and monitoring. */
 export const systemEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'get',

@@ -15,7 +15,7 @@ import { id, instant } from '../fields.ts';
 
 const limit = z.int().nullable().describe('Null: none.');
 
-/** What a project uses of what its plan gives it (contract, section 4). */
+/** A project's usage of its plan (contract, section 4). */
 export const usageEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'get',

@@ -41,7 +41,7 @@ const ownProject = ({ deps, project }: Call<InProject>): OwnProject => ({
 });
 
 /**
- * What can be said of an address before it is looked up.
+ * Checks an address before it is looked up.
  * @throws {ServiceError} `validation_failed`
  */
 const checkUrl = ({ url }: { readonly url?: string | undefined }, { deps }: Call<InProject>): Promise<void> => {
@@ -170,5 +170,5 @@ const changeEndpoints: readonly Endpoint[] = [
   }),
 ];
 
-/** Who is told of a project's events (contract, section 6). */
+/** The webhooks that receive a project's events (contract, section 6). */
 export const webhookEndpoints: readonly Endpoint[] = [...readEndpoints, ...changeEndpoints];

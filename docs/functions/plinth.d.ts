@@ -12,7 +12,7 @@
  * `Buffer` and `process.env` are there too, their types come with `@types/node`.
  */
 declare module 'plinth/functions' {
-  /** What JSON can say. */
+  /** A JSON value. */
   export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json | undefined };
 
   /** A row as the database answers it; `bigint` beyond 2^53, `numeric`, dates and times are text, so that they stay exact. */
@@ -55,7 +55,7 @@ declare module 'plinth/functions' {
     transaction<T>(work: (tx: Queries) => T | Promise<T>): Promise<T>;
   }
 
-  /** What the database refused; thrown by every method of `db`. */
+  /** An error of the database; thrown by every method of `db`. */
   export interface DatabaseError extends Error {
     readonly name: 'DatabaseError';
     /** SQLSTATE, `23505` for a duplicate for instance. */
@@ -77,7 +77,7 @@ declare module 'plinth/functions' {
     readonly env: Readonly<Record<string, string | undefined>>;
     readonly projectId: string;
     /**
-     * Who called. `user` holds the verified claims of a user's token (`sub`, `email`, …), `kind` is then `user`; else
+     * The caller. `user` holds the verified claims of a user's token (`sub`, `email`, …), `kind` is then `user`; else
      * `secret` or `publishable` for the kind of the API key, or `dashboard`, `cron`, `webhook`.
      */
     readonly caller: {
@@ -87,7 +87,7 @@ declare module 'plinth/functions' {
     };
   }
 
-  /** What a function exports under the name of its entry point, `handler` unless it was told otherwise. */
+  /** The function that the module exports under the name of its entry point, `handler` by default. */
   // oxlint-disable-next-line typescript/no-explicit-any -- what the payload is, too
   export type Handler<Payload = any, Result = unknown> = (payload: Payload, sdk: Sdk) => Result | Promise<Result>;
 }

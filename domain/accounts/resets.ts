@@ -118,8 +118,8 @@ export const userOfReset = async (db: Queryable, token: string): Promise<string>
 };
 
 /**
- * Whoever signed up with somebody else's address could otherwise keep its owner out by a second factor. A factor of an
- * account whose address was confirmed stays: who reads the mail may not be the user.
+ * Somebody who signed up with another person's address could otherwise keep its owner out by a second factor. A factor
+ * of an account whose address was confirmed stays: the reader of the mail may not be the user.
  */
 const removeForeignFactor = async (db: Queryable, userId: string): Promise<void> => {
   if (!(await findProfile(db, userId)).email_confirmed) await deleteFactor(db, userId);
@@ -133,12 +133,12 @@ const removeForeignFactor = async (db: Queryable, userId: string): Promise<void>
 export const resetPassword = async (db: Queryable, token: string, passwordHash: string): Promise<void> => {
   const userId = await userOfReset(db, token);
   await lockUser(db, userId);
-  // Whoever held the lock before may have used the link, or another of the user.
+  // The previous holder of the lock may have used the link, or another link of the user.
   await userOfReset(db, token);
   await setPassword(db, userId, passwordHash);
   await endAllSignIns(db, userId);
   await deleteResets(db, userId);
-  // Whoever else knew the password may have asked for a new address, which would take the account over later.
+  // Another person who knew the password may have requested a new address, which would take the account over later.
   await endConfirmations(db, userId);
   await removeForeignFactor(db, userId);
   // The link came by mail, so the address is the user's; whoever guessed at the former password locks nobody out.

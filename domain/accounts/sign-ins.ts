@@ -64,7 +64,7 @@ export const endSignIn = async (db: Queryable, signInId: string): Promise<void> 
   await db.query('update sign_ins set ended_at = now() where id = $1 and ended_at is null', [signInId]);
 };
 
-/** Those that wait for a second factor, too. */
+/** Sign-ins that wait for a second factor end, too. */
 export const endAllSignIns = async (db: Queryable, userId: string): Promise<void> => {
   await deleteChallenges(db, userId);
   await db.query('update sign_ins set ended_at = now() where user_id = $1 and ended_at is null', [userId]);

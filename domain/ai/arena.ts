@@ -3,7 +3,7 @@ import { type ErrorCode, ServiceError, isErrorCode, toServiceError } from '#lib/
 import type { AiCaller, GatewayChatRequest, Gateway, StreamEnd } from './gateway/types.ts';
 import { isProviderName } from './providers/catalog.ts';
 
-/** What all models of an arena are asked. */
+/** The request that all models of an arena get. */
 export type ArenaChat = Omit<GatewayChatRequest, 'model'>;
 
 /** An arena's place in the usage records and its one way to models. */
@@ -17,7 +17,10 @@ export interface ArenaCaller {
 /** In UTF-8: four of them fit into the result of a job. */
 const maxContentLength = 250_000;
 
-/** Whom the name of a model that failed points at; what stands before the slash, where nothing more is known. */
+/**
+ * Returns the provider that the name of a failed model points at: the part before the slash, where nothing more is
+ * known.
+ */
 const providerOf = async ({ gateway, caller }: ArenaCaller, model: string): Promise<string | null> => {
   const [before = ''] = model.split('/', 1);
   const named = model.includes('/') && isProviderName(before) ? before : null;
@@ -102,7 +105,8 @@ const sharedCode = (entries: readonly ArenaResult[]): ErrorCode | null => {
 };
 
 /**
- * What is wrong when no model answered: what kept us from asking each of them, else that none did.
+ * Returns the error of an arena in which no model answered: the cause that kept us from calling each of them, else that
+ * none did.
  * @returns null when one did
  */
 export const arenaFailure = (entries: readonly ArenaResult[]): ServiceError | null => {

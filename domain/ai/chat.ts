@@ -29,7 +29,7 @@ export interface ChatMessage {
   readonly content: string | readonly ContentPart[] | null;
   readonly name?: string | undefined;
   readonly tool_calls?: readonly ToolCall[] | undefined;
-  /** Of a tool's answer: which call it answers. */
+  /** The id of the call that a tool's message answers. */
   readonly tool_call_id?: string | undefined;
 }
 
@@ -63,12 +63,12 @@ export type ResponseFormat =
       };
     };
 
-/** What is asked of a model. `model` is the provider's own id, without our prefix. */
+/** A request to a model. `model` is the provider's own id, without our prefix. */
 export interface ChatRequest {
   readonly model: string;
   readonly messages: readonly ChatMessage[];
   readonly temperature?: number | undefined;
-  /** Of the answer. */
+  /** The largest number of tokens in the answer. */
   readonly max_tokens?: number | undefined;
   readonly top_p?: number | undefined;
   readonly stop?: string | readonly string[] | undefined;
@@ -76,8 +76,8 @@ export interface ChatRequest {
   readonly tool_choice?: ToolChoice | undefined;
   readonly response_format?: ResponseFormat | undefined;
   /**
-   * What of it only OpenAI's dialect has a word for, to show; the others refuse it. Messages may then have roles and parts
-   * that are not among the types here.
+   * Fields that exist in OpenAI's dialect only; the others refuse them. Messages may then have roles and parts that are
+   * not among the types here.
    */
   readonly onlyOpenAi?: string | undefined;
   /** Further fields, for providers that speak OpenAI's dialect; the others do not get them. */
@@ -88,17 +88,17 @@ export interface ChatRequest {
 export interface TokenUsage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
-  /** Of the prompt, read from the provider's cache. */
+  /** Prompt tokens that were read from the provider's cache. */
   readonly cached_tokens?: number;
-  /** Of the prompt, written to the provider's cache. */
+  /** Prompt tokens that were written to the provider's cache. */
   readonly cache_write_tokens?: number;
-  /** Of the answer, thoughts. */
+  /** Answer tokens that were reasoning. */
   readonly reasoning_tokens?: number;
   /** In which the call was served, where that changes the price: `flex`, `priority`, … */
   readonly service_tier?: string;
 }
 
-/** What a provider tells beside the two sums; null: it does not. */
+/** Token counts that a provider reports beside the two sums; null: not reported. */
 export interface UsageDetails {
   readonly cached?: number | null;
   readonly written?: number | null;
@@ -131,7 +131,7 @@ export interface ToolCallPart {
   readonly arguments?: string | undefined;
 }
 
-/** What one event of a stream brought. */
+/** The content of one event of a stream. */
 export interface ChatPiece {
   /** Empty when it brought no text. */
   readonly text: string;

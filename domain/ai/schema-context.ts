@@ -44,10 +44,10 @@ export const readPolicies = (tenantDb: Pick<FenceDb, 'use'>, projectId: string):
   tenantDb.use(projectId, 'reader', async (client) => (await client.query<Policy>(policiesSql)).rows);
 
 export interface ContextOptions {
-  /** Of the text; what does not fit is left out, the least fitting tables first. */
+  /** The length of the text; tables that do not fit are left out, the least fitting first. */
   readonly maxChars: number;
   readonly policies?: readonly Policy[] | undefined;
-  /** What the text is for: tables that it mentions come first. */
+  /** The purpose of the text: tables that it mentions come first. */
   readonly about?: string | undefined;
 }
 
@@ -173,8 +173,9 @@ const restText = (names: readonly string[], maxChars: number): string => {
 };
 
 /**
- * What a model is told of a project's tables: names, types, keys, row-level security and policies. Never rows, comments,
- * what defaults are, or texts in policies that may be secrets. `&lt;` stands for `<`, so that no name ends a tag around it.
+ * Describes a project's tables to a model: names, types, keys, row-level security and policies. Never rows, comments,
+ * values of defaults, or texts in policies that may be secrets. `&lt;` stands for `<`, so that no name ends a tag
+ * around it.
  */
 export const schemaContext = (schema: DataSchema, { maxChars, policies = [], about = '' }: ContextOptions): string => {
   const tables = byFitness(Array.from(schema.tables.values()), about);

@@ -46,7 +46,7 @@ const modelFor = async ({ gateway }: AssistantDeps, { project }: AiCaller, wante
   return `${provider}/${model}`;
 };
 
-/** What makes an answer the same: the whole of what the model would be told, so the version of each part of it. */
+/** The key of an answer: the whole prompt, so the version of each part of it. */
 const keyOf = (projectId: string, model: string, messages: unknown): string =>
   createHash('sha256')
     .update(JSON.stringify([projectId, model, messages]))

@@ -11,7 +11,7 @@ export interface ContextDeps {
   readonly schemas: Pick<SchemaCache, 'get'>;
 }
 
-/** What is to be told. */
+/** The text of the part. */
 interface Wanted {
   readonly projectId: string;
   /** How long the text may be, in characters. */
@@ -31,7 +31,7 @@ interface ContextPart {
   readonly text: (deps: ContextDeps, wanted: Wanted) => Promise<string>;
 }
 
-/** Those in front take their room first. */
+/** The first parts take their room first. */
 const parts: readonly ContextPart[] = [
   { name: 'auth', text: authText },
   { name: 'schema', text: schemaText },
@@ -46,7 +46,7 @@ export interface AssistantContext {
   readonly used: readonly string[];
 }
 
-/** What the assistant knows of a project when it is asked about something. */
+/** The assistant's knowledge of a project for one question. */
 export const contextOf = async (deps: ContextDeps, projectId: string, about: string): Promise<AssistantContext> => {
   let text = '';
   for (const part of parts) {

@@ -6,7 +6,7 @@ export interface Flight {
   readonly started: Promise<void>;
   /** The whole answer. */
   readonly whole: Promise<string>;
-  /** What there is of it, then what comes. Throws where it breaks off. */
+  /** Yields the pieces so far, then those that come. Throws where the stream breaks. */
   readonly pieces: () => AsyncGenerator<string, void>;
   /** One more waits, until it leaves; once all have left, the writing is stopped. */
   readonly join: (waiter: Departure) => void;
@@ -40,7 +40,7 @@ export const startFlight = (write: Writer): Flight & { readonly signal: AbortSig
       notify();
     });
   whole.then(() => started.resolve(), started.reject);
-  // Those who wait are told by what they wait for; all may have left.
+  // Waiting readers learn of the end by what they wait for; all of them may have left.
   started.promise.catch(() => undefined);
 
   return {

@@ -13,7 +13,7 @@ Below is a description of the developer's project, made from its catalog a momen
 - Write SQL for PostgreSQL. Say clearly when a statement removes data or opens a table to more people.
 - Answer briefly, in the language of the question, in Markdown.`;
 
-/** What a model is asked when the assistant is. */
+/** The messages of an assistant's question to a model. */
 export const promptOf = ({ text }: AssistantContext, message: string): readonly ChatMessage[] => [
   { role: 'system', content: `${rules}\n\n# The project\n\n${text}` },
   { role: 'user', content: message },

@@ -1,7 +1,7 @@
 import type { Queryable } from '#lib/control-db.ts';
 import type { Actor } from './actor.ts';
 
-/** What happens to an account and is no change of an audited table. */
+/** An event of an account that is no change of an audited table. */
 export type AccountAction =
   | 'sign_in.create'
   | 'sign_in.end'
@@ -15,11 +15,11 @@ export interface AccountEntry {
   readonly actor: Actor;
   readonly action: AccountAction;
   readonly targetId: string;
-  /** What a reader should know beside it; never a secret. */
+  /** Details for readers; never a secret. */
   readonly after?: Readonly<Record<string, unknown>>;
 }
 
-/** Whoever is a member of more organizations has their own one and the oldest told. */
+/** For a member of several organizations the entry goes to their own one and to the oldest. */
 const maxOrganizations = 50;
 
 /** Writes an entry into the audit log of each organization that the user is a member of. */

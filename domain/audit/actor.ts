@@ -1,6 +1,6 @@
 import type { Queryable } from '#lib/control-db.ts';
 
-/** Who makes a change: written into each audit entry by the triggers on the audited tables. */
+/** The actor of a change: written into each audit entry by the triggers on the audited tables. */
 export interface Actor {
   readonly type: 'user' | 'operator' | 'system';
   readonly id?: string;

@@ -63,7 +63,7 @@ export const lockReleasable = (db: Queryable, { limit, id }: Which): Promise<Due
 
 export type Contents = Pick<ScheduleRow, 'id' | 'project_id' | 'target' | 'payload'>;
 
-/** What locked schedules send. */
+/** The requests of locked schedules. */
 export const contentsOf = async (db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, Contents>> => {
   const rows = await db.query<Contents>(
     'select id, project_id, target, payload from schedules where id = any ($1::uuid[])',
@@ -73,7 +73,7 @@ export const contentsOf = async (db: Queryable, ids: readonly string[]): Promise
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** What a locked schedule's fires hang on. */
+/** The facts by which a locked schedule's fires are decided. */
 export interface Facts {
   readonly id: string;
   /** When the transaction began, by the database's clock. */

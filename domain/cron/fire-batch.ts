@@ -7,7 +7,7 @@ import type { DueRow, Which } from './due-store.ts';
 /** Schedules that one transaction takes. */
 export const batchSize = 200;
 
-/** What a pass did, once it is committed. */
+/** The result of a batch, once it is committed. */
 export interface Pass {
   /** Whether there may be more to do at once. */
   readonly more: boolean;
@@ -15,7 +15,7 @@ export interface Pass {
   readonly jobs: readonly NewJobRow[];
 }
 
-/** What a pass does, and what becomes of a schedule that it cannot be done with. */
+/** The work of a batch, and the handling of a schedule with which it fails. */
 export interface Kind {
   readonly lock: (tx: Tx, which: Which) => Promise<DueRow[]>;
   readonly work: (tx: Tx, schedules: readonly DueRow[], log: Log) => Promise<Pass>;

@@ -5,7 +5,7 @@ import { fireAfter, fireUpTo } from './next-fire.ts';
 export const overlapRules = ['skip', 'queue', 'allow'] as const;
 export type OverlapRule = (typeof overlapRules)[number];
 
-/** What becomes of fires that were missed: one run for all of them, none, or one for each (the last 100). */
+/** The policy for missed fires: one run for all of them, none, or one for each (the last 100). */
 export const misfireRules = ['once', 'skip', 'all'] as const;
 export type MisfireRule = (typeof misfireRules)[number];
 
@@ -14,10 +14,10 @@ export const graceMs = 60_000;
 
 const maxCaughtUp = 100;
 const maxWaiting = 100;
-/** Of one schedule with the overlap rule `allow`: what does not end must not pile up. */
+/** The bound for one schedule with the overlap rule `allow`: runs that do not end must not pile up. */
 export const maxUnfinished = 100;
 
-/** What the decision hangs on. Times are in ms. */
+/** The inputs of the decision. Times are in ms. */
 export interface DueSchedule {
   readonly schedule: string;
   readonly timezone: string;

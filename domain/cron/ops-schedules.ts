@@ -50,7 +50,7 @@ const firedOf = ({ last_status: status, last_fire_at: fireAt, ...row }: Row): Up
   return { ...schedule, last_run: { status, fire_at: fireAt, ...ended } };
 };
 
-/** What fires next in all active projects, soonest first: what is overdue leads. */
+/** The next fires of all active projects, soonest first: overdue ones lead. */
 export const upcomingFires = async (db: Queryable, limit: number): Promise<UpcomingFire[]> => {
   const rows = await db.query<Row>(
     `select s.id as schedule_id, s.project_id, p.ref as project_ref, p.name as project_name, s.name, s.schedule,

@@ -66,7 +66,7 @@ const decide = (one: Locked, log: Log): Decision => {
   }
 };
 
-/** What a pass does with one schedule. */
+/** The work of a batch for one schedule. */
 interface Planned {
   readonly one: Locked;
   readonly fires: readonly Fire[];
@@ -98,7 +98,7 @@ const planWithin = (room: Room, one: Locked, log: Log): Planned => {
   return { one, left: false, fires, move: { id, nextRunAt: toDate(nextRunAt), dueAt: toDate(nextRunAt) } };
 };
 
-/** What locked schedules send, and how much of it their projects may have. */
+/** The requests of locked schedules, and the sizes that their projects may use. */
 interface Sending {
   readonly contents: ReadonlyMap<string, Contents>;
   readonly caps: MonthlyCaps;

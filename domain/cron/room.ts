@@ -1,6 +1,6 @@
-/** What one pass may write, in bytes of targets and payloads. */
+/** The bytes of targets and payloads that one batch may write. */
 export const passBytes = 8 * 1024 * 1024;
-/** Of it, what one project may. */
+/** The share of one project. */
 export const projectBytes = 2 * 1024 * 1024;
 
 export type Taken = 'taken' | 'project full' | 'pass full';

@@ -5,7 +5,7 @@ import type { JobData, JobDefinition } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import type { Contents } from './due-store.ts';
 
-/** What makes a run of a schedule start: its job, or why there is none. */
+/** Starts a run of a schedule: creates its job, or returns the reason why there is none. */
 export type Start =
   | { readonly job: NewJobRow; readonly reason: null }
   | { readonly job: null; readonly reason: string };

@@ -4,7 +4,7 @@ import type { Departure } from '#lib/departure.ts';
 /** As which role a request works in a project's database (contract, sections 2 and 5). */
 export type DataRole = 'service' | 'anon' | 'authenticated';
 
-/** Who asks a project's database, and what its policies may know of the request. */
+/** The caller of a project's database, and the request fields that its policies may read. */
 export interface DataCaller {
   readonly projectId: string;
   readonly role: DataRole;

@@ -24,7 +24,7 @@ export class Effort {
     return processorMs - this.#from.processorMs;
   }
 
-  /** Of work that is done: about how long it took, in ms; 0 when it was never slow. */
+  /** The approximate duration of finished work in ms; 0 when it was never slow. */
   total(): number {
     return this.#from === undefined ? 0 : slowMs + this.follow();
   }

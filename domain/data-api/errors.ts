@@ -16,7 +16,7 @@ export class DataError extends Refusal {
   readonly code: string;
   readonly details: unknown;
   readonly hint: string | null;
-  /** Of the answer, e.g. `Content-Range`. */
+  /** Headers of the answer, e.g. `Content-Range`. */
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(status: number, code: string, message: string, more: DataErrorExtras = {}) {

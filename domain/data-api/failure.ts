@@ -4,7 +4,10 @@ import type { DataCaller } from './db.ts';
 import { retryOnBacklog } from '#domain/database/limits/limits.ts';
 import { DataError, statusOfSqlState } from './errors.ts';
 
-/** What a function raised with SQLSTATE `PGRST`: an answer of its own, as JSON in message and detail (PostgREST). */
+/**
+ * An error that a function raised with SQLSTATE `PGRST`: an answer of its own, as JSON in message and detail
+ * (PostgREST).
+ */
 const raised = ({ message, detail }: DatabaseError): DataError => {
   try {
     const parsed = JSON.parse(message) as { code?: unknown; message?: unknown; details?: unknown; hint?: unknown };
@@ -28,7 +31,7 @@ const howToOpen = (table: string): string =>
 
 const deniedRelation = /^permission denied for (?:table|view|materialized view|foreign table|sequence) (.+)$/;
 
-/** What to do about a refusal that has no hint of the server's. */
+/** Hints for refusals that have none of the server's. */
 const hintOf = ({ code, message, hint }: DatabaseError, { role }: DataCaller): string | null => {
   if (hint !== undefined) return withoutDatabaseName(hint);
   const table = code === '42501' && role !== 'service' ? deniedRelation.exec(message)?.[1] : undefined;
@@ -68,7 +71,7 @@ const sessionEnded = (): DataError =>
   );
 
 /**
- * What the server refused, in PostgREST's form: SQLSTATE, message, detail, hint. Anything else stays what it is.
+ * Returns a server error in PostgREST's form: SQLSTATE, message, detail, hint. Any other value is returned as it is.
  * @param caller as whom it was asked
  */
 export const toDataError = (error: unknown, caller: DataCaller): unknown => {

@@ -32,9 +32,9 @@ const lengthOf = (values: readonly (string | null)[]): number =>
 export const isHeavy = (projectId: string, { text, params }: Bound): boolean =>
   lengthOf(params) >= largeParameters || (known.get(projectId)?.has(nameOf(text)) ?? false);
 
-/** What a statement was seen to do. */
+/** The observed cost of a statement. */
 export interface Course {
-  /** Of processor time; 0 when it was quick. */
+  /** The processor time; 0 when it was quick. */
   readonly ms: number;
   /** Null: it failed. A failure may come before the work, so that it never makes a statement light. */
   readonly rows: readonly (readonly (string | null)[])[] | null;

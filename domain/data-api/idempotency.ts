@@ -20,7 +20,7 @@ const sha256 = (...parts: readonly (string | Buffer)[]): string => {
   return hash.digest('hex');
 };
 
-/** Who a token says it is; its other claims change with each token. */
+/** The token's subject; its other claims change with each token. */
 const subjectOf = ({ claims }: DataCaller): string => {
   const { sub } = JSON.parse(claims === '' ? '{}' : claims) as { sub?: unknown };
   return typeof sub === 'string' ? sub : '';

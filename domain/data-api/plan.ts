@@ -1,8 +1,8 @@
 import type { Column, Relationship, Table } from './schema/types.ts';
 
 /**
- * What is asked of a project's tables, independent of the dialect it was asked in: REST and GraphQL both come to this, and
- * `sql/` writes it. Names are resolved: every table, column and relationship is one of the schema.
+ * A request to a project's tables, independent of its dialect: REST and GraphQL are both parsed into it, and `sql/`
+ * writes it as SQL. Names are resolved: every table, column and relationship is one of the schema.
  */
 export interface ReadPlan {
   readonly table: Table;

@@ -142,7 +142,7 @@ const inTransaction = async <T>(session: DataSession, work: (one: RunOne, rows: 
 // A session that cannot begin as it should: SQL of the project has made it read-only, or holds it in a transaction.
 const spoilt = new Set(['25001', '25006']);
 
-/** What the caller is told, once the connection is given back or closed. */
+/** The caller's answer, once the connection is given back or closed. */
 const rethrow = (error: unknown): never => {
   if (error instanceof AnswerTooLarge)
     throw new DataError(400, '54000', error.message, { hint: 'Ask for fewer rows or columns.' });
@@ -165,7 +165,7 @@ const runInSession = async <T>(
   }
 };
 
-// What outlives a statement. Rolling back ends neither locks of the session nor statements that SQL prepared.
+// State that outlives a statement. Rolling back ends neither locks of the session nor statements that SQL prepared.
 const cleaning: readonly Bound[] = [
   'reset all',
   'reset role',

@@ -1,6 +1,6 @@
 import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
 
-/** Whom a change in a project's database concerns that was made through the platform. */
+/** The parties that must learn of a change in a project's database that was made through the platform. */
 export interface ChangeListeners {
   readonly schemas?: Pick<SchemaCache, 'changed'> | undefined;
   readonly events?: { readonly markDirty: (projectId: string) => Promise<void> } | undefined;

@@ -63,8 +63,8 @@ const querySql = (view: string): string => `
     from own order by total_ms desc, query limit $3 offset $4) page) as queries`;
 
 /**
- * What took the project's database longest in total, since the server last forgot: statements of the project's own
- * roles, without their values.
+ * Lists the statements that took the project's database longest in total, since the server last reset its statistics:
+ * those of the project's own roles, without their values.
  * @throws {ServiceError} `feature_unavailable` where the server has no pg_stat_statements
  */
 export const slowQueries = async (

@@ -4,7 +4,10 @@ const maxAddressLength = 320;
 const maxLocalPartLength = 64;
 const maxDomainLength = 253;
 
-/** What would end a header or hide what follows: control characters, Unicode's own line ends, halves of characters. */
+/**
+ * Characters that would end a header or hide the text after them: control characters, Unicode's own line ends, halves
+ * of characters.
+ */
 const unsafe = /[\p{Cc}\p{Cs}\u2028\u2029]/u;
 
 /** Whether a text can stand in a header as it is. */

@@ -2,14 +2,14 @@
 export const templateTypes = ['signup', 'invite', 'password-reset'] as const;
 export type TemplateType = (typeof templateTypes)[number];
 
-/** What a mail says. */
+/** The content of a mail. */
 export interface TemplateText {
   readonly subject: string;
   readonly html_body: string;
 }
 
 interface Words {
-  /** What a list of mails shows beside the subject. */
+  /** The text that a list of mails shows beside the subject. */
   readonly preheader: string;
   readonly title: string;
   readonly lead: string;
@@ -66,7 +66,7 @@ const page = ({ preheader, title, lead, button, url, note }: Words): string => `
 </html>
 `;
 
-/** What is sent while a project has no text of its own. */
+/** The templates of projects without their own. */
 export const defaultTemplates: Readonly<Record<TemplateType, TemplateText>> = {
   signup: {
     subject: 'Confirm your e-mail address for {{project_name}}',

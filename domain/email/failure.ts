@@ -19,8 +19,8 @@ export class MailFailure extends Error {
 }
 
 /**
- * What strangers said, on one line: what cannot be seen is gone, so that it can be stored and shown, and no letter is cut
- * in two.
+ * Returns foreign text on one line: invisible characters are removed, so that it can be stored and shown, and no
+ * character is cut in two.
  */
 export const lineOf = (replyText: string, max: number): string => {
   const line = replyText.replaceAll(/[\p{C}\s]+/gu, ' ').trim();
@@ -38,7 +38,7 @@ const secretsOf = ({ username, password }: Pick<SmtpServer, 'username' | 'passwo
         Buffer.from(text).toString('base64'),
       ]);
 
-/** What a server said, on one line, without what it was told in confidence. */
+/** Returns a server's reply on one line, without credentials. */
 export const wordsOf = (
   replyText: string,
   server: Pick<SmtpServer, 'username' | 'password'>,
@@ -55,7 +55,7 @@ interface SmtpFault {
   readonly response: string;
   /** 0: the server said nothing. */
   readonly reply: number;
-  /** What the connection itself failed with, where it did. */
+  /** The error of the connection itself, where there was one. */
   readonly cause: string;
 }
 
@@ -107,7 +107,7 @@ const withoutAnswer = (host: string): string =>
 const rejections: Readonly<Record<string, (host: string) => string>> = {
   EMESSAGE: () => 'The mail is larger than the server takes.',
   EAUTH: (host) => `${host} offers no way to sign in that is known here.`,
-  // Of messages that cannot be put together.
+  // Errors of messages that cannot be composed.
   EENVELOPE: () => 'The recipient is not an address that mail can go to.',
 };
 

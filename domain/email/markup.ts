@@ -25,7 +25,7 @@ export interface Place {
 export interface Reader {
   /** The place at this index, which is not before the last one. */
   readonly placeAt: (index: number) => Place;
-  /** What stands between here and that index is replaced by a value that is (or is not) empty. */
+  /** The text between here and that index is replaced by a value that is (or is not) empty. */
   readonly skipTo: (index: number, isEmpty: boolean) => void;
 }
 

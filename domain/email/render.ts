@@ -1,7 +1,7 @@
 import { ServiceError } from '#lib/errors.ts';
 import { type Place, readMarkup } from './markup.ts';
 
-/** What placeholders stand for; `{{a.b}}` looks into an object. */
+/** The values of placeholders; `{{a.b}}` looks into an object. */
 export interface Variables {
   readonly [name: string]: string | number | Variables;
 }

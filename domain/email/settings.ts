@@ -41,7 +41,7 @@ export const settingsColumns = [
 ] as const satisfies readonly (keyof EmailSettingsRow)[];
 const columns = settingsColumns.join(', ');
 
-/** What stands for a secret in answers; sent back, it keeps the secret. */
+/** The placeholder of a secret in answers; sent back, it keeps the secret. */
 export const maskedSecret = '••••';
 
 /** The settings as their author gives them. */

@@ -13,11 +13,11 @@ export interface CheckStep {
   readonly name: (typeof checkSteps)[number];
   readonly ok: boolean;
   readonly ms: number;
-  /** What is wrong and what can be done; null when it went well. */
+  /** The problem and its remedy; null when it went well. */
   readonly error: string | null;
 }
 
-/** What happened, step by step; the steps behind the first that failed are missing. */
+/** The steps in order; those behind the first that failed are missing. */
 export interface SmtpCheck {
   readonly ok: boolean;
   readonly steps: readonly CheckStep[];
@@ -99,7 +99,7 @@ const demandOfMailServer = (reply: SmtpReply, options: CheckOptions, code: 220 |
   throw new StepFailed(`The server does not want to speak with us. The server said: ${words}`);
 };
 
-/** What we call ourselves; servers want a name or an address in brackets. */
+/** The name that we give to servers; they require a name or an address in brackets. */
 const greet = async (session: Session, options: CheckOptions): Promise<void> => {
   const reply = await dialogOf(session).send('EHLO [127.0.0.1]');
   session.offered = demandOfMailServer(reply, options, 250).lines;
@@ -191,7 +191,7 @@ const within = async (ms: number, session: Session, work: Promise<void>): Promis
     await Promise.race([work, late]);
   } finally {
     clearTimeout(timer);
-    // Whoever is late has nobody left to tell.
+    // A result that comes too late has no reader.
     work.catch(() => undefined);
   }
 };

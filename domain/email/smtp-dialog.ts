@@ -1,7 +1,7 @@
 import { type Socket, isIP } from 'node:net';
 import { type TLSSocket, connect as connectTls } from 'node:tls';
 
-/** What a server answered to one command. */
+/** A server's reply to one command. */
 export interface SmtpReply {
   readonly code: number;
   /** The lines without their codes. */
@@ -23,7 +23,7 @@ export class DialogError extends Error {
 
 /** One session with a mail server, a command at a time. */
 export interface SmtpDialog {
-  /** What the server says by itself, or to what was said last. @throws {DialogError} */
+  /** Reads the server's greeting, or its reply to the last command. */
   readonly reply: () => Promise<SmtpReply>;
   /** Says a line and reads the answer. @throws {DialogError} */
   readonly send: (line: string) => Promise<SmtpReply>;
@@ -85,7 +85,7 @@ const handshake = (socket: Socket, { host, timeoutMs, ca }: DialogOptions): Prom
     });
   });
 
-/** What has arrived and was not read yet. */
+/** The bytes that have arrived and were not read yet. */
 interface Inbox {
   text: string;
   isOver: boolean;

@@ -28,7 +28,7 @@ export interface SmtpRoute {
   readonly ca?: string;
 }
 
-/** What the port says (contract, section 7). */
+/** The security that a port implies (contract, section 7). */
 export const tlsRuleOf = (port: number): TlsRule => {
   if (port === 465) return 'start';
   return port === 587 || port === 2525 ? 'required' : 'offered';
@@ -52,7 +52,7 @@ const opened = (socket: Socket, timeoutMs: number): Promise<Socket> =>
     });
     socket.once('connect', () => {
       clearTimeout(timer);
-      // Whoever goes on with it listens, too; until then a fault must not end the process.
+      // The next user of the socket adds its own listener; until then an error must not end the process.
       socket.removeAllListeners('error').on('error', () => undefined);
       resolve(socket);
     });

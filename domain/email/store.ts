@@ -5,7 +5,7 @@ import { type EmailSettingsRow, settingsColumns } from './settings.ts';
 
 export type EmailStatus = 'queued' | 'sent' | 'failed' | 'bounced' | 'kept' | 'unknown';
 
-/** What a mail says, as its row keeps it, sealed. */
+/** The content of a mail, as its row stores it, sealed. */
 export interface EmailContent {
   readonly subject: string;
   readonly html: string;
@@ -21,7 +21,7 @@ export interface NewEmail {
   readonly jobId: string;
 }
 
-/** What a mail's content is sealed as. */
+/** The associated data of a mail's sealed content. */
 export const aboutContent = (emailId: string): string => `email:${emailId}`;
 
 export const insertEmail = async (tx: Tx, email: NewEmail): Promise<void> => {
@@ -74,7 +74,7 @@ export const findSendable = async (db: Queryable, projectId: string, id: string)
   return row && { ...row, settings: settingsOf(row) };
 };
 
-/** What came of one try. */
+/** The result of one attempt. */
 export interface EmailTry {
   readonly id: string;
   /** `queued`: it is tried again. */
@@ -86,7 +86,7 @@ export interface EmailTry {
 
 const maxWordsLength = 2000;
 
-/** Whoever said it: what Postgres cannot store must not keep other mails from being recorded. */
+/** Text that Postgres cannot store, whatever its source, must not keep other mails from being recorded. */
 const storable = (words: string | null): string | null => words && lineOf(words, maxWordsLength);
 
 /** Records tries. What the server took stays taken, and its content is not kept. */

@@ -64,7 +64,7 @@ export const resetTemplate = async (db: Queryable, projectId: string, type: Temp
 export const missingOf = (type: TemplateType, { subject, html_body: body }: TemplateText): string[] =>
   unknownPlaceholders([subject, body], sampleVariables(type, ''));
 
-/** What a mail looks like, filled in. */
+/** The rendered mail. */
 export interface Preview {
   readonly subject: string;
   readonly html: string;

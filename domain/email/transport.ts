@@ -38,7 +38,7 @@ export interface Transport {
    * @throws {MailFailure} `unknown` when the server had the whole mail and did not answer
    */
   readonly send: (mail: Mail, signal: AbortSignal, onSlow?: () => void) => Promise<string>;
-  /** What is being sent is sent; then the connections end. */
+  /** Mails that are being sent are finished; then the connections end. */
   readonly close: () => void;
 }
 

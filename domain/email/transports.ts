@@ -9,12 +9,12 @@ import { plainRule } from './smtp-server.ts';
 import type { SmtpTimeouts } from './smtp-timeouts.ts';
 import { type Dkim, type Transport, openTransport } from './transport.ts';
 
-/** Who sends a project's mail, and in whose name. */
+/** The sender of a project's mail, and the name that it uses. */
 export interface Sender {
   readonly transport: Pick<Transport, 'send'>;
   readonly from: { readonly name: string; readonly address: string };
   readonly dkim: Dkim | null;
-  /** Of message ids. */
+  /** The domain of message ids. */
   readonly domain: string;
 }
 
@@ -36,7 +36,7 @@ export interface TransportsDeps {
   readonly local: boolean;
   /** Certificates (PEM) that are trusted instead of the usual ones. */
   readonly ca?: string;
-  /** Those that differ from the usual ones. */
+  /** Time-outs that differ from the default ones. */
   readonly timeouts?: Partial<SmtpTimeouts>;
 }
 

@@ -26,7 +26,7 @@ const newest = (db: Queryable, projectId: string): Promise<KeyRow | undefined> =
     ),
   );
 
-/** Of two that are made at once both are there; both verify. */
+/** When two keys are made at once both exist, and both verify. */
 const makeKey = async (db: Queryable, projectId: string, sealer: Sealer): Promise<SigningKey> => {
   const { publicKey, privateKey } = await generateKeyPair(signingAlgorithm, { extractable: true });
   const id = newId();
@@ -50,7 +50,7 @@ export const signingKeyOf = async (
   return { id: row.id, privateKey: sealer.open(privateKeyAbout, row.private_sealed) };
 };
 
-/** What tokens of a project are verified with; empty for one that has signed nothing, or is not there. */
+/** The public keys of a project's tokens; empty for a project that has signed nothing, or does not exist. */
 export const publicKeysOf = async (db: Queryable, projectId: string): Promise<JWK[]> => {
   const rows = await db.query<{ public_jwk: JWK }>(
     `select k.public_jwk from project_signing_keys k join projects p on p.id = k.project_id

@@ -18,7 +18,7 @@ import { publicKeysOf, signingAlgorithm, signingKeyOf } from './signing-keys.ts'
 /** RFC 9068, section 2.1: what tells an access token from an id token, which the same key signs. */
 const accessTokenType = 'at+jwt';
 
-/** Whom a valid token stands for in the project's database. */
+/** The database role and claims that a valid token stands for. */
 export interface EndUser {
   readonly role: Exclude<DataRole, 'service'>;
   /** The claims as they were signed, JSON text. */

@@ -3,7 +3,7 @@ export interface EventKind {
   readonly name: string;
   readonly group: EventGroup;
   readonly description: string;
-  /** What the platform does when it happens, for the documentation. */
+  /** The platform's behaviour when it happens, for the documentation. */
   readonly emittedBy: string;
 }
 

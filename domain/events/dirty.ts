@@ -12,7 +12,7 @@ export interface DirtyMarks {
 
 export interface DirtyMarksOptions {
   readonly redis: Redis;
-  /** Of all keys (`PLINTH_REDIS_PREFIX`). */
+  /** The prefix of all keys (`PLINTH_REDIS_PREFIX`). */
   readonly prefix: string;
   readonly log: Log;
 }

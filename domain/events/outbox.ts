@@ -67,14 +67,14 @@ interface Batch {
   max: number;
   /** They come behind that one. */
   behind: string;
-  /** Those that were tried last. */
+  /** The rows that were tried last. */
   ids: readonly string[];
 }
 
 interface Locked {
-  /** Of the rows that go together. */
+  /** The bytes of rows that are taken together. */
   readonly ids: readonly string[];
-  /** Of rows that are not fetched at all. */
+  /** The bytes of rows that are not fetched at all. */
   readonly malformed: readonly string[];
 }
 
@@ -103,7 +103,7 @@ export interface Taking {
   readonly onSetAside: (event: SetAside) => void;
 }
 
-/** What the values are to blame for, which they will be next time, too. */
+/** Errors that the values cause, and will cause again. */
 const isOfValues = (error: unknown): error is DatabaseError =>
   error instanceof DatabaseError && error.severity === 'ERROR' && /^(22|23|54)/.test(error.code ?? '');
 
@@ -211,12 +211,12 @@ export const isOutboxInUse = async (client: Client): Promise<boolean> => {
 export interface Backlog {
   readonly events: number;
   readonly bytes: number;
-  /** Of what is allowed, 0 to 1: at 1 writes are refused. */
+  /** The used share of the limit, 0 to 1: at 1 writes are refused. */
   readonly share: number;
   readonly subscribed: boolean;
 }
 
-/** What still waits, counted from above; what is being taken counts, too. */
+/** The events that still wait, estimated from above; those that are being taken count, too. */
 export const backlogOf = async (client: Client): Promise<Backlog> => {
   const { rows } = await client.query<Backlog>(
     `select events::float8 as events, bytes::float8 as bytes,

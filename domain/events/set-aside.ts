@@ -22,7 +22,7 @@ export const isMalformed = `(octet_length(row)::bigint + coalesce(octet_length(o
 /** The start of a malformed row shows where it came from; the rest would fill a space that no plan counts. */
 const keptCharacters = 65_536;
 
-/** What lies set aside is not counted by any plan: the oldest go first. */
+/** Events that were set aside count for no plan: the oldest are deleted first. */
 const maxKept = 1000;
 const maxKeptBytes = 64 * 1024 * 1024;
 

@@ -49,7 +49,7 @@ export const findSource = (db: Queryable, projectId: string): Promise<EventSourc
     ),
   );
 
-/** Those that nobody looked into for a while, the longest first; they count as looked into from now on. */
+/** Returns the sources that nobody has polled for a while, the longest first; they count as polled from now on. */
 export const sourcesToPoll = (
   db: Queryable,
   { max, seconds }: { readonly max: number; readonly seconds: number },

@@ -25,7 +25,7 @@ const tableFormOf = (pattern: string): { readonly table: string; readonly op: st
 const meant = (candidate: string | null): string =>
   candidate === null ? '; GET …/integrations/events lists them' : `; did you mean ${candidate}?`;
 
-/** What stands for all tables. */
+/** The wildcard for all tables. */
 const everyTable = (op: string): string => {
   const name = `db.${op.toLowerCase()}`;
   return plainNames.includes(name) ? name : 'table.*';
@@ -53,8 +53,9 @@ const faultOfPayment = (pattern: string): string | null => {
 };
 
 /**
- * What is wrong with a name that a webhook wants to subscribe to, null when nothing is. Known are the names of the catalog,
- * `*`, a group and `.*`, `table.<table>.<operation>` and `table.<table>.*`, and what begins with `payments.<provider>.`.
+ * Returns the problem of a name that a webhook wants to subscribe to, null when there is none. Known are the names of
+ * the catalog, `*`, a group and `.*`, `table.<table>.<operation>` and `table.<table>.*`, and names that begin with
+ * `payments.<provider>.`.
  */
 export const faultOfPattern = (pattern: string): string | null => {
   if (known.has(pattern)) return null;

@@ -9,7 +9,7 @@ export interface WaitingMarks {
 
 export interface WaitingMarksOptions {
   readonly redis: Redis;
-  /** Of all keys (`PLINTH_REDIS_PREFIX`). */
+  /** The prefix of all keys (`PLINTH_REDIS_PREFIX`). */
   readonly prefix: string;
   readonly log: Log;
 }

@@ -9,11 +9,11 @@ import { ServiceError } from '#lib/errors.ts';
 export type CompileLine = <T>(projectId: string | undefined, work: () => Promise<T>) => Promise<T>;
 
 export interface CompileLineBounds {
-  /** Of one project, what runs included. */
+  /** The bound of one project, running compilations included. */
   readonly ofProject: number;
-  /** Of all together. */
+  /** The bound of all projects together. */
   readonly ofAll: number;
-  /** What waits longer is refused: whoever asked has likely left. */
+  /** A compilation that waits longer is refused: its caller has likely left. */
   readonly waitMs: number;
   /** Pieces of work, of different projects, that go on at the same time; 1 unless set. */
   readonly atOnce?: number;
@@ -37,7 +37,7 @@ const ofProjectFull = (): ServiceError => tooMany('Too many deploys of this proj
 const ofAllFull = (): ServiceError => tooMany('Too many deploys wait to be compiled.');
 const tookTooLong = (): ServiceError => tooMany('The deploy waited too long to be compiled.');
 
-/** What waits, by project; the first project in it is the next one. */
+/** The waiting compilations by project; the first project in it is the next one. */
 type Waiting = Map<string, Entry[]>;
 
 const oldestOf = (waiting: Waiting): Entry[] =>

@@ -11,7 +11,7 @@ const bundleCommand = 'npx esbuild entry.js --bundle --platform=neutral --format
 export interface CompiledFunction {
   /** One CommonJS text. Its tokens stand on the lines of the source, so stack traces need no source map. */
   readonly code: string;
-  /** What the code asks for by `require()` or `import()`: nothing of it is there at run time. */
+  /** The modules that the code loads by `require()` or `import()`: they do not exist at run time. */
   readonly imports: readonly string[];
 }
 
@@ -38,7 +38,7 @@ export async function compileFunction(source: string, entryPoint?: string): Prom
   const own = withoutSourceMap(source);
   const generated = await toCommonJs(own);
   const { imports, exported } = await inspectModule(own);
-  // What every object inherits is a function too, whatever the code exports.
+  // Inherited members of every object are functions too, whatever the code exports.
   if (entryPoint !== undefined && !(entryPoint in Object.prototype)) requireHandler(exported, entryPoint, 'exports');
   return { code: await samePlaces(generated), imports };
 }

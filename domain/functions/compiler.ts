@@ -27,7 +27,7 @@ const script = path.join(import.meta.dirname, 'compile-process.ts');
 export interface CompilerLimits {
   /** Processor time of one deploy: what a machine is busy with beside it does not count. */
   readonly maxCpuMs: number;
-  /** What takes so long although it had little processor time is no fault of the code. */
+  /** A compilation that takes so long although it had little processor time is no fault of the code. */
   readonly maxMs: number;
 }
 

@@ -3,7 +3,7 @@ import type { Sealer } from '#lib/secrets.ts';
 
 export type EnvVars = Readonly<Record<string, string>>;
 
-/** What stands for a value in answers; sent back, it keeps the value. */
+/** The placeholder of a value in answers; sent back, it keeps the value. */
 export const maskedValue = '********';
 
 const maxBytes = 128 * 1024;

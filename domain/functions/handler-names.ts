@@ -49,7 +49,7 @@ const commonJsBody = (bundle: string): string => {
 };
 
 /**
- * What JavaScript exports, in both kinds of modules.
+ * Returns the exported names of JavaScript, in both kinds of modules.
  * @param bundle the code as esbuild prints it as an ES module, without white space
  * @param declared names that its `export` statements declare; null for CommonJS
  */

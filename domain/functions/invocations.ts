@@ -83,8 +83,8 @@ const findFinished = (db: Queryable, functionId: string, id: string): Promise<In
     ),
   );
 
-// What a job was given begins with {"function_id":"…","version":1,"trigger":"…": migrations/control/0006_invocations.ts reads
-// it in the same way.
+// The data of a job begins with {"function_id":"…","version":1,"trigger":"…": migrations/control/0006_invocations.ts
+// reads it in the same way.
 const given = `string_to_array(left(j.data, 200), '"')`;
 const version = `trim(both ':,' from (${given})[7])::int`;
 
@@ -125,7 +125,7 @@ export const getInvocation = async (db: Queryable, functionId: string, id: strin
   return goesOn(row) ? withLogSoFar(db, row) : row;
 };
 
-/** What a job or a record says that the run was given. */
+/** The input of a run, from its job or its record. */
 export const givenTo = async (
   db: Queryable,
   functionId: string,
@@ -175,7 +175,7 @@ export const deleteOrphanedInvocations = async (db: Queryable, max: number): Pro
        limit $1) returning id`,
     [max],
   );
-  // What still ran ends within the day; what waited longer goes with the others of its age.
+  // Runs that still go on end within the day; those that waited longer are deleted with the others of their age.
   if (gone.length === 0) await db.query(`delete from deleted_functions where deleted_at < now() - interval '1 day'`);
   return gone.length;
 };

@@ -15,7 +15,7 @@ export interface Interpreter {
 const usualPlaces = ['/usr/bin/python3', '/usr/local/bin/python3'];
 const oldestMinor = 9;
 
-/** What to tell who wants Python and has none. */
+/** The hint for users who want Python where there is none. */
 export const howToInstall = `Functions in Python need Python 3.${oldestMinor} or newer on the machine of the worker: install it with \`apt-get install python3\`, or name it by PLINTH_PYTHON.`;
 
 const facts = z.object({ minor: z.number(), major: z.number(), program: z.string(), prefix: z.string() });

@@ -9,7 +9,7 @@ export interface ReportedRun extends FinishedRun {
 
 export type LogLine = FinishedRun['logs'][number];
 
-/** What a list shows of a run's log: its end. */
+/** The part of a run's log that a list shows: its end. */
 export const maxListedLines = 100;
 export const maxListedBytes = 16 * 1024;
 
@@ -28,9 +28,10 @@ const tailOf = (logs: readonly LogLine[]): string | null => {
 };
 
 /**
- * What only the worker knows of a run, as the trigger `record_invocation` takes it apart: four lines, of which the first
- * holds duration, CPU time, peak memory and whether the log is cut, and the others JSON or nothing: error, end of the log,
- * log. JSON text has no line breaks, so that Postgres need not parse it, which `\u0000` would make impossible.
+ * The facts of a run that only the worker knows, as the trigger `record_invocation` parses them: four lines, of which
+ * the first holds duration, CPU time, peak memory and whether the log is cut, and the others JSON or nothing: error,
+ * end of the log, log. JSON text has no line breaks, so that Postgres need not parse it, which `\\u0000` would make
+ * impossible.
  * @param logsText of the same run
  */
 export const reportOf = (run: ReportedRun, logsText = logsTextOf(run)): string => {

@@ -2,11 +2,11 @@ import { type Queryable, maybeOne } from '#lib/control-db.ts';
 
 export type Language = 'javascript' | 'python';
 
-/** What a run depends on: a change of any of it is a new version. */
+/** The fields that a run depends on: a change of any of them is a new version. */
 export interface FunctionCode {
   readonly entry_point: string;
   readonly code: string;
-  /** What runs: one CommonJS text, made from `code` on deploy. */
+  /** The code that runs: one CommonJS text, made from `code` on deploy. */
   readonly compiled: string;
   readonly timeout_ms: number;
   readonly memory_mb: number;
@@ -143,7 +143,7 @@ export const listFunctions = async (
   return { functions, total: count?.total ?? 0 };
 };
 
-/** Of one function; older ones go when newer ones come. */
+/** The bound of one function; older versions are deleted when newer ones come. */
 export const maxVersions = 100;
 
 /** Keeps the present version before it is replaced. */

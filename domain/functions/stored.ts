@@ -39,7 +39,7 @@ interface Quota {
 }
 
 const projectsInPage = 100;
-/** Of a project whose events are all still to be delivered nothing can be deleted: it must not keep the others waiting. */
+/** Nothing can be deleted of a project whose events are all still to be delivered: it must not keep the others waiting. */
 const maxPages = 10;
 
 const projectsOver = (db: Queryable, quotas: Readonly<Record<Plan, number>>, offset: number): Promise<Quota[]> =>

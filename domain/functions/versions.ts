@@ -2,7 +2,7 @@ import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { type FunctionCode, type FunctionRow, findFunction, lockFunction, replaceCode } from './store.ts';
 
-/** What a function was before a change. */
+/** The state of a function before a change. */
 export interface VersionRow {
   readonly version: number;
   readonly created_at: Date;

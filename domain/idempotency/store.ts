@@ -5,7 +5,7 @@ import { ServiceError } from '#lib/errors.ts';
 export interface IdempotencyKey {
   readonly scope: string;
   readonly key: string;
-  /** Of method, path and body: the same key with another is a mistake of the client. */
+  /** The hash of method, path and body: the same key with another one is a mistake of the client. */
   readonly fingerprint: Buffer;
 }
 

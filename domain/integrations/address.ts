@@ -18,8 +18,8 @@ const foreignHosts: Readonly<Partial<Record<ProviderName, RegExp>>> = {
 type Ways = Pick<Egress, 'check' | 'lookup'>;
 
 /**
- * What is wrong with an address that secrets are sent to, or that is one: they go in the open only to where the operator
- * alone lets anybody. Null: nothing is.
+ * Returns the problem of an address that receives secrets, or that is one: they are sent unencrypted only to hosts that
+ * the operator has allowed. Null: none.
  * @throws {EgressRefused | EgressFailed}
  */
 export const faultOfAddress = async (egress: Ways, address: string): Promise<string | null> => {
@@ -38,7 +38,7 @@ const faultOf = async (egress: Ways, provider: ProviderName, address: string): P
 
 const isAddress = (value: unknown): value is string => typeof value === 'string' && URL.canParse(value);
 
-/** What was sent back as it was shown is kept, and was checked; only secrets are shown so. */
+/** A value that was sent back as it was shown is kept, and was checked before; only secrets are masked. */
 const isKept = (provider: ProviderName, field: string, value: unknown): boolean =>
   providerFacts[provider].secrets.includes(field) && isMasked(value);
 

@@ -7,8 +7,8 @@ import type { Sealer } from '#lib/secrets.ts';
 import type { ChatProvider, ConfigOf } from './providers.ts';
 
 /**
- * What they take: Slack one message a second (docs.slack.dev, "Rate limits"), Discord 30 a minute and channel with bursts
- * (a 429 says when it was too much).
+ * The rates that they accept: Slack one message a second (docs.slack.dev, "Rate limits"), Discord 30 a minute and
+ * channel with bursts (a 429 tells when it was too much).
  */
 const ratePerSecond: Readonly<Record<ChatProvider, number>> = { slack: 1, discord: 2 };
 
@@ -76,7 +76,7 @@ export const saveChat = async (db: Queryable, of: ChatOf, request: ChatIntegrati
      where id = $1`,
     [present.id, sealUrl(sealer, present.id, config.webhook_url), config.events, isActive],
   );
-  // What failed before says nothing of a new address, nor of one that was switched on again.
+  // Earlier failures say nothing of a new address, nor of one that was activated again.
   await reopenThrottle(db, present.id);
   return present.id;
 };

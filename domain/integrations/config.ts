@@ -48,7 +48,7 @@ const keptSecret = (field: string, given: unknown, present: Config | null): unkn
 const isGiven = (value: unknown): boolean => value !== undefined && !isMasked(value);
 
 /**
- * What a config becomes: secrets that were left out or masked are kept, everything else is what was given.
+ * Merges a config: secrets that were left out or masked are kept, other fields are taken as given.
  * @param present null: there is none yet
  * @throws {ServiceError} `validation_failed`; `secret_required` when kept secrets would go to another address
  */

@@ -5,14 +5,14 @@ const userAgent = 'plinth-integrations/1';
 const defaultMaxBytes = 256 * 1024;
 const timeoutMs = 10_000;
 
-/** What a provider said; `error` in words when it could not be asked. */
+/** The response of a provider; `error` in words when it could not be reached. */
 export type ProviderResponse =
   | { readonly response: EgressResponse; readonly error: null }
   | { readonly response: null; readonly error: string };
 
 export interface Question {
   readonly method: 'GET' | 'POST';
-  /** Of the API, with or without a slash at the end. */
+  /** The base URL of the API, with or without a slash at the end. */
   readonly base: string;
   /** Begins with a slash. */
   readonly path: string;

@@ -41,7 +41,7 @@ export interface InboundCall {
   readonly network: string;
 }
 
-/** What a provider has to tell, once it is known to come from there. */
+/** The event of a provider, once its origin is verified. */
 interface ProviderEvent {
   readonly type: string;
   /** Any of them says that it came before; the first is signed for. */

@@ -39,7 +39,7 @@ export interface Integration {
   readonly config: Config;
 }
 
-/** Whose integration, and with what its secrets are sealed. */
+/** The integration's project, and the key that seals its secrets. */
 export interface IntegrationOf {
   readonly project: Pick<Project, 'id'>;
   readonly provider: ProviderName;

@@ -1,19 +1,19 @@
 const dots = '••••';
-// What is left out of sight has at least so many characters.
+// The hidden part of a secret has at least so many characters.
 const minHidden = 12;
 const shown = 4;
 
-// What keys of models begin with.
+// Prefixes of model keys.
 const modelPrefix = /^(?:sk-(?:ant-|proj-|svcacct-)?|xai-|AIza)/;
 
-/** What a secret of that kind begins with, and says nothing of it: `sk_live_`, `whsec_`, `https://hooks.slack.com/`. */
+/** The prefix of a kind of secret, which reveals nothing of it: `sk_live_`, `whsec_`, `https://hooks.slack.com/`. */
 const prefixOf = (secret: string): string =>
   (/^https?:\/\//i.test(secret) ? URL.parse(secret)?.origin.concat('/') : undefined) ??
   /^[a-z]{2,6}_(?:[a-z]{3,5}_)?/.exec(secret)?.[0] ??
   modelPrefix.exec(secret)?.[0] ??
   '';
 
-/** What stands for a secret in answers: its prefix and its last four characters; of a short one nothing. */
+/** Masks a secret for answers: its prefix and its last four characters; of a short one nothing. */
 export const maskSecret = (secret: string): string => {
   const prefix = prefixOf(secret);
   if (secret.length - prefix.length - shown < minHidden) return dots.repeat(2);

@@ -1,4 +1,4 @@
-/** What of a call says that it is PayPal's: the names of its API for it. */
+/** The headers by which a call proves to be PayPal's, under the names of its API. */
 export interface SignedParts {
   readonly auth_algo: string;
   readonly cert_url: string;

@@ -34,7 +34,7 @@ export interface PaypalCall {
   readonly network: string;
 }
 
-/** Whose call it is: a changed config has other tokens. */
+/** The config behind the call: a changed config has other tokens. */
 export interface PaypalAccount {
   readonly id: string;
   readonly config_version: number;

@@ -4,7 +4,7 @@ export const providerNames = ['slack', 'discord', 'resend', 'stripe', 'paypal', 
 export type ProviderName = (typeof providerNames)[number];
 export type Category = 'messaging' | 'email' | 'payments';
 
-// What goes into a header must not be able to end it; every key of these providers is within that.
+// A header's value must not be able to end it; every key of these providers meets that.
 const key = z
   .string()
   .max(512)
@@ -36,7 +36,7 @@ const sender = z
 
 const chat = z.strictObject({ webhook_url: url, events: events.default(['*']) });
 
-/** What a config holds, as it is kept. */
+/** The stored form of a config. */
 export const configSchemas = {
   slack: chat,
   discord: chat,
@@ -64,7 +64,7 @@ export type PaymentProvider = 'stripe' | 'paypal' | 'razorpay';
 
 interface ProviderFacts {
   readonly category: Category;
-  /** What people read. */
+  /** The name that people read. */
   readonly label: string;
   /** Fields that are masked in answers. */
   readonly secrets: readonly string[];

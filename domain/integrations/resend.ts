@@ -11,7 +11,7 @@ export type ResendConfig = ConfigOf<'resend'>;
 
 export const resendBase = ({ base_url }: ResendConfig): string => base_url ?? 'https://api.resend.com';
 
-/** What sends a project's mail in the place of its SMTP server; null when nothing does. */
+/** Returns the transport that sends a project's mail in place of its SMTP server; null when there is none. */
 export const findMailProvider = async (
   db: Queryable,
   sealer: Sealer,
@@ -28,7 +28,7 @@ const maxIdLength = 100;
 const bodyOf = ({ from_email: from }: ResendConfig, { to, subject, html, text, headers }: Mail): string =>
   JSON.stringify({ from, to: [to], subject, html, text, ...(headers && { headers }) });
 
-/** What Resend says of a mail that it does not take, on one line and without the key. */
+/** Returns Resend's reason for refusing a mail, on one line and without the key. */
 const wordsOf = (response: EgressResponse, { api_key: key }: ResendConfig): string => {
   const { message } = objectIn(response);
   const providerMessage = typeof message === 'string' ? lineOf(message.replaceAll(key, '••••'), maxWordsLength) : '';
@@ -37,7 +37,7 @@ const wordsOf = (response: EgressResponse, { api_key: key }: ResendConfig): stri
     : `Resend said (${response.status}): ${providerMessage}`;
 };
 
-/** Of its conflicts one passes: another try with the same key is under way. */
+/** One of its conflicts is temporary: another attempt with the same key is under way. */
 const isForNow = (response: EgressResponse): boolean =>
   response.status === 429 ||
   response.status >= 500 ||

@@ -27,7 +27,7 @@ const verdictOf = (sent: Sent | undefined, tookMs: number): Checked => {
 const deliveryOf = (result: string): string => webhookDeliver.result.parse(JSON.parse(result)).delivery_id;
 
 /**
- * What came of the test that an earlier request with this key began; undefined when there was none.
+ * Returns the result of the test that an earlier request with this key started; undefined when there was none.
  * @throws {ServiceError} `idempotency_mismatch`
  */
 export const findChatTest = async ({ db, jobs }: TestDeps, key: IdempotencyKey): Promise<Checked | undefined> => {

@@ -9,7 +9,7 @@ export interface IntegrationRow {
   readonly provider: ProviderName;
   readonly config_sealed: Buffer;
   readonly config_version: number;
-  /** Of a chat: also false while the platform has stopped sending to it. */
+  /** Whether a chat is active: also false while the platform has stopped sending to it. */
   readonly is_active: boolean;
 }
 
@@ -88,7 +88,10 @@ export interface Receiver<P extends ProviderName> {
   readonly integration: IntegrationRow & { readonly provider: P };
 }
 
-/** Who is meant by a call of a provider; undefined unless the project is there and the integration is active. */
+/**
+ * Returns the integration that a provider's call belongs to; undefined unless the project exists and the integration is
+ * active.
+ */
 export const findReceiver = async <P extends ProviderName>(
   db: Queryable,
   projectId: string,

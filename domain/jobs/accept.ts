@@ -24,9 +24,9 @@ export interface JobRequest<Job extends JobDefinition = JobDefinition> {
   readonly data: z.input<Job['data']>;
   /** Left out: the platform itself. */
   readonly startedBy?: Starter | undefined;
-  /** What must be kept together with the job's row, or not at all. */
+  /** Rows that must be committed together with the job's row, or not at all. */
   readonly alongside?: (tx: Tx, jobId: string) => Promise<void>;
-  /** Who is behind `alongside`, for the audit log. */
+  /** The actor behind `alongside`, for the audit log. */
   readonly actor?: Readonly<Record<string, string>>;
   /** Takes back what `alongside` did, when the job was not taken. */
   readonly undo?: (tx: Tx) => Promise<void>;

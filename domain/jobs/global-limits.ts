@@ -3,7 +3,7 @@ import { type Queryable, maybeOne } from '#lib/control-db.ts';
 /** How many jobs of a type run at a time on the whole installation; null: as many as there are slots. */
 export interface GlobalLimit {
   readonly type: string;
-  /** What is in force: the operators' limit, else the setting. */
+  /** Returns the limits in force: the operators' limit, else the setting. */
   readonly limit: number | null;
   readonly own_limit: number | null;
 }
@@ -18,7 +18,7 @@ export const globalLimitOf = async (db: Queryable, type: string): Promise<Global
     db.query<GlobalLimit>(`select ${columns} from job_type_limits where type = $1`, [type], 'global-limit'),
   )) ?? { type, limit: null, own_limit: null };
 
-/** What operators set in place of the setting; null gives the setting back. */
+/** Sets the operators' limit in place of the setting; null restores the setting. */
 export const setGlobalLimit = async (db: Queryable, type: string, limit: number | null): Promise<void> => {
   await db.query(
     `insert into job_type_limits (type, own) values ($1, $2) on conflict (type) do update set own = excluded.own`,

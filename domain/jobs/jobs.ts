@@ -96,7 +96,9 @@ const cancelPatienceMs = 2000;
 
 type Steering = Pick<Jobs, 'cancel' | 'cancelAllWaiting' | 'retry' | 'places'>;
 
-/** What callers were told is recorded before the job is changed: its worker may be about to do so. */
+/**
+ * An outcome that callers were notified of is recorded before the job is changed: its worker may be about to record it.
+ */
 const recordKnownEnd = async (
   { outcomes }: Pick<JobsDeps, 'outcomes'>,
   db: Queryable,
@@ -127,7 +129,7 @@ const cancelTeller = ({ gate, outcomes, signals, log }: JobsDeps) => {
   };
 };
 
-/** What can be done to a job from outside. */
+/** The operations that callers may do on a job. */
 const steeringWith = (deps: JobsDeps, get: Jobs['get']): Steering => {
   const { db, gate, outcomes, signals, log } = deps;
   const otherwise = warnerOf(log);
@@ -250,7 +252,7 @@ export const createJobs = (deps: JobsDeps): Jobs => {
       const deadline = Date.now() + waitMs;
       for (let delayMs = 20; ; delayMs = Math.min(delayMs * 2, 500)) {
         const row = await get(projectId, jobId).catch((error: unknown) => {
-          // Whoever accepted it had to take it back.
+          // The caller that had accepted the job had to take it back.
           throw error instanceof ServiceError && error.code === 'not_found' ? queueDown() : error;
         });
         const outcome = outcomeOf(row);

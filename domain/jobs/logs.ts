@@ -49,7 +49,7 @@ interface PartRow {
   readonly body: string;
 }
 
-/** What a run has logged so far, after that line, in order and without a gap. */
+/** Returns the lines that a run has logged after the given line, in order and without a gap. */
 export const logLinesAfter = async (db: Queryable, jobId: string, line: number): Promise<KeptLine[]> => {
   const parts = await db.query<PartRow>(
     `select first_line, body from job_log_parts where job_id = $1 and first_line + lines > $2 + 1 order by first_line`,

@@ -20,7 +20,7 @@ export interface QueueOptions {
   readonly jobs: readonly JobDefinition[];
 }
 
-/** What API and workers both need of Redis. */
+/** The parts of Redis access that both the API and workers need. */
 export const openQueues = ({ config, log, db, jobs }: QueueOptions) => {
   const redis = openRequestRedis(config.REDIS_URL, log);
   const prefix = config.PLINTH_REDIS_PREFIX;

@@ -2,7 +2,7 @@ import { firstIdAt } from '#lib/ids.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { cachedFor } from './ops-cached.ts';
 
-/** What happened to jobs of one type within one minute. */
+/** The counts of one job type within one minute. */
 export interface MinuteOfType {
   readonly accepted: number;
   readonly finished: number;

@@ -60,7 +60,7 @@ const finishedLately = (db: Queryable) =>
        and finished_at > now() - interval '1 minute' group by type`,
   );
 
-/** Of the newest 5,000 that succeeded and as many that failed within an hour, so that it costs the same at any load. */
+/** Counts the newest 5,000 successes and as many failures within an hour, so that it costs the same at any load. */
 const waits = (db: Queryable) =>
   db.query<{ type: string; quantiles: [number, number] }>(
     `select j.type, percentile_cont(array[0.5, 0.95]) within group
@@ -72,7 +72,7 @@ const waits = (db: Queryable) =>
     [waitSample],
   );
 
-/** What is counted of each type, from the rows alone. */
+/** The counts of each type, from the rows alone. */
 export interface Counts {
   readonly dead: ByType<{ count: number }>;
   readonly accepted: ByType<{ count: number }>;
@@ -98,7 +98,7 @@ export const countsOf = async (db: Queryable, history: History): Promise<Counts>
   };
 };
 
-/** What runs, the longest first. */
+/** Running jobs, the longest-running first. */
 export const runningJobs = (db: Queryable) =>
   db.query<RunningJob & { worker_id: string | null }>(
     `select j.id, j.type, j.project_id, p.name as project_name, f.name as function_name, j.attempt, j.started_at,

@@ -31,16 +31,16 @@ export interface QueueView {
   readonly waiting: number | null;
   readonly running: number | null;
   readonly window: number | null;
-  /** Of the whole installation, as Postgres has it; null: none. */
+  /** The limit of the whole installation, as Postgres has it; null: none. */
   readonly limit: number | null;
-  /** What operators set in place of the setting. */
+  /** The limit that operators set in place of the setting. */
   readonly own_limit: number | null;
   readonly slots: number | null;
   readonly workers_alive: number | null;
   readonly oldest_wait_seconds: number | null;
   readonly accepted: { readonly minute: number; readonly hour: number };
   readonly finished: { readonly minute: number; readonly hour: number };
-  /** Of the last hour, the most frequent first. */
+  /** Failures of the last hour, the most frequent first. */
   readonly failures: readonly FailureCount[];
   readonly dead: number;
   readonly wait_ms: { readonly p50: number | null; readonly p95: number | null };
@@ -53,11 +53,11 @@ export interface WorkerView {
   /** By language; null when it runs no functions. */
   readonly sandbox: SandboxFacts | null;
   readonly queues: readonly { readonly type: string; readonly slots: number; readonly running: number }[];
-  /** What it runs; at most 500 over all workers. */
+  /** Its running jobs; at most 500 over all workers. */
   readonly jobs: readonly RunningJob[];
 }
 
-/** What the operators' page shows at a glance. */
+/** The data behind the operators' page. */
 export interface Snapshot {
   readonly at: Date;
   /** False: Redis does not answer, and what only the gate knows is missing. */
@@ -168,7 +168,7 @@ const workersOf = async (db: Queryable, queues: Iterable<JobTypeStats>): Promise
   return [...workers.values()].sort((a, b) => a.name.localeCompare(b.name) || a.id.localeCompare(b.id));
 };
 
-/** What all operators' pages of this process share, so that ten of them cost what one does. */
+/** All operators' pages of this process share one overview, so that ten of them cost as much as one. */
 export const createOverview = (db: ControlDb, gate: Gate): Overview => {
   const history = createHistory(db);
   const counts = cachedFor(4000, () => countsOf(db, history));

@@ -14,7 +14,7 @@ export interface ProjectView {
   readonly limit: number | null;
   readonly waiting: number;
   readonly waiting_limit: number | null;
-  /** What operators set in place of the plan's; null where they set nothing. */
+  /** The limits that operators set in place of the plan's; null where they set nothing. */
   readonly own_limit: number | null;
   readonly own_waiting_limit: number | null;
   readonly paused: boolean;
@@ -60,7 +60,7 @@ interface Load {
 
 const keyOf = (projectId: string, type: string | null): string => `${projectId} ${type ?? ''}`;
 
-/** What the gate has, then what is paused or limited and has nothing at the gate just now. */
+/** Returns the projects that the gate knows, then those that are paused or limited and have no job at the gate. */
 const loadsOf = (busy: readonly Load[], ruled: readonly Ruled[], types: readonly string[]): Load[] => {
   const known = new Set(busy.map(({ projectId, type }) => keyOf(projectId, type)));
   const projects = new Set(busy.map(({ projectId }) => projectId));
@@ -153,7 +153,7 @@ export const setLimits = async (db: Queryable, projectId: string, type: string, 
   );
 };
 
-/** What is to pause: a project, one of its types, or a type of all projects. */
+/** The target of a pause: a project, one of its job types, or a job type of all projects. */
 export interface Pausable {
   readonly projectId: string | null;
   readonly type: string | null;
@@ -172,7 +172,7 @@ export const resume = async (db: Queryable, { projectId, type }: Pausable): Prom
   );
 };
 
-/** What of a project is paused: all of it, and which types. */
+/** The pauses of a project: all of it, and single types. */
 export const pausesOfProject = async (
   db: Queryable,
   projectId: string,

@@ -47,7 +47,7 @@ const columns = `j.id, j.project_id, p.ref as project_ref, p.name as project_nam
   j.attempt, j.max_attempts, j.error_code, left(j.error_message, ${maxMessageLength}) as error_message, j.request_id,
   j.worker_id, j.created_at, j.next_run_at, j.started_at, j.finished_at`;
 
-/** What names the jobs' projects and functions. */
+/** Names of the jobs' projects and functions. */
 const names = `left join projects p on p.id = j.project_id
   cross join lateral (select ${functionOf('j')} as function_id) f
   left join functions fn on fn.id = f.function_id::uuid`;

@@ -32,7 +32,7 @@ const minFailures = 5;
 const longWaitSeconds = 60;
 const maxMessageLength = 200;
 
-/** Of the newest failures of an hour, so that it costs the same at any load. */
+/** Reads the newest failures of an hour, so that it costs the same at any load. */
 const failureGroups = (db: Queryable): Promise<FailureGroup[]> =>
   db.query<FailureGroup>(
     `with bad as materialized (
@@ -73,7 +73,7 @@ const ofRedis: Trouble = {
 
 const list = new Intl.ListFormat('en');
 
-/** What keeps types from running at all, each cause once. */
+/** Causes that keep job types from running at all, each once. */
 const ofQueues = (queues: readonly QueueView[]): Trouble[] => {
   const without = queues.filter(({ workers_alive: alive }) => alive === 0);
   const closed = queues.filter((queue) => queue.open === false && !without.includes(queue));
@@ -175,7 +175,7 @@ const ofOthers = ({ failed_projects: projects, lost_mail: mails }: OtherCounts):
       ]),
 ];
 
-/** What is wrong now: first what keeps everything from running, then what people see of it. */
+/** Lists present problems: first causes that stop everything, then their visible effects. */
 export const troubles = async (db: Queryable, { redis, queues }: Snapshot): Promise<Trouble[]> => {
   const [groups, overdue, others] = await Promise.all([failureGroups(db), overdueSchedules(db), otherCounts(db)]);
   const blocked = redis ? ofQueues(queues) : [];

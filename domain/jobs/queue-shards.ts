@@ -48,7 +48,7 @@ export interface Candidate {
   readonly compares: boolean;
 }
 
-/** What a leader is told with its lead, so that nothing more is asked about a type of which there is nothing. */
+/** Facts that a leader gets together with its leadership, so that it queries nothing about a type without jobs. */
 export interface Leadership {
   /** The shard's present life; 0 before its first. */
   readonly epoch: number;
@@ -152,7 +152,7 @@ export const waitingBetween = async (
     ),
   );
 
-/** Of these jobs, where each stands: absent ones are gone. */
+/** Returns the state of each of these jobs; deleted jobs are absent. */
 export const standings = async (
   db: Queryable,
   ids: readonly string[],

@@ -12,7 +12,7 @@ interface LimitRow {
   readonly waiting: number | null;
 }
 
-/** What is left of a project that is gone flows through, to be turned away when it would begin. */
+/** Jobs of a deleted project pass the gate and are refused when they would start. */
 const ofGoneProject: Plan = 'free';
 
 /**

@@ -1,10 +1,10 @@
 /**
- * Who starts a job: a member in the dashboard (or an operator, without an id), an API key, one of the project's own users,
- * a schedule, or an event (a webhook, a payment provider).
+ * The actor that starts a job: a member in the dashboard (or an operator, without an id), an API key, one of the
+ * project's own users, a schedule, or an event (a webhook, a payment provider).
  */
 export interface Starter {
   readonly kind: 'dashboard' | 'secret' | 'publishable' | 'user' | 'cron' | 'event';
-  /** Of the user, key, schedule, webhook or integration; of a project's own user, the subject of the token. */
+  /** The id of the user, key, schedule, webhook or integration; for a project's own user, the subject of the token. */
   readonly id: string | null;
 }
 

@@ -165,7 +165,7 @@ export interface JobStart {
   readonly epoch: string;
 }
 
-/** What a worker needs of a job that it has begun. */
+/** The columns that a worker needs of a started job. */
 export interface StartedJob {
   readonly id: string;
   /** Which of the starts it was: of several of one job, one is answered. */

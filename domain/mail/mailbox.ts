@@ -27,7 +27,7 @@ export interface Mailed {
   readonly content: MailContent | null;
 }
 
-/** What a mail says. */
+/** The content of a mail. */
 export interface MailContent {
   readonly subject: string;
   readonly text: string;

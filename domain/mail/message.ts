@@ -45,7 +45,7 @@ const written = (subject: string, paragraphs: readonly string[]): MailText => ({
   text: `${paragraphs.join('\n\n')}\n`,
 });
 
-/** What a message says. */
+/** The content of a message. */
 export const textOf = (message: PlatformMessage): MailText => {
   if (message.kind === 'notice' || message.kind === 'account') return written(message.subject, message.paragraphs);
   if (message.kind === 'invite') {

@@ -1,7 +1,7 @@
 import type { Queryable } from '#lib/control-db.ts';
 import type { PlatformMail } from './platform-mail.ts';
 
-/** What those who look after a project are told. */
+/** The content of a notice to a project's admins. */
 export interface Notice {
   readonly projectId: string;
   readonly subject: string;

@@ -10,7 +10,7 @@ export interface PlatformMail {
   readonly link: (path: string) => string;
 }
 
-/** What a mail's text is sealed as. */
+/** The associated data of a mail's sealed text. */
 export const aboutMail = (id: string): string => `mail:${id}`;
 
 export const createPlatformMail = (sealer: Sealer, baseUrl: string): PlatformMail => ({

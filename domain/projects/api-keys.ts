@@ -6,7 +6,7 @@ export type KeyKind = 'secret' | 'publishable';
 
 const prefixes = { secret: 'plinth_sk', publishable: 'plinth_pk' } as const satisfies Record<KeyKind, string>;
 
-/** What a presented text can be, by its prefix alone. */
+/** Returns the possible kind of a presented text, by its prefix alone. */
 export const looksLikeApiKey = (text: string): boolean =>
   Object.values(prefixes).some((prefix) => text.startsWith(`${prefix}_`));
 

@@ -59,9 +59,9 @@ const holderOf = (row: KeyRow): KeyHolder => {
 const isOver = ({ key }: KeyHolder): boolean => key.expires_at !== null && key.expires_at.getTime() <= Date.now();
 
 /**
- * Who holds which key, kept for 5 s: the query costs a data API request as much as its own work. Only what is valid is
- * kept, so that guesses take no memory; a key that is taken away is forgotten at once in all processes (`forget`, which
- * they tell each other).
+ * Caches the holder of each key for 5 s: the query costs a data API request as much as its own work. Only valid keys
+ * are cached, so that guesses take no memory; a revoked key is forgotten at once in all processes (`forget`, of which
+ * they notify each other).
  */
 export const createKeyHolders = ({ db, isSubscribed }: KeyHoldersOptions): KeyHolders => {
   const holders = new LRUCache<string, KeyHolder>({ max: maxKept, ttl: cacheTtlMs });

@@ -121,7 +121,7 @@ const alone: Abandonment = {
 
 const deletionWith = ({ db, servers, log }: ProjectsOptions, tenantDb: TenantDb): Deletion => {
   const retire = async (projectId: string, abandonment = alone): Promise<void> => {
-    // What the gate keeps is refused when it would begin: a missing Redis holds up no deletion.
+    // Jobs that stay at the gate are refused when they would start: an unavailable Redis holds up no deletion.
     await abandonment.dropBacklog(projectId).catch((error: unknown) => {
       log.warn(
         { err: error, project_id: projectId },

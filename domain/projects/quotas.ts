@@ -1,7 +1,7 @@
 import type { Config } from '#lib/config.ts';
 import type { Plan } from './store.ts';
 
-/** What a plan gives in the control database (contract, section 8); null: any number. */
+/** The quotas of a plan in the control database (contract, section 8); null: no limit. */
 export interface Quotas {
   readonly functions: number | null;
   readonly storedBytes: number;

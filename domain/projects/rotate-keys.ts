@@ -3,7 +3,7 @@ import type { ControlDb } from '#lib/control-db.ts';
 import { platformOwner } from '#lib/platform-sealer.ts';
 import { type KeyRing, SecretError } from '#lib/secrets.ts';
 
-/** What became of the wrapped data keys of all projects and of the platform. */
+/** The results for the wrapped data keys of all projects and of the platform. */
 export interface Rotation {
   readonly rewrapped: number;
   /** Were with the newest key already. */

@@ -4,7 +4,7 @@ import type { Project } from './store.ts';
 export interface StatementTimeouts {
   readonly anon: number;
   readonly authenticated: number;
-  /** Of secret keys. */
+  /** The time-out of secret keys. */
   readonly secret: number;
 }
 

@@ -18,7 +18,7 @@ export interface Project {
   readonly data_key: Buffer;
   /** Schemas beside public that the data API serves. */
   readonly exposed_schemas: readonly string[];
-  /** Those that the project has set; the others are the usual ones. */
+  /** The time-outs that the project has set; the others are the default ones. */
   readonly statement_timeouts: Partial<StatementTimeouts>;
   readonly created_at: Date;
   readonly updated_at: Date;

@@ -6,7 +6,10 @@ export interface Reader {
   readonly projectId: string;
 }
 
-/** Of these readers those who still may read: neither the sign-in, nor the membership, nor the project has ended. */
+/**
+ * Returns those of the readers who still have access: neither the sign-in, nor the membership, nor the project has
+ * ended.
+ */
 export const readersWithAccess = (db: Queryable, readers: readonly Reader[]): Promise<Reader[]> =>
   db.query(
     `select r.sign_in as "signInId", r.project as "projectId"

@@ -28,7 +28,7 @@ export interface OpenInvite {
 }
 
 /**
- * What an invite's link leads to, as long as it can be accepted.
+ * Returns the invitation behind a link, as long as it can be accepted.
  * @throws {ServiceError} `not_found`, `already_member`, `expired`
  */
 export const openInvite = async (db: Queryable, token: string): Promise<OpenInvite> => {

@@ -1,4 +1,4 @@
-/** What a member of an organization may do, from least to most. */
+/** The roles of an organization's members, from least to most. */
 export const roles = ['viewer', 'developer', 'admin', 'owner'] as const;
 export type Role = (typeof roles)[number];
 

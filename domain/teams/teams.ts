@@ -27,7 +27,7 @@ import {
 
 const inviteDays = 7;
 
-/** Who acts, in which organization, with which role. All changes are made in the caller's transaction. */
+/** The acting member, the organization and the role. All changes are made in the caller's transaction. */
 export interface Acting {
   readonly organization: Organization;
   readonly role: Role;
@@ -67,7 +67,7 @@ const keepAnOwner = async (db: Queryable, member: Member): Promise<void> => {
   });
 };
 
-/** What a member with that role may grant. */
+/** The roles that a member with that role may grant. */
 const grantableBy = (role: Role | null): readonly Role[] =>
   role !== null && atLeast(role, 'admin') ? roles.filter((granted) => atLeast(role, granted)) : [];
 
@@ -80,7 +80,7 @@ export const withdrawInvites = async (db: Queryable, member: Member, role: Role 
   if (member.user_id !== null) await deleteInvitesBy(db, member.org_id, member.user_id, grantableBy(role));
 };
 
-/** Whoever leaves the organization that they began with begins with a new one: calls without `X-Org-Id` act on it. */
+/** A user who leaves the organization of their first sign-in gets a new one: calls without `X-Org-Id` act on it. */
 export const replaceOwn = async (
   db: Queryable,
   { org_id: orgId, user_id: userId }: Pick<Member, 'org_id' | 'user_id'>,

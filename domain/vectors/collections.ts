@@ -17,7 +17,7 @@ export interface Collection {
   readonly column_type: 'vector' | 'halfvec';
   readonly dimensions: number;
   readonly is_indexed: boolean;
-  /** What its documents are embedded with, `provider/model`; null until there is one. */
+  /** The model by which its documents are embedded, `provider/model`; null until there is one. */
   readonly model: string | null;
   readonly document_count: number;
   /** ISO 8601. */
@@ -64,7 +64,7 @@ export const listCollections = (
     return { collections: all.slice(offset, offset + limit), total: all.length };
   });
 
-/** What pgvector's HNSW can index, by type, and what a `vector` can hold. */
+/** The most dimensions that pgvector's HNSW can index, by type, and that a `vector` can hold. */
 export const maxIndexed = { vector: 2000, halfvec: 4000 } as const;
 export const maxDimensions = 16_000;
 
@@ -112,7 +112,7 @@ const schemaOf = async (client: ClientBase): Promise<string> => {
   return rows[0]?.schema ?? 'public';
 };
 
-/** Of two who create the same table at once one may find it in an index of the catalog, not by its name. */
+/** When two callers create the same table at once, one may find it in an index of the catalog, not by its name. */
 const whenOvertaken = (error: unknown): never => {
   if (!(error instanceof DatabaseError) || error.code !== '23505' || error.schema !== 'pg_catalog') throw error;
   throw new ServiceError('conflict', 'There is a table of this name already.', { cause: error });

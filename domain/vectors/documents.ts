@@ -40,14 +40,14 @@ export const lockTable = async (
   );
 };
 
-/** Of what a vector was made from. */
+/** The text from which the vector was made. */
 const hashOf = (model: string, { content }: Document): string =>
   createHash('sha256').update(`${model}\n${content}`).digest('hex');
 
 const idsOf = (documents: readonly Document[]): string[] => documents.map(({ id }) => id);
 const metadataOf = (documents: readonly Document[]): string[] => documents.map(({ metadata }) => metadata);
 
-/** What is there of a batch already. */
+/** The documents of a batch that exist already. */
 export interface Standing {
   /** New, or with another content: to be embedded. */
   readonly changed: readonly Document[];

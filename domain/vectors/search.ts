@@ -18,7 +18,7 @@ export interface Search {
   readonly query: string;
   /** 1 to 200. */
   readonly limit: number;
-  /** What the metadata must contain, a JSON object as text; null: anything. */
+  /** The JSON object that the metadata must contain, as text; null: anything. */
   readonly filter: string | null;
 }
 
@@ -31,10 +31,11 @@ export interface Found {
   readonly metadata: unknown;
 }
 
-/** What an answer holds at most: SQL can write documents of any length. */
+/** The bound of an answer: SQL can write documents of any length. */
 const maxBytes = 16 * 1024 * 1024;
 
-// Of 50,000 vectors with 384 dimensions in 200 clouds these find 98 % of the ten nearest (scripts/bench/ai/vectors.ts).
+// With 50,000 vectors of 384 dimensions in 200 clouds these settings find 98 % of the ten nearest
+// (scripts/bench/ai/vectors.ts).
 const minCandidates = 240;
 const maxCandidates = 1000;
 const maxScanned = 20_000;
@@ -73,7 +74,7 @@ const nearestSql = (collection: Collection, hasFilter: boolean, isExact: boolean
 };
 
 interface Row extends Omit<Found, 'metadata'> {
-  /** Of all rows together; where they do not, nothing of them came. */
+  /** The bytes of all rows together; beyond them no row is returned. */
   readonly fits: boolean;
   readonly metadata: string;
 }

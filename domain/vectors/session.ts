@@ -18,7 +18,7 @@ const timeoutMs = 25_000;
 /** How long a statement of such a session waits for a lock. */
 export const lockTimeoutMs = 5000;
 
-/** What a trigger of the project may have set for the session counts no more. */
+/** A setting of the session that a trigger of the project may have changed no longer applies. */
 const beginSql = (mode: SessionOf['mode']): string =>
   `begin transaction isolation level ${mode === 'read' ? 'repeatable read read only' : 'read committed read write'};
    set local role none; set local search_path = pg_catalog, pg_temp;
@@ -49,7 +49,7 @@ const whileWaited = async <T>(
   try {
     return await work();
   } catch (error) {
-    // What was stopped may be hit by a late cancellation: the connection is closed.
+    // A late cancellation may hit the next statement after one that was stopped: the connection is closed.
     throw signal.aborted ? new CallerGone('nobody waits any more') : error;
   } finally {
     over.abort();

@@ -7,7 +7,7 @@ const max = Number.MAX_SAFE_INTEGER;
 const stored = 'Payloads and results of ended jobs, logs and replaced versions of functions that a project of the';
 const waiting = 'Payloads of waiting jobs that a project of the';
 
-/** What the plans give in the control database; in powers of ten. */
+/** The quotas of the plans in the control database, in powers of ten. */
 export const quotaSettings = {
   PLINTH_FUNCTIONS_FREE: note(integer(100, 1, 1_000_000), 'Functions that a project of the Free plan may have.'),
   PLINTH_FUNCTIONS_PRO: note(integer(1000, 1, 1_000_000), 'The same on the Pro plan; Enterprise has no limit.'),

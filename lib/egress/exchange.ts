@@ -1,13 +1,13 @@
 import type { Dispatcher } from 'undici';
 
-/** What is sent, and how long and how much of an answer is waited for. */
+/** The request, and the bounds in time and size of its answer. */
 export interface Exchange {
   readonly method?: Dispatcher.HttpMethod;
   readonly headers?: Readonly<Record<string, string | string[]>>;
   readonly body?: string | Buffer | null;
   /** From the call to the last byte of the answer. */
   readonly timeoutMs: number;
-  /** What is read of the answer's body; the rest is not waited for. */
+  /** The bytes that are read of the answer's body; the rest is discarded. */
   readonly maxBytes: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -33,7 +33,7 @@ const gather = (maxBytes: number, done: (answer: Exchanged) => void) => {
   const end = (truncated: boolean): void => done({ status, headers, body: Buffer.concat(chunks), truncated });
   return {
     end,
-    // What is said in between (1xx) comes here first.
+    // Informational answers (1xx) arrive here first.
     start: (code: number, given: Exchanged['headers']): void => {
       status = code;
       headers = given;

@@ -69,7 +69,7 @@ const reasonOf = (error: unknown): EgressReason => {
   return reasons.find(([codes]) => codes.test(field(error, 'code')))?.[1] ?? 'connection_failed';
 };
 
-/** What a request to `host` ended with, in terms that its author may see, and with the host as the author wrote it. */
+/** The failure of a request to `host`, in terms that its author may see, and with the host as the author wrote it. */
 export const explainFailure = (error: unknown, host: string): EgressRefused | EgressFailed => {
   if (error instanceof EgressRefused) return hostRefused(host);
   if (error instanceof EgressFailed) return new EgressFailed(error.reason, host, error);

@@ -19,7 +19,7 @@ const tries = 3;
 
 const withoutDot = (host: string): string => host.toLowerCase().replace(/\.$/, '');
 
-/** What the machine itself names: containers are told about their host here. */
+/** Names that the machine's own hosts file defines: containers learn their host's address there. */
 const readHosts = (file: string): ReadonlyMap<string, string[]> => {
   const hosts = new Map<string, string[]>();
   if (!existsSync(file)) return hosts;

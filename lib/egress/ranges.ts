@@ -33,7 +33,7 @@ const closedV6 = [
   '3fff::/20', // documentation
 ];
 
-/** What carries an IPv4 address in its last 32 bits, and leads to it. */
+/** Prefixes of IPv6 that carry an IPv4 address in their last 32 bits and lead to it. */
 const carriers = ['::ffff:0:0/96', '64:ff9b::/96'];
 
 /** Apart by family: one BlockList of both counts 10.0.0.1 as in ::/0, by way of its mapped form. */

@@ -52,7 +52,7 @@ interface Exchange {
   readonly isSynced: () => boolean;
 }
 
-/** What is sent, and when. */
+/** The statement, and when it is sent. */
 const exchangeOf = (sql: string, params: readonly Parameter[]): Exchange => {
   let synced = false;
   const sendRest = (wire: Wire, types: readonly number[]): void => {
@@ -90,7 +90,7 @@ const boundQuery = ({ submit, isSynced }: Exchange, firstOnly: boolean, { resolv
   return {
     submit: (connection) => submit(connection as unknown as Wire),
     handleRowDescription: ({ fields }: Fields) => {
-      // Of the statement and of the portal: the same.
+      // The name of the statement and of the portal.
       columns = fields.map(({ name, dataTypeID }) => ({ name, type: dataTypeID }));
     },
     handleDataRow: ({ fields }: { readonly fields: (string | null)[] }) => {

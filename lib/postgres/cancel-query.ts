@@ -4,7 +4,7 @@ import type { ClientBase } from 'pg';
 const cancelRequestCode = 80_877_102;
 const patienceMs = 2000;
 
-/** What pg's client knows of its session and does not declare. */
+/** Fields of pg's client about its session that its types do not declare. */
 interface Session {
   readonly host: string;
   readonly port: number;

@@ -4,7 +4,10 @@ import type { ClientBase } from 'pg';
 import { setNice } from '#lib/cpu-priority.ts';
 import { processOf } from './wire.ts';
 
-/** Of 19; the platform's own processes have 0. Under contention such a process gets about a tenth of what they get. */
+/**
+ * The nice value, of at most 19; the platform's own processes have 0. Under contention such a process gets about a
+ * tenth of their share.
+ */
 const niceness = 10;
 
 const isLocal = (host: string): boolean => host.startsWith('/') || /^(localhost$|127\.|::1$)/.test(host);

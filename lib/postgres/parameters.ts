@@ -1,4 +1,4 @@
-// What PostgreSQL calls json and jsonb.
+// The type names that PostgreSQL has for json and jsonb.
 const jsonTypes = new Set([114, 3802]);
 
 const quoted = (text: string): string => `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`;
@@ -22,7 +22,7 @@ const textOf = (value: unknown): string | null => {
 /** A parameter in the server's text form. */
 export interface Parameter {
   readonly text: string | null;
-  /** What goes where the statement expects JSON, when that is something else: an array is an SQL array or JSON. */
+  /** Values that the statement expects as something else than JSON: an array is an SQL array there. */
   readonly json: string | null;
 }
 

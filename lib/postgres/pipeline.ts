@@ -11,7 +11,7 @@ export interface Bound {
 export type TextRow = readonly (string | null)[];
 
 export interface PipelineLimits extends WatchLimits {
-  /** Of the schema that the statements were written for; empty where they do not depend on it. */
+  /** The version of the schema that the statements were written for; empty where they do not depend on it. */
   readonly schemaVersion?: string;
 }
 
@@ -123,7 +123,7 @@ interface Job {
   readonly reject: (error: unknown) => void;
 }
 
-/** What pg calls while the statements are sent and answered. */
+/** The callbacks that pg invokes while the statements are sent and answered. */
 class PipelineQuery implements Submittable {
   readonly #job: Job;
   readonly #rows: TextRow[][] = [[]];

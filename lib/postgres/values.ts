@@ -148,7 +148,7 @@ const exactConverters = new Map<number, ToJson>([
 const firstOwnType = 16_384;
 const asTextArray = arrayOf(asText);
 
-/** What the catalog said may be out of date for a moment, when a database was replaced by an older one. */
+/** Facts of the catalog may be out of date for a moment, when a database was replaced by an older one. */
 const asOwnArray: ToJson = (text) => (/^[[{]/.test(text) ? asTextArray(text) : asText(text));
 
 /** Types of the database's own (enumerations, composites) whose form only its catalog knows. */

@@ -1,9 +1,9 @@
 import type { Duplex } from 'node:stream';
 import { tooMuch } from './answer-too-large.ts';
 
-/** What an answer may take. */
+/** The bounds of an answer. */
 export interface WatchLimits {
-  /** What may come back altogether, before the connection is cut. */
+  /** The bytes that may arrive altogether before the connection is cut. */
   readonly maxBytes: number;
   /** The server has a time-out of its own; this one is for a server that says nothing any more. */
   readonly timeoutMs: number;

@@ -2,7 +2,7 @@ import type { EventEmitter } from 'node:events';
 import type { Duplex } from 'node:stream';
 import type { ClientBase } from 'pg';
 
-/** What pg's connection can and does not declare. */
+/** Methods of pg's connection that its types do not declare. */
 export interface Wire extends EventEmitter {
   readonly stream: Duplex;
   /** The simple protocol: one or several statements. */
@@ -10,7 +10,7 @@ export interface Wire extends EventEmitter {
   /** The extended protocol: one statement, parameters apart. */
   readonly parse: (statement: { readonly text: string; readonly name?: string }) => void;
   readonly bind: (portal: { readonly values: readonly (string | null)[]; readonly statement?: string }) => void;
-  /** Of a named statement. */
+  /** The name of a named statement. */
   readonly close: (what: { readonly type: 'S'; readonly name: string }) => void;
   /** `S`: the statement's parameters, `P`: the columns of what is bound. */
   readonly describe: (what: { readonly type: 'S' | 'P' }) => void;
@@ -83,13 +83,13 @@ export const executionsOf = (executions: readonly Execution[]): Buffer => {
   return bytes;
 };
 
-/** What a statement did. */
+/** The effect of a statement. */
 export interface Done {
   readonly command: string;
   readonly rowCount: number;
 }
 
-/** Of a command tag: `INSERT 0 3`, `SELECT 5`, `CREATE TABLE`. */
+/** Parses a command tag: `INSERT 0 3`, `SELECT 5`, `CREATE TABLE`. */
 export const doneOf = (tag: string): Done => {
   const [, command = '', first, second] = /^([A-Za-z]+)(?: (\d+))?(?: (\d+))?/.exec(tag) ?? [];
   return { command, rowCount: Number(second ?? first ?? 0) };

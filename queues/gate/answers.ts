@@ -1,8 +1,10 @@
 import { z } from 'zod';
 
-// What the gate's scripts answer; each script says it in its header.
+// The answers of the gate's scripts; the header of each script describes its own.
 
-/** Whom a script leaves to be added to BullMQ: under which epoch and nonce, as `[id, project, id, project, …]`. */
+/**
+ * The jobs that a script leaves to be added to BullMQ: under which epoch and nonce, as `[id, project, id, project, …]`.
+ */
 export const handedOver = z.tuple([z.string(), z.string(), z.array(z.string())]).rest(z.unknown());
 export const admitted = z.tuple([z.string(), z.string(), z.array(z.string()), z.array(z.number())]);
 export const beaten = z.tuple([
@@ -21,5 +23,5 @@ export const placed = z.array(
   ]),
 );
 
-/** What `admit` says of each job. */
+/** The answer of `admit` for each job. */
 export const admissions = { known: 0, handedOver: 1, waits: 2, full: 3, limitsMissing: 4 } as const;

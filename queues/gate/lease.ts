@@ -1,4 +1,4 @@
-/** What a BullMQ job carries: everything else stands in the job's row. */
+/** The data of a BullMQ job; everything else is in the job's row. */
 export interface HandedOver {
   readonly projectId: string;
   /** The shard's life in which it was handed over; in a later one it may not begin. */

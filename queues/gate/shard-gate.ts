@@ -50,7 +50,7 @@ export const silentAfterMs = 10_000;
 /** Limits that were read may be forgotten before they are used, when a project was idle until then. */
 const maxReads = 3;
 
-/** Of so many waiting projects the rules are read anew at a time. */
+/** The number of waiting projects whose rules are read again at a time. */
 const maxReread = 1000;
 
 // The record in Postgres is what is kept; BullMQ's own copy goes when the job ends. Retries are rows, so one attempt.
@@ -247,7 +247,7 @@ export class ShardGate {
     await this.#handOver(epoch, nonce, handed);
   }
 
-  /** What gets lost here still has its lease: the reconciler hands it over again. */
+  /** A job that gets lost here keeps its lease: the reconciler hands it over again. */
   async #handOver(epoch: string, nonce: string, handed: readonly string[]): Promise<void> {
     if (handed.length === 0) return;
     const jobs = [];

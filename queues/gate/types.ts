@@ -1,7 +1,7 @@
 import type { JobRef } from '../define.ts';
 import type { SandboxFacts } from '../function-invoke.ts';
 
-/** What became of a job at the gate. `full`: its project has too many waiting; it was not taken. */
+/** The gate's answer to a job. `full`: too many jobs of its project wait; it was not taken. */
 export type Admission = 'handed over' | 'waiting' | 'full';
 
 /** Where a job stands. `absent`: the gate does not know it (it runs elsewhere, ended, or is about to be found). */

@@ -1,7 +1,7 @@
 import type { LoadResult } from './load.ts';
 import type { Servers } from './servers.ts';
 
-/** What a benchmark runs in. */
+/** The environment of a benchmark. */
 export interface Bench {
   /** The checkout. */
   readonly root: string;
@@ -21,7 +21,7 @@ export interface Quantity {
   readonly unit: string;
 }
 
-/** What a figure has to be; `ratio` is ours divided by the floor. */
+/** The bound of a figure; `ratio` is ours divided by the floor. */
 export interface Target {
   readonly of: 'ours' | 'ratio';
   readonly atMost?: number;
@@ -38,14 +38,14 @@ export interface Row {
   readonly ratio?: number;
   /** Without a target the row only informs. */
   readonly target?: Target;
-  /** What stands behind the figure: rounds, percentiles, settings. */
+  /** The details behind the figure: rounds, percentiles, settings. */
   readonly notes: readonly string[];
-  /** Of a row that is a line of a table of its own: the heads and the cells behind its name. */
+  /** The columns of a row that is a line of a table of its own: the heads and the cells behind its name. */
   readonly line?: { readonly table: string; readonly heads: readonly string[]; readonly cells: readonly string[] };
 }
 
 export interface Benchmark {
-  /** What `npm run bench -- NAME` matches. */
+  /** The names that `npm run bench -- NAME` matches. */
   readonly name: string;
   readonly run: (bench: Bench) => Promise<readonly Row[]>;
 }

@@ -10,7 +10,7 @@ export interface LoadRequest {
 /** How long to go on, over all callers. */
 export type Extent = { readonly requests: number } | { readonly seconds: number };
 
-/** What a load process does: so many callers, each with one kept-alive connection and one request at a time. */
+/** The plan of a load process: so many callers, each with one kept-alive connection and one request at a time. */
 export interface LoadPlan {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -30,7 +30,7 @@ export interface LoadPlan {
 }
 
 export interface LoadResult {
-  /** Of the counted part. */
+  /** The counted part. */
   readonly seconds: number;
   /** Milliseconds, in order of completion; without the answers that were wrong. */
   readonly latencies: readonly number[];

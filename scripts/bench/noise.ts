@@ -37,7 +37,10 @@ const titles: Readonly<Record<AbuseName, string>> = {
 
 const isAbuse = (name: string): name is AbuseName => Object.hasOwn(titles, name);
 
-/** What a quiet project notices of a Free project of another account that does its worst: a row for each abuse. */
+/**
+ * Measures the effect on a quiet project of a Free project of another account that does its worst: a row for each
+ * abuse.
+ */
 export const noiseBenchmarks = (options: NoiseOptions): readonly Benchmark[] =>
   Object.keys(titles)
     .filter(isAbuse)

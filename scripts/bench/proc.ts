@@ -6,7 +6,7 @@ const kibibyte = 1024;
 const ticksPerSecond = 100;
 
 export interface Memory {
-  /** What the process holds in RAM, in MB (10⁶ bytes), files that it shares with others included. */
+  /** Returns the resident memory of the process in MB (10⁶ bytes), shared files included. */
   readonly rssMb: number;
   /** The same with shared pages divided among their users. */
   readonly pssMb: number;

@@ -14,7 +14,7 @@ const runProgram = promisify(execFile);
 const pollMs = 10;
 const patienceMs = 300_000;
 
-/** What a newcomer's shell has: none of what the benchmark's own stack and npm put into the environment. */
+/** The environment of a newcomer's shell, without the additions of the benchmark's own stack and npm. */
 const newcomersEnvironment = (env: NodeJS.ProcessEnv, own: Record<string, string>): NodeJS.ProcessEnv => {
   const foreign = /^(npm_(?!config_)|PLINTH_|DATABASE_URL$|REDIS_URL$|DATA_DIR$|PORT$|INIT_CWD$|NODE_|BENCH_)/;
   const kept = Object.entries(env).filter(([name]) => !foreign.test(name));

@@ -23,7 +23,7 @@ const bin = (name: string): string => path.join('node_modules/.bin', name);
 
 const architectureTests = 'test/architecture/**/*.test.ts';
 const lintable = /\.(ts|js|mjs|cjs)$/;
-// What these say applies to every file.
+// A change of these files affects every file.
 const configurations = new Set(['.oxlintrc.json', 'tsconfig.json', 'package.json', 'package-lock.json']);
 
 /**

@@ -1,2 +1,2 @@
-/** What a command gets: its arguments and the checkout it belongs to. Resolves with the exit code. */
+/** The input of a command: its arguments and the checkout it belongs to. Resolves with the exit code. */
 export type Command = (args: readonly string[], root: string) => Promise<number>;

@@ -74,7 +74,7 @@ const run = async (settings: Settings, { site, stack, lock }: Surroundings): Pro
   lock.update({ url });
   if (process.env['PLINTH_EGRESS_ALLOW'] === undefined) narrator.print(`note: ${loopbackNotice}`);
   const vector = provideVectorInBackground(site, servers);
-  // What it says at once comes before the banner, which is what a person should see last.
+  // Its first lines come before the banner, which a person should see last.
   await Promise.race([vector, nextTurn()]);
   narrator.print(welcome(url, secrets, site));
   await vector;

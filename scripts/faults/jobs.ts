@@ -27,7 +27,7 @@ const common = {
 const kinds = {
   /** May be run again when its worker died. */
   again: defineJob({ ...common, type: 'cron.fire', repeatable: true }),
-  /** What it did cannot be undone: run at most once. */
+  /** Its effect cannot be undone: it runs at most once. */
   once: defineJob({ ...common, type: 'function.invoke', repeatable: false }),
   /** Takes its worker down, each time. */
   poison: defineJob({ ...common, type: 'fault.poison', repeatable: true }),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** What a producer process does. Travels as JSON on its command line. */
+/** The plan of a producer process. Travels as JSON on its command line. */
 export const loadSchema = z.object({
   name: z.string(),
   kinds: z.array(z.enum(['again', 'once', 'poison', 'block'])),
@@ -25,7 +25,7 @@ export const loadSchema = z.object({
 
 export type Load = z.output<typeof loadSchema>;
 
-/** What became of one request. */
+/** The result of one request. */
 export type JournalLine =
   | { readonly key: string; readonly what: 'accepted'; readonly id: string; readonly reported: string | null }
   | { readonly key: string; readonly what: 'refused'; readonly code: string };

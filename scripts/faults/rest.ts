@@ -4,7 +4,7 @@ import type { Scene } from './scene.ts';
 
 const pollIntervalMs = 200;
 
-/** What a shard still holds, in words; nothing when it is empty. */
+/** Describes the content of a shard; nothing when it is empty. */
 const leftInShard = async ({ queues }: Scene, type: string): Promise<string[]> => {
   const left: string[] = [];
   for (const shard of queues.gate.shards(type)) {

@@ -17,7 +17,7 @@ import type { FaultServers } from './servers.ts';
 import type { LimitChange } from './timeline.ts';
 import { type Witness, clock, openWitness } from './witness.ts';
 
-/** What all scenarios of a run share. */
+/** The parts that all scenarios of a run share. */
 export interface Stage {
   readonly surroundings: Surroundings;
   readonly servers: FaultServers;
@@ -93,7 +93,7 @@ const createProjects = (db: ControlDb, count: number): Promise<string[]> =>
 const usualLimits = (): LimitChange[] =>
   faultJobs.flatMap(({ type }) => [
     { type, projectId: '*', limit: projectLimit, from: 0 },
-    // Of the other types one job is enough for a scenario.
+    // One job of each other type is enough for a scenario.
     { type, projectId: null, limit: globalLimit, from: 0 },
   ]);
 

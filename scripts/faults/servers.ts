@@ -95,7 +95,7 @@ export const runOn = async (url: string, sql: string): Promise<void> => {
   }
 };
 
-/** What every scenario's database is a copy of. */
+/** The template of every scenario's database. */
 export const createTemplate = async (serverUrl: string): Promise<void> => {
   await runOn(serverUrl, `create database ${template}`);
   await migrate(urlOf(serverUrl, template), controlMigrations);

@@ -59,7 +59,7 @@ const edgesOf = (runs: readonly Run[]): Edge[] =>
       { at: run.from, by: 1, run },
       { at: run.to ?? Number.POSITIVE_INFINITY, by: -1, run },
     ])
-    // Of two at the same moment the end comes first.
+    // When two events have the same moment, the end comes first.
     .toSorted((a, b) => a.at - b.at || a.by - b.by);
 
 /** The limits in force at a moment; changes are in order of time. */

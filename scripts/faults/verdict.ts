@@ -4,7 +4,7 @@ import { untilAtRest } from './rest.ts';
 import { type Run, peaksOf, recoveryMs, runsOf } from './timeline.ts';
 import { clock } from './witness.ts';
 
-/** What came of one scenario. */
+/** The result of one scenario. */
 export interface Verdict {
   readonly name: string;
   readonly did: string;
@@ -35,7 +35,7 @@ interface Row {
 const rowsOf = ({ db }: Scene): Promise<Row[]> =>
   db.query<Row>('select id, type, status, request_id, error_code, finished_at is not null as finished from jobs');
 
-/** What callers were told must be what the rows say. */
+/** The outcomes that callers received must be those of the rows. */
 const compareJournal = (
   scene: Scene,
   rows: readonly Row[],
@@ -83,7 +83,7 @@ export interface Judged {
   readonly did: string;
   readonly restWithinMs: number;
   readonly isWitnessed: boolean;
-  /** What the scenario itself found. */
+  /** The findings of the scenario itself. */
   readonly problems: readonly string[];
 }
 

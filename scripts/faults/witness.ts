@@ -1,8 +1,8 @@
 import { Client } from 'pg';
 
 /**
- * What the jobs themselves say of their runs, in a Postgres that no scenario touches. It shares nothing with the engine
- * that is under test, so that what it proves does not rest on the engine's own counters.
+ * The jobs' own records of their runs, in a Postgres that no scenario touches. It shares nothing with the engine that
+ * is under test, so that its proof does not rest on the engine's own counters.
  */
 export interface RunNote {
   readonly scene: string;

@@ -7,7 +7,7 @@ import { hasExtension, type PostgresPrograms } from './postgres-programs.ts';
 import type { Site } from './site.ts';
 import { onWorkbench } from './workbench.ts';
 
-/** What was done about pgvector: `line` is for the person. */
+/** The result of the search for pgvector: `line` is for the person. */
 export interface VectorOutcome {
   readonly available: boolean;
   readonly line: string;
@@ -17,7 +17,7 @@ export interface VectorOutcome {
 const suiteName = 'trixie';
 const packageName = 'postgresql-17-pgvector';
 const headersName = 'postgresql-server-dev-17';
-/** What the packages of that suite are linked against. */
+/** The libraries that the packages of that suite are linked against. */
 const minGlibcMinor = 38;
 
 // -march=native makes distances several times as fast, and the library useless to an older processor.
@@ -133,7 +133,10 @@ const unavailable = (reason: string): VectorOutcome => ({
   line: `vectors are off: pgvector is not here (${reason}); everything else works`,
 });
 
-/** What can be had at once and without a network: what is there already, or the files of this machine's own server. */
+/**
+ * Returns pgvector's files that are available at once and without a network: those that are there already, or those of
+ * this machine's own server.
+ */
 export const findVector = (programs: PostgresPrograms): VectorOutcome | null => {
   if (isUsable(programs)) return { available: true, line: 'pgvector is here' };
   const files = systemFiles(programs.major);

@@ -9,7 +9,7 @@ export interface Account {
   readonly prefix: readonly string[];
   readonly uid?: number;
   readonly gid?: number;
-  /** Who owns its files, as this process sees it. */
+  /** Returns the owner of its files, as this process sees it. */
   readonly owner: { readonly uid: number; readonly gid: number };
 }
 

@@ -1,4 +1,4 @@
-/** What code of one language does, and how its run may end. */
+/** The behaviour of code in one language, and the possible ends of its run. */
 export interface SoakCase {
   readonly name: string;
   readonly code: string;

@@ -12,7 +12,7 @@ const platform = usePlatform(test, { worker: false });
 
 const mailsTo = (email: string) => platform().db.query('select from platform_mail where recipient = $1', [email]);
 
-/** What is asked of the database before the answer. */
+/** The statements that run before the answer. */
 const statementsFor = async (email: string): Promise<string[]> => {
   const statements: string[] = [];
   const db: Queryable = {
@@ -35,7 +35,7 @@ test.serial('the answer waits for the same statement, whether the address is kno
 test.serial('whether the address is known is found out behind the answer', async (t) => {
   const { client, db } = platform();
   const user = await client.signUp();
-  // Whoever serves the request has to wait for this; the answer does not.
+  // The request's server has to wait for this; the answer does not.
   const answer = await db.transaction(async (tx) => {
     await tx.query('select from users where id = $1 for update', [user.id]);
     const answered = await client.call('POST', '/auth/forgot', { body: { email: user.email } });

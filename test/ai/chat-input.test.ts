@@ -59,7 +59,7 @@ const foreign: readonly unknown[] = [
 
 const fn = (fields: object) => [{ type: 'function', function: fields }];
 
-/** What no field takes, on plinth's own surface; those of `nullable` may be null for OpenAI's clients. */
+/** Values that no field accepts, on plinth's own surface; those of `nullable` may be null for OpenAI's clients. */
 const bad: Readonly<Record<string, readonly unknown[]>> = {
   model: badNames,
   messages: [undefined, null, 'hi', {}, [], Array.from({ length: 1001 }, () => user)],

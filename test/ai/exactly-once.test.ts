@@ -144,7 +144,7 @@ const statusesOf = (rows: readonly Row[]): ReadonlyMap<string, readonly string[]
 const requestedIds = (): Set<string> =>
   new Set(scene.upstream.requests.filter(({ kind }) => kind !== 'models').map(({ text }) => text.split(' ')[1] ?? ''));
 
-/** Those whose process is gone are given up. */
+/** Calls whose process is gone are given up. */
 const sweep = async (): Promise<void> => {
   const { db } = platform();
   await db.query(`update ai_call_heartbeats set seen_at = now() - interval '1 hour'`);

@@ -34,7 +34,7 @@ const pricesOf = (models: readonly KnownModel[]): Prices => ({
   providersOf: (id) => models.filter((model) => model.id === id).map(({ provider }) => provider),
 });
 
-/** What became of a call. */
+/** The result of a call. */
 export interface Recorded {
   readonly intent: CallIntent;
   end: CallEnd | null;
@@ -101,7 +101,7 @@ export interface AloneOptions extends LogBehaviour {
   readonly hardBudget?: boolean;
   readonly apiKey?: string;
   readonly answerBytes?: ByteBudgetOptions;
-  /** What is open; otherwise loopback. */
+  /** The allowed addresses; otherwise loopback. */
   readonly allow?: string;
 }
 
@@ -176,7 +176,7 @@ export const chatRequest = (content: string, fields: object = {}) => ({
   ...fields,
 });
 
-/** What a call is refused with. */
+/** The error of a refused call. */
 export const refused = async (promise: Promise<unknown>): Promise<ServiceError> => {
   try {
     await promise;

@@ -10,7 +10,7 @@ import { chatRequest, gatewayAlone, knownModel } from './gateway-alone.ts';
 const known = knownModel('openai', 'gpt-4o');
 const priced = { models: [known] };
 
-/** What is kept free for the prompt, in tokens: the price is 1000 nano-USD for each. */
+/** The reservation for the prompt, in tokens: the price is 1000 nano-USD for each. */
 const promptReserved = (fields: Partial<ChatRequest>): number =>
   ((reserveFor({ ...chatRequest(''), max_tokens: 1, ...fields }, known) ?? 0) - 2000) / 1000;
 

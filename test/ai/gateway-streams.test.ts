@@ -194,7 +194,7 @@ test('under a hard budget a stream that goes beyond what was granted is broken o
   upstream.answerWith(() => ({ pieces, usage: null, hold: { after: 20, until: promise } }));
   const { error } = await read(await gateway.stream(caller, chatRequest('a', { max_tokens: 1000 })));
   t.is(error?.code, 'budget_exceeded');
-  // What the provider does meanwhile counts with all that was kept free.
+  // The whole reservation counts for the provider's work meanwhile.
   t.like(calls[0]?.end, { status: 'error', errorCode: 'budget_exceeded', givenUp: true });
   t.true((calls[0]?.end?.usage?.completion_tokens ?? 0) >= 1000);
 });

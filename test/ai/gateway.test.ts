@@ -65,7 +65,7 @@ for (const [word, code, status] of faults) {
       t.is(error.status, status);
       t.is(upstream.requests.length, before + 1);
       t.like(calls.at(-1)?.end, { status: 'error', errorCode: code });
-      // What is not understood may have been an answer all the same.
+      // An answer that cannot be parsed may have cost something all the same.
       t.is(calls.at(-1)?.end?.usage === null, word !== 'NOTJSON');
       if (status === 429) t.is(error.headers['Retry-After'], word === 'ERR429:11' ? '11' : '30');
     }
@@ -183,7 +183,7 @@ test('under a hard budget the provider is asked once it is granted', async (t) =
   const options = { ...priced, hardBudget: true, recorded: () => promise };
   const { gateway, caller, upstream, calls } = await gatewayAlone(t, options);
   const call = gateway.chat(caller, chatRequest('x', { max_tokens: 100 }));
-  // What was sent before it would be there before it.
+  // An earlier message would arrive before it.
   await fetch(`${upstream.openai}/models`);
   t.deepEqual(
     upstream.requests.map(({ kind }) => kind),

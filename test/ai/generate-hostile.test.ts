@@ -6,7 +6,7 @@ import { endlessQueries, hostileQueries } from './sql-guard-hostile.ts';
 const platform = usePlatform(test);
 
 let scene: ChatScene;
-/** What the played model writes, by the number in the prompt. */
+/** The texts of the played model, by the number in the prompt. */
 const written = new Map<string, string>();
 
 const post = (path: string, body: unknown) =>
@@ -44,7 +44,7 @@ test('what a model writes to do harm is shown and not run, in whatever form it c
     const prompt = `prompt-${n}`;
     written.set(prompt, sql);
     const { status, body } = await post('/ai/sql/generate', { prompt, model: 'openai/gpt-4o', execute: true });
-    // What is no usable answer at all does not come as far as the guard.
+    // An unusable answer does not reach the guard.
     if (status === 502) t.is(body.code, 'provider_bad_output', sql.slice(0, 80));
     else
       t.deepEqual(

@@ -8,7 +8,7 @@ import { type ChatScene, createScene } from './chat-scene.ts';
 const platform = usePlatform(test);
 
 let scene: ChatScene;
-/** What the played model says, by the number in the prompt; each text once, the last one again and again. */
+/** The texts of the played model, by the number in the prompt; each text once, the last one again and again. */
 const scripts = new Map<string, string[]>();
 
 const promptNumber = (body: unknown): string => /prompt-\d+/.exec(JSON.stringify(body))?.[0] ?? '';

@@ -20,7 +20,7 @@ test.after.always('the prices are gone', () => rm(folder, { recursive: true, for
 
 const platform = usePlatform(test, { settings: { PLINTH_AI_PRICES: prices } });
 
-/** What is kept free for one chat: 20 tokens around a prompt, one for each of its bytes, and 50 for the answer. */
+/** The reservation of one chat: 20 tokens around a prompt, one for each of its bytes, and 50 for the answer. */
 const chatReserve = (20 + 'hello'.length) * 1000 + 50 * 2000;
 /** The provider says that all of it was used. */
 const chatUse = { prompt_tokens: 25, completion_tokens: 50 };
@@ -62,7 +62,7 @@ const createScene = async (t: ExecutionContext): Promise<Scene> => {
   };
 };
 
-/** What reached the provider, lists of models excepted: they are free. */
+/** The requests that reached the provider, lists of models excepted: they are free. */
 const requestedOf = ({ upstream }: Scene) => upstream.requests.filter(({ kind }) => kind !== 'models');
 
 const untilNextMonth = (now: Date): number =>

@@ -13,7 +13,7 @@ test('what a provider refuses is told once the call is recorded', async (t) => {
   const both = [gateway.chat(caller, chatRequest('ERR401')), gateway.stream(caller, chatRequest('ERR401'))];
   for (const call of both) call.catch(() => (reported += 1));
   await until(() => upstream.requests.length === 2 && upstream.requests.every(({ finished }) => finished));
-  // What was sent after it is answered: so would it be, were it not for its record.
+  // A later request is answered: so would this one be, were it not for its record.
   await fetch(`${upstream.openai}/models`);
   t.is(reported, 0);
   resolve();

@@ -3,7 +3,7 @@ import type { Reason } from '#domain/ai/sql-guard/verdict.ts';
 /** A statement that must not get through, and the fence that it meets first. */
 export type Hostile = readonly [sql: string, rule: Reason['rule']];
 
-/** What a model may have been talked into, as a query. There is a table `canary (id int, note text)`. */
+/** Queries that a model may have been talked into. There is a table `canary (id int, note text)`. */
 export const hostileQueries: readonly Hostile[] = [
   // Several statements in one.
   ['select 1; drop table canary', 'several_statements'],
@@ -123,7 +123,7 @@ export const hostileQueries: readonly Hostile[] = [
   ['select intruder()', 'function'],
   ['select canary.intruder() from canary', 'function'],
   ['select plinth.refuse_growth()', 'function'],
-  // What is not of the project.
+  // Objects outside of the project.
   ['select * from pg_authid', 'schema'],
   ['select * from pg_catalog.pg_shadow', 'schema'],
   ['select * from pg_settings', 'schema'],
@@ -136,7 +136,7 @@ export const hostileQueries: readonly Hostile[] = [
   ['select 1 from canary tablesample system_rows(1)', 'clause'],
   ["select xmlparse(document '<a/>')", 'clause'],
   ['select 1::plinth.secret', 'type'],
-  // What is no SQL.
+  // Texts that are no SQL.
   ['', 'empty'],
   [' ; -- nothing\n', 'empty'],
   ["select 'open", 'syntax'],

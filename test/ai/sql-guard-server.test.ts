@@ -151,7 +151,7 @@ test.serial('every function that is allowed is the server’s, and writes nothin
      left join pg_proc p on p.proname = n and p.pronamespace = 'pg_catalog'::regnamespace group by n order by n`,
     [[...queryFunctions]],
   );
-  // Of PostgreSQL 18, or words of the parser that become other functions.
+  // Functions of PostgreSQL 18, or words of the parser that become other functions.
   const unknown = rows.filter(({ kinds }) => kinds === null).map(({ name }) => name);
   t.deepEqual(unknown, ['array_reverse', 'array_sort', 'casefold', 'gamma', 'lgamma', 'uuidv4', 'uuidv7']);
   // Chance and the time of day, which the server calls volatile since they differ from row to row.

@@ -10,7 +10,7 @@ import { serve } from '#test/support/serve.ts';
 
 const platform = usePlatform(test);
 
-/** Of a million tokens in USD: input 2, read 0.5, written 2.5, output 8. */
+/** Prices of a million tokens in USD: input 2, read 0.5, written 2.5, output 8. */
 const price = { input: 2000, cached: 500, written: 2500, output: 8000 };
 const tiers = { flex: 0.5, priority: 2 };
 const known = (provider: 'openai' | 'anthropic' | 'google') =>

@@ -23,7 +23,7 @@ const openWay = async () => {
   return { proxy, url: target.toString() };
 };
 
-/** What callers said of each call, by what they said. */
+/** The callers' lines about each call, by their first word. */
 const parse = (outputs: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, number>> => {
   const said = new Map<string, Map<string, number>>();
   // The last line of one that was killed may be cut.

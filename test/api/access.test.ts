@@ -56,7 +56,7 @@ const freshTokenOf = async (user: TestUser): Promise<string> => {
   return String(mustBe(200, login).body.access_token);
 };
 
-/** What each caller who is no user presents. */
+/** The credentials of each caller who is no user. */
 const credentials = {
   nobody: () => undefined,
   garbage: () => `plinth_at_${'x'.repeat(43)}`,
@@ -136,7 +136,7 @@ const runSql = async (sql: string): Promise<void> => {
 
 type Values = Readonly<Record<string, () => Promise<string> | string>>;
 
-/** What stands for a parameter whatever the endpoint. */
+/** The value of a parameter for any endpoint. */
 const valuesOf: Values = {
   ref: () => scene.project.ref,
   job_id: jobFor,
@@ -226,13 +226,13 @@ const expected = ({ method, path, access }: Endpoint, caller: CallerName): numbe
   }
 };
 
-// What a caller gets who is let in but asks for nothing sensible.
+// The statuses of a caller who is admitted with a meaningless request.
 const refusals = new Set([401, 403, 404]);
 // Anyone may come, with a token or a signature of their own.
 const askForProof = new Set([
   '/team/invite/{token}/accept',
   '/invite/{token}',
-  // What somebody else began is not there.
+  // Objects of another caller do not exist for this one.
   '/auth/sessions/{id}',
   '/api/jobs/{job_id}',
   '/hooks/events/{event_id}/data',

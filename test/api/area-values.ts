@@ -29,7 +29,7 @@ const collectionFor = async ({ ask, id, runSql }: Project): Promise<string> => {
 
 /** Something real for a parameter of a path, where its name means something else in one area. */
 export const areaValues = (project: Project): Readonly<Record<string, Values>> => ({
-  // Of nobody.
+  // The id of nobody.
   accounts: { id: () => crypto.randomUUID() },
   data: openValues(project.runSql),
   email: { type: () => 'signup' },

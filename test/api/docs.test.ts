@@ -34,7 +34,7 @@ interface Visit {
   readonly page: Page;
   /** Hosts that were asked for anything. */
   readonly hosts: Set<string>;
-  /** What the console and the page complained about. */
+  /** Errors of the console and the page. */
   readonly complaints: string[];
 }
 

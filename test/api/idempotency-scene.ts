@@ -49,7 +49,7 @@ const makeScene = async ({ client, startApi }: TestPlatform): Promise<Scene> => 
   return { user, project, fn: await client.deploy(user, project, slowly), other: await startApi() };
 };
 
-/** What the tests of `Idempotency-Key` ask for. */
+/** The requests of the tests of `Idempotency-Key`. */
 export const useRequests = (test: TestFn): Requests => {
   const platform = usePlatform(test);
   let made: Scene | undefined;

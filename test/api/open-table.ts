@@ -1,6 +1,6 @@
 type Value = () => Promise<string>;
 
-/** What the data API's paths name: a table, its rows and a function that a publishable key may use. */
+/** The objects in the data API's paths: a table, its rows and a function that a publishable key may use. */
 export const openValues = (runSql: (sql: string) => Promise<void>): Readonly<Record<string, Value>> => {
   let made: Promise<string> | undefined;
   let rows = 1_000_000;

@@ -12,7 +12,7 @@ const settings = {
 const proxied = usePlatform(test, { worker: false, settings: { ...settings, PLINTH_TRUST_PROXY: 'on' } });
 const direct = usePlatform(test, { worker: false, settings });
 
-/** What `work` found within one window: windows end by the clock, whatever a test does. */
+/** Returns the findings of `work` within one window: windows end by the clock, whatever a test does. */
 const withinOneWindow = async <T>(seconds: number, work: () => Promise<T>): Promise<T> => {
   const windowNow = (): number => Math.floor(Date.now() / 1000 / seconds);
   for (let tries = 0; tries < 3; tries += 1) {

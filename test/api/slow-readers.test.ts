@@ -30,7 +30,7 @@ test('a connection is closed when its client reads nothing of a long answer', as
   const { socket, head } = await readNothing(platform().base, project.key, 12 * mib);
   t.regex(head, /^HTTP\/1.1 200 /);
   await until(() => Promise.resolve(platform().logged().includes('its client did not read the answer')));
-  // What the kernel had taken is still there to be read, and then the connection is over.
+  // Bytes in the kernel's buffer can still be read, and then the connection is over.
   let read = 0;
   socket.on('data', ({ length }: Buffer) => (read += length));
   if (!socket.closed) await once(socket, 'close');

@@ -46,7 +46,7 @@ test('metrics need the ops token from anywhere else', async (t) => {
   t.truthy(without.headers.get('www-authenticate'));
   t.is((await ask('garbage')).status, 401);
   t.is((await ask(opsToken)).status, 200);
-  // What stands before the proxy's own entry came from the caller.
+  // Entries before the proxy's own came from the caller.
   t.is((await ask(undefined, { 'x-forwarded-for': '127.0.0.1, 203.0.113.9' })).status, 401);
 });
 

@@ -53,7 +53,7 @@ for (const one of endpoints) {
     if (one.access.kind === 'operator') t.true(one.path.startsWith('/ops/'));
   });
 
-  // What OpenAI's clients send is for providers to know, newer fields included.
+  // Fields of OpenAI's clients are for providers to know, newer ones included.
   if (one.body instanceof z.ZodObject && one.errors !== 'openai') {
     const body = one.body;
     test(`${routeOf(one)} refuses unknown fields`, (t) => {

@@ -5,7 +5,7 @@ import path from 'node:path';
 import test from 'ava';
 import { root } from './source.ts';
 
-/** What each folder must not import, one sample line each. */
+/** Forbidden imports of each folder, one sample line each. */
 const wrong: readonly [file: string, line: string][] = [
   ['lib/a.ts', `import '#queues/registry.ts';`],
   ['lib/b.ts', `import '#domain/platform.ts';`],
@@ -33,7 +33,7 @@ const wrong: readonly [file: string, line: string][] = [
   ['web/b.ts', `import '#api/app.ts';`],
 ];
 
-/** What the layers are for. */
+/** The purpose of the layers. */
 const right: readonly [file: string, line: string][] = [
   ['queues/ok.ts', `import '#lib/errors.ts';`],
   ['domain/jobs/ok.ts', `import '#queues/registry.ts';`],

@@ -33,7 +33,7 @@ const run = (program: string, args: readonly string[], env: NodeJS.ProcessEnv, i
     child.stdin?.end(input);
   });
 
-/** What the page says to set before its commands. */
+/** The settings that the page names before its commands. */
 const placeOf = ({ host, port, password }: TestServer): Record<string, string> => ({
   PGHOST: host,
   PGPORT: String(port),

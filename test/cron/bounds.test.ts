@@ -59,7 +59,7 @@ inScene('many projects with large schedules fire within one tick, in several pas
   for (const id of ids) t.is((await jobsOf(scene, id)).length, 32);
 });
 
-/** What the database does not take, for a reason that is in the schedule. */
+/** Values that the database refuses, for a reason that is in the schedule. */
 const refuse = async ({ db }: CronScene, mark: string): Promise<void> => {
   await db.query(`create function refuse() returns trigger language plpgsql as $$
     begin raise 'not this one'; end $$`);

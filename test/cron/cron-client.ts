@@ -7,7 +7,7 @@ export interface Ended {
   readonly job: Answer['body'];
 }
 
-/** What the tests of targets do with one project's schedules. */
+/** A client for one project's schedules in the tests of targets. */
 export interface CronClient {
   readonly project: TestProject;
   readonly call: (method: string, path: string, body?: unknown) => Promise<Answer>;

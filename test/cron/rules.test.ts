@@ -76,7 +76,7 @@ inScene('misfire all: what was missed is caught up with, at most 100', async (t,
   t.is((await tick(scene.deps)).started, 0);
 });
 
-// Of a schedule that fires at full minutes.
+// The fires of a schedule at full minutes.
 const betweenFires = 0.5;
 
 inScene('overlap allow: above 100 runs that have not ended a fire is listed as skipped', async (t, scene) => {

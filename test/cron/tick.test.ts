@@ -59,7 +59,7 @@ inScene('a function that was deleted, or is another project’s, makes a failed 
 inScene('many ticks at once fire each schedule once', async (t, scene) => {
   const ids = await Promise.all(Array.from({ length: 450 }, () => insertSchedule(scene)));
   const ticked = await Promise.all(Array.from({ length: 5 }, () => tick(scene.deps)));
-  // What one held while another looked is left to the next tick.
+  // Schedules that one tick had locked are left to the next tick.
   const rest = await tick(scene.deps);
   t.is(
     [...ticked, rest].reduce((sum, { started }) => sum + started, 0),

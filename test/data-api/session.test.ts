@@ -151,7 +151,7 @@ test('a statement that nothing interrupts is left behind, and while two go on no
   await tenantDb.close();
 });
 
-/** What a function may leave in a session, and how the next request would see it. */
+/** State that a function may leave in a session, and how the next request would see it. */
 const leftovers: readonly { what: string; leave: string; seen: string }[] = [
   {
     what: 'an advisory lock',

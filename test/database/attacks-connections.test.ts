@@ -57,7 +57,7 @@ const isBounded = async (t: ExecutionContext, kinds: readonly (typeof tenantRole
   const sessions: Client[] = [];
   const attack = async () => {
     const flooding = await flood(logins, sessions);
-    // What was got is used: every session holds a transaction open.
+    // Every session holds a transaction open.
     await Promise.all(sessions.map((session) => session.query('begin; select 1')));
     return [...flooding, ...(await flood(logins, sessions))];
   };

@@ -29,7 +29,7 @@ const isContained = async (t: ExecutionContext, sql: string, codes: readonly str
   t.deepEqual((await hostile.run('select 1 as one')).rows, [{ one: 1 }]);
 };
 
-// What is ended from outside for its memory is kept until then: a session that has let go in time is none of these.
+// The sessions that the watchdog ended for their memory; a session that released it in time is none of these.
 const memory: Readonly<Record<string, string>> = {
   'a sort in 2 GB of work_mem': `do $$ declare sorted refcursor; first record; begin
     perform set_config('work_mem', '2GB', true);

@@ -130,7 +130,7 @@ test('a session that read tables is not lent again: functions of the project run
     });
   // The server takes its time to end a session.
   await until(async () => (await held()).length === 0);
-  // What it would have left.
+  // The effects that it would have left.
   await opened.projects.tenantDb.use(project.id, 'service', (client) => client.query('select count(*) from tainted'));
   t.is((await held()).length, 1);
 });

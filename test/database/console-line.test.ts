@@ -84,7 +84,7 @@ test('no more than twenty wait, and whoever asks the console then is told what t
     hint: 'One or two statements of a project run at a time; up to twenty more wait for up to 40 s.',
   });
   t.is((await query('select 1')).status, 200);
-  // Those that run, and twenty.
+  // The running statements, and twenty more.
   const max = started.length + 20;
   for (let ended = 0; ended < max; ended += 1) {
     await until(() => started.length > ended);

@@ -70,7 +70,7 @@ test('what may commit before it ends does not begin where it may be begun again'
   for (const sql of others) t.false(beginsShort('p', sql), sql);
 });
 
-/** What the system lets this process do with that one: null where it is not of this machine, or another's. */
+/** The right of this process over that one: null where it is not of this machine, or another's. */
 const priorityOf = (pid: number): number | null => {
   try {
     const priority = getPriority(pid);
@@ -81,7 +81,7 @@ const priorityOf = (pid: number): number | null => {
   }
 };
 
-/** What the kernel weighs that session with: null without autogroups, or where it is not of this machine. */
+/** The kernel's weight of that session: null without autogroups, or where it is not of this machine. */
 const sessionPriorityOf = (pid: number): number | null => {
   try {
     return Number(/nice (-?\d+)/.exec(readFileSync(`/proc/${pid}/autogroup`, 'latin1'))?.[1]);
@@ -98,7 +98,7 @@ test.serial('a short statement runs at a lower priority from its beginning', asy
     return priorityOf(rows[0]?.pid ?? 0) !== null;
   });
   const [row] = (await scene.run('select public.process_stat() as stat')).rows as { stat: string }[];
-  // What follows the program's name, which is in brackets: nice is the 19th field of all.
+  // The fields after the program's name, which is in brackets: nice is the 19th field of all.
   const nice = Number(row?.stat.replace(/^.*\) /, '').split(' ')[16]);
   t.is(nice, mayLower ? 10 : 0);
 });

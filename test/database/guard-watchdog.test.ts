@@ -92,7 +92,7 @@ const watchUntil = async (
   }
 };
 
-/** What a statement ends with that runs while the watchdog looks. */
+/** The error of a statement that runs while the watchdog polls. */
 const endOf = async (
   database: ProjectDatabase,
   role: TenantRole,

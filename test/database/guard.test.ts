@@ -74,7 +74,7 @@ test('granting to end users or to everybody does not open a table without row-le
       t.is(await stateAs(role, 'select * from granted_m'), denied, sql);
     }
   }
-  // Who may hand on a right has not made a way round.
+  // The right to grant a privilege opens no way round.
   await query('owner', `grant select on granted to "${ref}_service" with grant option`);
   t.is(await stateOf('service', 'grant select on granted to anon'), denied);
 });

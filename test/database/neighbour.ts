@@ -10,7 +10,7 @@ export interface Neighbour {
   readonly unharmed: <T>(t: ExecutionContext, attack: () => Promise<T>) => Promise<T>;
 }
 
-// Of what the server shares among all databases: its lock table, its catalogs, its memory and its processes.
+// Resources that the server shares among all databases: its lock table, its catalogs, its memory and its processes.
 const sharedThings = `do $$ begin
   lock table kept in row exclusive mode;
   perform pg_advisory_xact_lock_shared(1);

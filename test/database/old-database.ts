@@ -24,7 +24,7 @@ export const makeOld = async ({ id, name, ref }: ProjectDatabase, version = 1): 
       comment on database "${name}" is 'plinth project ${id}'`);
   });
   await asAdmin(name, async (db) => {
-    // Those of the platform have it from the start.
+    // Databases of the platform have it from the start.
     await db.query('set search_path = pg_catalog, pg_temp');
     await migrateProjectDatabase(
       db,

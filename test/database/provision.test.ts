@@ -81,7 +81,7 @@ const faultyServers = (real: DatabaseServers, nth: number, when: 'before' | 'aft
   };
 };
 
-/** What the server has of a project: its databases, roles, their rights, and what is in the database. */
+/** The server's objects of a project: its databases, roles, their rights, and the content of the database. */
 const stateOf = async ({ ref, db_name }: Project): Promise<unknown> => {
   const onServer = await asAdmin('postgres', async (admin) => {
     const databases = await admin.query(

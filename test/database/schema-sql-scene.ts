@@ -1,7 +1,7 @@
 import type { TestProject } from '#test/support/client.ts';
 import { asAdmin } from '#test/support/databases.ts';
 
-/** What the catalog says of everything in user schemas, beside what the numbers of objects are. */
+/** The catalog's facts about everything in user schemas, without the numbers of objects. */
 const inventorySql = `
   select 'constraint' as kind, conrelid::regclass || '.' || conname as name, pg_get_constraintdef(oid) as what from pg_constraint
     where connamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth)'

@@ -78,7 +78,7 @@ const fault = (code: string): Error => Object.assign(new Error(`refused with ${c
 const statusesOf = async (projectId: string) =>
   (await emailRows(platform(), projectId)).map(({ status, response }) => `${status}: ${response}`).toSorted();
 
-/** What Postgres refuses. */
+/** Values that Postgres refuses. */
 const withNul = (value: unknown): unknown => (value === '250 bad@b.example' ? '250 bad\0' : value);
 
 test('a mail that Postgres refuses to record keeps its status and holds up no other', async (t) => {

@@ -14,7 +14,7 @@ const scene = async () => {
   await keepEventsOf(db, project.id);
   const rowsOf = <T>(sql: string): Promise<T[]> =>
     asAdmin(project.dbName, async (client) => (await client.query(sql)).rows as T[]);
-  /** What was set aside, and how many bytes came over the connection meanwhile. */
+  /** The events that were set aside, and the bytes that came over the connection meanwhile. */
   const take = () =>
     asAdmin(project.dbName, async (client) => {
       const reported: SetAside[] = [];

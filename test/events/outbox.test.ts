@@ -10,7 +10,7 @@ const platform = usePlatform(test);
 
 let shared: TestProject;
 
-/** What is left stays where it is: the worker is not told to look there. */
+/** Remaining events stay: nothing marks the project for the worker. */
 const subscribe = async (project: TestProject, subscriptions: readonly TableSubscription[]): Promise<void> => {
   const { db } = platform();
   await withServers(platform(), (servers) => setTableSubscriptions({ db, servers }, project.id, subscriptions));

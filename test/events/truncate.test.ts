@@ -10,7 +10,7 @@ import { makeDatabase } from '../database/guard-scene.ts';
 
 const platform = usePlatform(test);
 
-/** What statements leave where these names of events are subscribed to. */
+/** The events of statements where these names are subscribed to. */
 const leftBy = async (patterns: readonly string[], statements: readonly string[]): Promise<string[]> => {
   const project = await projectWith(platform());
   const { db } = platform();

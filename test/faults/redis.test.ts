@@ -44,7 +44,7 @@ for (const [fault, begin] of Object.entries(faults)) {
       // A test process that lags itself does not know whether Redis is down.
       t.regex(answer.body.code, /^(dependency_unavailable|overloaded)$/);
     }
-    // What needs no queue goes on.
+    // Requests without a queue go on.
     t.is((await client.call('GET', `/projects/${project.id}`, { token: user.token })).status, 200);
     t.is((await soon(client.call('GET', '/readyz'))).status, 503);
     t.is((await jobsOf(project.id)).length, jobsBefore);
@@ -52,7 +52,7 @@ for (const [fault, begin] of Object.entries(faults)) {
     await platform().redis.restore();
     await until(async () => (await client.invoke(user, project, fn, 7)).body.result === 7);
     await client.createProject(user, { slug: `half_${fault}` });
-    // What was refused did not run later.
+    // Refused jobs did not run later.
     t.true((await jobsOf(project.id)).every(({ status }) => status === 'succeeded'));
   });
 }

@@ -46,7 +46,7 @@ test.after.always(() => {
   service.closeAllConnections();
 });
 
-/** What the comment at the head of an example says about it. */
+/** The claims of the comment at the head of an example. */
 const headOf = (source: string) => {
   const field = (name: string): string | undefined => new RegExp(`@${name} (.*)`).exec(source)?.[1];
   const value = (name: string): unknown => {

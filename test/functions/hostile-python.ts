@@ -3,9 +3,9 @@ export interface PythonCase {
   readonly name: string;
   readonly code: string;
   readonly statuses: readonly string[];
-  /** What the function is deployed with beside its code. */
+  /** The settings of the function beside its code. */
   readonly fields?: Readonly<Record<string, unknown>>;
-  /** What it must answer. */
+  /** The required answer. */
   readonly result?: unknown;
 }
 

@@ -22,7 +22,10 @@ export interface Scene {
 
 const mib = 1024;
 export const memoryMb = 64;
-/** What a bomb may take beyond its limit before it is stopped, over all processes of the worker's guests and the worker. */
+/**
+ * The memory that a bomb may take beyond its limit before it is stopped, over all processes of the worker's guests and
+ * the worker.
+ */
 const maxBeyondMib = 150;
 const maxTries = 3;
 

@@ -28,7 +28,7 @@ test('after Redis lost everything the gate stays shut until it is restored, then
   t.is(await scene.running(project), 2);
   t.is(await scene.running(other), 1);
   t.is(await scene.waiting(project), 3);
-  // Whoever ran a job whose lease was restored may free it, whatever lease it had before.
+  // The worker that ran a job whose lease was restored may free it, whatever lease it had before.
   await scene.shard.finish({ id: first, nonce: '17' });
   t.is(await scene.running(project), 2);
   t.is((await scene.handedOver()).at(-1), waiting[0]);

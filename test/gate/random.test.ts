@@ -17,7 +17,7 @@ const diceOf = (seed: string): Dice => {
 const waitingOf = ({ redis, prefix }: GateScene, project: string): Promise<string[]> =>
   redis.zrange(`{${prefix}:${type}}:gate:pend:${project}`, 0, '-1');
 
-/** What clients, workers and operators do to a gate; what comes most often stands first. */
+/** Actions of clients, workers and operators on a gate, the most frequent first. */
 const stepsOf = (scene: GateScene, all: readonly string[], roll: Dice): readonly (() => Promise<unknown>)[] => {
   const pick = (): string => all[roll(all.length)] ?? '';
   const [other] = projects(1);

@@ -12,7 +12,7 @@ import { testEnv } from '#test/support/env.ts';
 export const type = 'test.job';
 
 export interface GateOptions {
-  /** Of every project, unless it has its own. */
+  /** The limits of every project, unless it has its own. */
   readonly running?: number;
   readonly waiting?: number;
   readonly slots?: number;

@@ -36,7 +36,7 @@ test('the schema is valid, whatever the tables are', async (t) => {
   t.deepEqual(validateSchema(schema), []);
   const text = printSchema(schema);
   for (const absent of ['odd', '__x', 'insert_only_generated', 'seen_by_pk']) t.false(text.includes(absent), absent);
-  // Of two tables that would share names the first has them.
+  // When two tables would share names, the first has them.
   t.deepEqual((await ask('{ things_aggregate { aggregate { count } } seen { word } true { true null } }')).body, {
     data: { things_aggregate: { aggregate: { count: 1 } }, seen: [{ word: 'x' }], true: [] },
   });

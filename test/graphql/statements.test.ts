@@ -13,7 +13,7 @@ const platform = usePlatform(test);
 
 interface Counting {
   readonly ask: (query: string, variables?: Readonly<Record<string, unknown>>) => Promise<unknown>;
-  /** What went to the database since the last call. */
+  /** The statements since the last call. */
   readonly statements: () => Sql[];
 }
 

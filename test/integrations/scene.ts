@@ -10,7 +10,7 @@ export interface IntegrationScene {
   readonly configure: (provider: string, config: unknown, fields?: object) => Promise<Answer>;
   /** A call as a provider makes it. */
   readonly report: (provider: string, body: string | Buffer, headers: Record<string, string>) => Promise<Answer>;
-  /** What waits to be told to webhooks, the oldest first. */
+  /** The events that wait for webhooks, the oldest first. */
   readonly events: () => Promise<{ event: string; data: string }[]>;
   readonly jobs: () => Promise<{ data: string; status: string }[]>;
 }

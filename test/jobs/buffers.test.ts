@@ -79,7 +79,7 @@ test('a scrape of the metrics does not read the jobs', async (t) => {
 test('the queues at a glance do not read the jobs', async (t) => {
   const { db, close } = await openFlooded();
   t.teardown(close);
-  // What was accepted within a minute is counted row by row.
+  // Jobs accepted within a minute are counted row by row.
   await db.query(`update jobs set id = ('00000000-0000-7000-8000' || right(id::text, 13))::uuid`);
   await db.query('vacuum analyze jobs');
   const requested = explaining(db);

@@ -16,7 +16,7 @@ const jobsOf = ({ project }: ProjectScene) =>
 const count = async (at: ProjectScene, status: string): Promise<number> =>
   (await jobsOf(at)).filter((job) => job.status === status).length;
 
-/** What the gate has of one project. */
+/** The gate's jobs of one project. */
 const atTheGate = async ({ project }: ProjectScene): Promise<{ waiting: number; running: number } | undefined> => {
   const path = '/ops/api/projects?type=function.invoke&limit=200';
   const { body } = await platform().client.call('GET', path, { token: opsToken });

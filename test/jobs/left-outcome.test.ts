@@ -29,7 +29,7 @@ test('an outcome that was published but not recorded is recorded by the next wor
     outcome,
     replyTo: null,
   });
-  // Who asks meanwhile is told what Postgres does not know yet.
+  // A caller that asks meanwhile learns an end that Postgres does not know yet.
   const location = accepted.headers.get('location') ?? '';
   t.like((await client.call('GET', location, { token: user.token })).body, { status: 'failed' });
   await own.startWorker();

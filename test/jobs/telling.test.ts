@@ -33,7 +33,7 @@ test('the last progress of a run stands in its row, however short the run was', 
   await scene.startWorker((_data, context) => {
     context.progress(10);
     context.progress(70);
-    // Of a part of nothing.
+    // Progress of a part of nothing.
     context.progress(Number.NaN);
     return Promise.resolve(succeeded());
   });

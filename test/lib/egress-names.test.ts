@@ -10,7 +10,7 @@ import { type Resolve, createResolve } from '#lib/egress/names.ts';
 const types = { 1: 'A', 28: 'AAAA' } as Readonly<Record<number, string>>;
 const [serverFailure, nameError] = [2, 3];
 
-/** What a name server says: addresses, a response code, or nothing at all. */
+/** The reply of a name server: addresses, a response code, or nothing at all. */
 type Saying = readonly Buffer[] | number | null;
 
 const v4 = (address: string): Buffer => Buffer.from(address.split('.').map(Number));

@@ -15,9 +15,9 @@ export interface MailScene {
   readonly logged: () => string;
   /** Writes a mail to that address. */
   readonly write: (to: string) => Promise<void>;
-  /** What the row says, without its text. */
+  /** The row without its text. */
   readonly row: (to: string) => Promise<{ status: string; attempts: number; error: string | null; hasText: boolean }>;
-  /** What waits for its time is due now. */
+  /** Mails that wait for their time are due now. */
   readonly hurry: (to: string) => Promise<void>;
   readonly close: () => Promise<void>;
 }

@@ -68,7 +68,7 @@ test('what the files for deployment give our processes are settings, with values
   const wrong = given.filter(({ name, value }) => {
     const setting = shape[name];
     if (setting === undefined) return true;
-    // What is put together when it is deployed has no value yet.
+    // Values that are set at deployment have none yet.
     return value !== null && !value.includes('${') && !setting.safeParse(value).success;
   });
   t.deepEqual(wrong, []);

@@ -4,7 +4,7 @@ import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from './otlp-receiver.ts';
 
-// Who calls is a proxy whose traces are believed.
+// The caller is a proxy whose traces are trusted.
 const platform = usePlatform(test, { settings: { PLINTH_TRUST_PROXY: 'on' } });
 const open = usePlatform(test, { worker: false });
 const callerTrace = '0af7651916cd43dd8448eb211c80319c';

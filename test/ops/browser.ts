@@ -18,7 +18,7 @@ export const inBrowser = (title: string, work: (t: ExecutionContext) => Promise<
 
 export interface Visit {
   readonly page: Page;
-  /** What the console and the page complained about. */
+  /** Errors of the console and the page. */
   readonly complaints: string[];
   /** Hosts that were asked for anything. */
   readonly hosts: Set<string>;

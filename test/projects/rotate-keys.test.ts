@@ -60,7 +60,7 @@ const openScene = async (count: number) => {
 
 type Scene = Awaited<ReturnType<typeof openScene>>;
 
-/** What opens with that ring: of the platform, and of how many projects. */
+/** The data keys that open with that ring: the platform's, and the number of projects'. */
 const opened = async ({ db, sealed, platformSecret }: Scene, ringText: string): Promise<number> => {
   const ring = openKeyRing(ringText);
   if ((await openPlatformSealer(db, ring)).open('word', platformSecret) !== 'platform') return 0;

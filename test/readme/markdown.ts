@@ -34,7 +34,7 @@ export const sectionOf = (document: string, heading: string): string => {
 
 const proseOf = (document: string): string => document.replaceAll(fence, '');
 
-/** What stands in backticks in the running text. */
+/** The words in backticks in the running text. */
 export const codeSpansOf = (document: string): string[] =>
   [...proseOf(document).matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code);
 

@@ -10,7 +10,7 @@ import { type Block, blocksOf, readDocument, sectionOf } from './markdown.ts';
 
 interface Step {
   readonly commands: string;
-  /** What the README shows below the commands. */
+  /** The answers that the README shows below the commands. */
   readonly shown: Block | null;
 }
 
@@ -62,7 +62,7 @@ const parse = (text: string): unknown => {
 
 const valueOf = (language: string, text: string): unknown => (language === 'json' ? parse(text) : text);
 
-/** What is not as shown, below the commands that it belongs to. */
+/** The differences from the shown answers, below the commands that they belong to. */
 const differencesOf = ({ commands, shown }: Step, output: string): string[] => {
   const { language, text } = shown ?? { language: 'text', text: '' };
   const found = differences(valueOf(language, text), valueOf(language, output));

@@ -1,4 +1,4 @@
-/** What the kernel gives a filter to judge: the number of a call, its architecture, its arguments. */
+/** The input of a kernel filter: the number of a call, its architecture, its arguments. */
 export interface Call {
   readonly number: number;
   readonly architecture: number;

@@ -20,7 +20,7 @@ const given = () => {
   return { values, shares, clock };
 };
 
-/** What the scheduler makes of a nice value, in parts of what it makes of 0. */
+/** The scheduler's weight of a nice value, relative to 0. */
 const weightOf = (nice: number): number => 1.25 ** -nice;
 
 test('a project with many runs weighs about as much as a project with one', (t) => {

@@ -7,7 +7,7 @@ import { openSandbox } from '#workers/runtimes/sandbox.ts';
 
 export const bwrapPath = process.env['PLINTH_BWRAP'] || undefined;
 
-/** What this machine allows: strict where there are namespaces. */
+/** The sandbox level of this machine: strict where there are namespaces. */
 export const sandbox = await openSandbox({ level: undefined, local: true, bwrapPath });
 
 export const silentLog = { warn: () => undefined, error: () => undefined };

@@ -81,7 +81,7 @@ for (const [what, body] of Object.entries(bombs)) {
   });
 }
 
-/** What the largest guest holds. */
+/** The memory of the largest guest. */
 const heldMib = (): number => Math.max(0, ...guests().map((pid) => anonymousKib(pid))) / 1024;
 
 /** Runs a request and samples the memory of all guests meanwhile, closer than the watchdog does. */

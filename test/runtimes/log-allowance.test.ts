@@ -7,10 +7,10 @@ import { openRuntime } from './harness.ts';
 const megabyte = 1024 * 1024;
 const never = new AbortController().signal;
 
-type Begun = ReturnType<LogAllowance['begin']>;
+type Started = ReturnType<LogAllowance['begin']>;
 
 /** Whether it resolves without waiting for a timer. */
-const isAtOnce = (started: Begun): Promise<boolean> => Promise.race([started.then(() => true), setImmediate(false)]);
+const isAtOnce = (started: Started): Promise<boolean> => Promise.race([started.then(() => true), setImmediate(false)]);
 
 /** One run that logs so much. */
 const log = async (allowance: LogAllowance, projectId: string, characters: number): Promise<void> => {

@@ -249,7 +249,7 @@ const proxied = async (settings: EgressOptions, viaConnect: boolean): Promise<Eg
     client.destroy();
     const status = /^HTTP\/1\.1 (\d+)/.exec(String(head))?.[1];
     if (status === '200') return 'reached';
-    // What Node's parser does not take for HTTP never comes as far as the guard.
+    // Input that Node's parser does not accept as HTTP never reaches the guard.
     if (status === '403' || status === '400' || status === undefined) return 'refused';
     throw new Error(String(head));
   };

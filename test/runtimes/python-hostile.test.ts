@@ -146,7 +146,7 @@ for (const [what, { body, statuses }] of Object.entries(hostile)) {
   });
 }
 
-/** What must not be possible: the name of the error, or what it came to. */
+/** Actions that must not be possible: the name of the error, or the result. */
 const refused: Record<string, string> = {
   'memory of the parent': 'open("/proc/%d/mem" % os.getppid(), "rb").read(1)',
   'descriptors of the parent': 'os.listdir("/proc/%d/fd" % os.getppid())',

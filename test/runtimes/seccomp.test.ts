@@ -18,7 +18,7 @@ const programOf = (architecture: Architecture): Buffer => seccompFilter(architec
 const ask = (architecture: Architecture, number: number | null, ...args: number[]): number =>
   runFilter(programOf(architecture), { number: number ?? -1, architecture: audit[architecture], args });
 
-/** What Node, Python and libc cannot do without. */
+/** System calls that Node, Python and libc need. */
 const needed = {
   read: { x64: 0, arm64: 63 },
   write: { x64: 1, arm64: 64 },

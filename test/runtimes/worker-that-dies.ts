@@ -4,7 +4,7 @@ import { processTree } from '#workers/runtimes/processes.ts';
 import { spawnCommand } from '#workers/runtimes/spawn.ts';
 import { guests, openRuntime, request, sandbox } from './harness.ts';
 
-/** What someone runs who has left the engine: without a listener for signals and to the end of every connection. */
+/** Code of an attacker who has left the engine: it ignores signals and the end of every connection. */
 async function startUnsubscribed(): Promise<number[]> {
   const shell = { source: '/bin/sh', target: '/bin/sh' };
   const script = 'trap "" HUP TERM INT; echo here; sleep 300; sleep 300';

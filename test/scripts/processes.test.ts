@@ -136,7 +136,7 @@ test('stopping waits until whoever ran a program has cleared up after it', async
   if (!claim.taken) return t.fail('the folder is in use');
   const narrator = { print: () => undefined, during: <T>(_what: string, work: () => Promise<T>) => work() };
   const stack = new Stack({ lock: claim.lock, lockFile, graceMs: 200, narrator });
-  // What it starts outlives it for a moment and keeps its output open: its end is known later than its death.
+  // Its child outlives it for a moment and keeps its output open: its end is known later than its death.
   const program = stack.run('sh', ['-c', 'setsid sh -c "echo begun >begun; sleep 0.5"; sleep 600'], { cwd: folder });
   let cleared = false;
   const clearing = program.catch(() => {

@@ -13,7 +13,7 @@ test('settings, temporary tables and locks last from call to call', async (t) =>
   await run.close();
 });
 
-/** What a run may leave behind, with how the next one would see it. */
+/** State that a run may leave behind, with the way in which the next one would see it. */
 const leftovers: readonly (readonly [what: string, leave: readonly string[], seen: string])[] = [
   ['a temporary table', ['create temp table left_over as select 1'], `to_regclass('pg_temp.left_over') is not null`],
   ['a prepared statement', ['prepare left_over as select 1'], 'exists (select from pg_prepared_statements)'],
@@ -57,8 +57,8 @@ const leftovers: readonly (readonly [what: string, leave: readonly string[], see
 const maxSessions = 12;
 
 /**
- * What a run sees that has the connection of this process number; null while that is not lent again: the server clears
- * it first. Runs keep what they got until it is found: given back at once, it would be what the next one gets.
+ * Returns the view of a run on the connection with this process number; null while that is not lent again: the server
+ * clears it first. Runs keep their connections until it is found: given back at once, it would be lent to the next one.
  */
 const seenOn = async (pid: number, seen: string): Promise<{ readonly seen: boolean } | null> => {
   const runs = [];

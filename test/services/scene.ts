@@ -8,7 +8,7 @@ import { CallFault } from '#workers/runtimes/runtime.ts';
 import { databaseService } from '#workers/services/database/service.ts';
 import { servicesOf } from '#workers/services/services.ts';
 
-/** What user code has in its hands, without the sandbox between. */
+/** The interface of user code, without the sandbox between. */
 export interface TestRun {
   readonly call: (op: string, args?: object) => Promise<any>; // oxlint-disable-line typescript/no-explicit-any -- answers of every shape
   /** The answer as it is sent. */
@@ -24,7 +24,7 @@ export interface DatabaseScene {
   readonly project: TestProject;
   readonly platform: TestPlatform;
   readonly open: (timeoutMs?: number) => TestRun;
-  /** What the server says of the database's sessions. */
+  /** The server's list of the database's sessions. */
   readonly sessions: (condition: string) => Promise<number>;
 }
 

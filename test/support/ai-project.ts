@@ -9,9 +9,9 @@ import type { TestPlatform } from './platform.ts';
 export interface AiProject {
   readonly user: TestUser;
   readonly project: TestProject;
-  /** Of its management API. */
+  /** Headers of its management API. */
   readonly path: string;
-  /** What its providers were given, by name. */
+  /** The settings of its providers, by name. */
   readonly keys: Readonly<Partial<Record<ProviderName, string>>>;
 }
 
@@ -38,7 +38,7 @@ export const createAiProject = async (
 export interface PostedEvents {
   readonly status: number;
   readonly headers: Headers;
-  /** What stands after each `data:`, as far as it has come; of an answer that is no stream, its body. */
+  /** The text after each `data:`, as far as it has come; for an answer that is no stream, its body. */
   readonly events: readonly any[]; // oxlint-disable-line typescript/no-explicit-any -- tests look into events of every shape
   /** Resolves when the server ends the answer, or the connection breaks. */
   readonly end: Promise<void>;

@@ -12,7 +12,7 @@ import type { Times } from '#domain/ai/providers/exchange.ts';
 import { type Transport, createTransport } from '#domain/ai/providers/transport.ts';
 import { createEgress } from '#lib/egress.ts';
 
-/** Of one provider that a test plays. */
+/** The endpoint of one provider that a test plays. */
 export interface Peer {
   readonly provider: ProviderName;
   readonly target: Target;

@@ -19,14 +19,14 @@ export type Ending =
   /** One event of `hugeBytes`. */
   | 'huge';
 
-/** What the played provider does with one request. All left out: it answers well. */
+/** The played provider's behaviour for one request. All left out: it answers well. */
 export interface Behaviour {
   /** Other than 200: an error in the dialect's form. */
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Of the error. */
+  /** The status of the error. */
   readonly message?: string;
-  /** Of the error, in OpenAI's dialect. */
+  /** The code of the error, in OpenAI's dialect. */
   readonly code?: string;
   /** Sent as it is, in place of what the dialect would have. */
   readonly body?: string;
@@ -38,7 +38,7 @@ export interface Behaviour {
   readonly delayMs?: number;
   /** Headers go out, the first event waits for this. */
   readonly firstToken?: Promise<unknown>;
-  /** What it says; otherwise it echoes the last user message. */
+  /** The text of the answer; otherwise it echoes the last user message. */
   readonly text?: string;
   /** How the text falls into events; otherwise into words. */
   readonly pieces?: readonly string[];
@@ -56,9 +56,9 @@ export interface Behaviour {
   readonly comments?: boolean;
   /** Bytes in one write; otherwise an event is one. */
   readonly writeBytes?: number;
-  /** Of embeddings: numbers in a vector where the request names none. */
+  /** Embeddings: numbers in a vector where the request names none. */
   readonly dimensions?: number;
-  /** Of embeddings: these vectors, whatever they are. */
+  /** Embeddings: these vectors, whatever they are. */
   readonly vectors?: readonly unknown[];
 }
 
@@ -129,7 +129,10 @@ const words: Readonly<Record<string, (figure: number | null, seen: number) => Be
   }),
 };
 
-/** What a text asks of the provider; null when it holds none of the words. `seen`: how often this text came before. */
+/**
+ * Returns the behaviour that a text requests; null when it has none of the words. `seen`: how often this text came
+ * before.
+ */
 export const behaviourOf = (text: string, seen: number): Behaviour | null => {
   for (const [, word = '', figure] of text.matchAll(/\b([A-Z][A-Z0-9]+)(?::(\d+))?/g)) {
     if (Object.hasOwn(words, word)) return words[word]?.(figure === undefined ? null : Number(figure), seen) ?? null;

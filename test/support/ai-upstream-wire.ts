@@ -2,7 +2,7 @@ import type { FinishReason, TokenUsage } from '#domain/ai/chat.ts';
 import type { DialectName } from '#domain/ai/providers/catalog.ts';
 import type { PlayedTool } from './ai-upstream-behaviour.ts';
 
-/** What the played provider says, before it is put in a dialect's form. */
+/** The played provider's answer, before it is put in a dialect's form. */
 export interface Said {
   readonly model: string;
   readonly pieces: readonly string[];

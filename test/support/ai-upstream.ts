@@ -30,7 +30,7 @@ export interface UpstreamRequest {
   finished: boolean;
 }
 
-/** What to do with a request; undefined: as the words of its text say, otherwise well. */
+/** Returns the behaviour for a request; undefined: by the words of its text, otherwise a good answer. */
 export type Script = (request: UpstreamRequest) => Behaviour | undefined;
 
 export interface AiUpstream {

@@ -58,7 +58,7 @@ export interface TestFunction {
   readonly slug: string;
 }
 
-/** What a user of the platform does, in few words. */
+/** The actions of a user of the platform, in few words. */
 export interface Client {
   readonly call: (method: string, path: string, options?: CallOptions) => Promise<Answer>;
   readonly signUp: (email?: string) => Promise<TestUser>;

@@ -1,7 +1,9 @@
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 
-/** What each call of argon2 in this process asked for. Import this before anything that imports the platform. */
+/**
+ * Records the options of each call of argon2 in this process. Import this before anything that imports the platform.
+ */
 export const argon2Calls: { readonly memory: number; readonly passes: number; readonly tagLength: number }[] = [];
 
 /** How many ran at the same time, at most. */

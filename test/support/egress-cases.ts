@@ -254,7 +254,7 @@ export const egressCases = (test: TestFn, { what, make, takesUrls, takesNames }:
   test(`${what}: a name is looked up once for a connection, and what was checked is what is connected to`, (t) =>
     onServer(async (server) => {
       let requested = 0;
-      // Whoever looks twice connects to what was not checked.
+      // A guard that resolves twice connects to an unchecked address.
       const resolve = () => Promise.resolve((requested += 1) === 1 ? ['127.0.0.1'] : ['127.0.0.2']);
       const call = await make({ allow: '127.0.0.1', local: false, resolve });
       t.is(await call(targetOf('rebind.example', server.port)), 'reached');

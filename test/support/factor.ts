@@ -9,7 +9,7 @@ const bytesOf = (base32: string): Buffer => {
   return Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)));
 };
 
-/** What an authenticator app shows now. */
+/** The code that an authenticator app shows now. */
 export const codeNow = (secret: string): string => codeAt(bytesOf(secret), stepAt(Date.now()));
 
 /** A code that is not valid now. */

@@ -1,7 +1,7 @@
 import type { ExecutionContext } from 'ava';
 import type { Answer, Client } from './client.ts';
 
-/** What no text field of a JSON body takes; `undefined` leaves the field out. */
+/** Values that no text field of a JSON body accepts; `undefined` leaves the field out. */
 export const noText: readonly unknown[] = [undefined, null, 1, true, [], ['text'], {}, { text: 'text' }];
 
 /** Text that no field keeps: PostgreSQL cannot hold the first, UTF-8 cannot hold the others. */
@@ -56,7 +56,7 @@ export const expectShapeRefused = async (
   }
 };
 
-/** What is no e-mail address, or not one that may stand in a mail's header. */
+/** Texts that are no e-mail address, or none that may stand in a mail's header. */
 export const badEmails: readonly string[] = [
   '',
   ' ',

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { ExecutionContext } from 'ava';
 import { serve } from './serve.ts';
 
-/** What a provider was asked. */
+/** The requests to a provider. */
 export interface Requested {
   readonly method: string;
   readonly path: string;

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type Socket, connect } from 'node:net';
 
-/** What a server wrote to a connection before it closed it. */
+/** The bytes that a server wrote to a connection before it closed it. */
 export interface RawAnswer {
   readonly status: number;
   /** Names in lower case. */

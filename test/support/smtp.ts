@@ -34,7 +34,7 @@ export interface ReceivedMail {
 }
 
 /**
- * What the server does with a mail: takes it, refuses it with a code, hangs up without a word, or takes it and hangs up.
+ * The server's reaction to a mail: it takes it, refuses it with a code, hangs up silently, or takes it and hangs up.
  */
 export type Verdict = 'take' | 'hang up' | 'take and hang up' | { readonly code: number; readonly text: string };
 

@@ -10,7 +10,7 @@ export interface ServerEvent {
 export interface EventSource {
   readonly status: number;
   readonly headers: Headers;
-  /** Those that have come so far. */
+  /** The events that have come so far. */
   readonly events: readonly ServerEvent[];
   /** Resolves when the server ends the answer, or the connection breaks. */
   readonly end: Promise<void>;

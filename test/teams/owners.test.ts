@@ -59,7 +59,7 @@ test('an owner leaves when there is another, who is then the last', async (t) =>
   await insertMember(platform(), orgId, 'owner');
   t.is((await client.call('DELETE', `/team/members/${id}`, { token: owner.token })).status, 204);
   t.is(await ownersOf(orgId), 1);
-  // What is asked without X-Org-Id is asked of a new organization of theirs, not of the one that was left.
+  // A request without X-Org-Id acts on a new organization of theirs, not on the one that was left.
   t.is((await client.call('GET', '/team/members', { token: owner.token })).body.length, 1);
   t.not(await ownOrgId(platform(), owner), orgId);
   const left = await client.call('GET', '/team/members', { token: owner.token, headers: { 'x-org-id': orgId } });

@@ -57,7 +57,7 @@ for (const [what, change, path, message] of [
     const { ask, made } = scene;
     const create = await ask('POST', '/webhooks', { url: receiverUrl, events: ['*'], ...change });
     const answers = [create];
-    // What is left out of a change stays.
+    // Fields that a change leaves out stay.
     if (what !== 'no URL') answers.push(await ask('PUT', `/webhooks/${await made()}`, change));
     for (const { status, body } of answers) {
       t.is(status, 400);

@@ -14,7 +14,7 @@ export interface WebhookScene {
 
 export const receiverUrl = 'http://127.0.0.1:9/hook';
 
-/** Of a project that is there. */
+/** The id of an existing project. */
 export const sceneIn = (platform: TestPlatform, owner: TestUser, project: TestProject): WebhookScene => {
   const ask: WebhookScene['ask'] = (method, path, body, headers = {}) =>
     platform.client.call(method, `/projects/${project.id}/integrations${path}`, {

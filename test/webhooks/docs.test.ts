@@ -52,7 +52,7 @@ interface Case {
   readonly expected: readonly [boolean, boolean];
 }
 
-/** What a stranger can write into headers: a receiver says no, and goes on. */
+/** Texts that a stranger can write into headers: a receiver refuses, and goes on. */
 const odd: readonly (readonly [string, Headers, readonly [boolean, boolean]])[] = [
   ['as many characters, but more bytes', { 'webhook-signature': 'é'.repeat(47) }, [false, true]],
   ['as many characters, but more bytes, in hex', { 'x-webhook-signature': 'é'.repeat(64) }, [true, false]],

@@ -34,7 +34,7 @@ const rowsRead = async (tx: Queryable): Promise<number> => {
   return row?.read ?? 0;
 };
 
-/** What it costs to commit an event, and whether it is kept; the event is gone again. */
+/** The cost of committing an event, and whether it is kept; the event is gone again. */
 const costOf = async (projectId: string, event: string): Promise<{ read: number; kept: boolean }> => {
   const undone = new Error('undone');
   const seen = { read: -1, kept: false };

@@ -47,7 +47,7 @@ test('a delivery that fails is tried ten times, with the pauses of the plan, and
     const [row] = await deliveriesWhen(platform(), webhook.id, { fits: afterTries(n + 1) });
     t.like(row, { status: 'failed', status_code: 500, response_body: 'no', error: 'The receiver answered 500.' });
     const left = secondsUntil(row?.next_attempt_at, await nowOf(platform()));
-    // What has passed since it was planned is the only thing that may be missing.
+    // Only the time since it was planned may be missing.
     t.true(left <= pause * 1.1 && left > pause * 0.9 - 4, `${left} s after try ${n + 1}`);
     await hurry(platform(), webhook.id);
   }

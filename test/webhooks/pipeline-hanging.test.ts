@@ -50,7 +50,7 @@ test.serial('all webhooks of a project that are not quick have a quarter between
       seen.add(each.webhook_id);
       await end(each, { error: 'no answer', ms: 15_000 });
     }
-    // Who ends a try looks at its own webhook; those that wait are found with it.
+    // The end of an attempt polls its own webhook; those that wait are found with it.
     await pumpThese(tried.map((each) => each.webhook_id));
   }
   t.is(seen.size, 6);

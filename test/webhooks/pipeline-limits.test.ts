@@ -144,7 +144,7 @@ test('ten thousand webhooks hear of one event, and others meanwhile of theirs', 
     return row?.made === count;
   });
   await emit(platform(), await projectOf(other.id), 'auth.signup');
-  // Of the ten thousand none has had its answer yet.
+  // None of the ten thousand has had its answer yet.
   await deliveriesWhen(platform(), other.id, { fits: hasStatus('success') });
   t.true(receiver.received.length < count);
   isHeld = false;

@@ -90,7 +90,7 @@ test('what a receiver asked for holds, whatever it answers to what was under way
   await record([{ ...first, ...failed, statusCode: 429, notBefore } as WebhookAttempt]);
   await record([second as WebhookAttempt]);
   t.like(await throttleOf(platform(), webhook.id), { failures: 0, closed_until: null, retry_after: notBefore });
-  // Nor does it end when somebody has a delivery sent again; a fresh start ends it.
+  // A replay by somebody does not end it either; a fresh start ends it.
   await reopenBreaker(platform().db, webhook.id);
   t.deepEqual((await throttleOf(platform(), webhook.id)).retry_after, notBefore);
   await reopenThrottle(platform().db, webhook.id);

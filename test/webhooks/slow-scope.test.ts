@@ -7,7 +7,7 @@ import { type BareProject, emit, throttleOf } from './pipeline-scene.ts';
 const platform = usePlatform(test, { worker: false });
 const { pumpThese, underWay, end, withBacklog } = throttleScene(platform);
 
-/** Of all projects; each of them may have two. */
+/** Slots of all projects; each of them may have two. */
 const slowAtOnce = 5;
 const hung = { error: 'no answer', ms: 15_000 } as const;
 
@@ -44,7 +44,7 @@ test.serial(
         seen.add(each.webhook_id);
         await end(each, hung);
       }
-      // Who ends a try looks at its own webhook; those of other projects are found with it.
+      // The end of an attempt polls its own webhook; those of other projects are found with it.
       await pumpThese(
         tried.map((each) => each.webhook_id),
         slowAtOnce,

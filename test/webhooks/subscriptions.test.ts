@@ -37,7 +37,7 @@ const scene = async () => {
 const toBeSet = async (projectId: string): Promise<boolean> =>
   (await platform().db.query('select from subscriptions_to_set where project_id = $1', [projectId])).length > 0;
 
-/** Who has waited too long wants it anew, and so may the worker's own sweep: it is set once more then. */
+/** A caller that has waited too long requests it again, and so may the worker's own sweep: it is set once more then. */
 const untilSet = (projectId: string) => until(async () => !(await toBeSet(projectId)));
 
 test('a project’s database knows what its webhooks ask for once they are made, changed or deleted', async (t) => {

@@ -27,7 +27,7 @@ for (const [what, quick] of [
       await pumpThese([id]);
       const [tried] = await underWay(project);
       t.truthy(tried);
-      // Of one that is not quick others have to hear.
+      // Other webhooks must learn of one that is not quick.
       t.is(await hasWork(), !quick);
       if (tried !== undefined) await end(tried, { error: 'no answer' });
       t.true(await hasWork());

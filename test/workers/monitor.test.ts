@@ -58,7 +58,7 @@ test('however often it is asked at once, a worker looks once', async (t) => {
   const before = await Promise.all(Array.from({ length: 20 }, () => readiness(base)));
   t.is(polls, 1);
   t.true(before.every(({ status }) => status === 503));
-  // What the worker itself does is known without a look.
+  // The worker's own state is known without a check.
   monitor.consuming(true);
   t.like(await readiness(base), { status: 200, body: { ready: true, dependencies: { postgres: true } } });
 });

@@ -7,7 +7,7 @@ import { retryUntilDone, retryEachUntilDone } from '#workers/retry-until-done.ts
 
 const unrecordable = 'What was said about it could not be recorded.';
 
-/** What became of it, without the words that Postgres refused. */
+/** The outcome of the attempt, without the text that Postgres refused. */
 const withoutWords = ({ id, status, response, error }: EmailTry): EmailTry => ({
   id,
   status,

@@ -8,7 +8,7 @@ import { ownAddress } from '#lib/own-address.ts';
 export interface PlatformMailServer {
   readonly transport: Transport;
   readonly from: { readonly name: string; readonly address: string };
-  /** Of the sender's address. */
+  /** The domain of the sender's address. */
   readonly domain: string;
   /** Ends every connection at once; answers that are still missing are not waited for. */
   readonly end: () => void;

@@ -34,7 +34,7 @@ const outcomeOf = (results: readonly ArenaResult[]): JobOutcome => {
   return { status: 'failed', result, error: { code: failure.code, message: failure.message } };
 };
 
-/** What was read longer ago is read again: a start may wait for minutes to be recorded. */
+/** Older data are read again: a start may wait for minutes to be recorded. */
 const oldReadMs = 500;
 
 /** Somebody waits for it: the project is read while the start is recorded. */
@@ -42,7 +42,7 @@ const aheadWith =
   ({ db, gateway, log }: AiArenaDeps) =>
   (projectId: string): Run => {
     const readAt = performance.now();
-    // What fails now may be there when the start is recorded.
+    // A read that fails now may succeed when the start is recorded.
     const early = findProject(db, projectId).catch(() => undefined);
     return async (given, context) => {
       const { models, chat } = given as JobData<typeof aiArena>;

@@ -17,7 +17,7 @@ export interface EmailSendDeps {
   readonly db: Queryable;
   readonly projects: Pick<Projects, 'sealer'>;
   readonly transports: Pick<Transports, 'senderOf'>;
-  /** What nobody can send is kept for the mailbox page. */
+  /** A mail that nobody can send is kept for the mailbox page. */
   readonly local: boolean;
   readonly log: Log;
   /** How long a server may take to answer to a whole mail; 10 minutes unless given. */
@@ -75,7 +75,7 @@ interface Outgoing {
   readonly messageId: string;
 }
 
-/** What a run is told from outside, and what it says of itself. */
+/** The signals that a run receives, and the events that it reports. */
 interface Surroundings extends Pick<JobContext, 'projectId' | 'signal' | 'attempt'> {
   /** Only the server's answer is missing, and it takes its time. */
   readonly onSlow: () => void;

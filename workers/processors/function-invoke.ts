@@ -20,7 +20,7 @@ export interface FunctionInvokeDeps {
   readonly logAllowance?: LogAllowance;
 }
 
-/** What one run may reach; opened before it, closed after it. */
+/** The services of one run; opened before it, closed after it. */
 export type OpenServices = (run: {
   readonly projectId: string;
   /** From now on; a statement or request may take no longer than what is left. */
@@ -54,7 +54,7 @@ const crashed: FinishedRun = { status: 'crashed', result: null, durationMs: 0, e
 const levelsOf = (runtimes: Runtimes): SandboxFacts =>
   Object.fromEntries(Object.entries(runtimes).map(([language, { level }]) => [language, level]));
 
-/** What a run was lent is given back whatever became of it. */
+/** Resources of a run are released whatever its outcome. */
 const withServices = async <T>(services: RunServices, work: (services: RunServices) => Promise<T>): Promise<T> => {
   try {
     return await work(services);

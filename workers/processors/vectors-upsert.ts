@@ -22,7 +22,7 @@ const failed = (code: string, message: string): JobOutcome => ({
   error: { code, message },
 });
 
-/** What the server says beyond its message, which names the row or the limit. */
+/** The detail of the server's error, which names the row or the limit. */
 const detailOf = (details: unknown): string | null => {
   if (typeof details === 'string') return details;
   const detail: unknown = typeof details === 'object' && details !== null ? Reflect.get(details, 'detail') : null;
@@ -37,7 +37,7 @@ const refused = ({ code, message, details, hint }: DataError | ServiceError): Jo
 const isFinal = ({ code, status }: ServiceError): boolean =>
   status < 500 || code === 'provider_bad_output' || code === 'vector_extension_unavailable';
 
-/** What the project's own database or a provider refuses is its answer; what cannot be had just now is tried again. */
+/** A refusal by the project's own database or by a provider is the job's outcome; an unavailable one is retried. */
 const whenFailed = (error: unknown): JobOutcome => {
   if (error instanceof ServiceError && isFinal(error)) return refused(error);
   if (!(error instanceof DataError)) throw error;

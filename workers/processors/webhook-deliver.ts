@@ -24,9 +24,9 @@ export interface WebhookDeliverDeps {
   readonly recorder: TryRecorder;
   /** The platform's own address, for links. */
   readonly baseUrl: string;
-  /** Of the platform. */
+  /** The platform's base URL. */
   readonly version: string;
-  /** What a receiver has for its answer; 15 s unless said. */
+  /** The time that a receiver has for its answer; 15 s by default. */
   readonly timeoutMs?: number;
 }
 

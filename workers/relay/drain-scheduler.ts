@@ -8,7 +8,7 @@ export interface DrainOptions {
   readonly markDirty: (projectId: string) => void;
   /** Turns at the same time. */
   readonly slots: number;
-  /** Of these, how many projects with large backlogs may take at most. */
+  /** How many of these slots projects with large backlogs may use at most. */
   readonly largeSlots: number;
   /** Resolves after so many milliseconds; left out: by the clock. */
   readonly pause?: (ms: number) => Promise<unknown>;
@@ -44,7 +44,7 @@ export const createDrains = ({ drain, markDirty, slots, largeSlots, pause = paus
   const large = new Set<string>();
   /** Projects with large backlogs, in the order of their next turns. */
   const waiting = new Map<string, EventSource>();
-  /** Of these, those that rest after a turn. */
+  /** Projects of these that rest after a drain. */
   const resting = new Set<string>();
   let isStopped = false;
 

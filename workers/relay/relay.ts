@@ -87,7 +87,7 @@ export const drainSource = async (
       setAside.inc();
       log.warn({ project_id: projectId, event }, 'an event of a project could not be kept and was set aside');
     };
-    // What its webhooks cannot keep up with waits there: full, it refuses writes.
+    // Events that its webhooks cannot keep up with wait there: a full outbox refuses writes.
     const isHeld = await hasWaitingEvents(db, projectId);
     const isEmpty = !isHeld && (await drainBatch({ client, db, projectId, onSetAside }, onStored));
     if (!isNoteDue(projectId, isEmpty)) return !isHeld;
@@ -114,7 +114,7 @@ const slots = 4;
 const largeSlots = slots - 1;
 /** How long one question for marks waits; the end of the relay ends it. */
 const markWaitSeconds = 5;
-/** What nobody marked, written over a connection of the project's own, is found by then. */
+/** Events without a mark, written over a connection of the project's own, are found by then. */
 const pollIntervalSeconds = 5;
 /** Databases that are looked into each second, by each worker, however many there are. */
 const pollsPerSecond = 5;
@@ -145,7 +145,7 @@ export const startRelay = (options: RelayOptions): { readonly stop: () => Promis
   const { db, log, redis, prefix } = options;
   const connections = createRelayConnections({ servers: options.servers, max: options.maxIdleConnections });
   const key = dirtyKey(prefix);
-  // What the other connection is asked for waits until there is a mark.
+  // Commands on the other connection would wait until there is a mark.
   const commands = redis.duplicate();
   commands.on('error', (error) => log.debug({ err: error }, 'the relay’s connection to Redis broke'));
   let stopped = false;

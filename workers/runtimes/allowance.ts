@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 
-/** What a guest may say in a second, and at once after a silence. Honest ones stay far below. */
+/** The messages that a guest may send in a second, and at once after a silence. Honest ones stay far below. */
 const messagesPerSecond = 10_000;
 const bytesPerSecond = 32 * 1024 * 1024;
 const maxPauseMs = 250;
@@ -27,7 +27,7 @@ export class Allowance {
   }
 }
 
-/** Of the event loop, for what one guest has said: after that other work is done first. */
+/** The event loop time for the messages of one guest; after that other work is done first. */
 const maxTurnMs = 2;
 
 /**

@@ -28,7 +28,7 @@ const maxUnderWay = 64;
 const maxHeaderBytes = 64 * 1024;
 const connectTimeoutMs = 5000;
 
-/** Of one connection only, so never passed on (RFC 9110 7.6.1); `host` follows from the address. */
+/** Headers of one connection only, which are never passed on (RFC 9110 7.6.1); `host` follows from the address. */
 const ownHeaders = new Set(
   'connection proxy-connection proxy-authorization proxy-authenticate keep-alive te trailer transfer-encoding upgrade expect host'.split(
     ' ',

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { scanJson } from '#lib/json-scan.ts';
 import type { LogLevel } from './runtime.ts';
 
-/** What a guest may say. It is checked on arrival: whoever broke out of the engine writes these frames too. */
+/** The messages of a guest. They are checked on arrival: code that broke out of the engine writes these frames too. */
 
 const anySize = { maxParts: Infinity, maxDepth: Infinity };
 

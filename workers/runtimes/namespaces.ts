@@ -66,7 +66,10 @@ const unneededOfUsr = (): string[] =>
     .filter((entry) => entry.isDirectory() && !neededOfUsr.test(entry.name))
     .map(({ name }) => `/usr/${name}`);
 
-/** What programs of a system need of /usr. The rest is what somebody has put there: /usr/src/app is where many keep theirs. */
+/**
+ * The parts of /usr that system programs need. Everything else was put there by somebody: /usr/src/app is where many
+ * keep their application.
+ */
 const neededOfUsr = /^(?:bin|sbin|lib\w*|share|include)$/;
 
 let foldersOfUsr: readonly string[] | undefined;
@@ -90,7 +93,7 @@ export function isShown(folder: string, files: readonly GuestFile[]): boolean {
   return ['/usr', '/bin', '/sbin', '/lib', '/lib64'].some(isBelow);
 }
 
-/** What the kernel tells everyone about the machine, its keys and its memory. */
+/** Files in which the kernel reveals the machine, its keys and its memory to everyone. */
 const hiddenOfProc = (): string[] =>
   ['cmdline', 'config.gz', 'interrupts', 'iomem', 'kallsyms', 'keys', 'key-users', 'kmsg', 'sched_debug', 'timer_list']
     .map((name) => `/proc/${name}`)

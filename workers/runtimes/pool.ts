@@ -171,7 +171,7 @@ export class RunnerPool {
       try {
         if (!this.#closed) this.#refill();
       } catch {
-        // Whoever needs a runner next is told why there is none.
+        // The next request for a runner fails with the reason why there is none.
       }
     }, refillAfterMs);
     this.#refillAt.unref();

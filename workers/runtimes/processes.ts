@@ -5,8 +5,8 @@ import { readProc, threadsOf } from '#lib/processes.ts';
 export { cpuTimeMs, processTree } from '#lib/processes.ts';
 
 /**
- * What the kernel says about processes (Linux; elsewhere every figure is 0 and a process has no known children).
- * Read synchronously: files of /proc never wait for a disk, and one takes about 10 µs.
+ * Process data from the kernel (Linux; elsewhere every figure is 0 and a process has no known children). Read
+ * synchronously: files of /proc never wait for a disk, and one takes about 10 µs.
  */
 
 /** The process that started this one; 0 when it is gone. */

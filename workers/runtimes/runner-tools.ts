@@ -2,7 +2,7 @@ import type { CpuShares } from './cpu-shares.ts';
 import type { ServeGuest } from './egress-proxy.ts';
 import type { Measure, Watchdog } from './watchdog.ts';
 
-/** What the runners of one runtime share. */
+/** The tools that the runners of one runtime share. */
 export interface RunnerTools {
   readonly watchdog: Watchdog;
   /** CPU time allowed beyond the wall-clock time-out. */

@@ -88,7 +88,7 @@ export class Runner {
     return this.#ready.promise;
   }
 
-  /** What the guest wrote on standard error, its end. */
+  /** The last bytes that the guest wrote on standard error. */
   get lastWords(): string {
     return this.#stderr.trim();
   }

@@ -1,6 +1,6 @@
 import type { RunStatus, SandboxLevel } from '#queues/function-invoke.ts';
 
-/** What every language runtime offers to the processor that runs functions. */
+/** The interface that every language runtime offers to the processor that runs functions. */
 
 export interface RunRequest {
   readonly projectId: string;
@@ -52,8 +52,8 @@ export interface RunOutcome {
 }
 
 /**
- * What user code asks of the outside while it runs. It leaves the sandbox as a message and is answered by the worker,
- * which believes nothing of it.
+ * A call of user code to the outside while it runs. It leaves the sandbox as a message and is answered by the worker,
+ * which trusts none of it.
  */
 export interface RunServices {
   /**

@@ -24,7 +24,7 @@ export interface SandboxOptions {
 
 export interface Sandbox {
   readonly level: SandboxLevel;
-  /** What an operator has to know about a level that is weaker than the default; null when all is well. */
+  /** Returns the warning for operators about a level that is weaker than the default; null when there is none. */
   readonly warning: string | null;
   /**
    * The command that runs a guest inside.

@@ -120,8 +120,8 @@ const theMachine = {
 };
 
 /**
- * What is written to a file beside its content: it would outlive the wiping of a folder. Refused as by a file system that
- * has none, which is what programs that copy files expect.
+ * Extended attributes of a file: they would outlive the wiping of a folder. Refused as by a file system without them,
+ * which is what programs that copy files expect.
  */
 export const extendedAttributes: Readonly<Record<string, Numbers>> = {
   setxattr: both(188, 5),
@@ -142,7 +142,7 @@ export const extendedAttributes: Readonly<Record<string, Numbers>> = {
   removexattrat: same(466),
 };
 
-/** What no guest may call, whatever it says with it. The answer is EPERM. */
+/** System calls that no guest may make, whatever their arguments. The answer is EPERM. */
 export const denied: Readonly<Record<string, Numbers>> = {
   ...otherProcesses,
   ...largeSurfaces,

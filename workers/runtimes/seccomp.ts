@@ -1,9 +1,9 @@
 import { type Numbers, denied, extendedAttributes, sifted } from './seccomp-syscalls.ts';
 
 /**
- * What a guest may ask of the kernel: a filter in the kernel's own language (classic BPF), made for `bwrap --seccomp`.
- * A list of what is refused, not of what is allowed: a new Node or libc that calls something new goes on working, and
- * what is refused is what namespaces were escaped with, what takes memory that nobody counts, and what no guest needs.
+ * The filter of a guest's system calls, in the kernel's own language (classic BPF), made for `bwrap --seccomp`. It
+ * lists refused calls, not allowed ones: a new Node or libc that makes new calls goes on working, and the list has the
+ * calls by which namespaces were escaped, that take memory which nobody counts, and that no guest needs.
  */
 
 export type Architecture = keyof Numbers;

@@ -28,7 +28,7 @@ export function spawnCommand(command: SpawnCommand, stdio: readonly ('ignore' | 
   return child;
 }
 
-/** What is not given stays closed in the child. */
+/** A descriptor that is not passed stays closed in the child. */
 const withFilter = (stdio: readonly ('ignore' | 'pipe' | 'ipc')[]): StdioOptions =>
   Array.from({ length: seccompFd + 1 }, (_, fd) => (fd === seccompFd ? 'pipe' : (stdio[fd] ?? 'ignore')));
 

@@ -14,7 +14,7 @@ export interface WatchLimits {
 export interface WatchedProcess {
   /** The outermost process; everything below it counts. */
   readonly pid: number;
-  /** What the tree held before any user code came in. */
+  /** The memory of the tree before any user code was loaded. */
   readonly idleKib: number;
   readonly idlePids: readonly number[];
   readonly measure?: Measure | undefined;

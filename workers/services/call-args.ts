@@ -79,9 +79,9 @@ const readLong = (op: string, text: string): unknown => {
 };
 
 /**
- * What a call of user code carries. Reading it holds up everything else in the worker: it is bounded so that no text
- * takes much longer than 150 ms. Numbers that JavaScript cannot hold are kept as they were written.
- * @throws {CallFault} when it is too long or too finely divided
+ * The arguments of a call of user code. Reading them blocks everything else in the worker: they are bounded so that no
+ * text takes much longer than 150 ms. Numbers that JavaScript cannot hold are kept as they were written.
+ * @throws {CallFault} when it is too long or has too many parts
  */
 export const readArgs = (op: string, text: string): unknown => {
   const max = longest.find(([ops]) => ops.test(op))?.[1] ?? maxOtherLength;

@@ -6,7 +6,7 @@ import { JsonText } from '#lib/json-text.ts';
 /** Answers one kind of call of a run: with a value, or with JSON that is sent as it is. */
 export type Answer = (args: unknown) => Promise<unknown>;
 
-/** What one area offers to a run. */
+/** The calls that one area offers to a run. */
 export interface Service {
   /** By the name of the call: `db.query`, `fetch`. */
   readonly answers: Readonly<Record<string, Answer>>;

@@ -8,7 +8,7 @@ import type { Outcomes } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
 import type { Processor } from '#workers/processor.ts';
 
-/** What those work with who keep one shard in order. */
+/** The dependencies of the work that a shard's leader does. */
 export interface ShardContext {
   readonly db: ControlDb;
   readonly log: Log;

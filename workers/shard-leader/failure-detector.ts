@@ -1,7 +1,7 @@
 /** A worker that was silent for so long, while others were heard, is dead. Its own watch ends it sooner. */
 const deadAfterMs = 8000;
 const minObservations = 5;
-/** Who has not listened for so long judges nobody. */
+/** A process that has observed nothing for so long declares nobody dead. */
 const maxObservationAgeMs = 3000;
 const forgetAfterMs = 10 * 60_000;
 

@@ -8,7 +8,7 @@ import { type FailureDetector, createFailureDetector } from './failure-detector.
 
 const everyMs = 1000;
 
-/** What one worker says of itself in a shard. */
+/** The data that one worker reports to a shard. */
 export interface HeartbeatOptions {
   readonly gate: ShardGate;
   readonly workerId: string;

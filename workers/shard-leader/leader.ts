@@ -52,7 +52,7 @@ interface LeaderParts {
   readonly leases: LeaseWatch;
 }
 
-/** What is known at the beginning of a round. */
+/** The state at the beginning of a round. */
 interface Round {
   readonly snapshot: ShardSnapshot;
   readonly leadership: Leadership;

@@ -27,7 +27,7 @@ const endOf = async ({ job, processor }: ShardContext, run: SuspectRun): Promise
   return run.crashes + 1 >= maxCrashes ? lastWord(of, 'dead', poison) : null;
 };
 
-/** Who records the end frees the place; when the run had ended after all, its worker did both. */
+/** The process that records the end frees the lease; when the run had ended after all, its worker did both. */
 const end = async (shard: ShardContext, run: SuspectRun, { outcome, finishedAt }: KnownEnd): Promise<void> => {
   const { db, gate, outcomes, signals, job } = shard;
   const ended = await recordEnds(db, [{ id: run.id, runId: run.run_id, finishedAt, outcome }]);

@@ -5,7 +5,7 @@ import type { ShardSnapshot } from '#queues/gate/shard-gate.ts';
 import type { Lease } from '#queues/gate/lease.ts';
 import type { ShardContext } from './context.ts';
 
-/** What happened later than that may still be on its way. */
+/** Changes that are younger may still be on their way. */
 const settledAfterMs = 3000;
 const pageSize = 1000;
 

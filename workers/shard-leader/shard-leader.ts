@@ -31,7 +31,7 @@ export interface ShardLeaders {
   readonly stop: () => Promise<void>;
 }
 
-/** Those that hear their shards and have nothing under way, with what they heard. */
+/** The leaders that have a heartbeat's answer and no running round, with that answer. */
 const readyToLead = async (leaders: readonly Leader[]) => {
   const free = leaders.filter((leader) => !leader.isBusy());
   const unheard = free.filter(({ heartbeat }) => heartbeat.latest() === null);

@@ -50,7 +50,7 @@ const requestOf = (
   once,
 });
 
-/** What a caller may know of a query that did not run; the SQL is answered all the same. */
+/** The error details that a caller may see of a query that did not run; the SQL is answered all the same. */
 const executionError = (error: unknown): { code: string; message: string; details: unknown; hint: string | null } => {
   if (error instanceof CallerGone) throw error;
   if (!(error instanceof DataError) && !(error instanceof ServiceError)) throw error;
@@ -68,7 +68,7 @@ const withResults = async (generated: z.output<typeof generatedSql>, call: Membe
     return new RawReply(`${JSON.stringify(rest).slice(0, -1)},"results":${text}}`);
   } catch (error) {
     const failed = executionError(error);
-    // What the names stand for only the database knew: its word is the last.
+    // Only the database knows the objects behind the names: its verdict is the last.
     const verdict = failed.code === 'sql_not_allowed' && { allowed: false, reasons: failed.details };
     return new RawReply(JSON.stringify({ ...generated, ...verdict, execution_error: failed }));
   }

@@ -46,7 +46,9 @@ const listed = async (call: AiCall): Promise<readonly AiModel[]> => {
   return (await call.deps.ai.gateway.models(project)).models;
 };
 
-/** What a chat would be told to configure first is, asked for by itself, not there. */
+/**
+ * A resource that a chat would require to be configured first is answered as not found when it is requested by itself.
+ */
 const asNotThere = (error: unknown): never => {
   if (!(error instanceof ServiceError) || error.code !== 'provider_not_configured') throw error;
   throw new ServiceError('model_not_found', error.message, { ...(error.hint !== null && { hint: error.hint }) });
@@ -61,7 +63,9 @@ const findModel = async (name: string, call: AiCall): Promise<Pick<AiModel, 'id'
   return { id: resolved.model, provider: resolved.provider };
 };
 
-/** What OpenAI's clients call below `{root}` when that is their `baseURL`; `inRoot` are its path parameters. */
+/**
+ * The paths that OpenAI's clients call below `{root}` when that is their `baseURL`; `inRoot` are its path parameters.
+ */
 const endpointsBelow = (root: string, inRoot: z.ZodRawShape): Endpoint[] => [
   endpoint({
     ...openaiCall,

@@ -131,7 +131,7 @@ const documentEndpoints: readonly Endpoint[] = [
       const { deps, project } = call;
       const { id: projectId } = project;
       const documents = documentsOf(body, bodyText);
-      // What is not there or does not fit is said at once, also to who does not wait.
+      // A missing collection or a wrong size is answered at once, also to callers that do not wait.
       const collection = await getCollection(deps.projects.tenantDb, projectId, params.collection);
       const model = await modelFor(deps.ai.gateway, project, body.model ?? null, collection);
       const data = { collection: params.collection, model, documents };

@@ -28,7 +28,7 @@ const fire = z.object({
     .nullable(),
 });
 
-/** What schedules will do next. */
+/** The next fires of schedules. */
 export const opsCronEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'get',

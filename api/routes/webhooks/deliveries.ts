@@ -143,7 +143,7 @@ const testEndpoint = jobEndpoint({
   answer: pingAnswer,
 });
 
-/** What was sent to a webhook, and what is to be sent once more (contract, section 6). */
+/** The deliveries of a webhook, and their replays (contract, section 6). */
 export const deliveryEndpoints: readonly Endpoint[] = [
   listEndpoint,
   getEndpoint,

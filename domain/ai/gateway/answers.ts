@@ -27,7 +27,7 @@ export interface Answers {
 
 export interface AnswerRequest {
   readonly provider: ProviderName;
-  /** Whose work it is, for the turns of the threads. */
+  /** The owner of the work, for the round of the threads. */
   readonly owner: string;
 }
 
@@ -38,7 +38,7 @@ const maxModelParts = 200_000;
 const partsPerVector = 16;
 const partsAround = 1000;
 const numbersPerPart = 8;
-/** What plinth stores at most (contract, section 8), where nothing is known of a model. */
+/** The most dimensions that plinth stores (contract, section 8), where nothing is known of a model. */
 const maxDimensions = 16_000;
 /** As OpenAI's own limit of 2,048 texts, with 4,096 numbers each. */
 const maxNumbers = 8_388_608;
@@ -73,7 +73,7 @@ const maxPartsOf = ({ input }: EmbeddingRequest): number => {
 
 const isLarge = (bytes: Buffer): boolean => bytes.length > maxInlineBytes;
 
-/** What is wrong with the text is the provider's fault; that our threads are busy is ours. */
+/** A malformed text is the provider's fault; busy threads are ours. */
 const asFault = (error: unknown): unknown => {
   if (!(error instanceof ServiceError)) return error;
   return new ProviderFault(error.code === 'overloaded' ? 'overloaded' : 'bad_answer', error.message);

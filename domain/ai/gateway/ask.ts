@@ -25,7 +25,7 @@ const bodyOf = (dialect: Dialect, answer: WholeAnswer): Buffer => {
   return answer.bytes;
 };
 
-/** What answers come over, and what reads them. */
+/** The transport of answers and the threads that read them. */
 export interface Line {
   readonly transport: Transport;
   readonly answers: Answers;
@@ -45,7 +45,7 @@ const answerTo = <T>(
   const dialect = dialectOf(call.route.provider);
   const callOptions = { signal: call.abort, reserved: call.reserved, ...bounds };
   return withRetries(async () => {
-    // Of the try before nothing is kept.
+    // Nothing of the attempt before is kept.
     call.reserved.shrink(call.reserved.bytes);
     return read(bodyOf(dialect, await transport.send(outgoing, callOptions)));
   }, call.abort);
@@ -95,7 +95,7 @@ interface Embedded {
   readonly vectors: Vector[];
 }
 
-/** Of what was answered until now; it is used whatever becomes of the rest. */
+/** The usage of the answers so far counts whatever becomes of the rest. */
 class PartsUsed {
   #promptTokens = 0;
   #isReported = true;
@@ -145,7 +145,7 @@ export const askEmbeddings = async (
 
 // Google has 50 models on a page unless it is told otherwise.
 const maxPages = 20;
-/** Of one page; OpenRouter's 500 models with all that it says of them have some 700 KB. */
+/** The bound of one page; OpenRouter's 500 models with all their fields have some 700 KB. */
 const maxListBytes = 1_000_000;
 
 /** Several wait for one list: none of them ends it by leaving. */

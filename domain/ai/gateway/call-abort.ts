@@ -11,7 +11,7 @@ export class CallAbort implements Departure {
   readonly #listeners = new Set<() => void>();
   readonly #caller: Departure;
   reason: CallAbortReason | null = null;
-  /** Of a refusal. */
+  /** The error of a refusal. */
   error: unknown = null;
 
   constructor(caller: Departure) {

@@ -5,8 +5,8 @@ import type { EmbeddingInput } from '../providers/dialect.ts';
 import { maxNanoUsd, maxTokens } from '../usage/calls.ts';
 
 /**
- * What a call may use. Of each prompt there are two counts: what it likely is, for the row when its provider does not tell,
- * and what it is at most, for what is kept free of a budget.
+ * The tokens that a call may use. A prompt has two counts: the likely one, for the row when its provider reports none,
+ * and the largest possible one, which is reserved in a budget.
  */
 
 /** A token of English is some four characters, in all tokenizers of ours. */
@@ -19,9 +19,9 @@ const tokensPerImage = 1000;
 const maxTokensPerImage = 10_000;
 const maxTokensPerImageOfMini = 50_000;
 const isMini = /(^|[-.])mini\b/;
-/** What stands between the parts of a prompt. */
+/** The characters between the parts of a prompt. */
 const framing = 20;
-/** What vendors say to the model about tools and forms of answers: some hundred tokens. */
+/** Instructions that vendors add for tools and forms of answers: some hundred tokens. */
 const instructions = 1000;
 /** Where nothing is known of how long an answer may be; models that think count their thoughts in it. */
 const assumedOutput = 8192;
@@ -36,7 +36,7 @@ interface Measure {
 
 const sizeOfPart = (part: ContentPart, measure: Measure): number => {
   if (part.type === 'text') return measure.text(part.text);
-  // What only OpenAI's dialect knows is as much as its text: sound and files are inline.
+  // A part that only OpenAI's dialect knows counts by its text: sound and files are inline.
   return part.type === 'image_url' ? measure.image(part.image_url.url) : measure.text(JSON.stringify(part));
 };
 
@@ -70,7 +70,7 @@ const likely: Measure = {
   framing: 0,
 };
 
-/** What a prompt likely is in tokens. */
+/** Returns the likely number of tokens of a prompt. */
 export const promptTokens = (request: ChatRequest): number => tokensIn(sizeOfPrompt(request, likely));
 
 // A token is at least a byte. What is inline and no image, such as a document, has at most as many as its text.
@@ -102,7 +102,7 @@ export const costOf = (known: KnownModel | undefined, usage: TokenUsage): number
   return price === null ? null : Math.min(costAt(price, usage, known?.tiers), maxNanoUsd);
 };
 
-/** What a provider says that was used; it may say anything. */
+/** The usage as a provider reports it; it may have any value. */
 export const plausible = (usage: TokenUsage): TokenUsage => {
   const prompt = Math.min(usage.prompt_tokens, maxTokens);
   const completion = Math.min(usage.completion_tokens, maxTokens);
@@ -125,7 +125,7 @@ export const tierOf = ({ extra }: ChatRequest): string | undefined => {
   return typeof tier === 'string' ? tier : undefined;
 };
 
-/** What `auto` may become: the dearest. A cheaper one that is asked for need not be granted. */
+/** The tier that `auto` may become: the dearest. A cheaper one that is requested need not be granted. */
 const dearestTier = (request: ChatRequest, known: KnownModel | undefined): string | undefined => {
   const requested = tierOf(request);
   const tiers = Object.entries(known?.tiers ?? {}).filter(([, factor]) => factor > 1);
@@ -142,7 +142,7 @@ const answersOf = ({ extra }: ChatRequest): number => {
 const maxOutput = (request: ChatRequest, known: KnownModel | undefined): number =>
   request.max_tokens ?? known?.maxOutput ?? assumedOutput;
 
-/** What of a route its budget goes by. */
+/** The facts about a route by which its budget is computed. */
 interface Budgeted {
   readonly model: string;
   readonly known: KnownModel | undefined;
@@ -194,7 +194,7 @@ export const reserveFor = (request: ChatRequest, known: KnownModel | undefined):
 export const reserveForInput = (input: readonly EmbeddingInput[], known: KnownModel | undefined): number | null =>
   reserveOf(known, { prompt_tokens: maxInputTokens(input), completion_tokens: 0 });
 
-/** What a stream has cost until now at the least. */
+/** Returns the least that a stream can have cost so far. */
 export const spentAtLeast = (known: KnownModel, reported: TokenUsage | null, characters: number): number => {
   const completion = Math.floor(characters / maxCharactersPerToken);
   const usage = {

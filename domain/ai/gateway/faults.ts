@@ -7,12 +7,12 @@ import { type SecretFilter, createSecretFilter } from '../providers/secret.ts';
 
 interface Meaning {
   readonly code: ErrorCode;
-  /** What the provider did, after its name. */
+  /** The failure in words, after the provider's name. */
   readonly what: string;
   readonly hint?: string;
 }
 
-/** What each fault of a provider is to the caller (contract, section 8). */
+/** The caller's error code for each fault of a provider (contract, section 8). */
 const meanings: Readonly<Record<FaultKind, Meaning>> = {
   auth: {
     code: 'provider_auth_failed',
@@ -49,7 +49,7 @@ const headersOf = ({ kind, retryAfterMs }: ProviderFault): Pick<ErrorExtras, 'he
   return { headers: { 'Retry-After': String(Math.max(1, Math.ceil((retryAfterMs ?? comeBackAfterMs) / 1000))) } };
 };
 
-// Of these the provider, or what reads it, has more to say.
+// Faults of which the provider, or its reader, has details.
 const explained: ReadonlySet<FaultKind> = new Set([
   'auth',
   'rate_limited',
@@ -99,7 +99,7 @@ export const isAnswered = (error: unknown): boolean => {
   return status !== null || (kind !== 'cut' && kind !== 'bad_answer' && kind !== 'overloaded');
 };
 
-/** What a caller is told of a fault at a provider. What is none stays as it is. */
+/** Returns the caller's error for a fault at a provider. Any other value is returned as it is. */
 export const explainFault = (ref: ProviderRef, error: unknown): unknown => {
   if (!(error instanceof ProviderFault)) return error;
   const { code, hint } = meanings[error.kind];

@@ -24,12 +24,12 @@ export interface InFlightOptions {
 const defaultLimits = { free: 20, pro: 100, enterprise: 400 } as const satisfies Record<Plan, number>;
 
 const syncMs = 250;
-/** What a process said is believed for so long: one that died holds up nobody after that. */
+/** The time for which another process's count is believed: a process that died blocks nobody after that. */
 const believedMs = 2000;
 
 interface Count {
   own: number;
-  /** Of the other processes, as far as known. */
+  /** The calls of other processes, as far as known. */
   others: number;
   /** Redis was told of some: it has to be told when there are none left. */
   isPublished: boolean;

@@ -24,7 +24,7 @@ const budgetExceeded = (): ServiceError =>
     "The answer went on beyond what the project's budget for AI had granted, and was broken off.",
   );
 
-/** What is nested too deep to be walked is the provider's fault, not ours. */
+/** An answer that is nested too deep to be walked is the provider's fault, not ours. */
 const faultOf = (error: unknown): Error => {
   if (error instanceof RangeError) return new ProviderFault('bad_answer', 'An event is nested too deep.');
   return error instanceof Error ? error : new Error('an event could not be read', { cause: error });
@@ -49,7 +49,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
   #isFull = false;
   /** Read and not given yet. */
   #waiting: TimedPiece[] = [];
-  /** What comes after them: the stream's end, or its fault. */
+  /** The step after the pieces: the stream's end, or its fault. */
   #fault: Error | null = null;
   #characters = 0;
   #ttftMs: number | null = null;
@@ -86,7 +86,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
     }
   }
 
-  /** Whoever stops reading has left. */
+  /** A reader that stops early has left. */
   return(): Promise<Step> {
     if (this.#end === null) this.#call.abort.abort('left');
     this.#close();
@@ -139,7 +139,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
       this.#parseBatch(elapsedMs);
       if (this.#reader.began()) this.#events.started();
     } catch (error) {
-      // What came before it is given first.
+      // The pieces before the fault are returned first.
       this.#fault = faultOf(error);
     }
   }
@@ -170,7 +170,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
   /** The provider has said its last word: was it the one that it should be? */
   #finish(): void {
     if (!this.#reader.complete()) throw new ProviderFault('cut', 'The stream ended without its end marker.');
-    // Whoever does not close after the last word is not waited for.
+    // A server that does not close after its end marker is not waited for.
     if (this.#reader.ended()) this.#events.release();
     const { usage, tokensSource, latencyMs } = this.#call.succeed(this.#used());
     const { provider, model } = this.#call.route;

@@ -6,7 +6,7 @@ const maxRetries = 2;
 /** Whatever the provider says. */
 const maxTries = 5;
 const firstPauseMs = 200;
-/** What a provider asks for is waited for, so long in all. */
+/** A pause that a provider asks for is observed, up to this sum. */
 const maxWaitMs = 10_000;
 // A provider that says 0 is not asked in the same moment.
 const minWaitMs = 100;

@@ -28,25 +28,25 @@ export interface Route {
 export interface RunningDeps {
   readonly calls: CallLog;
   readonly inFlight: InFlight;
-  /** Of answers, by project. */
+  /** The budget of answers in memory, by project. */
   readonly answerBytes: Pick<ByteBudget, 'reserve'>;
 }
 
 export interface Spending {
-  /** Of the prompt, estimated. */
+  /** The estimated tokens of the prompt. */
   readonly promptTokens: number;
   readonly reserveNanoUsd: number | null;
   /** The tier of service that was asked for, where a provider does not tell which it was. */
   readonly tier?: string | undefined;
 }
 
-/** What is known of a call's use when it ends. */
+/** The usage of a call that is known when it ends. */
 export interface Used {
   /** As the provider told it; null: it did not. */
   readonly reported: TokenUsage | null;
   /** Estimated, of the parts that were answered; left out: a prompt is used as a whole. */
   readonly promptTokens?: number;
-  /** Of the answer, as far as it came; estimated. */
+  /** The estimated tokens of the answer, as far as it came. */
   readonly completionTokens: number;
   readonly ttftMs: number | null;
 }
@@ -56,7 +56,7 @@ interface Ended extends Used {
   readonly givenUp: boolean;
 }
 
-/** What was used, by whom it is known. */
+/** The usage, and whether the provider reported it. */
 export interface Accounted {
   readonly usage: TokenUsage;
   readonly tokensSource: 'reported' | 'estimated';
@@ -81,7 +81,7 @@ const closing = (): ServiceError =>
 export class RunningCall {
   readonly abort: CallAbort;
   readonly route: Route;
-  /** What of its answer is in memory. */
+  /** The bytes of its answer that are in memory. */
   readonly reserved: ReservedBytes;
   readonly #caller: AiCaller;
   readonly #open: OpenCall;
@@ -90,7 +90,7 @@ export class RunningCall {
   readonly #over: (call: RunningCall) => void;
   readonly #began = performance.now();
   #isOver = false;
-  /** What has come of the answer, for a call that ends without warning. */
+  /** The part of the answer that has come, for a call that ends without warning. */
   used: () => Used = () => nothingUsed;
   /** The provider was asked: if it is given up now, the prompt is used all the same. */
   isSent = false;
@@ -123,7 +123,7 @@ export class RunningCall {
     this.abort.addEventListener('abort', this.#halted);
   }
 
-  /** Whose call it is. */
+  /** The caller. */
   get projectId(): string {
     return this.#caller.project.id;
   }
@@ -163,7 +163,7 @@ export class RunningCall {
     return { usage: plausible(usage), tokensSource: 'estimated' };
   }
 
-  /** Of a stream that goes on: whether it is still within what a hard budget granted it. */
+  /** Whether a stream that goes on is still within what a hard budget granted it. */
   isWithin(reported: TokenUsage | null, characters: number): boolean {
     const { known, hardBudget } = this.route;
     if (!hardBudget || known === undefined) return true;
@@ -209,7 +209,7 @@ export class RunningCall {
     if (status === 'success') return accounted;
     const isUsed = givenUp || used.completionTokens > 0 || used.promptTokens !== undefined;
     if (!used.reported) return isUsed ? accounted : null;
-    // What was told on the way may be less than what came.
+    // The usage that was reported on the way may be less than what came.
     if (used.completionTokens <= accounted.usage.completion_tokens) return accounted;
     const usage = { ...accounted.usage, completion_tokens: used.completionTokens };
     return { usage: plausible(usage), tokensSource: 'estimated' };

@@ -3,7 +3,7 @@ import { type ProviderName, providerFacts } from '#domain/ai/providers/catalog.t
 import type { GatewayChatRequest, GatewayEmbeddingRequest } from './types.ts';
 
 /**
- * What a provider's dialect has no word for would be lost on the way: rather it is refused.
+ * A field that the provider's dialect cannot express would be lost on the way: the request is refused instead.
  * @throws {ServiceError} `not_supported`
  */
 export const requireSupported = (

@@ -16,7 +16,7 @@ export interface AiCaller {
   readonly signal: Departure;
 }
 
-/** Of chat and arena; `model` may still carry its provider: `anthropic/claude-…`. */
+/** The request of chat and arena; `model` may still carry its provider: `anthropic/claude-…`. */
 export type GatewayChatRequest = ChatRequest;
 export type GatewayEmbeddingRequest = EmbeddingRequest;
 
@@ -69,7 +69,7 @@ export interface AiModel {
   readonly provider: ProviderName;
   readonly type: 'chat' | 'embedding';
   readonly context_window: number | null;
-  /** Of an embedding model's vectors. */
+  /** The dimensions of an embedding model's vectors. */
   readonly dimensions: number | null;
   /** In USD for a million tokens; null: not known. */
   readonly price: { readonly input: number; readonly output: number } | null;
@@ -87,7 +87,7 @@ export interface Gateway {
   /** Resolves with the first event: what fails before is thrown here. */
   readonly stream: (caller: AiCaller, request: GatewayChatRequest) => Promise<ChatStream>;
   readonly embed: (caller: AiCaller, request: GatewayEmbeddingRequest) => Promise<EmbeddingOutcome>;
-  /** Of all configured providers; one that cannot be asked is named in `failed`. */
+  /** The models of all configured providers; a provider that does not answer is named in `failed`. */
   readonly models: (project: AiCaller['project']) => Promise<{
     readonly models: readonly AiModel[];
     readonly failed: readonly { readonly provider: ProviderName; readonly message: string }[];

@@ -46,7 +46,9 @@ const parsed = (text: string): readonly unknown[] => {
   }
 };
 
-/** What is JSON of a text: the whole, or else, as some models write around it, code blocks and the outermost braces. */
+/**
+ * Returns the JSON in a text: the whole, or else, as some models write around it, code blocks and the outermost braces.
+ */
 const jsonIn = (text: string): readonly unknown[] => {
   const whole = parsed(text);
   if (whole.length > 0) return whole;
@@ -59,7 +61,7 @@ type Read<Name extends GeneratorName> =
   | { readonly ok: true; readonly answer: GeneratedAnswer<Name> }
   | { readonly ok: false; readonly problems: readonly string[] };
 
-/** What a model's text says. Fields that nobody asked for are left out. */
+/** Parses a model's text. Fields that were not requested are left out. */
 export const readAnswer = <Name extends GeneratorName>(name: Name, text: string): Read<Name> => {
   const reads = jsonIn(text).map((value) => answerShapes[name].safeParse(value));
   const read = reads.find(({ success }) => success) ?? reads[0];

@@ -19,7 +19,7 @@ export interface GenerateRequest {
   readonly model?: string | undefined;
 }
 
-/** What the guard says of a text, before anybody applies it. */
+/** The guard's verdict on a text, before anybody applies it. */
 export interface Judged {
   readonly sql: string;
   readonly allowed: boolean;

@@ -57,7 +57,7 @@ export const requireAiProvider = (name: string): ProviderName => {
   throw notFound('provider');
 };
 
-/** What a call is told that asks a provider without a key. */
+/** The error of a call to a provider without a key. */
 export const notConfigured = (provider: ProviderName): ServiceError =>
   new ServiceError('provider_not_configured', `${providerFacts[provider].label} has no key in this project.`, {
     hint: `POST …/ai/providers {"provider": "${provider}", "api_key": "…"} adds one.`,
@@ -104,7 +104,7 @@ export interface KeyRequest {
   readonly baseUrl: string | null | undefined;
 }
 
-// What stands in a header: no space, no control character, nothing beyond ASCII.
+// The characters that may stand in a header: no space, no control character, nothing beyond ASCII.
 const sendable = /^[\x21-\x7E]+$/;
 
 /** The key as it is sent; null: the one that is there is meant. */

@@ -17,7 +17,7 @@ export interface ProviderKey {
   readonly target: Target;
 }
 
-/** What a project's calls go by. */
+/** The keys and defaults that a project's calls use. */
 export interface ProjectKeys {
   /** By provider, in the order in which they are listed; those without a key are not there. */
   readonly byProvider: ReadonlyMap<ProviderName, ProviderKey>;
@@ -43,7 +43,7 @@ export interface ProviderKeysOptions {
 const cacheTtlMs = 5000;
 const maxKept = 5000;
 
-/** What a provider's key is sealed for: it opens in no other row. */
+/** The associated data of a sealed provider key: it opens in no other row. */
 export const aboutKey = (provider: ProviderName): string => `ai_key:${provider}`;
 
 const opened = (row: KeyRow, sealer: Sealer): ProviderKey => {

@@ -2,14 +2,14 @@ import { LRUCache } from 'lru-cache';
 import type { ProviderKey } from '../keys/keys.ts';
 import type { ListedModel } from '../providers/dialect.ts';
 
-/** What providers say they have, for each key. */
+/** The model lists of providers, for each key. */
 export interface ModelLists {
   /**
    * Kept for an hour; one that is older is better than none when the provider does not answer.
    * @throws what the asking throws, when nothing is kept
    */
   readonly of: (key: ProviderKey) => Promise<readonly ListedModel[]>;
-  /** What is kept, without asking; undefined when nothing is. */
+  /** Returns the cached list without a request; undefined when there is none. */
   readonly cached: (key: ProviderKey) => readonly ListedModel[] | undefined;
 }
 
@@ -19,7 +19,7 @@ interface CachedList {
 }
 
 const cacheTtlMs = 3_600_000;
-// Of some 100 models each, and of 5,000 at most.
+// Room for lists of some 100 models each, and of 5,000 at most.
 const maxKept = 500;
 const maxModelsKept = 100_000;
 
@@ -57,7 +57,7 @@ export const createModelLists = (
       const name = nameOf(key);
       const present = lists.get(name);
       if (present && now() - present.at < cacheTtlMs) return Promise.resolve(present.models);
-      // Those who ask at once are answered by one question.
+      // Callers that need a list at the same time share one request.
       const under = pending.get(name) ?? fetchAndCache(key, name);
       if (!pending.has(name)) pending.set(name, under);
       return under;

@@ -10,7 +10,7 @@ const other =
 
 const namesEmbedding = /embed/i;
 
-/** What a model of a provider's list is for; null: neither chats nor embeddings. */
+/** Returns the purpose of a model in a provider's list; null: neither chat nor embeddings. */
 export const typeOf = (
   { id, type }: Pick<ListedModel, 'id' | 'type'>,
   known: KnownModel | undefined,

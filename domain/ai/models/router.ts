@@ -87,7 +87,10 @@ interface RouteRequest {
   readonly type: ModelType;
 }
 
-/** Who has a model by the tables and lists at hand; those that name it exactly come before those that know its kind. */
+/**
+ * Providers that have a model by the tables and lists at hand; those that name it exactly come before those that know
+ * its kind.
+ */
 const knowing = ({ prices, lists }: RouterDeps, keys: readonly ProviderKey[], id: string): readonly ProviderKey[] => {
   const exact = prices.providersOf(id);
   const named = keys.filter((key) => exact.includes(key.provider) || listsIt(lists.cached(key), id));

@@ -13,7 +13,10 @@ const model = z
     input_usd_per_million: usd.optional(),
     /** Left out: 0, as for embeddings. */
     output_usd_per_million: usd.optional(),
-    /** Of the prompt, what is read from the provider's cache, and what is written to it. Left out: as the rest. */
+    /**
+     * Prices of prompt tokens that are read from the provider's cache, and written to it. Left out: the price of the
+     * others.
+     */
     cached_usd_per_million: usd.optional(),
     cache_write_usd_per_million: usd.optional(),
     /** By how much a tier of service changes the price of a call. */
@@ -29,7 +32,7 @@ const model = z
 
 const priceFile = z.partialRecord(z.enum(providerNames), z.record(z.string().min(1), model));
 
-/** What the operator says of a model; what is left out is as the package has it. */
+/** The operator's entry for a model; fields that are left out are as in the package. */
 export type GivenModel = Partial<Omit<KnownModel, 'provider' | 'id'>>;
 export type GivenModels = Partial<Record<ProviderName, ReadonlyMap<string, GivenModel>>>;
 

@@ -5,7 +5,7 @@ import type { MatchLogic, ModelInfo, ModelPrice, Provider } from '@pydantic/gena
 import { type ProviderName, providerNames } from '../providers/catalog.ts';
 import type { Price, TokenPrice } from './prices.ts';
 
-/** What the package says of a model, and no more: its own form of all providers takes 20 MB. */
+/** The package's data of a model, and no more: its own form of all providers takes 20 MB. */
 export interface ListedModel {
   readonly id: string;
   readonly contextWindow: number | null;

@@ -5,9 +5,9 @@ import type { ProviderName } from '../providers/catalog.ts';
 export interface TokenPrice {
   readonly input: number;
   readonly output: number;
-  /** Of the prompt, what is read from the provider's cache; left out: as the rest. */
+  /** The price of prompt tokens that are read from the provider's cache; left out: the price of the others. */
   readonly cached?: number | undefined;
-  /** Of the prompt, what is written to it; left out: as the rest. */
+  /** The price of prompt tokens that are written to it; left out: the price of the others. */
   readonly written?: number | undefined;
 }
 
@@ -18,11 +18,11 @@ const factorOf = (tiers: Tiers, tier: string | undefined): number =>
   tier !== undefined && Object.hasOwn(tiers, tier) ? (tiers[tier] ?? 1) : 1;
 
 export interface Price extends TokenPrice {
-  /** What the whole call costs when its prompt has more than so many tokens, the highest last. */
+  /** The prices of the whole call when its prompt has more than so many tokens, the highest threshold last. */
   readonly longer?: readonly (TokenPrice & { readonly thanTokens: number })[] | undefined;
 }
 
-/** What a call costs, in whole billionths of a US dollar: it is the cost that is rounded, not the price. */
+/** Returns the cost of a call in whole billionths of a US dollar: the cost is rounded, not the price. */
 export const costOf = (price: Price, usage: TokenUsage, tiers: Tiers = {}): number => {
   const { prompt_tokens: prompt, completion_tokens: completion, service_tier: tier } = usage;
   const { input, output, ...of } = price.longer?.findLast(({ thanTokens }) => prompt > thanTokens) ?? price;
@@ -38,7 +38,7 @@ export const costOf = (price: Price, usage: TokenUsage, tiers: Tiers = {}): numb
 export const maxCostOf = (price: Price, usage: TokenUsage, tiers: Tiers = {}): number =>
   Math.max(costOf(price, usage, tiers), costOf(price, { ...usage, cache_write_tokens: usage.prompt_tokens }, tiers));
 
-/** What is known of a model beside what its provider's list says. */
+/** Facts about a model beyond its provider's list. */
 export interface KnownModel {
   readonly provider: ProviderName;
   readonly id: string;
@@ -46,7 +46,7 @@ export interface KnownModel {
   readonly contextWindow: number | null;
   /** In tokens, of one answer. */
   readonly maxOutput: number | null;
-  /** Of an embedding model's vectors. */
+  /** The dimensions of an embedding model's vectors. */
   readonly dimensions: number | null;
   /** Null: not known. */
   readonly price: Price | null;

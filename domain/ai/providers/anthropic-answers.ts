@@ -28,7 +28,7 @@ const finishes: Readonly<Record<string, FinishReason>> = {
 const finishIn = (value: unknown): FinishReason | null =>
   typeof value === 'string' ? (finishes[value] ?? 'stop') : null;
 
-/** What was read from and written to the cache is not in `input_tokens`; null when no input is told. */
+/** Tokens that were read from and written to the cache are not in `input_tokens`; null when no input is reported. */
 const promptIn = (usage: Loose): number | null => {
   const input = countIn(usage['input_tokens']);
   if (input === null) return null;
@@ -164,7 +164,7 @@ class AnthropicReader implements StreamReader {
     return null;
   }
 
-  /** What comes later is the whole, not more. */
+  /** A later figure replaces the earlier one. */
   #count(usage: Loose): void {
     // A later event repeats the prompt with all that is said of it, or tells the answer only.
     if (promptIn(usage) !== null) this.#details = detailsIn(usage);

@@ -1,5 +1,6 @@
 /**
- * What differs among Anthropic's models (docs.anthropic.com, "Models overview", "Structured outputs"; checked against
+ * Differences among Anthropic's models (docs.anthropic.com, "Models overview", "Structured outputs"; checked against
+ * @ai-sdk/anthropic 3.0.138). An unknown model is taken for one of the newest.
  * @ai-sdk/anthropic 3.0.138). A model that is not known yet is taken for one of the newest.
  */
 const isClaude = (model: string): boolean => model.startsWith('claude-');

@@ -19,7 +19,7 @@ export interface ProviderFacts {
 const chatOnly = { chat: true, stream: true, embeddings: false } as const;
 const all = { chat: true, stream: true, embeddings: true } as const;
 
-/** What is known of each provider without asking it. */
+/** The fixed facts about each provider. */
 export const providerFacts: Readonly<Record<ProviderName, ProviderFacts>> = {
   openai: { label: 'OpenAI', dialect: 'openai', baseUrl: 'https://api.openai.com/v1', supports: all },
   anthropic: { label: 'Anthropic', dialect: 'anthropic', baseUrl: 'https://api.anthropic.com', supports: chatOnly },

@@ -1,6 +1,6 @@
 import { unescape } from 'node:querystring';
 
-/** What an inline image holds; null when the URL is none. */
+/** Returns the content of an inline image; null when the URL is none. */
 export const readDataUrl = (url: string): { readonly mediaType: string; readonly base64: string } | null => {
   const comma = url.indexOf(',');
   if (!url.startsWith('data:') || comma === -1) return null;

@@ -51,7 +51,7 @@ export interface EmbeddingRequest {
   readonly model: string;
   /** 1 to 2,048 texts; in OpenAI's dialect also lists of the numbers of tokens. */
   readonly input: readonly EmbeddingInput[];
-  /** Of the vectors, where the model lets one choose. */
+  /** The dimensions of the vectors, where the model lets one choose. */
   readonly dimensions?: number | undefined;
 }
 
@@ -82,7 +82,7 @@ export interface Dialect {
   readonly chat: (target: Target, request: ChatRequest, stream: boolean) => Outgoing;
   /** @throws {ProviderFault} `bad_answer` */
   readonly readChat: (body: string) => ChatAnswer;
-  /** Of the vendor itself the end marker is asked for; left out: of a server that may not send one. */
+  /** The vendor itself must send the end marker; left out: a server that may not send one. */
   readonly openStream: (target?: Pick<Target, 'isVendor'>) => StreamReader;
   readonly embeddings: (target: Target, request: EmbeddingRequest) => Outgoing;
   /** @throws {ProviderFault} `bad_answer`, also when there is not one vector of numbers for each input */
@@ -91,7 +91,7 @@ export interface Dialect {
   readonly models: (target: Target, after: string | null) => Outgoing;
   /** @throws {ProviderFault} `bad_answer` */
   readonly readModels: (body: string) => { readonly models: readonly ListedModel[]; readonly next: string | null };
-  /** What an answer that is no success means. */
+  /** The meaning of an answer that is no success. */
   readonly fault: (status: number, body: string, retryAfter: string | undefined) => ProviderFault;
 }
 
@@ -117,13 +117,15 @@ export type FaultKind =
   | 'refused_address';
 
 export interface FaultExtras {
-  /** What it answered with; null when it did not. */
+  /** The status of its answer; null when there was none. */
   readonly status?: number | null;
   readonly retryAfterMs?: number | null;
   readonly cause?: unknown;
 }
 
-/** What went wrong at a provider. `message` is in its own words, which may repeat the key (`secret.ts` takes it out). */
+/**
+ * A failure at a provider. `message` is in the provider's own words, which may repeat the key (`secret.ts` removes it).
+ */
 export class ProviderFault extends Error {
   override readonly name = 'ProviderFault';
   readonly kind: FaultKind;

@@ -4,9 +4,9 @@ import type { Exchange } from './exchange.ts';
 import { reserve } from './reserve-bytes.ts';
 import type { SseReader } from './sse.ts';
 
-// Of events that are read and not done with, in UTF-16 units: one socket's read buffer.
+// The bound of events that are read and not yet released, in UTF-16 units: one socket's read buffer.
 const maxHeld = 65_536;
-// What an event costs beside its data, once it is read.
+// The memory of an event beside its data, once it is read.
 const eventCost = 256;
 // A whole stream: 64,000 tokens at 250 bytes each, comments included.
 const maxBytes = 16_000_000;
@@ -31,7 +31,7 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
   #received = 0;
   #waiting: SentEvent[] = [];
   #size = 0;
-  /** Of the last step, which its reader is not done with until it asks for the next. */
+  /** The bytes of the last step, which its reader uses until it asks for the next. */
   #taken = 0;
   #pending: PromiseWithResolvers<Step> | null = null;
   #ended = false;
@@ -70,7 +70,7 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
     this.#exchange.started();
   }
 
-  /** Whoever stops reading before the end closes the connection. */
+  /** A reader that stops before the end closes the connection. */
   return(): Promise<Step> {
     if (!this.#released) this.#exchange.stop(new ProviderFault('cut', 'Nobody reads the answer any more.'));
     return Promise.resolve(lastStep);

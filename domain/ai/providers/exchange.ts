@@ -15,10 +15,10 @@ export interface Times {
 
 export const usualTimes: Times = { firstByteMs: 60_000, idleMs: 60_000, totalMs: 600_000 };
 
-/** What takes an answer. After `end` or `fail` nothing more is called. */
+/** The receiver of an answer. After `end` or `fail` nothing more is called. */
 export interface Receiver {
   readonly head: (status: number, headers: IncomingHttpHeaders) => void;
-  /** What this and `head` throw ends the exchange. */
+  /** An error that this or `head` throws ends the exchange. */
   readonly data: (chunk: Buffer) => void;
   readonly end: () => void;
   readonly fail: (fault: ProviderFault) => void;
@@ -65,7 +65,7 @@ const sentences = {
 const fault = (kind: keyof typeof sentences, cause?: unknown): ProviderFault =>
   new ProviderFault(kind, sentences[kind], { cause });
 
-/** What a failed connection means; without the host, which only the project's own people may know. */
+/** The meaning of a failed connection; without the host, which only the project's own people may know. */
 export const connectionFault = (error: unknown, answered: boolean): ProviderFault => {
   if (error instanceof ProviderFault) return error;
   const known = explainFailure(error, 'the provider');
@@ -121,12 +121,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#receiver.fail(reason);
   }
 
-  /** Of a stream a byte is not enough: comments and an empty beginning are none of the model's words. */
+  /** In a stream one byte is not enough: comments and an empty beginning are no output of the model. */
   awaitFirst(): void {
     this.#awaitsFirst = true;
   }
 
-  /** What was awaited has come. */
+  /** The awaited bytes have come. */
   started(): void {
     if (!this.#awaitsFirst) return;
     this.#awaitsFirst = false;

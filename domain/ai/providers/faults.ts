@@ -1,7 +1,7 @@
 import { type FaultKind, ProviderFault } from './dialect.ts';
 import { type Loose, countIn, listIn, objectIn, textIn } from './json.ts';
 
-/** What a provider says of an error, in whatever dialect. */
+/** The error that a provider reports, in whatever dialect. */
 export interface Complaint {
   readonly message: string;
   /** All that names the kind of the error: codes, types, reasons. */
@@ -121,11 +121,11 @@ export const complaintOf = (error: Loose): Complaint => {
   };
 };
 
-/** What an answer that is no success means, in each of the dialects. */
+/** The meaning of an answer that is no success, in each of the dialects. */
 export const readFault = (status: number, body: string, retryAfter: string | undefined): ProviderFault =>
   faultOf(status, complaintOf(errorIn(body)), retryAfter);
 
-/** What an error means that came within an answer of status 200; some name the status that it would have had. */
+/** The meaning of an error within an answer of status 200; some name the status that it would have had. */
 export const sentFault = (error: Loose): ProviderFault => {
   const status = countIn(error['code']);
   return faultOf(status !== null && status >= 400 && status < 600 ? status : null, complaintOf(error));

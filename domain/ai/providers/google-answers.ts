@@ -33,7 +33,7 @@ const sumOf = (first: unknown, second: unknown): number | null => {
   return one === null && two === null ? null : (one ?? 0) + (two ?? 0);
 };
 
-/** What the model thought is paid as what it said, and is not in `candidatesTokenCount`. */
+/** Reasoning tokens are paid as output, and are not in `candidatesTokenCount`. */
 const usageIn = (value: unknown): TokenUsage | null => {
   const usage = objectIn(value);
   return usageOf(
@@ -43,7 +43,7 @@ const usageIn = (value: unknown): TokenUsage | null => {
   );
 };
 
-/** What one answer, or one event of a stream, holds. */
+/** The content of one answer, or of one event of a stream. */
 interface ChunkReport {
   readonly text: string;
   /** Text, a call or a thought has come. */

@@ -4,7 +4,7 @@ import { type ListedModel, ProviderFault } from './dialect.ts';
 
 export const badAnswer = (what: string): ProviderFault => new ProviderFault('bad_answer', what);
 
-/** Of one answer: OpenAI's own limit of choices is 128, as is that of tools. */
+/** The bound of one answer: OpenAI's own limit of choices is 128, as is that of tools. */
 export const maxItems = 256;
 
 /** @throws {ProviderFault} `bad_answer` when an answer holds more of something than any provider gives */
@@ -32,7 +32,7 @@ export const parseObject = (text: string): Loose => {
 
 /** Events that are larger are counted before they are parsed; most have 300 bytes. */
 const maxPlainEventBytes = 16_384;
-/** Of one event: with the 20 likeliest of each token, one of 50 tokens has some 8,000. */
+/** The bound of one event: with the 20 likeliest of each token, one of 50 tokens has some 8,000. */
 const eventLimits = { maxParts: 20_000, maxDepth: 1000 };
 
 /** The object of a stream's event. @throws {ProviderFault} `bad_answer`, also when it holds too much to be read at once */
@@ -42,7 +42,7 @@ export const parseEvent = (text: string): Loose => {
   return parseObject(text);
 };
 
-/** Of one provider; OpenRouter, which resells all others, has some 500. */
+/** The bound of one provider's list; OpenRouter, which resells all others, has some 500. */
 export const maxModels = 5000;
 /** The longest ids are those of fine-tuned models, with some 80 characters. */
 const maxIdLength = 200;
@@ -69,7 +69,7 @@ export const countIn = (value: unknown): number | null =>
 
 const tierName = /^[a-z][a-z_]{0,30}$/;
 
-/** What is told and is not nothing. */
+/** Returns fields that are present and not empty. */
 const detailsOf = ({ cached, written, reasoning, tier }: UsageDetails): Partial<TokenUsage> => ({
   ...(cached && { cached_tokens: cached }),
   ...(written && { cache_write_tokens: written }),

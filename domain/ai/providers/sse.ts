@@ -2,7 +2,10 @@ import { StringDecoder } from 'node:string_decoder';
 import { createParser } from 'eventsource-parser';
 import { ProviderFault, type SentEvent } from './dialect.ts';
 
-/** Of one event, in UTF-16 units: what providers send is far below it, and a stream without an end of line fills no memory. */
+/**
+ * The bound of one event, in UTF-16 units: real events are far below it, and a stream without line ends fills no
+ * memory.
+ */
 const maxEventBytes = 1_000_000;
 
 export interface SseReader {

@@ -7,7 +7,7 @@ import { dialectOf } from './dialects.ts';
 
 export const threadReaders = import.meta.url;
 
-/** What cannot cross threads as an Error. */
+/** An error whose class cannot cross threads. */
 export interface FaultThere {
   readonly kind: FaultKind;
   readonly message: string;

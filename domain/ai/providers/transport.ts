@@ -39,7 +39,9 @@ export interface Transport {
 }
 
 const maxAnswerBytes = 4_000_000;
-/** Of an error 500 characters are shown; those of the six have some kilobytes with all their details. */
+/**
+ * The characters of an error that are shown; errors of the six providers have some kilobytes with all their details.
+ */
 const maxErrorBytes = 65_536;
 
 const isGood = (status: number): boolean => status >= 200 && status < 300;

@@ -15,7 +15,10 @@ export const plainText = (content: ChatMessage['content']): string =>
     .map((part) => (part.type === 'text' ? part.text : ''))
     .join('');
 
-/** What stands apart from the talk elsewhere than at OpenAI: system and developer messages, wherever they are; empty for none. */
+/**
+ * Returns the instructions that other dialects than OpenAI's carry apart from the messages: system and developer
+ * messages, wherever they are; empty for none.
+ */
 export const instructionsOf = ({ messages }: ChatRequest, ...more: readonly string[]): string =>
   [...messages.filter(isInstruction).map((message) => plainText(message.content)), ...more]
     .filter((text) => text !== '')
@@ -63,7 +66,7 @@ export const argumentsOf = (text: string): Loose => {
   }
 };
 
-/** What asks for an answer in JSON in words, for models that have no other way. */
+/** Returns the instruction to answer in JSON, for models that have no other way. */
 export const jsonInWords = (format: ChatRequest['response_format']): string => {
   if (format === undefined || format.type === 'text') return '';
   const plain = 'Answer with one JSON object and nothing else, without a code fence.';

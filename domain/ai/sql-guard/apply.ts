@@ -76,7 +76,7 @@ const apply = async (
       await client.query('begin');
       await onceAsOwner(client, once, async () => {
         await applyIn(client, sql, verdict);
-        // What came of it is told by the statement, which the key stands for.
+        // The outcome is recorded by the statement that stores the idempotency key.
         return '{}';
       });
       await client.query('commit');

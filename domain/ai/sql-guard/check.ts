@@ -28,7 +28,7 @@ interface Rules {
   readonly grammar: Grammar;
   readonly commands: Readonly<Record<string, string>>;
   readonly words: boolean;
-  /** What is allowed, for the message. */
+  /** The allowed statements, for the message. */
   readonly instead: string;
 }
 

@@ -22,7 +22,7 @@ const invalidOn = async (client: ClientBase, tables: readonly string[]): Promise
   return rows.map(({ name }) => name);
 };
 
-/** What a build that failed leaves behind slows each write down and serves no query. */
+/** An index whose build failed slows down each write and serves no query. */
 const dropLeftover = async (
   client: ClientBase,
   tables: readonly string[],

@@ -38,12 +38,12 @@ export const noteOperator = (value: unknown, notes: Notes, byte: number | undefi
   else if (names.length === 1) notes.operators.add(name);
 };
 
-/** What stands for operators that nobody wrote, which are found by their names all the same. */
+/** The functions behind operators, which can be called by their names all the same. */
 export const noteImplied = (notes: Notes, operators: readonly string[]): void => {
   for (const operator of operators) notes.operators.add(operator);
 };
 
-/** Of BETWEEN and NOT BETWEEN. */
+/** The forms of BETWEEN and NOT BETWEEN. */
 const within = ['>=', '<='];
 const beyond = ['<', '>'];
 
@@ -176,7 +176,7 @@ const powerless: NodeRule = {
   },
 };
 
-/** Of what stays in the database, and is computed whenever somebody reads or writes. */
+/** Expressions that stay in the database, and are computed whenever somebody reads or writes. */
 export const storedGrammar = (functions: ReadonlySet<string>): Grammar => ({
   ...expressionGrammar(functions),
   A_Expr: powerless,

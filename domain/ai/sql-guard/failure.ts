@@ -4,7 +4,7 @@ import { connectionLost, sessionEnded, sqlError } from '#domain/database/console
 import { Refusal, ServiceError } from '#lib/errors.ts';
 
 /**
- * What a caller is told of a statement that failed in its session.
+ * Returns the caller's error for a statement that failed in its session.
  * @param lost what to do when the connection broke; left out when nobody knows whether the statement took effect
  */
 export const ranFailure = (error: unknown, sql: string, lost?: string): unknown => {

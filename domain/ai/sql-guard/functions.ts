@@ -61,7 +61,7 @@ const searchAndNetworks = words(`
 
 const other = words(`num_nonnulls num_nulls pg_typeof pg_size_pretty`);
 
-/** What a query may call, which is run once, in a session that can be given up. */
+/** Functions that a query may call; it runs once, in a session that can be cancelled. */
 export const queryFunctions: ReadonlySet<string> = new Set([
   ...text,
   ...numbers,
@@ -75,8 +75,9 @@ export const queryFunctions: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What a default, a check, an index or a policy may call: it stays in the database, and everybody's requests run it. So
- * there is only what such expressions commonly need, and nothing that makes much of little or compares all with all.
+ * Functions that a default, a check, an index or a policy may call: it stays in the database, and everybody's requests
+ * run it. The list has only what such expressions commonly need, and nothing that expands small inputs or compares all
+ * with all.
  */
 export const storedFunctions: ReadonlySet<string> = new Set([
   ...words(`
@@ -99,7 +100,7 @@ export const storedFunctions: ReadonlySet<string> = new Set([
   ...words(`num_nonnulls num_nulls`),
 ]);
 
-/** What policies ask of the request: the platform's helpers in schema auth, and the setting behind them. */
+/** Functions by which policies read the request: the platform's helpers in schema auth, and the setting behind them. */
 export const requestFunctions: ReadonlySet<string> = new Set([
   'auth.uid',
   'auth.jwt',

@@ -1,14 +1,14 @@
 import type { Fields } from './parse.ts';
 import type { Finding } from './verdict.ts';
 
-/** What a walk finds. */
+/** The result of a walk. */
 export class Notes {
   readonly findings: Finding[] = [];
   readonly functions = new Set<string>();
   readonly fields = new Set<string>();
   readonly operators = new Set<string>();
   readonly tables = new Set<string>();
-  /** Those of the tables that the statement makes or changes. */
+  /** The tables that the statement creates or changes. */
   readonly targets = new Set<string>();
   /** Queries that others read from: in FROM and in WITH. */
   derived = 0;
@@ -19,14 +19,14 @@ export class Notes {
 }
 
 /**
- * What may stand in a field of a node: `value` a number, a word or a constant; `nodes` one or several nodes, each under
- * the name of its kind; `is` the fields of one node, whose kind the parser does not repeat.
+ * The allowed content of a node's field: `value` a number, a word or a constant; `nodes` one or several nodes, each
+ * under the name of its kind; `is` the fields of one node, whose kind the parser does not repeat.
  */
 export type FieldRule = 'value' | 'nodes' | { readonly is: string };
 
 export interface NodeRule {
   readonly fields: Readonly<Record<string, FieldRule>>;
-  /** What the fields must be beyond that. */
+  /** Further conditions on the fields. */
   readonly check?: (fields: Fields, notes: Notes, byte: number | undefined) => void;
 }
 

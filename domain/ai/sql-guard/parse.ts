@@ -11,10 +11,10 @@ const maxSqlBytes = 64 * 1024;
  * 2,500 does not.
  */
 const maxTokens = 5000;
-/** Of parentheses: 1,600 queries within each other overflow it, too. */
+/** The depth of parentheses: 1,600 nested queries overflow the stack, too. */
 const maxDepth = 200;
 
-/** What the interface refuses wherever it stands as a word. */
+/** Words that the interface refuses wherever they stand. */
 const refusedWords = new Set(['drop', 'grant', 'copy', 'truncate']);
 
 /** The fields of a node, as libpg-query gives them: what is empty is left out. */

@@ -90,7 +90,7 @@ const countDerived: NonNullable<NodeRule['check']> = (_fields, notes, byte) => {
   notes.refuse('clause', `A policy can have ${maxDerived} queries in FROM and WITH, and not more.`, byte);
 };
 
-/** What reads and nothing else: the statements in WITH are queries again, and there is neither INTO nor a lock. */
+/** Read-only statements: the statements in WITH are queries again, and there is neither INTO nor a lock. */
 export const queryGrammar: Grammar = {
   ...sources,
   SelectStmt: select,
@@ -107,7 +107,7 @@ export const queryGrammar: Grammar = {
       else noteOperator(operName, notes, byte);
     },
   },
-  // Of functions that return records: their columns.
+  // The column definitions of functions that return records.
   ColumnDef: plain({ colname: 'value', typeName: { is: 'TypeName' }, is_local: 'value' }),
 };
 

@@ -74,7 +74,7 @@ export const alterTable: NodeRule = {
 
 const renamed = new Set(['OBJECT_TABLE', 'OBJECT_COLUMN', 'OBJECT_TABCONSTRAINT']);
 
-/** Of ALTER … RENAME, whatever is renamed. */
+/** The kinds of objects that ALTER … RENAME may name. */
 export const renameFields = {
   renameType: 'value',
   relationType: 'value',

@@ -48,7 +48,7 @@ const reasons: Readonly<Record<Kind, (name: string) => Reason>> = {
 };
 
 /**
- * What a database adds to a verdict, in the transaction in which the statement is to run.
+ * Completes a verdict with the database's own check, in the transaction in which the statement is to run.
  * @returns why it is refused all the same; empty: it is not
  */
 export const reasonsOnServer = async (

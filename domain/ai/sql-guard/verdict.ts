@@ -23,12 +23,12 @@ export interface Reason {
 
 /** Names that only a database can tell what they stand for. */
 export interface UsedNames {
-  /** Of the server's own functions; a project may have some of the same name. */
+  /** Names of the server's own functions; a project may have functions of the same name. */
   readonly functions: readonly string[];
   /** `x.name` is a column, or a call of the function with x. */
   readonly fields: readonly string[];
   readonly operators: readonly string[];
-  /** What is made or changed: a view or a sequence would be, too. */
+  /** The objects that are created or changed, views and sequences included. */
   readonly targets: readonly string[];
 }
 

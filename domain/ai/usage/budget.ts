@@ -3,7 +3,7 @@ import { ServiceError } from '#lib/errors.ts';
 import { firstIdAt, newId } from '#lib/ids.ts';
 import { monthOf, maxSum } from './call-store.ts';
 
-/** What a project may spend on models in a calendar month (UTC). */
+/** The budget of a project for models in a calendar month (UTC). */
 export interface Budget {
   readonly monthly_usd: number;
   /** Calls that do not fit are refused; else it is only reported. */
@@ -53,7 +53,7 @@ const lockCalls = (tx: Queryable, projectId: string): Promise<unknown[]> =>
 /** Calls that began longer ago have ended, but for those whose ends Postgres could not take for so long. */
 const settledMs = 15 * 60_000;
 
-/** What a project's calls of this month have cost, of those that nothing changes any more. */
+/** Sums the cost of a project's calls of this month that nothing changes any more. */
 interface Settled {
   /** The first day of the month that was counted. */
   readonly month: string;

@@ -47,7 +47,7 @@ interface Parts {
   readonly settling: ReturnType<typeof createSettling>;
 }
 
-/** What its caller was told stands, whatever the provider answered; a budget is not held by a guess. */
+/** The caller keeps what it was told, whatever the provider answered; a guess holds no budget. */
 const endOf = (end: CallEnd, state: Recorded | ServiceError, { reserveNanoUsd }: CallIntent): CallEnd => {
   if (state instanceof ServiceError)
     return end.status === 'success' || end.status === 'error'
@@ -68,7 +68,7 @@ const openCall = ({ heartbeat, intents, ends, settling }: Parts, intent: CallInt
   /** Once it is known what became of the intent, and how the call ended. */
   const conclude = (): void => {
     if (state === undefined || end === undefined) return;
-    // Of a budget that this process had not heard of the provider was asked meanwhile: that is a call like any other.
+    // Meanwhile the provider was called on a budget that this process did not know: that counts like any other call.
     if (state instanceof ServiceError && state.code === 'budget_exceeded' && !end.givenUp) return finish();
     ends.record({ intent, end: endOf(end, state, intent) }, finish);
   };
@@ -86,7 +86,7 @@ const openCall = ({ heartbeat, intents, ends, settling }: Parts, intent: CallInt
 
   heartbeat.callOpened();
   const recorded = record();
-  // Who ends the call before it is recorded may never ask.
+  // A caller that ends the call before it is recorded may never need the answer.
   recorded.catch(() => undefined);
 
   return {

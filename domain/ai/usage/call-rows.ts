@@ -27,7 +27,7 @@ export const endedColumns = `id, project_id, kind, provider, model, request_id, 
   completion_tokens, tokens_source, cost_nano_usd, latency_ms, ttft_ms, error_code, cached_tokens,
   cache_write_tokens, reasoning_tokens, service_tier, reserved_nano_usd, keeper`;
 
-/** What an end changes of an intent `c`; a call that ended is left as it is. */
+/** The columns that an end changes of an intent `c`; a call that has ended stays as it is. */
 export const onConflictEnd = `
   on conflict (id) do update set status = excluded.status, prompt_tokens = excluded.prompt_tokens,
     completion_tokens = excluded.completion_tokens, tokens_source = excluded.tokens_source,
@@ -53,7 +53,7 @@ export const intentsText = (intents: readonly CallIntent[]): string =>
 
 const maxInteger = 2_147_483_647;
 
-/** What a provider says may be anything. */
+/** A provider's figures may have any value. */
 const whole = (value: number | null | undefined, max = maxInteger): number | null =>
   value === null || value === undefined || !(value >= 0) ? null : Math.min(Math.round(value), max);
 

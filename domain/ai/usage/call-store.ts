@@ -83,7 +83,7 @@ export const insertIntents = async (
   return new Map(rows.map(({ id, granted }) => [id, granted]));
 };
 
-/** What JSON's readers and ours can still count with: whatever providers say, no sum fails for it. */
+/** The largest integer that JSON readers and Postgres can add up: no sum fails, whatever providers report. */
 export const maxSum = Number.MAX_SAFE_INTEGER;
 
 // The second half of each statement that ends calls, from `changed` (id, project_id, started_at, cost_nano_usd) and

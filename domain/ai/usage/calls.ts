@@ -1,7 +1,7 @@
 import type { ProviderName } from '../providers/catalog.ts';
 import type { TokenUsage } from '../chat.ts';
 
-/** What a call was made for. */
+/** The purpose of a call. */
 export const callKinds = ['chat', 'stream', 'embeddings', 'arena', 'vectors', 'assistant', 'generate', 'test'] as const;
 export type CallKind = (typeof callKinds)[number];
 

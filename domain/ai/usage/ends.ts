@@ -53,7 +53,7 @@ const senderOf = ({ recording, heartbeat, log }: EndsDeps) => {
         for (const { settled } of batch) settled();
         return;
       } catch (error) {
-        // What Postgres refuses for what it says would hold up all others for ever.
+        // A row that Postgres refuses would hold up all others for ever.
         const isOurs = !isDependencyFailure(error);
         if (isOurs || (isTooSlow(error) && batch.length > 1)) return inHalves(batch, error);
         log.warn({ err: error, calls: batch.length }, 'ends of AI calls could not be recorded; trying again');

@@ -95,7 +95,7 @@ export const createIntents = (deps: IntentsDeps): Intents => {
   const send = senderOf(deps);
   let isRunning = false;
 
-  /** Whoever waited too long is told so; the statement may still come through, which the call's end puts right. */
+  /** A caller that waited too long gets an error; the statement may still succeed, which the call's end corrects. */
   const sendInTime = async (batch: readonly Waiting[]): Promise<void> => {
     const waited = performance.now() - (batch[0]?.since ?? 0);
     const overdue = Promise.withResolvers<void>();

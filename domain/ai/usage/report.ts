@@ -35,7 +35,7 @@ interface Details {
 
 interface Sum extends Details {
   readonly requests: number;
-  /** Of prompts and answers. */
+  /** The tokens of prompts and answers. */
   readonly tokens: number;
   readonly cost_nano_usd: number;
 }
@@ -45,7 +45,7 @@ export interface UsageReport extends Details {
   readonly total_tokens: { readonly prompt: number; readonly completion: number };
   readonly total_cost_nano_usd: number;
   readonly by_provider: Readonly<Record<string, Sum>>;
-  /** Of days (UTC) with calls, in order. */
+  /** Days (UTC) with calls, in order. */
   readonly by_day: readonly (Sum & { readonly day: string })[];
   /** The newest 50. */
   readonly recent_logs: readonly LoggedCall[];
@@ -89,7 +89,7 @@ const sumsSql = `
   ) counted
   group by day, provider order by day, provider`;
 
-/** Of whole numbers that stay such. */
+/** The largest whole numbers that JSON keeps exact. */
 const added = (a: number, b: number): number => Math.min(a + b, maxSum);
 
 const total = (rows: readonly Row[], of: (row: Row) => number): number =>
@@ -134,7 +134,7 @@ const firstLiveId = async (db: Queryable, from: string): Promise<string> => {
 };
 
 /**
- * What a project has used today and on the days before (UTC); calls that are under way are not in it.
+ * Returns the usage of a project of today and of the days before (UTC), without running calls.
  * @param days how many, today with them
  */
 export const usageReport = async (

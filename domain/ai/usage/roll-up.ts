@@ -89,7 +89,7 @@ const rollStale = async (db: ControlDb, today: string): Promise<void> => {
     await db.transaction(async (tx) => {
       // Before the calls are read: who ends one of them later waits for this, and notes it again.
       await tx.query('delete from ai_usage_stale where project_id = $1 and day = $2::date', [projectId, day]);
-      // Of days long ago the calls are gone, and their sum is what remains.
+      // For days long ago the calls are deleted, and their sum remains.
       if (day <= oldest) return;
       await tx.query('delete from ai_usage_days where project_id = $1 and day = $2::date', [projectId, day]);
       await tx.query(`${totals} and c.project_id = $4 ${grouped}`, [day, ...idsOf(day), projectId]);

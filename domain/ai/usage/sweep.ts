@@ -3,7 +3,7 @@ import { deleteOldMonths, releaseLeftReservations } from './budget.ts';
 import { deleteOldHeartbeats } from './call-store.ts';
 import { rollUp } from './roll-up.ts';
 
-/** What is done once a minute beside giving up lost calls and deleting old ones. */
+/** The upkeep that runs once a minute beside closing lost calls and deleting old ones. */
 export const sweepAiUsage = async (db: ControlDb): Promise<void> => {
   await releaseLeftReservations(db);
   await deleteOldHeartbeats(db);

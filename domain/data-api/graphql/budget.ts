@@ -6,7 +6,7 @@ export const deepest = 10;
 export const highestCost = 1000;
 /** Rows of a list that says no limit: as many as come, at most. */
 export const defaultLimit = 100;
-/** What a list within rows is thought to hold when it says no limit. */
+/** The assumed size of a list within rows that has no limit. */
 const usualRows = 5;
 // Fragments in fragments multiply: 30 lines can ask for a billion fields.
 const maxVisits = 10_000;

@@ -11,7 +11,7 @@ import { columnSql } from './rows.ts';
 import { isJson } from './scalars.ts';
 import { conditionOf, constantOf } from './where.ts';
 
-/** What is written to one row: columns and, of nested inserts, relations. */
+/** The values of one row: columns and, in nested inserts, relations. */
 export type Row = Fields;
 
 /** The columns that rows name, in the table's order; the first where they name none: it gets its default. */
@@ -21,7 +21,7 @@ const columnsOf = (table: GraphTable, rows: readonly Row[]): Column[] => {
   return named.length > 0 ? named : columns.slice(0, 1);
 };
 
-/** Of one form, as JSON in one parameter: the statement is the same however many rows there are. */
+/** Rows of one form, as JSON in one parameter: the statement is the same however many rows there are. */
 const recordsSql = (columns: readonly Column[], rows: readonly Row[], { inputs, builder }: Making): string => {
   // As text for the column's own type to read; JSON is JSON already.
   const jsonOf = (row: Row, column: Column): string => {
@@ -87,7 +87,7 @@ const fieldsIn = (value: unknown, { inputs }: Making): [string, unknown][] => {
   return isFields(found) ? Object.entries(found) : [];
 };
 
-/** What follows SET. @throws {GraphQLError} when nothing is changed, or one column twice */
+/** Returns the list after SET. */
 const setsSql = (table: GraphTable, args: { set: unknown; inc: unknown }, alias: string, making: Making): string => {
   const { inputs, builder } = making;
   const sets = new Map<string, string>();

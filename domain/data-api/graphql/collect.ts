@@ -6,7 +6,7 @@ import type { Inputs } from './inputs.ts';
 import { valueOf } from './literals.ts';
 import type { GraphModel } from './model.ts';
 
-/** What one statement is made with. */
+/** The state that one statement is compiled with. */
 export interface Making {
   readonly model: GraphModel;
   readonly inputs: Inputs;
@@ -65,8 +65,8 @@ const addSet = (set: SelectionSetNode, found: Found, from: From): void => {
 };
 
 /**
- * What selections ask for, fragments spread and directives followed. Every type is an object type, so that every
- * fragment that was found valid applies.
+ * Collects the selected fields, with fragments spread and directives applied. Every type is an object type, so that
+ * every fragment that was found valid applies.
  */
 export const collect = (sets: readonly SelectionSetNode[], from: From): SelectedField[] => {
   const found: Found = new Map();

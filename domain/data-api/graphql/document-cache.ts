@@ -6,11 +6,14 @@ import type { CompiledQuery, Operation } from './operation.ts';
 
 // For the process: whoever sends what takes much room drives out others' documents, and gets no more than this.
 const maxBytes = 32 * 1024 * 1024;
-/** Of the text of a document. */
+/** The longest text of a cached document. */
 const maxDocumentLength = 20_000;
-/** Of a statement, its values and the variables that it was made for; larger ones are made anew each time. */
+/**
+ * The longest cached statement, with its values and the variables that it was compiled for; larger ones are compiled
+ * each time.
+ */
 const maxStatementLength = 16_384;
-/** Of an answer about the schema, in letters. */
+/** The longest cached answer about the schema, in characters. */
 const maxAnswerLength = 1024 * 1024;
 /** Statements of one document: what variables decide about makes several. */
 const maxStatements = 8;
@@ -29,7 +32,7 @@ interface Statement {
 
 interface Answer {
   readonly operation: Operation;
-  /** Of which tables it tells. */
+  /** The tables that the answer describes. */
   readonly about: string;
   readonly texts: ReadonlyMap<string, string>;
   readonly bytes: number;
@@ -126,7 +129,7 @@ export const createDocumentCache = (max = maxBytes): DocumentCache => {
       if (found) return found.texts;
       const texts = make();
       const bytes = lettersOf(texts.values()) + about.length;
-      // What variables decide about is another answer for each of them.
+      // Documents with other values of deciding variables have answers of their own.
       const isFixed = (operation.node.variableDefinitions ?? []).length === 0;
       if (known !== undefined && isFixed && bytes <= maxAnswerLength)
         entries.set(known.key, withAnswer(known.entry, { operation, about, texts, bytes }));

@@ -36,7 +36,7 @@ export interface GraphqlAnswer {
   readonly errors: readonly GraphQLError[];
   /** Something was written and committed. */
   readonly wrote: boolean;
-  /** What an earlier request with the same key was answered. */
+  /** The answer to an earlier request with the same key. */
   readonly replayed: boolean;
 }
 
@@ -165,12 +165,12 @@ const coerced = (graph: Graph, operation: Operation, variables: Fields): Fields 
   return variableValues.coerced;
 };
 
-/** What came of one attempt; `stale` says that the schema may be older than the database's. */
+/** The result of one attempt; `stale` says that the schema may be older than the database's. */
 type Attempt = { readonly answer: GraphqlAnswer; readonly stale: boolean };
 
 const answered = (answer: GraphqlAnswer): Attempt => ({ answer, stale: false });
 
-/** What is refused of a key is no failure within the mutation: nothing of it was looked at. */
+/** A refused key is no failure within the mutation: nothing of it was read. */
 const keyRefusals = new Set(['idempotency_mismatch', 'idempotency_keys_full']);
 
 const afterFailure = (error: unknown, { caller }: GraphqlRequest): Attempt => {

@@ -44,7 +44,7 @@ export const listEncoderOf = (column: Column): Encode =>
     ? (value) => elementsText([value].flat(), (part) => encoderOf(column)(part))
     : listText(elementEncoder(column));
 
-/** What stands in `Sql.params` for a variable; text of a client has no NUL. */
+/** The value of a variable in `Sql.params`; text of a client has no NUL. */
 const markerOf = (index: number): string => `\0${index}`;
 
 interface Late {
@@ -52,7 +52,7 @@ interface Late {
   readonly encode: Encode;
 }
 
-/** What one compilation asked of the variables: it fits any others that answer the same. */
+/** The values of variables that one compilation depended on: it fits any request with the same ones. */
 export interface Trace {
   /** Variables that stand in for values only, and were not null. */
   readonly late: readonly Late[];

@@ -53,7 +53,7 @@ interface Work {
   readonly meter: (text: string) => string;
 }
 
-// What graphql-js gives its resolvers besides: those of introspection read the schema and nothing else.
+// The arguments that graphql-js gives its resolvers besides: those of introspection read the schema and nothing else.
 type Info = Parameters<NonNullable<GraphQLField<unknown, unknown>['resolve']>>[3];
 
 const resolverOf = (
@@ -106,8 +106,8 @@ const entryOf = (type: GraphQLObjectType, selected: SelectedField, work: Work): 
 };
 
 /**
- * What the GraphQL schema says about itself, as JSON text by the keys that were asked for: written as it is found, and
- * given up once it is too much. graphql-js itself would first hold all of it, however much fragments and aliases multiply.
+ * Writes the GraphQL schema's description of itself, as JSON text by the selected keys: field by field, and stopped
+ * once it is too long. graphql-js itself would first hold all of it, however much fragments and aliases multiply.
  * @param variables as the operation's definitions read them
  * @throws {GraphQLError}
  */

@@ -55,5 +55,5 @@ export const numberText = (value: unknown): string | null => {
   return typeof value === 'number' ? String(value) : null;
 };
 
-/** What GraphQL's own Int and Float understand. */
+/** The literals that GraphQL's own Int and Float accept. */
 export const plainNumber = (value: unknown): unknown => (isRawJson(value) ? Number(value.rawJSON) : value);

@@ -12,7 +12,7 @@ export interface GraphTable {
   readonly key: readonly Column[];
   /** Whether there is a column that an insert may name. */
   readonly insertable: boolean;
-  /** What `on_conflict` may name, and the columns behind each. */
+  /** The constraints that `on_conflict` may name, and the columns behind each. */
   readonly constraints: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -40,7 +40,7 @@ export interface RootField {
   readonly table: GraphTable;
 }
 
-/** What is behind the fields of a project's GraphQL schema. */
+/** The tables, relations and names behind the fields of a project's GraphQL schema. */
 export interface GraphModel {
   readonly tables: ReadonlyMap<string, GraphTable>;
   readonly queries: ReadonlyMap<string, RootField>;
@@ -152,7 +152,7 @@ const firstOf = (entries: readonly [string, RootField][]): Map<string, RootField
   return found;
 };
 
-/** What a project's tables are in GraphQL. */
+/** Derives the GraphQL model of a project's tables. */
 export const graphModel = (schema: DataSchema): GraphModel => {
   const tables = new Map(namedTables(schema).map((table) => [table.name, graphTable(table)]));
   for (const table of tables.values()) link(table, tables);

@@ -45,7 +45,7 @@ export const rowObject = (table: GraphTable, types: Types): GraphQLObjectType =>
     fields: () => ({ ...columnFields(table, types), ...relationFields(table, types) }),
   });
 
-// Those whose values the server can put in an order that means something to people, and has min and max for.
+// Types whose values the server can order in a way that means something to people, and has min and max for.
 const ordered = /^(date|time|timetz|timestamp|timestamptz|interval|inet|oid)$/;
 
 const isOrdered = ({ baseType, enumValues }: Column): boolean =>

@@ -99,7 +99,7 @@ const alone =
     return bodyOf(await rows(finish(write(own), own)));
   };
 
-/** What an insert brings; nothing for other mutations. */
+/** Returns the objects of an insert; none for other mutations. */
 const objectsOf = (selected: SelectedField, { inputs }: Making): unknown[] => {
   const given =
     inputs.resolveVariables(argument(selected, 'objects')) ??

@@ -16,7 +16,10 @@ interface Change {
 /** The rows that a change left are in a CTE of this name. */
 const changed = 'changed';
 
-/** What RETURNING lists: nothing of the rows unless the answer shows them, because that asks for the right to read. */
+/**
+ * Returns the list of RETURNING: no columns of the rows unless the answer shows them, because they require the right to
+ * read.
+ */
 const withChanged = ({ alias, text }: Change, shows: boolean): string =>
   `with ${changed} as (${text} returning ${shows ? `${alias}.*` : '1'})`;
 

@@ -14,7 +14,7 @@ import { conditionOf } from './where.ts';
 export interface Source {
   readonly alias: string;
   readonly from: string;
-  /** What ties them to the row around; null at the root. */
+  /** The condition that joins them to the outer row; null at the root. */
   readonly joined: string | null;
 }
 

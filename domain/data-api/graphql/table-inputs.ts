@@ -107,7 +107,7 @@ const nested = (
     },
   });
 
-/** What may be said to a table. */
+/** The input types of a table. */
 export const tableInputs = (table: GraphTable, types: Types): TableInputs => {
   const { name } = table;
   const own = (): TableInputs => types.inputs(table);

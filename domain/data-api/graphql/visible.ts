@@ -1,7 +1,7 @@
 import type { DataCaller, DataDb, DataRun } from '#domain/data-api/db.ts';
 import type { GraphModel, GraphTable, Relation, RootField } from './model.ts';
 
-/** What the caller's role may use in any way: what the REST API's own document tells of, too. */
+/** Returns the tables that the caller's role may use in any way, as in the REST API's own document. */
 const visibleSql = `select coalesce(pg_catalog.json_agg(c.relname order by c.relname), '[]')::text
   from pg_catalog.pg_class c
   where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')

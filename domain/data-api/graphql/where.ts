@@ -21,7 +21,7 @@ export const plainOperators: Readonly<Record<string, Operator>> = {
   _lte: { operator: 'lte' },
 };
 
-/** Those of text. */
+/** Operators of text. */
 export const textOperators: Readonly<Record<string, Operator>> = {
   _like: { operator: 'like' },
   _nlike: { operator: 'like', not: true },
@@ -33,7 +33,7 @@ export const textOperators: Readonly<Record<string, Operator>> = {
   _niregex: { operator: 'imatch', not: true },
 };
 
-/** Those of jsonb and arrays. */
+/** Operators of jsonb and arrays. */
 export const containOperators: Readonly<Record<string, Operator>> = {
   _contains: { operator: 'cs' },
   _contained_in: { operator: 'cd' },
@@ -78,7 +78,7 @@ const all = (parts: readonly Condition[]): Condition => {
   return first !== undefined && parts.length === 1 ? first : { kind: 'and', parts };
 };
 
-/** What conditions are read with. */
+/** The state that conditions are read with. */
 export type Reading = Pick<Making, 'inputs' | 'conditions'>;
 
 const comparisons = (column: Column, value: unknown, { inputs, conditions }: Reading): Condition => {
@@ -115,7 +115,7 @@ const partOf = (table: GraphTable, name: string, value: unknown, reading: Readin
 };
 
 /**
- * What a `t_bool_exp` asks of the rows of its table. `{}`: nothing.
+ * Compiles a `t_bool_exp` to a condition on the rows of its table. `{}`: none.
  * @throws {GraphQLError} also when there are more conditions than one statement may have
  */
 export const conditionOf = (table: GraphTable, value: unknown, reading: Reading): Condition => {
@@ -126,14 +126,17 @@ export const conditionOf = (table: GraphTable, value: unknown, reading: Reading)
   return all(given.map(([name, part]) => partOf(table, name, part, reading)));
 };
 
-/** What `and` and `or` come to: `decisive` is what one part alone decides. */
+/** Combines `and` and `or`: `decisive` is the value by which one part decides alone. */
 const joined = (parts: readonly Condition[], decisive: boolean): boolean | null => {
   const known = new Set(parts.map(constantOf));
   if (known.has(decisive)) return decisive;
   return known.has(null) ? null : !decisive;
 };
 
-/** What a condition is of every row, whatever is in it: `{}`, `{_and: []}`, `{_not: {_or: []}}`. Null: it depends. */
+/**
+ * Returns the constant value of a condition, the same for every row: `{}`, `{_and: []}`, `{_not: {_or: []}}`. Null: it
+ * depends on the row.
+ */
 export const constantOf = (condition: Condition): boolean | null => {
   if (condition.kind === 'and' || condition.kind === 'or') return joined(condition.parts, condition.kind === 'or');
   if (condition.kind === 'not') {

@@ -26,7 +26,7 @@ const errorAnswer = ({ status, code, message, details, hint, headers }: DataErro
   body: JSON.stringify({ code, message, details, hint }),
 });
 
-// Of a function that was called before in the same transaction.
+// The headers of a function that was called before in the same transaction.
 const forgetOwnAnswer = {
   text: `select set_config('response.status', '', true), set_config('response.headers', '', true)`,
   params: [],
@@ -75,7 +75,7 @@ const undone = (index: number): RestAnswer =>
     }),
   );
 
-/** What a batch that was undone is answered with: the failure, and that the others did not happen. */
+/** The answer of a batch that was undone: the failure, and that the other requests did not happen. */
 export const stoppedAnswers = ({ index, answer }: BatchStopped, length: number): readonly RestAnswer[] =>
   Array.from({ length }, (_, at) => (at === index ? answer : undone(index)));
 

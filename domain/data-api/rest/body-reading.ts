@@ -9,7 +9,7 @@ import {
 } from './payload.ts';
 import type { RestRequest, Target } from './request.ts';
 
-/** What a function made, or how it refused: a DataError does not keep its class between threads. */
+/** The result of a function, or its refusal: a DataError does not keep its class between threads. */
 export type Outcome<T> =
   | { readonly value: T }
   | { readonly refusal: Pick<DataError, 'status' | 'code' | 'message' | 'details' | 'hint'> };
@@ -37,7 +37,7 @@ export type ReadBody =
   | { readonly kind: 'payload'; readonly outcome: Outcome<Payload> }
   | { readonly kind: 'arguments'; readonly outcome: Outcome<NamedArguments> };
 
-/** What decides how a body is read. It can be sent to a thread. */
+/** The facts that decide how a body is read. They can be sent to a thread. */
 export interface BodyUse {
   readonly kind: ReadBody['kind'];
   readonly contentType: string;
@@ -58,7 +58,7 @@ export const readBody = ({ kind, contentType }: BodyUse, bytes: Buffer): ReadBod
     : { kind, outcome: outcomeOf(() => readArguments(contentType, bytes)) };
 
 /**
- * What a request wants written.
+ * Reads the payload of a write.
  * @throws {DataError} PGRST102
  */
 export const payloadOf = ({ read, header, body }: RestRequest): Payload =>

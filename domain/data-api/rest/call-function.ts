@@ -40,7 +40,7 @@ const anyColumns: ReadonlyMap<string, Column> = {
   [Symbol.iterator]: () => noColumns.entries(),
 };
 
-/** What stands for the rows of a function: the table whose rows they are, where they are those of one. */
+/** Returns the table that stands for a function's rows, where they are those of a table. */
 const resultTable = ({ tables }: DataSchema, { name, comment, sql, returns }: Routine): Table => {
   const table = returns.table === null ? undefined : tables.get(returns.table);
   if (table !== undefined) return table;
@@ -161,7 +161,7 @@ export const callFunction = (work: Work, name: string): Promise<RestAnswer> => {
     return answerOf(work, routine, plan, answered);
   };
   const mode = work.request.method === 'POST' && routine.volatility === 'volatile' ? 'write' : 'read';
-  // What is refused once the function has run is undone: too many rows, no such page, headers that are none.
+  // A refusal after the function has run undoes it: too many rows, no such page, invalid headers.
   if (mode === 'read') return run((readPlan) => work.executor.rows(mode, readPlan));
   return work.executor.atomically(mode, (_one, rows) => run(rows));
 };

@@ -11,7 +11,7 @@ import { notSingular } from './media.ts';
 import { pageSql } from './read-rows.ts';
 import type { Work } from './request.ts';
 
-/** What of the changed rows comes back. */
+/** The part of the changed rows that is returned. */
 export type Wanted = 'rows' | 'keys' | 'nothing';
 
 /** A change of rows, before it is SQL. */
@@ -27,7 +27,7 @@ export interface Changed {
   readonly body: AnswerBody;
   /** Rows that were written or deleted. */
   readonly rows: number;
-  /** Of them, those that were not there before. */
+  /** The number of these rows that were inserted. */
   readonly inserted: number;
   /** Text of the first row's primary key, when keys were wanted. */
   readonly keys: readonly string[];
@@ -107,6 +107,6 @@ export const makeChange = (work: Work, change: Change, options: ChangeOptions): 
     check?.(changed);
     return changed;
   };
-  if (!single && !isStrict && check === undefined) return run((asked) => work.executor.rows('write', asked));
+  if (!single && !isStrict && check === undefined) return run((requested) => work.executor.rows('write', requested));
   return work.executor.atomically('write', (_one, rows) => run(rows));
 };

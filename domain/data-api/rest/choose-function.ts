@@ -2,7 +2,7 @@ import { DataError } from '#domain/data-api/errors.ts';
 import type { DataSchema, Routine } from '#domain/data-api/schema/types.ts';
 import { nearest } from '#lib/nearest.ts';
 
-/** What a call gives: names of arguments, or a body for a parameter without a name. */
+/** The arguments of a call: names of arguments, or a body for a parameter without a name. */
 export interface Given {
   readonly name: string;
   readonly names: readonly string[];

@@ -54,7 +54,7 @@ export const allOf = (parts: readonly Condition[]): Condition | null => {
 const noRelated: RequestRelated = () => null;
 
 /**
- * What a query asks of the table's own rows: the condition of PATCH and DELETE.
+ * Returns the conditions of a query on the table's own rows, as PATCH and DELETE use them.
  * @returns null when it asks for nothing
  * @throws {DataError} 42703 (400) for a column that the table does not have
  */

@@ -1,6 +1,9 @@
 import { DataError } from '#domain/data-api/errors.ts';
 
-/** What a function set for its own answer: `response.status` and `response.headers` (PostgREST, "Response Headers"). */
+/**
+ * The settings by which a function sets its own answer: `response.status` and `response.headers` (PostgREST, "Response
+ * Headers").
+ */
 export interface OwnAnswer {
   readonly status: number | null;
   readonly headers: Readonly<Record<string, string>>;
@@ -18,13 +21,14 @@ const headersError = (): DataError =>
 /** Characters that `response.status` and `response.headers` may have. */
 export const maxOwnAnswerLength = 16_384;
 
-// What a function may say of its answer. All projects are served from one origin, so that what a browser takes as said of
-// the origin (cookies, policies, cross-origin access, authentication) is not a project's to say; nor is what frames the
-// answer or what it is: that is negotiated.
+// Headers that a function may set. All projects are served from one origin, so a project may not set what a browser
+// applies to the origin (cookies, policies, cross-origin access, authentication), nor the framing and the type of the
+// answer, which is negotiated.
 const allowed =
   /^(?:cache-control|content-disposition|content-language|etag|expires|last-modified|link|location|retry-after|sunset|x-.+)$/;
 
-// Of those beginning with `x-`: what proxies obey, what browsers do, and what the platform says itself.
+// Headers with `x-` that stay reserved: those that proxies obey, that browsers act on, and that the platform sets
+// itself.
 const reserved =
   /^x-(?:accel-.*|sendfile|lighttpd-.*|litespeed-.*|forwarded-.*|real-ip|request-id|ratelimit-.*|rate-limit-.*|frame-options|content-type-options|xss-protection|permitted-cross-domain-policies|dns-prefetch-control|download-options|ua-compatible)$/;
 

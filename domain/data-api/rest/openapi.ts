@@ -153,7 +153,7 @@ const sharedParameters: Json = Object.fromEntries(
   ]),
 );
 
-/** What a caller may use at all: names of relations and of functions. */
+/** The objects that a caller may use at all: names of relations and of functions. */
 interface Visible {
   readonly tables: ReadonlySet<string>;
   readonly functions: ReadonlySet<string>;

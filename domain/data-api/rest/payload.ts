@@ -2,7 +2,7 @@ import { scanJson } from '#lib/json-scan.ts';
 import { DataError } from '#domain/data-api/errors.ts';
 import { csvToJson } from './csv.ts';
 
-/** What a request wants written: JSON text as it came, because only the server may read its numbers. */
+/** The payload of a write: JSON text as it came, because only the server may read its numbers. */
 export interface Payload {
   /** An object, or an array of objects. */
   readonly json: string;
@@ -117,7 +117,7 @@ const wholeBodies: Readonly<Record<string, string>> = {
   'application/octet-stream': 'bytea',
 };
 
-/** Of which type the one argument is that the whole body stands for, by its media type. */
+/** The type of the one argument that the whole body stands for, by its media type. */
 export const wholeBodyType = (mediaType: string): string | undefined =>
   Object.hasOwn(wholeBodies, mediaType) ? wholeBodies[mediaType] : undefined;
 

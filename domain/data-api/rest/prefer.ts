@@ -1,6 +1,6 @@
 import { DataError } from '#domain/data-api/errors.ts';
 
-/** What a request asks for in `Prefer` (RFC 7240), in PostgREST's words; undefined where it asks nothing. */
+/** The preferences of a request in `Prefer` (RFC 7240), in PostgREST's words; undefined where it has none. */
 export interface Preferences {
   readonly return: 'minimal' | 'headers-only' | 'representation' | undefined;
   readonly count: 'exact' | 'planned' | 'estimated' | undefined;

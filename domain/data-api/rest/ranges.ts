@@ -30,7 +30,7 @@ export const parseRange = (header: string): Window | null => {
   return { offset, limit: Number(last) - offset + 1 };
 };
 
-/** What both ask for: the part of the second that lies within the first. */
+/** Returns the intersection of both: the part of the second range that lies within the first. */
 export const within = (outer: Window, inner: Window): Window => {
   const offset = Math.max(outer.offset, inner.offset);
   const ends = [outer, inner].flatMap(({ offset, limit }) => (limit === null ? [] : [offset + limit]));

@@ -13,7 +13,7 @@ export interface ReadDefaults {
   readonly maxLimit: number;
 }
 
-/** What is said of one level: of the rows asked for, or of those of one relation in `select`. */
+/** The parts of a query about one level: the requested rows, or those of one relation in `select`. */
 interface Level {
   readonly table: Table;
   readonly items: readonly SelectItem[];
@@ -62,7 +62,7 @@ const refuseNotEmbedded = (name: string): never => {
 
 const here = <T>(list: readonly At<T>[]): T[] => list.filter(({ path }) => path.length === 0).map(({ what }) => what);
 
-/** What is said of each relation of a level, with the relation's name taken off the path. */
+/** Groups them by the relations of a level, with the relation's name taken off the path. */
 const divide = <T>(list: readonly At<T>[], items: readonly SelectItem[]): Map<RelationAst, At<T>[]> => {
   const byRelation = new Map<RelationAst, At<T>[]>();
   for (const { path, what } of list) {
@@ -197,15 +197,16 @@ const pageOf = (query: Located, { defaults }: Resolver, toOne: boolean): Pick<Re
 };
 
 /**
- * What a query asks for, in the schema's terms.
- * @throws {DataError} 400 for an unknown column (42703) or relation (PGRST200, PGRST108), 300 for one that could be several
+ * Resolves a query to a plan in the schema's terms.
+ * @throws {DataError} 400 for an unknown column (42703) or relation (PGRST200, PGRST108), 300 for one that could be
+ * several
  */
 export const readPlan = (schema: DataSchema, table: Table, parsed: ParsedQuery, defaults: ReadDefaults): ReadPlan =>
   planOf({ table, items: parsed.select, query: parsed }, { schema, defaults, embedded: 0 }, false);
 
 /**
- * What a write answers with: `select` and what is said of related rows. The rows are those that were written: the query's
- * own filters, limit and offset have chosen them already. To be written with `from`.
+ * Resolves the answer of a write: `select` and the conditions on related rows. The rows are those that were written:
+ * the query's own filters, limit and offset have chosen them already. To be written with `from`.
  * @throws {DataError} as {@link readPlan}
  */
 export const returningPlan = (

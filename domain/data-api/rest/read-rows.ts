@@ -50,7 +50,7 @@ export const pageAnswer = ({ form, preferences }: Work, offset: number, { body, 
   };
 };
 
-/** What the planner expects to fit, where the request can do with that. */
+/** Returns the planner's estimate, where the request accepts one. */
 const plannedTotal = async ({ preferences, executor }: Work, plan: ReadPlan): Promise<number | null> => {
   if (preferences.count !== 'planned' && preferences.count !== 'estimated') return null;
   const [explained] = await executor.one('read', plannedCountSql(plan));

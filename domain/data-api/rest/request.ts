@@ -6,7 +6,7 @@ import type { ParsedQuery } from './grammar/ast.ts';
 import type { Form } from './media.ts';
 import type { Preferences } from './prefer.ts';
 
-/** What a path of the REST surface means. */
+/** The meaning of a path of the REST surface. */
 export type Target =
   | { readonly kind: 'root' }
   | { readonly kind: 'table'; readonly table: string }
@@ -29,12 +29,12 @@ export interface RestRequest {
   readonly method: string;
   readonly path: string;
   readonly target: Target;
-  /** What stands after the `?`, undecoded. */
+  /** The text after the `?`, undecoded. */
   readonly queryText: string;
   /** Empty when there is none of that name. */
   readonly header: (name: string) => string;
   readonly body: Buffer;
-  /** What a thread has read of a large body. */
+  /** The part of a large body that a thread has read. */
   readonly read?: ReadBody;
 }
 
@@ -58,7 +58,7 @@ export interface Executor {
   readonly atomically: <T>(mode: 'read' | 'write', work: (one: RunOne, rows: RunRows) => Promise<T>) => Promise<T>;
 }
 
-/** What the parts that answer a request work with. */
+/** The dependencies of the parts that answer a request. */
 export interface Work {
   readonly request: RestRequest;
   readonly dialect: Dialect;

@@ -28,14 +28,14 @@ export const columnsOf = (table: Table, names: Iterable<string>): Column[] =>
     });
   });
 
-/** What the query asks of a table: filters, fields, order, page. */
+/** The parts of a query about a table: filters, fields, order, page. */
 export const planOf = ({ schema, query }: Work, table: Table): ReadPlan =>
   readPlan(schema, table, query, { maxLimit: maxRows });
 
 /** Whether a page is asked for of the rows themselves, and not of related ones. */
 export const hasPage = (limits: ParsedQuery['limit']): boolean => limits.some(({ path }) => path.length === 0);
 
-/** What comes back of rows that are written. */
+/** The representation of the written rows. */
 export const returnedPlan = ({ schema, query }: Work, table: Table): ReadPlan => {
   const plan = returningPlan(schema, table, query, { maxLimit: maxRows });
   const page = readPlan(schema, table, query, { maxLimit: maxRows });

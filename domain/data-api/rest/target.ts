@@ -9,7 +9,7 @@ const decoded = (segment: string): string | null => {
 };
 
 /**
- * What a path below the root of the surface means: `films`, `rpc/add`, and with rows `films/7`.
+ * Parses a path below the root of the surface: `films`, `rpc/add`, and with rows `films/7`.
  * @returns null when it means nothing
  */
 export const targetOf = (path: string, withRows: boolean): Target | null => {

@@ -48,7 +48,7 @@ export const answerOf = (work: Work, { body }: Changed, wanted: Wanted, answered
   body: wanted === 'rows' ? body : '',
 });
 
-/** What is written: the columns of `columns=`, else those that the objects name, which then all must name. */
+/** The written columns: those of `columns=`, else those that the objects name, which then all must name. */
 export const writtenColumns = ({ query }: Work, table: Table, payload: Payload): Column[] => {
   if (query.columns === null && !payload.uniform) throw invalidBody('All object keys must match');
   return columnsOf(table, new Set(query.columns ?? payload.keys));
@@ -89,8 +89,8 @@ const creationOf = (work: Work, table: Table): Creation => {
 };
 
 /**
- * What the interface promises: one object for one object. Who says how it shall be returned gets PostgREST's form, a list
- * where none other is asked for.
+ * The interface promises one object for one object. A caller that sets a preference for the return gets PostgREST's
+ * form, a list unless it requests another one.
  */
 const createdForm = ({ preferences, form }: Work, many: boolean): Form =>
   preferences.return === undefined && !many && form.kind === 'array' ? { ...form, kind: 'object' } : form;

@@ -10,7 +10,7 @@ export interface SchemaCache {
    */
   readonly get: (projectId: string, role?: DataRole, schema?: string) => Promise<DataSchema>;
   /**
-   * What to do when a request does not fit `known` (an unknown name, an error about one): asks the database for its
+   * Handles a request that does not fit `known` (an unknown name, an error about one): asks the database for its
    * version, and reads the schema again when it has changed.
    * @returns null when `known` is as the database is: the request was wrong
    */

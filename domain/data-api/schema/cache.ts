@@ -115,7 +115,7 @@ export const createSchemaCache = ({
   const expireOne = (projectId: string, schema: string): void => {
     const entry = entries.get(entryName({ projectId, schema }));
     if (entry) entry.checkedAt = Number.NEGATIVE_INFINITY;
-    // What is being read may have begun before the change.
+    // A read that is under way may have begun before the change.
     for (const role of ['service', 'anon'] as const) checking.delete(nameOf({ projectId, role, schema }));
   };
 

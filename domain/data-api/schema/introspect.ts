@@ -204,7 +204,7 @@ const byName = <T extends { readonly name: string }>(list: readonly T[]): Map<st
 /** Reads a schema. */
 export const introspectionOf = (schema: string): Sql => ({ text: introspection, params: [quoteName(schema)] });
 
-/** What `introspectionOf` that schema answered. */
+/** Parses the answer of `introspectionOf`. */
 export const schemaOf = (
   [version, tableText, routineText]: readonly (string | null)[],
   schema = 'public',

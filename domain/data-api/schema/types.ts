@@ -1,6 +1,6 @@
 /**
- * What the data API knows of one schema of a project's database: its relations, columns, keys and functions, as the
- * catalog tells them. Read by `introspect.ts`, kept by `cache.ts`.
+ * The data API's knowledge of one schema of a project's database: its relations, columns, keys and functions, from the
+ * catalog. Read by `introspect.ts`, kept by `cache.ts`.
  */
 export interface DataSchema {
   /** `public`, or another one that the project exposes. */
@@ -44,7 +44,7 @@ export interface Column {
   /** Written by the server alone: GENERATED ALWAYS, as an expression or as an identity. */
   readonly generated: boolean;
   readonly comment: string | null;
-  /** Of an enumeration. */
+  /** The labels of an enumeration. */
   readonly enumValues: readonly string[] | null;
 }
 

@@ -1,7 +1,7 @@
 import { DataError } from '#domain/data-api/errors.ts';
 import type { Sql } from '#domain/data-api/plan.ts';
 
-/** What one statement binds, and the names that it gives to its parts. */
+/** The parameters of one statement, and the names that it gives to its parts. */
 export interface SqlBuilder {
   /**
    * @param text in the server's text form; its type is what the statement makes of it

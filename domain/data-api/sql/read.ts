@@ -7,7 +7,7 @@ import { listSql } from './values.ts';
 /** The body of an answer: a list, one object, or lines of text. */
 export type Shape = 'array' | 'object' | 'csv';
 
-/** Of rows that were gathered in an array. */
+/** The number of rows that were gathered in an array. */
 const bodySql: Readonly<Record<'array' | 'object', (rows: string) => string>> = {
   array: (rows) => `coalesce(array_to_json(${rows})::text, '[]')`,
   object: (rows) => `coalesce(row_to_json(${rows}[1])::text, 'null')`,

@@ -4,7 +4,7 @@ import { arrayText, quoteName } from './names.ts';
 
 type Bind = SqlBuilder['bind'];
 
-/** What a function is called with. */
+/** The arguments of a function call. */
 export type Arguments =
   | { readonly kind: 'none' }
   /** By name out of a JSON object, whose text goes to the server as it came. */

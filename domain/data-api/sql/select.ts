@@ -30,7 +30,7 @@ interface Select {
 interface Source {
   readonly alias: string;
   readonly from: string;
-  /** What ties the rows to those around them; null at the root. */
+  /** The condition that joins the rows to the outer ones; null at the root. */
   readonly joined: string | null;
 }
 
@@ -206,7 +206,7 @@ const selectFrom = (plan: ReadPlan, source: Source, builder: SqlBuilder, named =
 
 export interface SelectOptions {
   readonly builder: SqlBuilder;
-  /** What stands in for the table: the name of a CTE, or a call of a function, as SQL. */
+  /** The source in place of the table: the name of a CTE, or a call of a function, as SQL. */
   readonly from?: string;
   /** Lists the columns that the schema knows instead of a star. */
   readonly named?: boolean;

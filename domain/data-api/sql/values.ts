@@ -11,7 +11,7 @@ const stepSql = ({ text, key }: PathStep): string => (text ? '->>' : '->') + key
 const castSql = (sql: string, cast: string | undefined): string =>
   cast === undefined ? sql : `cast(${sql} as ${typeName(cast)})`;
 
-/** What stands in the row, before anything is made of several rows. */
+/** The bytes of the row before several rows are combined. */
 export const rowValueSql = ({ column, path, cast }: Value, alias: string): string => {
   if (column === null) return '1';
   const base = `${alias}.${quoteName(column.name)}`;

@@ -14,12 +14,12 @@ export interface Source {
 
 export interface InsertPlan {
   readonly table: Table;
-  /** What is written; none: every column gets its default. */
+  /** The written values; none: every column gets its default. */
   readonly columns: readonly Column[];
   readonly source: Source;
-  /** What a column gets where its object lacks the key. */
+  /** The value of a column whose key an object lacks. */
   readonly missing: 'null' | 'default';
-  /** What happens to a row that is there already, by these columns. Null: it is an error. */
+  /** The handling of a row that exists already, by these columns. Null: it is an error. */
   readonly conflict: { readonly columns: readonly string[]; readonly action: 'merge' | 'ignore' } | null;
   /** Only objects with these values (SQL) are written: of PUT, whose address says which row it means. */
   readonly only?: ReadonlyMap<string, string>;
@@ -43,7 +43,7 @@ const records = ({ json, many }: Source, columns: readonly Column[], bind: Bind)
 // How introspection writes the default of an identity column.
 const identity = 'generated as identity';
 
-/** What a column gets when nothing is said about it, as an expression: INSERT … SELECT has no DEFAULT. */
+/** Returns the default of a column as an expression: INSERT … SELECT has no DEFAULT. */
 const defaultOf = (table: Table, { name, default: given }: Column): string => {
   if (given === null) return 'null';
   if (given !== identity) return `(${given})`;
@@ -95,7 +95,7 @@ const rowsOf = (plan: InsertPlan, bind: Bind): string => {
   return `(${list(columns)}) ${rows}`;
 };
 
-/** Of the table that is written, in what stands behind WHERE and RETURNING. */
+/** The alias of the written table in WHERE and RETURNING. */
 export const written = 'w';
 
 /** @param returning what stands behind RETURNING */

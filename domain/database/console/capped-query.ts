@@ -111,7 +111,7 @@ export const describeStatement = (client: ClientBase, sql: string): Promise<Desc
     client.query(parts);
   });
 
-/** What has come so far. */
+/** The rows that have come so far. */
 class CappedBuffer {
   readonly rows: (string | null)[][] = [];
   bytes = 0;

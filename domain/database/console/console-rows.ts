@@ -38,7 +38,7 @@ const distinct = (names: readonly string[]): string[] => {
   });
 };
 
-/** What the columns are called and how their values become JSON. */
+/** The names of the columns, and how their values become JSON. */
 export const readColumns = async (client: ClientBase, columns: readonly CappedColumn[]): Promise<ReadColumn[]> => {
   if (columns.length === 0) return [];
   const types = columns.map(({ type }) => type);

@@ -23,7 +23,7 @@ export interface ConsoleQuery {
   readonly params: readonly unknown[];
   /** Nothing can be written: a transaction READ ONLY, under the role that may only SELECT. */
   readonly readOnly: boolean;
-  /** Of a statement that may write: run once for its key, in one transaction with it. */
+  /** The idempotency key of a statement that may write: it runs once for its key, in one transaction with it. */
   readonly once?: Once | undefined;
 }
 
@@ -32,7 +32,10 @@ const timeOutState = '57014';
 
 const notPossible = (message: string, hint: string): DataError => new DataError(400, '0A000', message, { hint });
 
-/** What the server would take and what has no sense, or no way to be answered, in a session of one statement. */
+/**
+ * Statements that the server would accept and that have no effect, or no possible answer, in a session of one
+ * statement.
+ */
 const refuse = (sql: string): void => {
   const word = firstWord(sql);
   if (word === 'copy') throw notPossible('COPY is not possible here.', 'Use INSERT, or SELECT to read.');
@@ -110,7 +113,7 @@ const answerOf = async (ran: Ran): Promise<string> => {
   const { columns, tag } = ran;
   const { text, count } = await consoleRowsText(columns, ran);
   const truncated = ran.truncated || count < ran.rows.length;
-  // Of rows that came in portions the tag counts the last portion.
+  // For rows that came in portions the tag counts the last portion.
   const isRows = columns.length > 0 || count > 0 || tag === null;
   const rest = {
     row_count: isRows ? count : doneOf(tag).rowCount,
@@ -123,7 +126,7 @@ const answerOf = async (ran: Ran): Promise<string> => {
 
 const needsNoTransaction = new Set(['25001', '2D000']);
 
-/** What is refused because a key makes a transaction of the statement. */
+/** Statements that are refused because a key makes a transaction of the statement. */
 const withoutKey = (error: unknown): unknown =>
   error instanceof DataError && needsNoTransaction.has(error.code)
     ? new DataError(error.status, error.code, error.message, {
@@ -167,7 +170,7 @@ const runShort = async (db: FenceDb, query: ConsoleQuery, fence: Fence): Promise
   try {
     return await inShortLine(short, () => inCallersFence(db, short, workOf(db, query)));
   } catch (error) {
-    // What could not be stopped goes on: it is not begun once more.
+    // A statement that could not be stopped goes on: it is not started a second time.
     if (!isTimeOut(error) || hasAbandoned(projectId)) throw error;
     noteLong(projectId, sql);
     return null;

@@ -11,7 +11,7 @@ export type FenceDb = Pick<ProjectDb, 'use' | 'endSession'>;
 export interface Fence {
   readonly projectId: string;
   readonly role: TenantRole;
-  /** What the server is told; a watchdog outside of it ends what lifts its own time-out. */
+  /** The time-out that the server gets; an outside watchdog ends statements that lift it. */
   readonly timeoutMs: number;
   /** When the statement is cancelled, whatever the server was told. Left out: some time after that. */
   readonly stopAfterMs?: number;
@@ -19,11 +19,14 @@ export interface Fence {
   readonly signal: AbortSignal;
 }
 
-/** Who stopped what ran, when it was not the server. */
+/** The cause that stopped the statement, when it was not the server. */
 export type StoppedBy = 'watchdog' | 'caller' | null;
 
 const watchdogGraceMs = 2000;
-/** What was stopped and goes on is left behind; it was cancelled at once, and its session ended after 2 s. */
+/**
+ * A statement that goes on after it was stopped is left behind; it was cancelled at once, and its session is ended
+ * after 2 s.
+ */
 const letGoMs = 3000;
 
 /** Carries the end out of `use`, which closes the connection of work that throws. */
@@ -40,7 +43,7 @@ class SessionSpent extends Error {
 /** The name of a session whose statements may take so long, for `fencedSeconds` of the watchdog. */
 const fencedName = (seconds: number): string => `plinth fence ${seconds} s`;
 
-/** What was lent may have been used before. Warnings have no reader, and can be without end. */
+/** A lent connection may have been used before. Warnings have no reader, and can be without end. */
 const freshen = async (client: ClientBase, timeoutMs: number): Promise<void> => {
   await client.query('discard all');
   // The name tells the watchdog of the servers how long a statement may take here; without it that one is more patient.

@@ -11,7 +11,7 @@ import type { TenantRole } from '#lib/tenant-db.ts';
  * processors, two such statements are felt already (`npm run bench -- data/neighbours`: 2.1 to 2.3, one 1.6 to 1.7).
  */
 export const maxAtOnce = Math.max(1, Math.min(2, Math.floor(availableParallelism() / 2)));
-/** Of one role: those who may only read do not keep out those who own the tables. */
+/** The queue of one role: readers do not keep out those who own the tables. */
 const maxWaiting = 20;
 /** More than one statement may take. */
 const waitMs = 40_000;

@@ -28,7 +28,7 @@ const named = {
   where: 'context',
 } as const satisfies Partial<Record<keyof DatabaseError, string>>;
 
-/** What the server says beyond the message; what its own triggers and functions of the platform did stays inside. */
+/** The server's details beyond the message; errors within the platform's own triggers and functions stay inside. */
 const particularsOf = (error: DatabaseError): Record<string, string> =>
   Object.fromEntries(
     Object.entries(named).flatMap(([field, name]) => {
@@ -77,7 +77,7 @@ export const sqlError = (error: DatabaseError, sql?: string): DataError => {
   });
 };
 
-/** What is said of a session that our watchdog ended; the server's words would be those of its own shutdown. */
+/** The message for a session that our watchdog ended; the server's own would be that of its shutdown. */
 export const sessionEnded = 'The server ended the session: the statement took too much memory or time.';
 
 export const connectionLost = (cause: unknown): ServiceError =>

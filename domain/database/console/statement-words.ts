@@ -1,6 +1,6 @@
 /**
- * What a statement is, as far as its first word tells; the server decides everything else. What may stand before that
- * word: white space, semicolons, comments (`--` and nested `/*`) and parentheses.
+ * Classifies a statement by its first word; the server decides everything else. White space, semicolons, comments (`--`
+ * and nested `/*`) and parentheses may come before that word.
  */
 
 /** Where a comment that begins at `at` ends; `at` itself when there is none. */

@@ -1,4 +1,4 @@
-/** What was ended, so that it is known again. */
+/** A process that was ended, so that it is recognized later. */
 export interface EndedProcess {
   readonly processId: number;
   readonly startedAt: string;

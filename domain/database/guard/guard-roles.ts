@@ -1,6 +1,6 @@
 import { type TenantRole, idleInTransactionSeconds, statementTimeoutSeconds } from '#lib/tenant-db.ts';
 
-/** What a superuser sets for a role and the role cannot change. */
+/** Settings that a superuser gives to a role and the role cannot change. */
 const fixed: Readonly<Record<string, string>> = {
   temp_file_limit: '1GB',
   // RAISE LOG and failing statements would fill the server's log: there is nothing in it for the platform.

@@ -9,9 +9,9 @@ import type { UncancellableSessions } from '#domain/database/console/uncancellab
 
 /** A session of a project's role that is doing something or keeps a transaction open; or one of its parallel workers. */
 export interface Session {
-  /** Of the session that the work belongs to: a parallel worker's leader. */
+  /** The process of the session that the work belongs to: a parallel worker's leader. */
   readonly pid: number;
-  /** Of the process itself. */
+  /** The process itself. */
   readonly processId: number;
   readonly role: string;
   readonly startedAt: string;
@@ -19,7 +19,7 @@ export interface Session {
   /** How long its statement runs or, idle in a transaction, since when it waits. */
   readonly seconds: number;
   readonly locks: number;
-  /** Of a session for SQL of a user (`fence.ts`): how long a statement may take there. Null: as its role may. */
+  /** The bound of a statement in a session for SQL of a user (`fence.ts`). Null: as its role may. */
   readonly fencedSeconds?: number | null;
 }
 
@@ -47,7 +47,7 @@ export interface Limits {
   readonly untilTerminated: number;
   /** How long a session may sit in a transaction, in seconds. */
   readonly idleInTransaction: number;
-  /** Of the lock table that all projects share (some 50,000 places under `npm start`). */
+  /** The share of the lock table that all projects use (some 50,000 places under `npm start`). */
   readonly locks: number;
   /** Memory of one process that is its alone. */
   readonly residentKib: number;
@@ -69,7 +69,7 @@ const maxSessions = 1000;
 
 const kindOf = (role: string): TenantRole => role.slice(role.lastIndexOf('_') + 1) as TenantRole;
 
-/** What is to be done about a session, memory aside; null: nothing. */
+/** Returns the measure against a session, memory aside; null: none. */
 export const judge = (session: Session, limits: Limits = defaultLimits): Verdict | null => {
   if (session.locks > limits.locks) return { session, act: 'terminate', reason: 'locks' };
   if (session.isIdle) {

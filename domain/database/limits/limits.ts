@@ -2,10 +2,10 @@ import type { Client, DatabaseError } from 'pg';
 import type { Plan } from '#domain/projects/store.ts';
 import type { DatabaseServers } from '../servers/servers.ts';
 
-/** What a plan gives to a project's database (interface, "Limits"); null: any number. */
+/** The limits of a plan for a project's database (interface, "Limits"); null: no limit. */
 export interface PlanLimits {
   readonly tables: number | null;
-  /** Of each table. */
+  /** The rows of each table. */
   readonly rows: number | null;
   readonly databaseBytes: number;
 }
@@ -18,9 +18,9 @@ export const planLimits: Readonly<Record<Plan, PlanLimits>> = {
   enterprise: { tables: null, rows: null, databaseBytes: 100 * 1024 * mib },
 };
 
-/** What the triggers of migrations/project/0004_limits.sql raise. */
+/** Errors that the triggers of migrations/project/0004_limits.sql raise. */
 const planLimitState = 'PLL01';
-/** What those of 0003_events.sql raise while too many events wait. */
+/** Errors that those of 0003_events.sql raise while too many events wait. */
 const backlogState = 'PLE01';
 
 /** Whether the server refused something because of the project's plan: 403 `plan_limit_exceeded`. */

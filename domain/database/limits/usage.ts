@@ -5,7 +5,7 @@ import { createPermits } from '#lib/permits.ts';
 /** How much of a project's database is used. */
 export interface DatabaseUsage {
   readonly tables: number;
-  /** Of the table that has most. */
+  /** The rows of the largest table. */
   readonly rows: number;
   readonly bytes: number;
 }

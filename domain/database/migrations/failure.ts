@@ -15,7 +15,7 @@ const noTransaction =
   'A migration is one transaction, and this cannot run in one. Leave out CONCURRENTLY, or run it by itself as a query.';
 const isTransaction = 'Each migration is one transaction already: leave out BEGIN, COMMIT, ROLLBACK and SAVEPOINT.';
 
-/** What to do about what a step cannot contain, by the server's words. */
+/** Hints for statements that a step cannot contain, by the server's messages. */
 const hints: readonly (readonly [code: string, message: RegExp, hint: string])[] = [
   ['25001', /cannot (?:be executed from a function|run inside a transaction block)/, noTransaction],
   ['0A000', /^EXECUTE of transaction commands/, isTransaction],
@@ -53,7 +53,7 @@ export const tookTooLong = (limitMs: number): DatabaseError =>
     code: '57014',
   });
 
-/** What the server refused of a step, with where it stands. Anything else stays what it is. */
+/** The server's refusal of a step, with its position. Any other value is returned as it is. */
 export const toStepError = (error: unknown, { name, step, sql, applied }: FailedStep): unknown => {
   const base = toDataError(error, { projectId: '', role: 'service', claims: '' });
   if (!(error instanceof DatabaseError) || !(base instanceof DataError)) return base;

@@ -84,7 +84,7 @@ const inTransaction = <T>(
       projectId,
       role: 'owner',
       timeoutMs: stepTimeoutMs + lockWaitMs,
-      // Who pushed and left finds out by asking again: a step is never cut off half-way through the list for that.
+      // A client that left learns the result by asking again: no step is cut off for that half-way through the list.
       signal: new AbortController().signal,
     },
     async (client, stoppedBy) => {
@@ -101,7 +101,7 @@ const inTransaction = <T>(
     },
   );
 
-/** What was done before the step, which `each` adds to. */
+/** The steps that were done before, to which `each` adds. */
 type Each = (step: MigrationStep, before: Pushed) => Promise<Pushed>;
 
 const withStep = ({ applied, skipped }: Pushed, name: string, isNew: boolean): Pushed =>

@@ -101,13 +101,13 @@ const revokes = `
     and 8 > (select count(*) from aclexplode(c.relacl) a
       where a.privilege_type in ('SELECT', 'INSERT', 'UPDATE', 'DELETE') and pg_get_userbyid(a.grantee) in ('anon', 'authenticated'))`;
 
-/** Who may do what, in the order of its statements: row-level security is on before anything is granted. */
+/** Privileges, in the order of its statements: row-level security is on before anything is granted. */
 export const grantItems = async (catalog: Catalog): Promise<Item[]> => [
   ...(await readItems(catalog, ranks.revoke, revokes)),
   ...(await readItems(catalog, ranks.grant, grants)),
 ];
 
-/** What is added to objects that are there: triggers, row-level security, comments, grants. */
+/** Additions to existing objects: triggers, row-level security, comments, grants. */
 export const closingItems = async (catalog: Catalog): Promise<Item[]> => [
   ...(await readItems(catalog, ranks.trigger, triggers)),
   ...(await readItems(catalog, ranks.security, triggerStates)),

@@ -6,7 +6,7 @@ import { relationItems } from './relations.ts';
 import { tableItems } from './tables.ts';
 import { typeItems } from './types.ts';
 
-// Those that the platform made belong to it, as does its schema `plinth`.
+// Objects that the platform made belong to it, as does its schema `plinth`.
 const userSchemas = `
   select n.oid from pg_namespace n
   where n.nspname = 'public' or n.nspname !~ '^(pg_|plinth)' and n.nspname <> 'information_schema'
@@ -39,7 +39,7 @@ const leftOutSql = `
   union all ${foreignPolicies}
   order by 1`;
 
-/** What a dump begins with: names are qualified, and what functions name may come after them. */
+/** The beginning of a dump: names are qualified, and objects that functions name may come after them. */
 export const preamble = [
   `set check_function_bodies = off;`,
   `select pg_catalog.set_config('search_path', '', false);`,

@@ -11,7 +11,7 @@ export interface Item {
   readonly sql: string;
 }
 
-/** What comes first where nothing depends on anything. */
+/** The order of objects without dependencies. */
 export const ranks = {
   schema: 0,
   extension: 1,

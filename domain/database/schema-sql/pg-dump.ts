@@ -39,7 +39,7 @@ const environmentOf = ({ host, port, database, user, password }: TenantLogin): R
   PGGSSENCMODE: 'disable',
   PGCLIENTENCODING: 'UTF8',
   PGCONNECT_TIMEOUT: '10',
-  // What a role has set for itself does not count, and the watchdog of the servers knows how long it may take.
+  // Settings that a role has made for itself do not apply, and the servers' watchdog knows the time limit.
   PGOPTIONS: '-c role=none -c quote_all_identifiers=off',
   PGAPPNAME: 'plinth fence 32 s',
 });
@@ -59,7 +59,7 @@ const dumpArgs = [
   '--exclude-schema=plinth_*',
 ];
 
-/** What every project has, or only a superuser makes; comments of extensions come with them. */
+/** Objects that every project has, or that only a superuser creates; comments of extensions come with them. */
 const leftOut = [
   /^SET \w+_timeout = /,
   /^SET row_security = /,

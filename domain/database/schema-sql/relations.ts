@@ -4,7 +4,7 @@ const schemas = `
   select 'pg_namespace:' || n.oid as key, quote_ident(n.nspname) as name, format('create schema %I', n.nspname) as sql
   from pg_namespace n where n.oid = any ($1::oid[]) and n.nspname <> 'public'`;
 
-// What the platform installed is in every project's database already.
+// Objects that the platform installed are in every project's database already.
 const extensions = `
   select 'pg_extension:' || e.oid as key, quote_ident(e.extname) as name,
     format('create extension if not exists %I with schema %I', e.extname, n.nspname) as sql
@@ -79,7 +79,7 @@ const rules = `
   from pg_rewrite r join pg_class c on c.oid = r.ev_class
   where r.rulename <> '_RETURN' and c.relnamespace = any ($1::oid[]) and ${isOwn('pg_class', 'c.oid')}`;
 
-/** Those that the project itself added. */
+/** Names that the project itself added. */
 export const extensionItems = (catalog: Catalog): Promise<Item[]> => readItems(catalog, ranks.extension, extensions);
 
 /** Schemas, functions and what reads tables, makes them faster or belongs to them. */

@@ -43,7 +43,7 @@ const collect = (child: ChildProcess, stream: Readable | null, maxBytes: number)
   return { bytes: () => Buffer.concat(chunks) };
 };
 
-/** Of what it complains of; the rest is read and forgotten. */
+/** The length of its error text; the rest is read and dropped. */
 const firstWords = (stream: Readable | null): (() => string) => {
   let text = '';
   stream?.setEncoding('utf8').on('data', (chunk: string) => {

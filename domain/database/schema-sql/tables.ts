@@ -25,7 +25,7 @@ interface ColumnRow {
   readonly default_oid: number | null;
   /** It calls a function of the project's, which may itself need the table. */
   readonly calls: boolean;
-  /** Of an inherited column: whether a parent has the same. */
+  /** The definition of an inherited column: whether a parent has the same. */
   readonly as_parent: boolean;
   readonly parent_not_null: boolean;
 }

@@ -40,7 +40,7 @@ const rangeTypes = `
   from pg_type t join pg_range r on r.rngtypid = t.oid
   where t.typnamespace = any ($1::oid[]) and ${isOwn('pg_type', 't.oid')}`;
 
-// Those that belong to an identity column are made with it.
+// Sequences of an identity column are created with it.
 const sequences = `
   select 'pg_class:' || c.oid as key, c.oid::regclass::text as name,
     concat('create ', case when c.relpersistence = 'u' then 'unlogged ' end, 'sequence ', c.oid::regclass, ' as ',

@@ -59,7 +59,7 @@ export const createDatabaseServers = ({ db, sealer, controlUrl, log }: DatabaseS
     if (known) return known;
     const reading = readUrl(serverId);
     urls.set(serverId, reading);
-    // What failed is asked again next time.
+    // A server that failed is asked again next time.
     reading.catch(() => urls.delete(serverId));
     return reading;
   };

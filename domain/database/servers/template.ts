@@ -43,7 +43,7 @@ export const migrateProjectDatabase = async (
   }
 };
 
-/** What tells one state of the migrations from another: 12 hexadecimal digits. */
+/** Returns the fingerprint of the migrations' state: 12 hexadecimal digits. */
 export const versionOf = (migrations: readonly ProjectMigration[]): string => {
   const hash = createHash('sha256');
   for (const { sql } of migrations) hash.update(sql);

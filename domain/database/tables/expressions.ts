@@ -24,7 +24,7 @@ const isBalanced = (bare: string): boolean => {
   return open.length === 0;
 };
 
-/** What is wrong with it, in words that follow its name; null when nothing is. */
+/** Returns the problem of a name, in words that follow it; null when there is none. */
 export const faultOfExpression = (text: string): string | null => {
   // A literal becomes one that is empty: two that stood apart do not meet.
   const bare = text.replaceAll(tokens, ' 0 ');

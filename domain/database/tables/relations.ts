@@ -8,7 +8,7 @@ export interface Relation {
   readonly oid: number;
   readonly name: string;
   readonly kind: RelationKind;
-  /** Of its pages and rows the server keeps estimates: -1 rows, never counted. */
+  /** The server's estimates of its pages and rows: -1 rows, never counted. */
   readonly pages: number;
   readonly estimate: number;
   readonly columns: number;
@@ -65,7 +65,7 @@ export const requireRelation = async (client: ClientBase, name: string): Promise
   throw new ServiceError('not_found', `There is no table ${JSON.stringify(name)}.`, nearestHint(name, names));
 };
 
-/** What tables are made of: views are not. @throws {ServiceError} `not_found` */
+/** The kinds of relations that count as tables: views do not. */
 export const requireTable = async (client: ClientBase, name: string): Promise<Relation> => {
   const relation = await requireRelation(client, name);
   if (relation.kind === 'table' || relation.kind === 'partitioned' || relation.kind === 'foreign') return relation;

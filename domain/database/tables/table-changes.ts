@@ -16,7 +16,7 @@ export interface TableChangeDeps extends ChangeListeners {
   readonly tenantDb: FenceDb;
 }
 
-/** Whose tables, and who waits for the change. */
+/** The project whose tables change, and the caller that waits for the change. */
 export interface ChangeOf {
   readonly projectId: string;
   readonly signal: AbortSignal;
@@ -34,7 +34,7 @@ const conflicts: Readonly<Record<string, string>> = {
   '55006': 'The table is in use.',
 };
 
-/** Of two that make the same at the same moment the later one runs into the catalog's own index. */
+/** When two callers create the same object at once, the later one runs into the catalog's own index. */
 const codeOf = ({ code, schema }: DatabaseError): string =>
   code === '23505' && schema === 'pg_catalog' ? '42P07' : (code ?? '');
 

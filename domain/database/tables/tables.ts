@@ -12,7 +12,7 @@ export interface TableEntry {
   readonly rows: number;
 }
 
-// What is counted exactly in one request: 256 MB of tables, the small ones first, some 100 ms.
+// The size up to which rows are counted exactly in one request: 256 MB of tables, the small ones first, some 100 ms.
 const countedPages = 32_768;
 const countTimeoutMs = 1000;
 const countLockMs = 300;

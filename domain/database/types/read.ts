@@ -2,7 +2,7 @@ import type { ClientBase } from 'pg';
 import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts';
 import type { Table } from '#domain/data-api/schema/types.ts';
 
-/** Of a type: its own name, an array's with `_` before it; of a domain its base. */
+/** The name of a type: its own, an array's with `_` before it; of a domain its base type. */
 export interface Attribute {
   readonly name: string;
   readonly type: string;
@@ -17,7 +17,7 @@ export interface RoutineShape {
   readonly outputs: readonly Attribute[] | null;
 }
 
-/** What types are made from: schema `public` of a project's database, at one moment. */
+/** The source of the types: schema `public` of a project's database, at one moment. */
 export interface TypedSchema {
   readonly tables: readonly Table[];
   readonly routines: readonly RoutineShape[];

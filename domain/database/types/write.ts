@@ -4,7 +4,7 @@ import { helperTypes } from './helpers.ts';
 
 const typesOf = (result: string, names: string): [string, string][] => names.split(' ').map((name) => [name, result]);
 
-/** What JSON holds of a value, by the name of its type. */
+/** The JSON form of a value, by the name of its type. */
 const scalars: ReadonlyMap<string, string> = new Map([
   ...typesOf('number', 'int2 int4 int8 float4 float8 numeric oid'),
   ...typesOf('boolean', 'bool'),

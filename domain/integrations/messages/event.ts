@@ -9,7 +9,7 @@ export interface ChatEvent {
   readonly data: string | null;
 }
 
-/** What is sent to the address of a chat. */
+/** The body that is sent to the address of a chat. */
 export interface ChatMessage {
   readonly body: string;
   readonly contentType: string;

@@ -11,5 +11,5 @@ const formats = { slack: slackMessage, discord: discordMessage } as const satisf
   (event: ChatEvent) => ChatMessage
 >;
 
-/** What a chat is told of an event. */
+/** The message of an event to a chat. */
 export const messageOf = (kind: ChatKind, event: ChatEvent): ChatMessage => formats[kind](event);

@@ -7,7 +7,7 @@ const maxHeader = 150;
 const maxSection = 3000;
 const maxContext = 300;
 
-/** What Slack's markup is made of (docs.slack.dev, "Formatting message text"). */
+/** The characters of Slack's markup (docs.slack.dev, "Formatting message text"). */
 const escaped = (text: string): string =>
   withoutCalls(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 

@@ -97,7 +97,7 @@ const names: ReadonlyMap<string, string> = new Map([
   ['test.ping', 'Test message'],
 ]);
 
-/** What happened, in a few words; nothing in them is escaped. */
+/** The event in a few words; nothing in them is escaped. */
 export const titleOf = (event: string): string => {
   const [, table, op = ''] = /^table\.(.*)\.([A-Z]+)$/s.exec(event) ?? [];
   if (table !== undefined && op === 'TRUNCATE') return `The table ${table} was emptied`;

@@ -14,7 +14,7 @@ import type { Server } from '../servers.ts';
 import { startPeer } from './peer.ts';
 import { type AiScene, chatBody, type Pace, startAiScene } from './scene.ts';
 
-/** Who is asked: the provider itself, us, or the peer before it. */
+/** The target of the calls: the provider itself, us, or the peer before it. */
 type Who = 'direct' | 'ours' | 'peer';
 const everyone = ['direct', 'ours', 'peer'] as const satisfies readonly Who[];
 
@@ -90,7 +90,7 @@ type Times = (result: LoadResult) => readonly number[];
 const whole: Times = ({ latencies }) => latencies;
 const first: Times = ({ firsts }) => firsts;
 
-/** What one side adds to a direct call: the difference of the percentiles over all rounds. */
+/** The overhead of one side over a direct call: the difference of the percentiles over all rounds. */
 const added = (results: Results, who: Who, times: Times, share: number): number =>
   percentile(results[who].flatMap(times), share) - percentile(results.direct.flatMap(times), share);
 

@@ -26,7 +26,7 @@ const measure = async (child: Child, projectId: string): Promise<readonly Row[]>
   ];
 };
 
-/** What the record of each call costs the process that makes them. */
+/** The cost of recording each call for the process that makes them. */
 export const logging: Benchmark = {
   name: 'ai/logging',
   run: async (bench) => {

@@ -12,7 +12,7 @@ export interface AiScene {
   readonly api: Server;
   readonly upstream: Server;
   readonly project: DataProject;
-  /** Of a user who may do everything in the project. */
+  /** The token of a user who may do everything in the project. */
   readonly headers: Readonly<Record<string, string>>;
   /** From now on the project's provider answers after 20 ms, or at once. */
   readonly setPace: (pace: Pace) => Promise<void>;

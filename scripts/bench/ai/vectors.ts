@@ -167,5 +167,5 @@ const rowsOf = async (scene: Scene): Promise<readonly Row[]> => {
   ];
 };
 
-/** What a collection holds and finds (issue 7's figures). */
+/** Measures the size and recall of a collection (issue 7's figures). */
 export const vectorStore: Benchmark = { name: 'ai/vectors', run: (bench) => onScene(bench, rowsOf) };

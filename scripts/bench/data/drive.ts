@@ -4,7 +4,7 @@ import { Client } from 'undici';
 export interface Call {
   readonly key: string;
   readonly path: string;
-  /** What its latency is filed under. */
+  /** The name under which its latency is filed. */
   readonly group: string;
 }
 

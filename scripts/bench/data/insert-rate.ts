@@ -36,7 +36,7 @@ export type InsertTable = (typeof insertTables)[number];
 
 const columns = `(id bigint generated always as identity primary key, author int, title text, at timestamptz default now())`;
 
-// What guards the triggers is the platform's own, and makes way here.
+// The guard of the triggers is the platform's own, and makes way here.
 const unguarded = async (admin: Client, work: () => Promise<unknown>): Promise<void> => {
   await admin.query('set session_replication_role = replica');
   for (const guard of ['plinth_on_ddl', 'plinth_on_drop']) await admin.query(`alter event trigger ${guard} disable`);
@@ -105,7 +105,7 @@ const insertUntil = async (client: Client, table: InsertTable, until: number): P
 
 export interface InsertRate {
   readonly perSecond: number;
-  /** Of the server for each row. */
+  /** The server's time for each row. */
   readonly cpuUs: number;
 }
 

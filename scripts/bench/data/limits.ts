@@ -12,7 +12,7 @@ interface Comparison {
   readonly atLeast?: number;
 }
 
-/** What is left of the rate of single-row inserts with one thing more to do. */
+/** The remaining rate of single-row inserts with one more thing to do. */
 const compare = (name: string, comparisons: readonly Comparison[]): Benchmark => ({
   name,
   run: async (bench) => {

@@ -7,7 +7,7 @@ import { categories, databaseUrlOf, rowCount, type Scene, startScene } from './s
 const rounds = 5;
 const callers = 32;
 
-/** What is sent to one of the two sides. */
+/** The request to one of the two sides. */
 interface Side {
   readonly server: Server;
   readonly headers: Readonly<Record<string, string>>;

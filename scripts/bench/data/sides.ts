@@ -7,7 +7,7 @@ export const rate = ({ latencies, seconds }: LoadResult): number => latencies.le
 /** CPU time of the server for a request. */
 export const cpuMicros = ({ latencies, cpuSeconds }: LoadResult): number => (cpuSeconds / latencies.length) * 1e6;
 
-/** What a side did, for the notes below the table. */
+/** The result of a side, for the notes below the table. */
 export const side = (name: string, results: readonly LoadResult[]): string => {
   const all = results.flatMap((result) => result.latencies);
   return (

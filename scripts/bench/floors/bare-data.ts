@@ -36,7 +36,7 @@ const bodyOf = async (ctx: Context): Promise<string> => {
   const chunks: Buffer[] = [];
   for await (const chunk of ctx.req) chunks.push(chunk as Buffer);
   const text = Buffer.concat(chunks).toString();
-  // Whoever takes JSON looks whether it is any.
+  // A server that takes JSON checks whether it is valid.
   JSON.parse(text);
   return text;
 };

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** What a fresh process for each call does: the floor of the rows at runner level. */
+/** Runs a fresh process for each call: the floor of the rows at runner level. */
 export interface FreshProcess {
   readonly program: string;
   /** In `fresh/`. */

@@ -22,7 +22,7 @@ const invokePlan = async (bench: Bench): Promise<InvokePlan> => {
   };
 };
 
-/** What the platform adds to each run: the caller's time without the sandbox's. */
+/** The platform's overhead of each run: the caller's time without the sandbox's. */
 const overheads = ({ latencies, values }: LoadResult): number[] =>
   latencies.map((latency, index) => latency - (values[index] ?? Number.NaN));
 

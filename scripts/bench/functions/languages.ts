@@ -11,7 +11,7 @@ export interface RuntimeSize {
   readonly maxRuns?: number;
 }
 
-/** What is measured of a language, and what is asked of it (the factors are against a fresh process for each call). */
+/** The measured figures of a language and their limits (the factors are against a fresh process for each call). */
 export interface BenchLanguage {
   readonly name: string;
   /** The program of a fresh process. */

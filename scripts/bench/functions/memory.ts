@@ -9,7 +9,7 @@ import { expectAnswer, oneByOne } from './measure.ts';
 const manyRuns = 10_000;
 const growsByMb = 40;
 
-/** What these processes hold, in MB; pages that they share with others are divided among all. */
+/** Returns the memory of these processes in MB; shared pages are divided among all. */
 const heldBy = (pids: readonly number[]): number => pids.reduce((sum, pid) => sum + memoryOf(pid).pssMb, 0);
 
 const runOnce = async (runtime: Runtime, code: string): Promise<void> => {

@@ -11,7 +11,7 @@ const backlog = 50_000;
 const quiet = projectIds(100, 1000);
 const everyMs = 20;
 
-/** What the worker noted, once all of these have begun. */
+/** Returns the worker's notes, once all of these have started. */
 const startedOf = async (requested: readonly Moment[], worker: Child): Promise<Moment[]> => {
   const started = new Map<string, number>();
   while (!requested.every(([id]) => started.has(id))) {

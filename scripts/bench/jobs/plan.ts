@@ -4,7 +4,7 @@
  */
 export type Way = 'plain' | 'gate' | 'engine';
 
-/** What producer and worker must agree on. */
+/** The plan that producer and worker share. */
 export interface Plan {
   readonly way: Way;
   readonly redisUrl: string;
@@ -24,7 +24,7 @@ export interface Plan {
   readonly bulk: boolean;
 }
 
-/** What the worker of a way without rows is told beside: where the producer waits for replies. */
+/** The additional plan of a worker without rows: where the producer waits for replies. */
 export interface WorkerPlan extends Plan {
   readonly replyTo: string | null;
 }

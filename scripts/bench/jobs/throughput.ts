@@ -12,7 +12,7 @@ const warmUp = 5000;
 const count = 10_000;
 const rounds = 9;
 
-/** What a number of jobs took: the rate, and CPU time a job in µs. */
+/** The cost of a number of jobs: the rate, and CPU time per job in µs. */
 interface Flow {
   readonly rate: number;
   readonly producer: number;
@@ -90,7 +90,7 @@ const redisAlone = async (bench: Bench, projects: number): Promise<Row> => {
   };
 };
 
-/** What the rows add: no figure is asked of it, Postgres is the price of losing nothing. */
+/** The overhead of the rows: it has no bound, Postgres is the price of losing nothing. */
 const withRows = async (bench: Bench, projects: number): Promise<Row> => {
   const { pairs, ours, floor } = await onControlDatabase(bench, (url) =>
     compare(bench, ['engine', 'plain'], projectIds(projects), url),

@@ -21,10 +21,10 @@ export interface Account {
   readonly url: string;
   readonly email: string;
   readonly password: string;
-  /** Of the signed-in user. */
+  /** Headers of the signed-in user. */
   readonly headers: Headers;
   readonly projectId: string;
-  /** Of requests with the project's secret key. */
+  /** Headers of requests with the project's secret key. */
   readonly keyHeaders: Headers;
 }
 

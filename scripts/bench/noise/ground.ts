@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Account, type Answer, type Call, call, callOk, openAccount } from './account.ts';
 import type { Effect } from './shapes.ts';
 
-/** What an abuse works with: a Free project of an account of its own, and a count of what came of its calls. */
+/** The environment of an abuse: a Free project of an account of its own, and a count of the results of its calls. */
 export interface Ground {
   readonly account: Account;
   /** Keys of the project: rate limits count by key, and an abuser has several. */

@@ -23,7 +23,7 @@ export interface Fared {
   readonly waited: Readonly<Record<string, number>>;
 }
 
-/** What takes longer has a longer slice, so that each victim has some ten calls in it. */
+/** Slower calls have a longer slice, so that each victim has some ten calls in it. */
 const sliceSeconds: Readonly<Record<Victim, number>> = {
   read: 1,
   webhook: 1.8,
@@ -33,12 +33,12 @@ const sliceSeconds: Readonly<Record<Victim, number>> = {
   'sign-in': 1.4,
 };
 
-/** Of the first round beside the abuse, when a second one is to follow; without stalls it takes 9 s. */
+/** The length of the first round beside the abuse, when a second one is to follow; without stalls it takes 9 s. */
 const maxRoundMs = 30_000;
 /** After the abuse, until what it left behind is done. */
 const maxRestMs = 8000;
 
-/** Of a round: what is measured before the first one does not count. */
+/** The warm-up of a round: calls before the first slice do not count. */
 const warmUpScale = 0.4;
 
 interface Measured extends Slice {

@@ -5,7 +5,7 @@ const ticksPerSecond = 100;
 
 interface Times {
   readonly parent: number;
-  /** Of itself and of its children that have ended, in seconds. */
+  /** The CPU time of itself and of its children that have ended, in seconds. */
   readonly cpu: number;
 }
 
@@ -41,7 +41,7 @@ export const treeCpuSeconds = (root: number): number => {
 };
 
 const windowMs = 500;
-/** Of one processor; the platform at rest takes a fiftieth of one. */
+/** The share of one processor; the platform at rest takes a fiftieth of one. */
 const quietShare = 0.2;
 
 /** Resolves when the processes below that one, PostgreSQL and Redis included, have been at rest for a second, or too late. */

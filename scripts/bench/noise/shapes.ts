@@ -39,7 +39,7 @@ export interface Cell {
   readonly aloneStallMs: number;
 }
 
-/** What the abuser achieved until now. */
+/** The abuser's count so far. */
 export interface Effect {
   readonly facts: Readonly<Record<string, number>>;
   /** Why the abuse was none, for example because its client was never heard; null: it was one. */

@@ -81,7 +81,7 @@ const beside = (bench: Bench, many: ManyWebhooks): Promise<Row> =>
     };
   });
 
-/** What others have of receivers that take the connection and never answer. */
+/** Measures the effect on others of receivers that take the connection and never answer. */
 export const hanging: Benchmark = {
   name: 'webhooks/hanging',
   run: async (bench) => {

@@ -5,7 +5,7 @@ import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { answerParent } from '../jobs/child.ts';
 import { log } from '../jobs/ways/side.ts';
 
-/** What one does without us: POST and HMAC, recorded nowhere; alone, or as the processor of a BullMQ worker. */
+/** The floor without us: POST and HMAC, recorded nowhere; alone, or as the processor of a BullMQ worker. */
 export interface LoopPlan {
   readonly url: string;
   readonly count: number;

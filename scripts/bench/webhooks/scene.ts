@@ -21,7 +21,7 @@ export interface Scene {
   readonly marks: WaitingMarks;
   readonly prefix: string;
   readonly receiver: Child;
-  /** Of the receiver. */
+  /** The receiver's address. */
   readonly url: string;
   /** On the plan enterprise. */
   readonly addProject: () => Promise<string>;

@@ -15,7 +15,7 @@ const betweenFaultsMs = 900;
 const awayMs = 300;
 const latestAnswerMs = 80;
 const latestLeaveMs = 60;
-/** Who is refused comes again after that long. */
+/** A refused caller comes again after that long. */
 const refusedMs = 100;
 const minWell = 100;
 
@@ -170,7 +170,7 @@ interface Row {
   readonly status: string;
 }
 
-/** Of processes that are gone the calls are given up. */
+/** The calls of processes that are gone are given up. */
 const rowsAfterSweep = async ({ db }: Scene): Promise<readonly Row[]> => {
   await db.query(`update ai_call_heartbeats set seen_at = now() - interval '1 hour'`);
   while ((await closeLostCalls(db, 1000)) > 0);

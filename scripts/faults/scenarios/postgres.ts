@@ -20,7 +20,7 @@ const stoppedImmediately: Scenario = {
   },
 };
 
-/** What was asked while Postgres was away must be refused with that reason, and leave nothing. */
+/** Requests made while Postgres was away must be refused with that reason, and leave nothing. */
 const refusedWhole = async (scene: Scene): Promise<string[]> => {
   const lines = scene.journal();
   const codes = new Set(lines.map((line) => (line.what === 'refused' ? line.code : 'accepted')));

@@ -21,7 +21,7 @@ const setLimit = async (scene: Scene, running: number): Promise<void> => {
   }, systemActor);
 };
 
-/** What was handed over before a change may still start, so long after it. */
+/** Jobs that were handed over before a change may still start, so long after it. */
 const handedOverMs = 1500;
 
 const loweredLimit: Scenario = {
@@ -93,7 +93,7 @@ const deleted: Scenario = {
   run: async (scene) => {
     const projectId = projectOf(scene);
     await scene.startWorkers(2);
-    // Whoever waits is told of the cancellation, long before its own time is over.
+    // Waiting callers are notified of the cancellation, long before their own time is over.
     const load = [await scene.produce({ workMs: 150 }), await scene.produce({ workMs: 150, waitMs: 300_000 })];
     const doomed = await scene.produce({ projects: [projectId], count: 40, workMs: 4000 });
     await doomed.end;

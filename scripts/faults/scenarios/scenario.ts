@@ -4,7 +4,7 @@ import type { FaultServers } from '../servers.ts';
 /** One row of the fault table. */
 export interface Scenario {
   readonly name: string;
-  /** What is done, in words, for the table. */
+  /** The action in words, for the table. */
   readonly did: string;
   /** Answers why this machine cannot run it, or null. */
   readonly missing?: (stage: Stage) => Promise<string | null>;

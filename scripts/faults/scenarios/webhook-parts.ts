@@ -58,7 +58,7 @@ export const startDeliverer = async (scene: Scene, pools: string): Promise<Child
 
 export type Victim = 'worker' | 'redis' | 'postgres';
 
-/** What is killed next, in no order that anybody could count on. */
+/** Processes are killed in a random order, so that nobody can rely on it. */
 export const chance = (): Victim => {
   const drawn = Math.random();
   if (drawn < 0.2) return 'redis';

@@ -83,7 +83,7 @@ const sides: Readonly<Record<string, Side>> = {
 const anything = { inputSchema: jsonSchema({ type: 'object', properties: {} }) };
 const tools: ToolSet = { get_weather: anything, get_time: anything };
 
-/** What both sides say about an answer, in one form. */
+/** The statements of both sides about an answer, in one form. */
 const inOneForm = (answer: {
   readonly text: string;
   readonly toolCalls: readonly { readonly name: string; readonly input: unknown }[];

@@ -1,7 +1,7 @@
 import { DataError } from '#domain/data-api/errors.ts';
 import { type ParseOptions, parseQuery } from '#domain/data-api/rest/grammar/query.ts';
 
-/** What a query string is refused with. */
+/** The refusal of a query string. */
 export const grammarError = (query: string, options: ParseOptions = {}): DataError => {
   try {
     parseQuery(query, options);

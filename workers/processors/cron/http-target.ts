@@ -20,7 +20,7 @@ export interface HttpCall {
 const timeoutMs = 15_000;
 const keptBytes = 65_536;
 
-/** What the job keeps of an answer. Bytes that are no UTF-8 are shown as U+FFFD. */
+/** The part of an answer that the job keeps. Bytes that are not UTF-8 are shown as U+FFFD. */
 const resultOf = ({ status, body }: EgressResponse, began: number) => ({
   status,
   duration_ms: Math.round(performance.now() - began),

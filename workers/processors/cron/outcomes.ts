@@ -8,7 +8,7 @@ export const succeeded = (result: object): JobOutcome => ({
 
 const keptMessageBytes = 4096;
 
-/** What code of users raises may be of any size. */
+/** Messages of user code may have any size. */
 const cut = (message: string): string => {
   // In UTF-8 a character has at least one byte, so that longer ones need not be encoded whole.
   const bytes = Buffer.from(message.slice(0, keptMessageBytes));

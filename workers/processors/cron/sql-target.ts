@@ -31,7 +31,7 @@ const failureOf = (error: unknown): JobOutcome => {
   return failed('connection_lost', 'The connection to the database broke while the SQL ran.');
 };
 
-/** What the server did not end itself may go on there, without anybody to listen. */
+/** A statement that the server did not end itself may go on there, without anybody to read its result. */
 const outcomeOf = async ({ tenantDb }: SqlTargetDeps, { projectId, sql }: SqlOrder, client: ClientBase) => {
   try {
     const { rowCount, command } = await runCounting(client, sql);

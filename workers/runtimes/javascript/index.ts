@@ -9,7 +9,7 @@ import { guestCommand } from './guest-command.ts';
 
 export interface JavascriptOptions {
   readonly sandbox: Sandbox;
-  /** Those of the worker, which all its runtimes share; left out: of this runtime alone. */
+  /** The permits of the worker, which all its runtimes share; left out: permits of this runtime alone. */
   readonly cpuShares?: CpuShares;
   /** Processes that belong to projects; at least as many as runs are started at a time. */
   readonly maxRunners: number;

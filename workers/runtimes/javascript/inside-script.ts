@@ -48,7 +48,7 @@ function write(path: string, text: string): string {
   return path;
 }
 
-/** Of what goes into the bundle: our files, package.json for the libraries' versions, and the bundler. */
+/** The inputs of the bundle: our files, package.json for the libraries' versions, and the bundler. */
 function fingerprint(): string {
   const hash = createHash('sha256').update(bundler);
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.cjs'));

@@ -43,9 +43,9 @@ const ofKernel: MemoryReader = {
 let readers = 0;
 
 /**
- * What the processes of one runner hold together, pages that they share counted once. User code can make the exact figure
- * slow to read, so it is read beside the worker's other work; processes that are not read in time count in full, which is
- * never too little.
+ * Measures the memory of the processes of one runner, with shared pages counted once. User code can make the exact
+ * figure slow to read, so it is read beside the worker's other work; processes that are not read in time count in full,
+ * which is never too little.
  */
 export class ExactMemory {
   readonly #read: MemoryReader;

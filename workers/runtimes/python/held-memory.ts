@@ -8,13 +8,13 @@ import { ExactMemory } from './exact-memory.ts';
 const freeEntries = 2000;
 /** Both ends of the 64 connections that the proxy allows, and some that stay inside. */
 const freeSockets = 160;
-/** What is written to a socket and not read is memory of the kernel, which tells no sum of it: so much can one hold. */
+/** Unread bytes of a socket are kernel memory, of which the kernel tells no sum: one socket can hold this much. */
 const socketKib = 8 * 1024;
 
 /**
- * What a zygote and the processes of its run hold. They share most pages: counted by what is resident, a process that forks
- * ten times would seem to hold ten times its memory. The exact figure is costly, so it is read only where there is more than
- * the one process of a run.
+ * Measures the memory of a zygote and the processes of its run. They share most pages: by resident size, a process that
+ * forks ten times would seem to have ten times its memory. The exact figure is expensive, so it is read only where
+ * there is more than the one process of a run.
  */
 export const heldMemory = (level: SandboxLevel): Measure => {
   // Each runner gives the same list for all its life.
@@ -46,7 +46,10 @@ function processesKib(exact: ExactMemory, started: readonly number[], idlePids: 
 const sum = (pids: readonly number[], of: (pid: number) => number): number =>
   pids.reduce((total, pid) => total + of(pid), 0);
 
-/** Those of the network namespace, which is the sandbox's own: sent to another process and closed they still count. */
+/**
+ * Sockets of the network namespace, which is the sandbox's own: those that were sent to another process and closed
+ * still count.
+ */
 const socketsKib = (zygote: number): number => Math.max(0, socketsBeside(zygote) - freeSockets) * socketKib;
 
 function entriesKib(zygote: number): number {

@@ -16,7 +16,7 @@ export interface PythonOptions {
   readonly sandbox: Sandbox;
   /** The way out for HTTP. */
   readonly egress: Pick<Egress, 'check' | 'lookup' | 'dispatcher'>;
-  /** Those of the worker, which all its runtimes share; left out: of this runtime alone. */
+  /** The permits of the worker, which all its runtimes share; left out: permits of this runtime alone. */
   readonly cpuShares?: CpuShares;
   readonly maxRunners: number;
   readonly spares: number;

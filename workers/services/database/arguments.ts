@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { CallFault } from '../../runtimes/runtime.ts';
 import type { Row } from './statements.ts';
 
-/** What a call carries. A stranger wrote it: nothing is believed before it has passed here. */
+/** The arguments of a call. User code wrote them: nothing is trusted before it was checked here. */
 
 // The protocol counts parameters in 16 bits.
 const maxParams = 65_535;

@@ -28,7 +28,7 @@ const faultOfServer = (error: DatabaseError, ownSql: boolean): CallFault => {
 };
 
 /**
- * What user code is told of a failed statement.
+ * Returns the error that user code sees for a failed statement.
  * @param ownSql whether the author wrote the whole statement
  */
 export const faultOfStatement = (error: unknown, ownSql: boolean): CallFault => {
@@ -44,7 +44,7 @@ export const faultOfStatement = (error: unknown, ownSql: boolean): CallFault => 
 
 const full = 'All connections to the database are in use. Try again shortly, or run fewer functions at a time.';
 
-/** What user code is told when there is no connection: nothing was run. */
+/** The error that user code sees when there is no connection: nothing was run. */
 export const faultOfConnecting = (error: unknown): CallFault => {
   if (error instanceof ServiceError && error.code === 'dependency_unavailable') return databaseFault('53300', full);
   if (error instanceof DatabaseError && error.code === '53300') return databaseFault('53300', full);

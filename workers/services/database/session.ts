@@ -19,7 +19,10 @@ type Work<T> = (client: ClientBase) => Promise<T>;
 
 const cleaningMs = 5000;
 
-/** What the server refused, and what we did, leaves a connection as it was; after anything else it is gone. */
+/**
+ * An error that the server reported, or a refusal of ours, leaves the connection usable; after any other error it is
+ * gone.
+ */
 const breaksConnection = (error: unknown, client: ClientBase): boolean => {
   if (error instanceof CallFault) return false;
   if (error instanceof AnswerTooLarge) return wireOf(client).stream.destroyed;
@@ -31,7 +34,7 @@ export class Session {
   readonly #options: SessionOptions;
   readonly #client: ClientBase;
   #last: Promise<unknown> = Promise.resolve();
-  /** Of what runs now; aborted when it has ended. */
+  /** The signal of the running statement; aborted when it has ended. */
   #running: AbortController | null = null;
   #limitMs = Number.POSITIVE_INFINITY;
   #over = false;
@@ -107,7 +110,7 @@ export class Session {
 
   #lose(): void {
     this.lost = true;
-    // What runs there may not notice that nobody listens any more.
+    // A statement that runs there may not notice that nobody waits for it any more.
     const { tenantDb, projectId } = this.#options;
     void endSessionOf(tenantDb, { projectId, client: this.#client });
   }

@@ -21,7 +21,10 @@ export class RunSessions {
   readonly #options: SessionsOptions;
   #home: Promise<Session> | null = null;
   readonly #transactions = new Map<number, Session>();
-  /** Of transactions whose end waits for what runs in them: they are held as long, and the run's end stops them, too. */
+  /**
+   * Transactions whose end waits for their running statements: they stay open as long, and the run's end stops them,
+   * too.
+   */
   readonly #ending = new Set<Session>();
   #opening = 0;
   #lastTransaction = 0;
@@ -84,7 +87,7 @@ export class RunSessions {
     );
   }
 
-  /** Of a transaction that is over nothing is left to roll back. */
+  /** A transaction that is over has nothing left to roll back. */
   async rollback(transaction: number): Promise<void> {
     const session = this.#transactions.get(transaction);
     if (session === undefined) return;
@@ -94,7 +97,7 @@ export class RunSessions {
     });
   }
 
-  /** What runs is cancelled, what is open is rolled back; nobody waits for that. */
+  /** Running statements are cancelled and open transactions rolled back; nobody waits for that. */
   end(): void {
     this.#over = true;
     for (const session of [...this.#transactions.values(), ...this.#ending]) void session.end();

@@ -5,7 +5,7 @@ import { type fetchArgs, maxBodyBytes } from './arguments.ts';
 
 const userAgent = 'plinth-functions/1';
 
-// What belongs to the connection, which is ours: Fetch lists them as forbidden, and leaves them out without a word.
+// Headers that belong to the connection, which is ours: Fetch lists them as forbidden and omits them silently.
 const ours = new Set([
   'connection',
   'content-length',

@@ -1,6 +1,6 @@
 import type { Aggregate, ComparisonOperator, PathStep } from '#domain/data-api/plan.ts';
 
-/** What a query string says, before anything of it is looked for in a schema. */
+/** The parsed query string, before any name is looked up in a schema. */
 export interface ParsedQuery {
   /** `select=`; one star when it is absent or empty. */
   readonly select: readonly SelectItem[];
@@ -13,7 +13,7 @@ export interface ParsedQuery {
   readonly columns: readonly string[] | null;
   /** `on_conflict=`, of an upsert. */
   readonly onConflict: readonly string[] | null;
-  /** Of a call (`arguments: true`): the parameters that are no filters, as they came. */
+  /** The parameters of a call that are no filters (`arguments: true`), as they came. */
   readonly args: readonly (readonly [name: string, value: string])[];
 }
 

@@ -3,7 +3,7 @@ import { DataError } from '#domain/data-api/errors.ts';
 /** A place in a text that is being read. The functions here move it forward or throw; nothing goes back by itself. */
 export interface Cursor {
   readonly text: string;
-  /** What the text is, for messages: `select parameter`. */
+  /** The name of the text in messages: `select parameter`. */
   readonly subject: string;
   at: number;
   /** From where on no quote is closed any more: looked for once, so that a list of open quotes is read in linear time. */
@@ -25,7 +25,7 @@ const characterAt = ({ text, at }: Cursor): string => {
   return code === undefined ? 'end of input' : JSON.stringify(String.fromCodePoint(code));
 };
 
-/** What `cursor` points at is not what the grammar has there; PostgREST's words. */
+/** Returns the error for an unexpected character at `cursor`, in PostgREST's words. */
 export const fail = (cursor: Cursor, expecting: string): never => {
   const { text, subject, at } = cursor;
   // In characters, as people count them.

@@ -48,7 +48,7 @@ const readPath = (cursor: Cursor): PathStep[] => {
   }
 };
 
-/** What follows a field's name, up to what is no path. */
+/** The characters after a field's name, up to the end of its path. */
 export const readRestOfField = (cursor: Cursor, name: string): FieldAst => ({ name, path: readPath(cursor) });
 
 export const readField = (cursor: Cursor): FieldAst => readRestOfField(cursor, readName(cursor));

@@ -49,7 +49,7 @@ export const gateProducer = async (plan: Plan): Promise<Producer> => {
   };
 };
 
-/** What a worker does each second so that the gate counts its slots. */
+/** The heartbeat by which the gate counts a worker's slots. */
 const keepBeating = async (gate: ShardGate, slots: number): Promise<Close> => {
   const workerId = newId();
   const beat = () => gate.beat({ workerId, slots, info: '{}' });

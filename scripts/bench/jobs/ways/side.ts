@@ -27,7 +27,7 @@ export const log = pino({ level: 'silent' });
 export const waitMs = 60_000;
 export const succeeded: JobOutcome = { status: 'succeeded', result: 'null', error: null };
 
-/** What a job does: waits so long, or nothing. */
+/** The work of a job: it waits so long, or does nothing. */
 export const workOf = (workMs: number) => (): Promise<void> | undefined => (workMs > 0 ? delay(workMs) : undefined);
 
 export const ready = (redis: Redis): Promise<void> =>

@@ -9,7 +9,7 @@ const cutOff = 'cut off while sending';
 
 interface Holding {
   readonly sockets: number;
-  /** What is sent on a new connection. */
+  /** The bytes that are sent on a new connection. */
   readonly request: string | readonly [head: string, body: Buffer];
   /** Whether what comes back is read. */
   readonly reads: boolean;

@@ -20,7 +20,7 @@ class LoadedFunction {
   #inside;
   #script = null;
   #next = null;
-  /** What it held at the end of its last run. */
+  /** Its memory at the end of its last run. */
   heldMib = 0;
 
   constructor(ivm, inside, memoryMib) {

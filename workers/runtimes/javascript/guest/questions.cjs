@@ -9,7 +9,7 @@ const urlParts = ['href', 'origin', 'protocol', 'username', 'password', 'host', 
   'hash',
 ]);
 
-/** What an isolate asks and waits for: answered from the question alone, by a primitive or a buffer. */
+/** The synchronous calls of an isolate: answered from the question alone, by a primitive or a buffer. */
 const answers = {
   random: (length) => {
     const isSane = Number.isInteger(length) && length > 0 && length <= maxRandomBytes;

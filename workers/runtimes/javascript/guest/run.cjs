@@ -81,7 +81,7 @@ class Run {
     this.#timers.delete(timer);
   }
 
-  /** What the function came to; the answer follows when the isolate has gone quiet. */
+  /** The result of the function; the answer follows when the isolate has gone quiet. */
   // oxlint-disable-next-line max-params -- a verdict is one message, and only plain values cross over
   finish(status, result, name, message, stack) {
     const error = status === 'error' ? { name, message, stack: withoutOurs(stack) } : null;

@@ -1,5 +1,5 @@
 'use strict';
-/** What this isolate asks of the world outside the sandbox; each call is a promise of the answer. */
+/** The calls of this isolate to the world outside the sandbox; each call is a promise of the answer. */
 function createCalls(send) {
   const waiting = new Map();
   const pass = createQueue();
@@ -64,7 +64,7 @@ function createQueue() {
   };
 }
 
-/** What JSON has no word for: bytes go as Postgres writes them, whole numbers beyond 2^53 as text. */
+/** Values that JSON cannot express: bytes go as Postgres writes them, whole numbers beyond 2^53 as text. */
 function asSent(key, value) {
   if (typeof value === 'bigint') return String(value);
   // Not `value`: a Buffer has a toJSON, which came first.

@@ -2,7 +2,7 @@
 const { inspect } = require('./inspect.cjs');
 const { table } = require('./table.cjs');
 
-/** What one run may log, in UTF-16 units; outside, bytes are counted once more. */
+/** The bound of a run's log, in UTF-16 units; outside, bytes are counted once more. */
 const maxTotal = 256 * 1024;
 const lineCost = 32;
 const maxLine = 16 * 1024;

@@ -12,7 +12,7 @@ const { connectWeb, defineWeb } = require('./web/globals.cjs');
 
 const maxResultLength = 1024 * 1024;
 
-/** What the outside may ask for after the start: `fire` a timer that is due, `answer` a call. */
+/** The calls from outside after the start: `fire` a timer that is due, `answer` a call. */
 const later = {};
 
 /** The one way in: `start` once, then what happens meanwhile. */

@@ -58,7 +58,7 @@ function describeError(thrown) {
 
 const maxCauses = 5;
 
-/** What an error gives as its cause, and the causes of that; empty when it gives none. */
+/** Returns the cause of an error, and the causes of that; empty when there is none. */
 function causesOf(thrown) {
   let text = '';
   const seen = new Set([thrown]);

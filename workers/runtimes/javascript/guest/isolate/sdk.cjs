@@ -7,7 +7,7 @@ const createSdk = ({ call, env, projectId, caller }) =>
 function createDb(call) {
   return Object.freeze({
     ...operations(call, null),
-    /** What `work` does through its argument is kept whole, or not at all when it throws. */
+    /** The changes that `work` makes through its argument are kept whole, or not at all when it throws. */
     transaction: async (work) => {
       if (typeof work !== 'function') throw new TypeError('db.transaction needs a function');
       const tx = await call('db.begin', {});

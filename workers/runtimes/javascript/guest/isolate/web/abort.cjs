@@ -12,7 +12,7 @@ let onAbort;
 class AbortSignal extends EventTarget {
   #aborted = false;
   #reason = undefined;
-  /** What our own modules do on abort, before any listener hears of it. */
+  /** The abort steps of our own modules, which run before any listener. */
   #algorithms = new Set();
 
   constructor(key) {

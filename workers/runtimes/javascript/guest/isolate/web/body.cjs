@@ -6,7 +6,7 @@ const { decodeForm, encodeForm } = require('./multipart.cjs');
 const { URLSearchParams } = require('./url-search-params.cjs');
 
 /**
- * What a request or a response carries: nothing, bytes, a source (what comes from the network) or a stream. The
+ * The body of a request or a response: nothing, bytes, a source (what comes from the network) or a stream. The
  * streams' module is loaded when someone asks for a stream and not before.
  * @returns `[content, content type or null]`
  */
@@ -62,7 +62,7 @@ class Body {
     if (bytes === undefined && source === undefined) return null;
     const { streamOfBytes, streamOfSource } = require('./streams.cjs');
     const made = source === undefined ? streamOfBytes(bytes) : streamOfSource(source);
-    // Who has used the body already gets a stream that says so.
+    // A body that was used already yields a stream that says so.
     if (this.#used) made.getReader();
     this.#content = { stream: made };
     return made;

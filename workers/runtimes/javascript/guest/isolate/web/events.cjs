@@ -1,7 +1,7 @@
 'use strict';
 const { DOMException } = require('./dom-exception.cjs');
 
-/** What an event goes through while it is dispatched; outside of the module it can only be read. */
+/** The dispatch state of an event; outside of the module it can only be read. */
 let begin;
 let finish;
 let isStopped;
@@ -159,7 +159,7 @@ class EventTarget {
     return finish(event);
   }
 
-  /** What a listener throws ends the run, as it ends a process, but the other listeners are heard first. */
+  /** An error of a listener ends the run, as it ends a process, but the other listeners run first. */
   #dispatchTo(callback, event) {
     try {
       if (typeof callback === 'function') callback.call(this, event);

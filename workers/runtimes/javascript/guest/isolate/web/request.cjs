@@ -69,7 +69,7 @@ function methodOf(value) {
   return upperCased.has(upper) ? upper : text;
 }
 
-/** What a new request carries: its own body, else the same as the request that it is made from. */
+/** The body of a new request: its own, else the same as the request that it is made from. */
 function content(value, from, { method, headers }) {
   const isGiven = value !== undefined && value !== null;
   if (!isGiven && (from === null || !hasContent(from))) return {};
