@@ -20,7 +20,7 @@ const keepLogs = (site: Site): void => {
   site.narrator.print(`what the processes wrote meanwhile is kept in ${folder}`);
 };
 
-/** What ava is called with. Of whole folders it is given groups of files, which load the application once. */
+/** The arguments of ava. For whole folders it gets groups of files, which load the application once. */
 const avaOptions = (
   args: readonly string[],
   { root, dataDir }: Site,
