@@ -1,9 +1,9 @@
 import test from 'ava';
 import { filesOf, productFolders } from './source.ts';
 
-const maxLines = 300;
+const maxLines = 500;
 
-test('no file is longer than 300 lines', (t) => {
+test('no file is longer than 500 lines', (t) => {
   const lengths = filesOf([...productFolders, 'test']).map(({ name, text }) => ({
     name,
     lines: text.split('\n').length - 1,
