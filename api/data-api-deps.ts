@@ -9,7 +9,7 @@ import type { Platform } from '#domain/platform.ts';
 import { createKeyHolders } from '#domain/projects/key-holders.ts';
 import type { Config } from '#lib/config.ts';
 import type { Log } from '#lib/log.ts';
-import type { Subscriber, Notice, Signals } from '#queues/signals.ts';
+import type { Notice, Signals, Subscriber } from '#queues/signals.ts';
 import type { Deps } from './deps.ts';
 
 export interface DataDepsOptions {

@@ -1,6 +1,6 @@
 import { environment, loadConfig, unknownSettings } from '#lib/config.ts';
 import { createLog, logFormat } from '#lib/log.ts';
-import { runMain, stopOnSignal, notifyReady } from '#lib/process.ts';
+import { notifyReady, runMain, stopOnSignal } from '#lib/process.ts';
 import { startTracing } from '#lib/tracing.ts';
 import { startApi } from './api.ts';
 

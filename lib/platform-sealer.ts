@@ -1,7 +1,7 @@
 import type { ControlDb } from './control-db.ts';
 import { maybeOne } from './control-db.ts';
 import { ConfigError } from './config.ts';
-import { type KeyRing, SecretError, type Sealer } from './secrets.ts';
+import { type KeyRing, type Sealer, SecretError } from './secrets.ts';
 
 /** The owner of the data key, as the key ring names it. */
 export const platformOwner = 'platform';

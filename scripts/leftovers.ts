@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isRunning, type ProcessRecord } from './process-identity.ts';
+import { type ProcessRecord, isRunning } from './process-identity.ts';
 
 const stages = ['task', 'app', 'infra'] as const;
 const pollMs = 25;

@@ -7,7 +7,7 @@ import { start } from './commands/start.ts';
 import { stop } from './commands/stop.ts';
 import { testServers } from './commands/test-servers.ts';
 import { test } from './commands/test.ts';
-import { explain, StartError } from './errors.ts';
+import { StartError, explain } from './errors.ts';
 
 const runFile: Command = async ([file, ...rest], root) => {
   if (file === undefined) throw new StartError('usage: node scripts/cli.mjs run FILE [arguments]');

@@ -1,6 +1,6 @@
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { isRunning, processIdentity, type ProcessRecord } from './process-identity.ts';
+import { type ProcessRecord, isRunning, processIdentity } from './process-identity.ts';
 
 /** The content of the lock file: the process on this data folder, its address, and the processes that belong to it. */
 export interface LockRecord {

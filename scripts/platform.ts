@@ -5,7 +5,7 @@ import { type ProvidedPostgres, providePostgres } from './infra/postgres.ts';
 import { provideRedis } from './infra/redis.ts';
 import type { Site } from './infra/site.ts';
 import { freePortAnywhere, freePortFrom, isFree, onFreePort } from './infra/ports.ts';
-import { keyRingIn, type MadeSecret, opsTokenIn } from './made-secrets.ts';
+import { type MadeSecret, keyRingIn, opsTokenIn } from './made-secrets.ts';
 import { type ProcessSpec, readyMessage } from './processes.ts';
 import type { Settings } from './settings.ts';
 import type { Stack } from './stack.ts';

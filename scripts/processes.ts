@@ -1,10 +1,10 @@
-import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { explainOutput, PortTaken, StartError } from './errors.ts';
+import { PortTaken, StartError, explainOutput } from './errors.ts';
 import { isFree } from './infra/ports.ts';
 import { signalGroup, signalProcess } from './leftovers.ts';
-import { processIdentity, type ProcessRecord } from './process-identity.ts';
+import { type ProcessRecord, processIdentity } from './process-identity.ts';
 
 /** One process that has to be there for as long as the platform runs. */
 export interface ProcessSpec {

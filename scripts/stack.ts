@@ -5,9 +5,9 @@ import { Guard } from './guard.ts';
 import { signalGroup } from './leftovers.ts';
 import type { Narrator } from './narrator.ts';
 import type { PidLock } from './pid-lock.ts';
-import { processIdentity, type ProcessRecord } from './process-identity.ts';
+import { type ProcessRecord, processIdentity } from './process-identity.ts';
 import { type Patience, type ProcessSpec, SupervisedProcess } from './processes.ts';
-import { programRunner, type RunProgram } from './run-program.ts';
+import { type RunProgram, programRunner } from './run-program.ts';
 
 export interface StackSettings {
   readonly lock: PidLock;

@@ -9,15 +9,15 @@ import { newKeyRing } from './made-secrets.ts';
 import { narrateTo } from './narrator.ts';
 import { lockOwner, recordedProcesses } from './pid-lock.ts';
 import {
-  platformSecrets,
   type PlatformSecrets,
+  type Servers,
+  platformSecrets,
   processEnvironment,
   provideServers,
-  type Servers,
   startProcesses,
 } from './platform.ts';
 import { processIdentity } from './process-identity.ts';
-import { readSettings, type Settings } from './settings.ts';
+import { type Settings, readSettings } from './settings.ts';
 import { type Surroundings, withStack } from './with-stack.ts';
 
 const prefix = '.data-test-';

@@ -1,10 +1,10 @@
 import { accessSync, constants, mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { explain, notWritable, StartError } from './errors.ts';
+import { StartError, explain, notWritable } from './errors.ts';
 import type { Site } from './infra/site.ts';
 import { stopLeftovers } from './leftovers.ts';
 import type { Narrator } from './narrator.ts';
-import { claimLock, type LockRecord, type PidLock } from './pid-lock.ts';
+import { type LockRecord, type PidLock, claimLock } from './pid-lock.ts';
 import { Stack } from './stack.ts';
 
 export interface Surroundings {

@@ -1,11 +1,11 @@
 import { type LogPart, insertLogParts, setProgress } from '#domain/jobs/logs.ts';
 import { type BrokenRun, type Resumption, handBack, parkJob, resumeJob, retryLater } from '#domain/jobs/retries.ts';
-import { type StartedJob, type JobEnd, type JobStart, startJobs, recordEnds } from '#domain/jobs/store.ts';
+import { type JobEnd, type JobStart, type StartedJob, recordEnds, startJobs } from '#domain/jobs/store.ts';
 import { createBatcher } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { retryUntilDone, retryEachUntilDone } from './retry-until-done.ts';
+import { retryEachUntilDone, retryUntilDone } from './retry-until-done.ts';
 
 /** Writes what happens to jobs into Postgres, many at a time, however long Postgres is away. */
 export interface Recorder {

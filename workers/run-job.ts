@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { cancelIfAbandoned } from '#domain/jobs/abandon.ts';
-import { type StartedJob, type JobRow, outcomeOf } from '#domain/jobs/store.ts';
+import { type JobRow, type StartedJob, outcomeOf } from '#domain/jobs/store.ts';
 import { withLogContext } from '#lib/context.ts';
 import { maybeOne } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';

@@ -3,7 +3,7 @@ import type { Document } from '#domain/vectors/documents.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { parseExactJson } from '#lib/json.ts';
-import { type newDocuments, maxMetadataLength } from './vector-shapes.ts';
+import { maxMetadataLength, type newDocuments } from './vector-shapes.ts';
 
 /** Bodies that their shape has let through, with their JSON as it was written: numbers that JavaScript cannot hold, too. */
 

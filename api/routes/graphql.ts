@@ -11,7 +11,7 @@ import { type DataKey, dataKeyOf } from '#domain/data-api/idempotency.ts';
 import { type Fields, isFields } from '#domain/data-api/graphql/literals.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { withKey } from '../access.ts';
-import type { DataCall, BaseCall } from '../call.ts';
+import type { BaseCall, DataCall } from '../call.ts';
 import { type Endpoint, RawReply } from '../endpoint.ts';
 import { type RawRequest, rawEndpoint } from '../raw-endpoint.ts';
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { checkAddresses } from '#domain/integrations/address.ts';
 import { findChat } from '#domain/integrations/chat.ts';
 import type { IdempotencyKey } from '#domain/idempotency/store.ts';
-import { type CheckedProvider, type Checked, checkProvider, providerBases } from '#domain/integrations/check.ts';
+import { type Checked, type CheckedProvider, checkProvider, providerBases } from '#domain/integrations/check.ts';
 import {
   type Changed,
   configOf,

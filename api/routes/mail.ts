@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Mailed, type MailboxDeps, findMail, listMails, mailStatuses, retrySend } from '#domain/mail/mailbox.ts';
+import { type MailboxDeps, type Mailed, findMail, listMails, mailStatuses, retrySend } from '#domain/mail/mailbox.ts';
 import { notFound } from '#lib/errors.ts';
 import { operator } from '../access.ts';
 import type { BaseCall } from '../call.ts';

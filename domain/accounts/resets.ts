@@ -8,8 +8,8 @@ import { deleteFactor } from './factor-store.ts';
 import { endAllSignIns } from './sign-ins.ts';
 import {
   countResets,
-  endConfirmations,
   deleteResets,
+  endConfirmations,
   findProfile,
   findResetUser,
   findUser,

@@ -1,6 +1,6 @@
 import type { ArenaResult } from '#queues/ai-arena.ts';
 import { type ErrorCode, ServiceError, isErrorCode, toServiceError } from '#lib/errors.ts';
-import type { AiCaller, GatewayChatRequest, Gateway, StreamEnd } from './gateway/types.ts';
+import type { AiCaller, Gateway, GatewayChatRequest, StreamEnd } from './gateway/types.ts';
 import { isProviderName } from './providers/catalog.ts';
 
 /** The request that all models of an arena get. */

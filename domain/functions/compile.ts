@@ -1,4 +1,4 @@
-import { build, transform, type BuildFailure, type Message, type OnResolveArgs, type OnResolveResult } from 'esbuild';
+import { type BuildFailure, type Message, type OnResolveArgs, type OnResolveResult, build, transform } from 'esbuild';
 import { ServiceError } from '#lib/errors.ts';
 import { asyncModule, isAsyncModule } from './async-module.ts';
 import { type HandlerNames, exportedNames, requireHandler } from './handler-names.ts';

@@ -1,5 +1,5 @@
 import type { Egress, EgressResponse } from '#lib/egress.ts';
-import { type ProviderResponse, callProvider, basicAuth, isSuccess, objectIn } from './http.ts';
+import { type ProviderResponse, basicAuth, callProvider, isSuccess, objectIn } from './http.ts';
 import { fetchPaypalToken } from './paypal.ts';
 import { type ConfigOf, type ProviderName, providerFacts } from './providers.ts';
 import { resendBase } from './resend.ts';

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Egress } from '#lib/egress.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type FairPermits, createFairPermits } from '#lib/fair-permits.ts';
-import { type ProviderResponse, callProvider, basicAuth, isSuccess, objectIn } from './http.ts';
+import { type ProviderResponse, basicAuth, callProvider, isSuccess, objectIn } from './http.ts';
 import { signedPartsOf } from './paypal-headers.ts';
 import type { ConfigOf } from './providers.ts';
 

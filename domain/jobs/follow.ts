@@ -1,6 +1,6 @@
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
-import type { Subscriber, JobEvent } from '#queues/signals.ts';
+import type { JobEvent, Subscriber } from '#queues/signals.ts';
 import type { Jobs } from './jobs.ts';
 import { type JobRow, type JobStatus, hasEnded } from './store.ts';
 

@@ -11,7 +11,7 @@ import type { KnownEnd, Outcomes, Replies } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
 import { type Abandonment, endTeller } from './abandon.ts';
 import { type AcceptDeps, type JobRequest, acceptWith } from './accept.ts';
-import { type Changed, cancelAllWaiting, cancelWaiting, revive, markCancelRequested } from './changes.ts';
+import { type Changed, cancelAllWaiting, cancelWaiting, markCancelRequested, revive } from './changes.ts';
 import { type Standing, placesWith } from './standing.ts';
 import { type JobRow, type NewJobRow, findJob, hasEnded, outcomeOf, recordEnds, refOf } from './store.ts';
 import { capExceeded, takeOne } from './usage.ts';

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { provisionDatabase, openPassword } from '#domain/database/servers/provision.ts';
+import { openPassword, provisionDatabase } from '#domain/database/servers/provision.ts';
 import { dropDatabase, retireDatabase } from '#domain/database/servers/retire.ts';
 import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import { databaseName } from '#domain/database/tables/names.ts';

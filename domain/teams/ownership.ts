@@ -4,7 +4,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { requireRoomToOwn } from './limits.ts';
 import { deleteOrganizationInvites, findMember, markOrganizationDeleted, setMemberRole } from './store.ts';
-import { type Acting, lockMember, lockAllMembers, replaceOwn, withdrawInvites } from './teams.ts';
+import { type Acting, lockAllMembers, lockMember, replaceOwn, withdrawInvites } from './teams.ts';
 import type { Member } from './store.ts';
 
 const requireTarget = (acting: Acting, member: Member): string => {

@@ -5,12 +5,12 @@ import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
 import {
   type LockedThrottle,
+  claimDeliveries,
   isThrottleDue,
   lockDueThrottles,
   lockThrottles,
   scheduleThrottles,
   skipWaiting,
-  claimDeliveries,
   wakeThrottles,
 } from './throttle.ts';
 import { byIndex } from './by-index.ts';

@@ -1,5 +1,5 @@
 import type { Tx } from '#lib/control-db.ts';
-import { breakAfter, forgottenDays, hopelessDays, hopelessTries, maxPause, pauses, minPause, spread } from './retry.ts';
+import { breakAfter, forgottenDays, hopelessDays, hopelessTries, maxPause, minPause, pauses, spread } from './retry.ts';
 import { quickMs } from './slow.ts';
 import type { Attempted } from './types.ts';
 

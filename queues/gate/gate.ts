@@ -4,10 +4,10 @@ import type { JobRef } from '../define.ts';
 import { sandboxLevels } from '../function-invoke.ts';
 import { projectProvision } from '../project-provision.ts';
 import { ShardGate, silentAfterMs } from './shard-gate.ts';
-import { shardsOf, shardOf } from './queue-shards.ts';
+import { shardOf, shardsOf } from './queue-shards.ts';
 import { scriptsOn } from './scripts.ts';
 import { settleRules } from './settle-rules.ts';
-import type { Gate, JobTypeStats, Limits, LiveWorker, Place, ProjectLoad, GateRules } from './types.ts';
+import type { Gate, GateRules, JobTypeStats, Limits, LiveWorker, Place, ProjectLoad } from './types.ts';
 
 export interface GateOptions {
   readonly redis: Redis;

@@ -1,17 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { createProject, signUp } from './client.ts';
 import {
-  allRight,
   type Bench,
   type Benchmark,
+  type Row,
+  allRight,
   byTurns,
   digits,
   median,
   megabytes,
-  percentile,
   perSecond,
+  percentile,
   range,
-  type Row,
 } from './harness.ts';
 import type { LoadPlan, LoadResult } from './load.ts';
 import { memoryOf } from './proc.ts';

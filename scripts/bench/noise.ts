@@ -1,6 +1,6 @@
 import type { Benchmark, Row } from './harness.ts';
 import type { AbuseName } from './noise/abuses/all.ts';
-import { measureNoise, type NoiseOptions } from './noise/measure.ts';
+import { type NoiseOptions, measureNoise } from './noise/measure.ts';
 import { rowOf } from './noise/verdict.ts';
 import { type Victim, victims } from './noise/shapes.ts';
 

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { Client, escapeIdentifier } from 'pg';
 import { type BenchUser, createProject, projectBody, signUp } from './client.ts';
 import {
-  allRight,
   type Bench,
   type Benchmark,
+  allRight,
   byTurns,
   count,
   digits,

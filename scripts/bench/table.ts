@@ -1,4 +1,4 @@
-import { digits, type Quantity, type Row, type Target } from './harness.ts';
+import { type Quantity, type Row, type Target, digits } from './harness.ts';
 
 const none = '–';
 

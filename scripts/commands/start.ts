@@ -5,16 +5,16 @@ import { findVector, provideVector } from '../infra/pgvector.ts';
 import type { Site } from '../infra/site.ts';
 import { narrateTo } from '../narrator.ts';
 import {
+  type PlatformSecrets,
+  type Servers,
   choosePort,
   platformSecrets,
-  type PlatformSecrets,
   processEnvironment,
   provideServers,
-  type Servers,
   startProcesses,
 } from '../platform.ts';
 import { requireUsableSettings } from '../check-settings.ts';
-import { readSettings, type Settings } from '../settings.ts';
+import { type Settings, readSettings } from '../settings.ts';
 import { type Surroundings, withStack } from '../with-stack.ts';
 import type { Command } from './command.ts';
 

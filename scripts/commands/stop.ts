@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { StartError } from '../errors.ts';
 import { signalProcess, stopLeftovers } from '../leftovers.ts';
 import { narrateTo } from '../narrator.ts';
-import { lockOwner, type LockRecord, recordedProcesses } from '../pid-lock.ts';
+import { type LockRecord, lockOwner, recordedProcesses } from '../pid-lock.ts';
 import { isRunning } from '../process-identity.ts';
 import { readSettings } from '../settings.ts';
 import type { Command } from './command.ts';

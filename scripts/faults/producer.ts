@@ -7,7 +7,7 @@ import { openControlDb } from '#lib/control-db.ts';
 import { toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { createLog } from '#lib/log.ts';
-import { runMain, notifyReady } from '#lib/process.ts';
+import { notifyReady, runMain } from '#lib/process.ts';
 import { faultJobs, jobOf } from './jobs.ts';
 import { type JournalLine, type Load, loadSchema } from './load.ts';
 

@@ -3,7 +3,7 @@ import { openQueues } from '#domain/jobs/open.ts';
 import { environment, loadConfig } from '#lib/config.ts';
 import { openControlDb } from '#lib/control-db.ts';
 import { createLog } from '#lib/log.ts';
-import { runMain, notifyReady } from '#lib/process.ts';
+import { notifyReady, runMain } from '#lib/process.ts';
 import { faultJobs } from './jobs.ts';
 
 /** A process that does nothing but fire schedules, until it is killed. */

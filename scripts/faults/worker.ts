@@ -1,7 +1,7 @@
 import { environment, loadConfig } from '#lib/config.ts';
 import { openControlDb } from '#lib/control-db.ts';
 import { createLog } from '#lib/log.ts';
-import { runMain, stopOnSignal, notifyReady } from '#lib/process.ts';
+import { notifyReady, runMain, stopOnSignal } from '#lib/process.ts';
 import { startEngine } from '#workers/engine.ts';
 import { startLivenessWatch } from '#workers/liveness.ts';
 import { faultJobs } from './jobs.ts';

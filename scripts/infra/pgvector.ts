@@ -1,9 +1,9 @@
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import path from 'node:path';
-import { type Apt, downloadKnown, hasApt, isDebian, openSuite, type Suite, unpack } from './apt.ts';
+import { type Apt, type Suite, downloadKnown, hasApt, isDebian, openSuite, unpack } from './apt.ts';
 import { failureMemory } from './memory.ts';
-import { hasExtension, type PostgresPrograms } from './postgres-programs.ts';
+import { type PostgresPrograms, hasExtension } from './postgres-programs.ts';
 import type { Site } from './site.ts';
 import { onWorkbench } from './workbench.ts';
 

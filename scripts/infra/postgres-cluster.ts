@@ -1,6 +1,6 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { explainOutput, StartError } from '../errors.ts';
+import { StartError, explainOutput } from '../errors.ts';
 import { ProgramError } from '../run-program.ts';
 import type { PostgresPrograms } from './postgres-programs.ts';
 import type { Site } from './site.ts';

@@ -1,4 +1,4 @@
-import { accessSync, constants, cpSync, existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { accessSync, constants, cpSync, existsSync, readFileSync, readdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { StartError } from '../errors.ts';
 import type { Site } from './site.ts';

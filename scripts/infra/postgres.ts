@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { signalProcess } from '../leftovers.ts';
 import { passwordIn } from '../made-secrets.ts';
@@ -6,7 +6,7 @@ import { type ProcessSpec, readyWhen } from '../processes.ts';
 import { trimLog } from './logs.ts';
 import { freePortAnywhere, freePortFrom } from './ports.ts';
 import { type Cluster, createCluster, database, serverEnvironment, user } from './postgres-cluster.ts';
-import { findPrograms, hasExtension, type PostgresPrograms } from './postgres-programs.ts';
+import { type PostgresPrograms, findPrograms, hasExtension } from './postgres-programs.ts';
 import type { Site } from './site.ts';
 import { giveTo, unprivileged } from './unprivileged.ts';
 

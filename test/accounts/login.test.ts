@@ -4,12 +4,12 @@ import test from 'ava';
 import { hashPassword, verifyPassword } from '#domain/accounts/passwords.ts';
 import { untilBlocked } from '#test/support/blocked.ts';
 import {
+  type Attempt,
   badEmails,
   brokenText,
   expectFieldRefused,
   expectShapeRefused,
   noText,
-  type Attempt,
 } from '#test/support/malformed.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { statusCounts } from '#test/support/status-counts.ts';

@@ -3,12 +3,12 @@ import test from 'ava';
 import { untilBlocked } from '#test/support/blocked.ts';
 import { type Answer, type TestUser, uniqueName } from '#test/support/client.ts';
 import {
+  type Attempt,
   badEmails,
   brokenText,
   expectFieldRefused,
   expectShapeRefused,
   noText,
-  type Attempt,
 } from '#test/support/malformed.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 import { untilResetsAreSent } from '#test/support/reset.ts';

@@ -2,12 +2,12 @@ import test from 'ava';
 import { uniqueName } from '#test/support/client.ts';
 import { statusCounts } from '#test/support/status-counts.ts';
 import {
+  type Attempt,
   badEmails,
   brokenText,
   expectFieldRefused,
   expectShapeRefused,
   noText,
-  type Attempt,
 } from '#test/support/malformed.ts';
 import { usePlatform } from '#test/support/platform.ts';
 

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { ServiceError } from '#lib/errors.ts';
 import { until } from '#test/support/until.ts';
-import { chatRequest, gatewayAlone, knownModel, testKey, refused } from './gateway-alone.ts';
+import { chatRequest, gatewayAlone, knownModel, refused, testKey } from './gateway-alone.ts';
 
 const priced = { models: [knownModel('openai', 'gpt-4o')] };
 

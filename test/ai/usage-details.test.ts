@@ -1,5 +1,5 @@
 import test from 'ava';
-import { reserveFor, bounded } from '#domain/ai/gateway/estimate.ts';
+import { bounded, reserveFor } from '#domain/ai/gateway/estimate.ts';
 import { costOf } from '#domain/ai/prices/prices.ts';
 import { openPrices } from '#domain/ai/prices/table.ts';
 import { usePlatform } from '#test/support/platform.ts';

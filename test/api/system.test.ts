@@ -1,5 +1,5 @@
 import test from 'ava';
-import { usePlatform, opsToken } from '#test/support/platform.ts';
+import { opsToken, usePlatform } from '#test/support/platform.ts';
 
 const platform = usePlatform(test, { worker: false });
 const proxied = usePlatform(test, { worker: false, settings: { PLINTH_TRUST_PROXY: 'on' } });

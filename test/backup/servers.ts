@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { freePortAnywhere } from '#scripts/infra/ports.ts';
 import { createCluster, serverEnvironment, user } from '#scripts/infra/postgres-cluster.ts';
-import { findPrograms, type PostgresPrograms } from '#scripts/infra/postgres-programs.ts';
+import { type PostgresPrograms, findPrograms } from '#scripts/infra/postgres-programs.ts';
 import type { Site } from '#scripts/infra/site.ts';
 import { giveTo, unprivileged } from '#scripts/infra/unprivileged.ts';
 import { narrateTo } from '#scripts/narrator.ts';

@@ -1,7 +1,7 @@
 import type { TestFn } from 'ava';
 import { createTenantDb } from '#lib/tenant-db.ts';
 import { type TestProject, type TestUser } from '#test/support/client.ts';
-import { type TestPlatform, type StartOptions, memoryLog, usePlatform } from '#test/support/platform.ts';
+import { type StartOptions, type TestPlatform, memoryLog, usePlatform } from '#test/support/platform.ts';
 import { asTenant, tenantLogin } from '#test/support/tenant.ts';
 
 export interface DataScene {

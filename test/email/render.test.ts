@@ -1,5 +1,5 @@
 import test from 'ava';
-import { sampleVariables, templateTypes, defaultTemplates } from '#domain/email/defaults.ts';
+import { defaultTemplates, sampleVariables, templateTypes } from '#domain/email/defaults.ts';
 import { type Variables, renderHtml, renderSubject, unknownPlaceholders } from '#domain/email/render.ts';
 import { previewOf } from '#domain/email/templates.ts';
 import { textOf } from '#domain/email/text-part.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { ExecutionContext, TestFn } from 'ava';
-import { usePlatform, type TestPlatform } from '#test/support/platform.ts';
+import { type TestPlatform, usePlatform } from '#test/support/platform.ts';
 import type { Answer, TestFunction, TestProject, TestUser } from '#test/support/client.ts';
 import { guests } from '#test/runtimes/harness.ts';
 import { longTestMs } from '#test/support/time-outs.ts';

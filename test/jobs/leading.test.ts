@@ -1,5 +1,5 @@
 import test from 'ava';
-import { type Candidate, ensureShards, claimLeadership, releaseLeadership } from '#domain/jobs/queue-shards.ts';
+import { type Candidate, claimLeadership, ensureShards, releaseLeadership } from '#domain/jobs/queue-shards.ts';
 import { newId } from '#lib/ids.ts';
 import { openEngine } from '#test/support/engine.ts';
 

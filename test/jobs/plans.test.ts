@@ -1,6 +1,6 @@
 import test from 'ava';
 import { setProgress } from '#domain/jobs/logs.ts';
-import { startJobs, insertJobs, recordEnds } from '#domain/jobs/store.ts';
+import { insertJobs, recordEnds, startJobs } from '#domain/jobs/store.ts';
 import type { Tx } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import { usePlatform } from '#test/support/platform.ts';

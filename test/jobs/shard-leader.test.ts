@@ -1,9 +1,9 @@
 import test from 'ava';
-import { startShardEpoch, noteSeen } from '#domain/jobs/queue-shards.ts';
-import { startJobs, insertJobs } from '#domain/jobs/store.ts';
+import { noteSeen, startShardEpoch } from '#domain/jobs/queue-shards.ts';
+import { insertJobs, startJobs } from '#domain/jobs/store.ts';
 import { newId } from '#lib/ids.ts';
 import type { JobDefinition } from '#queues/define.ts';
-import { heldRuns, openEngine, type EngineScene, succeeded, testJobs } from '#test/support/engine.ts';
+import { type EngineScene, heldRuns, openEngine, succeeded, testJobs } from '#test/support/engine.ts';
 import { until } from '#test/support/until.ts';
 import type { ShardContext } from '#workers/shard-leader/context.ts';
 import { reap } from '#workers/shard-leader/reap.ts';

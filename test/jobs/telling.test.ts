@@ -1,7 +1,7 @@
 import test from 'ava';
-import { createFollowed, type FollowedEvent } from '#domain/jobs/follow.ts';
+import { type FollowedEvent, createFollowed } from '#domain/jobs/follow.ts';
 import { lastLogLines } from '#domain/jobs/logs.ts';
-import { openEngine, heldRuns, succeeded, testJobs } from '#test/support/engine.ts';
+import { heldRuns, openEngine, succeeded, testJobs } from '#test/support/engine.ts';
 import { until } from '#test/support/until.ts';
 
 test('progress and log lines of a run are kept', async (t) => {

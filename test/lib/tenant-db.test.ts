@@ -3,7 +3,7 @@ import type { ClientBase } from 'pg';
 import { ServiceError } from '#lib/errors.ts';
 import type { TenantLogin } from '#lib/tenant-connections.ts';
 import { type TenantDb, createTenantDb } from '#lib/tenant-db.ts';
-import { asAdmin, createEmptyDatabase, type TestDatabase } from '#test/support/databases.ts';
+import { type TestDatabase, asAdmin, createEmptyDatabase } from '#test/support/databases.ts';
 import { memoryLog } from '#test/support/platform.ts';
 import { sqlStateOf } from '#test/support/tenant.ts';
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, type Socket, connect, createServer } from 'node:net';
 import test, { type ExecutionContext } from 'ava';
-import { createEgress, type EgressOptions } from '#lib/egress.ts';
+import { type EgressOptions, createEgress } from '#lib/egress.ts';
 import { createGuestProxy } from '#workers/runtimes/egress-proxy.ts';
 
 const listening = async (t: ExecutionContext, onConnection: (socket: Socket) => void) => {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { ExecutionContext } from 'ava';
-import { createJavascriptRuntime, type JavascriptOptions } from '#workers/runtimes/javascript/index.ts';
+import { type JavascriptOptions, createJavascriptRuntime } from '#workers/runtimes/javascript/index.ts';
 import { processTree } from '#workers/runtimes/processes.ts';
 import type { RunOptions, RunOutcome, RunRequest, Runtime } from '#workers/runtimes/runtime.ts';
 import { openSandbox } from '#workers/runtimes/sandbox.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { build, type Format, type Platform } from 'esbuild';
+import { type Format, type Platform, build } from 'esbuild';
 import { compileFunction } from '#domain/functions/compile.ts';
 import { fakeFetch } from './fake-fetch.ts';
 import { openRuntime, run } from './harness.ts';

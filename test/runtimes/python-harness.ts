@@ -1,5 +1,5 @@
 import test, { type ExecutionContext } from 'ava';
-import { createEgress, type EgressOptions } from '#lib/egress.ts';
+import { type EgressOptions, createEgress } from '#lib/egress.ts';
 import { type PythonOptions, createPythonRuntime } from '#workers/runtimes/python/index.ts';
 import { findPython } from '#domain/functions/python-interpreter.ts';
 import { anonymousKib, processTree } from '#workers/runtimes/processes.ts';

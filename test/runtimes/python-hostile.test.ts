@@ -1,7 +1,7 @@
 import { longTestMs } from '#test/support/time-outs.ts';
 import type { RunRequest } from '#workers/runtimes/runtime.ts';
 import { resultOf, run } from './harness.ts';
-import { hostileHandler as handler, peakDuring, pythonTest as test, survives, usePython } from './python-harness.ts';
+import { hostileHandler as handler, peakDuring, survives, pythonTest as test, usePython } from './python-harness.ts';
 
 const runtime = usePython();
 const limited: Partial<RunRequest> = { timeoutMs: 1500, memoryMib: 64 };

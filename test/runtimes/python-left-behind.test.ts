@@ -1,5 +1,5 @@
 import { request, resultOf, run } from './harness.ts';
-import { hostileHandler as handler, openPython, pythonTest as test, survives, usePython } from './python-harness.ts';
+import { hostileHandler as handler, openPython, survives, pythonTest as test, usePython } from './python-harness.ts';
 
 const runtime = usePython();
 

@@ -4,8 +4,8 @@ import {
   hostileHandler as handler,
   openPython,
   peakDuring,
-  pythonTest as test,
   survives,
+  pythonTest as test,
   usePython,
 } from './python-harness.ts';
 

@@ -1,13 +1,13 @@
 import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { existsSync, readdirSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import test from 'ava';
 import { until } from '#test/support/until.ts';
-import { SandboxUnavailable, openSandbox, type Sandbox } from '#workers/runtimes/sandbox.ts';
+import { type Sandbox, SandboxUnavailable, openSandbox } from '#workers/runtimes/sandbox.ts';
 import { outputOf } from '#workers/runtimes/spawn.ts';
 import { bwrapPath, openRuntime, request, sandbox } from './harness.ts';
 import { strictTest } from './strict-test.ts';

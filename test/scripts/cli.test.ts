@@ -1,7 +1,7 @@
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { plainEnvironment, type Program, readText, root, runScript, temporaryFolder } from './support.ts';
+import { type Program, plainEnvironment, readText, root, runScript, temporaryFolder } from './support.ts';
 
 const packages = { '': {}, 'node_modules/a': { version: '1.0.0' }, 'node_modules/b': { version: '2.0.0', dev: true } };
 

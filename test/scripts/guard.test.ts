@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { recordedProcesses } from '#scripts/pid-lock.ts';
-import { isAlive, type Program, root, runScript, temporaryFolder, until } from './support.ts';
+import { type Program, isAlive, root, runScript, temporaryFolder, until } from './support.ts';
 
 interface Dummy {
   readonly program: Program;

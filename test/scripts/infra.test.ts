@@ -5,7 +5,7 @@ import { explain } from '#scripts/errors.ts';
 import { trimLog } from '#scripts/infra/logs.ts';
 import { failureMemory } from '#scripts/infra/memory.ts';
 import { onWorkbench } from '#scripts/infra/workbench.ts';
-import { programRunner, type RunProgram } from '#scripts/run-program.ts';
+import { type RunProgram, programRunner } from '#scripts/run-program.ts';
 import { readSettings } from '#scripts/settings.ts';
 import { isAlive, temporaryFolder, until } from './support.ts';
 

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { claimLock, type LockRecord, lockOwner, releaseLock } from '#scripts/pid-lock.ts';
-import { processIdentity, type ProcessRecord } from '#scripts/process-identity.ts';
+import { type LockRecord, claimLock, lockOwner, releaseLock } from '#scripts/pid-lock.ts';
+import { type ProcessRecord, processIdentity } from '#scripts/process-identity.ts';
 import { readText, runScript, temporaryFolder } from './support.ts';
 
 const lockProgram = `

@@ -5,9 +5,9 @@ import { Client } from 'pg';
 import { quietIn } from '#scripts/commands/start.ts';
 import { lockOwner, recordedProcesses } from '#scripts/pid-lock.ts';
 import {
+  type Program,
   isAlive,
   plainEnvironment,
-  type Program,
   readText,
   root,
   runScript,

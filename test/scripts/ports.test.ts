@@ -1,4 +1,4 @@
-import { createServer, type Server } from 'node:net';
+import { type Server, createServer } from 'node:net';
 import test from 'ava';
 import { PortTaken, StartError } from '#scripts/errors.ts';
 import { freePortAnywhere, freePortFrom, isFree, onFreePort } from '#scripts/infra/ports.ts';

@@ -6,7 +6,7 @@ import test, { type ExecutionContext } from 'ava';
 import { PortTaken, type StartError } from '#scripts/errors.ts';
 import { freePortAnywhere } from '#scripts/infra/ports.ts';
 import { claimLock, recordedProcesses } from '#scripts/pid-lock.ts';
-import { type Patience, type ProcessSpec, readyMessage, SupervisedProcess } from '#scripts/processes.ts';
+import { type Patience, type ProcessSpec, SupervisedProcess, readyMessage } from '#scripts/processes.ts';
 import { Stack } from '#scripts/stack.ts';
 import { isAlive, readText, temporaryFolder, until } from './support.ts';
 

@@ -5,7 +5,7 @@ import { Redis } from 'ioredis';
 import { Client } from 'pg';
 import { runningTestServers, testServersLock } from '#scripts/commands/test-servers.ts';
 import { recordedProcesses } from '#scripts/pid-lock.ts';
-import { isAlive, plainEnvironment, type Program, root, runScript, temporaryFolder, until } from './support.ts';
+import { type Program, isAlive, plainEnvironment, root, runScript, temporaryFolder, until } from './support.ts';
 
 const cli = (command: string, dataDir: string): Program =>
   runScript([path.join(root, 'scripts/cli.mjs'), command], plainEnvironment({ DATA_DIR: dataDir }));

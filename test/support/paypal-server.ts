@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ExecutionContext } from 'ava';
-import { type Answering, type Requested, type ProviderServer, serveProvider } from './provider-server.ts';
+import { type Answering, type ProviderServer, type Requested, serveProvider } from './provider-server.ts';
 
 export const paypalApp = { client_id: 'app-id-0123456789', client_secret: 'app-secret-0123456789abcdef' } as const;
 

@@ -1,4 +1,4 @@
-import { opsToken, type TestPlatform } from './platform.ts';
+import { type TestPlatform, opsToken } from './platform.ts';
 
 export interface PlatformMailRow {
   readonly id: string;

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
 import { type Answer, type TestUser, uniqueName } from '#test/support/client.ts';
-import { badEmails, expectFieldRefused, expectShapeRefused, noText, type Attempt } from '#test/support/malformed.ts';
+import { type Attempt, badEmails, expectFieldRefused, expectShapeRefused, noText } from '#test/support/malformed.ts';
 import { type TestOrganization, createOrganization, roleOf, tokenOfLink } from '#test/support/organization.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 import { statusCounts } from '#test/support/status-counts.ts';

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { uniqueName } from '#test/support/client.ts';
-import { brokenText, expectFieldRefused, expectShapeRefused, noText, type Attempt } from '#test/support/malformed.ts';
+import { type Attempt, brokenText, expectFieldRefused, expectShapeRefused, noText } from '#test/support/malformed.ts';
 import { createOrganization, ownOrgId } from '#test/support/organization.ts';
 import { usePlatform } from '#test/support/platform.ts';
 

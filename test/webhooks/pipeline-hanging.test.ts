@@ -3,7 +3,7 @@ import { backlogged, hasWaitingEvents } from '#domain/webhooks/backlog.ts';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
 import type { Tx } from '#lib/control-db.ts';
 import { usePlatform } from '#test/support/platform.ts';
-import { throttleScene, many, url } from './throttle-scene.ts';
+import { many, throttleScene, url } from './throttle-scene.ts';
 import { addProject, addWebhook, emit, throttleOf } from './pipeline-scene.ts';
 
 const platform = usePlatform(test, { worker: false });

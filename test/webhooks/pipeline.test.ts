@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import test from 'ava';
 import { Webhook } from 'standardwebhooks';
 import { usePlatform } from '#test/support/platform.ts';
-import { type Receiver, type Received, receiverFor, withStatus } from '#test/support/receiver.ts';
+import { type Received, type Receiver, receiverFor, withStatus } from '#test/support/receiver.ts';
 import { until } from '#test/support/until.ts';
 import { addProject, addWebhook, deliveriesOf, deliveriesWhen, emit, hasStatus } from './pipeline-scene.ts';
 

@@ -1,11 +1,11 @@
 import test from 'ava';
 import { byIndex } from '#domain/webhooks/by-index.ts';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
-import { lockThrottles, scheduleThrottles, claimDeliveries } from '#domain/webhooks/throttle.ts';
+import { claimDeliveries, lockThrottles, scheduleThrottles } from '#domain/webhooks/throttle.ts';
 import { loadTries } from '#domain/webhooks/load.ts';
 import type { Tx } from '#lib/control-db.ts';
 import { usePlatform } from '#test/support/platform.ts';
-import { throttleScene, many, url } from './throttle-scene.ts';
+import { many, throttleScene, url } from './throttle-scene.ts';
 import { addProject, addWebhook, emit } from './pipeline-scene.ts';
 
 const platform = usePlatform(test, { worker: false });

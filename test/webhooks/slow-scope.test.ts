@@ -1,7 +1,7 @@
 import test from 'ava';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
 import { usePlatform } from '#test/support/platform.ts';
-import { throttleScene, many } from './throttle-scene.ts';
+import { many, throttleScene } from './throttle-scene.ts';
 import { type BareProject, emit, throttleOf } from './pipeline-scene.ts';
 
 const platform = usePlatform(test, { worker: false });

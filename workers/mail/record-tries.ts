@@ -3,7 +3,7 @@ import { createBatcher } from '#lib/batch.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { retryUntilDone, retryEachUntilDone } from '#workers/retry-until-done.ts';
+import { retryEachUntilDone, retryUntilDone } from '#workers/retry-until-done.ts';
 
 const unrecordable = 'What was said about it could not be recorded.';
 

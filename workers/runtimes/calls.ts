@@ -1,5 +1,5 @@
 import type { AnswerMessage, CallMessage } from './messages.ts';
-import { CallFault, maxOpenCallBytes, maxOpenCalls, type RunServices } from './runtime.ts';
+import { CallFault, type RunServices, maxOpenCallBytes, maxOpenCalls } from './runtime.ts';
 
 const faultText = (error: unknown): string => {
   const { name, message, fields } =

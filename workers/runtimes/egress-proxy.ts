@@ -1,8 +1,8 @@
 import {
   type IncomingHttpHeaders,
   type IncomingMessage,
-  type ServerResponse,
   STATUS_CODES,
+  type ServerResponse,
   createServer,
 } from 'node:http';
 import { type Server, type Socket, connect } from 'node:net';

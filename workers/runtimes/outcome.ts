@@ -1,7 +1,7 @@
 import type { RunStatus } from '#queues/function-invoke.ts';
 import type { ResultMessage } from './messages.ts';
 import type { RunLog } from './run-log.ts';
-import { maxErrorLength, maxResultBytes, type RunError, type RunOutcome, type RunRequest } from './runtime.ts';
+import { type RunError, type RunOutcome, type RunRequest, maxErrorLength, maxResultBytes } from './runtime.ts';
 import type { Watch } from './watchdog.ts';
 
 /** Why the host ended a run itself. */

@@ -4,7 +4,7 @@ import { outcomeOfNoStart } from './outcome.ts';
 import { NoRunner, RunnerPool } from './pool.ts';
 import type { Runner } from './runner.ts';
 import type { RunOptions, RunOutcome, RunRequest, Runtime } from './runtime.ts';
-import { SandboxUnavailable, type Sandbox } from './sandbox.ts';
+import { type Sandbox, SandboxUnavailable } from './sandbox.ts';
 
 const defaultMaxRuns = 5000;
 

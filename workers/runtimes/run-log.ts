@@ -1,6 +1,6 @@
 import { createIsoTimes } from '#lib/iso-times.ts';
 import type { LogsMessage } from './messages.ts';
-import { maxLogBytes, type LogLine } from './runtime.ts';
+import { type LogLine, maxLogBytes } from './runtime.ts';
 
 /** Empty lines count too: this is about what the time and the level of a line take. */
 const lineBytes = 32;

@@ -3,7 +3,7 @@ import { accessSync, constants } from 'node:fs';
 import { resolve } from 'node:path';
 import { promisify } from 'node:util';
 import type { GuestCommand, GuestFile, SpawnCommand } from './guest.ts';
-import { isShown, strictArguments, type StrictTools } from './namespaces.ts';
+import { type StrictTools, isShown, strictArguments } from './namespaces.ts';
 import type { SandboxLevel } from './runtime.ts';
 import { seccompFilter } from './seccomp.ts';
 import { outputOf } from './spawn.ts';

@@ -1,4 +1,4 @@
-import { ensureShards, claimLeadership, releaseLeadership } from '#domain/jobs/queue-shards.ts';
+import { claimLeadership, ensureShards, releaseLeadership } from '#domain/jobs/queue-shards.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { type HeartbeatOptions, createHeartbeat, startHeartbeats } from './heartbeat.ts';

@@ -6,8 +6,8 @@ import {
   getDelivery,
   insertPing,
   listDeliveries,
-  maxListedBodyLength,
   maxListed,
+  maxListedBodyLength,
   newPing,
 } from '#domain/webhooks/deliveries.ts';
 import { redeliver } from '#domain/webhooks/replay.ts';

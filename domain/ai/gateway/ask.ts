@@ -1,7 +1,7 @@
 import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
 import type { Departure } from '#lib/departure.ts';
 import type { ChatRequest } from '../chat.ts';
-import { type Answers, type AnswerRequest, maxBytesOf } from './answers.ts';
+import { type AnswerRequest, type Answers, maxBytesOf } from './answers.ts';
 import { inputTokens, tokensIn } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
 import type { ChatOutcome, ChatStream, EmbeddingOutcome, GatewayEmbeddingRequest, KeyTest } from './types.ts';

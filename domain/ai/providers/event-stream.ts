@@ -1,5 +1,5 @@
 import type { ReservedBytes } from '#lib/byte-budget.ts';
-import { type SentEvent, ProviderFault } from './dialect.ts';
+import { ProviderFault, type SentEvent } from './dialect.ts';
 import type { Exchange } from './exchange.ts';
 import { reserve } from './reserve-bytes.ts';
 import type { SseReader } from './sse.ts';

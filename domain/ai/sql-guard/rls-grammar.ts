@@ -2,7 +2,7 @@ import { storedGrammar } from './expression-grammar.ts';
 import { requestFunctions, storedFunctions } from './functions.ts';
 import { type Grammar, type NodeRule, textIn } from './grammar.ts';
 import { policyQueryGrammar } from './query-grammar.ts';
-import { alterTable, tableRule, renameFields } from './schema-grammar.ts';
+import { alterTable, renameFields, tableRule } from './schema-grammar.ts';
 
 const plain = (fields: NodeRule['fields']): NodeRule => ({ fields });
 

@@ -1,7 +1,7 @@
 import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { firstIdAt, newId } from '#lib/ids.ts';
-import { monthOf, maxSum } from './call-store.ts';
+import { maxSum, monthOf } from './call-store.ts';
 
 /** The budget of a project for models in a calendar month (UTC). */
 export interface Budget {

@@ -1,5 +1,5 @@
 import { quoteName, quoteText } from '#domain/data-api/sql/names.ts';
-import { type SelectedField, type Making, argument, collect } from './collect.ts';
+import { type Making, type SelectedField, argument, collect } from './collect.ts';
 import type { GraphTable } from './model.ts';
 import { type Source, columnSql, columnsOf, limitOf, selectSql } from './rows.ts';
 

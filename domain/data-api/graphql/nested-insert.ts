@@ -2,7 +2,7 @@ import { type AnswerBody, jsonList, jsonObject } from '#domain/data-api/answer-b
 import type { RunRows, TextRow } from '#domain/data-api/db.ts';
 import type { Sql } from '#domain/data-api/plan.ts';
 import { bodyOf, piecesSql } from '#domain/data-api/sql/pieces.ts';
-import { type SelectedField, type Making, collect } from './collect.ts';
+import { type Making, type SelectedField, collect } from './collect.ts';
 import { type Row, insertSql, keySql } from './changes.ts';
 import { failure } from './failure.ts';
 import { isFields } from './literals.ts';

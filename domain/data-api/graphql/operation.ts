@@ -7,7 +7,7 @@ import { bodyOf, partsSql } from '#domain/data-api/sql/pieces.ts';
 import { aggregateSql } from './aggregate.ts';
 import { type Budget, createBudget, createConditionBudget } from './budget.ts';
 import { type Which, deleteSql, insertSql, keySql, updateSql } from './changes.ts';
-import { type SelectedField, type Making, argument, collect } from './collect.ts';
+import { type Making, type SelectedField, argument, collect } from './collect.ts';
 import { type Inputs, type Trace, bound, inputsOf } from './inputs.ts';
 import { type Fields, isFields } from './literals.ts';
 import type { GraphModel, GraphTable, RootField } from './model.ts';

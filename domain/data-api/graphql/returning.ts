@@ -2,7 +2,7 @@ import type { SelectionSetNode } from 'graphql';
 import { quoteName, quoteText } from '#domain/data-api/sql/names.ts';
 import { piecesSql } from '#domain/data-api/sql/pieces.ts';
 import { fetchable } from '#domain/data-api/sql/within.ts';
-import { type SelectedField, type Making, collect } from './collect.ts';
+import { type Making, type SelectedField, collect } from './collect.ts';
 import type { GraphTable } from './model.ts';
 import { fieldsSql } from './select.ts';
 

@@ -2,7 +2,7 @@ import type { Column } from '#domain/data-api/schema/types.ts';
 import type { SqlBuilder } from '#domain/data-api/sql/builder.ts';
 import { conditionSql, relatedSource } from '#domain/data-api/sql/conditions.ts';
 import { quoteName } from '#domain/data-api/sql/names.ts';
-import { type SelectedField, type Making, argument } from './collect.ts';
+import { type Making, type SelectedField, argument } from './collect.ts';
 import { defaultLimit } from './budget.ts';
 import { failure } from './failure.ts';
 import { scalarText } from './inputs.ts';

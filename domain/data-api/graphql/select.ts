@@ -2,7 +2,7 @@ import type { SelectionSetNode } from 'graphql';
 import { relatedSource } from '#domain/data-api/sql/conditions.ts';
 import { quoteName, quoteText } from '#domain/data-api/sql/names.ts';
 import { aggregateSql } from './aggregate.ts';
-import { type SelectedField, type Making, collect } from './collect.ts';
+import { type Making, type SelectedField, collect } from './collect.ts';
 import { failure } from './failure.ts';
 import type { GraphTable, Relation } from './model.ts';
 import { type Source, columnSql, limitOf, selectSql } from './rows.ts';

@@ -1,7 +1,7 @@
 import type { Sql } from '#domain/data-api/plan.ts';
 import { quoteName } from '#domain/data-api/sql/names.ts';
 import type { Column, DataSchema, Routine, Table, TableKind } from './types.ts';
-import { relationshipsOf, type ForeignKey } from './relationships.ts';
+import { type ForeignKey, relationshipsOf } from './relationships.ts';
 
 /**
  * The one statement that reads a schema, `$1` being its quoted name: its version and everything in it are of one moment. Its parts are materialized:

@@ -1,18 +1,18 @@
 import {
-  allRight,
   type Bench,
   type Benchmark,
+  type Row,
+  allRight,
   digits,
   median,
   ms,
-  percentile,
   perSecond,
-  type Row,
+  percentile,
 } from '../harness.ts';
 import type { Extent, LoadResult } from '../load.ts';
 import type { Server } from '../servers.ts';
 import { startPeer } from './peer.ts';
-import { type AiScene, chatBody, type Pace, startAiScene } from './scene.ts';
+import { type AiScene, type Pace, chatBody, startAiScene } from './scene.ts';
 
 /** The target of the calls: the provider itself, us, or the peer before it. */
 type Who = 'direct' | 'ours' | 'peer';

@@ -6,7 +6,7 @@ import { createCallLog } from '#domain/ai/usage/call-log.ts';
 import type { CallLog } from '#domain/ai/usage/calls.ts';
 import { openPrices } from '#domain/ai/prices/table.ts';
 import { openPlatform } from '#domain/platform.ts';
-import { findProject, type Project } from '#domain/projects/store.ts';
+import { type Project, findProject } from '#domain/projects/store.ts';
 import { environment, loadConfig } from '#lib/config.ts';
 import { createByteBudget } from '#lib/byte-budget.ts';
 import { createEgress } from '#lib/egress.ts';

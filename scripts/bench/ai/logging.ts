@@ -1,4 +1,4 @@
-import { type Benchmark, byTurns, median, range, type Row } from '../harness.ts';
+import { type Benchmark, type Row, byTurns, median, range } from '../harness.ts';
 import { type Child, withChildren } from '../jobs/child.ts';
 import { startAiScene } from './scene.ts';
 

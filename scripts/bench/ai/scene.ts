@@ -1,5 +1,5 @@
 import { signUp } from '../client.ts';
-import { apiSpec, createDataProject, type DataProject } from '../data/scene.ts';
+import { type DataProject, apiSpec, createDataProject } from '../data/scene.ts';
 import type { Bench } from '../harness.ts';
 import type { Server } from '../servers.ts';
 

@@ -6,7 +6,7 @@ import { createGraphql } from '#domain/data-api/graphql/execute.ts';
 import type { Sql } from '#domain/data-api/plan.ts';
 import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts';
 import { answerByGraphqlJs } from '../floors/graphql-js.ts';
-import { allRight, type Bench, type Benchmark, byTurns, digits, median, perSecond } from '../harness.ts';
+import { type Bench, type Benchmark, allRight, byTurns, digits, median, perSecond } from '../harness.ts';
 import type { LoadPlan, LoadRequest, LoadResult } from '../load.ts';
 import type { Server } from '../servers.ts';
 import { cpuMicros, rate, side } from './sides.ts';

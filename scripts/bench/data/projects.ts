@@ -4,18 +4,18 @@ import { signUp } from '../client.ts';
 import {
   type Bench,
   type Benchmark,
+  type Row,
   byTurns,
   count,
   digits,
   median,
   ms,
   percentile,
-  type Row,
   spread,
 } from '../harness.ts';
 import { requiredIn } from '../settings.ts';
-import { type Call, drive, type Driven } from './drive.ts';
-import { apiSpec, createDataProject, type DataProject, runSql } from './scene.ts';
+import { type Call, type Driven, drive } from './drive.ts';
+import { type DataProject, apiSpec, createDataProject, runSql } from './scene.ts';
 
 const projectCount = 120;
 const hotCount = 10;

@@ -1,8 +1,8 @@
-import { allRight, type Bench, type Benchmark, byTurns, median, type Pair, perSecond, type Row } from '../harness.ts';
+import { type Bench, type Benchmark, type Pair, type Row, allRight, byTurns, median, perSecond } from '../harness.ts';
 import type { LoadPlan, LoadRequest, LoadResult } from '../load.ts';
 import type { Server } from '../servers.ts';
 import { cpuMicros, rate, side } from './sides.ts';
-import { categories, databaseUrlOf, rowCount, type Scene, startScene } from './scene.ts';
+import { type Scene, categories, databaseUrlOf, rowCount, startScene } from './scene.ts';
 
 const rounds = 5;
 const callers = 32;

@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts';
 import { signUp } from '../client.ts';
-import { type Benchmark, digits, megabytes, median, ms, spread } from '../harness.ts';
+import { type Benchmark, digits, median, megabytes, ms, spread } from '../harness.ts';
 import { memoryOf } from '../proc.ts';
 import { requiredIn } from '../settings.ts';
 import { createDataProject, databaseUrlOf, runSql } from './scene.ts';

@@ -1,5 +1,5 @@
 import { createProject, deploy, signUp } from '../client.ts';
-import { allRight, type Bench, type Benchmark, digits, median, ms, percentile, perSecond, spread } from '../harness.ts';
+import { type Bench, type Benchmark, allRight, digits, median, ms, perSecond, percentile, spread } from '../harness.ts';
 import type { LoadPlan, LoadResult } from '../load.ts';
 import { requiredIn } from '../settings.ts';
 

@@ -1,7 +1,7 @@
 import { loadConfig } from '#lib/config.ts';
 import { processTree } from '#workers/runtimes/processes.ts';
 import type { Runtime } from '#workers/runtimes/runtime.ts';
-import { type Benchmark, digits, megabytes, type Row } from '../harness.ts';
+import { type Benchmark, type Row, digits, megabytes } from '../harness.ts';
 import { memoryOf } from '../proc.ts';
 import { type BenchLanguage, benchLanguages } from './languages.ts';
 import { expectAnswer, oneByOne } from './measure.ts';

@@ -9,13 +9,13 @@ import { createProject, signUp } from '../client.ts';
 import {
   type Bench,
   type Benchmark,
+  type Row,
   byTurns,
   digits,
   median,
   ms,
   perSecond,
   range,
-  type Row,
   spread,
 } from '../harness.ts';
 import { requiredIn } from '../settings.ts';

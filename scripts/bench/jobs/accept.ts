@@ -1,19 +1,19 @@
 import {
   type Bench,
   type Benchmark,
+  type Pair,
+  type Row,
   byTurns,
   digits,
   median,
   megabytes,
-  type Pair,
   perSecond,
   range,
-  type Row,
   seconds,
 } from '../harness.ts';
-import { type Child, sharedNow, type StartChild, withChildren } from './child.ts';
+import { type Child, type StartChild, sharedNow, withChildren } from './child.ts';
 import { onControlDatabase } from './database.ts';
-import { type FloodPlan, type Plan, projectIds, type Span, type WorkerPlan } from './plan.ts';
+import { type FloodPlan, type Plan, type Span, type WorkerPlan, projectIds } from './plan.ts';
 import { redisBytes } from './redis-cost.ts';
 import { planOf, removeKeys, withRedis } from './round.ts';
 

@@ -1,6 +1,6 @@
 import { type Benchmark, byTurns, median, ms, spread } from '../harness.ts';
-import { type Moment, projectIds, type TricklePlan } from './plan.ts';
-import { onRound, type Round } from './round.ts';
+import { type Moment, type TricklePlan, projectIds } from './plan.ts';
+import { type Round, onRound } from './round.ts';
 
 const slots = 50;
 const everyMs = 5;

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Bench, type Benchmark, digits, ms, percentile, type Row, spread } from '../harness.ts';
+import { type Bench, type Benchmark, type Row, digits, ms, percentile, spread } from '../harness.ts';
 import type { Child } from './child.ts';
 import { onControlDatabase } from './database.ts';
 import { waits } from './latency.ts';
-import { type FloodPlan, type Moment, projectIds, type TricklePlan, type Way } from './plan.ts';
+import { type FloodPlan, type Moment, type TricklePlan, type Way, projectIds } from './plan.ts';
 import { onRound } from './round.ts';
 
 const [slots, limit, workMs] = [50, 10, 10];

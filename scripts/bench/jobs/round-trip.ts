@@ -1,7 +1,7 @@
-import { type Bench, type Benchmark, median, ms, type Row, spread } from '../harness.ts';
+import { type Bench, type Benchmark, type Row, median, ms, spread } from '../harness.ts';
 import { onControlDatabase } from './database.ts';
-import { type AskPlan, projectIds, type Way } from './plan.ts';
-import { onRound, type Round } from './round.ts';
+import { type AskPlan, type Way, projectIds } from './plan.ts';
+import { type Round, onRound } from './round.ts';
 
 const slots = 64;
 const projects = projectIds(16);

@@ -1,10 +1,10 @@
 import type { Redis } from 'ioredis';
-import { type Bench, type Benchmark, byTurns, digits, median, perSecond, range, type Row } from '../harness.ts';
+import { type Bench, type Benchmark, type Row, byTurns, digits, median, perSecond, range } from '../harness.ts';
 import { cpuSeconds } from '../proc.ts';
 import { onControlDatabase } from './database.ts';
-import { projectIds, type Span, type Way } from './plan.ts';
+import { type Span, type Way, projectIds } from './plan.ts';
 import { redisCpu } from './redis-cost.ts';
-import { onRound, type Round, withRedis } from './round.ts';
+import { type Round, onRound, withRedis } from './round.ts';
 
 const slots = 50;
 const callers = 256;

@@ -2,7 +2,7 @@ import type { Plan, WorkerPlan } from './plan.ts';
 import { engineProducer, engineWorker } from './ways/engine.ts';
 import { gateProducer, gateWorker } from './ways/gate.ts';
 import { plainProducer, plainWorker } from './ways/plain.ts';
-import type { Close, Subscribers, Producer } from './ways/side.ts';
+import type { Close, Producer, Subscribers } from './ways/side.ts';
 
 const producers = { plain: plainProducer, gate: gateProducer, engine: engineProducer } as const;
 const workers = { plain: plainWorker, gate: gateWorker, engine: engineWorker } as const;

@@ -1,7 +1,7 @@
 import type { Log } from '#lib/log.ts';
 import { createPooledRuntime } from '../pooled-runtime.ts';
 import { Runner } from '../runner.ts';
-import { defaultCpuGraceMs, type Runtime } from '../runtime.ts';
+import { type Runtime, defaultCpuGraceMs } from '../runtime.ts';
 import { CpuShares } from '../cpu-shares.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { Watchdog } from '../watchdog.ts';

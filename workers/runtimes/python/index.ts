@@ -3,7 +3,7 @@ import type { Log } from '#lib/log.ts';
 import { createGuestProxy } from '../egress-proxy.ts';
 import { createPooledRuntime } from '../pooled-runtime.ts';
 import { Runner } from '../runner.ts';
-import { defaultCpuGraceMs, type Runtime } from '../runtime.ts';
+import { type Runtime, defaultCpuGraceMs } from '../runtime.ts';
 import { CpuShares } from '../cpu-shares.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { Watchdog } from '../watchdog.ts';

@@ -1,6 +1,6 @@
 import type { Aggregate } from '#domain/data-api/plan.ts';
 import type { RelationAst, SelectItem } from './ast.ts';
-import { type Cursor, fail, isAtEnd, refuse, need, requireEnd, sees, skipSpace, take, takeForm } from './cursor.ts';
+import { type Cursor, fail, isAtEnd, need, refuse, requireEnd, sees, skipSpace, take, takeForm } from './cursor.ts';
 import { readName, readRestOfField, takeCast } from './fields.ts';
 
 const maxDepth = 10;

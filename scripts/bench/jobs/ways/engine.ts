@@ -4,8 +4,8 @@ import { type Config, loadConfig } from '#lib/config.ts';
 import { openControlDb } from '#lib/control-db.ts';
 import { defineJob } from '#queues/define.ts';
 import { startEngine } from '#workers/engine.ts';
-import { jobType, type Plan, waitingCap, type WorkerPlan } from '../plan.ts';
-import { type Close, type Subscribers, log, type Producer, ready, succeeded, waitMs, workOf } from './side.ts';
+import { type Plan, type WorkerPlan, jobType, waitingCap } from '../plan.ts';
+import { type Close, type Producer, type Subscribers, log, ready, succeeded, waitMs, workOf } from './side.ts';
 
 // All of it: a row for each job, written before and after.
 

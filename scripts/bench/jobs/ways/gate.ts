@@ -6,8 +6,8 @@ import { ShardGate } from '#queues/gate/shard-gate.ts';
 import { shardsOf } from '#queues/gate/queue-shards.ts';
 import { scriptsOn } from '#queues/gate/scripts.ts';
 import { openReplies, outcomesIn } from '#queues/replies.ts';
-import { jobType, type Plan, waitingCap, type WorkerPlan } from '../plan.ts';
-import { type Close, type Subscribers, log, type Producer, ready, succeeded, waitMs, workOf } from './side.ts';
+import { type Plan, type WorkerPlan, jobType, waitingCap } from '../plan.ts';
+import { type Close, type Producer, type Subscribers, log, ready, succeeded, waitMs, workOf } from './side.ts';
 
 // The gate before BullMQ, without rows.
 

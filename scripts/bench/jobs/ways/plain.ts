@@ -3,8 +3,8 @@ import { createBatcher } from '#lib/batch.ts';
 import { newId } from '#lib/ids.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { shardPrefix } from '#queues/gate/queue-shards.ts';
-import { jobType, type Plan, type WorkerPlan } from '../plan.ts';
-import { type Close, type Subscribers, log, type Producer, waitMs, workOf } from './side.ts';
+import { type Plan, type WorkerPlan, jobType } from '../plan.ts';
+import { type Close, type Producer, type Subscribers, log, waitMs, workOf } from './side.ts';
 
 // BullMQ alone, set as ours is: nothing kept, one attempt, the same lock, and added in bulk whenever there is more.
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { addWebhook, runSql } from '../account.ts';
-import { type Abuse, type Ground, effectOf, note, rest, strike, striking, until, countOf } from '../ground.ts';
+import { type Abuse, type Ground, countOf, effectOf, note, rest, strike, striking, until } from '../ground.ts';
 
 /** A receiver of webhooks in this process; answers its address. */
 const openReceiver = async (ground: Ground, answers: boolean): Promise<string> => {
