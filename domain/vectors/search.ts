@@ -35,7 +35,7 @@ export interface Found {
 const maxBytes = 16 * 1024 * 1024;
 
 // With 50,000 vectors of 384 dimensions in 200 clouds these settings find 98 % of the ten nearest
-// (scripts/bench/ai/vectors.ts).
+// (bench/ai/vectors.ts).
 const minCandidates = 240;
 const maxCandidates = 1000;
 const maxScanned = 20_000;

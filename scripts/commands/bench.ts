@@ -9,7 +9,7 @@ export const bench: Command = (args, root) =>
     durable: true,
     workers: 2,
     use: ({ stack }, env) => {
-      const program = [path.join(root, 'scripts/bench/main.ts'), ...args];
+      const program = [path.join(root, 'bench/main.ts'), ...args];
       const child = spawn(process.execPath, program, { cwd: root, env, stdio: 'inherit', detached: true });
       return stack.attend('bench', child);
     },

@@ -41,7 +41,7 @@ const retiredBounds = /^(?:most|longest|largest)[A-Z]/;
 const riddle = /^(?:What|Who|Whose|Whom|Of|Those|Nor)\b/;
 
 /** Tests and tools are not there yet. */
-const mayRiddle = /^(?:test|bench|faults|scripts\/(?:bench|faults|soak)|(?:domain|workers)\/webhooks)\//;
+const mayRiddle = /^(?:test|bench|faults|(?:domain|workers)\/webhooks)\//;
 
 /** Comments (lines that follow each other are one), literals and names; everything else is of no interest. */
 const token =

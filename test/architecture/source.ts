@@ -10,7 +10,18 @@ export interface SourceFile {
 }
 
 /** The platform's own code: what runs in production and what starts it. */
-export const productFolders = ['api', 'cli', 'domain', 'lib', 'migrations', 'queues', 'scripts', 'workers'];
+export const productFolders = [
+  'api',
+  'bench',
+  'cli',
+  'domain',
+  'faults',
+  'lib',
+  'migrations',
+  'queues',
+  'scripts',
+  'workers',
+];
 
 export const filesOf = (folders: readonly string[]): SourceFile[] =>
   folders

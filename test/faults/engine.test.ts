@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava';
-import { scenarios } from '#scripts/faults/scenarios/all.ts';
-import type { Stage } from '#scripts/faults/scene.ts';
-import { onStage, play } from '#scripts/faults/stage.ts';
+import { scenarios } from '#faults/scenarios/all.ts';
+import type { Stage } from '#faults/scene.ts';
+import { onStage, play } from '#faults/stage.ts';
 import { faultTestMs } from '#test/support/time-outs.ts';
 
 /** The short run of the fault table: `npm run faults` has all of it, and random faults for as long as one likes. */

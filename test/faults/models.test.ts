@@ -1,7 +1,7 @@
 import test from 'ava';
-import { modelsStruckShortly } from '#scripts/faults/scenarios/models.ts';
-import { onStage, play } from '#scripts/faults/stage.ts';
-import type { Verdict } from '#scripts/faults/verdict.ts';
+import { modelsStruckShortly } from '#faults/scenarios/models.ts';
+import { onStage, play } from '#faults/stage.ts';
+import type { Verdict } from '#faults/verdict.ts';
 import { faultTestMs } from '#test/support/time-outs.ts';
 
 /** `npm run faults -- --only models` does so for longer. */

@@ -1,7 +1,7 @@
 import test from 'ava';
-import { struckShortly } from '#scripts/faults/scenarios/table-events.ts';
-import type { Verdict } from '#scripts/faults/verdict.ts';
-import { onStage, play } from '#scripts/faults/stage.ts';
+import { struckShortly } from '#faults/scenarios/table-events.ts';
+import type { Verdict } from '#faults/verdict.ts';
+import { onStage, play } from '#faults/stage.ts';
 import { faultTestMs } from '#test/support/time-outs.ts';
 
 /** `npm run faults -- --only webhooks` does so for longer, and at random. */

@@ -1,9 +1,9 @@
 import path from 'node:path';
 import test from 'ava';
-import { jobBenchmarks } from '#scripts/bench/jobs.ts';
-import { type StartChild, withChildren } from '#scripts/bench/jobs/child.ts';
-import { waits } from '#scripts/bench/jobs/latency.ts';
-import type { Bench } from '#scripts/bench/harness.ts';
+import { jobBenchmarks } from '#bench/jobs.ts';
+import { type StartChild, withChildren } from '#bench/jobs/child.ts';
+import { waits } from '#bench/jobs/latency.ts';
+import type { Bench } from '#bench/harness.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 

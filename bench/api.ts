@@ -25,7 +25,7 @@ const apiSpec = {
   file: 'api/server.ts',
   env: { ...pool, PLINTH_RATE_LIMITS: 'off', PLINTH_LOG_FORMAT: 'json' },
 };
-const floorSpec = { name: 'bare-koa', file: 'scripts/bench/floors/bare-koa.ts', env: pool };
+const floorSpec = { name: 'bare-koa', file: 'bench/floors/bare-koa.ts', env: pool };
 
 const callers = 32;
 

@@ -96,7 +96,7 @@ const main = async (args: string[]): Promise<number> => {
     console.error(`There is no benchmark of that name. There are: ${all.map(({ name }) => name).join(', ')}`);
     return 2;
   }
-  const root = path.resolve(import.meta.dirname, '../..');
+  const root = path.resolve(import.meta.dirname, '..');
   const folder = await mkdtemp(path.join(tmpdir(), 'plinth-bench-'));
   const profileFolder = process.env['BENCH_PROFILE'];
   const servers = createServers({ root, env: process.env, folder, profileFolder });

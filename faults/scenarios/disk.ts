@@ -1,8 +1,8 @@
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
-import type { ProcessSpec } from '../../processes.ts';
-import { providePostgres } from '../../infra/postgres.ts';
-import type { Surroundings } from '../../with-stack.ts';
+import type { ProcessSpec } from '#scripts/processes.ts';
+import { providePostgres } from '#scripts/infra/postgres.ts';
+import type { Surroundings } from '#scripts/with-stack.ts';
 import type { Stage } from '../scene.ts';
 import { type FaultServers, createTemplate, databaseMaker, placeBeside, runOn, serverOf } from '../servers.ts';
 import { amidst, answered, underLoad } from './load.ts';

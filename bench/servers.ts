@@ -96,7 +96,7 @@ export const createServers = ({ root, env, folder, profileFolder }: ServersPlace
       return { pid: child.pid ?? 0, url: `http://127.0.0.1:${port}`, stop: () => end(child) };
     },
     load: async (plan) => {
-      const child = fork(path.join(root, 'scripts/bench/load.ts'), [], { cwd: root, serialization: 'advanced' });
+      const child = fork(path.join(root, 'bench/load.ts'), [], { cwd: root, serialization: 'advanced' });
       note(child);
       child.send(plan);
       try {

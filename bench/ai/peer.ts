@@ -29,7 +29,7 @@ export const startPeer = async (bench: Bench): Promise<Server> => {
   await install(folder);
   return bench.servers.start({
     name: 'portkey',
-    file: 'scripts/bench/floors/portkey.ts',
+    file: 'bench/floors/portkey.ts',
     env: { BENCH_PEER: folder, NODE_ENV: 'production' },
   });
 };

@@ -59,7 +59,7 @@ const cached = 1000;
 
 const holder = (name: string, schemas: number) => ({
   name,
-  file: 'scripts/bench/data/hold-schemas.ts',
+  file: 'bench/data/hold-schemas.ts',
   nodeArgs: ['--expose-gc'],
   env: { BENCH_SCHEMAS: String(schemas) },
 });

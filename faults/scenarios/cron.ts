@@ -73,7 +73,7 @@ const tickKilled: Scenario = {
     await createSchedules(scene);
     const tickers: Child[] = [];
     const start = async (): Promise<void> => {
-      const child = scene.start(`ticker-${newId()}`, 'scripts/faults/ticker.ts');
+      const child = scene.start(`ticker-${newId()}`, 'faults/ticker.ts');
       await child.ready;
       tickers.push(child);
     };

@@ -4,12 +4,12 @@ import path from 'node:path';
 import { Client, escapeIdentifier } from 'pg';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { migrate } from '#lib/migrate.ts';
-import { StartError } from '../errors.ts';
-import { providePostgres } from '../infra/postgres.ts';
-import { provideRedis } from '../infra/redis.ts';
-import type { Site } from '../infra/site.ts';
-import type { ProcessSpec } from '../processes.ts';
-import type { Surroundings } from '../with-stack.ts';
+import { StartError } from '#scripts/errors.ts';
+import { providePostgres } from '#scripts/infra/postgres.ts';
+import { provideRedis } from '#scripts/infra/redis.ts';
+import type { Site } from '#scripts/infra/site.ts';
+import type { ProcessSpec } from '#scripts/processes.ts';
+import type { Surroundings } from '#scripts/with-stack.ts';
 import { createWitness } from './witness.ts';
 
 /** A server of our own that scenarios kill, halt and start again. */

@@ -83,7 +83,7 @@ const childOf = (process: ChildProcess): Child => {
 /** Starts a program of a folder of the benchmarks; `detached`: in a session of its own. */
 export type StartChild = (program: string, how?: { readonly detached: boolean }) => Child;
 
-/** Gives `work` processes of programs in `scripts/bench/FOLDER`, and ends them all whatever happens. */
+/** Gives `work` processes of programs in `bench/FOLDER`, and ends them all whatever happens. */
 export const withChildren = async <T>(
   bench: Bench,
   work: (start: StartChild) => Promise<T>,
@@ -98,7 +98,7 @@ export const withChildren = async <T>(
   bench.signal.addEventListener('abort', interrupt);
   try {
     return await work((program, { detached } = { detached: false }) => {
-      const process = fork(path.join(bench.root, `scripts/bench/${folder}/${program}.ts`), [], {
+      const process = fork(path.join(bench.root, `bench/${folder}/${program}.ts`), [], {
         cwd: bench.root,
         serialization: 'advanced',
         detached,

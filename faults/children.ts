@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import type { Stack } from '../stack.ts';
+import type { Stack } from '#scripts/stack.ts';
 import { clock } from './witness.ts';
 
 /** One process that a scenario may kill. */
@@ -25,7 +25,7 @@ export interface ChildSpec {
   readonly folder: string;
 }
 
-const root = path.join(import.meta.dirname, '../..');
+const root = path.join(import.meta.dirname, '..');
 
 const endOf = (child: ChildProcess): Child['end'] =>
   new Promise((resolve) => {

@@ -124,7 +124,7 @@ const overHttp: Benchmark = {
     const { api, project } = await startScene(bench, 'api-graphql');
     const bare = await bench.servers.start({
       name: 'bare-graphql',
-      file: 'scripts/bench/floors/bare-graphql.ts',
+      file: 'bench/floors/bare-graphql.ts',
       env: { BENCH_PROJECT_URL: databaseUrlOf(bench, project) },
     });
     const load = (server: Server, requests: readonly LoadRequest[]) => async () =>

@@ -102,7 +102,7 @@ const comparisons: readonly Comparison[] = [
 const startFloor = (bench: Bench, { project }: Scene): Promise<Server> =>
   bench.servers.start({
     name: 'bare-data',
-    file: 'scripts/bench/floors/bare-data.ts',
+    file: 'bench/floors/bare-data.ts',
     env: { BENCH_PROJECT_URL: databaseUrlOf(bench, project) },
   });
 

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { StartError } from '../errors.ts';
+import { StartError } from '#scripts/errors.ts';
 import { scenarios } from './scenarios/all.ts';
 import type { Scenario } from './scenarios/scenario.ts';
 import { soak } from './soak.ts';

@@ -9,7 +9,7 @@ import { type Queues, openQueues } from '#domain/jobs/open.ts';
 import { type Config, loadConfig } from '#lib/config.ts';
 import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import { newId, newOrgId, newProjectRef } from '#lib/ids.ts';
-import type { Surroundings } from '../with-stack.ts';
+import type { Surroundings } from '#scripts/with-stack.ts';
 import { type Child, startChild } from './children.ts';
 import { faultJobs, globalLimit, globalLimits, projectLimit } from './jobs.ts';
 import type { JournalLine, Load } from './load.ts';
@@ -137,7 +137,7 @@ const crewOf = (stage: Stage, env: NodeJS.ProcessEnv, folder: string, projects: 
     startWorker: async () => {
       born += 1;
       const name = `worker-${born}`;
-      const child = start(name, { file: 'scripts/faults/worker.ts', env: { PLINTH_WORKER_NAME: name } });
+      const child = start(name, { file: 'faults/worker.ts', env: { PLINTH_WORKER_NAME: name } });
       workers.add(child);
       const noteDeath = async (): Promise<void> => {
         const { at } = await child.end;
@@ -161,7 +161,7 @@ const crewOf = (stage: Stage, env: NodeJS.ProcessEnv, folder: string, projects: 
         name,
         journal,
       };
-      const child = start(name, { file: 'scripts/faults/producer.ts', args: [JSON.stringify(load)] });
+      const child = start(name, { file: 'faults/producer.ts', args: [JSON.stringify(load)] });
       await child.ready;
       return child;
     },

@@ -21,7 +21,7 @@ export interface AiScene {
 const providerKey = 'sk-bench-0123456789abcdef0123456789abcdef';
 
 export const startAiScene = async (bench: Bench): Promise<AiScene> => {
-  const upstream = await bench.servers.start({ name: 'ai-upstream', file: 'scripts/bench/floors/ai-upstream.ts' });
+  const upstream = await bench.servers.start({ name: 'ai-upstream', file: 'bench/floors/ai-upstream.ts' });
   const api = await bench.servers.start(apiSpec('api-ai', { PLINTH_EGRESS_ALLOW: '127.0.0.0/8' }));
   const user = await signUp(api.url);
   const project = await createDataProject(api.url, user);

@@ -1,14 +1,14 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { narrateTo } from '../narrator.ts';
-import { readSettings } from '../settings.ts';
-import { withStack } from '../with-stack.ts';
+import { narrateTo } from '#scripts/narrator.ts';
+import { readSettings } from '#scripts/settings.ts';
+import { withStack } from '#scripts/with-stack.ts';
 import { type Stage, openScene } from './scene.ts';
 import type { Scenario } from './scenarios/scenario.ts';
 import { startServers } from './servers.ts';
 import { type Verdict, judge } from './verdict.ts';
 
-const root = path.resolve(import.meta.dirname, '../..');
+const root = path.resolve(import.meta.dirname, '..');
 const usualRestMs = 60_000;
 
 /** Servers of their own and a folder that `work` leaves nothing in. Resolves with the exit code. */

@@ -1,5 +1,5 @@
-import { createProject, deploy, signUp } from '../../bench/client.ts';
-import { provideBubblewrap } from '../../infra/bubblewrap.ts';
+import { createProject, deploy, signUp } from '#bench/client.ts';
+import { provideBubblewrap } from '#scripts/infra/bubblewrap.ts';
 import type { Child } from '../children.ts';
 import type { Scene } from '../scene.ts';
 import { amidst } from './load.ts';
