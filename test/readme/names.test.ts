@@ -39,7 +39,7 @@ const isThere = (named: string): boolean =>
 const upperCase = /^[A-Z][A-Z0-9_]{2,}$/;
 // Words of PostgreSQL, Redis and Unix that look like settings, and names in examples.
 const foreign =
-  /^(CREATEDB|CREATEROLE|BYPASSRLS|GET|POST|PATCH|DELETE|CALL|VACUUM|REINDEX|CONCURRENTLY|EXPLAIN|MULTI|READONLY|UNBLOCKED|SIGTERM|SIGINT|RLIMIT_\w+|HOME|PATH|NODE_COMPILE_CACHE|PG[A-Z]+|CONTROL|BACKUP)$/;
+  /^(CREATEDB|CREATEROLE|BYPASSRLS|CONFIG_HZ|SCHED_IDLE|M_PERTURB|PYTHONMALLOC|GET|POST|PATCH|DELETE|CALL|VACUUM|REINDEX|CONCURRENTLY|EXPLAIN|MULTI|READONLY|UNBLOCKED|SIGTERM|SIGINT|RLIMIT_\w+|HOME|PATH|NODE_COMPILE_CACHE|PG[A-Z]+|CONTROL|BACKUP)$/;
 
 const shellLinesOf = (document: string): string[] =>
   blocksOf(document).flatMap(({ language, text }) => (language === 'sh' ? text.split('\n') : []));
