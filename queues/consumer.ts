@@ -41,7 +41,7 @@ const startEarly = ({ shard, process, onError }: ConsumerOptions) => {
   return {
     start: (job: BullJob): void => {
       const work = begin(job);
-      // Heard here too: the processor may come later than a failure.
+      // Errors are handled here too: the processor may be attached later than a failure.
       work.catch(onError);
       started.set(job.token ?? '', work);
     },
@@ -54,8 +54,8 @@ const startEarly = ({ shard, process, onError }: ConsumerOptions) => {
 };
 
 /**
- * One shard's BullMQ worker. What a dead worker had taken and not begun is delivered again after at most 15 s: lock 10 s,
- * stalled check each 5 s. Whether it begins is decided by its row.
+ * The BullMQ worker of one shard. Jobs that a dead worker had taken and not started are delivered again after at most
+ * 15 s: lock 10 s, stalled check each 5 s. The row decides whether a job starts.
  */
 export const consume = (options: ConsumerOptions): Consumer => {
   const { redis, prefix, shard, slots } = options;

@@ -62,7 +62,7 @@ export interface JobError {
 export const endStatuses = ['succeeded', 'failed', 'cancelled', 'expired', 'dead'] as const;
 export type EndStatus = (typeof endStatuses)[number];
 
-/** How a job ended: what its row keeps and its caller is told. `result` is JSON text, opaque on the way. */
+/** The end of a job, as its row keeps it and its caller receives it. `result` is JSON text, opaque on the way. */
 export interface JobOutcome {
   readonly status: EndStatus;
   readonly result: string | null;

@@ -33,7 +33,7 @@ const caller = z.object({
 });
 export type FunctionCaller = z.output<typeof caller>;
 
-/** One run of one version of a function. Tried again only while its handler has not begun. */
+/** One run of one version of a function. Retried only while its handler has not started. */
 export const functionInvoke = defineJob({
   type: 'function.invoke',
   pool: 'functions',
@@ -43,7 +43,9 @@ export const functionInvoke = defineJob({
     trigger: z.enum(['api', 'dashboard', 'cron', 'webhook']),
     /** JSON text, handed to the handler exactly as it came. */
     payload: z.string(),
-    /** Last: the record of a run reads what stands before it by its place. Left out: nobody who came by key. */
+    /**
+     * It stays the last field: the record of a run reads the fields before it by position. Left out: no caller by key.
+     */
     caller: caller.optional(),
   }),
   result: z.object({

@@ -1,7 +1,10 @@
 import { z } from 'zod';
 import { defineJob } from './define.ts';
 
-/** Makes a project's database and roles. Each step looks before it acts, so that a run that died half-way is repeated. */
+/**
+ * Creates a project's database and roles. Each step checks before it acts, so that a run that died half-way is
+ * repeated.
+ */
 export const projectProvision = defineJob({
   type: 'project.provision',
   pool: 'system',

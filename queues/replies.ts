@@ -5,12 +5,11 @@ import { createBatcher } from '#lib/batch.ts';
 import { type JobOutcome, endStatuses } from './define.ts';
 
 /**
- * How a caller hears of the end of its job: each API process owns one Redis stream, jobs carry its name, and one
- * blocking read per process settles all callers. Unlike pub/sub, a short loss of the connection loses nothing.
- * One round trip measured 0.7 ms, against 1.0 ms with BullMQ's QueueEvents.
- *
- * Beside the reply lies the outcome itself until Postgres has it, so that a job whose worker dies in between is recorded
- * and not run again. Both keys share a hash tag: they are written in one MULTI.
+ * The replies by which callers learn of the ends of their jobs: each API process owns one Redis stream, jobs carry its
+ * name, and one blocking read per process settles all callers. Unlike pub/sub, a short loss of the connection loses
+ * nothing. One round trip measured 0.7 ms, against 1.0 ms with BullMQ's QueueEvents. Beside the reply lies the outcome
+ * itself until Postgres has it, so that a job whose worker dies in between is recorded and not run again. Both keys
+ * share a hash tag: they are written in one MULTI.
  */
 const streamTtlSeconds = 3600;
 const outcomeTtlSeconds = 24 * 3600;
@@ -101,7 +100,7 @@ export const openReplies = (
   };
 
   const readOnce = async (): Promise<void> => {
-    // After a gap at once: what ended meanwhile may have been told before the stream was there again.
+    // After a gap at once: replies of meanwhile may have been sent before the stream existed again.
     const answer = await redis.xread('COUNT', 500, 'BLOCK', gap ? 1 : blockMs, 'STREAMS', stream, last);
     if (gap) await closeGap();
     for (const [id, fields] of answer?.[0]?.[1] ?? []) {
@@ -170,9 +169,9 @@ export type KnownEnd = Pick<RunEnd, 'outcome' | 'finishedAt'>;
 
 /** Outcomes between the end of a run and their record in Postgres. */
 export interface Outcomes {
-  /** Keeps the outcome and tells the waiting caller, whole or not at all. */
+  /** Stores the outcome and notifies the waiting caller, both or neither. */
   readonly publish: (end: RunEnd) => Promise<void>;
-  /** Tells the waiting caller of an end that Postgres has. */
+  /** Notifies the waiting caller of an end that Postgres has. */
   readonly notify: (jobId: string, outcome: JobOutcome, replyTo: string | null) => Promise<void>;
   /** The end of this very run, when it may not be recorded yet. */
   readonly find: (jobId: string, runId: string) => Promise<KnownEnd | null>;
@@ -201,7 +200,7 @@ type Escaped = readonly [result: string, report: string];
 
 const escapedOf = ({ result, report = null }: JobOutcome): Escaped => [JSON.stringify(result), JSON.stringify(report)];
 
-/** One at a time: both of a run that logged all it may held up a busy worker for 61 ms. */
+/** One at a time: both outcomes of a run with the longest possible log held up a busy worker for 61 ms. */
 const escapedInTurns = async ({ result, report = null }: JobOutcome): Promise<Escaped> => {
   const escapedResult = JSON.stringify(result);
   await new Promise(setImmediate);
@@ -227,7 +226,7 @@ const publishAll = async (redis: Redis, prefix: string, ends: readonly EndText[]
   await whole(calls);
 };
 
-/** Nobody waits for it. */
+/** No caller waits for it. */
 const forgetEveryMs = 10;
 
 const whole = async (calls: ChainableCommander): Promise<void> => {

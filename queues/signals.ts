@@ -18,7 +18,7 @@ const jobEvents = [
 const eventSchema = z.discriminatedUnion('event', jobEvents);
 export type JobEvent = z.output<typeof eventSchema>;
 
-/** On the wire, lines travel as they were flushed; listeners hear them one by one. */
+/** On the wire, lines travel as they were flushed; listeners receive them one by one. */
 const sentSchema = z.discriminatedUnion('event', [
   ...jobEvents,
   z.object({
@@ -50,7 +50,7 @@ export interface Notice {
 const noticeSchema = z.object({ about: z.enum(['project', 'schema']), projectId: z.string() });
 
 export interface Signals {
-  /** Told to whoever listens; lost when Redis is away. */
+  /** Sent to present listeners; lost when Redis is away. */
   readonly announce: (jobId: string, event: SentEvent) => void;
   /** Asks the worker that runs the job to stop it. The request stands in the job's row too, and is repeated from there. */
   readonly requestCancel: (jobId: string) => Promise<void>;
@@ -69,7 +69,7 @@ interface Announced {
 }
 
 export const signalsOn = (redis: Redis, prefix: string): Signals => {
-  /** Which of the channels of log lines anybody listens to: most runs are watched by nobody, and a log may have 256 KB. */
+  /** Returns the channels of log lines that have subscribers: most runs have none, and a log may have 256 KB. */
   const listenedTo = async (events: readonly Announced[]): Promise<ReadonlySet<unknown>> => {
     const channels = [...new Set(events.filter(({ isLog }) => isLog).map(({ channel }) => channel))];
     if (channels.length === 0) return new Set();
@@ -102,13 +102,13 @@ export const signalsOn = (redis: Redis, prefix: string): Signals => {
   };
 };
 
-/** Hears signals; one connection, whatever the number of listeners. */
+/** Receives signals over one connection, whatever the number of listeners. */
 export interface Subscriber {
   /** @returns how to stop listening */
   readonly follow: (jobId: string, listener: (event: JobEvent) => void) => Promise<() => void>;
   readonly onCancel: (listener: (jobId: string) => void) => Promise<void>;
   readonly onNotice: (listener: (notice: Notice) => void) => Promise<void>;
-  /** Whether what is said now is heard. */
+  /** Whether messages that are published now arrive. */
   readonly isSubscribed: () => boolean;
   readonly close: () => void;
 }
@@ -129,7 +129,7 @@ export const openSubscriber = (redis: Redis, prefix: string): Subscriber => {
     const channel = channels.get(name) ?? { listeners: new Set(), subscribed: redis.subscribe(name) };
     channel.listeners.add(listener);
     channels.set(name, channel);
-    // Also who comes second hears nothing before that.
+    // A second listener of a channel, too, receives nothing before the subscription is confirmed.
     await channel.subscribed;
     return () => {
       channel.listeners.delete(listener);

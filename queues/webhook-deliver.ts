@@ -8,16 +8,16 @@ export const webhookDeliver = defineJob({
   data: z.object({ delivery_id: z.uuid() }),
   result: z.object({
     delivery_id: z.uuid(),
-    /** Null: nobody answered. */
+    /** Null: there was no answer. */
     status_code: z.int().nullable(),
     response_time_ms: z.number().nonnegative(),
   }),
   running: { free: 10, pro: 50, enterprise: 200 },
   // The receiver's answer is an outcome; these retries are for faults of ours before anything was sent.
   maxAttempts: 5,
-  // The receiver may hear of it twice, under the same webhook-id.
+  // The receiver may get it twice, under the same webhook-id.
   repeatable: true,
   timeoutMs: 60_000,
-  // Deliveries are never refused: they wait as rows, and only those whose turn it is become jobs.
+  // Deliveries are never refused: they wait as rows, and only claimed ones become jobs.
   capped: false,
 });

@@ -36,7 +36,10 @@ export interface Engine {
   readonly close: () => Promise<void>;
 }
 
-/** A global limit holds for all workers alike, so it stands in Postgres; what the gate does not hear now it reads within half a minute. */
+/**
+ * A global limit holds for all workers alike, so Postgres stores it; a change that the gate misses is read within half
+ * a minute.
+ */
 const noteGlobalLimits = async ({ config, db, log, ...options }: EngineOptions, { gate }: Queues): Promise<void> => {
   const types = (options.served ?? options.jobs).map(({ type }) => type);
   const settings = new Map(types.map((type) => [type, globalSettingOf(type, config)]));

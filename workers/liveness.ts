@@ -2,7 +2,7 @@ import { url as inspectorUrl } from 'node:inspector';
 import { Worker } from 'node:worker_threads';
 
 export interface LivenessOptions {
-  /** After so long without a turn of the event loop the process is killed. */
+  /** A process whose event loop stalls for so long is killed. */
   readonly limitMs?: number;
   readonly beatMs?: number;
 }
@@ -16,11 +16,12 @@ export interface LivenessWatch {
 }
 
 /**
- * Ends this process when its event loop stands still: a worker that is wedged holds jobs that it will never finish, and
- * can neither say so nor be asked. Killed, it loses its jobs to others as any dead worker does, and its supervisor starts
- * it again. So is one that was halted for longer (SIGSTOP, a frozen container) when it goes on. The limit lies below the
- * 8 s of silence after which others take its jobs for a dead worker's, so that no job runs twice at a time. A thread
- * looks on, because nothing on the main thread can. Not under a debugger, which halts as well.
+ * Ends this process when its event loop stalls: a stuck worker holds jobs that it will never finish, and can neither
+ * report nor be asked. Killed, it loses its jobs to others as any dead worker does, and its supervisor starts it again.
+ * The same holds for a process that was stopped for longer (SIGSTOP, a frozen container) when it continues. The limit
+ * lies below the 8 s without heartbeats after which others take its jobs for a dead worker's, so that no job runs twice
+ * at a time. A thread watches, because nothing on the main thread can. Not under a debugger, which stops the loop as
+ * well.
  * @returns how to stop looking
  */
 export const startLivenessWatch = ({ limitMs = 4000, beatMs = 500 }: LivenessOptions = {}): (() => Promise<void>) => {

@@ -24,7 +24,7 @@ export interface MonitorOptions {
 
 export interface Monitor {
   readonly port: number;
-  /** The worker takes jobs from now on, or takes none any more. Until it is told, it does not. */
+  /** Whether the worker takes jobs; false until it is set. */
   readonly consuming: (now: boolean) => void;
   readonly stop: () => Promise<void>;
 }
@@ -105,8 +105,8 @@ const listening = async (server: Server, { host, port }: MonitorOptions): Promis
 };
 
 /**
- * A worker's own small HTTP server, for supervisors and Prometheus: `/healthz` answers while the event loop turns,
- * `/readyz` tells whether it takes jobs and can reach what they need, `/metrics` what it measures.
+ * A worker's own small HTTP server for health checks and Prometheus: `/healthz` answers while the event loop runs,
+ * `/readyz` whether it takes jobs and reaches their dependencies, `/metrics` its metrics.
  * @throws {ConfigError} when the port is taken
  */
 export const startMonitor = async (options: MonitorOptions): Promise<Monitor> => {

@@ -11,7 +11,7 @@ export interface JobContext {
   readonly attempt: number;
   /** Aborted when the job must stop; its reason is a `JobStopped`. */
   readonly signal: AbortSignal;
-  /** A line for those who look at the job; written when it says, else now. */
+  /** A line for readers of the job; its time is the given one, else now. */
   readonly log: (level: LogLevel, message: string, ts?: string) => void;
   /** @param percent 0 to 100 */
   readonly progress: (percent: number) => void;

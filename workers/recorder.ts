@@ -18,11 +18,11 @@ export interface Recorder {
   readonly park: (run: Pick<BrokenRun, 'id' | 'runId'>, maxMs: number) => Promise<boolean>;
   /** False: the job is not parked any more. */
   readonly resume: (jobId: string, how: Resumption) => Promise<boolean>;
-  /** For people who look on: lost when Postgres is away. */
+  /** For present listeners: lost when Postgres is away. */
   readonly progress: (jobId: string, percent: number) => void;
   /** Resolves when the part is written, or lost. */
   readonly log: (part: LogPart) => Promise<void>;
-  /** Resolves when what was said for people who look on is written, or lost. */
+  /** Resolves when the lines for listeners are written, or lost. */
   readonly idle: () => Promise<void>;
 }
 

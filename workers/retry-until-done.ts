@@ -22,8 +22,9 @@ export const retryUntilDone = async <T>(log: Log, what: string, work: () => Prom
 export type BulkWork<Item, Result> = (items: readonly Item[]) => Promise<readonly Result[]>;
 
 /**
- * The same for batches of independent items: one that takes too long is halved, and halved again, beside the batches that
- * come after it. What takes too long by itself is tried on by itself; it holds up nothing but others of its kind.
+ * The same for batches of independent items: a batch that takes too long is split in halves, again and again, beside
+ * the batches that come after it. An item that takes too long by itself is retried by itself, and delays only others of
+ * its kind.
  * @returns bulk work whose results may come later, one by one
  */
 export const retryEachUntilDone = <Item, Result>(

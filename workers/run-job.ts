@@ -24,7 +24,7 @@ const recordable = ({ code, message }: JobError): JobError => ({
 const notifyIntervalMs = 1000;
 const maxNotifyTries = 60;
 
-/** A caller that could not be told at once is told while it may still wait; after that its row tells it. */
+/** A caller that could not be notified at once is notified while it may still wait; after that it reads the row. */
 const notifyLater = async ({ deps, started }: Work, outcome: JobOutcome): Promise<void> => {
   for (let tries = 0; tries < maxNotifyTries && started.reply_to !== null; tries += 1) {
     await pause(notifyIntervalMs, undefined, { ref: false });
@@ -36,7 +36,9 @@ const notifyLater = async ({ deps, started }: Work, outcome: JobOutcome): Promis
   }
 };
 
-/** Redis first, where the waiting caller is told; when it is away, Postgres first: one of them always knows. */
+/**
+ * Redis first, where the waiting caller is notified; when it is away, Postgres first: one of them always knows the end.
+ */
 const settle = async (work: Work, outcome: JobOutcome): Promise<void> => {
   const { deps, runId, started, job } = work;
   const finishedAt = new Date();
@@ -104,7 +106,7 @@ const run = async (work: Work): Promise<void> => {
     if (started.cancel_requested_at !== null) deps.running.stop(started.id, 'cancelled');
     const ran = await runOnce(work, tracked);
     noteRun(job.type, performance.now() - began);
-    // After the first words of `conclude`: the caller is told before the gate is.
+    // After the first step of `conclude`: the caller is notified before the gate.
     const left = Promise.resolve().then(() => leaveGate(deps, delivery));
     await Promise.all([left, conclude(work, ran, left)]);
   } finally {
@@ -113,9 +115,10 @@ const run = async (work: Work): Promise<void> => {
 };
 
 /**
- * Begins the job by its row, and looks at the gate at the same time: what was delivered under a lease that the job has no
- * longer may not run, its place is somebody else's by now. Such deliveries come after a crash (BullMQ gives back what the
- * dead worker had taken) and when a cancelled job is run again. They are rare, so the row is put back then.
+ * Starts the job by its row and checks its lease at the same time: a delivery under a lease that the job no longer
+ * holds may not run, its place belongs to another job by now. Such deliveries come after a crash (BullMQ returns the
+ * jobs that the dead worker had taken) and when a cancelled job is run again. They are rare, so the row is put back
+ * then.
  */
 const begin = async (deps: RunJobDeps, delivery: Delivery, runId: string): Promise<StartedJob | null> => {
   const { shard, lease, epoch } = delivery;
@@ -147,8 +150,8 @@ const standingOf = (deps: RunJobDeps, id: string): Promise<Standing | undefined>
   );
 
 /**
- * A job that may not begin needs no place at the gate, unless it runs; one that waits gets in line again. Of one that
- * ended before it began (its project was deleted) the caller may not have heard.
+ * A job that may not start needs no place at the gate, unless it runs; one that waits is queued again. The caller of a
+ * job that ended before it started (its project was deleted) may not have been notified.
  */
 const dropDelivery = async (deps: RunJobDeps, delivery: Delivery): Promise<void> => {
   const { shard, lease, projectId } = delivery;
@@ -163,10 +166,10 @@ const dropDelivery = async (deps: RunJobDeps, delivery: Delivery): Promise<void>
 };
 
 /**
- * One job from BullMQ to its record. Its row decides whether it begins: a job that was cancelled, has ended, runs
- * elsewhere or was handed over before Redis lost its memory does not. Its outcome is kept in Redis and its caller told
- * (one step), then recorded in Postgres, and only then BullMQ forgets it. A worker that dies in between leaves a job
- * that the reaper finishes. Never throws for a known type: what BullMQ takes for failed it drops.
+ * Takes one job from BullMQ to its record. Its row decides whether it starts: a job that was cancelled, has ended, runs
+ * elsewhere or was handed over before Redis lost its memory does not. Its outcome is stored in Redis and its caller
+ * notified (one step), then recorded in Postgres, and only then BullMQ forgets it. A worker that dies in between leaves
+ * a job that the reaper finishes. Never throws for a known type: BullMQ drops jobs that it takes for failed.
  */
 export const runJob = async (deps: RunJobDeps, delivery: Delivery): Promise<void> => {
   const job = deps.jobs.find((one) => one.type === delivery.type);

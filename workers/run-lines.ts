@@ -35,7 +35,7 @@ const createTimes = (): ((ts: string | undefined) => string) => {
 export interface RunLines {
   readonly add: (level: LogLine['level'], text: string, ts: string | undefined) => void;
   /**
-   * The run is over; what is added afterwards is dropped. Listeners are told everything before they can be told the end.
+   * The run is over; further lines are dropped. Listeners receive all lines before the end.
    * @param isReported the whole log is in the report of the run: then the last lines need no row
    */
   readonly end: (isReported: boolean) => void;

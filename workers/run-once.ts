@@ -25,7 +25,7 @@ export const backoff = (attempt: number, fromMs?: number): number => {
   return quickestRetryMs + Math.random() * Math.min(slowestRetryMs, retryBaseMs * 2 ** attempt);
 };
 
-/** A run that does not stop when it is told to is given up after so long. */
+/** A run that does not stop on request is given up after so long. */
 const stopGraceMs = 10_000;
 const progressEveryMs = 500;
 
@@ -89,7 +89,7 @@ const whenThrown = async (work: Work, thrown: unknown): Promise<Ran> => {
 
 const misfit: JobError = { code: 'internal', message: 'The job failed on our side.' };
 
-/** Resolves when a run that was told to stop has not done so in time. */
+/** Resolves when a run that was asked to stop has not done so in time. */
 const overdue = async (signal: AbortSignal): Promise<'overdue'> => {
   await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
   return pause(stopGraceMs, 'overdue', { ref: false });
@@ -123,7 +123,7 @@ const attemptWithin = async (work: Work, data: unknown, signal: AbortSignal): Pr
   return 'outcome' in attempt ? ended(attempt.outcome) : whenThrown(work, attempt.thrown);
 };
 
-/** Runs a begun job once. */
+/** Runs a started job once. */
 export const runOnce = async (work: Work, { signal, stop }: RunningJob): Promise<Ran> => {
   const { deps, job, started } = work;
   const early = stopReasonOf(signal);

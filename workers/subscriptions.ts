@@ -3,8 +3,8 @@ import { applyWaiting } from '#domain/webhooks/subscribe.ts';
 const everyMs = 5000;
 
 /**
- * Tells projects' databases which writes leave events, where that failed when a webhook was changed. Every system worker
- * does this.
+ * Writes to project databases which writes emit events, where that failed when a webhook was changed. Every system
+ * worker does this.
  */
 export const startSubscriptions = (
   deps: Parameters<typeof applyWaiting>[0],

@@ -19,8 +19,8 @@ export interface TenantWatchDeps extends WatchdogDeps {
 }
 
 /**
- * Looks at each server once a second. A server that takes longer is not asked again meanwhile, and holds up no other.
- * Every system worker does this: to stop a session twice is no matter.
+ * Checks each server once a second. A server that takes longer is not asked again meanwhile, and delays no other. Every
+ * system worker does this: stopping a session twice does no harm.
  */
 export const startTenantWatch = (deps: TenantWatchDeps): { readonly stop: () => Promise<void> } => {
   const looking = new Map<string, Promise<void>>();

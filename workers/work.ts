@@ -33,7 +33,7 @@ export interface RunJobDeps {
   readonly retryIn: (type: string, ms: number) => void;
 }
 
-/** One begun job. */
+/** One started job. */
 export interface Work {
   readonly deps: RunJobDeps;
   readonly job: JobDefinition;

@@ -39,7 +39,7 @@ import { startSubscriptions } from './subscriptions.ts';
 import { startTenantWatch } from './tenant-watch.ts';
 import { type Deliveries, openDeliveries } from './webhooks/open.ts';
 
-/** Tells the other processes of what jobs change in projects' databases. */
+/** Notifies the other processes of jobs' changes in project databases. */
 const openChangeListeners = (
   config: Config,
   log: Log,

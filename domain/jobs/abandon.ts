@@ -22,11 +22,14 @@ export interface Abandonment {
   readonly maxMs: number;
   /** Has the gate forget what waits, so that nothing of it is handed over meanwhile. */
   readonly dropBacklog: (projectId: string) => Promise<void>;
-  /** Hears of the jobs that ended and that somebody waits for. */
+  /** Receives the ends of jobs that have a waiting caller. */
   readonly onEnded: (ended: readonly Changed[]) => Promise<void>;
 }
 
-/** Tells callers that wait of the ends of their jobs; one who cannot be told reads the row when the wait is over. */
+/**
+ * Notifies waiting callers of the ends of their jobs; a caller that cannot be notified reads the row when its wait is
+ * over.
+ */
 export const endTeller =
   (outcomes: Pick<Outcomes, 'notify'>): Abandonment['onEnded'] =>
   async (ended) => {
@@ -63,7 +66,7 @@ const stopRunning = (db: ControlDb, projectId: string): Promise<void> =>
 const cancelled = `status = 'cancelled', finished_at = now(), next_run_at = null,
   error_code = 'cancelled', error_message = 'The project was deleted.'`;
 
-/** Jobs that somebody else holds are skipped: they are just being begun, which `start_jobs` refuses. */
+/** Locked jobs are skipped: they are being started, which `start_jobs` refuses. */
 const cancelBatch = (db: ControlDb, projectId: string, after: string): Promise<Changed[] | null> =>
   db.transaction(async (tx) => {
     if (!(await isAlone(tx, projectId))) return null;

@@ -69,7 +69,7 @@ export const acceptWith = ({ db, gate, waitingBytes }: AcceptDeps): Accept => {
     }, actor);
   };
 
-  /** True when the job is gone for good; false when a worker has begun it. */
+  /** True when the job is deleted; false when a worker has started it. */
   const takeBack = ({ id, monthlyLimit }: NewJobRow, undo: JobRequest['undo']): Promise<boolean> =>
     db.transaction(async (tx) => {
       const gone = await deleteQueuedJob(tx, id, monthlyLimit !== undefined);
@@ -77,7 +77,9 @@ export const acceptWith = ({ db, gate, waitingBytes }: AcceptDeps): Accept => {
       return gone;
     }, systemActor);
 
-  /** For as long as Postgres may take to come back; a worker that is quicker runs what the caller was told is not there. */
+  /**
+   * The time that Postgres may take to come back; a faster worker runs the job that the caller was told does not exist.
+   */
   const takeBackLater = async (row: NewJobRow, undo: JobRequest['undo']): Promise<void> => {
     for (let tries = 0; tries < takeBackTimes; tries += 1) {
       const isDone = await takeBack(row, undo).then(
@@ -105,7 +107,7 @@ export const acceptWith = ({ db, gate, waitingBytes }: AcceptDeps): Accept => {
         void takeBackLater(row, undo);
         throw error;
       });
-      // When a worker has begun it, Redis took it without saying so: it is accepted after all.
+      // When a worker has started it, Redis took it without an answer: it is accepted after all.
       if (isGone) throw error;
     }
     noteAccepted(job.type);

@@ -4,7 +4,7 @@ import { type JobRow, jobColumns } from './store.ts';
 
 const dayMs = 24 * 3600 * 1000;
 
-/** A job with the reply stream of whoever waits for it. */
+/** A job with the reply stream of its waiting caller. */
 export type Changed = JobRow & { readonly reply_to: string | null };
 
 const cancelledWaiting = `status = 'cancelled', finished_at = now(), next_run_at = null,
@@ -39,7 +39,7 @@ export const markCancelRequested = (db: Queryable, projectId: string, id: string
     ),
   );
 
-/** Lets a job that ended without success wait anew, as if it had never run. Undefined when it did not end so. */
+/** Queues a job again that ended without success, as if it had never run. Undefined when it did not end so. */
 export const revive = (db: Queryable, projectId: string, id: string): Promise<JobRow | undefined> =>
   maybeOne(
     db.query<JobRow>(

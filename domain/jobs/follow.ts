@@ -16,8 +16,8 @@ export interface FollowDeps {
 /** Followed jobs of one process. */
 export interface Followed {
   /**
-   * Tells the listener what happens to a job from now on. Resolves once Redis' signals are heard, at the latest after a
-   * second: without Redis the end is still told, from the rows.
+   * Passes the events of a job to the listener. Resolves once the process is subscribed, at the latest after a second:
+   * without Redis the end is still reported, from the rows.
    * @returns how to stop
    */
   readonly follow: (
@@ -34,7 +34,7 @@ interface Following {
   readonly listener: (event: FollowedEvent) => void;
 }
 
-/** Signals can get lost with their connection; all followed rows are looked at by one statement every 2 s. */
+/** Signals can get lost with their connection; one statement polls all followed rows every 2 s. */
 const watchRows = (db: Queryable, onEnd: (following: Following) => void) => {
   const all = new Set<Following>();
   let timer: NodeJS.Timeout | undefined;
@@ -53,7 +53,7 @@ const watchRows = (db: Queryable, onEnd: (following: Following) => void) => {
   const schedulePoll = (): void => {
     timer = undefined;
     if (all.size === 0) return;
-    // While Postgres is away nobody can say how a job ended; the next look may.
+    // While Postgres is away the end of a job is unknown; the next poll may find it.
     void poll()
       .catch(() => undefined)
       .then(begin);

@@ -50,12 +50,12 @@ export interface Jobs {
    */
   readonly cancelAllWaiting: (jobIds: readonly string[]) => Promise<ReadonlySet<string>>;
   /**
-   * Lets a job that failed, died, expired or was cancelled run anew under the same id.
+   * Runs a job again that failed, died, expired or was cancelled, under the same id.
    * @param within the caller's transaction; what Redis is told follows its commit
    * @throws {ServiceError} `not_found`; `conflict` in any other state; `monthly_cap_exceeded`
    */
   readonly retry: (projectId: string, jobId: string, within?: Within) => Promise<JobRow>;
-  /** Tells the callers that wait of ends that were recorded elsewhere. */
+  /** Notifies waiting callers of ends that were recorded elsewhere. */
   readonly notifyEnded: Abandonment['onEnded'];
 }
 
@@ -116,7 +116,7 @@ const warnerOf =
   (error: unknown): void =>
     log.warn({ err: error }, what);
 
-/** Tells the gate, callers that wait and listeners of a waiting job that was cancelled. */
+/** Notifies the gate, waiting callers and listeners of a cancelled waiting job. */
 const cancelTeller = ({ gate, outcomes, signals, log }: JobsDeps) => {
   const otherwise = warnerOf(log);
   return async (ended: Changed): Promise<JobRow> => {

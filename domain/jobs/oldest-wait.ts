@@ -1,6 +1,7 @@
 /**
- * SQL: since when the job of this type has waited that waits longest; null when none does. Looked for among jobs that were
- * not begun: a retry is older than its wait. Three buffers, by the first entry of the index `jobs_never_begun`.
+ * SQL: the time since which the longest-waiting job of this type has waited; null when none waits. Only jobs that were
+ * never started count: a retry is older than its wait. Three buffers, by the first entry of the index
+ * `jobs_never_begun`.
  * @param type SQL that names the type
  */
 export const waitingSince = (type: string): string => `(

@@ -92,8 +92,8 @@ export interface BulkOrder {
 }
 
 /**
- * Retries or cancels the jobs of a filter, the oldest first, in batches of 200 and for at most 20 s: who finds `changed`
- * less than `matched` calls again.
+ * Retries or cancels the jobs of a filter, the oldest first, in batches of 200 and for at most 20 s: a caller calls
+ * again while `changed` is less than `matched`.
  * @throws {ServiceError} `validation_failed` when the filter looks at too many jobs
  */
 export const changeInBulk = async (

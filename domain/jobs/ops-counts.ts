@@ -21,7 +21,7 @@ export interface RunningJob {
 
 const maxRunning = 500;
 const waitSample = 5000;
-/** Counting 100,000 entries of an index takes 20 ms; a flood that died must not make each look cost seconds. */
+/** Counting 100,000 entries of an index takes 20 ms; a dead flood must not make each poll cost seconds. */
 const maxDead = 100_000;
 
 export type ByType<T> = ReadonlyMap<string, T>;

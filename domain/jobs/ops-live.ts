@@ -10,7 +10,7 @@ export interface Live {
 
 const everyMs = 1000;
 
-/** One snapshot a second for all who listen; while nobody does, nothing runs. */
+/** One snapshot a second for all listeners; without listeners nothing runs. */
 export const createLive = ({ snapshot }: Pick<Overview, 'snapshot'>): Live => {
   const listeners = new Set<Listener>();
   let timer: NodeJS.Timeout | undefined;

@@ -60,8 +60,8 @@ export interface Leadership {
   readonly waiting: boolean;
 }
 
-// A row that somebody else changes just now is that of a shard that has its leader. The looks at jobs have a limit, so that
-// each stays one step in an index: an `exists` may be planned as a hash over all jobs.
+// A row that another transaction changes right now belongs to a shard that has its leader. The subqueries on jobs have
+// a limit, so that each stays one step in an index: an `exists` may be planned as a hash over all jobs.
 const leadSql = `
   with free as materialized (
     select name from queue_shards
@@ -78,8 +78,8 @@ const leadSql = `
   from led join unnest($2::text[], $3::text[], $4::boolean[]) as a (name, type, compares) using (name)`;
 
 /**
- * Takes or keeps the lead of shards: one worker at a time does what only one needs to do. It is given in Postgres, so that
- * whoever leads can reach what leading needs.
+ * Takes or renews the leadership of shards: one worker at a time does a shard's upkeep. Postgres grants it, so that a
+ * leader can reach the database that leading requires.
  * @returns by the shards' names; those that somebody else leads are absent
  */
 export const claimLeadership = async (
@@ -194,7 +194,7 @@ export interface SuspectRun {
   readonly seen: boolean;
 }
 
-/** A worker that Postgres saw so lately lives, whatever is heard of it in Redis. */
+/** A worker that Postgres saw so recently lives, whatever its heartbeats in Redis. */
 const seenSeconds = 10;
 
 /** Jobs that run on none of these workers, or that somebody wants stopped: those of deleted projects, too. */

@@ -30,7 +30,7 @@ export const retryLater = async (db: Queryable, run: BrokenRun, delayMs: number)
   return rows.length > 0;
 };
 
-/** Hands a job back that a stopping worker could not finish: as if it had not been begun. */
+/** Hands a job back that a stopping worker could not finish, as if it had not been started. */
 export const handBack = async (db: Queryable, run: Pick<BrokenRun, 'id' | 'runId'>): Promise<boolean> => {
   const rows = await db.query(
     `update jobs set status = 'queued', attempt = greatest(0, attempt - 1), run_id = null, started_at = null
@@ -69,7 +69,7 @@ export const resumeJob = async (db: Queryable, id: string, { delayMs, counts }: 
   return rows.length > 0;
 };
 
-/** Lets a job whose worker died begin anew. */
+/** Queues a job again whose worker died. */
 export const restartCrashed = async (db: Queryable, run: BrokenRun): Promise<boolean> => {
   const rows = await db.query(putBack('crashes = crashes + 1, next_run_at = null'), [
     run.id,

@@ -21,7 +21,7 @@ export const placesWith =
   (gate: Pick<Gate, 'places'>) =>
   async (rows: readonly JobRow[]): Promise<readonly (Standing | null)[]> => {
     const waiting = rows.filter((row) => row.status === 'queued' && !waitsForItsTime(row)).map(refOf);
-    // It is told beside the job: that Redis is away must not keep anybody from reading rows.
+    // It is returned beside the job: an unavailable Redis must not keep anybody from reading rows.
     const places = waiting.length === 0 ? [] : await gate.places(waiting).catch(() => []);
     const byId = new Map(waiting.map(({ id }, i) => [id, places[i]]));
     return rows.map((row) => standingOf(row, byId.get(row.id)));

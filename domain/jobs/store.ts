@@ -80,8 +80,8 @@ export const refOf = (row: Pick<JobRow, 'id' | 'type' | 'project_id'>): JobRef =
   projectId: row.project_id,
 });
 
-// The monthly count and the jobs are one statement, so that as many jobs are there as were counted, whoever dies when. Rows
-// of the count are taken in one order by everybody; their locks last until the commit, so this comes last in a transaction.
+// The monthly count and the jobs are one statement, so that the count is exact whichever process dies. All transactions
+// take rows of the count in one order; their locks last until the commit, so this comes last in a transaction.
 const insertSql = `
   with new as materialized (
     select *, row_number() over (partition by project_id, type, counted order by place) as nth
@@ -170,7 +170,7 @@ export interface StartedJob {
   readonly id: string;
   /** Which of the starts it was: of several of one job, one is answered. */
   readonly run_id: string;
-  /** How often workers have begun it, this time included. */
+  /** The number of starts by workers, this one included. */
   readonly attempt: number;
   /** JSON text. */
   readonly data: string;

@@ -14,7 +14,10 @@ export const thisMonth = `date_trunc('month', now() at time zone 'utc')::date`;
 /** The first instant of the month after that one. */
 const monthAfter = (now: Date): Date => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1));
 
-/** @param limit the project's own; it is told */
+/**
+ * @param limit the project's own; it is part of the message
+ * @param limit the project's own; it is told
+ */
 export const capExceeded = (limit: number | null, now = new Date()): ServiceError => {
   const resets = monthAfter(now);
   const max = limit === null ? '' : ` of ${limit}`;

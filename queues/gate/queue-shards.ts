@@ -13,7 +13,7 @@ export interface QueueShard {
 const queueShardAt = (type: string, shardIndex: number, shardCount: number): QueueShard => ({
   type,
   shardCount,
-  // Another number of shards means other shards: what waited in the old ones is admitted anew from its rows.
+  // Another number of shards means other shards: jobs that waited in the old ones are admitted again from their rows.
   name: shardCount === 1 ? type : `${type}.${shardIndex + 1}of${shardCount}`,
 });
 

@@ -103,7 +103,7 @@ export class ShardGate {
     return this.#checks.add(lease);
   }
 
-  /** Hands jobs over anew that keep their places; those that have none stay as they are. */
+  /** Hands over jobs again that keep their places; those that have none stay as they are. */
   async renew(jobs: readonly Pick<JobRef, 'id'>[]): Promise<void> {
     await this.#runAndHandOver(
       'renew',

@@ -50,7 +50,7 @@ export interface JobTypeStats {
   readonly workers: readonly LiveWorker[];
 }
 
-/** Decides which accepted jobs are handed to BullMQ: each project to its share, in turn. */
+/** Decides which accepted jobs are handed to BullMQ: by fair queueing, each project to its share. */
 export interface Gate {
   /**
    * Takes an accepted job (its row is written). A job that the gate knows already stays where it is.

@@ -58,7 +58,7 @@ export const createTryRecorder = ({ db, log }: RecorderDeps): TryRecorder => {
   );
   return {
     record: async (tried) => {
-      // By itself from here on: what is refused once more holds up no mail but this one.
+      // From here on each mail is recorded by itself: one that is refused again holds up no other.
       if (!(await batches.add(tried)))
         await retryUntilDone(log, 'recording a mail', () => recordTries(db, [withoutWords(tried)]));
     },

@@ -30,7 +30,7 @@ const maxTries = 10;
 const firstPauseSeconds = 5;
 const maxPauseSeconds = 3600;
 const pollIntervalMs = 1000;
-/** In looks; what is sent changes the figure at once. */
+/** In polls; sent mail changes the figure at once. */
 const measureEvery = 10;
 
 /** Doubling, with a tenth more or less: 5 s, 10 s … an hour. */

@@ -14,7 +14,7 @@ export interface AiArenaDeps {
   readonly log: Log;
 }
 
-/** Tells those who look at the job which models have ended. */
+/** Reports to readers of the job which models have ended. */
 const tellerOf = (context: JobContext, of: number): ((entry: ArenaResult) => void) => {
   let done = 0;
   return ({ model, latency_ms: ms, error }) => {

@@ -50,7 +50,7 @@ const failed = (code: string, message: string): JobOutcome => ({
   error: { code, message },
 });
 
-/** Ends a sending some time after its job was told to stop. */
+/** Ends a transmission some time after its job was cancelled. */
 const endingOf = (stopped: AbortSignal): { readonly signal: AbortSignal; readonly clear: () => void } => {
   const controller = new AbortController();
   const end = (): void => controller.abort();

@@ -111,7 +111,7 @@ export const webhookDeliverProcessor = (deps: WebhookDeliverDeps): Processor => 
     giveUp: async ({ message }, { jobId }) => {
       const tried = await findTry(db, jobId);
       if (tried === undefined) return null;
-      // A try that was begun counts, so that what fails here each time comes to an end.
+      // A started attempt counts, so that a delivery that fails here each time comes to an end.
       const requestHeaders = (await startedJobs(db, [jobId])).has(jobId) ? noHeaders : nothingSent;
       await recorder.record({ ...tried, ...failed(message), version: null, requestHeaders });
       return null;

@@ -2,17 +2,17 @@ import type { Client } from 'pg';
 import type { DatabasePlace } from '#domain/database/limits/limits.ts';
 import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 
-/** Connections as the platform to projects' databases that stay open between turns. */
+/** The platform's connections to project databases that stay open between drains. */
 export interface RelayConnections {
-  /** Runs `work` on a connection that nobody else uses meanwhile; after an error it is closed. */
+  /** Runs `work` on a connection of its own; after an error it is closed. */
   readonly use: <T>(place: DatabasePlace, work: (client: Client) => Promise<T>) => Promise<T>;
-  /** Closes those that nobody uses, now and from now on. */
+  /** Closes idle connections, now and from now on. */
   readonly close: () => Promise<void>;
 }
 
 export interface RelayConnectionsOptions {
   readonly servers: Pick<DatabaseServers, 'connectTo'>;
-  /** Kept at most, while nobody uses them. */
+  /** The most connections that are kept while idle. */
   readonly max: number;
   /** Kept no longer than that without being used. */
   readonly idleMs?: number;
@@ -76,8 +76,8 @@ const createClientCache = (max: number, idleMs: number): ClientCache => {
 };
 
 /**
- * Opening a connection and signing in takes longer than the rest of a short turn, so the connections that were used last
- * are kept. What fails on a kept connection because that is gone is done again on a new one.
+ * Opening a connection and signing in takes longer than the rest of a short drain, so recently used connections are
+ * kept. Work that fails on a kept connection because it broke is repeated on a new one.
  */
 export const createRelayConnections = ({
   servers,

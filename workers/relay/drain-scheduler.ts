@@ -2,11 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { EventSource } from '#domain/events/sources.ts';
 
 export interface DrainOptions {
-  /** One turn for one project. @returns whether there is more. Never throws. */
+  /** Drains one project once. */
   readonly drain: (source: EventSource) => Promise<boolean>;
-  /** Asks for another turn of a project that was marked during its last one, behind those that wait already. */
+  /** Schedules another drain of a project that was marked during its last one, behind those that wait already. */
   readonly markDirty: (projectId: string) => void;
-  /** Turns at the same time. */
+  /** The number of concurrent drains. */
   readonly slots: number;
   /** How many of these slots projects with large backlogs may use at most. */
   readonly largeSlots: number;
@@ -14,7 +14,7 @@ export interface DrainOptions {
   readonly pause?: (ms: number) => Promise<unknown>;
 }
 
-/** A turn that took long since something else held it up is not paid for in full. */
+/** A drain that took long for another reason is not paid for in full. */
 const maxRestMs = 1000;
 const pauseByClock = (ms: number): Promise<unknown> => delay(ms, undefined, { ref: false });
 
@@ -27,22 +27,22 @@ interface Drain {
 export interface Drains {
   readonly begin: (source: EventSource) => void;
   readonly isFull: () => boolean;
-  /** Ends with the next turn that ends. */
+  /** Resolves when the next drain ends. */
   readonly oneDone: () => Promise<unknown>;
-  /** Begins no further turns; ends when those that run have ended. */
+  /** Starts no further drains; resolves when the running ones have ended. */
   readonly stop: () => Promise<void>;
 }
 
 /**
- * Gives each project one turn at a time. A project that had more than fits into a turn has a large backlog until a turn
- * empties it. Such projects take turns among themselves and leave a slot for the others, whose few events would wait behind
- * theirs. After each of its turns such a project, and the slot with it, rests for as long as the turn took: the databases
- * belong to everybody, and large backlogs take at most half of the time of their slots.
+ * Drains each project once at a time. A project with more events than fit into a drain has a large backlog until a
+ * drain empties it. Such projects share their own slots and leave one for the others, whose few events would wait
+ * behind theirs. After each of its drains such a project, and the slot with it, rests for as long as the drain took:
+ * the databases belong to all tenants, and large backlogs take at most half of the time of their slots.
  */
 export const createDrains = ({ drain, markDirty, slots, largeSlots, pause = pauseByClock }: DrainOptions): Drains => {
   const running = new Map<string, Drain>();
   const large = new Set<string>();
-  /** Projects with large backlogs, in the order of their next turns. */
+  /** Projects with large backlogs, in the order of their next drains. */
   const waiting = new Map<string, EventSource>();
   /** Projects of these that rest after a drain. */
   const resting = new Set<string>();

@@ -26,7 +26,7 @@ export interface RelayDeps {
   readonly onStored?: () => void;
 }
 
-/** Events of one project, and the time for them, before others have their turn. */
+/** The events of one project, and the time for them, before other projects are drained. */
 const maxDrainEvents = 1000;
 const drainMs = 50;
 /** Deleted rows hold their place until it is given back. */
@@ -60,7 +60,7 @@ const drainBatch = async (taking: Taking, onStored?: () => void): Promise<boolea
   return last === 0;
 };
 
-/** When the backlog of a project was last looked at, for those that have more than fits into a turn. */
+/** The last check of a project's backlog, for projects with more than fits into a drain. */
 const notedAt = new Map<string, number>();
 const noteEveryMs = 1000;
 
@@ -73,7 +73,7 @@ const isNoteDue = (projectId: string, isEmpty: boolean): boolean => {
 };
 
 /**
- * Takes what waits in one project's outbox, for a turn: at most 1,000 events, and no further ones after 50 ms. Any number may
+ * Drains one project's outbox once: at most 1,000 events, and no further ones after 50 ms. Any number of processes may
  * do so at once.
  * @returns whether there is more
  */
@@ -102,9 +102,9 @@ export const drainSource = async (
 
 export interface RelayOptions extends Omit<RelayDeps, 'connections'> {
   readonly servers: Pick<DatabaseServers, 'connectTo'>;
-  /** Connections to projects' databases that are kept open while nobody uses them (`PLINTH_RELAY_CONNECTIONS`). */
+  /** Idle connections to project databases that are kept open (`PLINTH_RELAY_CONNECTIONS`). */
   readonly maxIdleConnections: number;
-  /** Waits for marks; nobody else uses it, and the relay ends it. */
+  /** Waits for marks; the relay owns it and ends it. */
   readonly redis: Redis;
   readonly prefix: string;
 }
@@ -116,7 +116,7 @@ const largeSlots = slots - 1;
 const markWaitSeconds = 5;
 /** Events without a mark, written over a connection of the project's own, are found by then. */
 const pollIntervalSeconds = 5;
-/** Databases that are looked into each second, by each worker, however many there are. */
+/** Databases that each worker polls in a second, however many there are. */
 const pollsPerSecond = 5;
 
 const openDrains = (deps: RelayDeps, markDirty: (projectId: string) => void): Drains =>

@@ -31,7 +31,7 @@ export class Allowance {
 const maxTurnMs = 2;
 
 /**
- * Takes all steps; gives the event loop back every 2 ms.
+ * Takes all steps; yields to the event loop every 2 ms.
  * @param steps each yields how many messages it has dealt with
  * @returns the sum, at once when one turn was enough
  */

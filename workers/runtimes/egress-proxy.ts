@@ -36,9 +36,9 @@ const ownHeaders = new Set(
 );
 
 /**
- * A proxy for HTTP on a listener inside a sandbox that has no network of its own. It connects to what the guard of outgoing
- * requests allows to functions, and to the addresses that were checked, never to a name. Nothing is buffered: whoever reads
- * slowly is written to slowly.
+ * A proxy for HTTP on a listener inside a sandbox that has no network of its own. It connects to addresses that the
+ * egress guard allows to functions and has checked, never to a name. Nothing is buffered: a slow reader is written to
+ * slowly.
  */
 export const createGuestProxy =
   (egress: Way): ServeGuest =>
@@ -100,7 +100,7 @@ class Slots {
   }
 }
 
-/** One request at a time on a connection: whoever sends the next before the answer (few do) is cut off. */
+/** One request at a time on a connection: a client that sends the next one before the answer (few do) is cut off. */
 async function answerOne(egress: Way, slots: Slots, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { socket } = request;
   if (slots.busy.has(socket)) return void socket.destroy();
@@ -128,7 +128,7 @@ const statusOf = (failure: EgressRefused | EgressFailed): number => {
   return failure.reason === 'timeout' ? 504 : 502;
 };
 
-/** An address that is not looked at by name: it is the sentence of the refusal that counts. */
+/** An address literal is not resolved: its refusal has the same message. */
 const asFailure = (error: unknown, host: string): EgressRefused | EgressFailed =>
   error instanceof EgressRefused || error instanceof EgressFailed ? error : explainFailure(error, host);
 

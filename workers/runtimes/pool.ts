@@ -13,7 +13,7 @@ export interface PoolOptions {
 
 const refillAfterMs = 30;
 const sweepEveryMs = 2000;
-/** An idle runner that holds more than this is ended: collecting its garbage is nobody's business any more. */
+/** An idle runner with more memory than this is ended: collecting its garbage helps nobody any more. */
 const idleMib = 64;
 
 interface Waiter {
@@ -63,7 +63,7 @@ export class RunnerPool {
       return await this.#acquireOnce(projectId, signal);
     } catch (error) {
       if (error instanceof NoRunner) throw error;
-      // A spare may have died unseen while it waited; one that is started now tells whether any can be.
+      // A spare may have died unseen while it waited; a fresh start shows whether any can run.
       return this.#acquireOnce(projectId, signal);
     }
   }

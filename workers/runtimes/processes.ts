@@ -27,15 +27,15 @@ export function anonymousKib(pid: number): number {
  */
 export function proportionalKib(pid: number): number {
   const rollup = ofLivingThread(pid, 'smaps_rollup', 'Pss_Anon');
-  // A worker that is not root may not look; what is resident is never too little.
+  // A worker that is not root may not read it; resident size is never too little.
   if (rollup === '') return anonymousKib(pid);
   const tables = fieldOf(ofLivingThread(pid, 'status', 'VmPTE'), 'VmPTE');
   return fieldOf(rollup, 'Pss_Anon') + fieldOf(rollup, 'Pss_Shmem') + tables;
 }
 
 /**
- * The same without keeping this process waiting: the kernel makes readers wait for whoever changes the mappings, and user
- * code that forks or maps in a loop was seen to hold one for a second.
+ * The same without blocking this process: the kernel makes readers wait for changes of the mappings, and user code that
+ * forks or maps in a loop was seen to hold one for a second.
  */
 export async function readProportionalKib(pid: number): Promise<number> {
   const paths = [String(pid), ...threadsOf(pid).map((thread) => `${pid}/task/${thread}`)];
@@ -49,8 +49,8 @@ export async function readProportionalKib(pid: number): Promise<number> {
 }
 
 /**
- * A file that tells of the memory of a process. A main thread that has ended, while others go on, tells nothing of it: then
- * it is read of another thread, they share it. Empty when none has the field.
+ * A file with the memory of a process. After its main thread has ended, while others go on, it is empty: then another
+ * thread's is read, they share it. Empty when none has the field.
  */
 function ofLivingThread(pid: number, file: string, field: string): string {
   const isNotified = (text: string): boolean => text.includes(`\n${field}:`);

@@ -27,7 +27,7 @@ const closeWithinMs = 2000;
 const killRetryMs = 500;
 /** Answers that a guest has asked for and does not read are the run's memory, although the worker holds them. */
 const maxUnreadBytes = 64 * 1024 * 1024;
-/** A guest that waits for work needs next to no CPU time. Between two looks, that is. */
+/** A guest that waits for work needs next to no CPU time between two checks. */
 const restlessMs = 500;
 /** How the engine's last words read when it had no memory left. */
 const outOfMemory = /out of memory|out-of-memory|allocation failed|bad_alloc|MemoryError/i;

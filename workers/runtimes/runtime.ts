@@ -12,7 +12,7 @@ export interface RunRequest {
   readonly entryPoint: string;
   /** JSON text; the handler receives exactly what it says, NUL and lone surrogates included. */
   readonly payload: string;
-  /** JSON text, `{kind, key_id, user}`: what `sdk.caller` is; null where nobody is known. */
+  /** JSON text, `{kind, key_id, user}`: the value of `sdk.caller`; null for an unknown caller. */
   readonly caller?: string | null;
   readonly env: Readonly<Record<string, string>>;
   /** Wall clock, from the moment a runner takes the request. */
@@ -47,7 +47,7 @@ export interface RunOutcome {
   readonly durationMs: number;
   readonly cpuMs: number;
   readonly memoryPeakMib: number;
-  /** User code may have begun: a run that never started may be tried again, one that did may not. */
+  /** User code may have started: a run that never started may be retried, one that did may not. */
   readonly started: boolean;
 }
 
@@ -57,6 +57,7 @@ export interface RunOutcome {
  */
 export interface RunServices {
   /**
+   * @param op the called operation, `db.query` for instance
    * @param op what is asked for, `db.query` for instance
    * @param args JSON text
    * @returns JSON text

@@ -37,7 +37,7 @@ const largeSurfaces = {
   seccomp: both(317, 277),
 };
 
-/** Memory that belongs to no process that a watchdog could look at, or lies where the kernel is told. */
+/** Memory that belongs to no process that a watchdog could measure, or whose place the kernel decides. */
 const uncountedMemory = {
   memfd_create: both(319, 279),
   memfd_secret: same(447),

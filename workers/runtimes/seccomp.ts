@@ -81,7 +81,7 @@ const siftedRules = (architecture: Architecture): Instruction[] => {
       ret(fail(errors.EPERM)),
       ret(allow),
     ]),
-    // Its flags lie in memory, where a filter cannot look. Without it libc falls back to `clone`.
+    // Its flags lie in memory, where a filter cannot read. Without it libc falls back to `clone`.
     ...of('clone3', [ret(fail(errors.ENOSYS))]),
     ...of('socket', socketRule),
     ...of('socketpair', socketRule),

@@ -19,10 +19,10 @@ export function spawnCommand(command: SpawnCommand, stdio: readonly ('ignore' | 
     // The terminal's Ctrl-C is for the platform, which then ends its guests in order.
     detached: true,
   });
-  // A failed start is told by the promises; without any listener it would end the worker.
+  // The promises reject for a failed start; without any listener it would end the worker.
   child.on('error', () => undefined);
   const pipe = (child.stdio as readonly unknown[] | undefined)?.[seccompFd] as Writable | null | undefined;
-  // It may end before it has read it; that is told by its end.
+  // It may end before it has read it; its end reports that.
   pipe?.on('error', () => undefined);
   pipe?.end(seccomp);
   return child;

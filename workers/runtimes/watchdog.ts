@@ -24,7 +24,7 @@ export interface WatchedProcess {
 
 /** How the memory of a guest is counted, where it is not simply what its processes hold. */
 export interface Measure {
-  /** A guest that starts processes by its nature is looked at closer. */
+  /** A guest that starts processes by its nature is checked more closely. */
   readonly ticksPerTree: number;
   /** @param idlePids the processes that there were before any user code came in, the guest itself last */
   heldKib(pids: readonly number[], idlePids: readonly number[]): number;
@@ -45,8 +45,8 @@ export interface Watch {
 }
 
 /**
- * Looks at the processes of running functions from outside, every 25 ms, by one timer for all. An engine's own memory
- * limit is no boundary: bombs were seen to pass it four times over before it acted.
+ * Measures the processes of running functions from outside, every 25 ms, by one timer for all. An engine's own memory
+ * limit is no boundary: bombs were seen to exceed it four times over before it acted.
  */
 export class Watchdog {
   readonly #watches = new Set<TreeWatch>();

@@ -1,4 +1,4 @@
-/** A worker that was silent for so long, while others were heard, is dead. Its own watch ends it sooner. */
+/** A worker without heartbeats for so long, while others had some, is dead. Its own watchdog ends it sooner. */
 const deadAfterMs = 8000;
 const minObservations = 5;
 /** A process that has observed nothing for so long declares nobody dead. */
@@ -6,23 +6,22 @@ const maxObservationAgeMs = 3000;
 const forgetAfterMs = 10 * 60_000;
 
 interface LastHeartbeat {
-  /** '' for one that was never heard. */
+  /** '' for a worker without any heartbeat yet. */
   readonly heartbeat: string;
   readonly at: number;
-  /** How often others were heard since. */
+  /** The number of observations of others since. */
   readonly observations: number;
 }
 
 /**
- * Judges which workers are dead by what was heard: a time during which nothing could be heard (Redis was away) counts
- * against nobody.
+ * Decides by heartbeats which workers are dead: a time without any heartbeats (Redis was away) counts against nobody.
  */
 export interface FailureDetector {
   /** @param heartbeats the last beat of each worker */
   readonly observe: (heartbeats: ReadonlyMap<string, string>, now: number) => void;
-  /** Whether a worker is dead; one that was never heard is watched from now on. */
+  /** Whether a worker is dead; one without any heartbeat yet is watched from now on. */
   readonly isDead: (workerId: string, now: number) => boolean;
-  /** Workers that were heard and are not known to be dead. */
+  /** Workers with heartbeats that are not known to be dead. */
   readonly alive: (now: number) => readonly string[];
 }
 

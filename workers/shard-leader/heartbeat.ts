@@ -17,7 +17,7 @@ export interface HeartbeatOptions {
   readonly info: () => string;
 }
 
-/** One worker's signs of life in one shard. What it heard last is at hand. */
+/** One worker's heartbeats in one shard, with the latest answer. */
 export interface Heartbeat {
   readonly name: string;
   readonly detector: FailureDetector;
@@ -52,7 +52,7 @@ export const createHeartbeat = ({ gate, ...options }: HeartbeatOptions): Heartbe
     detector,
     latest: () => latest,
     beat,
-    /** Looks more often than it beats: whoever leads may open the shard at any moment. */
+    /** Polls more often than the heartbeat: the leader may open the shard at any moment. */
     untilOpen: async () => {
       for (let pauseMs = 20; !isOpen; pauseMs = Math.min(pauseMs * 2, everyMs)) {
         await pause(pauseMs);

@@ -19,10 +19,13 @@ const maxDue = 500;
 export interface Leader {
   readonly type: string;
   readonly heartbeat: Heartbeat;
-  /** Whether its last round goes on; another one is not begun meanwhile, and its lead runs out. */
+  /** Whether its last round is still running; no other one is started meanwhile, and its leadership expires. */
   readonly isBusy: () => boolean;
   readonly candidate: () => Candidate;
-  /** @param snapshot what was heard before the lead was given */
+  /**
+   * @param snapshot the heartbeat's answer from before the leadership was granted
+   * @param snapshot what was heard before the lead was given
+   */
   readonly begin: (leadership: Leadership, snapshot: ShardSnapshot) => void;
   /** Admits retries that are due. */
   readonly admitDue: () => Promise<void>;
@@ -39,7 +42,7 @@ const readLimits = async ({ gate, rules, job }: ShardContext, projects: readonly
   if (projects.length > 0) await gate.setLimits(await rules.limitsOf(job.type, projects));
 };
 
-/** Every process tells the gate of the changes that it makes; this is for what was not told. */
+/** Every process notifies the gate of its changes; this catches changes without a notification. */
 const rereadRules = async ({ gate, rules, job }: ShardContext): Promise<void> => {
   await settleRules(gate, rules, { type: job.type, projects: await gate.busyProjects() });
   await gate.forgetIdle();

@@ -5,7 +5,7 @@ export interface Loop {
 }
 
 /**
- * Begins at once, and again `everyMs` after the end of each round.
+ * Runs at once, and again `everyMs` after the end of each round.
  * @param onFailure hears of the first of several failures in a row
  */
 export const startLoop = (

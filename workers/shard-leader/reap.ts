@@ -19,7 +19,7 @@ const poison: JobError = {
 };
 const cancelled: JobError = { code: 'cancelled', message: 'The job was cancelled.' };
 
-/** How a cut-off job ends; null when it begins anew. */
+/** The end of a cut-off job; null when it is queued again. */
 const endOf = async ({ job, processor }: ShardContext, run: SuspectRun): Promise<JobOutcome | null> => {
   const of = { processor, job: { jobId: run.id, projectId: run.project_id } };
   if (run.cancelled) return { status: 'cancelled', result: null, error: cancelled };
@@ -39,7 +39,7 @@ const end = async (shard: ShardContext, run: SuspectRun, { outcome, finishedAt }
   signals.announce(run.id, { event: 'status', status: outcome.status, attempt: run.attempt });
 };
 
-/** A run of a dead worker: it left its outcome, or the job ends here, or it begins anew. */
+/** A run of a dead worker: it left its outcome, or the job ends here, or it is queued again. */
 const reapOne = async (shard: ShardContext, run: SuspectRun): Promise<void> => {
   const { db, gate, outcomes, job } = shard;
   const left = await outcomes.find(run.id, run.run_id);
@@ -59,8 +59,8 @@ const reapOrRemind = async (shard: ShardContext, detector: FailureDetector, run:
 };
 
 /**
- * Ends or restarts what dead workers ran, and reminds live ones of what they should stop. One that fails does not hold up
- * the others; it is tried again in the next round.
+ * Ends or restarts the runs of dead workers, and repeats cancellations to live ones. One that fails does not delay the
+ * others; it is retried in the next round.
  */
 export const reap = async (shard: ShardContext, detector: FailureDetector): Promise<void> => {
   const { db, job, part, log } = shard;

@@ -13,7 +13,9 @@ type Held = { readonly lease: Lease; readonly projectId: string };
 
 const beginning = '00000000-0000-0000-0000-000000000000';
 
-/** BullMQ lost them, or never had them: the rows are read once more after the miss, since one may just have begun. */
+/**
+ * BullMQ lost them, or never had them: the rows are read again after the miss, since one may have started meanwhile.
+ */
 const handOverLost = async ({ db, gate, job }: ShardContext, epoch: string, held: readonly Held[]): Promise<void> => {
   const present = await gate.inBullmq(held.map(({ lease }) => lease));
   const missing = held.filter((_, i) => present[i] === false);
@@ -74,7 +76,7 @@ const admitBetween = async (shard: ShardContext, stretch: Stretch, stopped: Abor
 export interface Reconciler {
   /**
    * One round: every lease, the waiting jobs that were not compared yet, and, once all were, some of the others again.
-   * Each goes on where the last round stopped, so that no row is skipped.
+   * Each part continues where the last round stopped, so that no row is skipped.
    * @param waiting whether jobs wait by their rows, asked after `snapshot` was heard
    */
   readonly round: (snapshot: ShardSnapshot, waiting: boolean) => Promise<void>;

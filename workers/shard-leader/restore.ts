@@ -3,8 +3,8 @@ import { noteReconciled } from '#queues/metrics.ts';
 import type { ShardContext } from './context.ts';
 
 /**
- * Opens a shard anew after Redis lost its memory, or some of it: first nothing that was handed over before can begin any
- * more, then what runs gets its leases back, then the gate opens. What waits is admitted again after that.
+ * Opens a shard again after Redis lost its memory, or some of it: first no job that was handed over before can start
+ * any more, then running jobs get their leases back, then the gate opens. Waiting jobs are admitted again after that.
  */
 export const restoreShard = async ({ db, gate, rules, job, part, log }: ShardContext): Promise<void> => {
   const { name, type } = gate.shard;

@@ -42,7 +42,7 @@ const readyToLead = async (leaders: readonly Leader[]) => {
   });
 };
 
-/** A shard's work is not waited for: one that takes its time, or hangs, holds up no other. */
+/** A shard's work is not awaited: slow or hanging work delays no other shard. */
 const startLeading = ({ db, log, workerId }: ShardLeadersOptions, leaders: readonly Leader[]) => {
   let areKnown = false;
   const round = async (): Promise<void> => {

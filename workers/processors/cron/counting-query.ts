@@ -43,7 +43,7 @@ export const runCounting = (client: ClientBase, sql: string): Promise<Done> => {
   return new Promise((resolve, reject) => {
     let all = 0;
     let unread = 0;
-    // pg's parser listens first: what it has read of a chunk is told before the chunk is counted.
+    // pg's parser has its listener first: its messages of a chunk are emitted before the chunk is counted.
     wire.on('message', () => {
       unread = 0;
     });

@@ -12,7 +12,7 @@ export interface HttpCall {
   /** JSON text, sent as it is. */
   readonly payload: string;
   readonly scheduleId: string;
-  /** The same however often the call is made: the receiver can tell a repetition. */
+  /** The same for every repetition of the call: the receiver can recognize one. */
   readonly runId: string;
 }
 

@@ -5,8 +5,8 @@ const newMs = 150;
 /** So long a figure stands, with what the process has taken since then; pages that it only wrote to count as shared. */
 const freshMs = 150;
 /**
- * Both only pass once the processes together have used so much CPU time: on a busy machine a guest of low priority holds
- * the lock of its mappings while it waits for a processor, and whoever reads them waits along. Without CPU time it cannot
+ * Both only pass once the processes together have used so much CPU time: on a busy machine a guest of low priority
+ * holds the lock of its mappings while it waits for a processor, and a reader waits with it. Without CPU time it cannot
  * copy pages that it shares.
  */
 const minCpuMs = 50;

@@ -22,7 +22,7 @@ const faultOfServer = (error: DatabaseError, ownSql: boolean): CallFault => {
     const value = error[name];
     if (value !== undefined) fields[name] = cut(value);
   }
-  // In a statement that we wrote the author would look for it in vain.
+  // In a statement that we wrote the author would search for it in vain.
   if (ownSql && error.position !== undefined) fields['position'] = error.position;
   return new CallFault('DatabaseError', cut(error.message), fields);
 };

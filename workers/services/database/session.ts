@@ -38,7 +38,7 @@ export class Session {
   #running: AbortController | null = null;
   #limitMs = Number.POSITIVE_INFINITY;
   #over = false;
-  /** The connection broke; whoever used it has been told. */
+  /** The connection broke; its user has been notified. */
   lost = false;
 
   constructor(options: SessionOptions) {
@@ -68,7 +68,7 @@ export class Session {
     this.#over = true;
     const wasRunning = this.#stop();
     await this.#last;
-    // A cancellation may arrive late and would hit whoever has the connection then.
+    // A cancellation may arrive late and would hit the next user of the connection.
     this.#options.lease.giveBack(!wasRunning && !this.lost && (await this.#clean()));
   }
 

@@ -35,8 +35,8 @@ export class RunSessions {
   }
 
   /**
-   * Where the calls outside of transactions go. A connection that broke is followed by another one: whose call it broke
-   * under was told.
+   * The connection of calls outside of transactions. A broken one is replaced by another one: the call under which it
+   * broke got an error.
    * @throws {CallFault}
    */
   async home(): Promise<Session> {
@@ -56,7 +56,7 @@ export class RunSessions {
     if (held >= maxTransactions) throw tooManyTransactions();
     const session = await this.#opened();
     const number = (this.#lastTransaction += 1);
-    // Known before it has begun: the end of the run finds it.
+    // It is known before it has started: the end of the run finds it.
     this.#transactions.set(number, session);
     await session.use((client) => client.query('begin')).catch((error: unknown) => this.#abandon(number, error));
     return number;

@@ -11,7 +11,7 @@ const maxHeaders = 1000;
 const isPair = (value: unknown): value is [string, string] =>
   Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === 'string');
 
-/** By hand, and counted first: of a list of a million mistakes zod would tell each. */
+/** Checked by hand, and counted first: for a list with a million mistakes zod would report each. */
 const headers = z
   .custom<unknown[]>(Array.isArray, 'headers must be pairs of name and value')
   .refine((pairs) => pairs.length <= maxHeaders, { error: `more than ${maxHeaders} headers`, abort: true })
