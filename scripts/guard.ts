@@ -7,8 +7,8 @@ export interface GuardSettings {
   readonly lockFile: string;
   /** How long each stage may take to end by itself once the guard stops it. */
   readonly graceMs: number;
-  /** Removed at the end when nothing in it is worth keeping. */
-  readonly temporaryFolder?: string;
+  /** Removed at the end; none when the data are to be kept. */
+  readonly temporaryFolders?: readonly string[];
 }
 
 /** Our side of the dead-man guard: tells it what runs, and replaces it when it dies. */
@@ -52,9 +52,9 @@ export class Guard {
   }
 
   #spawn(): ChildProcess {
-    const { lockFile, graceMs, temporaryFolder } = this.#settings;
+    const { lockFile, graceMs, temporaryFolders = [] } = this.#settings;
     const program = path.join(import.meta.dirname, 'guard.mjs');
-    const args = [program, lockFile, String(process.pid), String(graceMs), temporaryFolder ?? ''];
+    const args = [program, lockFile, String(process.pid), String(graceMs), ...temporaryFolders];
     const child = spawn(process.execPath, args, { detached: true, cwd: '/', stdio: ['pipe', 'ignore', 'ignore'] });
     child.stdin.on('error', () => undefined);
     child.on('error', () => undefined);

@@ -13,7 +13,8 @@ export interface StackSettings {
   readonly lock: PidLock;
   readonly lockFile: string;
   readonly graceMs: number;
-  readonly temporaryFolder?: string;
+  /** Removed by the guard when this process is killed. */
+  readonly temporaryFolders?: readonly string[];
   readonly narrator: Narrator;
   readonly patience?: Partial<Patience>;
 }

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { findVector, provideVector } from './infra/pgvector.ts';
+import { makeMemoryFolder, memoryFolderOf } from './infra/memory-folder.ts';
 import { freePortAnywhere } from './infra/ports.ts';
 import type { Site } from './infra/site.ts';
 import { createThrowawayDatabase } from './infra/throwaway-database.ts';
@@ -35,7 +36,7 @@ const sweep = async (root: string): Promise<void> => {
       : processIdentity(Number(name.slice(prefix.length))) !== null;
     if (isOwned) continue;
     await stopLeftovers(recordedProcesses(lockFile), leftoverGraceMs);
-    rmSync(folder, { recursive: true, force: true });
+    for (const place of [folder, memoryFolderOf(folder)]) rmSync(place, { recursive: true, force: true });
   }
 };
 
@@ -97,14 +98,17 @@ export const onThrowawayServers = async (root: string, plan: ServersPlan): Promi
   const database = given.databaseUrl === null ? null : await createThrowawayDatabase(given.databaseUrl);
   const settings = { ...given, databaseUrl: database?.url ?? null };
   const { durable, lockFile = path.join(dataDir, lockName) } = plan;
-  const place = { root, dataDir, runtimeDir, narrator: narrateTo(process.stderr), lockFile };
+  const databaseDir = durable ? null : makeMemoryFolder(dataDir);
+  const narrator = narrateTo(process.stderr);
+  const place = { root, dataDir, runtimeDir, narrator, lockFile, ...(databaseDir !== null && { databaseDir }) };
   try {
     return await withStack({ ...place, drainMs, throwaway: true, durable }, (surroundings) =>
       bringUp(settings, plan, surroundings),
     );
   } finally {
     await database?.drop();
-    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
+    for (const folder of [dataDir, memoryFolderOf(dataDir)])
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   }
 };
 

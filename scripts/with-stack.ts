@@ -1,6 +1,7 @@
 import { accessSync, constants, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { StartError, explain, notWritable } from './errors.ts';
+import { memoryFolderOf } from './infra/memory-folder.ts';
 import type { Site } from './infra/site.ts';
 import { stopLeftovers } from './leftovers.ts';
 import type { Narrator } from './narrator.ts';
@@ -15,7 +16,7 @@ export interface Surroundings {
 
 export interface StackPlan extends Pick<
   Site,
-  'root' | 'dataDir' | 'runtimeDir' | 'throwaway' | 'durable' | 'narrator'
+  'root' | 'dataDir' | 'runtimeDir' | 'databaseDir' | 'throwaway' | 'durable' | 'narrator'
 > {
   readonly lockFile: string;
   readonly drainMs: number;
@@ -93,7 +94,7 @@ export const withStack = async (
     lockFile,
     narrator,
     graceMs: plan.drainMs + 2000,
-    ...(throwaway && { temporaryFolder: dataDir }),
+    temporaryFolders: throwaway ? [dataDir, memoryFolderOf(dataDir)] : [],
   });
   const signalled = firstSignal(stack, narrator);
   const site: Site = { ...plan, run: stack.run, signal: stack.signal };

@@ -73,6 +73,16 @@ const killBackends = (data: string): void => {
   }
 };
 
+// Nothing survives a crash, and nothing lives long enough to be vacuumed: every database that is there costs the
+// launcher a process a minute.
+const throwawaySettings = [
+  'fsync=off',
+  'full_page_writes=off',
+  'synchronous_commit=off',
+  'autovacuum_naptime=10min',
+  'checkpoint_timeout=30min',
+];
+
 const serverSettings = (site: Site, programs: PostgresPrograms, port: number): string[] => [
   'listen_addresses=127.0.0.1',
   'unix_socket_directories=',
@@ -85,7 +95,7 @@ const serverSettings = (site: Site, programs: PostgresPrograms, port: number): s
   'log_timezone=UTC',
   'log_min_messages=warning',
   ...(hasExtension(programs, 'pg_stat_statements') ? ['shared_preload_libraries=pg_stat_statements'] : []),
-  ...(site.durable ? [] : ['fsync=off', 'full_page_writes=off', 'synchronous_commit=off']),
+  ...(site.durable ? [] : throwawaySettings),
 ];
 
 const specOf = (cluster: Cluster, port: number): ProcessSpec => {
@@ -115,9 +125,9 @@ const specOf = (cluster: Cluster, port: number): ProcessSpec => {
 
 /** Finds the programs, makes the cluster if there is none, and says how the server is run. */
 export const providePostgres = async (site: Site): Promise<ProvidedPostgres> => {
-  const data = path.join(site.dataDir, 'postgres');
+  const data = path.join(site.databaseDir ?? site.dataDir, 'postgres');
   const programs = await findPrograms(site, data);
-  const account = await unprivileged(site.run, [site.dataDir, programs.bin]);
+  const account = await unprivileged(site.run, [path.dirname(data), programs.bin]);
   const password = passwordIn(site.dataDir, 'postgres-password').value;
   const cluster: Cluster = { site, programs, account, data, password };
   if (existsSync(data)) {

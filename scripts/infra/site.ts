@@ -5,6 +5,8 @@ import type { RunProgram } from '../run-program.ts';
 export interface Site {
   readonly root: string;
   readonly dataDir: string;
+  /** Where PostgreSQL keeps its data when that is not the data folder. */
+  readonly databaseDir?: string;
   readonly runtimeDir: string;
   /** Data that are thrown away afterwards: any port will do. */
   readonly throwaway: boolean;

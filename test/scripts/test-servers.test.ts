@@ -4,6 +4,7 @@ import test from 'ava';
 import { Redis } from 'ioredis';
 import { Client } from 'pg';
 import { runningTestServers, testServersLock } from '#scripts/commands/test-servers.ts';
+import { memoryFolderOf } from '#scripts/infra/memory-folder.ts';
 import { recordedProcesses } from '#scripts/pid-lock.ts';
 import { type Program, isAlive, plainEnvironment, root, runScript, temporaryFolder, until } from './support.ts';
 
@@ -45,5 +46,7 @@ test('the test servers are found by their data folder, refused twice, and stoppe
   t.is(await servers.end, 0);
   await until(() => !pids.some(isAlive));
   t.deepEqual(runningTestServers(dataDir), {});
-  t.false(existsSync(path.join(root, `.data-test-${servers.pid}`)));
+  const folder = path.join(root, `.data-test-${servers.pid}`);
+  t.false(existsSync(folder));
+  t.false(existsSync(memoryFolderOf(folder)));
 });
