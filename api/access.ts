@@ -25,7 +25,7 @@ export type KeyHolder = KeyKind | 'user';
 export interface WithKey<Holder extends KeyHolder = KeyHolder> {
   readonly kind: 'key';
   readonly keys: readonly Holder[];
-  /** Also while the project is not active: what looks into its database cannot say so. */
+  /** Also while the project is not active: an endpoint that reads its database cannot report that. */
   readonly evenInactive?: true;
 }
 export interface Operator {

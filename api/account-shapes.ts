@@ -26,7 +26,7 @@ export const signedInAs = ({ user, tokens }: SignedInUser): z.output<typeof sign
 
 export const password = text(128, 8).describe('8 to 128 characters.');
 
-/** Proves that whoever holds the access token is the user. */
+/** Proves that the holder of the access token is the user. */
 export const presentPassword = text(128).describe('The present password of the account.');
 
 export const code = text(40, 1).describe('Six digits of the authenticator app, or a recovery code.');

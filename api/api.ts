@@ -77,7 +77,7 @@ const prepareDatabase = (config: Config, log: Log): Promise<void> =>
 
 const idleCheckMs = 100;
 
-/** Resolves when the last request is answered. A kept-alive connection may fall idle only after the first look. */
+/** Resolves when the last request is answered. A kept-alive connection may fall idle only after the first check. */
 const closeServer = async (server: Server): Promise<void> => {
   const timer = setInterval(() => server.closeIdleConnections(), idleCheckMs);
   await new Promise<void>((resolve) => void server.close(() => resolve()));

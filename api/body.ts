@@ -15,7 +15,7 @@ export interface BodyRules {
   readonly minRate: number;
   /** Where the bytes are counted while they are in memory. */
   readonly reserved: ReservedBytes;
-  /** Tells a client that waits for it (`Expect: 100-continue`) that the body is wanted. */
+  /** Answers `Expect: 100-continue`: the body is wanted. */
   readonly invite: () => void;
   /** Reads JSON; large texts off the event loop. */
   readonly json: Pick<JsonParser, 'check' | 'parse'>;
@@ -74,7 +74,7 @@ const watchArrival = (
   const wait = (): NodeJS.Timeout => {
     const span = Math.min(left, rateWindowMs);
     left -= span;
-    // When the event loop was held up, what arrived meanwhile is read before the check.
+    // When the event loop was blocked, bytes that arrived meanwhile are read before the check.
     return setTimeout(() => {
       check = setImmediate(checkRate);
     }, span);

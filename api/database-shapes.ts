@@ -4,7 +4,7 @@ import { id, text } from './fields.ts';
 export const area = 'database';
 
 export const projectPath = z.object({ project_id: id });
-// Longer ones are told apart by the catalog: there are none.
+// The catalog answers for longer names: there are none.
 const relationName = text(1000, 1);
 export const tablePath = z.object({ project_id: id, table: relationName });
 export const columnPath = z.object({ project_id: id, table: relationName, column: relationName });

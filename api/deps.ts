@@ -48,7 +48,7 @@ export interface Deps {
   readonly schemas: SchemaCache;
   /** Says that a project's tables were written to, so that their events are fetched soon. */
   readonly events: { readonly markDirty: (projectId: string) => Promise<void> } & WaitingMarks;
-  /** To be called once a project or one of its keys was changed: what is kept of it is read anew, in all processes. */
+  /** To be called once a project or one of its keys was changed: all processes drop their cached data of it. */
   readonly projectChanged: (projectId: string) => Promise<void>;
   /** The one way out, for what is checked or asked while a caller waits. */
   readonly egress: Egress;

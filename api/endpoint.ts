@@ -107,7 +107,7 @@ interface WithJob<
   /** Once the job is accepted, or was by an earlier request with this key: sets headers of every answer, the 202 too. */
   readonly accepted?: (job: Omit<JobEnd, 'outcome'>, call: Call<A>) => Promise<void>;
   /**
-   * Turns the end of the job into the answer.
+   * Maps the end of the job to the answer.
    * @param done.replayed another request began the job: show no secret, change nothing
    */
   readonly answer: (done: JobEnd, call: Call<A>) => Promise<z.output<R> | RawReply>;

@@ -75,7 +75,7 @@ export const explain = (thrown: unknown, log: Log): ServiceError => {
 /** The status that logs show of a request whose client did not wait; nobody receives it. */
 const clientClosedRequest = 499;
 
-/** Turns whatever is thrown into the answer that the contract names. */
+/** Maps a thrown value to the answer that the contract names. */
 export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
   if (thrown instanceof CallerGone) {
     ctx.status = clientClosedRequest;

@@ -59,8 +59,8 @@ export const onceOf = (key: IdempotencyKey | undefined, setHeader: BaseCall['set
   key && { key, replayed: () => setHeader('Idempotent-Replayed', 'true') };
 
 /**
- * In this process those with the same key take turns, so that they do not each hold one of the project's few connections
- * while they wait; between processes the database makes them wait.
+ * In this process requests with the same key run one after the other, so that they do not each hold one of the
+ * project's few connections while they wait; between processes the database makes them wait.
  */
 export const inTurn = <T>(
   { deps, setHeader }: Pick<BaseCall, 'deps' | 'setHeader'>,

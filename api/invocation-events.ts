@@ -12,7 +12,7 @@ import { listen } from './job-events.ts';
 import { type EventStream, eventText } from './sse.ts';
 
 const pollIntervalMs = 100;
-/** A line that was told just before somebody listened is on its way to the rows. */
+/** A line that was sent just before the subscription is on its way to the rows. */
 const rowsLagMs = 50;
 
 type LoggedLine = Pick<KeptLine, 'ts' | 'message'> & { readonly level: string };
@@ -25,7 +25,7 @@ interface Emission {
   readonly deps: Deps;
   readonly stream: EventStream;
   readonly row: InvocationRow;
-  /** How many lines were told. */
+  /** The number of lines that were sent. */
   emitted: number;
 }
 
@@ -80,7 +80,7 @@ const createEventBuffer = () => {
       for (let line = lines.get(emitted + 1); line; line = lines.get(emitted + 1 + next.length)) next.push(line);
       return next;
     },
-    /** Whether lines are missing between that one and those that were heard. */
+    /** Whether lines are missing between that one and the received ones. */
     hasGap: (emitted: number): boolean => lines.keys().some((line) => line > emitted),
     next: async (): Promise<void> => {
       await woken.promise;
@@ -90,8 +90,8 @@ const createEventBuffer = () => {
 };
 
 /**
- * Each line once and in order: those that were written before this listener heard, from the rows; then as they come.
- * A line that got lost on the way leaves a gap in the numbers.
+ * Sends each line once and in order: earlier lines from the rows, then new ones as they come. A line that got lost on
+ * the way leaves a gap in the numbers.
  */
 const emitWhileRunning = async (emission: Emission, buffer: ReturnType<typeof createEventBuffer>): Promise<void> => {
   const { deps, row } = emission;

@@ -3,7 +3,7 @@ import { DataError } from '#domain/data-api/errors.ts';
 import { type ErrorCode, ServiceError, isErrorCode } from '#lib/errors.ts';
 import type { JobError } from '#queues/define.ts';
 
-/** How the end of a job that asks models is told where it did not come to it by itself. */
+/** The error of a job that calls models and did not end by itself. */
 const endings: Readonly<Record<string, ErrorCode>> = {
   cancelled: 'conflict',
   timeout: 'provider_timeout',
@@ -17,7 +17,7 @@ const endings: Readonly<Record<string, ErrorCode>> = {
 export const aiJobFailure = (error: JobError | null, details: unknown = null): ServiceError | DataError => {
   const { code, message } = error ?? { code: 'internal', message: 'The job failed on our side.' };
   const known = endings[code] ?? code;
-  // A job keeps code and message; when a budget begins anew is known without it.
+  // A job stores code and message; the time at which a budget resets is known without it.
   const headers = known === 'budget_exceeded' ? { 'Retry-After': String(nextMonth().inSeconds) } : {};
   if (isErrorCode(known)) return new ServiceError(known, message, { details, headers });
   // A rule of the project's own database, by its SQLSTATE.

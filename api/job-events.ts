@@ -13,7 +13,7 @@ const maxListeners = 1000;
 /** One project must not take the places of all others, nor one user with many projects. */
 export const maxListenersOfProject = 50;
 export const maxListenersOfUser = 100;
-/** Then the client asks anew. */
+/** After that the client reconnects. */
 export const maxListenMs = 5 * 60_000;
 
 /** The followed jobs of one process, and the number of listeners by project and user. */
@@ -106,7 +106,7 @@ const statusOf = (row: EmittedJob) => ({
   error: errorOf({ error_code: row.error_code ?? null, error_message: row.error_message ?? null }),
 });
 
-/** Writes events of a job in the form that clients see; a status twice in a row is told once. */
+/** Writes events of a job in the form that clients see; a repeated status is sent once. */
 const emitterOf = (stream: EventStream) => {
   let last = '';
   const status = (row: EmittedJob): void => {
@@ -125,7 +125,7 @@ const emitterOf = (stream: EventStream) => {
   return { status, emit };
 };
 
-/** Tells what happens until the stream ends, after how the job stands now: what comes in between waits. */
+/** Sends events until the stream ends, after the job's present state: events in between wait. */
 const begin = async (deps: Deps, followed: Followed, row: JobRow, stream: EventStream): Promise<void> => {
   const { status, emit } = emitterOf(stream);
   if (hasEnded(row)) return status(row);

@@ -68,7 +68,7 @@ const tooManyConnections = new ServiceError('overloaded', 'There are too many co
   headers: { 'Retry-After': '5' },
 });
 
-/** Answers and closes at once: whoever opens too many connections must not keep each for the time of a linger. */
+/** Answers and closes at once: a client that opens too many connections must not keep each for the time of a linger. */
 const refuseConnection = (socket: Socket): void => {
   socket.on('error', () => socket.destroy());
   socket.resume().end(answerText(tooManyConnections), () => socket.destroy());
@@ -131,7 +131,7 @@ const createHttpServer = (listener: RequestListener, bodyTimeoutMs: number): Ser
   server.on('connect', (_request, socket: Duplex) => refuse(noTunnel, socket));
   // The application asks for the body once it knows who sends it.
   server.on('checkContinue', listener);
-  // An expectation that nobody knows is no reason to refuse (RFC 9110, 10.1.1).
+  // An unknown expectation is no reason to refuse (RFC 9110, 10.1.1).
   server.on('checkExpectation', listener);
   return server;
 };

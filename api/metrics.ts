@@ -107,8 +107,8 @@ export const jobGaugeNames: readonly string[] = gauges.map(({ name }) => name);
 const freshMs = 1000;
 
 /**
- * The job engine at the moment of the scrape. Answers are kept for a second, so that many scrapes cost no more than one.
- * What cannot be asked just now is left out: a scrape tells more than that.
+ * The job engine at the moment of the scrape. Answers are cached for a second, so that many scrapes cost no more than
+ * one. A figure that is unavailable is left out: a scrape has others.
  * @returns Prometheus text
  */
 export const createJobGauges = ({ db, gate }: GaugeDeps, types = jobs.map(({ type }) => type)) => {

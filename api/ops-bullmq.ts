@@ -22,15 +22,15 @@ const openQueue = ({ redis, prefix }: BoardOptions, name: string): Queue => {
     connection: redis,
     prefix: shardPrefix(prefix, name),
     skipVersionCheck: true,
-    // A look changes nothing.
+    // It is read-only.
     skipMetasUpdate: true,
   });
-  // Failures reach who looks; the connection's own are logged where it is opened.
+  // Failures reach the caller; the connection's own are logged where it is opened.
   queue.on('error', () => undefined);
   return queue;
 };
 
-/** Bull Board below `/ops/bullmq`: what BullMQ itself holds, to be looked at only. It does not ask who looks. */
+/** Bull Board below `/ops/bullmq`: BullMQ's own data, read-only. It authenticates nobody itself. */
 export const bullBoard = (options: BoardOptions): Middleware => {
   const adapter = new KoaAdapter().setBasePath(boardPath);
   const shards = jobTypes.flatMap((type) => shardsOf(type, options.shardCount));

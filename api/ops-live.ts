@@ -9,7 +9,7 @@ import { overviewOf, snapshot as snapshotShape } from './ops-shapes.ts';
 import { eventStreamHeaders, eventStreamType, eventText, openEventStream } from './sse.ts';
 
 const maxListeners = 100;
-// Then the browser comes back by itself, and is asked for its session anew.
+// After that the browser reconnects by itself, and its session is checked again.
 const maxMs = 10 * 60_000;
 
 const eventOf = (snapshot: Snapshot | null): string =>

@@ -54,7 +54,7 @@ const secured = (ctx: Context, policy: string): void => {
   ctx.set('Referrer-Policy', 'no-referrer');
 };
 
-/** Bull Board for operators who look; loaded when the first one does, and by the next one when that failed. */
+/** Bull Board for operators; loaded on first use, and on the next one when that failed. */
 export const boardPages = (deps: Pick<Deps, 'config'>, load: () => Promise<Middleware>): Middleware => {
   const board = cachedFor(Number.POSITIVE_INFINITY, load);
   return async (ctx, next) => {

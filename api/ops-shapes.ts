@@ -11,7 +11,7 @@ import { id, instant, text, wholeNumber } from './fields.ts';
 
 const overviews = new WeakMap<ControlDb, Overview>();
 
-/** One for all calls of this process, so that what it has counted serves everyone who looks. */
+/** One for all calls of this process, so that its counts serve every operator. */
 export const overviewOf = ({ db, gate }: Pick<Deps, 'db' | 'gate'>): Overview => {
   const known = overviews.get(db) ?? createOverview(db, gate);
   overviews.set(db, known);

@@ -18,7 +18,7 @@ const pieceEnd = (part: Part, from: number): number => {
 const encoded = (part: Part, from: number, end: number): Buffer =>
   typeof part === 'string' ? Buffer.from(part.slice(from, end)) : part.subarray(from, end);
 
-/** A long body whose pieces are encoded when the reader has room, with a turn of the event loop between them. */
+/** A long body whose pieces are encoded when the reader has room, in separate turns of the event loop. */
 export class PieceStream extends Readable {
   readonly #parts: Part[];
   #at = 0;

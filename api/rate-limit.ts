@@ -25,7 +25,7 @@ export interface RateLimiter {
 }
 
 interface Counter {
-  /** Requests seen by this process and not yet told to Redis. */
+  /** Requests seen by this process and not yet added to Redis. */
   untold: number;
   /** Requests of all processes, as far as known. */
   total: number;
@@ -50,7 +50,7 @@ const maxSubjects = 50_000;
 
 /**
  * Fixed windows, counted in the process and added up over all processes through Redis four times a second: the hot path
- * costs a map look-up. Several processes can together overshoot by what arrives in a quarter of a second; while Redis is
+ * costs a map access. Several processes can together overshoot by the requests of a quarter of a second; while Redis is
  * away each process limits by itself.
  */
 export const createRateLimiter = ({ redis, prefix, rules, now = Date.now }: RateLimiterOptions): RateLimiter => {

@@ -6,10 +6,10 @@ import type { JobEnd } from './endpoint.ts';
 const ends: ReadonlySet<string> = new Set<RunStatus>(runStatuses);
 const isRunStatus = (code: string): code is RunStatus => ends.has(code);
 
-/** How a failure of the job is told in an answer, as the sandbox tells those that it sees itself. */
+/** The answer for a failure of the job, in the form that the sandbox uses for its own. */
 const errorNames: Readonly<Partial<Record<RunStatus, string>>> = { cancelled: 'AbortError', timeout: 'TimeoutError' };
 
-/** The answer of a run that was ended from outside: before it began, or when nobody was left to tell more of it. */
+/** The answer of a run that was ended from outside: before it started, or when no worker could report more of it. */
 const answerOfEnd = (jobId: string, status: RunStatus, message: string): string => {
   const error = { name: errorNames[status] ?? 'Error', message, stack: '' };
   return invokeAnswer(jobId, { status, result: null, durationMs: 0, error, logs: [] });

@@ -50,8 +50,8 @@ export const runDirect = async (of: Work<DirectWork>): Promise<Reply> => {
   const prepared = await work.prepare(input, call);
   if (!work.transaction) return replyOf(endpoint, await work.handle({ ...input, prepared, key }, call));
   if (key === undefined) return inTransaction(of, prepared);
-  // In this process they take turns, so that they do not each hold a connection while they wait; between processes the
-  // database makes them wait.
+  // In this process they run one after the other, so that they do not each hold a connection while they wait; between
+  // processes the database makes them wait.
   return call.deps.serialize(`${key.scope} ${key.key}`, () => inTransaction(of, prepared));
 };
 

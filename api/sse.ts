@@ -12,11 +12,11 @@ const pollIntervalMs = 1000;
 const maxUnread = 256 * 1024;
 
 export interface EventStreamOptions {
-  /** Asked each second; false ends the stream: the listener may not hear more, or the process is to stop. */
+  /** Called each second; false ends the stream: the listener has lost its access, or the process is stopping. */
   readonly goesOn: () => boolean;
-  /** The client asks anew after that. */
+  /** After that the client reconnects. */
   readonly maxMs: number;
-  /** Runs once, whoever ends the stream. */
+  /** Runs once, whatever ends the stream. */
   readonly onClose: () => void;
 }
 
@@ -39,7 +39,7 @@ export const openEventStream = ({ goesOn, maxMs, onClose }: EventStreamOptions):
 
   const write = (text: string): void => {
     if (body.writableEnded || body.destroyed) return;
-    // Before the write: one event may be long, and nobody can have read it yet.
+    // Before the write: one event may be long, and it cannot have been read yet.
     if (body.writableLength + body.readableLength > maxUnread) return void body.destroy();
     quietSince = performance.now();
     body.write(text);

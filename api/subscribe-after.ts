@@ -3,8 +3,8 @@ import type { InProject } from './access.ts';
 import type { Call } from './call.ts';
 
 /**
- * Once the change of a webhook is committed its project's database is told which writes leave events. Where that could not
- * be done yet the answer says so, and the workers do it.
+ * Once the change of a webhook is committed, its project's database gets the list of writes that emit events. Where
+ * that failed the answer says so, and the workers do it.
  */
 export const subscribeAfter = ({ deps, project, afterCommit, setHeader }: Call<InProject>): void =>
   afterCommit(() =>

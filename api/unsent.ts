@@ -95,7 +95,7 @@ class Answers {
     else ctx.res.once('close', end);
   }
 
-  /** Closes answers of the owner that nobody reads, the longest without progress first. */
+  /** Closes answers of the owner that are not being read, the longest without progress first. */
   #makeRoom(reserved: ReservedBytes, owner: string, bytes: number): boolean {
     const before = performance.now() - evictableMs;
     const stalled = [...this.#open]

@@ -26,7 +26,7 @@ const answered = (body: string | null | undefined): number => {
   return replayed;
 };
 
-/** The key is held by a transaction of its own until all steps are done: whoever comes with it meanwhile waits. */
+/** A transaction of its own holds the key until all steps are done: a second request with it waits. */
 const replayWithKey = (
   { deps, setHeader }: Call<InProject>,
   key: IdempotencyKey,
@@ -44,8 +44,8 @@ const replayWithKey = (
   });
 
 /**
- * Replays in steps that are transactions of their own; in this process one replay of a project at a time. Under one key it
- * is done once; one that broke off goes on when it is asked for again.
+ * Replays in steps that are transactions of their own; in this process one replay of a project at a time. Under one key
+ * it is done once; an interrupted one continues when it is requested again.
  * @returns how many deliveries are tried anew
  * @throws {ServiceError} `not_found`, `conflict`, `idempotency_mismatch`
  */

@@ -22,17 +22,23 @@ export interface BatchOptions<Item> {
   /** Left out: sizes do not count. */
   readonly sizeOf?: (item: Item) => number;
   /**
-   * After a bulk call the next one waits so long, for what nobody waits for: more items share a call. The first after a
-   * silence goes at once. 0: no rest.
+   * The pause after a bulk call, for items without a waiting caller: more items share a call. The first after a silence
+   * goes at once. 0: no pause.
    */
   readonly restMs?: number;
-  /** Each bulk call waits so long before it goes: what nobody waits for stays out of the way of what somebody does. */
+  /** Each bulk call waits so long before it goes: work without a waiting caller makes way for work with one. */
   readonly lingerMs?: number;
-  /** The first after a silence goes within its own turn of the event loop, alone: for what seldom comes in crowds. */
+  /**
+   * The first after a silence goes within its own turn of the event loop, alone: for items that seldom come in numbers.
+   */
   readonly eager?: boolean;
 }
 
-/** @param flush one bulk call; answers a result for each item, in order. What still takes its time does not hold up the next. */
+/**
+ * @param flush one bulk call; answers a result for each item, in order. A slow one does not delay the next.
+ * @param flush one bulk call; answers a result for each item, in order. What still takes its time does not hold up the
+ * next.
+ */
 export const createBatcher = <Item, Result>(
   flush: (items: readonly Item[]) => Promise<readonly (Result | Promise<Result>)[]>,
   { max = 500, maxSize = Infinity, sizeOf, restMs = 0, lingerMs = 0, eager = false }: BatchOptions<Item> = {},

@@ -46,10 +46,10 @@ const createUses = () => {
 };
 
 /**
- * A budget of memory that many owners share. An owner may hold `perOwner`, and the owners of one group together never more
- * than what is still free: the dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998). N greedy groups get
- * one part in N + 1 each and leave one part free, so whoever comes next finds room, which a fixed limit per owner would not
- * give. Groups keep a party with many owners from counting as many.
+ * A memory budget that many owners share. An owner may reserve `perOwner`, and the owners of one group together never
+ * more than what is still free: the dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998). N greedy
+ * groups get one part in N + 1 each and leave one part free, so the next group finds room, which a fixed limit per
+ * owner would not give. Groups keep a party with many owners from counting as many.
  */
 export const createByteBudget = ({ perOwner, total }: ByteBudgetOptions): ByteBudget => {
   const [owners, groups] = [createUses(), createUses()];

@@ -48,9 +48,12 @@ const beginWith = (client: PoolClient, settings: Readonly<Record<string, string>
   return ['begin', ...statements].join('; ');
 };
 
-/** A server that is down is told at once. */
+/** A server that is down is reported at once. */
 const connectWithinMs = 1800;
-/** A large number waits its turn for as long as a caller would: more than a server that is busy takes to get through it. */
+/**
+ * The time that a queued statement waits, as long as a caller would: more than a busy server takes to work through
+ * many.
+ */
 const waitForConnectionMs = 8000;
 
 /** The pool has one time for both, so the connection brings its own. */

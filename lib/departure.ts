@@ -1,6 +1,6 @@
 /**
- * Tells when somebody no longer waits. Each AbortSignal is one; what is made for each request has no more than this, since
- * the signal and its events cost 2 µs.
+ * Signals that a caller no longer waits. Every AbortSignal is one; objects that are made for each request have no more
+ * than this, since the signal and its events cost 2 µs.
  */
 export interface Departure {
   readonly aborted: boolean;

@@ -43,7 +43,7 @@ export interface Egress {
   readonly dispatcher: (user: EgressUser) => Dispatcher;
   /** Returns the notice that a process logs when it starts; null when there is none. */
   readonly notice: string | null;
-  /** Ends what still runs: whoever is to finish has finished before. */
+  /** Ends running requests: those that should finish have finished before. */
   readonly close: () => Promise<void>;
 }
 
@@ -58,7 +58,8 @@ export interface EgressOptions {
 const connectTimeoutMs = 5000;
 // A server may ask to be kept longer: not at our cost.
 const maxKeepAliveMs = 10_000;
-// To one origin; more requests wait for one of these. A worker has fewer deliveries under way unless it is told otherwise.
+// The connections to one origin; more requests wait for one of these. A worker has fewer deliveries in flight by
+// default.
 const maxConnections = 1024;
 const loopback = '127.0.0.0/8,::1';
 // The longest name that DNS allows; longer ones are cut in messages.
@@ -103,7 +104,7 @@ const agentWith = (extra: Ranges, resolveHost: ResolveHost): Agent => {
   const dial = buildConnector({
     timeout: connectTimeoutMs,
     allowH2: false,
-    // All addresses are asked for, and tried in turn (RFC 8305).
+    // All addresses are resolved, and tried one after the other (RFC 8305).
     autoSelectFamily: true,
     lookup: (host, _options, done) => resolveHostOnce(host, done),
   });
@@ -140,7 +141,7 @@ const maxKnownUrls = 1000;
 // More is no address that is asked again and again.
 const maxKnownUrlLength = 500;
 
-/** Most requests go to the same few addresses, and to look at one costs as much as to parse its request. */
+/** Most requests go to the same few addresses, and checking one costs as much as parsing its request. */
 const createCheckUrl = (extra: Ranges): CheckUrl => {
   const known = new LRUCache<string, Readonly<URL>>({ max: maxKnownUrls });
   return (text) => {

@@ -1,6 +1,6 @@
 /**
- * Time stamps of many lines one after the other: the text of the last is kept, since thousands of lines have the same
- * millisecond, and making each text anew was a tenth of what a worker did while functions logged all the time.
+ * Timestamps of many consecutive lines: the last text is kept, since thousands of lines share a millisecond, and
+ * formatting each was a tenth of a worker's work while functions logged all the time.
  */
 export const createIsoTimes = (): ((time: number) => string) => {
   let [last, text] = [Number.NaN, ''];

@@ -97,7 +97,7 @@ const startThread = (): Worker => {
     resourceLimits: { maxOldGenerationSizeMb: heapMib },
   });
   thread.unref();
-  // One that ends while it is idle has nobody to tell.
+  // A thread that ends while it is idle has no caller to notify.
   thread.on('error', () => undefined);
   return thread;
 };

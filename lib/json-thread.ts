@@ -3,7 +3,7 @@ import { parentPort } from 'node:worker_threads';
 import { helperThreadNice, setThreadNice } from './cpu-priority.ts';
 import { type JsonScan, type ScanLimits, scanJson } from './json-scan.ts';
 
-/** A function of a module that turns JSON into something small, in the thread. */
+/** A function of a module that reduces JSON to something small, in the thread. */
 export interface ReaderName {
   /** URL of the module. */
   readonly module: string;

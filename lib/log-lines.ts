@@ -16,9 +16,9 @@ export interface Lines {
 const flushEveryMs = 100;
 
 /**
- * Has lines written soon that are too few to be written at once, and does nothing while nobody says anything: the
- * destination's own `periodicFlush` wakes an idle process and a thread of it with an empty write ten times a second,
- * three quarters of the CPU time of an idle API.
+ * Writes lines soon that are too few to be written at once, and does nothing while there are none: the destination's
+ * own `periodicFlush` wakes an idle process and a thread of it with an empty write ten times a second, three quarters
+ * of the CPU time of an idle API.
  */
 export const linesTo = (stream: LineStream, everyMs: number = flushEveryMs): Lines => {
   let timer: NodeJS.Timeout | undefined;

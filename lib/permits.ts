@@ -4,7 +4,10 @@ export interface Permits {
   readonly release: () => void;
 }
 
-/** @param refusal what a waiter that got no permit within `waitMs` is told */
+/**
+ * @param refusal the error of a waiter that got no permit within `waitMs`
+ * @param refusal what a waiter that got no permit within `waitMs` is told
+ */
 export const createPermits = (count: number, waitMs: number, refusal: () => Error): Permits => {
   let free = count;
   const waiting = new Set<() => void>();

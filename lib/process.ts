@@ -1,7 +1,7 @@
 import type { Log } from './log.ts';
 import { ConfigError, configExitCode } from './config.ts';
 
-/** Tells the supervisor (if there is one) that this process serves. */
+/** Notifies the supervisor (if there is one) that this process serves. */
 export const notifyReady = (facts: Readonly<Record<string, unknown>> = {}): void => {
   process.send?.({ type: 'ready', ...facts });
 };

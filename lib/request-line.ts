@@ -38,9 +38,9 @@ const idsText = ({ requestId, projectId }: LogContext): string => {
 };
 
 /**
- * Writes the line of each request as `log.info({ method, … }, 'request')` would, at a quarter of its cost: its fields are
- * known, none is secret, and it is written more often than all other lines together. For whoever writes it later, the
- * context is given.
+ * Writes the line of each request as `log.info({ method, … }, 'request')` would, at a quarter of its cost: its fields
+ * are known, none is secret, and it is written more often than all other lines together. The context is passed for
+ * lines that are written later.
  */
 export const createRequestLog = (log: Log): ((line: RequestLine, context?: LogContext) => void) => {
   const { stream, start, time, bindings } = insideOf(log);

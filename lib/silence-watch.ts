@@ -27,9 +27,9 @@ const probe = async (url: string): Promise<boolean> => {
 };
 
 /**
- * Tells a server that is gone without a word (a network that swallows packets, a machine that hangs) from a statement
- * that takes its time: after a second without an answer one new connection is tried, for all that wait. If that one is
- * not answered either, they fail, within 2 s of their beginning; otherwise, and while this process itself lags, they go on
+ * Distinguishes a server that is gone silently (a network that swallows packets, a machine that hangs) from a slow
+ * statement: after a second without an answer one new connection is tried, for all waiting statements. If that one is
+ * not answered either, they fail, within 2 s of their start; otherwise, and while this process itself lags, they go on
  * waiting.
  */
 export const createSilenceWatch = (url: string, lagged = loopLagged): (<T>(answer: Promise<T>) => Promise<T>) => {
@@ -50,7 +50,8 @@ export const createSilenceWatch = (url: string, lagged = loopLagged): (<T>(answe
     const sendProbe = async (): Promise<void> => {
       const alive = await isAlive();
       if (!waiting) return;
-      // A probe that this process was too slow to hear says nothing; the statement's own time-out still ends it.
+      // A probe whose answer this process was too slow to read proves nothing; the statement's own time-out still ends
+      // it.
       if (alive || lagged()) wait();
       else silence.reject(new Error('Connection terminated: the database does not answer'));
     };

@@ -22,7 +22,7 @@ export interface TenantConnectionsOptions {
   readonly perKey: (key: string) => number;
   /** The owner of a key: the last quarter of the budget is for owners without a connection. */
   readonly ownerOf: (key: string) => string;
-  /** How long a caller waits for its turn, and how long connecting may take. */
+  /** The time that a caller waits for a connection, and that connecting may take. */
   readonly waitMs: number;
   readonly idleMs: number;
   /** Asked for each new connection, so that what was changed or taken away counts at once. */
@@ -196,7 +196,7 @@ export class TenantConnections {
     return false;
   }
 
-  /** First come, first served, but nobody waits behind a key that has all that it may have. */
+  /** First come, first served, but no caller waits behind a key that has reached its limit. */
   #serve(): void {
     let starved = 0;
     for (const waiter of this.#waiting) {

@@ -50,7 +50,7 @@ const sessionSettings = (role: TenantRole): Readonly<Record<string, string>> => 
   xmlbinary: 'base64',
   xmloption: 'content',
   check_function_bodies: 'on',
-  // Nobody reads the notices of requests, and a flood of them would count as their answer.
+  // Notices of requests are not read, and a flood of them would count as their answer.
   client_min_messages: role === 'api' || role === 'service' ? 'error' : 'notice',
   default_tablespace: '',
   temp_tablespaces: '',
@@ -93,9 +93,9 @@ export interface TenantDb {
    */
   readonly useAtLowPriority: TenantDb['use'];
   /**
-   * Lends a connection to whoever keeps it for longer than one piece of work, from a store of its own: those who keep
-   * connections and those who need one shortly do not wait for each other. Settings, prepared statements and whatever
-   * else of a session outlives a statement is the borrower's to clear.
+   * Lends a connection for longer than one piece of work, from a store of its own: long and short borrowers do not wait
+   * for each other. The borrower must reset settings, prepared statements and any other session state that outlives a
+   * statement.
    * @throws {ServiceError} as `use`
    */
   readonly lease: (projectId: string, role: TenantRole) => Promise<TenantLease>;

@@ -107,7 +107,7 @@ const load = async ({ service, ratio, log }: TracingOptions, url: string) => {
 };
 
 /**
- * Turns tracing on for this process when there is a receiver.
+ * Enables tracing for this process when there is a receiver.
  * @returns how to stop: what is not delivered yet gets two seconds
  */
 export const startTracing = async (options: TracingOptions): Promise<() => Promise<void>> => {

@@ -59,7 +59,7 @@ const runContestant = async (
   }
 };
 
-/** Rejects when none has begun. */
+/** Rejects when none has started. */
 const runContestants = async (streaming: Streaming, models: readonly string[]): Promise<void> => {
   const entries = await Promise.all(models.map((model, index) => runContestant(streaming, { model, index })));
   const failed = entries.filter((entry) => entry !== null);

@@ -5,7 +5,7 @@ import { ServiceError } from '#lib/errors.ts';
 import type { BaseCall } from '../call.ts';
 
 /**
- * For whom the gateway works when a request asks for a model. The upstream is closed when the client leaves.
+ * The caller of the gateway for a request to a model. The upstream is closed when the client leaves.
  * @throws {ServiceError} `project_not_ready`: a paused project asks nobody
  */
 export const aiCallerOf = (

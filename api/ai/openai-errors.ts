@@ -44,7 +44,7 @@ export const openAiErrorBody = (
   };
 };
 
-// OpenAI's clients ask again after any 409, 429 and 5xx unless they are told that it is in vain.
+// OpenAI's clients retry after any 409, 429 and 5xx unless a header says that it is futile.
 const inVain: ReadonlySet<ErrorCode> = new Set([
   'provider_not_configured',
   'project_not_ready',

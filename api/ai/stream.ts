@@ -35,7 +35,7 @@ const keepAlive = ': keep-alive\n\n';
 const quickMs = 1;
 const restMs = 2;
 
-/** A stream that has begun. */
+/** A stream that has started. */
 interface Talk {
   readonly stream: ChatStream;
   readonly steps: AsyncIterator<readonly TimedPiece[]>;
@@ -115,7 +115,7 @@ class ChatEvents extends Readable {
     void this.#take();
   }
 
-  /** Nobody reads on. */
+  /** The client reads no further. */
   #leave(): void {
     if (this.#talk === null) this.#opening.then(leaveTalk).catch(() => undefined);
     else leaveTalk(this.#talk);
@@ -133,8 +133,8 @@ export const chatEvents = (stream: ChatStream, form: StreamForm, options: Stream
   new ChatEvents(talkOf(stream, form), form, options);
 
 /**
- * The same for a stream that is being opened. After `keepAliveMs` of silence it begins without it, with a sign of life:
- * proxies on the way end what says nothing for a minute, and models may think for longer.
+ * The same for a stream that is being opened. After `keepAliveMs` of silence it starts without it, with a keep-alive
+ * comment: proxies on the way end connections that are silent for a minute, and models may think for longer.
  * @throws what `opening` throws until then; later that is told inside the stream
  */
 export const openingEvents = async (

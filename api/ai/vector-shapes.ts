@@ -4,7 +4,7 @@ import { id, text } from '../fields.ts';
 /** Vectors as their project sees them (contract, section 8). */
 
 export const projectPath = z.object({ project_id: id });
-// Longer ones are told apart by the catalog: there are none.
+// The catalog answers for longer names: there are none.
 export const collectionPath = projectPath.extend({ collection: text(1000, 1) });
 export const documentPath = collectionPath.extend({ document: text(1000, 1) });
 

@@ -32,7 +32,9 @@ function* partsOf({ head, vectors, write, tail }: VectorParts): Generator<string
   yield text + tail;
 }
 
-/** A JSON text with vectors in it, written in parts between which others have their turn, at the pace of its reader. */
+/**
+ * A JSON text with vectors in it, written in parts between which other requests are served, at the pace of its reader.
+ */
 export const vectorText = (parts: VectorParts): VectorText => {
   const numbers = parts.vectors.reduce((sum, { length }) => sum + length, 0);
   if (numbers <= maxNumbersAtOnce) return [...partsOf(parts)].join('');

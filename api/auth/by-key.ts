@@ -92,7 +92,7 @@ interface Given extends Credentials {
   readonly found: FoundKey | undefined;
 }
 
-/** Where tokens are not taken, whoever has a valid one learns that; any other is told that it is not valid. */
+/** Where tokens are not accepted, the holder of a valid one gets that answer; an invalid one is refused as such. */
 const requireKeyAlone = async (deps: Deps, { project, token, found }: Given): Promise<FoundKey> => {
   if (token === undefined) return requireFound(found);
   await userOf(deps, project, token);

@@ -24,7 +24,7 @@ export const readForm = async <Fields extends z.ZodType>(
 
 const wellFormed = (value: string): boolean => value.isWellFormed() && !value.includes('\0');
 
-/** A new password, typed twice: nobody sees what was typed. */
+/** A new password, typed twice because the typed text is hidden. */
 export const newPassword = {
   password: z
     .string({ error: 'Choose a password.' })

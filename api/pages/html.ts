@@ -34,8 +34,8 @@ const style = readStyle();
 const styleHash = createHash('sha256').update(style).digest('base64');
 
 /**
- * The one style sheet stands in the page and is named by its hash. No script, nothing from elsewhere, in nobody's frame,
- * and the address, which holds a token, is told to nobody.
+ * The one style sheet stands in the page and is allowed by its hash. No script, no other origin, no framing, and no
+ * referrer, since the address holds a token.
  */
 export const pageHeaders = {
   'Content-Security-Policy': `default-src 'none'; style-src 'sha256-${styleHash}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`,

@@ -66,8 +66,8 @@ const migrationEndpoints: readonly Endpoint[] = [
       const { tenantDb } = deps.projects;
       const options = { tenantDb, projectId: project.id, dryRun: body.dry_run };
       try {
-        // In this process they take turns, so that those who wait do not each hold one of the few connections; between
-        // processes the database makes them wait.
+        // In this process they run one after the other, so that waiting ones do not each hold one of the few
+        // connections; between processes the database makes them wait.
         const { applied, skipped } = await deps.serialize(`migrations ${project.id}`, () =>
           pushMigrations({ ...options, once: onceOf(key, setHeader) }, body.migrations),
         );

@@ -131,7 +131,7 @@ const settingsEndpoints: readonly Endpoint[] = [
     body: settingsBody,
     response: shownSettings,
     prepare: async ({ body }, { deps }) => {
-      // A private address is told at once; whether a name can be looked up just now is no reason to refuse it.
+      // A private address is refused at once; a name that cannot be resolved right now is no reason to refuse it.
       await deps.egress.lookup(body.host).catch((error: unknown) => {
         if (error instanceof EgressRefused) throw error;
       });

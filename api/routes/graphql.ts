@@ -18,7 +18,7 @@ import { type RawRequest, rawEndpoint } from '../raw-endpoint.ts';
 const legacyType = 'application/json';
 const ownType = 'application/graphql-response+json';
 
-/** A request that is not one of GraphQL: nothing of it was looked at. Source: GraphQL over HTTP, sections 4 and 5. */
+/** A request that is not GraphQL: nothing of it was read. Source: GraphQL over HTTP, sections 4 and 5. */
 class NotGraphql extends Error {
   readonly status: number;
   readonly code: string;

@@ -232,7 +232,7 @@ export const projectEndpoints: readonly Endpoint[] = [
       if (body.exposed_schemas !== undefined || body.statement_timeouts !== undefined) {
         call.afterCommit(() => call.deps.projectChanged(row.id));
       }
-      // Should it fail, the gate reads its rules anew within half a minute.
+      // Should it fail, the gate reads its rules again within half a minute.
       if (row.plan !== call.project.plan) {
         call.afterCommit(() => call.deps.projectChanged(row.id));
         call.afterCommit(() => call.deps.gate.rulesChanged({ projectId: row.id }));

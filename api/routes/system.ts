@@ -22,7 +22,7 @@ const readiness = z.object({
 
 const cachedByGate = new WeakMap<Gate, () => Promise<SandboxFacts | null>>();
 
-/** Anyone may ask, as often as they like: the workers are looked at once a second. It says nothing about readiness. */
+/** Anyone may ask, as often as they like: the workers are queried once a second. It says nothing about readiness. */
 const sandboxOf = (gate: Gate): Promise<SandboxFacts | null> => {
   const readSandbox = cachedByGate.get(gate) ?? cachedFor(1000, () => sandboxFacts(gate).catch(() => null));
   cachedByGate.set(gate, readSandbox);

@@ -10,7 +10,7 @@ export type ArenaChat = Omit<GatewayChatRequest, 'model'>;
 export interface ArenaCaller {
   readonly gateway: Pick<Gateway, 'chat' | 'stream' | 'resolve'>;
   readonly caller: AiCaller;
-  /** Told of what went wrong on our own side: callers hear no more of it than that. */
+  /** Receives faults of our own: callers see no more of them than that. */
   readonly noteFault: (error: unknown) => void;
 }
 
@@ -48,7 +48,7 @@ export const failedEntry = async (
   return { model, provider, content: null, latency_ms, tokens: null, error: { code, message, ...waitIn(headers) } };
 };
 
-/** Tokens as the arena tells them. */
+/** Token counts in the arena's form. */
 export const arenaTokens = ({ usage }: Pick<StreamEnd, 'usage'>): NonNullable<ArenaResult['tokens']> => ({
   prompt: usage.prompt_tokens,
   completion: usage.completion_tokens,
@@ -72,7 +72,7 @@ const callModel = async (arenaCaller: ArenaCaller, model: string, chat: ArenaCha
 };
 
 /**
- * Asks all models the same, side by side; one that fails is an entry with its error.
+ * Calls all models with the same request, side by side; one that fails is an entry with its error.
  * @param onAnswer is told of each as it comes
  * @returns the entries in the order in which the models were named; one may stand there twice
  */
@@ -89,7 +89,7 @@ export const runArena = (
     }),
   );
 
-/** Why nobody was asked: no provider has failed then. */
+/** The reason why no provider was called: none has failed then. */
 const ownCodes: ReadonlySet<string> = new Set<ErrorCode>([
   'budget_exceeded',
   'price_unknown',

@@ -1,6 +1,6 @@
 /**
- * A chat as every provider of ours understands it: OpenAI's shapes, which all clients speak. The adapters in `providers/`
- * turn it into each dialect and back.
+ * A chat in the form that all our providers share: OpenAI's shapes, which all clients use. The adapters in `providers/`
+ * translate it into each dialect and back.
  */
 
 export interface TextPart {
@@ -84,7 +84,7 @@ export interface ChatRequest {
   readonly extra?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** Details are there when a provider tells them; parts of the prompt and of the answer are among their tokens. */
+/** Details exist when a provider reports them; parts of the prompt and of the answer are among their tokens. */
 export interface TokenUsage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;

@@ -41,7 +41,7 @@ export interface AiOptions {
   readonly egress: Egress;
   /** For counting what all processes have under way; null: only this one's calls count. */
   readonly redis: Redis | null;
-  /** Whether changes that other processes make are heard of just now: only then are keys kept. */
+  /** Whether this process is subscribed to other processes' changes: only then are keys cached. */
   readonly isSubscribed: () => boolean;
   readonly log: Log;
 }

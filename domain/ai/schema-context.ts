@@ -14,13 +14,13 @@ export interface Policy {
   readonly check: string | null;
 }
 
-/** Characters of an expression that are looked at. */
+/** The characters of an expression that are read. */
 const maxRead = 1000;
 
-/** Bytes of an expression's tree: of larger ones, which are nobody's conditions, the server takes seconds to write many. */
+/** Bytes of an expression's tree: larger ones, which no real condition has, take the server seconds to write. */
 const maxTreeBytes = 200_000;
 
-// One character more tells that there is more.
+// One character more shows that the text goes on.
 const expressionSql = (tree: string): string => `
   case when pg_catalog.octet_length(${tree}::pg_catalog.text) operator(pg_catalog.>) ${maxTreeBytes} then '…'
     else pg_catalog.left(pg_catalog.pg_get_expr(${tree}, p.polrelid), ${maxRead + 1}) end`;
@@ -67,7 +67,7 @@ const labelsOf = ({ enumValues }: Column): string => {
   return ` [${labels.join(', ')}${enumValues.length > maxLabels ? ', …' : ''}]`;
 };
 
-/** That there is a default, not which: it may hold what is nobody's business. */
+/** Whether there is a default, but not its value, which may be confidential. */
 const columnText = (column: Column): string => {
   const { name, type, nullable, generated } = column;
   const marks = [

@@ -55,9 +55,9 @@ const queryDns = async (host: string, { servers, timeoutMs = lookupTimeoutMs }: 
 };
 
 /**
- * Looks names up over the network, without the thread pool that files and hashing share: getaddrinfo holds one of its
- * four threads for as long as a name server pleases, and the name servers are chosen by strangers. Search domains are
- * not tried; /etc/hosts is read once.
+ * Resolves names over the network, without the thread pool that files and hashing share: getaddrinfo holds one of its
+ * four threads for as long as a name server pleases, and strangers choose the name servers. Search domains are not
+ * tried; /etc/hosts is read once.
  */
 export const createResolve = (options: ResolveOptions = {}): Resolve => {
   const hosts = readHosts(options.hostsFile ?? '/etc/hosts');
@@ -69,6 +69,6 @@ export const createResolve = (options: ResolveOptions = {}): Resolve => {
 
 const loopback = ['127.0.0.1', '::1'];
 
-/** `localhost` and all below it are this machine, whoever is asked (RFC 6761). */
+/** `localhost` and all names below it are this machine, whichever server is asked (RFC 6761). */
 export const localhostAddresses = (host: string): readonly string[] | null =>
   /(^|\.)localhost$/.test(withoutDot(host)) ? loopback : null;

@@ -48,7 +48,7 @@ const sendBound = (wire: Wire, values: readonly (string | null)[]): void => {
 
 interface Exchange {
   readonly submit: (wire: Wire) => void;
-  /** Whether the server was told that this is all: after an error it waits for that. */
+  /** Whether the server has received the end of the message: after an error it waits for that. */
   readonly isSynced: () => boolean;
 }
 

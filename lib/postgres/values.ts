@@ -1,4 +1,4 @@
-/** Turns a value as the server writes it into JSON text. */
+/** Converts a value in the server's text form to JSON text. */
 export type ToJson = (text: string) => string;
 
 const asText: ToJson = (text) => JSON.stringify(text);

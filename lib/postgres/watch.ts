@@ -33,7 +33,7 @@ interface Watch {
 const checkMs = 50;
 export const slowMs = 150;
 
-// A timer and a listener for each answer cost as much as the rest of asking: one of either looks after all of them.
+// A timer and a listener for each answer cost as much as the rest of a query: one of either serves all of them.
 const running = new Set<Watch>();
 const byStream = new WeakMap<Duplex, Set<Watch>>();
 let looking: NodeJS.Timeout | undefined;

@@ -15,7 +15,7 @@ import { runAnswer } from '../../run-answer.ts';
 
 const area = 'functions';
 
-/** How a run that did not succeed is told to public callers. */
+/** The answer of public callers for a run without success. */
 const publicErrors = {
   error: 'function_error',
   cancelled: 'function_error',

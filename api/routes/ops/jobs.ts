@@ -172,7 +172,7 @@ const which = {
   all: z.literal(true).optional(),
 };
 
-/** Redrives in the transaction of the call; once that is committed, the gate is told of all jobs at once. */
+/** Redrives in the transaction of the call; once that is committed, the gate is notified of all jobs at once. */
 const redriveWithin = async ({ db, deps, afterCommit }: BaseCall, which: DeadFilter): Promise<Redriven> => {
   const tx = oneByOne(db);
   const notifications: (() => Promise<void>)[] = [];

@@ -31,7 +31,7 @@ const trouble = z.object({
 type Troubles = () => Promise<readonly Trouble[]>;
 const troublesByDb = new WeakMap<ControlDb, Troubles>();
 
-/** Shared by all who look: ten open pages cost what one does. */
+/** Shared by all operators: ten open pages cost as much as one. */
 const troublesOf = (deps: Pick<Deps, 'db' | 'gate'>): Troubles => {
   const known =
     troublesByDb.get(deps.db) ?? cachedFor(4000, async () => troubles(deps.db, await overviewOf(deps).snapshot()));

@@ -118,7 +118,7 @@ const requestOf = (ping: Ping, { actor, requestId }: Call<InProject>) => ({
   actor: actingAs(actor),
 });
 
-/** A job that ends well says which delivery it was; that one tells the rest. */
+/** A job that succeeds returns its delivery's id; the delivery has the rest. */
 const pingAnswer = async ({ outcome }: JobEnd, { db, project }: Call<InProject>): Promise<z.output<typeof pinged>> => {
   const failed = { delivered: false, status_code: null, response_time_ms: null };
   if (outcome.result === null) return { ...failed, error: outcome.error?.message ?? 'The test could not be sent.' };

@@ -143,7 +143,7 @@ export const askEmbeddings = async (
   return { provider: call.route.provider, model, vectors, dimensions: vectors[0]?.length ?? 0, ...report };
 };
 
-// Google has 50 models on a page unless it is told otherwise.
+// Google returns 50 models on a page by default.
 const maxPages = 20;
 /** The bound of one page; OpenRouter's 500 models with all their fields have some 700 KB. */
 const maxListBytes = 1_000_000;

@@ -4,7 +4,7 @@ import type { Departure } from '#lib/departure.ts';
 export type CallAbortReason = 'left' | 'refused' | 'closing';
 
 /**
- * Ends one call at its provider: when its caller leaves, and when it turns out that the call may not be made. An
+ * Aborts one call at its provider: when its caller leaves, and when it turns out that the call may not be made. An
  * AbortSignal of both would cost more than the rest of it.
  */
 export class CallAbort implements Departure {
@@ -34,7 +34,7 @@ export class CallAbort implements Departure {
     for (const listener of this.#listeners) listener();
   }
 
-  /** The call is over: nobody is listened to any more. */
+  /** The call is over: its listeners are removed. */
   settle(): void {
     this.#caller.removeEventListener('abort', this.#left);
   }

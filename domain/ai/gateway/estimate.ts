@@ -11,7 +11,7 @@ import { maxNanoUsd, maxTokens } from '../usage/calls.ts';
 
 /** A token of English is some four characters, in all tokenizers of ours. */
 const charactersPerToken = 4;
-/** Nobody writes eight characters with each token all through an answer: what is longer is more than was granted. */
+/** No answer has eight characters in every token: a longer one has more tokens than were granted. */
 const maxCharactersPerToken = 8;
 /** An image of 1024 × 1024 is 765 tokens at OpenAI, 1400 at Anthropic. */
 const tokensPerImage = 1000;
@@ -152,7 +152,7 @@ interface Budgeted {
 }
 
 /**
- * Nothing can be kept free of a hard budget for what nobody knows the price of.
+ * No budget can be reserved for a model without a known price.
  * @throws {ServiceError} `price_unknown`
  */
 export const requirePrice = ({ hardBudget, known, model }: Budgeted): void => {
@@ -162,7 +162,7 @@ export const requirePrice = ({ hardBudget, known, model }: Budgeted): void => {
   });
 };
 
-/** Without a word of it, OpenAI takes the tier that stands in its settings there: nobody here knows which one that is. */
+/** Without the field, OpenAI uses the tier of its own settings, which is unknown here. */
 const withTier = (request: ChatRequest, { known, key }: Budgeted): Pick<ChatRequest, 'extra'> => {
   const isOpenAi = known?.provider === 'openai' && key?.target.isVendor === true;
   return isOpenAi && tierOf(request) === undefined ? { extra: { ...request.extra, service_tier: 'default' } } : {};

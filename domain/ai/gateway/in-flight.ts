@@ -31,7 +31,7 @@ interface Count {
   own: number;
   /** The calls of other processes, as far as known. */
   others: number;
-  /** Redis was told of some: it has to be told when there are none left. */
+  /** Redis has a count of this process: it must be reset when no call is left. */
   isPublished: boolean;
 }
 
@@ -68,7 +68,7 @@ const refusal = (limit: number): ServiceError =>
     },
   );
 
-/** Tells Redis four times a second, and only while there is something to tell. */
+/** Publishes to Redis four times a second, and only while there are calls. */
 const startPublishing = (redis: Redis, prefix: string, counts: Map<string, Count>) => {
   const processId = newId();
   let timer: NodeJS.Timeout | undefined;

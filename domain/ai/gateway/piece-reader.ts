@@ -12,8 +12,9 @@ type Step = IteratorResult<readonly TimedPiece[], undefined>;
 const lastStep: Step = { done: true, value: undefined };
 
 /**
- * Events of one stream that are parsed before other requests are served. A model server that sends as fast as it can gives
- * hundreds at a time, which took 8 to 49 ms; ordinary ones give one or a few, which cost no extra turn of the event loop.
+ * Events of one stream that are parsed before other requests are served. A model server that sends as fast as it can
+ * gives hundreds at a time, which took 8 to 49 ms; ordinary ones give one or a few, which cost no extra turn of the
+ * event loop.
  */
 const maxPerBatch = 50;
 const maxBatchMs = 2;
@@ -120,7 +121,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
   async #yield(): Promise<void> {
     this.#isFull = false;
     await nextLoopTurn();
-    // Nobody wants the rest of a call that was given up meanwhile; the events end with the fault of that.
+    // The rest of a call that was aborted meanwhile is dropped; the events end with the fault of that.
     if (this.#call.abort.aborted) this.#unparsed = [];
   }
 

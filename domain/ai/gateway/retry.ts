@@ -37,7 +37,7 @@ const pauseAfter = (error: unknown, tried: Tried): number | null => {
   return tried.failures > maxRetries ? null : Math.random() * firstPauseMs * 2 ** (tried.failures - 1);
 };
 
-/** Ends early when nobody waits any more. */
+/** Ends early when the caller has left. */
 const pause = (ms: number, abort: Departure): Promise<void> =>
   new Promise((resolve) => {
     const done = (): void => {

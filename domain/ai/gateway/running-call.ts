@@ -36,13 +36,13 @@ export interface Spending {
   /** The estimated tokens of the prompt. */
   readonly promptTokens: number;
   readonly reserveNanoUsd: number | null;
-  /** The tier of service that was asked for, where a provider does not tell which it was. */
+  /** The requested service tier, where a provider does not report the one that it used. */
   readonly tier?: string | undefined;
 }
 
 /** The usage of a call that is known when it ends. */
 export interface Used {
-  /** As the provider told it; null: it did not. */
+  /** As reported by the provider; null: it was not. */
   readonly reported: TokenUsage | null;
   /** Estimated, of the parts that were answered; left out: a prompt is used as a whole. */
   readonly promptTokens?: number;
@@ -77,7 +77,7 @@ const closing = (): ServiceError =>
     headers: { 'Retry-After': '1' },
   });
 
-/** One call that somebody asked for, from its intent to its end, which is told once. */
+/** One call from its intent to its end, which is recorded once. */
 export class RunningCall {
   readonly abort: CallAbort;
   readonly route: Route;
@@ -146,8 +146,8 @@ export class RunningCall {
   }
 
   /**
-   * Before it is told what went wrong: that, too, is an answer, which goes out once the call is recorded. Who has left is
-   * told nothing.
+   * Awaited before the error is returned: an error, too, goes out once the call is recorded. A caller that has left
+   * gets none.
    * @throws {ServiceError} what kept it from being recorded
    */
   async answerable(): Promise<void> {

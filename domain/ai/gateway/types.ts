@@ -12,7 +12,7 @@ export interface AiCaller {
   readonly requestId: string;
   /** Somebody waits for the call itself, though its kind is a job's: it counts among the direct ones. */
   readonly direct?: true;
-  /** Aborted when nobody waits for the answer any more: then the provider's connection is closed at once. */
+  /** Aborted when no caller waits for the answer any more: then the provider's connection is closed at once. */
   readonly signal: Departure;
 }
 
@@ -76,8 +76,8 @@ export interface AiModel {
 }
 
 /**
- * The one way to models: keys, limits, retries, time-outs, usage and budgets are kept here, whoever asks.
- * All throw ServiceErrors with the contract's codes (`model_not_found`, `model_ambiguous`, `provider_not_configured`,
+ * The one way to models: keys, limits, retries, time-outs, usage and budgets are kept here for every caller. All throw
+ * ServiceErrors with the contract's codes (`model_not_found`, `model_ambiguous`, `provider_not_configured`,
  * `provider_auth_failed`, `provider_rate_limited`, `provider_unavailable`, `provider_timeout`, `provider_rejected`,
  * `provider_bad_output`, `context_length_exceeded`, `not_supported`, `budget_exceeded`, `price_unknown`,
  * `too_many_calls`, `dependency_unavailable`).

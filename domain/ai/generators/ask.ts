@@ -101,7 +101,7 @@ export const askForSql = async <Name extends GeneratorName>(
   const first = readAnswer(name, text);
   if (first.ok) return first.answer;
   const repair: readonly ChatMessage[] = [
-    // An empty turn is refused by some.
+    // Some providers refuse an empty turn.
     { role: 'assistant', content: text.trim() === '' ? '(nothing)' : text },
     { role: 'user', content: repairPrompt(first.problems) },
   ];

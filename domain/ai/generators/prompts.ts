@@ -34,6 +34,6 @@ export const systemPrompt = (name: GeneratorName, schemaText: string, shape: unk
     `<schema>\n${schemaText}\n</schema>`,
   ].join('\n\n');
 
-/** Asks for the answer anew. */
+/** Requests the answer again. */
 export const repairPrompt = (problems: readonly string[]): string =>
   `That cannot be used: ${problems.join('; ')}. Answer again, with one JSON object that fits the schema and nothing else.`;

@@ -36,7 +36,7 @@ export interface ProviderKeys {
 export interface ProviderKeysOptions {
   readonly db: Queryable;
   readonly sealer: (project: KeyOwner) => Sealer;
-  /** Whether the changes that other processes make are heard of just now: only then is anything kept. */
+  /** Whether this process is subscribed to other processes' changes: only then is anything cached. */
   readonly isSubscribed: () => boolean;
 }
 
@@ -57,9 +57,9 @@ const opened = (row: KeyRow, sealer: Sealer): ProviderKey => {
 };
 
 /**
- * The keys of projects for use, kept for 5 s: reading and opening them would cost a call more than all else that is done
- * for it. What is opened is kept no longer than the row that it comes from, and a key that is taken away is forgotten at
- * once in all processes (`forget`, which they tell each other).
+ * The keys of projects for use, cached for 5 s: reading and opening them would cost more than all other work of a call.
+ * An opened key is cached no longer than the row that it comes from, and a revoked key is forgotten at once in all
+ * processes (`forget`, of which they notify each other).
  */
 export const createProviderKeys = ({ db, sealer, isSubscribed }: ProviderKeysOptions): ProviderKeys => {
   const cache = new LRUCache<string, ProjectKeys>({ max: maxKept, ttl: cacheTtlMs });

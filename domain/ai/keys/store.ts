@@ -28,7 +28,7 @@ export const keysOf = (db: Queryable, projectId: string): Promise<(KeyRow & { re
     'ai-keys',
   );
 
-/** Until the transaction ends nobody else changes it, nor makes it when it is not there. */
+/** Until the transaction ends no other one changes it, or creates it when it does not exist. */
 export const lockKey = async (
   db: Queryable,
   projectId: string,

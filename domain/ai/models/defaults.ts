@@ -2,7 +2,7 @@ import { ServiceError } from '#lib/errors.ts';
 import type { AiCaller, AiModel, Gateway } from '../gateway/types.ts';
 import { type ProviderName, providerNames } from '../providers/catalog.ts';
 
-/** Which chat model is taken when nobody named one: the first that the provider lists. */
+/** The chat model where none was named: the first that the provider lists. */
 export const preferredModels: Readonly<Record<ProviderName, readonly [string, ...string[]]>> = {
   openai: ['gpt-5-mini', 'gpt-4.1-mini', 'gpt-4o-mini'],
   anthropic: ['claude-sonnet-4-5', 'claude-sonnet-4-0', 'claude-3-5-haiku-latest'],
@@ -39,7 +39,7 @@ export const defaultChatModel = async (
     const id = preferredAmong(provider, models);
     if (id !== undefined) return named(provider, id);
   }
-  // Its list cannot be had just now; the call itself will tell why.
+  // Its list is unavailable right now; the call itself will return the reason.
   const queried = providerNames.find((provider) => failed.some((one) => one.provider === provider));
   if (queried !== undefined) return named(queried, preferredModels[queried][0]);
   throw new ServiceError('provider_not_configured', 'The project has no key for any provider of models.', {

@@ -98,9 +98,9 @@ const knowing = ({ prices, lists }: RouterDeps, keys: readonly ProviderKey[], id
 };
 
 /**
- * The key for a model that is named without its provider. Who knows the model comes first: a server of the project's own
- * (`base_url`) takes any name, but is meant only when none of the vendors has it, and when it is the only one. Lists are
- * asked for only when that leaves nobody, so that no call waits for them that could go out.
+ * The key for a model that is named without its provider. Providers that know the model come first: a server of the
+ * project's own (`base_url`) takes any name, but is meant only when none of the vendors has it, and when it is the only
+ * one. Lists are fetched only when no provider is left, so that no call waits for them that could go out.
  */
 const findKey = async (deps: RouterDeps, { byProvider }: ProjectKeys, request: RouteRequest): Promise<ProviderKey> => {
   const { id, type } = request;

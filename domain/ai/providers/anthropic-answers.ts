@@ -166,7 +166,7 @@ class AnthropicReader implements StreamReader {
 
   /** A later figure replaces the earlier one. */
   #count(usage: Loose): void {
-    // A later event repeats the prompt with all that is said of it, or tells the answer only.
+    // A later event repeats the prompt's counts, or has those of the answer only.
     if (promptIn(usage) !== null) this.#details = detailsIn(usage);
     this.#prompt = promptIn(usage) ?? this.#prompt;
     this.#completion = countIn(usage['output_tokens']) ?? this.#completion;

@@ -25,21 +25,21 @@ export interface SentEvent {
   readonly data: string;
 }
 
-/** Reads one stream; made anew for each. */
+/** Reads one stream; created for each. */
 export interface StreamReader {
   /**
-   * Takes the next event; null when it says nothing to the caller.
+   * Takes the next event; null when it has nothing for the caller.
    * @throws {ProviderFault} of an event that tells of an error, or that is not what the dialect allows
    */
   readonly take: (event: SentEvent) => ChatPiece | null;
   /** The model has said something: text, a call of a tool, or a thought that is not shown. */
   readonly began: () => boolean;
-  /** Nothing more can come that matters: the rest need not be waited for. Not all dialects tell. */
+  /** No event that matters can follow: the rest need not be waited for. Not all dialects report it. */
   readonly ended: () => boolean;
   /** Asked when the stream has ended in order: the provider's end marker came. Without it the stream is cut. */
   readonly complete: () => boolean;
   readonly finish: () => FinishReason | null;
-  /** As far as it was told; of a stream that was cut what came until then. */
+  /** As far as it was reported; for a stream that was cut, the counts until then. */
   readonly usage: () => TokenUsage | null;
   /** As the provider names it; empty until it did. */
   readonly model: () => string;

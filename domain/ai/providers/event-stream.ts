@@ -65,7 +65,7 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
     return pending.promise;
   }
 
-  /** The model has begun to speak: from now on only silence is too long. */
+  /** The model has started to answer: from now on only silence is too long. */
   started(): void {
     this.#exchange.started();
   }

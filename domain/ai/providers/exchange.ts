@@ -24,7 +24,9 @@ export interface Receiver {
   readonly fail: (fault: ProviderFault) => void;
 }
 
-/** Looks at all exchanges of a process with one timer: 1,000 streams with one each, restarted at each chunk, cost more. */
+/**
+ * Checks all exchanges of a process with one timer: 1,000 streams with one each, restarted at each chunk, cost more.
+ */
 export interface Watch {
   readonly add: (exchange: Exchange) => void;
   readonly remove: (exchange: Exchange) => void;
@@ -80,8 +82,9 @@ export const connectionFault = (error: unknown, answered: boolean): ProviderFaul
 export const isConnectTimeout = ({ kind, cause }: ProviderFault): boolean => kind === 'timeout' && cause !== undefined;
 
 /**
- * One request and its answer, straight on undici's dispatcher: what leaves closes the socket in the same turn, a reader that
- * rests holds the socket back, and a Departure is enough where undici's own functions want an AbortSignal.
+ * One request and its answer, straight on undici's dispatcher: an abort closes the socket in the same turn of the event
+ * loop, a slow reader holds the socket back, and a Departure is enough where undici's own functions want an
+ * AbortSignal.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly #receiver: Receiver;

@@ -6,7 +6,7 @@ export interface Complaint {
   readonly message: string;
   /** All that names the kind of the error: codes, types, reasons. */
   readonly codes: readonly string[];
-  /** Told within the body. */
+  /** Reported within the body. */
   readonly retryAfterMs?: number | null;
 }
 
@@ -70,7 +70,7 @@ const isTooLong = (status: number, { message }: Complaint): boolean =>
 const kindOf = (status: number | null, complaint: Complaint): FaultKind => {
   if (status === null) {
     if (lengthWords.test(complaint.message)) return 'context_length';
-    // Within a stream that had begun: it is the provider's side that failed, unless it says otherwise.
+    // In a stream that had started the provider's side failed, unless it reports otherwise.
     return kindByCodes(complaint) ?? 'unavailable';
   }
   if (isTooLong(status, complaint)) return 'context_length';

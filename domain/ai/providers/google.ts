@@ -29,7 +29,7 @@ const imageTypes: Readonly<Record<string, string>> = {
   heif: 'image/heif',
 };
 
-/** Google wants the type of what is behind a URL; the name is all that there is to tell it from. */
+/** Google wants the type of the file behind a URL; only the name tells it. */
 const typeByName = (url: string): string => {
   const extension = /\.(\w+)(?:[?#]|$)/.exec(url.slice(url.lastIndexOf('/')))?.[1]?.toLowerCase() ?? '';
   return imageTypes[extension] ?? 'image/jpeg';

@@ -77,7 +77,7 @@ const detailsOf = ({ cached, written, reasoning, tier }: UsageDetails): Partial<
   ...(typeof tier === 'string' && tierName.test(tier) && { service_tier: tier }),
 });
 
-/** Null when neither is told; one that is not told counts as none. */
+/** Null when neither is reported; a missing one counts as none. */
 export const usageOf = (
   prompt: number | null,
   completion: number | null,

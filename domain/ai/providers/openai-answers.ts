@@ -30,7 +30,7 @@ const finishes: Readonly<Record<string, FinishReason>> = {
 const finishIn = (value: unknown): FinishReason | null =>
   typeof value === 'string' && value !== '' ? (finishes[value] ?? 'stop') : null;
 
-/** DeepSeek has its own name for what was read from the cache; who resells Anthropic's models tells what was written. */
+/** DeepSeek has its own name for tokens read from the cache; resellers of Anthropic's models report those written. */
 const detailsIn = (usage: Loose, tier: unknown): UsageDetails => {
   const prompt = objectIn(usage['prompt_tokens_details']);
   const completion = objectIn(usage['completion_tokens_details']);
@@ -133,8 +133,9 @@ const lengthOf = (delta: Loose): number => {
 };
 
 /**
- * Reads a stream. It is whole with `[DONE]`, or, since not all servers of projects' own send that, when every choice that
- * began has said why it ended and the connection was closed in order; whether it was, the transport tells. The vendors do.
+ * Reads a stream. It is complete with `[DONE]`, or, since not all servers of projects' own send that, when every choice
+ * that started has a finish reason and the connection was closed in order, which the transport reports. The vendors
+ * send it.
  */
 class OpenAiReader implements StreamReader {
   readonly #isVendor: boolean;
@@ -176,7 +177,7 @@ class OpenAiReader implements StreamReader {
 
   #note(chunk: Loose): void {
     if (this.#model === '') this.#model = textIn(chunk['model']);
-    // The last one counts: xAI tells how many it is until now with each chunk. Groq has its own place for it.
+    // The last one counts: xAI sends the sum so far with each chunk. Groq has its own place for it.
     const reportedUsage = chunk['usage'] ?? objectIn(chunk['x_groq'])['usage'];
     this.#tier = chunk['service_tier'] ?? this.#tier;
     if (isError(reportedUsage)) this.#usage = usageIn(reportedUsage, this.#tier) ?? this.#usage;

@@ -14,7 +14,7 @@ const headers = ({ apiKey }: Target): Record<string, string> => ({
 const withoutDeveloper = (message: ChatMessage): ChatMessage =>
   message.role === 'developer' ? { ...message, role: 'system' } : message;
 
-/** DeepSeek has JSON, but takes no schema: it is told of it in words. */
+/** DeepSeek has JSON, but takes no schema: the prompt describes it in words. */
 const schemaInWords = (request: ChatRequest): Partial<ChatRequest> => {
   const { response_format: format, messages } = request;
   if (format?.type !== 'json_schema') return {};

@@ -25,7 +25,7 @@ export interface WholeAnswer {
   readonly bytes: Buffer;
 }
 
-/** A stream has begun, or the provider answered with an error. */
+/** A stream has started, or the provider answered with an error. */
 export type Opened =
   | { readonly ok: true; readonly headers: IncomingHttpHeaders; readonly events: EventStream }
   | ({ readonly ok: false } & WholeAnswer);

@@ -24,15 +24,15 @@ export const instructionsOf = ({ messages }: ChatRequest, ...more: readonly stri
     .filter((text) => text !== '')
     .join('\n\n');
 
-/** A turn of the talk with blocks of a dialect's own. */
+/** A turn of the conversation with blocks of a dialect's own. */
 export interface Turn<Block> {
   readonly role: 'user' | 'assistant';
   readonly blocks: readonly Block[];
 }
 
 /**
- * The talk in turns: what one side says in several messages is one turn, and answers of tools are the user's. Both Anthropic
- * and Google want all answers to a round of tool calls in the one turn after it.
+ * The conversation in turns: several messages of one side are one turn, and results of tools are the user's. Both
+ * Anthropic and Google want all results of a round of tool calls in the one turn after it.
  */
 export const turnsOf = <Block>(
   messages: readonly ChatMessage[],

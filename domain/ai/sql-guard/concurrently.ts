@@ -46,8 +46,8 @@ const build = async (client: ClientBase, sql: string, tables: readonly string[])
 };
 
 /**
- * Runs CREATE INDEX CONCURRENTLY, which no transaction may hold: the key is recorded after it. A process that dies between
- * the two leaves the index without the key, and the same request is told then that the index is there already.
+ * Runs CREATE INDEX CONCURRENTLY, which no transaction may hold: the key is recorded after it. A process that dies
+ * between the two leaves the index without the key, and a repeated request then learns that the index exists.
  */
 export const applyConcurrently = async (
   client: ClientBase,

@@ -1,10 +1,10 @@
 const words = (text: string): readonly string[] => text.trim().split(/\s+/);
 
 /*
- * Functions of the server that change nothing, wait for nothing and tell of nothing but their arguments, the time and
- * chance. What is not here is refused: a list of what is harmful would have to know each server's and extension's.
- * Those of geometry are not here, nor are `repeat` and `array_fill`: a few words make them compute for minutes, and the
- * server cannot interrupt them.
+ * Functions of the server that change nothing, wait for nothing and reveal nothing but their arguments, the time and
+ * chance. All others are refused: a list of harmful ones would have to know each server's and extension's. Those of
+ * geometry are missing, and so are `repeat` and `array_fill`: a few words make them compute for minutes, and the server
+ * cannot interrupt them.
  */
 
 const text = words(`

@@ -46,7 +46,7 @@ const no = (rule: Finding['rule'], message: string, byte?: number): Unread => ({
   finding: { rule, message, byte },
 });
 
-/** Characters from 0 on, as the parser tells them of an error, in bytes. */
+/** Characters from 0 on, as the parser counts them in an error, in bytes. */
 const byteOf = (sql: string, character: number): number =>
   Buffer.byteLength(Array.from(sql).slice(0, character).join(''));
 

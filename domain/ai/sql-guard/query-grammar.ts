@@ -7,7 +7,7 @@ const plain = (fields: NodeRule['fields']): NodeRule => ({ fields });
 
 const readSchemas = new Set(['', 'public', 'information_schema']);
 
-/** The catalog tells of sessions, settings and files; its views are reached without a schema, too. */
+/** The catalog reveals sessions, settings and files; its views are reached without a schema, too. */
 const checkRead = (relation: Fields, notes: Notes, byte: number | undefined): void => {
   const schema = textIn(relation, 'schemaname');
   const name = textIn(relation, 'relname');

@@ -21,7 +21,7 @@ export interface Reason {
   readonly at?: number;
 }
 
-/** Names that only a database can tell what they stand for. */
+/** Names that only a database can resolve. */
 export interface UsedNames {
   /** Names of the server's own functions; a project may have functions of the same name. */
   readonly functions: readonly string[];
@@ -51,7 +51,7 @@ export interface Refused {
 
 export type Verdict = Allowed | Refused;
 
-/** A reason whose place is still told in bytes from 0 on, as the parser counts. */
+/** A reason whose position is still in bytes from 0 on, as the parser counts. */
 export interface Finding extends Omit<Reason, 'at'> {
   readonly byte?: number | undefined;
 }

@@ -17,7 +17,7 @@ export interface CallLogDeps {
 
 const maxCloseMs = 5000;
 
-/** Tells when all that has ended by some moment is recorded, whatever ends meanwhile. */
+/** Resolves when all calls that have ended by some moment are recorded, whichever end meanwhile. */
 const createSettling = () => {
   const unsettled = new Set<string>();
   const watches = new Set<{ readonly left: Set<string>; readonly resolve: () => void }>();

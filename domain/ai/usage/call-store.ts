@@ -16,9 +16,9 @@ import { type CallIntent, maxNanoUsd } from './calls.ts';
 export const monthOf = (time: string): string => `date_trunc('month', ${time} at time zone 'utc')::date`;
 const dayOf = (time: string): string => `(${time} at time zone 'utc')::date`;
 
-// Rows of ai_budget_months are taken in one order by everybody. What is granted within a batch are its smallest requests, as
-// many as fit: whoever is refused would not fit after them either. The row of the month says what was granted in it, as the
-// requests' running sum tells which those were.
+// All transactions take rows of ai_budget_months in one order. A batch grants its smallest requests, as many as fit: a
+// refused request would not fit after them either. The row of the month has the sum that was granted, and the requests'
+// running sum shows which those were.
 const beginSql = `
   with given as materialized (
     select *, ${monthOf('started_at')} as month

@@ -20,8 +20,8 @@ export interface CallIntent {
   readonly requestId: string;
   readonly startedAt: Date;
   /**
-   * The most that it may cost, as far as that can be told beforehand: what a hard budget has to have room for. Null: the
-   * model has no price.
+   * The most that it may cost, as far as it is known beforehand: the amount that a hard budget must have room for.
+   * Null: the model has no price.
    */
   readonly reserveNanoUsd: number | null;
 }
@@ -34,7 +34,7 @@ export const maxNanoUsd = 1e13;
 /** How a call ended. */
 export interface CallEnd {
   readonly status: CallStatus;
-  /** Null: there is nothing to tell, since no answer began. */
+  /** Null: there is none, since no answer started. */
   readonly usage: TokenUsage | null;
   readonly tokensSource: 'reported' | 'estimated';
   /** Null: unknown, since the model has no price. */
@@ -45,13 +45,12 @@ export interface CallEnd {
   readonly ttftMs: number | null;
   readonly errorCode: string | null;
   /**
-   * It was given up by our side once the provider was asked: nobody knows what it cost. Under a budget it counts with all
-   * that was kept free for it.
+   * Our side aborted it once the request was sent: its cost is unknown. Under a budget the whole reservation counts.
    */
   readonly givenUp: boolean;
 }
 
-/** A call that has begun. */
+/** A call that has started. */
 export interface OpenCall {
   /**
    * Resolves once the intent is recorded, and with it the budget taken: before that no byte of the answer goes out.
@@ -59,9 +58,9 @@ export interface OpenCall {
    */
   readonly recorded: Promise<void>;
   /**
-   * Records the end: insisted on in the background until Postgres takes it. The first word counts. Every call must get
-   * one, also when `recorded` rejects: after `budget_exceeded` it leaves no row unless the provider was asked, after `dependency_unavailable` a call
-   * that went well is recorded as an error all the same, since its caller was told so.
+   * Records the end: retried in the background until Postgres takes it. The first end counts. Every call must get one,
+   * also when `recorded` rejects: after `budget_exceeded` it leaves no row unless the request was sent, after
+   * `dependency_unavailable` a successful call is recorded as an error all the same, since its caller got one.
    */
   readonly end: (end: CallEnd) => void;
 }

@@ -7,7 +7,7 @@ import { noteUnrecorded } from './metrics.ts';
 import type { Recording } from './recording.ts';
 
 const maxInStatement = 500;
-/** Nobody waits for an end: it lets the answer go first, and shares a statement with others. */
+/** No caller waits for an end: it lets the answer go first, and shares a statement with others. */
 const restMs = 10;
 const firstPauseMs = 50;
 const slowestPauseMs = 2000;

@@ -26,7 +26,7 @@ interface Waiting {
   readonly reject: (error: ServiceError) => void;
 }
 
-/** When budgets begin anew, and in how many seconds that is. */
+/** The time at which budgets reset, and the seconds until then. */
 export const nextMonth = (now = new Date()): { readonly resets: Date; readonly inSeconds: number } => {
   const resets = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1));
   return { resets, inSeconds: Math.max(1, Math.ceil((resets.getTime() - now.getTime()) / 1000)) };
@@ -75,7 +75,7 @@ const senderOf = ({ recording, heartbeat, log }: IntentsDeps) => {
     }
   };
 
-  /** Postgres refused what one of them holds: it is looked for, so that the others go on. */
+  /** Postgres refused a value of one of them: that one is searched for, so that the others go on. */
   const fail = async (batch: readonly Waiting[], error: unknown): Promise<void> => {
     if (batch.length > 1 && !isDependencyFailure(error)) {
       const middle = Math.ceil(batch.length / 2);
@@ -112,8 +112,8 @@ export const createIntents = (deps: IntentsDeps): Intents => {
 
   const drain = async (): Promise<void> => {
     while (waiting.length > 0) {
-      // Calls that were read together go out together, and to their providers first, which takes one turn: somebody waits
-      // for those.
+      // Calls that were read together go out together, and to their providers first, which takes one turn of the event
+      // loop: callers wait for those.
       await sendNext();
       await sendNext();
       await sendInTime(waiting.splice(0, maxInStatement));

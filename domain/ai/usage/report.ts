@@ -16,7 +16,7 @@ export interface LoggedCall {
   readonly completion_tokens: number | null;
   readonly prompt_tokens_details: { readonly cached_tokens: number; readonly cache_write_tokens: number } | null;
   readonly completion_tokens_details: { readonly reasoning_tokens: number } | null;
-  /** Null: not told. */
+  /** Null: not reported. */
   readonly service_tier: string | null;
   readonly tokens_source: 'reported' | 'estimated' | null;
   /** Null: not known, since the model has no price. */
