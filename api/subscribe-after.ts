@@ -1,4 +1,4 @@
-import { applySubscriptions } from '#domain/webhooks/subscribe.ts';
+import { applySubscriptions } from '#domain/webhooks/subscriptions.ts';
 import type { InProject } from './access.ts';
 import type { Call } from './call.ts';
 

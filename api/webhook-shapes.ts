@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { faultOfPattern } from '#domain/events/subscribed.ts';
 import { faultOfSecret } from '#domain/webhooks/secrets.ts';
-import { type DeliveryStatus, deliveryStatuses } from '#domain/webhooks/types.ts';
+import { type DeliveryStatus, type ListedWebhook, deliveryStatuses } from '#domain/webhooks/store.ts';
 import { type ListedDelivery, maxListed, maxSearched } from '#domain/webhooks/deliveries.ts';
-import type { ListedWebhook } from '#domain/webhooks/store.ts';
 import { id, instant, name, page, shownOnce, text, wholeNumber } from './fields.ts';
 
 /** Webhooks and their deliveries as their project sees them (contract, section 6). */

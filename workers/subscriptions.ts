@@ -1,4 +1,4 @@
-import { applyWaiting } from '#domain/webhooks/subscribe.ts';
+import { applyWaiting } from '#domain/webhooks/subscriptions.ts';
 
 const everyMs = 5000;
 

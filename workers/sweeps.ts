@@ -22,13 +22,13 @@ import { deleteOldProviderEvents } from '#domain/integrations/store.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import { quotasFrom } from '#domain/projects/quotas.ts';
 import { noteBacklog } from '#domain/webhooks/metrics.ts';
-import { wakeForgottenThrottles } from '#domain/webhooks/stuck.ts';
 import {
   backlogOf,
   deleteEmptyEvents,
   deleteEmptyWebhooks,
   deleteOldDeliveries,
   deleteOrphanedDeliveries,
+  wakeForgottenThrottles,
 } from '#domain/webhooks/sweep.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { eventGroups, eventKinds } from '#domain/events/catalog.ts';
-import { dataParts, readEventData } from '#domain/webhooks/event-data.ts';
+import { dataParts, readEventData } from '#domain/webhooks/message.ts';
 import { everyone, inProject } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { id } from '../fields.ts';

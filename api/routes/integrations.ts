@@ -14,7 +14,7 @@ import {
 } from '#domain/integrations/integrations.ts';
 import { type ChatProvider, type ProviderName, isChat, providerNames } from '#domain/integrations/providers.ts';
 import { findChatTest, sendChatTest } from '#domain/integrations/send-test.ts';
-import { pump } from '#domain/webhooks/pump.ts';
+import { pump } from '#domain/webhooks/scheduler.ts';
 import { notFound } from '#lib/errors.ts';
 import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';

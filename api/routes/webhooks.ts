@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { pump } from '#domain/webhooks/pump.ts';
+import { pump } from '#domain/webhooks/scheduler.ts';
 import { listWebhooks } from '#domain/webhooks/store.ts';
 import {
   type OwnProject,

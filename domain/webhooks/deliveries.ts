@@ -1,10 +1,17 @@
 import { type ControlDb, type Queryable, maybeOne, one } from '#lib/control-db.ts';
-import { notFound } from '#lib/errors.ts';
-import { newId } from '#lib/ids.ts';
-import { bodyOf, maxDataBytes } from './body.ts';
-import { earliestId, latestId } from './created-between.ts';
-import { requireRoomForPing } from './ping-room.ts';
-import type { DeliveryRow, DeliveryStatus, EventRow } from './types.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import { firstIdAt, newId } from '#lib/ids.ts';
+import { bodyOf, maxDataBytes } from './message.ts';
+import type { DeliveryRow, DeliveryStatus, EventRow } from './store.ts';
+
+// Ids are in order of time, but for the clocks of who makes them.
+const clocksApartMs = 60_000;
+
+/** Nothing that was made at that time or later has a lower id. */
+export const earliestId = (since: Date): string => firstIdAt(since.getTime() - clocksApartMs);
+
+/** Nothing that was made before that time has this id or a higher one. */
+export const latestId = (until: Date): string => firstIdAt(until.getTime() + clocksApartMs);
 
 /** A delivery with what it sends. */
 export interface ListedDelivery extends DeliveryRow {
@@ -45,7 +52,7 @@ const withBody = (
   };
 };
 
-export interface DeliveryFilter {
+interface DeliveryFilter {
   readonly status?: DeliveryStatus | undefined;
   readonly event?: string | undefined;
   readonly since?: Date | undefined;
@@ -172,3 +179,25 @@ export const findSent = (db: Queryable, projectId: string, id: string): Promise<
       [projectId, id],
     ),
   );
+
+/** Tests go past their webhook's rate and its share of what may be under way. */
+const maxPings = 2;
+
+/**
+ * To be asked in the transaction that adds a test of that webhook.
+ * @throws {ServiceError} `conflict` while others are under way
+ */
+export const requireRoomForPing = async (db: Queryable, webhookId: string): Promise<void> => {
+  // One at a time counts and adds.
+  await db.query(`select pg_advisory_xact_lock(hashtextextended('webhook-test:' || $1, 0))`, [webhookId]);
+  const { pings } = await one(
+    db.query<{ pings: number }>(
+      `select count(*) as pings from webhook_deliveries where webhook_id = $1 and job_id is not null and event = 'test.ping'`,
+      [webhookId],
+    ),
+  );
+  if (pings < maxPings) return;
+  throw new ServiceError('conflict', `${maxPings} tests of this webhook are under way.`, {
+    hint: 'Send another one when they have ended: a receiver has 15 s for its answer.',
+  });
+};

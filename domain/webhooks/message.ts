@@ -1,11 +1,208 @@
+import { createHmac } from 'node:crypto';
 import { discordPauseSeconds } from '#domain/integrations/messages/discord.ts';
 import { messageOf } from '#domain/integrations/messages/message.ts';
-import type { Sealer } from '#lib/secrets.ts';
-import { bodyOf } from './body.ts';
-import { dataUrlOf } from './event-data.ts';
-import type { LoadedTry } from './load.ts';
+import type { Projects } from '#domain/projects/projects.ts';
+import { findProject } from '#domain/projects/store.ts';
+import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import { type Sealer, SecretError } from '#lib/secrets.ts';
+import type { LoadedTry } from './attempts.ts';
 import { type WebhookSecrets, webhookSecrets } from './secrets.ts';
-import { signatureHeaders } from './signature.ts';
+import type { EventRow } from './store.ts';
+
+/** What a delivery tells of an event, as the JSON text that it was written as: numbers stay exact. */
+interface EventParts {
+  readonly data: string;
+  /** The row before an update; null: there is none. */
+  readonly old: string | null;
+}
+
+const [quote, backslash, open, close] = [0x22, 0x5c, 0x7b, 0x7d];
+
+/** Past the quote that ends the string that begins at `at`. */
+const afterString = (text: string, at: number): number => {
+  let end = text.indexOf('"', at + 1);
+  const isEscaped = (): boolean => {
+    let before = end - 1;
+    while (text.charCodeAt(before) === backslash) before -= 1;
+    return (end - before) % 2 === 0;
+  };
+  while (end > 0 && isEscaped()) end = text.indexOf('"', end + 1);
+  return end < 0 ? text.length : end + 1;
+};
+
+/** Past the object that begins at `at`. Not by a regular expression: strings of megabytes outgrow its stack. */
+const afterObject = (text: string, at: number): number => {
+  let depth = 0;
+  let place = at;
+  while (place < text.length) {
+    const code = text.charCodeAt(place);
+    if (code === quote) {
+      place = afterString(text, place);
+      continue;
+    }
+    place += 1;
+    if (code === open) depth += 1;
+    if (code === close) depth -= 1;
+    if (depth === 0) return place;
+  }
+  return place;
+};
+
+const rowStart = '{"row":';
+const oldStart = ',"old":';
+
+/**
+ * Writes to tables are kept as `{"row":…,"old":…}` (domain/events/outbox.ts), and the row is what is told. Cut here and not
+ * by the server, whose operators on json refuse \u0000.
+ */
+const partsOf = ({ event, data }: Pick<EventRow, 'event' | 'data'>): EventParts => {
+  if (!event.startsWith('table.') || !data.startsWith(rowStart)) return { data, old: null };
+  // Of TRUNCATE.
+  if (data === `${rowStart}null}`) return { data: 'null', old: null };
+  const end = afterObject(data, rowStart.length);
+  const row = data.slice(rowStart.length, end);
+  return { data: row, old: data.startsWith(oldStart, end) ? data.slice(end + oldStart.length, -1) : null };
+};
+
+/** What is sent of an event; more is left out, and a link to it stands instead. */
+export const maxDataBytes = 256 * 1024;
+
+/**
+ * What a webhook is sent. Put together as text, since parsing would change numbers.
+ * @param name of the event as the webhook asked for it
+ * @param dataUrl stands instead of the data where these are larger than `maxDataBytes`; null: the data are sent
+ */
+export const bodyOf = (event: EventRow, name: string, dataUrl: string | null): Buffer => {
+  const { id, project_id: projectId, created_at: createdAt } = event;
+  const head = JSON.stringify({ id, event: name, project_id: projectId, timestamp: createdAt.toISOString() });
+  if (dataUrl !== null) return Buffer.from(`${head.slice(0, -1)},"data_url":${JSON.stringify(dataUrl)}}`);
+  const { data, old } = partsOf(event);
+  return Buffer.from(`${head.slice(0, -1)},"data":${data}${old === null ? '' : `,"old":${old}`}}`);
+};
+
+/** The link to an event's data works that long. */
+const dataUrlHours = 24;
+
+/** What a link may lead to: what stands under `data` in a delivery, and what stands under `old`. */
+export const dataParts = ['data', 'old'] as const;
+type DataPart = (typeof dataParts)[number];
+
+const about = (eventId: string): string => `event:${eventId}:data`;
+
+interface DataUrlDeps {
+  /** The project's. */
+  readonly sealer: Sealer;
+  /** Of the platform, without a slash at the end. */
+  readonly baseUrl: string;
+}
+
+/** Whose data a link leads to, and for whom: it ends with that webhook. */
+export interface DataLink {
+  readonly eventId: string;
+  readonly webhookId: string;
+}
+
+/** A link to the data of an event that is too large for a delivery; it needs no credential, and works for 24 hours. */
+export const dataUrlOf = (
+  { sealer, baseUrl }: DataUrlDeps,
+  { eventId, webhookId }: DataLink,
+  now = Date.now(),
+): string => {
+  const content = `${now + dataUrlHours * 3_600_000} ${webhookId}`;
+  const token = sealer.seal(about(eventId), content).toString('base64url');
+  return `${baseUrl}/hooks/events/${eventId}/data?token=${token}`;
+};
+
+/** Null: the token is not of this event. */
+const openToken = (sealer: Sealer, eventId: string, token: string): { expiry: number; webhookId: string } | null => {
+  try {
+    const [expiry = '', webhookId = ''] = sealer.open(about(eventId), Buffer.from(token, 'base64url')).split(' ');
+    return { expiry: Number(expiry), webhookId };
+  } catch (error) {
+    if (error instanceof SecretError) return null;
+    throw error;
+  }
+};
+
+const isThere = async (db: Queryable, webhookId: string): Promise<boolean> =>
+  (await db.query('select from webhooks where id = $1 and deleted_at is null', [webhookId])).length > 0;
+
+/** What a link is asked for. */
+interface EventDataRequest {
+  readonly eventId: string;
+  readonly token: string;
+  readonly part: DataPart;
+}
+
+/**
+ * The data that a link of `dataUrlOf` leads to, as exact JSON text.
+ * @throws {ServiceError} `not_found` when there is no such event, the token is not its own, or its webhook was deleted;
+ * `expired`
+ */
+export const readEventData = async (
+  { db, projects }: { readonly db: Queryable; readonly projects: Pick<Projects, 'sealer'> },
+  { eventId, token, part }: EventDataRequest,
+  now = Date.now(),
+): Promise<string> => {
+  const event = await maybeOne(
+    db.query<{ project_id: string }>('select project_id from outbox_events where id = $1', [eventId]),
+  );
+  const project = event && (await findProject(db, event.project_id));
+  if (project === undefined || project.deleted_at !== null) throw notFound('event');
+  const opened = openToken(projects.sealer(project), eventId, token);
+  if (opened === null || !(await isThere(db, opened.webhookId))) throw notFound('event');
+  if (opened.expiry <= now) {
+    throw new ServiceError('expired', `The link to this event's data worked for ${dataUrlHours} hours.`, {
+      hint: 'Have the event delivered again: the delivery brings a new one.',
+    });
+  }
+  // Read after the token was looked at: it can have megabytes.
+  const row = await maybeOne(
+    db.query<Pick<EventRow, 'event' | 'data'>>('select event, data::text as data from outbox_events where id = $1', [
+      eventId,
+    ]),
+  );
+  const text = row && partsOf(row)[part];
+  if (text === undefined || text === null) throw notFound('data');
+  return text;
+};
+
+/** What a delivery is signed over, and with. */
+interface Signing {
+  /** The event's: the same for each try. */
+  readonly id: string;
+  /** When the try is made, in seconds. */
+  readonly timestamp: number;
+  readonly body: Buffer;
+  readonly secret: string;
+  /** Signs beside the new one for a while. */
+  readonly previousSecret: string | null;
+}
+
+const marker = 'whsec_';
+
+/** Standard Webhooks: what follows `whsec_` is the key in base64; any other secret is the key as it is. */
+const keyOf = (secret: string): Buffer =>
+  secret.startsWith(marker) ? Buffer.from(secret.slice(marker.length), 'base64') : Buffer.from(secret);
+
+const standardSignature = (secret: string, { id, timestamp, body }: Signing): string =>
+  `v1,${createHmac('sha256', keyOf(secret)).update(`${id}.${timestamp}.`).update(body).digest('base64')}`;
+
+/**
+ * The headers by which a receiver knows that a delivery is ours: one over the body with the secret as it is written, and
+ * those of Standard Webhooks, signed with the secret before the last one, too, while that is valid.
+ */
+export const signatureHeaders = (signing: Signing): Record<string, string> => {
+  const { id, timestamp, body, secret, previousSecret } = signing;
+  const secrets = previousSecret === null ? [secret] : [secret, previousSecret];
+  return {
+    'X-Webhook-Signature': createHmac('sha256', secret).update(body).digest('hex'),
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': secrets.map((each) => standardSignature(each, signing)).join(' '),
+  };
+};
 
 /** What goes out for one try. */
 export interface Message {
@@ -20,7 +217,7 @@ export interface Message {
   readonly pauseSeconds?: (body: string) => number | null;
 }
 
-export interface MessageDeps {
+interface MessageDeps {
   readonly sealer: Sealer;
   /** The platform's own address, for links. */
   readonly baseUrl: string;

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram } from 'prom-client';
 import { registry } from '#lib/metrics.ts';
-import type { Recorded } from './record.ts';
+import type { Recorded } from './attempts.ts';
 
 const tries = new Counter({
   name: 'plinth_webhook_tries_total',

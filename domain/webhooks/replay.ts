@@ -1,8 +1,14 @@
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
-import { earliestId, latestId } from './created-between.ts';
-import { findWebhook, lockWebhook, reopenBreaker } from './store.ts';
-import type { DeliveryRow, DeliveryStatus, WebhookRow } from './types.ts';
+import { earliestId, latestId } from './deliveries.ts';
+import {
+  type DeliveryRow,
+  type DeliveryStatus,
+  type WebhookRow,
+  findWebhook,
+  lockWebhook,
+  reopenBreaker,
+} from './store.ts';
 
 /** @throws {ServiceError} `not_found`, `conflict` */
 const requireActive = (webhook: WebhookRow | undefined): void => {

@@ -3,7 +3,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { withinPatterns } from './patterns.ts';
+import { withinPatterns } from './subscriptions.ts';
 import { makeSecret, sealSecret } from './secrets.ts';
 import {
   type ListedWebhook,

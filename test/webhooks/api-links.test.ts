@@ -1,5 +1,5 @@
 import test from 'ava';
-import { type DataLink, dataUrlOf } from '#domain/webhooks/event-data.ts';
+import { type DataLink, dataUrlOf } from '#domain/webhooks/message.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import type { TestUser } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
 import { webhookSecrets } from '#domain/webhooks/secrets.ts';
-import type { WebhookRow } from '#domain/webhooks/types.ts';
+import type { WebhookRow } from '#domain/webhooks/store.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import type { TestUser } from '#test/support/client.ts';
 import { addMember } from '#test/support/members.ts';

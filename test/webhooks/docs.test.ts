@@ -8,9 +8,8 @@ import test from 'ava';
 import { settings } from '#lib/config.ts';
 import { endpoints } from '#api/endpoints.ts';
 import { eventKinds } from '#domain/events/catalog.ts';
-import { bodyOf } from '#domain/webhooks/body.ts';
+import { bodyOf, signatureHeaders } from '#domain/webhooks/message.ts';
 import { makeSecret } from '#domain/webhooks/secrets.ts';
-import { signatureHeaders } from '#domain/webhooks/signature.ts';
 import { blocksOf, readDocument } from '#test/readme/markdown.ts';
 
 const document = readDocument('docs/webhooks.md');

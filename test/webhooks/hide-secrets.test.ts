@@ -1,5 +1,5 @@
 import test from 'ava';
-import { hideSecrets } from '#domain/webhooks/hide-secrets.ts';
+import { hideSecrets } from '#domain/webhooks/secrets.ts';
 
 const key = Buffer.from(Array.from({ length: 32 }, (_, n) => 255 - n * 3));
 const standard = `whsec_${key.toString('base64')}`;

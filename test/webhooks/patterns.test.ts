@@ -1,7 +1,7 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
-import { patternsOf } from '#domain/webhooks/patterns.ts';
+import { patternsOf } from '#domain/webhooks/subscriptions.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { receiverUrl, webhookScene } from './api-scene.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import type { DeliveryRow } from '#domain/webhooks/types.ts';
+import type { DeliveryRow } from '#domain/webhooks/store.ts';
 import { type TestPlatform, usePlatform } from '#test/support/platform.ts';
 import { receiverFor, withStatus } from '#test/support/receiver.ts';
 import { until } from '#test/support/until.ts';

@@ -1,6 +1,5 @@
 import test from 'ava';
-import { backlogged, hasWaitingEvents } from '#domain/webhooks/backlog.ts';
-import { fanOut } from '#domain/webhooks/fan-out.ts';
+import { backlogged, fanOut, hasWaitingEvents } from '#domain/webhooks/fan-out.ts';
 import type { Tx } from '#lib/control-db.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { many, throttleScene, url } from './throttle-scene.ts';

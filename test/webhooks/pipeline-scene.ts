@@ -1,5 +1,5 @@
 import { systemActor } from '#domain/audit/actor.ts';
-import type { DeliveryRow, WebhookKind } from '#domain/webhooks/types.ts';
+import type { DeliveryRow, WebhookKind } from '#domain/webhooks/store.ts';
 import { makeSecret, sealSecret, sealUrl } from '#domain/webhooks/secrets.ts';
 import { newId, newOrgId, newProjectRef } from '#lib/ids.ts';
 import { type Sealer, openKeyRing } from '#lib/secrets.ts';

@@ -1,8 +1,8 @@
 import test from 'ava';
-import { byIndex } from '#domain/webhooks/by-index.ts';
+import { byIndex } from '#domain/webhooks/store.ts';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
-import { claimDeliveries, lockThrottles, scheduleThrottles } from '#domain/webhooks/throttle.ts';
-import { loadTries } from '#domain/webhooks/load.ts';
+import { claimDeliveries, lockThrottles, scheduleThrottles } from '#domain/webhooks/scheduler.ts';
+import { loadTries } from '#domain/webhooks/attempts.ts';
 import type { Tx } from '#lib/control-db.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { many, throttleScene, url } from './throttle-scene.ts';

@@ -1,12 +1,9 @@
 import test from 'ava';
 import { actingAs } from '#domain/audit/actor.ts';
-import { insertPing, newPing } from '#domain/webhooks/deliveries.ts';
-import { disableHopeless } from '#domain/webhooks/disable.ts';
+import { insertPing, newPing, requireRoomForPing } from '#domain/webhooks/deliveries.ts';
+import { type WebhookAttempt, disableHopeless, nothingSent, recordTries } from '#domain/webhooks/attempts.ts';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
-import { requireRoomForPing } from '#domain/webhooks/ping-room.ts';
-import { type WebhookAttempt, nothingSent, recordTries } from '#domain/webhooks/record.ts';
-import { reopenBreaker, reopenThrottle } from '#domain/webhooks/store.ts';
-import type { DeliveryRow } from '#domain/webhooks/types.ts';
+import { type DeliveryRow, reopenBreaker, reopenThrottle } from '#domain/webhooks/store.ts';
 import type { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { usePlatform } from '#test/support/platform.ts';

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
 import { faultOfPattern, tableSubscriptionsOf } from '#domain/events/subscribed.ts';
-import { applySubscriptions, applyWaiting } from '#domain/webhooks/subscribe.ts';
+import { applySubscriptions, applyWaiting } from '#domain/webhooks/subscriptions.ts';
 import { createDatabaseServers } from '#domain/database/servers/servers.ts';
 import type { SubscriptionsDeps } from '#domain/events/subscriptions.ts';
 import { type TestUser, uniqueName } from '#test/support/client.ts';

@@ -1,10 +1,11 @@
 import test from 'ava';
-import { stuckTries, wakeForgottenThrottles } from '#domain/webhooks/stuck.ts';
 import {
   deleteEmptyEvents,
   deleteEmptyWebhooks,
   deleteOldDeliveries,
   deleteOrphanedDeliveries,
+  stuckTries,
+  wakeForgottenThrottles,
 } from '#domain/webhooks/sweep.ts';
 import { newId } from '#lib/ids.ts';
 import { usePlatform } from '#test/support/platform.ts';

@@ -1,6 +1,6 @@
 import { fanOut } from '#domain/webhooks/fan-out.ts';
-import { runBatch } from '#domain/webhooks/pump.ts';
-import { recordTries } from '#domain/webhooks/record.ts';
+import { runBatch } from '#domain/webhooks/scheduler.ts';
+import { recordTries } from '#domain/webhooks/attempts.ts';
 import { memoryLog, type usePlatform } from '#test/support/platform.ts';
 import { type BareProject, addProject, addWebhook, emit } from './pipeline-scene.ts';
 

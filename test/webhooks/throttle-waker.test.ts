@@ -1,7 +1,7 @@
 import test from 'ava';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
-import { wakeUnlockedThrottles } from '#domain/webhooks/throttle.ts';
-import { latelyMs, wakeLatelyForgotten } from '#domain/webhooks/stuck.ts';
+import { wakeUnlockedThrottles } from '#domain/webhooks/scheduler.ts';
+import { latelyMs, wakeLatelyForgotten } from '#domain/webhooks/sweep.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { receiverFor } from '#test/support/receiver.ts';
 import { until } from '#test/support/until.ts';

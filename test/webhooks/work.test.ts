@@ -1,6 +1,6 @@
 import test from 'ava';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
-import { webhooksWithWork } from '#domain/webhooks/throttle.ts';
+import { webhooksWithWork } from '#domain/webhooks/scheduler.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { throttleScene, url } from './throttle-scene.ts';
 import { addProject, addWebhook, emit } from './pipeline-scene.ts';

@@ -1,10 +1,8 @@
-import { byIndex } from '#domain/webhooks/by-index.ts';
-import { startedJobs } from '#domain/webhooks/started.ts';
-import { type LoadedTry, type TryRef, loadTries } from '#domain/webhooks/load.ts';
+import { byIndex } from '#domain/webhooks/store.ts';
+import { findTry, startedJobs } from '#domain/webhooks/sweep.ts';
+import { type LoadedTry, type TryRef, loadTries, noHeaders, nothingSent } from '#domain/webhooks/attempts.ts';
 import { type Message, makeMessage } from '#domain/webhooks/message.ts';
 import { noteFirstTry, noteResponse } from '#domain/webhooks/metrics.ts';
-import { noHeaders, nothingSent } from '#domain/webhooks/record.ts';
-import { findTry } from '#domain/webhooks/stuck.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import { createBatcher } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
@@ -14,7 +12,7 @@ import type { JobData, JobOutcome } from '#queues/define.ts';
 import type { webhookDeliver } from '#queues/webhook-deliver.ts';
 import type { JobContext, Processor } from '../processor.ts';
 import { stopReasonOf } from '../running.ts';
-import { type Answered, send } from '../webhooks/send.ts';
+import { type Answered, send } from '#domain/webhooks/send.ts';
 import type { TryRecorder } from '../webhooks/tries.ts';
 
 export interface WebhookDeliverDeps {

@@ -11,7 +11,7 @@ import {
 } from '#domain/events/outbox.ts';
 import type { SetAside } from '#domain/events/set-aside.ts';
 import { type EventSource, findSource, removeSource, sourcesToPoll } from '#domain/events/sources.ts';
-import { hasWaitingEvents } from '#domain/webhooks/backlog.ts';
+import { hasWaitingEvents } from '#domain/webhooks/fan-out.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { type RelayConnections, createRelayConnections } from './connections.ts';

@@ -1,8 +1,7 @@
 import type { Redis } from 'ioredis';
 import { waitingKey } from '#domain/events/waiting.ts';
-import { byIndex } from '#domain/webhooks/by-index.ts';
-import { backlogged } from '#domain/webhooks/backlog.ts';
-import { type FannedOut, fanOut, isEventWaiting } from '#domain/webhooks/fan-out.ts';
+import { byIndex } from '#domain/webhooks/store.ts';
+import { type FannedOut, backlogged, fanOut, isEventWaiting } from '#domain/webhooks/fan-out.ts';
 import { noteFannedOut } from '#domain/webhooks/metrics.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';

@@ -1,6 +1,5 @@
 import { setTimeout as rest } from 'node:timers/promises';
-import { webhooksWithWork } from '#domain/webhooks/throttle.ts';
-import { type BatchResult, type PumpDeps, pumpDue, runBatch } from '#domain/webhooks/pump.ts';
+import { type BatchResult, type PumpDeps, pumpDue, runBatch, webhooksWithWork } from '#domain/webhooks/scheduler.ts';
 
 /** Begins deliveries of webhooks that have something to do, one look at a time. */
 export interface Pumper {

@@ -1,6 +1,6 @@
 import { setTimeout as rest } from 'node:timers/promises';
-import { wakeUnlockedThrottles } from '#domain/webhooks/throttle.ts';
-import { latelyMs, wakeForgottenThrottles, wakeLatelyForgotten } from '#domain/webhooks/stuck.ts';
+import { wakeUnlockedThrottles } from '#domain/webhooks/scheduler.ts';
+import { latelyMs, wakeForgottenThrottles, wakeLatelyForgotten } from '#domain/webhooks/sweep.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 

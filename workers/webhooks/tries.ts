@@ -1,9 +1,15 @@
 import { setTimeout as rest } from 'node:timers/promises';
 import { actingAs } from '#domain/audit/actor.ts';
-import { byIndex } from '#domain/webhooks/by-index.ts';
-import { type Notify, disableHopeless } from '#domain/webhooks/disable.ts';
+import { byIndex } from '#domain/webhooks/store.ts';
+import {
+  type Hopeless,
+  type Notify,
+  type Recorded,
+  type WebhookAttempt,
+  disableHopeless,
+  recordTries,
+} from '#domain/webhooks/attempts.ts';
 import { noteDisabled, noteRecorded } from '#domain/webhooks/metrics.ts';
-import { type Hopeless, type Recorded, type WebhookAttempt, recordTries } from '#domain/webhooks/record.ts';
 import { createBatcher } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';

@@ -11,9 +11,9 @@ import {
   newPing,
 } from '#domain/webhooks/deliveries.ts';
 import { redeliver } from '#domain/webhooks/replay.ts';
-import { dataUrlOf } from '#domain/webhooks/event-data.ts';
-import { pump } from '#domain/webhooks/pump.ts';
-import type { EventRow } from '#domain/webhooks/types.ts';
+import { dataUrlOf } from '#domain/webhooks/message.ts';
+import { pump } from '#domain/webhooks/scheduler.ts';
+import type { EventRow } from '#domain/webhooks/store.ts';
 import { getWebhook } from '#domain/webhooks/webhooks.ts';
 import { actingAs } from '#domain/audit/actor.ts';
 import { webhookDeliver } from '#queues/webhook-deliver.ts';

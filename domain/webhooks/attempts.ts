@@ -1,7 +1,153 @@
-import type { Tx } from '#lib/control-db.ts';
-import { breakAfter, forgottenDays, hopelessDays, hopelessTries, maxPause, minPause, pauses, spread } from './retry.ts';
-import { quickMs } from './slow.ts';
-import type { Attempted } from './types.ts';
+import { quoted } from '#domain/mail/message.ts';
+import type { Notice } from '#domain/mail/notices.ts';
+import type { Queryable, Tx } from '#lib/control-db.ts';
+import { maxDataBytes } from './message.ts';
+import { quickMs } from './scheduler.ts';
+import type { Attempted, EventRow, WebhookRow } from './store.ts';
+
+const [second, minute, hour] = [1, 60, 3600];
+
+/** The pauses after the first failed try, the second and so on, in seconds; after the last one there is no other try. */
+const pauses: readonly number[] = [
+  5 * second,
+  5 * minute,
+  30 * minute,
+  2 * hour,
+  5 * hour,
+  10 * hour,
+  14 * hour,
+  20 * hour,
+  24 * hour,
+];
+
+/** Pauses are so much longer or shorter, so that what failed together does not come back together. */
+const jitter = 0.1;
+
+/** What a pause is multiplied with. */
+export const spread = (random: () => number = Math.random): number => 1 - jitter + 2 * jitter * random();
+
+const maxRetryAfterMs = 24 * 3600 * 1000;
+
+/**
+ * Until when a receiver asks to be left alone (`Retry-After`, in seconds or as a date), at most a day; null when it does
+ * not, or says it in no way that there is.
+ * @param now in ms
+ */
+export const retryAfter = (header: string | string[] | undefined, now: number): Date | null => {
+  const text = (Array.isArray(header) ? header[0] : header)?.trim() ?? '';
+  const at = /^\d{1,15}$/.test(text) ? now + Number(text) * 1000 : Date.parse(text);
+  if (Number.isNaN(at) || at <= now) return null;
+  return new Date(Math.min(at, now + maxRetryAfterMs));
+};
+
+/** From so many failures in a row on a webhook has one try at a time, with pauses between them. */
+const breakAfter = 5;
+/** In seconds: the first such pause, doubled each time up to the longest. */
+const minPause = 5;
+const maxPause = 5 * minute;
+
+/** After so many days of nothing but failures a webhook is made inactive, */
+const hopelessDays = 5;
+/** by so many tries at least. */
+const hopelessTries = 10;
+/** What failed says nothing of today when nothing was tried for so many days: longer than any pause. */
+const forgottenDays = 2;
+
+/** A try, by its delivery and its job. */
+export interface TryRef {
+  readonly deliveryId: string;
+  readonly jobId: string;
+}
+
+/** What of a webhook a message is made with. */
+type SubscribedWebhook = Pick<
+  WebhookRow,
+  | 'id'
+  | 'kind'
+  | 'url'
+  | 'url_sealed'
+  | 'secret_sealed'
+  | 'previous_secret_sealed'
+  | 'previous_secret_until'
+  | 'send_secret'
+>;
+
+/** All that a try needs. */
+export interface LoadedTry {
+  readonly deliveryId: string;
+  /** 0: this is the first one. */
+  readonly triesBefore: number;
+  /** Whether the webhook is to be told: it is active, or is being tried out. */
+  readonly isWanted: boolean;
+  /** The event as the webhook asked for it. */
+  readonly name: string;
+  /** `data` is empty where `isLarge`. */
+  readonly event: EventRow;
+  /** The data are left out of deliveries. */
+  readonly isLarge: boolean;
+  readonly webhook: SubscribedWebhook;
+  /** Of its address and secrets. */
+  readonly version: number;
+  readonly project: { readonly id: string; readonly name: string; readonly data_key: Buffer };
+}
+
+type Row = Omit<SubscribedWebhook, 'id'> & {
+  readonly delivery_id: string;
+  readonly attempt: number;
+  readonly event: string;
+  readonly event_id: string;
+  readonly of_event: string;
+  readonly event_at: Date;
+  readonly data: string | null;
+  readonly webhook_id: string;
+  readonly is_wanted: boolean;
+  readonly version: number;
+  readonly project_id: string;
+  readonly project_name: string;
+  readonly data_key: Buffer;
+};
+
+const loadSql = `
+  select d.id as delivery_id, d.attempt, d.event, e.id as event_id, e.event as of_event, e.created_at as event_at,
+    case when octet_length(e.data::text) <= ${maxDataBytes} then e.data::text end as data,
+    w.id as webhook_id, w.kind, w.url, w.url_sealed, w.secret_sealed, w.previous_secret_sealed, w.previous_secret_until,
+    w.send_secret, w.version,
+    w.deleted_at is null and p.deleted_at is null and (w.is_active or d.event like 'test.%') as is_wanted,
+    p.id as project_id, p.name as project_name, p.data_key
+  from unnest($1::uuid[], $2::uuid[]) as tried (delivery_id, job_id)
+    join webhook_deliveries d on d.id = tried.delivery_id and d.job_id = tried.job_id
+    join outbox_events e on e.id = d.event_id
+    join webhooks w on w.id = d.webhook_id
+    join projects p on p.id = w.project_id`;
+
+const loadedOf = (row: Row): LoadedTry => ({
+  deliveryId: row.delivery_id,
+  triesBefore: row.attempt,
+  isWanted: row.is_wanted,
+  name: row.event,
+  event: {
+    id: row.event_id,
+    project_id: row.project_id,
+    event: row.of_event,
+    data: row.data ?? '',
+    created_at: row.event_at,
+  },
+  isLarge: row.data === null,
+  webhook: { ...row, id: row.webhook_id },
+  version: row.version,
+  project: { id: row.project_id, name: row.project_name, data_key: row.data_key },
+});
+
+/** What these tries need, in their order; null where the delivery is gone or waits for another try. */
+export const loadTries = async (db: Queryable, tries: readonly TryRef[]): Promise<(LoadedTry | null)[]> => {
+  const rows = await db.query<Row>(
+    loadSql,
+    [tries.map((each) => each.deliveryId), tries.map((each) => each.jobId)],
+    'load-tries',
+  );
+  const found = new Map(rows.map((row) => [row.delivery_id, loadedOf(row)]));
+  return tries.map(({ deliveryId }) => found.get(deliveryId) ?? null);
+};
 
 /** One try of a delivery, and whose it was. */
 export interface WebhookAttempt extends Attempted {
@@ -269,4 +415,64 @@ export const recordTries = async (
     hopeless: hopelessOf(reported, failing),
     lockedElsewhere,
   };
+};
+
+/** Tells the admins of a project, in the transaction of what they are told of. */
+export type Notify = (tx: Tx, notice: Notice) => Promise<void>;
+
+const reasons = {
+  gone: 'The receiver answered 410 (Gone).',
+  failing: `Nothing but failures for ${hopelessDays} days.`,
+} as const satisfies Record<Hopeless['reason'], string>;
+
+interface Disabled {
+  readonly project_id: string;
+  readonly project: string;
+  readonly name: string | null;
+  readonly url: string | null;
+  readonly kind: string;
+  readonly reason: string;
+}
+
+const calledOf = ({ kind, name, url }: Disabled): string =>
+  kind === 'http' ? quoted(name ?? url ?? 'a webhook') : `the ${kind} integration`;
+
+/** A notice names so many; the project's list has all of them. */
+const maxNamed = 10;
+
+const noticeOf = (projectId: string, disabled: readonly Disabled[]): Notice => {
+  const named = disabled.slice(0, maxNamed).map((row) => `${calledOf(row)}: ${row.reason}`);
+  const more = disabled.length - named.length;
+  return {
+    projectId,
+    subject: 'Webhooks were turned off',
+    paragraphs: [
+      `Deliveries of the project ${quoted(disabled[0]?.project ?? '')} have stopped to:`,
+      [...named, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'),
+      'What happens from now on is listed as skipped. Turn a webhook on again when its receiver works, and replay what it missed.',
+      'Others that are turned off within an hour are not mailed: the list of webhooks says which are.',
+    ],
+  };
+};
+
+/**
+ * Makes webhooks inactive whose receivers are gone or failed for too long, unless they have got another address or secret since; their admins are told. The transaction acts as
+ * the system; what still waits for them is skipped when their throttles are pumped.
+ */
+export const disableHopeless = async (tx: Tx, hopeless: readonly Hopeless[], notify: Notify): Promise<void> => {
+  if (hopeless.length === 0) return;
+  const rows = await tx.query<Disabled>(
+    `update webhooks w set is_active = false, disabled_reason = given.reason, updated_at = now()
+     from unnest($1::uuid[], $2::text[], $3::int[]) as given (id, reason, version), projects p
+     where w.id = given.id and w.version = given.version and w.is_active and w.deleted_at is null and p.id = w.project_id
+     returning w.project_id, p.name as project, w.name, w.url, w.kind, given.reason`,
+    [
+      hopeless.map(({ webhookId }) => webhookId),
+      hopeless.map(({ reason }) => reasons[reason]),
+      hopeless.map(({ version }) => version),
+    ],
+  );
+  for (const [projectId, disabled] of Map.groupBy(rows, (row) => row.project_id)) {
+    await notify(tx, noticeOf(projectId, disabled));
+  }
 };

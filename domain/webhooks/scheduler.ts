@@ -1,10 +1,87 @@
-import type { NewJobRow } from '#domain/jobs/store.ts';
-import type { Queryable, Tx } from '#lib/control-db.ts';
+import { type NewJobRow, insertJobs } from '#domain/jobs/store.ts';
+import type { ControlDb, Queryable, Tx } from '#lib/control-db.ts';
+import type { Log } from '#lib/log.ts';
+import type { Gate } from '#queues/gate/types.ts';
+import { noteAccepted } from '#queues/metrics.ts';
 import { webhookDeliver } from '#queues/webhook-deliver.ts';
-import { allProjects, runningSql, shareSql, slowSql, usualSlowAtOnce } from './slow.ts';
+import { byIndex } from './store.ts';
+
+const plans = webhookDeliver.running;
+
+/** Of a project `p` with its limits `j`: how many tries it may have running. */
+const runningSql = `coalesce(j.running, case p.plan
+  when 'free' then ${plans.free} when 'pro' then ${plans.pro} else ${plans.enterprise} end)`;
+
+/** How many of its webhooks that are not quick may have a try under way, each one. */
+const shareSql = `greatest(2, ${runningSql} / 4)`;
+
+/** Within so many ms a success is a quick one. A try that fails later than that counts as two failures: it held a slot. */
+export const quickMs = 2000;
+
+/**
+ * How many webhooks that are not quick may have a try under way, of all projects together, where nothing else is said: half
+ * of the slots that a worker has unless set. Whichever worker they come to, others find room there.
+ */
+const usualSlowAtOnce = 256;
+
+/** In place of the project: those that wait since there are too many of all projects. */
+const allProjects = '00000000-0000-0000-0000-000000000000';
+
+const busySql = (which: string): string => `(select count(*) from webhook_throttles o
+  where ${which} and o.waits_since is null and o.webhook_id <> all ($1::uuid[]))`;
+
+/**
+ * Webhooks of `state`, the throttles `$1`, that are not quick and have something to do, each with its place among those of its
+ * project, and whether it may have a try, so that there are at most `$2` of all projects. Those with a try under way are
+ * first, then who has waited longest. Two processes at a time may give one place twice.
+ */
+const slowSql = `
+  select placed.*, under_way > 0 or place <= share and everybody.busy + count(*) filter (where place <= share) over (
+      order by under_way > 0 desc, waits_since nulls last, webhook_id) <= $2::int as is_let
+  from (
+    select s.webhook_id, s.project_id, s.share, s.under_way, s.waits_since, others.busy + row_number() over (
+        partition by s.project_id order by s.under_way > 0 desc, s.waits_since nulls last, s.webhook_id) as place
+    from state s join (
+        select project_id, ${busySql('o.slow_scope = p.project_id')} as busy
+        from (select distinct project_id from state where not is_quick) p) as others on others.project_id = s.project_id
+    where not s.is_quick and (s.under_way > 0 or s.is_open and not s.is_closed and s.tokens >= 1 and exists (
+      select from webhook_deliveries d
+      where d.webhook_id = s.webhook_id and d.next_attempt_at <= now() and d.job_id is null))) as placed
+    cross join lateral (select ${busySql('o.slow_scope is not null')} as busy) as everybody`;
+
+/**
+ * Webhooks that wait until others that are not quick, of their project or of all, have no try under way: as many as there is
+ * room for, should these throttles have made it.
+ */
+const heldBackBeside = async (
+  db: Queryable,
+  webhookIds: readonly string[],
+  max = usualSlowAtOnce,
+): Promise<string[]> => {
+  const rows = await db.query<{ webhook_id: string }>(
+    `select b.webhook_id
+     from (select distinct w.project_id as id from webhooks w where w.id = any ($1::uuid[])
+         and exists (select from webhook_throttles h where h.slow_scope = w.project_id and h.waits_since is not null)) as those
+       join projects p on p.id = those.id
+       left join job_limits j on j.project_id = p.id and j.type = '${webhookDeliver.type}'
+       cross join lateral (
+         select h.webhook_id from webhook_throttles h
+         where h.slow_scope = p.id and h.waits_since is not null and h.webhook_id <> all ($1::uuid[])
+         order by h.waits_since limit greatest(0, ${shareSql} - ${busySql('o.slow_scope = p.id')})) as b
+     union
+     select c.webhook_id from (select where exists (select from webhook_throttles where slow_scope = '${allProjects}')) as any_wait
+       cross join lateral (
+         select h.webhook_id from webhook_throttles h
+         where h.slow_scope = '${allProjects}' and h.waits_since is not null and h.webhook_id <> all ($1::uuid[])
+         order by h.waits_since limit greatest(0, $2::int - ${busySql('o.slow_scope is not null')})) as c`,
+    [webhookIds, max],
+    'held-back-beside',
+  );
+  return rows.map((row) => row.webhook_id);
+};
 
 /** A throttle that this transaction holds. */
-export interface LockedThrottle {
+interface LockedThrottle {
   readonly webhook_id: string;
   /** Whether its webhook is active; what waits for one that is not is skipped. */
   readonly is_active: boolean;
@@ -40,7 +117,7 @@ export const lockThrottles = async (
 };
 
 /** Locks throttles whose time has come, the longest due first; those that somebody else holds are left to them. */
-export const lockDueThrottles = (tx: Tx, max: number): Promise<LockedThrottle[]> =>
+const lockDueThrottles = (tx: Tx, max: number): Promise<LockedThrottle[]> =>
   tx.query<LockedThrottle>(
     `select ${lockColumns}
      where l.webhook_id in (select webhook_id from webhook_throttles where next_at <= now() order by next_at limit $1)
@@ -51,7 +128,7 @@ export const lockDueThrottles = (tx: Tx, max: number): Promise<LockedThrottle[]>
   );
 
 /** Whether the time of any throttle has come. */
-export const isThrottleDue = async (db: Queryable): Promise<boolean> =>
+const isThrottleDue = async (db: Queryable): Promise<boolean> =>
   (await db.query('select from webhook_throttles where next_at <= now() limit 1', [], 'is-throttle-due')).length > 0;
 
 /**
@@ -114,7 +191,7 @@ interface Taken {
 }
 
 /** Deliveries whose turn it is. */
-export interface ClaimedDeliveries {
+interface ClaimedDeliveries {
   /** Yet to be inserted. */
   readonly jobs: readonly NewJobRow[];
   /** How many each webhook has. */
@@ -214,7 +291,7 @@ export const scheduleThrottles = async (
  * Skips what waits for webhooks that are not active, some at a time. The throttles must be locked.
  * @returns how many there were; less than `max`: that was all
  */
-export const skipWaiting = async (tx: Tx, webhookIds: readonly string[], max: number): Promise<number> => {
+const skipWaiting = async (tx: Tx, webhookIds: readonly string[], max: number): Promise<number> => {
   const skipped = await tx.query<{ id: string }>(
     `update webhook_deliveries set status = 'skipped', next_attempt_at = null, finished_at = now()
      where id in (
@@ -234,7 +311,7 @@ export const skipWaiting = async (tx: Tx, webhookIds: readonly string[], max: nu
 };
 
 /** From now on the webhooks' throttles are looked at: they have something to do. */
-export const wakeThrottles = async (db: Queryable, webhookIds: readonly string[]): Promise<void> => {
+const wakeThrottles = async (db: Queryable, webhookIds: readonly string[]): Promise<void> => {
   await db.query(
     `update webhook_throttles l set next_at = least(l.next_at, now()) from (
        select webhook_id from webhook_throttles where webhook_id = any ($1::uuid[]) order by webhook_id for update) as locked
@@ -262,4 +339,138 @@ export const wakeUnlockedThrottles = async (db: Queryable, webhookIds: readonly 
     'wake-free-throttles',
   );
   return lockedElsewhere.map((throttle) => throttle.webhook_id);
+};
+
+export interface PumpDeps {
+  readonly db: ControlDb;
+  readonly gate: Pick<Gate, 'admit'>;
+  readonly log: Log;
+  /** How many webhooks that are not quick may have a try under way, of all projects; left out: the usual number. */
+  readonly slowAtOnce?: number;
+}
+
+/** What came of looking at throttles. */
+interface Pumped {
+  /** Inserted; to be admitted after the commit. */
+  readonly jobs: readonly NewJobRow[];
+  /** In how many ms the first of the throttles has something to do again; null: none has. */
+  readonly nextInMs: number | null;
+  readonly throttles: number;
+}
+
+/** What is to be looked at again. */
+export interface BatchResult {
+  /** In how many ms one of them has something to do again; null: none has. */
+  readonly nextInMs: number | null;
+  /** Webhooks whose throttles somebody else held: nobody has looked at them. */
+  readonly lockedElsewhereIds: readonly string[];
+}
+
+const maxThrottles = 500;
+const maxSkipped = 2000;
+
+/** Within a transaction that holds the throttles: those deliveries whose turn it is become jobs. */
+const runLockedBatch = async (tx: Tx, throttles: readonly LockedThrottle[], slowAtOnce?: number): Promise<Pumped> => {
+  const active = throttles.filter((throttle) => throttle.is_active).map((throttle) => throttle.webhook_id);
+  const inactive = throttles.filter((throttle) => !throttle.is_active).map((throttle) => throttle.webhook_id);
+  const skipped = inactive.length > 0 ? await skipWaiting(tx, inactive, maxSkipped) : 0;
+  const more = skipped >= maxSkipped ? 0 : null;
+  if (active.length === 0) return { jobs: [], nextInMs: more, throttles: throttles.length };
+  const claimed = await claimDeliveries(tx, active, slowAtOnce);
+  if (claimed.jobs.length > 0) await insertJobs(tx, claimed.jobs);
+  const next = await scheduleThrottles(tx, claimed);
+  return { jobs: claimed.jobs, nextInMs: more ?? next, throttles: throttles.length };
+};
+
+/** Never fails: what the gate does not take now, the reconciler brings to it within seconds. */
+const admitAll = async ({ gate, log }: Omit<PumpDeps, 'db'>, jobs: readonly NewJobRow[]): Promise<void> => {
+  const admit = async ({ id, type, projectId }: NewJobRow): Promise<void> => {
+    noteAccepted(type);
+    await gate.admit({ id, type, projectId }, false);
+  };
+  const results = await Promise.allSettled(jobs.map(admit));
+  const failure = results.find((result) => result.status === 'rejected');
+  if (failure) log.warn({ err: failure.reason as unknown }, 'deliveries wait for the reconciler');
+};
+
+const soonest = (a: number | null, b: number | null): number | null =>
+  a === null || b === null ? (a ?? b) : Math.min(a, b);
+
+/** Whoever has ended a try may have made room for others. */
+const lockBeside = async (
+  tx: Tx,
+  throttles: readonly LockedThrottle[],
+  slowAtOnce?: number,
+): Promise<LockedThrottle[]> => {
+  if (throttles.length === 0) return [];
+  const beside = await heldBackBeside(
+    tx,
+    throttles.map((throttle) => throttle.webhook_id),
+    slowAtOnce,
+  );
+  return beside.length === 0 ? [] : (await lockThrottles(tx, beside)).throttles;
+};
+
+const pumpSome = async (deps: PumpDeps, lock: (tx: Tx) => Promise<LockedThrottle[]>): Promise<Pumped> => {
+  const pumped = await deps.db.transaction(async (tx) => {
+    const throttles = await lock(tx);
+    return {
+      ...(await runLockedBatch(
+        tx,
+        [...throttles, ...(await lockBeside(tx, throttles, deps.slowAtOnce))],
+        deps.slowAtOnce,
+      )),
+      throttles: throttles.length,
+    };
+  }, byIndex);
+  await admitAll(deps, pumped.jobs);
+  return pumped;
+};
+
+/**
+ * Begins what can be begun of these webhooks' deliveries. To be called after the commit of whatever gave them something to
+ * do: new deliveries, a webhook that became active or inactive. Should it fail, the sweep of the workers does it within a
+ * second.
+ */
+export const runBatch = async (deps: PumpDeps, webhookIds: readonly string[]): Promise<BatchResult> => {
+  let next: number | null = null;
+  const lockedElsewhere: string[] = [];
+  for (let i = 0; i < webhookIds.length; i += maxThrottles) {
+    const some = webhookIds.slice(i, i + maxThrottles);
+    const { nextInMs } = await pumpSome(deps, async (tx) => {
+      const { throttles, lockedElsewhereIds } = await lockThrottles(tx, some);
+      lockedElsewhere.push(...lockedElsewhereIds);
+      return throttles;
+    });
+    next = soonest(next, nextInMs);
+  }
+  return { nextInMs: next, lockedElsewhereIds: lockedElsewhere };
+};
+
+/** As `runBatch`; what fails is left to the sweep. */
+export const pump = async (deps: PumpDeps, webhookIds: readonly string[]): Promise<void> => {
+  try {
+    // Before, so that the sweep finds what this does not get done.
+    await wakeThrottles(deps.db, webhookIds);
+    await runBatch(deps, webhookIds);
+  } catch (error) {
+    deps.log.warn({ err: error }, 'due deliveries wait for the next poll of their webhooks');
+  }
+};
+
+/**
+ * Looks at the throttles whose time has come, whoever left them so.
+ * @returns in how many ms one of them has something to do again; null: none has
+ */
+export const pumpDue = async (deps: PumpDeps): Promise<number | null> => {
+  let next: number | null = null;
+  let throttles: number;
+  // Most of the time there is none: then it is one statement and no transaction.
+  if (!(await isThrottleDue(deps.db))) return null;
+  do {
+    const pumped = await pumpSome(deps, (tx) => lockDueThrottles(tx, maxThrottles));
+    next = soonest(next, pumped.nextInMs);
+    throttles = pumped.throttles;
+  } while (throttles === maxThrottles);
+  return next;
 };

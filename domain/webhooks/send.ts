@@ -1,14 +1,14 @@
-import type { Message } from '#domain/webhooks/message.ts';
-import { hideSecrets } from '#domain/webhooks/hide-secrets.ts';
-import { retryAfter } from '#domain/webhooks/retry.ts';
-import type { Attempted } from '#domain/webhooks/types.ts';
-import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
 import type { Egress, EgressResponse } from '#lib/egress.ts';
+import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
+import { retryAfter } from './attempts.ts';
+import type { Message } from './message.ts';
+import { hideSecrets } from './secrets.ts';
+import type { Attempted } from './store.ts';
 
 /** What a receiver made of a message. */
 export type Answered = Omit<Attempted, 'deliveryId' | 'jobId' | 'requestHeaders'>;
 
-export interface SendOptions {
+interface SendOptions {
   readonly egress: Pick<Egress, 'fetch'>;
   /** From the call to the last byte of the answer that is read. */
   readonly timeoutMs: number;
