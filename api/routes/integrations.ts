@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { checkAddresses } from '#domain/integrations/address.ts';
-import { findChat } from '#domain/integrations/chat.ts';
+import { checkAddresses } from '#domain/integrations/config.ts';
+import { findChat, findChatTest, sendChatTest } from '#domain/integrations/chats.ts';
 import type { IdempotencyKey } from '#domain/idempotency/store.ts';
 import { type Checked, type CheckedProvider, checkProvider, providerBases } from '#domain/integrations/check.ts';
 import {
@@ -13,7 +13,6 @@ import {
   toggle,
 } from '#domain/integrations/integrations.ts';
 import { type ChatProvider, type ProviderName, isChat, providerNames } from '#domain/integrations/providers.ts';
-import { findChatTest, sendChatTest } from '#domain/integrations/send-test.ts';
 import { pump } from '#domain/webhooks/scheduler.ts';
 import { notFound } from '#lib/errors.ts';
 import { type InProject, inProject } from '../access.ts';

@@ -1,7 +1,7 @@
 import type { JobRequest, Jobs } from '#domain/jobs/jobs.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Projects } from '#domain/projects/projects.ts';
-import { findMailProvider } from '#domain/integrations/resend.ts';
+import { findMailProvider } from './resend.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';

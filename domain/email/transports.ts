@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { findMailProvider, resendTransport } from '#domain/integrations/resend.ts';
+import { findMailProvider, resendTransport } from './resend.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Egress } from '#lib/egress.ts';
 import type { Sealer } from '#lib/secrets.ts';

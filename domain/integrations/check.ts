@@ -1,8 +1,8 @@
 import type { Egress, EgressResponse } from '#lib/egress.ts';
-import { type ProviderResponse, basicAuth, callProvider, isSuccess, objectIn } from './http.ts';
+import { type ProviderResponse, basicAuth, callProvider, isSuccess, objectIn } from '#lib/egress/json-api.ts';
 import { fetchPaypalToken } from './paypal.ts';
 import { type ConfigOf, type ProviderName, providerFacts } from './providers.ts';
-import { resendBase } from './resend.ts';
+import { resendBase } from '#domain/email/resend.ts';
 
 /** Providers whose keys are tried by asking; chats are sent a message instead. */
 export type CheckedProvider = Exclude<ProviderName, 'slack' | 'discord'>;

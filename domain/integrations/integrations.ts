@@ -5,7 +5,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { removeChat, saveChat, setChatActive } from './chat.ts';
+import { removeChat, saveChat, setChatActive } from './chats.ts';
 import { type Config, invalidConfig, maskConfig, mergeConfig } from './config.ts';
 import {
   type Category,

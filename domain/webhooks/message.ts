@@ -1,6 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { discordPauseSeconds } from '#domain/integrations/messages/discord.ts';
-import { messageOf } from '#domain/integrations/messages/message.ts';
+import { discordPauseSeconds, messageOf } from './chat-message.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { type Queryable, maybeOne } from '#lib/control-db.ts';

@@ -1,6 +1,5 @@
 import test from 'ava';
-import { maskConfig, mergeConfig } from '#domain/integrations/config.ts';
-import { maskSecret } from '#domain/integrations/mask.ts';
+import { maskConfig, maskSecret, mergeConfig } from '#domain/integrations/config.ts';
 import { ServiceError } from '#lib/errors.ts';
 
 const paypal = {

@@ -1,6 +1,5 @@
 import test from 'ava';
-import { discordPauseSeconds } from '#domain/integrations/messages/discord.ts';
-import { type ChatEvent, messageOf } from '#domain/integrations/messages/message.ts';
+import { type ChatEvent, discordPauseSeconds, messageOf } from '#domain/webhooks/chat-message.ts';
 
 const event = (fields: Partial<ChatEvent> = {}): ChatEvent => ({
   event: 'table.users.INSERT',

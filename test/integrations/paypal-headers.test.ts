@@ -1,5 +1,5 @@
 import test from 'ava';
-import { signedPartsOf } from '#domain/integrations/paypal-headers.ts';
+import { signedPartsOf } from '#domain/integrations/paypal.ts';
 import { paypalHeaders } from '#test/support/paypal-server.ts';
 
 const now = Date.UTC(2026, 0, 31);

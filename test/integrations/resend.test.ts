@@ -1,6 +1,6 @@
 import test, { type ExecutionContext } from 'ava';
 import { MailFailure } from '#domain/email/failure.ts';
-import { findMailProvider, resendTransport } from '#domain/integrations/resend.ts';
+import { findMailProvider, resendTransport } from '#domain/email/resend.ts';
 import { createEgress } from '#lib/egress.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { openKeyRing } from '#lib/secrets.ts';

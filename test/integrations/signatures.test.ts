@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import test from 'ava';
 import { Stripe } from 'stripe';
-import { isSignedByRazorpay, isSignedByStripe } from '#domain/integrations/signatures.ts';
+import { isSignedByRazorpay, isSignedByStripe } from '#domain/integrations/inbound.ts';
 
 const secret = 'whsec_test_secret';
 const payload = '{"id":"evt_1","amount":12345678901234567890,"name":"Zoë"}';

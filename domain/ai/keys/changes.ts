@@ -1,5 +1,4 @@
-import { faultOfAddress } from '#domain/integrations/address.ts';
-import { isMasked, maskSecret } from '#domain/integrations/mask.ts';
+import { faultOfAddress, isMasked, maskSecret } from '#domain/integrations/config.ts';
 import { type Queryable, one } from '#lib/control-db.ts';
 import type { Egress } from '#lib/egress.ts';
 import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';

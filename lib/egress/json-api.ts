@@ -1,5 +1,5 @@
-import { type Egress, type EgressRequest, type EgressResponse } from '#lib/egress.ts';
-import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
+import type { Egress, EgressRequest, EgressResponse } from '#lib/egress.ts';
+import { EgressFailed, EgressRefused } from './failures.ts';
 
 const userAgent = 'plinth-integrations/1';
 const defaultMaxBytes = 256 * 1024;
@@ -10,7 +10,7 @@ export type ProviderResponse =
   | { readonly response: EgressResponse; readonly error: null }
   | { readonly response: null; readonly error: string };
 
-export interface Question {
+interface Question {
   readonly method: 'GET' | 'POST';
   /** The base URL of the API, with or without a slash at the end. */
   readonly base: string;

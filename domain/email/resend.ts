@@ -1,13 +1,13 @@
-import { MailFailure, lineOf } from '#domain/email/failure.ts';
-import type { Mail, Transport } from '#domain/email/transport.ts';
+import type { ConfigOf } from '#domain/integrations/providers.ts';
+import { findIntegration, openConfig } from '#domain/integrations/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Egress, EgressResponse } from '#lib/egress.ts';
+import { callProvider, isSuccess, objectIn } from '#lib/egress/json-api.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { callProvider, isSuccess, objectIn } from './http.ts';
-import type { ConfigOf } from './providers.ts';
-import { findIntegration, openConfig } from './store.ts';
+import { MailFailure, lineOf } from './failure.ts';
+import type { Mail, Transport } from './transport.ts';
 
-export type ResendConfig = ConfigOf<'resend'>;
+type ResendConfig = ConfigOf<'resend'>;
 
 export const resendBase = ({ base_url }: ResendConfig): string => base_url ?? 'https://api.resend.com';
 
