@@ -8,7 +8,7 @@ import { createPythonChecker } from '#domain/functions/python-compile.ts';
 import { createPaypal } from '#domain/integrations/paypal.ts';
 import { openJobs } from '#domain/jobs/open.ts';
 import { createResetSender } from '#domain/accounts/resets.ts';
-import { createPlatformMail } from '#domain/mail/platform-mail.ts';
+import { createPlatformMail } from '#domain/mail/mail.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { createByteBudget } from '#lib/byte-budget.ts';
 import { answersWithin } from '#lib/answers-within.ts';

@@ -8,7 +8,7 @@ import type { Paypal } from '#domain/integrations/paypal.ts';
 import type { WaitingMarks } from '#domain/events/waiting.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';
 import type { Projects } from '#domain/projects/projects.ts';
-import type { PlatformMail } from '#domain/mail/platform-mail.ts';
+import type { PlatformMail } from '#domain/mail/mail.ts';
 import type { ByteBudget } from '#lib/byte-budget.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';

@@ -1,17 +1,17 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { asciiDomain, isAddress, isOneLine } from '#domain/email/address.ts';
-import { faultOfDkimKey } from '#domain/email/dkim-key.ts';
 import {
   type EmailSettingsRow,
   deleteEmailSettings,
+  faultOfDkimKey,
   findEmailSettings,
   maskedSecret,
   serverOf,
   setEmailSettings,
 } from '#domain/email/settings.ts';
 import { checkSmtp, checkSteps } from '#domain/email/smtp-check.ts';
-import { plainRule } from '#domain/email/smtp-server.ts';
+import { plainRule } from '#domain/email/smtp.ts';
 import { EgressRefused } from '#lib/egress/failures.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { inProject } from '../access.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type MailboxDeps, type Mailed, findMail, listMails, mailStatuses, retrySend } from '#domain/mail/mailbox.ts';
+import { type MailboxDeps, type Mailed, findMail, listMails, mailStatuses, retrySend } from '#domain/email/mailbox.ts';
 import { notFound } from '#lib/errors.ts';
 import { operator } from '../access.ts';
 import type { BaseCall } from '../call.ts';

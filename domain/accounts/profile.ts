@@ -1,7 +1,6 @@
 import { noteAccount } from '#domain/audit/accounts.ts';
 import type { Actor } from '#domain/audit/actor.ts';
-import { requireRoomForConfirmation } from '#domain/mail/limits.ts';
-import type { PlatformMail } from '#domain/mail/platform-mail.ts';
+import { type PlatformMail, requireRoomForConfirmation } from '#domain/mail/mail.ts';
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken, newToken } from '#lib/ids.ts';

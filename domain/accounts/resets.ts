@@ -1,4 +1,4 @@
-import type { PlatformMail } from '#domain/mail/platform-mail.ts';
+import type { PlatformMail } from '#domain/mail/mail.ts';
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';

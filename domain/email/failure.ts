@@ -1,5 +1,5 @@
 import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
-import type { SmtpServer } from './smtp-server.ts';
+import type { SmtpServer } from './smtp.ts';
 
 /**
  * `again`: another try may do. `rejected`: it will not. `bounced`: nor will it, and the reason is the recipient.

@@ -1,15 +1,207 @@
-import type { Socket } from 'node:net';
+import { createHmac } from 'node:crypto';
+import { type Socket, isIP } from 'node:net';
+import { type TLSSocket, connect as connectTls } from 'node:tls';
 import type { EgressAddress } from '#lib/egress.ts';
 import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
 import { domainOf } from './address.ts';
 import { wordsOf } from './failure.ts';
-import { signIn } from './sign-in.ts';
-import { DialogError, type SmtpDialog, type SmtpReply, openDialog } from './smtp-dialog.ts';
-import { type SmtpRoute, type SmtpServer, dial } from './smtp-server.ts';
+import { type SmtpRoute, type SmtpServer, dial } from './smtp.ts';
+
+/** A server's reply to one command. */
+interface SmtpReply {
+  readonly code: number;
+  /** The lines without their codes. */
+  readonly lines: readonly string[];
+  /** All of it, on one line. */
+  readonly text: string;
+}
+
+/** Why there is no answer. */
+class DialogError extends Error {
+  override readonly name = 'DialogError';
+  readonly reason: 'timeout' | 'closed' | 'not_smtp' | 'tls';
+
+  constructor(reason: DialogError['reason'], cause?: unknown) {
+    super(`the SMTP dialog ended: ${reason}`, { cause });
+    this.reason = reason;
+  }
+}
+
+/** One session with a mail server, a command at a time. */
+interface SmtpDialog {
+  /** Reads the server's greeting, or its reply to the last command. */
+  readonly reply: () => Promise<SmtpReply>;
+  /** Says a line and reads the answer. @throws {DialogError} */
+  readonly send: (line: string) => Promise<SmtpReply>;
+  /** From here on nobody can listen. @throws {DialogError} `tls` when the certificate or the handshake is not acceptable */
+  readonly secure: () => Promise<void>;
+  readonly close: () => void;
+}
+
+interface DialogOptions {
+  /** As its owner wrote it: its certificate must be for this name. */
+  readonly host: string;
+  /** For one answer, however many bytes a second arrive. */
+  readonly timeoutMs: number;
+  readonly ca?: string | undefined;
+}
+
+const maxReplyLength = 64 * 1024;
+// The last line of an answer has a space behind its code, or nothing.
+const wholeReply = /^(?:\d{3}-[^\n]*\n)*\d{3}(?: [^\n]*)?\n/;
+
+const parseReply = (whole: string): SmtpReply => {
+  const lines = whole.trimEnd().split(/\r?\n/);
+  return { code: Number(whole.slice(0, 3)), lines: lines.map((line) => line.slice(4)), text: lines.join(' ') };
+};
+
+/** The first whole answer of what has arrived; null when more has to come. */
+const takeReply = (arrived: string): SmtpReply | null => {
+  const whole = wholeReply.exec(arrived)?.[0];
+  if (whole !== undefined) return parseReply(whole);
+  const line = arrived.indexOf('\n') === -1 ? '' : arrived.slice(0, arrived.indexOf('\n'));
+  if (arrived.length > maxReplyLength || (line !== '' && !/^\d{3}[- \r]?/.test(line)))
+    throw new DialogError('not_smtp');
+  return null;
+};
+
+const handshake = (socket: Socket, { host, timeoutMs, ca }: DialogOptions): Promise<TLSSocket> =>
+  new Promise((resolve, reject) => {
+    const name = host.replace(/^\[(.*)\]$/, '$1');
+    const secured = connectTls({
+      socket,
+      host: name,
+      ...(isIP(name) === 0 && { servername: name }),
+      minVersion: 'TLSv1.2',
+      ...(ca !== undefined && { ca }),
+    });
+    const timer = setTimeout(() => secured.destroy(new DialogError('timeout')), timeoutMs);
+    const fail = (error?: Error): void => {
+      clearTimeout(timer);
+      reject(error instanceof DialogError ? error : new DialogError('tls', error));
+    };
+    secured.once('error', fail).once('close', () => fail());
+    secured.once('secureConnect', () => {
+      clearTimeout(timer);
+      secured
+        .removeAllListeners('error')
+        .removeAllListeners('close')
+        .on('error', () => undefined);
+      resolve(secured);
+    });
+  });
+
+/** The bytes that have arrived and were not read yet. */
+interface Inbox {
+  text: string;
+  isOver: boolean;
+  wake: (() => void) | null;
+}
+
+const fill = (inbox: Inbox, socket: Socket): void => {
+  const end = (): void => {
+    inbox.isOver = true;
+    inbox.wake?.();
+  };
+  socket.on('data', (chunk: Buffer) => {
+    // More than an answer is not kept; latin1, so that a letter cut in two between chunks stays as it is.
+    if (inbox.text.length <= maxReplyLength) inbox.text += chunk.toString('latin1');
+    inbox.wake?.();
+  });
+  socket.on('error', end).on('close', end);
+};
+
+/** Resolves when something has arrived, or after so long. */
+const stirred = (inbox: Inbox, withinMs: number): Promise<void> =>
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, withinMs);
+    inbox.wake = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+  });
+
+const nextReply = async (inbox: Inbox, timeoutMs: number): Promise<SmtpReply> => {
+  const until = performance.now() + timeoutMs;
+  for (;;) {
+    const found = takeReply(inbox.text);
+    if (found) {
+      inbox.text = '';
+      return { ...found, text: Buffer.from(found.text, 'latin1').toString() };
+    }
+    if (inbox.isOver) throw new DialogError('closed');
+    const left = until - performance.now();
+    if (left <= 0) throw new DialogError('timeout');
+    await stirred(inbox, left);
+  }
+};
+
+/** @param plain connected a moment ago, nothing read */
+const openDialog = (plain: Socket, options: DialogOptions): SmtpDialog => {
+  const inbox: Inbox = { text: '', isOver: false, wake: null };
+  let socket = plain;
+  fill(inbox, socket);
+  const reply = (): Promise<SmtpReply> => nextReply(inbox, options.timeoutMs);
+  return {
+    reply,
+    send: (line) => {
+      socket.write(`${line}\r\n`);
+      return reply();
+    },
+    secure: async () => {
+      socket.removeAllListeners();
+      socket.on('error', () => undefined);
+      socket = await handshake(socket, options);
+      // Whatever was said before was not said by whom we speak with now (RFC 3207, section 6).
+      inbox.text = '';
+      fill(inbox, socket);
+    },
+    close: () => socket.destroy(),
+  };
+};
+
+type Credentials = Pick<SmtpServer, 'username' | 'password'>;
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+const plain = (dialog: SmtpDialog, { username, password }: Credentials): Promise<SmtpReply> =>
+  dialog.send(`AUTH PLAIN ${base64(`\0${username}\0${password}`)}`);
+
+const login = async (dialog: SmtpDialog, { username, password }: Credentials): Promise<SmtpReply> => {
+  const prompted = await dialog.send('AUTH LOGIN');
+  if (prompted.code !== 334) return prompted;
+  const reply = await dialog.send(base64(username));
+  return reply.code === 334 ? dialog.send(base64(password)) : reply;
+};
+
+const cramMd5 = async (dialog: SmtpDialog, { username, password }: Credentials): Promise<SmtpReply> => {
+  const prompted = await dialog.send('AUTH CRAM-MD5');
+  if (prompted.code !== 334) return prompted;
+  const challenge = Buffer.from(prompted.lines[0] ?? '', 'base64');
+  return dialog.send(base64(`${username} ${createHmac('md5', password).update(challenge).digest('hex')}`));
+};
+
+const ways = { PLAIN: plain, LOGIN: login, 'CRAM-MD5': cramMd5 } as const;
+
+/**
+ * Signs in the first way that the server offers and that is known here.
+ * @param offered the lines of the answer to EHLO
+ * @returns the server's last word; null when it offers none
+ */
+const signIn = async (
+  dialog: SmtpDialog,
+  offered: readonly string[],
+  credentials: Credentials,
+): Promise<SmtpReply | null> => {
+  const line = offered.find((text) => /^AUTH[ =]/i.test(text)) ?? '';
+  const names = line.toUpperCase().split(/[ =]+/).slice(1);
+  const way = names.find((name): name is keyof typeof ways => Object.hasOwn(ways, name));
+  return way === undefined ? null : ways[way](dialog, credentials);
+};
 
 export const checkSteps = ['dns', 'connect', 'tls', 'auth', 'mail'] as const;
 
-export interface CheckStep {
+interface CheckStep {
   readonly name: (typeof checkSteps)[number];
   readonly ok: boolean;
   readonly ms: number;
@@ -18,12 +210,12 @@ export interface CheckStep {
 }
 
 /** The steps in order; those behind the first that failed are missing. */
-export interface SmtpCheck {
+interface SmtpCheck {
   readonly ok: boolean;
   readonly steps: readonly CheckStep[];
 }
 
-export interface CheckOptions extends SmtpServer, SmtpRoute {
+interface CheckOptions extends SmtpServer, SmtpRoute {
   readonly fromEmail: string;
   /** For each step, whatever it takes; 10 s unless given. */
   readonly timeoutMs?: number;

@@ -5,8 +5,7 @@ import type { Egress } from '#lib/egress.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import { domainOf } from './address.ts';
 import { type EmailSettingsRow, dkimOf, serverOf } from './settings.ts';
-import { plainRule } from './smtp-server.ts';
-import type { SmtpTimeouts } from './smtp-timeouts.ts';
+import { type SmtpTimeouts, plainRule } from './smtp.ts';
 import { type Dkim, type Transport, openTransport } from './transport.ts';
 
 /** The sender of a project's mail, and the name that it uses. */

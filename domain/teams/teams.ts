@@ -1,6 +1,5 @@
 import { type User, findUser } from '#domain/accounts/store.ts';
-import { requireRoomForInvite } from '#domain/mail/limits.ts';
-import type { PlatformMail } from '#domain/mail/platform-mail.ts';
+import { type PlatformMail, requireRoomForInvite } from '#domain/mail/mail.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken, newToken } from '#lib/ids.ts';

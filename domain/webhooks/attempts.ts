@@ -1,5 +1,5 @@
 import { quoted } from '#domain/mail/message.ts';
-import type { Notice } from '#domain/mail/notices.ts';
+import type { Notice } from '#domain/mail/mail.ts';
 import type { Queryable, Tx } from '#lib/control-db.ts';
 import { maxDataBytes } from './message.ts';
 import { quickMs } from './scheduler.ts';

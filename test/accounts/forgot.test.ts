@@ -1,6 +1,6 @@
 import test from 'ava';
 import { createResetSender, requestReset } from '#domain/accounts/resets.ts';
-import { createPlatformMail } from '#domain/mail/platform-mail.ts';
+import { createPlatformMail } from '#domain/mail/mail.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { untilBlocked } from '#test/support/blocked.ts';

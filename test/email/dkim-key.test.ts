@@ -1,6 +1,6 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import test from 'ava';
-import { faultOfDkimKey } from '#domain/email/dkim-key.ts';
+import { faultOfDkimKey } from '#domain/email/settings.ts';
 
 const pkcs8 = { type: 'pkcs8', format: 'pem' } as const;
 const rsa = (bits: number): string => generateKeyPairSync('rsa', { modulusLength: bits }).privateKey.export(pkcs8);

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { type EmailOrder, queueEmail } from '#domain/email/emails.ts';
+import { type EmailOrder, queueEmail } from '#domain/email/email.ts';
 import { MailFailure } from '#domain/email/failure.ts';
 import type { Sender } from '#domain/email/transports.ts';
 import type { Mail } from '#domain/email/transport.ts';

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
 import { MailFailure } from '#domain/email/failure.ts';
-import { aboutContent, insertEmail } from '#domain/email/store.ts';
+import { aboutContent, insertEmail } from '#domain/email/email.ts';
 import type { Transport } from '#domain/email/transport.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';

@@ -1,8 +1,6 @@
 import test from 'ava';
-import { defaultTemplates, sampleVariables, templateTypes } from '#domain/email/defaults.ts';
-import { type Variables, renderHtml, renderSubject, unknownPlaceholders } from '#domain/email/render.ts';
-import { previewOf } from '#domain/email/templates.ts';
-import { textOf } from '#domain/email/text-part.ts';
+import { defaultTemplates, previewOf, sampleVariables, templateTypes } from '#domain/email/templates.ts';
+import { type Variables, renderHtml, renderSubject, textOf, unknownPlaceholders } from '#domain/email/render.ts';
 
 const variables = { name: '<b>"Ada" & \'co\'`</b>', n: 3, user: { name: 'Grace', deep: { er: 'x' } }, empty: '' };
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, type Server, type Socket, createServer } from 'node:net';
 import test from 'ava';
 import { checkSmtp } from '#domain/email/smtp-check.ts';
-import { plainRule, tlsRuleOf } from '#domain/email/smtp-server.ts';
+import { plainRule, tlsRuleOf } from '#domain/email/smtp.ts';
 import { createEgress } from '#lib/egress.ts';
 import { type SmtpOptions, type TestSmtp, makeCertificate, startSmtp } from '#test/support/smtp.ts';
 

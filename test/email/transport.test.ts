@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import test from 'ava';
 import { MailFailure } from '#domain/email/failure.ts';
-import { plainRule } from '#domain/email/smtp-server.ts';
+import { plainRule } from '#domain/email/smtp.ts';
 import { type Mail, type TransportOptions, openTransport } from '#domain/email/transport.ts';
 import { createEgress } from '#lib/egress.ts';
 import { type SmtpOptions, type TestSmtp, makeCertificate, parseMail, startSmtp } from '#test/support/smtp.ts';

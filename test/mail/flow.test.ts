@@ -1,6 +1,5 @@
 import test from 'ava';
-import { noticeToAdmins } from '#domain/mail/notices.ts';
-import { createPlatformMail } from '#domain/mail/platform-mail.ts';
+import { createPlatformMail, noticeToAdmins } from '#domain/mail/mail.ts';
 import { opsToken, startPlatform } from '#test/support/platform.ts';
 import { parseMail, startSmtp } from '#test/support/smtp.ts';
 import { until } from '#test/support/until.ts';

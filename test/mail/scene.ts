@@ -1,5 +1,5 @@
 import { type Platform, openPlatform } from '#domain/platform.ts';
-import { createPlatformMail } from '#domain/mail/platform-mail.ts';
+import { createPlatformMail } from '#domain/mail/mail.ts';
 import type { Config } from '#lib/config.ts';
 import type { TestPlatform } from '#test/support/platform.ts';
 import { memoryLog } from '#test/support/platform.ts';

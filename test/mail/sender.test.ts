@@ -1,7 +1,7 @@
 import test from 'ava';
 import type { Queryable } from '#lib/control-db.ts';
 import { takeDueMail } from '#domain/mail/due.ts';
-import { createPlatformMail } from '#domain/mail/platform-mail.ts';
+import { createPlatformMail } from '#domain/mail/mail.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { parseMail } from '#test/support/smtp.ts';
 import { until } from '#test/support/until.ts';

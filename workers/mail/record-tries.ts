@@ -1,4 +1,4 @@
-import { type EmailTry, noteHandedOver, recordTries } from '#domain/email/store.ts';
+import { type EmailTry, noteHandedOver, recordTries } from '#domain/email/email.ts';
 import { createBatcher } from '#lib/batch.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';

@@ -1,9 +1,9 @@
 import { MailFailure } from '#domain/email/failure.ts';
 import { type DueMail, keepDueMail, oldestWait, takeDueMail } from '#domain/mail/due.ts';
 import { giveUpHandedOver, noteHandedOver, noteNotSent, noteSent } from '#domain/mail/due.ts';
-import { usualTimeouts } from '#domain/email/smtp-timeouts.ts';
+import { usualTimeouts } from '#domain/email/smtp.ts';
 import { htmlOf } from '#domain/mail/message.ts';
-import { aboutMail } from '#domain/mail/platform-mail.ts';
+import { aboutMail } from '#domain/mail/mail.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { Sealer } from '#lib/secrets.ts';

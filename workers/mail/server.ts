@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { type Transport, openTransport } from '#domain/email/transport.ts';
-import { plainRule } from '#domain/email/smtp-server.ts';
+import { plainRule } from '#domain/email/smtp.ts';
 import type { Config } from '#lib/config.ts';
 import { ownAddress } from '#lib/own-address.ts';
 

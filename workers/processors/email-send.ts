@@ -1,7 +1,7 @@
 import { MailFailure } from '#domain/email/failure.ts';
-import { type EmailContent, type SendableRow, aboutContent, findSendable } from '#domain/email/store.ts';
-import { textOf } from '#domain/email/text-part.ts';
-import { usualTimeouts } from '#domain/email/smtp-timeouts.ts';
+import { type EmailContent, type SendableRow, aboutContent, findSendable } from '#domain/email/email.ts';
+import { textOf } from '#domain/email/render.ts';
+import { usualTimeouts } from '#domain/email/smtp.ts';
 import type { Sender, Transports } from '#domain/email/transports.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import type { Queryable } from '#lib/control-db.ts';

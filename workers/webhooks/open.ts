@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { noticeToAdmins } from '#domain/mail/notices.ts';
-import { createPlatformMail } from '#domain/mail/platform-mail.ts';
+import { createPlatformMail, noticeToAdmins } from '#domain/mail/mail.ts';
 import type { Platform } from '#domain/platform.ts';
 import { startedJobs, stuckTries } from '#domain/webhooks/sweep.ts';
 import { noHeaders, nothingSent } from '#domain/webhooks/attempts.ts';

@@ -1,16 +1,18 @@
 import { z } from 'zod';
 import { isAddress, isOneLine } from '#domain/email/address.ts';
-import { type TemplateType, sampleVariables, templateTypes } from '#domain/email/defaults.ts';
-import { emailRequest } from '#domain/email/emails.ts';
 import {
   type Template,
+  type TemplateType,
   findTemplate,
   listTemplates,
   missingOf,
   previewOf,
   resetTemplate,
+  sampleVariables,
   setTemplate,
+  templateTypes,
 } from '#domain/email/templates.ts';
+import { emailRequest } from '#domain/email/email.ts';
 import { ServiceError, isErrorCode } from '#lib/errors.ts';
 import { emailSend } from '#queues/email-send.ts';
 import { type InProject, inProject } from '../../access.ts';

@@ -1,14 +1,14 @@
-import { type EmailContent, aboutContent } from '#domain/email/store.ts';
-import { textOf } from '#domain/email/text-part.ts';
+import { aboutMail } from '#domain/mail/mail.ts';
+import { htmlOf } from '#domain/mail/message.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { htmlOf } from './message.ts';
-import { aboutMail } from './platform-mail.ts';
+import { type EmailContent, aboutContent } from './email.ts';
+import { textOf } from './render.ts';
 
 export const mailStatuses = ['queued', 'sent', 'failed', 'unknown', 'kept'] as const;
-export type MailStatus = (typeof mailStatuses)[number];
+type MailStatus = (typeof mailStatuses)[number];
 
 /** A mail as operators see it: the platform's own, or one of a project that nothing could send. */
 export interface Mailed {
@@ -28,7 +28,7 @@ export interface Mailed {
 }
 
 /** The content of a mail. */
-export interface MailContent {
+interface MailContent {
   readonly subject: string;
   readonly text: string;
   readonly html: string;
@@ -82,7 +82,7 @@ const mailedOf = (deps: MailboxDeps, { sealed, data_key, ...row }: Row): Mailed 
   return { ...row, subject: row.subject ?? content?.subject ?? '', content };
 };
 
-export interface MailboxPage {
+interface MailboxPage {
   readonly status?: MailStatus | undefined;
   readonly limit: number;
   readonly offset: number;
