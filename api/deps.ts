@@ -5,7 +5,7 @@ import type { DatabaseServers } from '#domain/database/servers/servers.ts';
 import type { Compiler } from '#domain/functions/compiler.ts';
 import type { PythonChecker } from '#domain/functions/python-compile.ts';
 import type { Paypal } from '#domain/integrations/paypal.ts';
-import type { WaitingMarks } from '#domain/events/waiting.ts';
+import type { WaitingMarks } from '#domain/events/marks.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import type { PlatformMail } from '#domain/mail/mail.ts';

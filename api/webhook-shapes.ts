@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { faultOfPattern } from '#domain/events/subscribed.ts';
+import { faultOfPattern } from '#domain/events/events.ts';
 import { faultOfSecret } from '#domain/webhooks/secrets.ts';
 import { type DeliveryStatus, type ListedWebhook, deliveryStatuses } from '#domain/webhooks/store.ts';
 import { type ListedDelivery, maxListed, maxSearched } from '#domain/webhooks/deliveries.ts';

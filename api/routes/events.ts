@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { eventGroups, eventKinds } from '#domain/events/catalog.ts';
+import { eventGroups, eventKinds } from '#domain/events/events.ts';
 import { dataParts, readEventData } from '#domain/webhooks/message.ts';
 import { everyone, inProject } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { systemActor } from '#domain/audit/actor.ts';
-import { type WaitingMarks, createWaitingMarks } from '#domain/events/waiting.ts';
+import { type WaitingMarks, createWaitingMarks } from '#domain/events/marks.ts';
 import type { Plan } from '#domain/projects/store.ts';
 import { makeSecret, sealSecret } from '#domain/webhooks/secrets.ts';
 import { type ControlDb, openControlDb } from '#lib/control-db.ts';

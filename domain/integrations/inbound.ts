@@ -1,5 +1,5 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
-import type { WaitingMarks } from '#domain/events/waiting.ts';
+import type { WaitingMarks } from '#domain/events/marks.ts';
 import { presentVersion } from '#domain/functions/store.ts';
 import { requireRoomAt } from '#domain/jobs/queue-room.ts';
 import { type NewJobRow, insertJobs } from '#domain/jobs/store.ts';

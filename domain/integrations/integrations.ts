@@ -1,4 +1,4 @@
-import { faultOfPattern } from '#domain/events/subscribed.ts';
+import { faultOfPattern } from '#domain/events/events.ts';
 import { presentVersion } from '#domain/functions/store.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';

@@ -1,4 +1,4 @@
-import { tableSubscriptionsOf } from '#domain/events/subscribed.ts';
+import { tableSubscriptionsOf } from '#domain/events/events.ts';
 import { type SubscriptionsDeps, setTableSubscriptions } from '#domain/events/subscriptions.ts';
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import type { EventSource } from '#domain/events/sources.ts';
+import type { EventSource } from '#domain/events/subscriptions.ts';
 import { type Drains, createDrains } from '#workers/relay/drain-scheduler.ts';
 
 const sourceOf = (project_id: string): EventSource => ({

@@ -1,6 +1,5 @@
 import test from 'ava';
-import { eventId, takeEvents } from '#domain/events/outbox.ts';
-import type { SetAside } from '#domain/events/set-aside.ts';
+import { type SetAside, eventId, takeEvents } from '#domain/events/outbox.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { keepEventsOf } from '#test/support/subscriber.ts';

@@ -1,9 +1,8 @@
 import test from 'ava';
 import { Redis } from 'ioredis';
-import { createDirtyMarks } from '#domain/events/dirty.ts';
+import { createDirtyMarks } from '#domain/events/marks.ts';
 import { eventId } from '#domain/events/outbox.ts';
-import { findSource } from '#domain/events/sources.ts';
-import { setTableSubscriptions } from '#domain/events/subscriptions.ts';
+import { findSource, setTableSubscriptions } from '#domain/events/subscriptions.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { TestProject } from '#test/support/client.ts';
 import { asAdmin } from '#test/support/databases.ts';

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { setTableSubscriptions } from '#domain/events/subscriptions.ts';
-import { tableSubscriptionsOf } from '#domain/events/subscribed.ts';
+import { tableSubscriptionsOf } from '#domain/events/events.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { receiverFor } from '#test/support/receiver.ts';

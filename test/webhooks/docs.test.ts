@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import test from 'ava';
 import { settings } from '#lib/config.ts';
 import { endpoints } from '#api/endpoints.ts';
-import { eventKinds } from '#domain/events/catalog.ts';
+import { eventKinds } from '#domain/events/events.ts';
 import { bodyOf, signatureHeaders } from '#domain/webhooks/message.ts';
 import { makeSecret } from '#domain/webhooks/secrets.ts';
 import { blocksOf, readDocument } from '#test/readme/markdown.ts';

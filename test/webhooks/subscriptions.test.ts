@@ -1,6 +1,6 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
-import { faultOfPattern, tableSubscriptionsOf } from '#domain/events/subscribed.ts';
+import { faultOfPattern, tableSubscriptionsOf } from '#domain/events/events.ts';
 import { applySubscriptions, applyWaiting } from '#domain/webhooks/subscriptions.ts';
 import { createDatabaseServers } from '#domain/database/servers/servers.ts';
 import type { SubscriptionsDeps } from '#domain/events/subscriptions.ts';

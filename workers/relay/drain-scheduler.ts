@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { EventSource } from '#domain/events/sources.ts';
+import type { EventSource } from '#domain/events/subscriptions.ts';
 
 export interface DrainOptions {
   /** Drains one project once. */

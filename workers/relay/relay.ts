@@ -1,16 +1,16 @@
 import type { Redis } from 'ioredis';
 import type { DatabaseServers } from '#domain/database/servers/servers.ts';
-import { dirtyKey } from '#domain/events/dirty.ts';
+import { dirtyKey } from '#domain/events/marks.ts';
 import {
   type Backlog,
+  type SetAside,
   type Taking,
   backlogOf,
   isOutboxInUse,
   shrinkOutbox,
   takeEvents,
 } from '#domain/events/outbox.ts';
-import type { SetAside } from '#domain/events/set-aside.ts';
-import { type EventSource, findSource, removeSource, sourcesToPoll } from '#domain/events/sources.ts';
+import { type EventSource, findSource, removeSource, sourcesToPoll } from '#domain/events/subscriptions.ts';
 import { hasWaitingEvents } from '#domain/webhooks/fan-out.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { waitingKey } from '#domain/events/waiting.ts';
+import { waitingKey } from '#domain/events/marks.ts';
 import { byIndex } from '#domain/webhooks/store.ts';
 import { type FannedOut, backlogged, fanOut, isEventWaiting } from '#domain/webhooks/fan-out.ts';
 import { noteFannedOut } from '#domain/webhooks/metrics.ts';

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis';
 import type { Log } from '#lib/log.ts';
 
 /** Projects whose tables were written to, so that their events are taken at once and not at the next look. */
-export interface DirtyMarks {
+interface DirtyMarks {
   /**
    * Tells the relay; never fails, since what is not told is found later. Many in a row are one.
    * Write paths call it after the commit, and do not wait for it: the mark is made some ms later.
@@ -10,7 +10,7 @@ export interface DirtyMarks {
   readonly markDirty: (projectId: string) => Promise<void>;
 }
 
-export interface DirtyMarksOptions {
+interface DirtyMarksOptions {
   readonly redis: Redis;
   /** The prefix of all keys (`PLINTH_REDIS_PREFIX`). */
   readonly prefix: string;
@@ -48,6 +48,45 @@ export const createDirtyMarks = ({ redis, prefix, log }: DirtyMarksOptions): Dir
       });
       waiting.set(projectId, marked);
       return marked;
+    },
+  };
+};
+
+/** Says that events wait in the control database, so that they are passed on at once and not at the next look. */
+export interface WaitingMarks {
+  /** After the commit; never fails, since what is not told is found within a second. Many at a time are one. */
+  readonly markWaiting: () => void;
+}
+
+interface WaitingMarksOptions {
+  readonly redis: Redis;
+  /** The prefix of all keys (`PLINTH_REDIS_PREFIX`). */
+  readonly prefix: string;
+  readonly log: Log;
+}
+
+/** Holds one member while somebody is to look: `bzpopmin` wakes one who waits for it. */
+export const waitingKey = (prefix: string): string => `${prefix}:events:waiting`;
+
+export const createWaitingMarks = ({ redis, prefix, log }: WaitingMarksOptions): WaitingMarks => {
+  let isMarking = false;
+  let isRequested = false;
+  const mark = async (): Promise<void> => {
+    isMarking = true;
+    do {
+      isRequested = false;
+      await redis
+        .zadd(waitingKey(prefix), 'NX', Date.now(), 'some')
+        .catch((error: unknown) =>
+          log.debug({ err: error }, 'the fan-out could not be woken; polling finds the waiting events'),
+        );
+    } while (isRequested);
+    isMarking = false;
+  };
+  return {
+    markWaiting: () => {
+      if (isMarking) isRequested = true;
+      else void mark();
     },
   };
 };
