@@ -1,5 +1,5 @@
 import test from 'ava';
-import { createBulkWatch } from '#workers/webhooks/bulk.ts';
+import { createBulkWatch } from '#workers/webhooks/fan-out.ts';
 
 const scene = () => {
   let at = 5000;

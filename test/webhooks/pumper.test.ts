@@ -2,7 +2,7 @@ import test from 'ava';
 import type { ControlDb } from '#lib/control-db.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
-import { createPumper } from '#workers/webhooks/pumper.ts';
+import { createPumper } from '#workers/webhooks/scheduler.ts';
 import { throttleScene } from './throttle-scene.ts';
 
 const platform = usePlatform(test, { worker: false });

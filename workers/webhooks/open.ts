@@ -14,8 +14,7 @@ import type { Gate } from '#queues/gate/types.ts';
 import type { Processor } from '../processor.ts';
 import { webhookDeliverProcessor } from '../processors/webhook-deliver.ts';
 import { startFanOut } from './fan-out.ts';
-import { startThrottleWaker } from './throttle-waker.ts';
-import { createPumper } from './pumper.ts';
+import { createPumper, startThrottleWaker } from './scheduler.ts';
 import { type TryRecorder, createTryRecorder } from './tries.ts';
 
 export interface DeliveriesOptions {

@@ -1,8 +1,18 @@
 import { setTimeout as rest } from 'node:timers/promises';
-import { type BatchResult, type PumpDeps, pumpDue, runBatch, webhooksWithWork } from '#domain/webhooks/scheduler.ts';
+import {
+  type BatchResult,
+  type PumpDeps,
+  pumpDue,
+  runBatch,
+  wakeUnlockedThrottles,
+  webhooksWithWork,
+} from '#domain/webhooks/scheduler.ts';
+import { latelyMs, wakeForgottenThrottles, wakeLatelyForgotten } from '#domain/webhooks/sweep.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import type { Log } from '#lib/log.ts';
 
 /** Begins deliveries of webhooks that have something to do, one look at a time. */
-export interface Pumper {
+interface Pumper {
   /** From now on it also looks at what others left. */
   readonly start: () => void;
   /** Looks at these webhooks soon; many calls are one look. */
@@ -163,6 +173,78 @@ export const createPumper = (deps: PumpDeps): Pumper => {
       alarm.stop();
       gather.stop();
       await running;
+    },
+  };
+};
+
+interface ThrottleWakerOptions {
+  readonly db: Queryable;
+  readonly log: Log;
+  /** These throttles are woken. */
+  readonly onWoken: (webhookIds: readonly string[]) => void;
+}
+
+/** Wakes throttles that somebody held when deliveries were added. Nobody waits for them meanwhile. */
+interface ThrottleWaker {
+  readonly add: (webhookIds: readonly string[]) => void;
+  /** What is held by then is found by another worker. */
+  readonly stop: () => Promise<void>;
+}
+
+/** Throttles are held for milliseconds. */
+const wakeRetryMs = 20;
+const afterErrorMs = 1000;
+/** Several times while what was made lately counts as such. */
+const findIntervalMs = latelyMs / 4;
+
+export const startThrottleWaker = ({ db, log, onWoken }: ThrottleWakerOptions): ThrottleWaker => {
+  const waiting = new Set<string>();
+  let isStopped = false;
+  let running: Promise<void> | undefined;
+
+  const wakeSome = async (): Promise<void> => {
+    const ids = [...waiting];
+    const lockedElsewhere = new Set(await wakeUnlockedThrottles(db, ids));
+    const woken = ids.filter((id) => !lockedElsewhere.has(id));
+    for (const id of woken) waiting.delete(id);
+    onWoken(woken);
+    if (waiting.size > 0) await rest(wakeRetryMs);
+  };
+
+  const work = async (): Promise<void> => {
+    while (waiting.size > 0 && !isStopped) {
+      await wakeSome().catch(async (error: unknown) => {
+        log.warn({ err: error }, 'throttles of webhooks with due deliveries could not be woken; trying again');
+        await rest(afterErrorMs);
+      });
+    }
+    running = undefined;
+  };
+
+  const findForgotten = (find: (db: Queryable) => Promise<number>): Promise<void> =>
+    find(db).then(
+      () => undefined,
+      (error: unknown) => log.warn({ err: error }, 'forgotten throttles could not be searched for; trying again later'),
+    );
+
+  // What a worker left behind that died, all of them perhaps; later what another one leaves.
+  let finding = findForgotten(wakeForgottenThrottles);
+  const timer = setInterval(() => {
+    finding = finding.then(() => findForgotten(wakeLatelyForgotten));
+  }, findIntervalMs).unref();
+
+  return {
+    add: (webhookIds) => {
+      for (const id of webhookIds) waiting.add(id);
+      if (!isStopped && waiting.size > 0) running ??= work();
+    },
+    stop: async () => {
+      clearInterval(timer);
+      isStopped = true;
+      await Promise.all([running, finding]);
+      // Those that are free now are on their way; the others another worker finds.
+      if (waiting.size > 0)
+        await findForgotten(async (queryable) => (await wakeUnlockedThrottles(queryable, [...waiting])).length);
     },
   };
 };
