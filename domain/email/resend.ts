@@ -1,24 +1,38 @@
-import type { ConfigOf } from '#domain/integrations/providers.ts';
-import { findIntegration, openConfig } from '#domain/integrations/store.ts';
-import type { Queryable } from '#lib/control-db.ts';
+import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import type { Egress, EgressResponse } from '#lib/egress.ts';
 import { callProvider, isSuccess, objectIn } from '#lib/egress/json-api.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import { MailFailure, lineOf } from './failure.ts';
 import type { Mail, Transport } from './transport.ts';
 
-type ResendConfig = ConfigOf<'resend'>;
+/** The settings of a project's Resend integration; domain/integrations/providers.ts checks them. */
+interface ResendConfig {
+  readonly api_key: string;
+  readonly from_email: string;
+  readonly base_url?: string | undefined;
+}
 
 export const resendBase = ({ base_url }: ResendConfig): string => base_url ?? 'https://api.resend.com';
 
-/** Returns the transport that sends a project's mail in place of its SMTP server; null when there is none. */
+/** The name under which the settings of an integration are sealed. */
+export const aboutIntegration = (provider: string): string => `integration:${provider}`;
+
+/** The service that sends a project's mail in place of its SMTP server; null when none is configured and active. */
 export const findMailProvider = async (
   db: Queryable,
   sealer: Sealer,
   { id }: { readonly id: string },
 ): Promise<ResendConfig | null> => {
-  const row = await findIntegration(db, id, 'resend');
-  return row?.is_active === true ? openConfig(sealer, { ...row, provider: 'resend' }) : null;
+  const row = await maybeOne(
+    db.query<{ config_sealed: Buffer }>(
+      `select config_sealed from integrations where project_id = $1 and provider = 'resend' and is_active`,
+      [id],
+      'find-mail-provider',
+    ),
+  );
+  return row === undefined
+    ? null
+    : (JSON.parse(sealer.open(aboutIntegration('resend'), row.config_sealed)) as ResendConfig);
 };
 
 const sendTimeoutMs = 30_000;

@@ -62,8 +62,13 @@ export const eventKinds: readonly EventKind[] = [
   ),
 ];
 
-/** Payment providers whose events can be subscribed to. */
-const providers = ['stripe', 'paypal', 'razorpay'];
+/** Payment providers whose events can be subscribed to, with the names that people read. */
+export const paymentProviders: Readonly<Record<string, string>> = {
+  stripe: 'Stripe',
+  paypal: 'PayPal',
+  razorpay: 'Razorpay',
+};
+const providers = Object.keys(paymentProviders);
 
 const maxPatternLength = 200;
 // Names of the server have at most 63 bytes.

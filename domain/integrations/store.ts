@@ -1,3 +1,4 @@
+import { aboutIntegration } from '#domain/email/resend.ts';
 import { type Project, projectColumns } from '#domain/projects/store.ts';
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import type { Sealer } from '#lib/secrets.ts';
@@ -13,15 +14,13 @@ export interface IntegrationRow {
   readonly is_active: boolean;
 }
 
-const about = (provider: ProviderName): string => `integration:${provider}`;
-
 export const sealConfig = (sealer: Sealer, provider: ProviderName, config: Config): Buffer =>
-  sealer.seal(about(provider), JSON.stringify(config));
+  sealer.seal(aboutIntegration(provider), JSON.stringify(config));
 
 export const openConfig = <P extends ProviderName>(
   sealer: Sealer,
   { provider, config_sealed: sealed }: Pick<IntegrationRow, 'config_sealed'> & { readonly provider: P },
-): ConfigOf<P> => JSON.parse(sealer.open(about(provider), sealed)) as ConfigOf<P>;
+): ConfigOf<P> => JSON.parse(sealer.open(aboutIntegration(provider), sealed)) as ConfigOf<P>;
 
 // A chat that was switched off because nothing arrived there is off in its webhook only.
 const columns = `i.id, i.provider, i.config_sealed, i.config_version, i.is_active and coalesce(w.is_active, true) as is_active`;

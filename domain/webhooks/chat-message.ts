@@ -1,4 +1,4 @@
-import { isProvider, providerFacts } from '#domain/integrations/providers.ts';
+import { paymentProviders } from '#domain/events/events.ts';
 import { parseExactJson } from '#lib/json.ts';
 
 /** An event as chats are told of it. */
@@ -138,7 +138,8 @@ const titleOf = (event: string): string => {
   if (table !== undefined && op === 'TRUNCATE') return `The table ${table} was emptied`;
   if (table !== undefined && done.has(op)) return `A row was ${done.get(op)} ${table}`;
   const [, provider = '', type] = /^payments\.([^.]+)\.(.+)$/s.exec(event) ?? [];
-  if (type !== undefined) return `${isProvider(provider) ? providerFacts[provider].label : provider}: ${type}`;
+  if (type !== undefined)
+    return `${Object.hasOwn(paymentProviders, provider) ? paymentProviders[provider] : provider}: ${type}`;
   return names.get(event) ?? event;
 };
 
