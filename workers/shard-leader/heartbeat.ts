@@ -2,8 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { noteSeen } from '#domain/jobs/queue-shards.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import { type Poller, startPoller } from '#lib/poller.ts';
 import type { HeartbeatMessage, ShardGate, ShardSnapshot } from '#queues/gate/shard-gate.ts';
-import { type Loop, startLoop } from './loop.ts';
 import { type FailureDetector, createFailureDetector } from './failure-detector.ts';
 
 const everyMs = 1000;
@@ -70,7 +70,7 @@ export const createHeartbeat = ({ gate, ...options }: HeartbeatOptions): Heartbe
 export const startHeartbeats = (
   { db, log, workerId }: { readonly db: ControlDb; readonly log: Log; readonly workerId: string },
   shards: readonly Heartbeat[],
-): Loop => {
+): Poller => {
   const beatAll = async (): Promise<void> => {
     const beats = await Promise.allSettled(shards.map((shard) => shard.beat()));
     const reason = beats.find((beat) => beat.status === 'rejected')?.reason as unknown;
@@ -80,5 +80,5 @@ export const startHeartbeats = (
     const failed = shards.filter((_, nth) => beats[nth]?.status === 'rejected').map(({ name }) => name);
     throw new Error(`no heartbeat could be sent to ${failed.join(', ')}`, { cause: reason });
   };
-  return startLoop(beatAll, everyMs, (error) => log.warn({ err: error }, 'a heartbeat failed'));
+  return startPoller(beatAll, { everyMs, onFailure: (error) => log.warn({ err: error }, 'a heartbeat failed') });
 };

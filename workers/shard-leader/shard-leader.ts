@@ -1,10 +1,10 @@
 import { claimLeadership, ensureShards, releaseLeadership } from '#domain/jobs/queue-shards.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import { startPoller } from '#lib/poller.ts';
 import { type HeartbeatOptions, createHeartbeat, startHeartbeats } from './heartbeat.ts';
 import type { ShardContext } from './context.ts';
 import { type Leader, createLeader } from './leader.ts';
-import { startLoop } from './loop.ts';
 
 const roundMs = 1000;
 
@@ -58,9 +58,11 @@ const startLeading = ({ db, log, workerId }: ShardLeadersOptions, leaders: reado
       if (own !== undefined) leader.begin(own, snapshot);
     }
   };
-  return startLoop(round, roundMs, (error) =>
-    log.warn({ err: error }, 'the leadership of queue shards could not be claimed; trying again each second'),
-  );
+  return startPoller(round, {
+    everyMs: roundMs,
+    onFailure: (error) =>
+      log.warn({ err: error }, 'the leadership of queue shards could not be claimed; trying again each second'),
+  });
 };
 
 export const startShardLeaders = (options: ShardLeadersOptions): ShardLeaders => {
