@@ -1,4 +1,3 @@
-import type { ResetSender } from '#domain/accounts/resets.ts';
 import type { Ai } from '#domain/ai/open.ts';
 import type { Assistant } from '#domain/assistant/assistant.ts';
 import type { DatabaseServers } from '#domain/database/servers/servers.ts';
@@ -15,6 +14,7 @@ import type { ControlDb } from '#lib/control-db.ts';
 import type { Egress } from '#lib/egress.ts';
 import type { JsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
+import type { Poller } from '#lib/poller.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import type { DataDb } from '#domain/data-api/db.ts';
@@ -63,7 +63,7 @@ export interface Deps {
   readonly assistant: Assistant;
   readonly mail: PlatformMail;
   /** Sends links to reset passwords, beside the answers to those who ask for them. */
-  readonly resets: Pick<ResetSender, 'wake'>;
+  readonly resets: Pick<Poller, 'wake'>;
   readonly rateLimiter: RateLimiter;
   /** Request bodies in memory, by project. */
   readonly bodies: ByteBudget;

@@ -1,4 +1,5 @@
 import { applyWaiting } from '#domain/webhooks/subscriptions.ts';
+import { type Poller, startPoller } from '#lib/poller.ts';
 
 const everyMs = 5000;
 
@@ -6,23 +7,9 @@ const everyMs = 5000;
  * Writes to project databases which writes emit events, where that failed when a webhook was changed. Every system
  * worker does this.
  */
-export const startSubscriptions = (
-  deps: Parameters<typeof applyWaiting>[0],
-): { readonly stop: () => Promise<void> } => {
-  let running: Promise<unknown> | null = null;
-  const timer = setInterval(() => {
-    running ??= applyWaiting(deps)
-      .catch((error: unknown) =>
-        deps.log.warn({ err: error }, 'event subscriptions could not be written; trying again later'),
-      )
-      .finally(() => {
-        running = null;
-      });
-  }, everyMs).unref();
-  return {
-    stop: async () => {
-      clearInterval(timer);
-      await running;
-    },
-  };
-};
+export const startSubscriptions = (deps: Parameters<typeof applyWaiting>[0]): Pick<Poller, 'stop'> =>
+  startPoller(() => applyWaiting(deps), {
+    everyMs,
+    firstInMs: everyMs,
+    onFailure: (error) => deps.log.warn({ err: error }, 'event subscriptions could not be written; trying again later'),
+  });

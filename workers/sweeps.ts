@@ -35,6 +35,7 @@ import type { ControlDb } from '#lib/control-db.ts';
 import { actingAs } from '#domain/audit/actor.ts';
 import { sweepOrganizations } from '#domain/teams/store.ts';
 import type { Log } from '#lib/log.ts';
+import { type Poller, startPoller } from '#lib/poller.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { jobs } from '#queues/registry.ts';
 import { noteFinished } from '#queues/metrics.ts';
@@ -50,7 +51,7 @@ export interface SweepDeps {
   readonly log: Log;
 }
 
-const everyMs = 60_000;
+const sweepEveryMs = 60_000;
 /** In between, a project goes beyond its quota by what it can store in that time. */
 const storedEveryMs = 10_000;
 const maxDeleted = 5000;
@@ -186,40 +187,26 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
     deps.db.transaction(sweepOrganizations, actingAs({ type: 'system' }, 'organization.purge')),
 });
 
-interface Sweeping {
-  readonly stop: () => Promise<void>;
-}
-
-/** One round at a time: a tick while one goes on is left out, since the next round sees the same rows. */
-const startRounds = (log: Log, sweeps: Record<string, () => Promise<unknown>>, intervalMs: number): Sweeping => {
+/** A sweep that fails holds up none of the others; the next round tries it again. */
+const startRounds = (log: Log, sweeps: Record<string, () => Promise<unknown>>, everyMs: number): Poller => {
   const round = async (): Promise<void> => {
     for (const [what, sweep] of Object.entries(sweeps)) {
       await sweep().catch((error: unknown) => log.warn({ err: error }, `sweeping ${what} failed`));
     }
   };
-  let running: Promise<void> | undefined;
-  const timer = setInterval(() => {
-    running ??= round().finally(() => {
-      running = undefined;
-    });
-  }, intervalMs).unref();
-  return {
-    stop: async () => {
-      clearInterval(timer);
-      await running;
-    },
-  };
+  const onFailure = (error: unknown): void => log.warn({ err: error }, 'sweeping failed');
+  return startPoller(round, { everyMs, firstInMs: everyMs, onFailure });
 };
 
 /** Every system worker sweeps what projects store every 10 s, all else every minute; each step can run beside itself. */
-export const startSweeps = (deps: SweepDeps): Sweeping => {
-  const started = [
+export const startSweeps = (deps: SweepDeps): Pick<Poller, 'stop'> => {
+  const pollers = [
     startRounds(deps.log, storedSweepsOf(deps), storedEveryMs),
-    startRounds(deps.log, sweepsOf(deps), everyMs),
+    startRounds(deps.log, sweepsOf(deps), sweepEveryMs),
   ];
   return {
     stop: async () => {
-      await Promise.all(started.map((rounds) => rounds.stop()));
+      await Promise.all(pollers.map((poller) => poller.stop()));
     },
   };
 };

@@ -2,6 +2,7 @@ import { serverIds } from '#domain/database/servers/upgrade.ts';
 import { createUncancellableSessions } from '#domain/database/console/uncancellable.ts';
 import { type WatchdogDeps, watchServer } from '#domain/database/guard/watchdog.ts';
 import { registry } from '#lib/metrics.ts';
+import { type Poller, startPoller } from '#lib/poller.ts';
 import { Gauge } from 'prom-client';
 
 const everyMs = 1000;
@@ -22,7 +23,7 @@ export interface TenantWatchDeps extends WatchdogDeps {
  * Checks each server once a second. A server that takes longer is not asked again meanwhile, and delays no other. Every
  * system worker does this: stopping a session twice does no harm.
  */
-export const startTenantWatch = (deps: TenantWatchDeps): { readonly stop: () => Promise<void> } => {
+export const startTenantWatch = (deps: TenantWatchDeps): Pick<Poller, 'stop'> => {
   const looking = new Map<string, Promise<void>>();
   const uncancellable = createUncancellableSessions();
   let servers: readonly string[] = [];
@@ -49,20 +50,16 @@ export const startTenantWatch = (deps: TenantWatchDeps): { readonly stop: () => 
     for (const serverId of servers) checkServer(serverId);
   };
 
-  let running = Promise.resolve();
-  let busy = false;
-  const timer = setInterval(() => {
-    if (busy) return;
-    busy = true;
-    running = round()
-      .catch((error: unknown) => deps.log.debug({ err: error }, 'the servers could not be listed'))
-      .then(() => void (busy = false));
-  }, deps.everyMs ?? everyMs).unref();
+  const intervalMs = deps.everyMs ?? everyMs;
+  const poller = startPoller(round, {
+    everyMs: intervalMs,
+    firstInMs: intervalMs,
+    onFailure: (error) => deps.log.debug({ err: error }, 'the servers could not be listed'),
+  });
 
   return {
     stop: async () => {
-      clearInterval(timer);
-      await running;
+      await poller.stop();
       await Promise.all(looking.values());
     },
   };

@@ -3,6 +3,7 @@ import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
+import { type Poller, startPoller } from '#lib/poller.ts';
 import { clearFailures } from './attempts.ts';
 import { deleteFactor } from './factor-store.ts';
 import { endAllSignIns } from './sign-ins.ts';
@@ -28,7 +29,7 @@ const maxResetLinks = 5;
 
 /**
  * Notes that somebody asks for a reset link. The same single statement for known and unknown addresses, so that the time
- * of the answer says nothing; a `ResetSender` does the rest after the answer.
+ * of the answer says nothing; the poller of `createResetSender` does the rest after the answer.
  */
 export const requestReset = (db: Queryable, email: string): Promise<void> => insertResetRequest(db, newId(), email);
 
@@ -57,14 +58,6 @@ const sendNext = (db: ControlDb, mail: PlatformMail): Promise<boolean> =>
     return true;
   });
 
-/** Serves requests for reset links, one at a time. */
-export interface ResetSender {
-  /** There may be a request. Returns at once. */
-  readonly wake: () => void;
-  /** Resolves when the request under way is served. */
-  readonly stop: () => Promise<void>;
-}
-
 export interface ResetSenderOptions {
   readonly db: ControlDb;
   readonly mail: PlatformMail;
@@ -75,36 +68,18 @@ export interface ResetSenderOptions {
 
 const usualMs = 30_000;
 
-export const createResetSender = ({ db, mail, log, everyMs = usualMs }: ResetSenderOptions): ResetSender => {
-  let isStopped = false;
-  let isWoken = false;
-  let running: Promise<void> | undefined;
-  const serve = async (): Promise<void> => {
-    while (isWoken && !isStopped) {
-      isWoken = false;
-      let isMore = true;
-      while (isMore && !isStopped) isMore = await sendNext(db, mail);
-    }
+/** Serves requests for reset links, one at a time: `wake` says that there may be one. */
+export const createResetSender = ({ db, mail, log, everyMs = usualMs }: ResetSenderOptions): Poller => {
+  const serve = async (stopping: AbortSignal): Promise<void> => {
+    let isMore = true;
+    while (isMore && !stopping.aborted) isMore = await sendNext(db, mail);
   };
-  const wake = (): void => {
-    isWoken = true;
-    running ??= serve()
-      // The request is still there: the next look finds it.
-      .catch((error: unknown) => log.warn({ err: error }, 'a reset link could not be sent yet'))
-      .finally(() => {
-        running = undefined;
-        if (isWoken && !isStopped) wake();
-      });
-  };
-  const timer = setInterval(wake, everyMs).unref();
-  return {
-    wake,
-    stop: async () => {
-      isStopped = true;
-      clearInterval(timer);
-      await running;
-    },
-  };
+  return startPoller(serve, {
+    everyMs,
+    firstInMs: everyMs,
+    // The request is still there: the next poll finds it.
+    onFailure: (error) => log.warn({ err: error }, 'a reset link could not be sent yet'),
+  });
 };
 
 /**

@@ -2,6 +2,7 @@ import type { NewJobRow } from '#domain/jobs/store.ts';
 import type { MonthlyCaps } from '#domain/jobs/usage.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import { type Poller, startPoller } from '#lib/poller.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
 import { findDue } from './due-store.ts';
@@ -69,34 +70,17 @@ export const tick = async (deps: CronTickDeps): Promise<Ticked> => {
  * Ticks each second, shortly after the database's clock passes it. Every system worker does this; schedules that one
  * holds the others leave to it, and one that dies leaves them as they were.
  */
-export const startCronTick = (deps: CronTickDeps): { readonly stop: () => Promise<void> } => {
-  let stopped = false;
-  let timer: NodeJS.Timeout | undefined;
-  let running: Promise<void> = Promise.resolve();
-
+export const startCronTick = (deps: CronTickDeps): Pick<Poller, 'stop'> => {
+  let untilNextMs = everyMs;
   const round = async (): Promise<void> => {
     const began = performance.now();
-    const untilNext = await tick(deps).then(
-      ({ now, checkedAt, started }) => {
-        deps.onTick?.({ ms: performance.now() - began, started });
-        return everyMs - ((now + performance.now() - checkedAt) % everyMs) + pastTheSecondMs;
-      },
-      (error: unknown) => {
-        deps.log.warn({ err: error }, 'the cron tick failed; the next one does its work');
-        return everyMs;
-      },
-    );
-    if (!stopped) timer = setTimeout(begin, untilNext).unref();
+    untilNextMs = everyMs;
+    const { now, checkedAt, started } = await tick(deps);
+    deps.onTick?.({ ms: performance.now() - began, started });
+    untilNextMs = everyMs - ((now + performance.now() - checkedAt) % everyMs) + pastTheSecondMs;
   };
-  const begin = (): void => {
-    running = round();
-  };
-  begin();
-  return {
-    stop: () => {
-      stopped = true;
-      clearTimeout(timer);
-      return running;
-    },
-  };
+  return startPoller(round, {
+    everyMs: () => untilNextMs,
+    onFailure: (error) => deps.log.warn({ err: error }, 'the cron tick failed; the next one does its work'),
+  });
 };

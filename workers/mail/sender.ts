@@ -6,6 +6,7 @@ import { htmlOf } from '#domain/mail/message.ts';
 import { aboutMail } from '#domain/mail/mail.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import { type Poller, startPoller } from '#lib/poller.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import { retryUntilDone } from '#workers/retry-until-done.ts';
 import { mailOldestWait, mailTries } from './metrics.ts';
@@ -115,13 +116,11 @@ export const sendDueMail = async (deps: SenderDeps): Promise<number> => {
 };
 
 /** Sends the platform's mail, a second after it was written at most. Every system worker does this. */
-export const startMailSender = (deps: SenderDeps): { readonly stop: () => Promise<void> } => {
-  let stopped = false;
-  let timer: NodeJS.Timeout | undefined;
+export const startMailSender = (deps: SenderDeps): Pick<Poller, 'stop'> => {
   let untilMeasured = 0;
-  const round = async (): Promise<void> => {
+  const round = async (stopping: AbortSignal): Promise<void> => {
     untilMeasured -= 1;
-    for (let taken = 1; taken > 0 && !stopped;) {
+    for (let taken = 1; taken > 0 && !stopping.aborted;) {
       taken = await sendDueMail(deps);
       if (taken > 0) untilMeasured = 0;
     }
@@ -129,24 +128,13 @@ export const startMailSender = (deps: SenderDeps): { readonly stop: () => Promis
     mailOldestWait.set(await oldestWait(deps.db));
     untilMeasured = measureEvery;
   };
-  const poll = async (): Promise<void> => {
-    try {
-      await round();
-    } catch (error) {
-      deps.log.debug({ err: error }, 'the platform’s mail could not be polled');
-    }
-    if (!stopped) timer = setTimeout(begin, pollIntervalMs).unref();
-  };
-  let running = Promise.resolve();
-  const begin = (): void => {
-    running = poll();
-  };
-  begin();
+  const poller = startPoller(round, {
+    everyMs: pollIntervalMs,
+    onFailure: (error) => deps.log.debug({ err: error }, 'the platform’s mail could not be polled'),
+  });
   return {
     stop: async () => {
-      stopped = true;
-      clearTimeout(timer);
-      await running;
+      await poller.stop();
       deps.server?.end();
     },
   };

@@ -14,6 +14,7 @@ import { type EventSource, findSource, removeSource, sourcesToPoll } from '#doma
 import { hasWaitingEvents } from '#domain/webhooks/fan-out.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import { type Poller, startPoller } from '#lib/poller.ts';
 import { type RelayConnections, createRelayConnections } from './connections.ts';
 import { fullest, relayed, setAside } from './metrics.ts';
 import { type Drains, createDrains } from './drain-scheduler.ts';
@@ -141,7 +142,7 @@ const openDrains = (deps: RelayDeps, markDirty: (projectId: string) => void): Dr
  * Brings events of writes to tables from the projects' databases into the control database: at once where a write path
  * said so, within some seconds elsewhere. Every system worker does this.
  */
-export const startRelay = (options: RelayOptions): { readonly stop: () => Promise<void> } => {
+export const startRelay = (options: RelayOptions): Pick<Poller, 'stop'> => {
   const { db, log, redis, prefix } = options;
   const connections = createRelayConnections({ servers: options.servers, max: options.maxIdleConnections });
   const key = dirtyKey(prefix);
@@ -159,34 +160,28 @@ export const startRelay = (options: RelayOptions): { readonly stop: () => Promis
     if (source) drains.begin(source);
     if (drains.isFull()) await drains.oneDone();
   };
-  const follow = async (): Promise<void> => {
-    while (!stopped) {
-      await next().catch(async (error: unknown) => {
-        if (stopped) return;
-        log.debug({ err: error }, 'the relay could not wait for marked projects');
-        await new Promise((resolve) => setTimeout(resolve, 1000));
-      });
-    }
-  };
-
-  let polling = Promise.resolve();
   const poll = async (): Promise<void> => {
     const sources = await sourcesToPoll(db, { max: pollsPerSecond, seconds: pollIntervalSeconds });
     for (const source of sources) drains.begin(source);
   };
-  const timer = setInterval(() => {
-    polling = polling
-      .then(poll)
-      .catch((error: unknown) => log.debug({ err: error }, 'the relay could not poll for unmarked events'));
-  }, 1000).unref();
-
-  const following = follow();
+  const pollers = [
+    startPoller(next, {
+      everyMs: 0,
+      onFailure: (error) => log.debug({ err: error }, 'the relay could not wait for marked projects'),
+    }),
+    startPoller(poll, {
+      everyMs: 1000,
+      firstInMs: 1000,
+      onFailure: (error) => log.debug({ err: error }, 'the relay could not poll for unmarked events'),
+    }),
+  ];
   return {
     stop: async () => {
       stopped = true;
-      clearInterval(timer);
+      const ended = pollers.map((poller) => poller.stop());
+      // The question for marks that is under way ends with its connection.
       redis.disconnect();
-      await Promise.all([following, polling]);
+      await Promise.all(ended);
       await drains.stop();
       commands.disconnect();
       await connections.close();

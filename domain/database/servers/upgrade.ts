@@ -1,6 +1,7 @@
 import { type Project, projectColumns } from '#domain/projects/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import { type Poller, startPoller } from '#lib/poller.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import { upgradeDatabase } from './provision.ts';
 import type { DatabaseServers } from './servers.ts';
@@ -97,18 +98,8 @@ export const upgradeDatabases = async (deps: UpgradeDeps): Promise<number> => {
 const everyMs = 60_000;
 
 /** Upgrades what is behind at once, and once a minute what could not be, or was restored meanwhile. */
-export const startUpgrades = (deps: UpgradeDeps): { readonly stop: () => Promise<void> } => {
-  const upgrade = async (): Promise<void> => {
-    await upgradeDatabases(deps).catch((error: unknown) => deps.log.warn({ err: error }, 'upgrading databases failed'));
-  };
-  let running = upgrade();
-  const timer = setInterval(() => {
-    running = running.then(upgrade);
-  }, everyMs).unref();
-  return {
-    stop: () => {
-      clearInterval(timer);
-      return running;
-    },
-  };
-};
+export const startUpgrades = (deps: UpgradeDeps): Pick<Poller, 'stop'> =>
+  startPoller(() => upgradeDatabases(deps), {
+    everyMs,
+    onFailure: (error) => deps.log.warn({ err: error }, 'upgrading databases failed'),
+  });
