@@ -1,4 +1,5 @@
 import { setTimeout as rest } from 'node:timers/promises';
+import { isDependencyFailure } from './errors.ts';
 
 interface Waiting<Item, Result> {
   readonly item: Item;
@@ -89,4 +90,31 @@ export const createBatcher = <Item, Result>(
       while (running !== undefined) await running;
     },
   };
+};
+
+/** One bulk call; it returns a result for each item, in order. */
+export type BulkCall<Item, Result> = (items: readonly Item[]) => Promise<readonly Result[]>;
+
+/**
+ * A bulk call in which one refused item does not hold up the others: a batch that is refused is split into halves, and
+ * those again, down to the item itself, for which `refused` has the last word. One such item among 500 costs 18 further
+ * calls. A failure of a dependency concerns all items and is thrown.
+ */
+export const splitRefused = <Item, Result>(
+  call: BulkCall<Item, Result>,
+  refused: (item: Item, error: unknown) => Promise<Result>,
+): BulkCall<Item, Result> => {
+  const callOrSplit: BulkCall<Item, Result> = async (items) => {
+    try {
+      return await call(items);
+    } catch (error) {
+      const [item] = items;
+      if (item === undefined || isDependencyFailure(error)) throw error;
+      if (items.length === 1) return [await refused(item, error)];
+      const middle = Math.ceil(items.length / 2);
+      const first = await callOrSplit(items.slice(0, middle));
+      return [...first, ...(await callOrSplit(items.slice(middle)))];
+    }
+  };
+  return callOrSplit;
 };

@@ -1,9 +1,8 @@
 import { type LogPart, insertLogParts, setProgress } from '#domain/jobs/logs.ts';
 import { type BrokenRun, type Resumption, handBack, parkJob, resumeJob, retryLater } from '#domain/jobs/retries.ts';
 import { type JobEnd, type JobStart, type StartedJob, recordEnds, startJobs } from '#domain/jobs/store.ts';
-import { createBatcher } from '#lib/batch.ts';
+import { createBatcher, splitRefused } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
-import { isDependencyFailure } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { retryEachUntilDone, retryUntilDone } from './retry-until-done.ts';
 
@@ -81,59 +80,52 @@ const createProgress = (db: ControlDb, loseIt: LoseIt) => {
 
 const unrecordable = { code: 'internal', message: 'How the job ended could not be recorded.' };
 
-/**
- * A row that Postgres refuses must not hold up the ends of other jobs: each is recorded by itself, the refused one as
- * failed.
- */
-const recordEach = async (db: ControlDb, log: Log, items: readonly JobEnd[]): Promise<void> => {
-  for (const end of items) {
-    await recordEnds(db, [end]).catch((error: unknown) => {
-      if (isDependencyFailure(error)) throw error;
-      log.error({ err: error, job_id: end.id }, 'Postgres refused the end of a job');
-      const outcome = { status: 'failed', result: null, error: unrecordable } as const;
-      return recordEnds(db, [{ ...end, progress: undefined, outcome }]);
-    });
-  }
+/** The refused end is recorded as a failure, so that the job does not stay running. */
+const recordRefused = async (db: ControlDb, log: Log, end: JobEnd, error: unknown): Promise<void> => {
+  log.error({ err: error, job_id: end.id }, 'Postgres refused the end of a job');
+  const outcome = { status: 'failed', result: null, error: unrecordable } as const;
+  await recordEnds(db, [{ ...end, progress: undefined, outcome }]);
 };
 
-/** A row that Postgres refuses must not hold up the starts of other jobs: that job does not start. */
-const beginEach = async (db: ControlDb, log: Log, items: readonly JobStart[]): Promise<StartedJob[]> => {
-  const started: StartedJob[] = [];
-  for (const start of items) {
-    try {
-      started.push(...(await startJobs(db, [start])));
-    } catch (error) {
-      if (isDependencyFailure(error)) throw error;
-      log.error({ err: error, job_id: start.id }, 'Postgres refused the start of a job');
-    }
-  }
-  return started;
-};
-
-export const createRecorder = (db: ControlDb, log: Log): Recorder => {
-  const starts = createBatcher(
-    retryEachUntilDone(log, 'recording the starts of jobs', async (items: readonly JobStart[]) => {
-      // By the start and not by the job: it may have been delivered twice, and only one of the two may run it.
-      const rows = await startJobs(db, items).catch((error: unknown) => {
-        if (isDependencyFailure(error)) throw error;
-        return beginEach(db, log, items);
-      });
-      const started = new Map(rows.map((job) => [job.run_id, job]));
-      return items.map(({ runId }) => started.get(runId) ?? null);
-    }),
+const createStarts = (db: ControlDb, log: Log) => {
+  const startAll = async (items: readonly JobStart[]): Promise<(StartedJob | null)[]> => {
+    const rows = await startJobs(db, items);
+    // By the start and not by the job: it may have been delivered twice, and only one of the two may run it.
+    const started = new Map(rows.map((job) => [job.run_id, job]));
+    return items.map(({ runId }) => started.get(runId) ?? null);
+  };
+  return createBatcher(
+    retryEachUntilDone(
+      log,
+      'recording the starts of jobs',
+      splitRefused(startAll, async (start, error) => {
+        log.error({ err: error, job_id: start.id }, 'Postgres refused the start of a job');
+        return null;
+      }),
+    ),
     // BullMQ hands jobs over one by one.
     { eager: true },
   );
-  const ends = createBatcher(
-    retryEachUntilDone(log, 'recording the ends of jobs', async (items: readonly JobEnd[]) => {
-      await recordEnds(db, items).catch((error: unknown) => {
-        if (isDependencyFailure(error)) throw error;
-        return recordEach(db, log, items);
-      });
-      return items.map(() => undefined);
-    }),
+};
+
+const createEnds = (db: ControlDb, log: Log) => {
+  const endAll = async (items: readonly JobEnd[]): Promise<undefined[]> => {
+    await recordEnds(db, items);
+    return items.map(() => undefined);
+  };
+  return createBatcher<JobEnd, void>(
+    retryEachUntilDone<JobEnd, void>(
+      log,
+      'recording the ends of jobs',
+      splitRefused<JobEnd, void>(endAll, (end, error) => recordRefused(db, log, end, error)),
+    ),
     { maxSize: maxCharacters, sizeOf: charactersOfEnd },
   );
+};
+
+export const createRecorder = (db: ControlDb, log: Log): Recorder => {
+  const starts = createStarts(db, log);
+  const ends = createEnds(db, log);
   const lines = createBatcher<LogPart, void>(
     async (items) => {
       await insertLogParts(db, items);

@@ -26,18 +26,18 @@ export interface DueRow extends Pick<
 const dueColumns = `s.id, s.project_id, s.schedule, s.timezone, s.overlap, s.misfire, s.next_run_at,
   octet_length(s.target::text) + octet_length(s.payload) as bytes`;
 
-/** Which schedules a pass locks: a batch, or one of them. */
+/** Which schedules a pass locks: a batch, or some of them by their ids. */
 export interface Which {
   readonly limit: number;
-  readonly id?: string;
+  readonly ids?: readonly string[];
 }
 
 /** Locks schedules whose time has come. What another tick holds is left to it. */
-export const lockDue = (db: Queryable, { limit, id }: Which): Promise<DueRow[]> =>
+export const lockDue = (db: Queryable, { limit, ids }: Which): Promise<DueRow[]> =>
   db.query<DueRow>(
-    `select ${dueColumns} from schedules s where due_at <= now() and ($2::uuid is null or s.id = $2)
+    `select ${dueColumns} from schedules s where due_at <= now() and ($2::uuid[] is null or s.id = any ($2))
      order by due_at limit $1 for update skip locked`,
-    [limit, id ?? null],
+    [limit, ids ?? null],
     'cron-lock-due',
   );
 
@@ -48,16 +48,16 @@ const runsThatGoOn = (limit: number): string => `(
   where r.schedule_id = s.id and r.status = 'started' and j.status in ('queued', 'running') limit ${limit})`;
 
 /** Locks schedules with runs that wait and none that goes on. */
-export const lockReleasable = (db: Queryable, { limit, id }: Which): Promise<DueRow[]> =>
+export const lockReleasable = (db: Queryable, { limit, ids }: Which): Promise<DueRow[]> =>
   db.query<DueRow>(
     `select ${dueColumns} from schedules s
      where s.id in (select schedule_id from schedule_runs where status = 'waiting')
-       and ($2::uuid is null or s.id = $2)
+       and ($2::uuid[] is null or s.id = any ($2))
        and (select count(*) from ${runsThatGoOn(1)} as r) = 0
        and exists (
          select from projects p where p.id = s.project_id and p.status = 'active' and p.deleted_at is null)
      limit $1 for update skip locked`,
-    [limit, id ?? null],
+    [limit, ids ?? null],
     'cron-lock-releasable',
   );
 

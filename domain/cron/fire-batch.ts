@@ -1,4 +1,5 @@
 import type { NewJobRow } from '#domain/jobs/store.ts';
+import { splitRefused } from '#lib/batch.ts';
 import type { ControlDb, Tx } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
@@ -22,35 +23,35 @@ export interface Kind {
   readonly setAside: (tx: Tx, schedule: DueRow) => Promise<void>;
 }
 
-const runFireAlone = (db: ControlDb, log: Log, kind: Kind, id: string): Promise<Pass> => {
-  const withIt = (work: (tx: Tx, locked: DueRow) => Promise<Pass>): Promise<Pass> =>
-    db.transaction(async (tx) => {
-      const [locked] = await kind.lock(tx, { limit: 1, id });
-      return locked ? work(tx, locked) : { jobs: [], more: false };
-    });
-  return withIt((tx, locked) => kind.work(tx, [locked], log)).catch((error: unknown) => {
-    if (isDependencyFailure(error)) throw error;
-    log.error({ err: error, schedule_id: id }, 'a schedule could not be fired; it is set aside');
-    return withIt(async (tx, locked) => {
-      await kind.setAside(tx, locked);
-      return { jobs: [], more: false };
-    });
-  });
-};
+const nothing: Pass = { jobs: [], more: false };
 
-/** All in one transaction. When that fails for what is in it, each by itself: one must not hold up the others. */
+/** All in one transaction. When that fails for what is in it, smaller parts: one schedule must not hold up the others. */
 export const runFireBatch = async (db: ControlDb, log: Log, kind: Kind): Promise<Pass> => {
-  let locked: readonly DueRow[] = [];
-  try {
-    return await db.transaction(async (tx) => {
-      locked = await kind.lock(tx, { limit: batchSize });
-      return locked.length > 0 ? kind.work(tx, locked, log) : { jobs: [], more: false };
+  let due: readonly string[] = [];
+  const lockAnd = (which: Which, work: (tx: Tx, locked: readonly DueRow[]) => Promise<Pass>): Promise<Pass> =>
+    db.transaction(async (tx) => {
+      const locked = await kind.lock(tx, which);
+      due = locked.map(({ id }) => id);
+      return locked.length > 0 ? work(tx, locked) : nothing;
     });
+  const fire = (which: Which): Promise<Pass> => lockAnd(which, (tx, locked) => kind.work(tx, locked, log));
+  const setAside = async (id: string, error: unknown): Promise<readonly NewJobRow[]> => {
+    log.error({ err: error, schedule_id: id }, 'a schedule could not be fired; it is set aside');
+    await lockAnd({ limit: 1, ids: [id] }, async (tx, [locked]) => {
+      if (locked) await kind.setAside(tx, locked);
+      return nothing;
+    });
+    return [];
+  };
+  try {
+    return await fire({ limit: batchSize });
   } catch (error) {
-    if (isDependencyFailure(error) || locked.length === 0) throw error;
-    log.warn({ err: error, schedules: locked.length }, 'a batch of schedules failed; each is fired by itself');
+    if (isDependencyFailure(error) || due.length === 0) throw error;
+    log.warn({ err: error, schedules: due.length }, 'a batch of schedules failed; parts of it are fired');
   }
-  const jobs: NewJobRow[] = [];
-  for (const { id } of locked) jobs.push(...(await runFireAlone(db, log, kind, id)).jobs);
-  return { jobs, more: false };
+  const inParts = splitRefused<string, readonly NewJobRow[]>(async (ids) => {
+    const { jobs } = await fire({ limit: ids.length, ids });
+    return ids.map((_, place) => (place === 0 ? jobs : []));
+  }, setAside);
+  return { jobs: (await inParts(due)).flat(), more: false };
 };

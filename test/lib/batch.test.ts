@@ -1,5 +1,5 @@
 import test from 'ava';
-import { createBatcher } from '#lib/batch.ts';
+import { createBatcher, splitRefused } from '#lib/batch.ts';
 
 /** A bulk call that notes what it was given and ends when it is told to. */
 const gated = () => {
@@ -174,4 +174,43 @@ test('a bulk call carries items up to a size together, and one that is larger al
   const items = [4, 6, 1, 20, 9, 2, 1, 1, 1, 1];
   t.deepEqual(await Promise.all(items.map((item) => batcher.add(item))), items);
   t.deepEqual(batches, [[4, 6], [1], [20], [9], [2, 1, 1], [1, 1]]);
+});
+
+/** A bulk call that refuses a batch with one of these in it, and notes the batches. */
+const refusing = (...bad: readonly number[]) => {
+  const batches: number[][] = [];
+  const call = async (items: readonly number[]): Promise<number[]> => {
+    batches.push([...items]);
+    if (items.some((item) => bad.includes(item))) throw new Error('invalid byte sequence');
+    return items.map((item) => item * 10);
+  };
+  return { batches, call };
+};
+
+test('items that are refused are found by halves, and the others get their results in order', async (t) => {
+  const { batches, call } = refusing(2, 7);
+  const refused: string[] = [];
+  const split = splitRefused(call, async (item, error) => {
+    refused.push(`${item}: ${String(error)}`);
+    return -item;
+  });
+  t.deepEqual(await split([1, 2, 3, 4, 5, 6, 7, 8]), [10, -2, 30, 40, 50, 60, -7, 80]);
+  t.deepEqual(refused, ['2: Error: invalid byte sequence', '7: Error: invalid byte sequence']);
+  t.is(batches.length, 13, 'the whole, and six parts for each of the two');
+});
+
+test('a batch is not split when its failure is of the dependency', async (t) => {
+  let calls = 0;
+  const split = splitRefused(
+    async (items: readonly number[]): Promise<number[]> => {
+      calls += 1;
+      throw Object.assign(new Error(`${items.length} were not written`), { code: 'ECONNREFUSED' });
+    },
+    async (): Promise<number> => {
+      t.fail('no item is refused');
+      return 0;
+    },
+  );
+  await t.throwsAsync(split([1, 2, 3]), { message: '3 were not written' });
+  t.is(calls, 1);
 });

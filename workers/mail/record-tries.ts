@@ -1,7 +1,6 @@
 import { type EmailTry, noteHandedOver, recordTries } from '#domain/email/email.ts';
-import { createBatcher } from '#lib/batch.ts';
+import { createBatcher, splitRefused } from '#lib/batch.ts';
 import type { Queryable } from '#lib/control-db.ts';
-import { isDependencyFailure } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { retryEachUntilDone, retryUntilDone } from '#workers/retry-until-done.ts';
 
@@ -29,32 +28,20 @@ export interface TryRecorder {
 }
 
 export const createTryRecorder = ({ db, log }: RecorderDeps): TryRecorder => {
-  /** Whether Postgres could store it. */
-  const recordOne = async (tried: EmailTry): Promise<boolean> => {
-    try {
-      await recordTries(db, [tried]);
-      return true;
-    } catch (error) {
-      if (isDependencyFailure(error)) throw error;
-      log.error({ err: error, email_id: tried.id }, 'Postgres refused the record of a mail');
-      return false;
-    }
+  const storeAll = async (tries: readonly EmailTry[]): Promise<boolean[]> => {
+    await recordTries(db, tries);
+    return tries.map(() => true);
   };
-  const recordEach = async (tries: readonly EmailTry[]): Promise<boolean[]> => {
-    const stored: boolean[] = [];
-    for (const tried of tries) stored.push(await recordOne(tried));
-    return stored;
-  };
+  /** Answers which could be stored. */
   const batches = createBatcher(
-    retryEachUntilDone(log, 'recording mails', async (tries: readonly EmailTry[]) => {
-      try {
-        await recordTries(db, tries);
-        return tries.map(() => true);
-      } catch (error) {
-        if (isDependencyFailure(error)) throw error;
-        return recordEach(tries);
-      }
-    }),
+    retryEachUntilDone(
+      log,
+      'recording mails',
+      splitRefused(storeAll, async (tried, error) => {
+        log.error({ err: error, email_id: tried.id }, 'Postgres refused the record of a mail');
+        return false;
+      }),
+    ),
   );
   return {
     record: async (tried) => {
