@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, statfsSync } from 'node:fs';
-import { freemem } from 'node:os';
 import path from 'node:path';
 
 const base = '/dev/shm';
@@ -9,7 +8,8 @@ const neededBytes = 6 * 1024 ** 3;
 const hasRoom = (): boolean => {
   try {
     const { bavail, bsize } = statfsSync(base);
-    return Math.min(bavail * bsize, freemem()) >= neededBytes;
+    // A container may use less memory than its machine has; `availableMemory` counts that.
+    return Math.min(bavail * bsize, process.availableMemory()) >= neededBytes;
   } catch {
     return false;
   }
