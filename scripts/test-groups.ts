@@ -6,9 +6,11 @@ import path from 'node:path';
 const filesPerGroup = 15;
 const fewestGroups = 3;
 
-/** A file that changes its process, which others of its group would meet. */
-const changesItsProcess = (root: string, file: string): boolean =>
-  /process\.env\[.*\] = |support\/count-argon2|startTracing/.test(readFileSync(path.join(root, file), 'utf8'));
+/** A file that changes its process, or reads its metrics: others of its group would meet the change, or be counted. */
+const needsOwnProcess = (root: string, file: string): boolean =>
+  /process\.env\[.*\] = |support\/count-argon2|startTracing|\/metrics|metrics\.ts'/.test(
+    readFileSync(path.join(root, file), 'utf8'),
+  );
 
 /** In turn, so that the files of one folder, some of which take long, are in different groups. */
 const dealOut = (files: readonly string[]): string[][] => {
@@ -32,12 +34,12 @@ export const filesToGroup = (args: readonly string[], root: string): string[] | 
 };
 
 /**
- * Writes a test file for each group of test files to `folder`. ava runs each in a process of its own; a file that changes
- * its process is a group by itself.
+ * Writes a test file for each group of test files to `folder`. ava runs each in a process of its own; a file that needs
+ * one for itself is a group.
  * @returns the pattern for ava, from the checkout
  */
 export const writeTestGroups = (files: readonly string[], root: string, folder: string): string => {
-  const alone = files.filter((file) => changesItsProcess(root, file));
+  const alone = files.filter((file) => needsOwnProcess(root, file));
   const groups = [...dealOut(files.filter((file) => !alone.includes(file))), ...alone.map((file) => [file])];
   mkdirSync(folder, { recursive: true });
   for (const [index, group] of groups.entries()) {

@@ -77,8 +77,12 @@ test('a recipient who is refused for good bounces: no further try, and the serve
   const [row] = await emailRows(platform(), project.id);
   t.like(row, { status: 'bounced', attempts: 1, content_sealed: null });
   t.regex(row?.response ?? '', /550.*No such user/);
-  const { body } = await call('GET', '/jobs?type=email.send');
-  t.like(body.jobs[0], { status: 'failed', attempt: 1 });
+  // The caller hears of the outcome before the job's row has it.
+  const job = await until(async () => {
+    const { body } = await call('GET', '/jobs?type=email.send');
+    return body.jobs[0].status !== 'running' && body.jobs[0];
+  });
+  t.like(job, { status: 'failed', attempt: 1 });
 });
 
 test('a mail that the server refuses for what it says fails for good and is no bounce', async (t) => {
