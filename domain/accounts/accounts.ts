@@ -170,7 +170,7 @@ export const logInWithFactor = async (
   const done = await db.transaction(async (tx) => {
     const { id } = await userOfChallenge(tx, hash);
     await lockUser(tx, id);
-    // The token may have been used, or the password changed, by whoever held the lock before.
+    // The previous holder of the lock may have used the token, or changed the password.
     const user = await userOfChallenge(tx, hash);
     const method = await takeCode({ db: tx, sealer }, id, code);
     if (method === undefined) return failChallenge(tx, hash, maxCodes);

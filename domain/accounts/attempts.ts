@@ -25,8 +25,8 @@ const forget = async (db: Queryable, account: Buffer): Promise<void> => {
 };
 
 /**
- * Forgets the failures of an account, as when its password was reset by mail. Not how many codes were wrong: whoever reads
- * the user's mail could reset the password again and again, and guess ten codes each time.
+ * Forgets the failures of an account, as when its password was reset by mail. The number of wrong codes stays: a reader
+ * of the user's mail could reset the password again and again, and guess ten codes each time.
  */
 export const clearFailures = (db: Queryable, email: string): Promise<void> => forget(db, accountOf(email));
 

@@ -55,8 +55,8 @@ export interface Self {
 }
 
 /**
- * All other sign-ins, reset links and half-done sign-ins end: whoever knew the old password is out. A link that waits for
- * a new address goes, too: it may be theirs, and would take the account over later.
+ * All other sign-ins, reset links and half-done sign-ins end: somebody who knew the old password is out. A link that
+ * waits for a new address is deleted, too: it may be theirs, and would take the account over later.
  */
 const changePassword = async (
   db: Queryable,

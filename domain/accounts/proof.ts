@@ -9,7 +9,7 @@ import { type User, findUserWithPassword, lockUser } from './store.ts';
 const wrongPassword = (): ServiceError => new ServiceError('invalid_credentials', 'The password is wrong.');
 
 /**
- * Proves that whoever holds the access token knows the password, too.
+ * Proves that the holder of the access token knows the password, too.
  * @param db not a transaction: what fails stays counted
  * @returns the hash that was checked; the change is refused when it is another one by then
  * @throws {ServiceError} `invalid_credentials`, `rate_limited`
@@ -34,8 +34,8 @@ export const lockProven = async (db: Queryable, userId: string, provenHash: stri
 };
 
 /**
- * Shows that whoever holds an access token is the user (decision 045): the password was proven, and a code is to be checked
- * where the account has a second factor.
+ * Proves that the holder of an access token is the user (decision 045): the password was proven, and a code is to be
+ * checked where the account has a second factor.
  */
 export interface Proof {
   readonly provenHash: string;

@@ -62,7 +62,7 @@ export interface ResetSenderOptions {
   readonly db: ControlDb;
   readonly mail: PlatformMail;
   readonly log: Log;
-  /** How often it looks for requests that another process left behind. */
+  /** The interval at which it polls for requests that another process left behind. */
   readonly everyMs?: number;
 }
 
@@ -116,7 +116,7 @@ export const resetPassword = async (db: Queryable, token: string, passwordHash: 
   // Another person who knew the password may have requested a new address, which would take the account over later.
   await endConfirmations(db, userId);
   await removeForeignFactor(db, userId);
-  // The link came by mail, so the address is the user's; whoever guessed at the former password locks nobody out.
+  // The link came by mail, so the address is the user's; guesses at the former password lock nobody out.
   const user = await findUser(db, userId);
   if (user === undefined) return;
   await setEmail(db, userId, user.email);

@@ -10,7 +10,7 @@ export interface Session {
   readonly kind: string;
   readonly current: boolean;
   readonly created_at: Date;
-  /** When it was begun or last renewed: exact to the hour that an access token lasts. */
+  /** When it was started or last renewed: exact to the hour that an access token lasts. */
   readonly last_seen_at: Date;
   readonly ip: string | null;
   readonly user_agent: string | null;

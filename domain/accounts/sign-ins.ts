@@ -109,7 +109,7 @@ export const refresh = async (db: ControlDb, token: string): Promise<{ tokens: T
 
 const over = `expires_at < now() - interval '1 day'`;
 
-/** Removes tokens that nobody can use any more, and sign-ins with their last token; a bounded number at a time. */
+/** Removes tokens that can no longer be used, and sign-ins with their last token; a bounded number at a time. */
 export const sweepSignIns = async (db: Queryable): Promise<void> => {
   await db.query(
     `with gone as (

@@ -50,7 +50,7 @@ export const insertResetRequest = async (db: Queryable, id: string, email: strin
   await db.query('insert into reset_requests (id, email) values ($1, $2)', [id, email]);
 };
 
-/** Takes the oldest request that nobody else serves. @returns its address */
+/** Claims the oldest request that no other process serves. */
 export const takeResetRequest = async (db: Queryable): Promise<string | undefined> => {
   const row = await maybeOne(
     db.query<{ email: string }>(

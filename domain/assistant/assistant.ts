@@ -15,7 +15,7 @@ export interface Question {
 
 export interface Exchange extends Pick<Flight, 'started' | 'whole' | 'pieces'> {
   readonly contextUsed: readonly string[];
-  /** Whether the answer was written for somebody else; to be asked once it has begun. */
+  /** Whether the answer was written for another caller; known once it has started. */
   readonly cached: () => boolean;
 }
 

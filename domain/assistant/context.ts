@@ -26,7 +26,7 @@ interface ContextPart {
   readonly name: string;
   /**
    * Names and types, never rows, keys, secrets or values of settings. The same as long as nothing changes: the text is
-   * the version of what it tells.
+   * its own version.
    */
   readonly text: (deps: ContextDeps, wanted: Wanted) => Promise<string>;
 }

@@ -12,10 +12,10 @@ export interface Flight {
   readonly join: (waiter: Departure) => void;
 }
 
-/** Writes the answer piece by piece; the signal is aborted when nobody waits for it any more. */
+/** Writes the answer piece by piece; the signal is aborted when the last reader has left. */
 export type Writer = (signal: AbortSignal, emit: (piece: string) => void) => Promise<void>;
 
-/** An answer is short: what was written is kept for whoever comes later, and nobody slows it down for the others. */
+/** An answer is short: written pieces are kept for later readers, and no slow reader delays the others. */
 export const startFlight = (write: Writer): Flight & { readonly signal: AbortSignal } => {
   const controller = new AbortController();
   const started = Promise.withResolvers<void>();

@@ -3,7 +3,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { maxUnfinished } from './fires.ts';
 import type { ScheduleRow } from './store.ts';
 
-/** Whether anything is to be done now. One look at two small indexes, so that an idle tick costs one round trip. */
+/** Whether any work is due now: one query on two small indexes, so that an idle tick costs one round trip. */
 export const findDue = async (db: Queryable): Promise<{ now: number; due: boolean; waiting: boolean }> => {
   const [row] = await db.query<{ now: Date; due: boolean; waiting: boolean }>(
     `select now() as now, exists (select from schedules where due_at <= now()) as due,
@@ -41,8 +41,8 @@ export const lockDue = (db: Queryable, { limit, ids }: Which): Promise<DueRow[]>
     'cron-lock-due',
   );
 
-// The runs of the schedule `s` that go on. With its limit it stays what it is, a look at a few rows for each schedule; an
-// `exists` is planned as a hash over all jobs.
+// The running runs of the schedule `s`. The limit keeps it a read of a few rows for each schedule; an `exists` is
+// planned as a hash over all jobs.
 const runsThatGoOn = (limit: number): string => `(
   select from schedule_runs r join jobs j on j.id = r.job_id
   where r.schedule_id = s.id and r.status = 'started' and j.status in ('queued', 'running') limit ${limit})`;
@@ -106,7 +106,7 @@ export const factsOf = async (db: Queryable, ids: readonly string[]): Promise<Re
 export interface Move {
   readonly id: string;
   readonly nextRunAt: Date | null;
-  /** When the tick looks at it. */
+  /** The time at which the tick checks it. */
   readonly dueAt: Date | null;
 }
 

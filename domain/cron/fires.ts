@@ -1,7 +1,7 @@
 import { parseExpression } from './expression.ts';
 import { fireAfter, fireUpTo } from './next-fire.ts';
 
-/** When the run before has not ended: leave this one out, let it wait for its turn, or run both. */
+/** When the run before has not ended: skip this one, queue it, or run both. */
 export const overlapRules = ['skip', 'queue', 'allow'] as const;
 export type OverlapRule = (typeof overlapRules)[number];
 
@@ -28,7 +28,7 @@ export interface DueSchedule {
   readonly spacingMs: number;
   /** How many runs have been started and not ended; counted up to `maxUnfinished`. */
   readonly unfinished: number;
-  /** How many runs wait for their turn. */
+  /** The number of queued runs. */
   readonly waiting: number;
 }
 

@@ -54,7 +54,7 @@ const unreadable = (fireAt: number): Decision => ({
 
 const dueSince = ({ schedule, facts }: Locked): Date => schedule.next_run_at ?? facts.now;
 
-/** One schedule that cannot be read (a zone that was given up, say) must not hold up the others. */
+/** One schedule that cannot be read (a removed time zone, say) must not hold up the others. */
 const decide = (one: Locked, log: Log): Decision => {
   const { schedule, facts } = one;
   const nextRunAt = dueSince(one).getTime();

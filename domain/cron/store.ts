@@ -47,7 +47,7 @@ export const databaseTime = async (db: Queryable): Promise<number> => {
   return row?.now.getTime() ?? Date.now();
 };
 
-/** Counts a project's schedules; until the transaction ends nobody else adds one. */
+/** Counts a project's schedules; until the transaction ends no other one adds one. */
 export const countForInsert = async (db: Queryable, projectId: string): Promise<number> => {
   await db.query('select from projects where id = $1 for no key update', [projectId]);
   const [row] = await db.query<{ total: number }>('select count(*) as total from schedules where project_id = $1', [

@@ -15,12 +15,12 @@ export interface CronTickDeps {
   readonly log: Log;
   /** How many runs of functions each plan has a month; left out: any number. */
   readonly caps?: MonthlyCaps;
-  /** Told of each tick that worked: for measurements. */
+  /** Called after each successful tick: for measurements. */
   readonly onTick?: (took: { readonly ms: number; readonly started: number }) => void;
 }
 
 export interface Ticked {
-  /** The database's clock when the tick looked, in ms. */
+  /** The database's clock at the tick, in ms. */
   readonly now: number;
   /** This process's `performance.now()` when it had the answer. */
   readonly checkedAt: number;

@@ -1,4 +1,4 @@
-/** A text, or the pieces of one that is long, in order: joining them would hold up the event loop. */
+/** A text, or the pieces of a long one, in order: joining them would block the event loop. */
 export type AnswerBody = string | readonly string[];
 
 /** The body as one text, where it has to be one. */

@@ -21,7 +21,7 @@ export interface DataRun {
   readonly schema?: string;
   /** For `request.method`, `request.path` and `request.headers` (JSON) in SQL; asked only where SQL of the project runs. */
   readonly request?: { readonly method: string; readonly path: string; readonly headers: string };
-  /** Aborted when nobody waits for the answer any more: what runs is cancelled. */
+  /** Aborted when no caller waits for the answer any more: the running statement is cancelled. */
   readonly signal: Departure;
 }
 

@@ -3,9 +3,9 @@ import { processorMsOf } from '#lib/postgres/lower-priority.ts';
 import { slowMs } from '#lib/postgres/watch.ts';
 
 /**
- * How much processor time the work on a connection takes, followed from the moment when it is slow: until then it costs
- * nothing to know. Not the time on the clock, which makes light statements look heavy while processors are scarce; only
- * of servers elsewhere nothing else is known.
+ * The processor time of the work on a connection, measured from the moment when it is slow: fast work costs nothing to
+ * measure. Wall time would make light statements look heavy while processors are scarce; for servers elsewhere it is
+ * the only figure.
  */
 export class Effort {
   readonly #client: ClientBase;

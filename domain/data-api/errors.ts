@@ -29,7 +29,7 @@ export class DataError extends Refusal {
   }
 }
 
-/** Nobody waits for the answer any more. No `Refusal`: the connection may still be cancelled, and is not lent again. */
+/** The caller has left. No `Refusal`: the connection may still be cancelled, and is not lent again. */
 export class CallerGone extends Error {
   override readonly name = 'CallerGone';
 }

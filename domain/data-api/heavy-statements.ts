@@ -19,7 +19,7 @@ const largeParameters = 256 * 1024;
 const maxProjects = 10_000;
 const maxOfProject = 50;
 
-/** Names of heavy statements by project; most projects have none, and pay for one look-up. */
+/** Names of heavy statements by project; most projects have none, and pay for one map access. */
 const known = new LRUCache<string, LRUCache<string, true>>({ max: maxProjects, ttl: 3_600_000 });
 
 /** Values are parameters, so that a text is the same for all of them. */

@@ -10,7 +10,7 @@ export interface DataKey {
   readonly key: string;
   /** Hex of SHA-256 over what is asked. */
   readonly fingerprint: string;
-  /** In whose space the answer is kept: nobody's keys make others give up theirs. */
+  /** The share in which the answer is kept: nobody's keys displace those of others. */
   readonly share: string;
 }
 
@@ -65,10 +65,10 @@ export const requireKeepable = (body: AnswerBody, hint: string): void => {
 };
 
 /**
- * Does the work once for a key, in the transaction that records its answer; whoever comes with the same key gets that
- * answer, and waits for it while the work goes on.
+ * Does the work once for a key, in the transaction that records its answer; another request with the same key gets that
+ * answer, and waits for it while the work runs.
  * @throws {DataError} `idempotency_mismatch` when the key was used for another request; 54000 when the answer is larger
- *   than 1 MB
+ * than 1 MB
  */
 export const once = async (
   one: RunOne,

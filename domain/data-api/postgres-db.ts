@@ -257,7 +257,7 @@ const lent = async <T>(
     mayLower: weight === 'usual',
   });
   const lend = weight === 'usual' ? deps.tenantDb.use : deps.tenantDb.useAtLowPriority;
-  // After the answer nobody hears of a failure; the connection is not lent again.
+  // After the answer no caller learns of a failure; the connection is not lent again.
   lend(projectId, loginOf(caller), use).catch(reject);
   return promise.catch(rethrow);
 };
@@ -266,7 +266,7 @@ const lent = async <T>(
 const heavyLine = createLine(maxAtOnce);
 
 /**
- * One statement, of which is remembered whether it is heavy.
+ * Runs one statement, and records whether it is heavy.
  * @throws {ServiceError} `dependency_unavailable` when it is heavy and it was not its turn within 40 s
  */
 const lentOne = async (

@@ -11,7 +11,7 @@ export interface Change {
   readonly rows: boolean;
 }
 
-/** Told whether the statement succeeded or not: some of it may have been committed before it failed. */
+/** Called whether the statement succeeded or not: some of it may have been committed before it failed. */
 export const noteChange = ({ schemas, events }: ChangeListeners, projectId: string, { schema, rows }: Change): void => {
   if (schema) schemas?.changed(projectId);
   // It waits to take several at once; the answer does not wait for it.

@@ -13,7 +13,7 @@ const unsafe = /[\p{Cc}\p{Cs}\u2028\u2029]/u;
 /** Whether a text can stand in a header as it is. */
 export const isOneLine = (text: string): boolean => !unsafe.test(text);
 
-// Letters of any script (RFC 6531); quoted forms are not taken: nobody has one, and parsers differ over them.
+// Letters of any script (RFC 6531); quoted forms are not accepted: they do not occur, and parsers differ over them.
 const localPart = /^[^\s\p{C}"(),:;<>@[\\\].]+(?:\.[^\s\p{C}"(),:;<>@[\\\].]+)*$/u;
 const domainLabel = /^(?!-)[a-z0-9-]{1,63}(?<!-)$/;
 

@@ -15,7 +15,7 @@ import { type TemplateType, findTemplate } from './templates.ts';
 interface EmailDeps {
   readonly db: Queryable;
   readonly projects: Pick<Projects, 'sealer'>;
-  /** On a developer's machine, what nobody can send is kept for the mailbox page. */
+  /** On a developer's machine a mail without a server is kept for the mailbox page. */
   readonly local: boolean;
 }
 

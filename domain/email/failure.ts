@@ -29,7 +29,7 @@ export const lineOf = (replyText: string, max: number): string => {
 
 const maxWordsLength = 500;
 
-/** A server may repeat what it was told, the password included. */
+/** A server may repeat its input, the password included. */
 const secretsOf = ({ username, password }: Pick<SmtpServer, 'username' | 'password'>): string[] =>
   password === ''
     ? []

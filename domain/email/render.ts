@@ -160,7 +160,7 @@ interface Rendered {
   readonly missing: readonly string[];
 }
 
-// Bounded, so that no text can make it look twice at the same place.
+// Bounded, so that no text makes it scan the same place twice.
 const placeholder = /\{\{\s*([A-Za-z_]\w{0,63}(?:\.[A-Za-z_]\w{0,63}){0,4})\s*\}\}/g;
 
 const maxValueLength = 2048;

@@ -33,7 +33,7 @@ interface SmtpDialog {
   readonly reply: () => Promise<SmtpReply>;
   /** Says a line and reads the answer. @throws {DialogError} */
   readonly send: (line: string) => Promise<SmtpReply>;
-  /** From here on nobody can listen. @throws {DialogError} `tls` when the certificate or the handshake is not acceptable */
+  /** From here on the connection cannot be read by others. */
   readonly secure: () => Promise<void>;
   readonly close: () => void;
 }
@@ -407,7 +407,7 @@ const runStep = async (
   }
 };
 
-/** Does all that sending a mail does but for the mail, and tells how far it came. */
+/** Does everything that sending a mail does except for the mail, and reports how far it came. */
 export const checkSmtp = async (options: CheckOptions): Promise<SmtpCheck> => {
   const session: Session = { addresses: [], socket: undefined, dialog: undefined, offered: [], isOver: false };
   const until = performance.now() + (options.totalMs ?? usualTotalMs);

@@ -86,7 +86,7 @@ const opened = (socket: Socket, timeoutMs: number): Promise<Socket> =>
   });
 
 /**
- * A connection to one of these addresses, tried in turn (RFC 8305); the name is not looked up again.
+ * A connection to one of these addresses, tried one after the other (RFC 8305); the name is not resolved again.
  * @throws {EgressFailed} naming the host, never an address
  */
 export const dial = async (
@@ -210,7 +210,7 @@ const connectionOf = (
 };
 
 /**
- * Connects, greets and signs in. The address is checked by `lookup`; nodemailer looks nothing up.
+ * Connects, greets and signs in. `lookup` checks the address; nodemailer resolves nothing.
  * @throws {EgressFailed} and what nodemailer throws
  */
 export const connectSmtp = async (options: ConnectionOptions): Promise<SmtpConnection> => {

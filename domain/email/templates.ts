@@ -27,7 +27,7 @@ const font = "font-family:-apple-system,BlinkMacSystemFont,'Segoe UI',Roboto,Hel
 
 /**
  * Tables, since Outlook lays out with Word, and styles on each element, since Gmail drops others in forwarded mail. The
- * colours keep their contrast when a client turns them over for the dark; the style block is for clients that ask first.
+ * colours keep their contrast when a client inverts them for dark mode; the style block is for clients that ask first.
  */
 const page = ({ preheader, title, lead, button, url, note }: Words): string => `<!doctype html>
 <html lang="en">
@@ -107,7 +107,7 @@ export const defaultTemplates: Readonly<Record<TemplateType, TemplateText>> = {
   },
 };
 
-/** The placeholders that a mail of this type fills, with values to look at. */
+/** The placeholders that a mail of this type fills, with sample values. */
 export const sampleVariables = (type: TemplateType, projectName: string) => {
   const urls = {
     signup: { confirmation_url: 'https://example.com/confirm?token=sample' },

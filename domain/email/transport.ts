@@ -146,7 +146,7 @@ const createSmtpPool = ({ connect, connections, mailsPerConnection, idleMs }: Po
     isReused: mails > 0,
     yieldPlace: place.giveBack,
     release: () => {
-      // In this order, so that whoever has waited for the place finds the connection.
+      // In this order, so that a caller that waits for the place finds the connection.
       keep(connection, mails + 1, place);
       place.giveBack();
     },
@@ -183,7 +183,7 @@ export interface Dkim {
 
 /** One mail to one recipient. */
 export interface Mail {
-  /** Without the angle brackets. The same on each try: receivers may tell a repetition by it. */
+  /** Without the angle brackets. The same on each attempt: receivers may recognize a repetition by it. */
   readonly messageId: string;
   readonly from: { readonly name: string; readonly address: string };
   readonly to: string;
@@ -344,7 +344,7 @@ const deadlineOf = (given: AbortSignal, progress: Progress, deliverMs: number) =
   return { signal: AbortSignal.any([given, late.signal]), clear: () => clearTimeout(timer) };
 };
 
-/** Never settles: whoever ended the transport asks for no answer any more. */
+/** Never settles: the owner that ended the transport expects no answer any more. */
 const silence = new Promise<never>(() => undefined);
 
 /** Opens nothing before the first mail. */

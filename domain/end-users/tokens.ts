@@ -15,7 +15,7 @@ import { hashToken, newId } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import { publicKeysOf, signingAlgorithm, signingKeyOf } from './signing-keys.ts';
 
-/** RFC 9068, section 2.1: what tells an access token from an id token, which the same key signs. */
+/** RFC 9068, section 2.1: the header that distinguishes an access token from an id token, which the same key signs. */
 const accessTokenType = 'at+jwt';
 
 /** The database role and claims that a valid token stands for. */

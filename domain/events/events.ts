@@ -143,11 +143,11 @@ const subscriptionOf = (pattern: string): TableSubscription | null => {
   return form && { table: form.table, op: isOperation(form.op) ? form.op : null };
 };
 
-// They become constants of a function that each write calls. With more of them, all writes leave events, and those that
-// nobody subscribes to are dropped when they are taken.
+// They become constants of a function that each write calls. With more of them, all writes emit events, and those
+// without a subscriber are dropped when they are taken.
 const maxSubscriptions = 2000;
 
-/** The writes to tables that patterns ask for: what a project's database is told of them. */
+/** The writes to tables that patterns subscribe to, as the project's database stores them. */
 export const tableSubscriptionsOf = (patterns: Iterable<string>): readonly TableSubscription[] => {
   const wanted = new Map<string, TableSubscription>();
   for (const pattern of patterns) {

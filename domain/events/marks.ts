@@ -1,11 +1,11 @@
 import type { Redis } from 'ioredis';
 import type { Log } from '#lib/log.ts';
 
-/** Projects whose tables were written to, so that their events are taken at once and not at the next look. */
+/** Projects whose tables were written to, so that their events are taken at once and not at the next poll. */
 interface DirtyMarks {
   /**
-   * Tells the relay; never fails, since what is not told is found later. Many in a row are one.
-   * Write paths call it after the commit, and do not wait for it: the mark is made some ms later.
+   * Notifies the relay; never fails, since polling finds the others later. Many in a row are one. Write paths call it
+   * after the commit, and do not wait for it: the mark is set some ms later.
    */
   readonly markDirty: (projectId: string) => Promise<void>;
 }
@@ -52,9 +52,9 @@ export const createDirtyMarks = ({ redis, prefix, log }: DirtyMarksOptions): Dir
   };
 };
 
-/** Says that events wait in the control database, so that they are passed on at once and not at the next look. */
+/** Signals that events wait in the control database, so that they are fanned out at once and not at the next poll. */
 export interface WaitingMarks {
-  /** After the commit; never fails, since what is not told is found within a second. Many at a time are one. */
+  /** After the commit; never fails, since polling finds other events within a second. Many at a time are one. */
   readonly markWaiting: () => void;
 }
 
@@ -65,7 +65,7 @@ interface WaitingMarksOptions {
   readonly log: Log;
 }
 
-/** Holds one member while somebody is to look: `bzpopmin` wakes one who waits for it. */
+/** Holds one member while there is work: `bzpopmin` wakes one waiting process. */
 export const waitingKey = (prefix: string): string => `${prefix}:events:waiting`;
 
 export const createWaitingMarks = ({ redis, prefix, log }: WaitingMarksOptions): WaitingMarks => {

@@ -3,7 +3,7 @@ import { type Client, DatabaseError } from 'pg';
 import type { Queryable } from '#lib/control-db.ts';
 import { isTooSlow } from '#lib/errors.ts';
 
-/** An event that is not passed on: it lies in its project's `plinth.outbox_failed`, where a person can look at it. */
+/** An event that is not passed on: it stays in its project's `plinth.outbox_failed`, where a person can read it. */
 export interface SetAside {
   readonly id: string;
   readonly table: string;
@@ -14,9 +14,9 @@ export interface SetAside {
 const maxEventBytes = 8 * 1024 * 1024;
 
 /**
- * Whether a row of the outbox is one that no trigger writes, in SQL: too large, no known operation, an impossible name or
- * time. A row of 90 MB held up the process that fetched it for 4 s, until its watchdog killed it; the next one fetched it
- * again. The lengths are read without the values.
+ * Whether a row of the outbox is one that no trigger writes, in SQL: too large, no known operation, an impossible name
+ * or time. A row of 90 MB blocked the process that fetched it for 4 s, until its watchdog killed it; the next one
+ * fetched it again. The lengths are read without the values.
  */
 const isMalformed = `(octet_length(row)::bigint + coalesce(octet_length(old), 0) > ${maxEventBytes}
   or octet_length(table_name) > 63 or octet_length(op) > 8 or op not in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE')
@@ -96,8 +96,8 @@ export const eventId = (projectId: string, { id, at }: Pick<OutboxRow, 'id' | 'a
 const dataOf = ({ row, old }: OutboxRow): string => (old === null ? `{"row":${row}}` : `{"row":${row},"old":${old}}`);
 
 /**
- * The data goes as bytes, one behind the other: in an array of texts each quote of them would be escaped here, which held
- * up the whole process for a minute, and took 2 GB, where a row of 20 MB was nothing but quotes.
+ * The data goes as bytes, one after the other: in an array of texts each quote of them would be escaped here, which
+ * blocked the whole process for a minute, and took 2 GB, where a row of 20 MB was nothing but quotes.
  */
 const keep = async (db: Queryable, projectId: string, rows: readonly OutboxRow[]): Promise<void> => {
   const data = rows.map((row) => Buffer.from(dataOf(row)));
@@ -166,7 +166,7 @@ export interface Taking {
 const isOfValues = (error: unknown): error is DatabaseError =>
   error instanceof DatabaseError && error.severity === 'ERROR' && /^(22|23|54)/.test(error.code ?? '');
 
-/** Keeps a single event among those that failed, where a person can look at it. */
+/** Stores a single event among those that failed, where a person can read it. */
 const setAside = async ({ client, onSetAside }: Taking, row: OutboxRow, { message }: Error): Promise<void> => {
   await client.query(
     `insert into plinth.outbox_failed (id, ts, table_name, op, row, old, reason)
@@ -227,9 +227,9 @@ const nextBatch = ({ max, ids, behind }: Batch, error: unknown): Batch => {
 const maxLeft = 2;
 
 /**
- * Takes some events out of a project's outbox into the control database. They are kept there before they are gone here:
- * what breaks off in between is taken again, under the same ids. One that cannot be kept is set aside, one that takes too
- * long is left where it is: neither holds up others.
+ * Moves some events of a project's outbox into the control database. They are stored there before they are deleted
+ * here: an interrupted move is repeated, under the same ids. An event that cannot be stored is set aside, one that
+ * takes too long stays where it is: neither delays others.
  * @returns how many there were
  * @throws what they failed with when none could be taken
  */

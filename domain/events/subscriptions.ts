@@ -5,7 +5,7 @@ import { type Project, findProject } from '#domain/projects/store.ts';
 import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
 import { notFound } from '#lib/errors.ts';
 
-/** A project whose database is looked into for events. */
+/** A project whose database is polled for events. */
 export interface EventSource extends Pick<Project, 'server_id' | 'db_name'> {
   readonly project_id: string;
   /** Changes whenever the subscriptions are set, as text: more exact than a `Date`. */
@@ -15,7 +15,7 @@ export interface EventSource extends Pick<Project, 'server_id' | 'db_name'> {
 const sourceColumns = 's.project_id, s.changed_at::text as changed_at, p.server_id, p.db_name';
 const active = `p.deleted_at is null and p.status = 'active'`;
 
-/** From now on the project's database is looked into. */
+/** From now on the project's database is polled. */
 const addSource = async (db: Queryable, projectId: string): Promise<void> => {
   await db.query(
     `insert into event_sources (project_id) values ($1)
@@ -33,8 +33,8 @@ const noteUnsubscribed = async (db: Queryable, projectId: string): Promise<void>
 const keptMinutes = 10;
 
 /**
- * Nothing is left there and nobody subscribes; not when the subscriptions were set meanwhile, or in the last 10 minutes:
- * a statement that runs for long decides late whether it leaves events.
+ * The outbox is empty and nothing subscribes; not when the subscriptions were set meanwhile, or in the last 10 minutes:
+ * a long statement decides late whether it emits events.
  */
 export const removeSource = async (db: Queryable, source: EventSource): Promise<void> => {
   await db.query(
@@ -71,7 +71,7 @@ export const sourcesToPoll = (
 export const tableOperations = ['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE'] as const;
 export type TableOperation = (typeof tableOperations)[number];
 
-/** Writes that somebody wants to hear of; null: of every table of `public`, of every operation. */
+/** Subscribed writes; null: every operation on every table of `public`. */
 export interface TableSubscription {
   readonly table: string | null;
   readonly op: TableOperation | null;
@@ -87,7 +87,7 @@ const wantedRows = `unnest($1::text[], $2::text[]) as wanted (table_name, op)`;
 /** A server that hangs, or a lock that somebody holds, is not waited for any longer. */
 const maxMs = 10_000;
 
-/** Only what differs is written: each change of the table writes a function anew. */
+/** Only differences are written: each change of the table rewrites a function. */
 const write = async (client: Client, subscriptions: readonly TableSubscription[]): Promise<void> => {
   const values = [subscriptions.map(({ table }) => table), subscriptions.map(({ op }) => op)];
   const { rows } = await client.query<{ differs: boolean }>(
@@ -103,10 +103,10 @@ const write = async (client: Client, subscriptions: readonly TableSubscription[]
 };
 
 /**
- * Sets which writes to a project's tables leave events; whatever was set before is replaced. Statements that begin after
- * this has answered leave theirs. Events that wait already are still taken.
- * @param wanted asked while nobody else sets them: of two at once, who comes second asks second, and what is older is never
- *   written over what is newer
+ * Sets which writes to a project's tables emit events; the former set is replaced. Statements that start after this has
+ * returned emit theirs. Events that wait already are still taken.
+ * @param wanted asked while nobody else sets them: of two at once, who comes second asks second, and what is older is
+ * never written over what is newer
  * @throws {ServiceError} `not_found`
  */
 export const setTableSubscriptions = async (
@@ -120,7 +120,7 @@ export const setTableSubscriptions = async (
     await client.query(`begin; set local statement_timeout = ${maxMs}`);
     await client.query('lock table plinth.subscriptions in share row exclusive mode');
     const subscriptions = typeof wanted === 'function' ? await wanted() : wanted;
-    // Before, so that nothing is left where nobody looks.
+    // Before it, so that no event stays where nothing polls.
     if (subscriptions.length > 0) await addSource(db, projectId);
     await write(client, subscriptions);
     await client.query('commit');

@@ -19,7 +19,7 @@ const counts = (db: Queryable, projectId: string): Promise<AuthRow> =>
     ),
   );
 
-/** How requests to a project say who they are. Of its keys it tells how many there are. */
+/** The ways in which requests to a project authenticate. Of its keys it has only the number. */
 export const authText = async (
   { db }: { readonly db: Queryable },
   { projectId }: { readonly projectId: string },

@@ -11,7 +11,7 @@ interface Place {
 interface Aggregated {
   readonly selected: SelectedField;
   readonly table: GraphTable;
-  /** Anew for each part of the answer that reads the rows. */
+  /** Created for each part of the answer that reads the rows. */
   readonly source: () => Source;
   readonly place: Place;
   /** Writes `nodes`. */

@@ -4,7 +4,8 @@ import { hasValues, seenOf } from './inputs.ts';
 import type { Fields } from './literals.ts';
 import type { CompiledQuery, Operation } from './operation.ts';
 
-// For the process: whoever sends what takes much room drives out others' documents, and gets no more than this.
+// The bounds of the whole process: a client that sends large documents evicts others' documents, and gets no more than
+// this.
 const maxBytes = 32 * 1024 * 1024;
 /** The longest text of a cached document. */
 const maxDocumentLength = 20_000;
@@ -51,7 +52,10 @@ export interface DocumentCache {
   /** @param key names the schema that it was read with, too */
   readonly keep: (key: string, document: Document) => void;
   readonly statement: (operation: Operation, variables: Fields, make: () => CompiledQuery) => CompiledQuery;
-  /** @param about of which tables it tells */
+  /**
+   * @param about the tables that it describes
+   * @param about of which tables it tells
+   */
   readonly answer: (operation: Operation, about: string, make: () => Answer['texts']) => Answer['texts'];
 }
 

@@ -56,11 +56,11 @@ interface Late {
 export interface Trace {
   /** Variables that stand in for values only, and were not null. */
   readonly late: readonly Late[];
-  /** The names of all others that were looked at. */
+  /** The names of all other variables that were read. */
   readonly seen: ReadonlySet<string>;
 }
 
-/** The values of a request, and a record of which were looked at. */
+/** The values of a request, and a record of those that were read. */
 export interface Inputs {
   readonly trace: Trace;
   /** The value itself, with what it is nested in. Undefined: a variable that was not given. */
@@ -98,7 +98,7 @@ export const inputsOf = (variables: Fields, how: 'late' | 'now'): Inputs => {
   };
 };
 
-/** The variables that a compilation looked at, as JSON: what it made is right for those that are the same. */
+/** The variables that a compilation read, as JSON: its result holds for requests with the same ones. */
 export const seenOf = ({ seen }: Trace, variables: Fields): string =>
   JSON.stringify([...seen].map((name) => [variables[name]]));
 

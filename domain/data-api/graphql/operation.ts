@@ -166,7 +166,7 @@ const stepOf = ({ kind, table }: RootField, selected: SelectedField): Step => {
   }
 };
 
-/** One field of a mutation: done in its turn, it answers its JSON text. */
+/** One field of a mutation: executed in order, it returns its JSON text. */
 export interface MutationPart {
   readonly key: string;
   /** Whether it takes one statement: a transaction is needed for more. */

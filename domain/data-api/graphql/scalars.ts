@@ -30,7 +30,7 @@ const renamed: Readonly<Record<string, string>> = { int2: 'smallint', int8: 'big
 
 const asItIs = (value: unknown): unknown => value;
 
-/** Values are the server's to judge: they go to it, and come from it, as text that nobody here has read. */
+/** The server judges values: they travel as text that is not parsed here. */
 const passing = (name: string): GraphQLScalarType =>
   new GraphQLScalarType({
     name,

@@ -8,7 +8,7 @@ const visibleSql = `select coalesce(pg_catalog.json_agg(c.relname order by c.rel
     and (pg_catalog.has_table_privilege(c.oid, 'select, insert, update, delete')
       or pg_catalog.has_any_column_privilege(c.oid, 'select, insert, update'))`;
 
-/** The names of the tables that a caller may be told about; null: of all of them. */
+/** The names of the tables that a caller may see; null: all of them. */
 export const visibleTables = async (
   caller: DataCaller,
   run: DataRun,

@@ -45,7 +45,7 @@ export interface BodyUse {
 
 const writing = new Set(['POST', 'PATCH', 'PUT']);
 
-/** How the body of a request will be read; null where nobody looks into it. */
+/** Returns how the body of a request will be read; null where it is not parsed. */
 export const useOf = (method: string, target: Target, contentType: string): BodyUse | null => {
   if (target.kind !== 'function') return writing.has(method) ? { kind: 'payload', contentType } : null;
   const isWhole = wholeBodyType(mediaTypeOf(contentType)) !== undefined;

@@ -19,7 +19,7 @@ export interface Change {
   readonly plan: ReadPlan;
   /** INSERT, UPDATE or DELETE with that behind RETURNING. */
   readonly dml: (builder: SqlBuilder, returning: string) => string;
-  /** Tells rows that are new from those that were there. */
+  /** Distinguishes inserted rows from updated ones. */
   readonly merges: boolean;
 }
 

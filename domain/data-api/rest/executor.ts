@@ -9,7 +9,7 @@ export const directExecutor = (data: DataDb, caller: DataCaller, run: Omit<DataR
   atomically: (mode, work) => data.transaction(caller, { ...run, mode }, work),
 });
 
-/** Everything within a transaction that has begun. */
+/** The operations within a transaction that has started. */
 export const joinedExecutor = (one: RunOne, rows: RunRows): Executor => ({
   isShared: true,
   one: (_mode, sql) => one(sql),

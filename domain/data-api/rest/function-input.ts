@@ -42,7 +42,7 @@ export const queryOf = (schema: DataSchema, request: RestRequest, { bareEquality
   const { target, method, queryText } = request;
   if (target.kind !== 'function') return parseQuery(queryText, { bareEquality });
   if (!isAllArguments(schema, request)) return parseQuery(queryText, { arguments: method !== 'POST' });
-  // An argument may look like a filter: `text=in.the.end`.
+  // An argument may have the form of a filter: `text=in.the.end`.
   const page = pairsOf(queryText).filter(([key]) => key === 'limit' || key === 'offset');
   return parseQuery(new URLSearchParams(page).toString());
 };

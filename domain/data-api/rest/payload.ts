@@ -32,7 +32,10 @@ export const textOf = (bytes: Buffer): string => {
 export const mediaTypeOf = (contentType: string): string =>
   contentType === '' ? 'application/json' : contentType.replace(/;.*/s, '').trim().toLowerCase();
 
-/** 20,000 rows of six columns. What a megabyte can hold at most (350,000 empty objects) held up everybody for 0.3 s. */
+/**
+ * 20,000 rows of six columns. The most that a megabyte can hold (350,000 empty objects) blocked the event loop for 0.3
+ * s.
+ */
 const maxParts = 250_000;
 
 // The server refuses what its stack cannot hold with an error that reads like a fault of ours.

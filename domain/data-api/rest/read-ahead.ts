@@ -17,7 +17,8 @@ const maxInlineBatchBytes = 16 * 1024;
 const readers = new URL('thread-readers.ts', import.meta.url).href;
 
 /**
- * The request with its body read by a thread where it is large. Before any transaction is begun: it may have to wait.
+ * Returns the request with its body read by a thread where it is large. Before any transaction is started: it may have
+ * to wait.
  * @param owner whose work it is
  * @throws {ServiceError} `overloaded`
  */

@@ -48,7 +48,7 @@ export interface RestAnswer {
 
 /** Where the statements of one request run. */
 export interface Executor {
-  /** Within a transaction that has begun, and that can write. */
+  /** The operations within a transaction that has started, and that can write. */
   readonly isShared: boolean;
   /** Nothing is written in mode `read`, but for within a batch, which is one transaction. */
   readonly one: (mode: 'read' | 'write', sql: Parameters<RunOne>[0]) => ReturnType<RunOne>;

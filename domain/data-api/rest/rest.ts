@@ -15,7 +15,7 @@ export interface RestDeps {
   readonly data: DataDb;
   readonly schemas: SchemaCache;
   readonly threads: BodyThreads;
-  /** Told after a change, so that what it caused is fetched soon. */
+  /** Called after a change, so that its events are fetched soon. */
   readonly changed: (projectId: string) => void;
 }
 
@@ -32,7 +32,9 @@ export interface RestCall {
 
 const isRead = ({ method }: RestRequest): boolean => method === 'GET' || method === 'HEAD';
 
-/** Policies, triggers and functions may ask for the request; to tell each statement of a secret key costs a tenth. */
+/**
+ * Policies, triggers and functions may read the request; passing it to each statement of a secret key costs a tenth.
+ */
 const runOf = ({ caller, request, signal, headersJson }: RestCall, schema: string): Omit<DataRun, 'mode'> => {
   const runsProjectSql = caller.role !== 'service' || request.target.kind === 'function';
   if (!runsProjectSql) return { signal, schema };

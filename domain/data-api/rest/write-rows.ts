@@ -21,7 +21,7 @@ import { noSuchRow } from './read-rows.ts';
 import { type RestAnswer, type Work, headersOf } from './request.ts';
 import { bothConditions, columnsOf, hasPage, planOf, returnedPlan, rowCondition, tableOf } from './tables.ts';
 
-/** `headers-only` is for POST alone; elsewhere there is nothing that a header could tell. */
+/** `headers-only` is for POST alone; elsewhere a header has nothing to report. */
 export const wantedOf = ({ preferences }: Work, byDefault: Wanted): Wanted => {
   if (preferences.return === 'representation') return 'rows';
   if (preferences.return === 'minimal') return 'nothing';

@@ -15,6 +15,6 @@ export interface SchemaCache {
    * @returns null when `known` is as the database is: the request was wrong
    */
   readonly newer: (projectId: string, known: DataSchema, role?: DataRole) => Promise<DataSchema | null>;
-  /** Says that the schema of a project was changed through the platform; the other processes are told. */
+  /** Reports that the schema of a project was changed through the platform; the other processes are notified. */
   readonly changed: (projectId: string) => void;
 }

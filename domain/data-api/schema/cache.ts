@@ -9,7 +9,7 @@ import type { DataSchema } from './types.ts';
 
 export interface SchemaCacheDeps {
   readonly tenantDb: Pick<ProjectDb, 'use'>;
-  /** Tells the other processes that the schema of a project was changed. */
+  /** Notifies the other processes that the schema of a project was changed. */
   readonly announce: (projectId: string) => void;
   readonly now?: () => number;
 }
@@ -115,7 +115,7 @@ export const createSchemaCache = ({
   const expireOne = (projectId: string, schema: string): void => {
     const entry = entries.get(entryName({ projectId, schema }));
     if (entry) entry.checkedAt = Number.NEGATIVE_INFINITY;
-    // A read that is under way may have begun before the change.
+    // A read that is under way may have started before the change.
     for (const role of ['service', 'anon'] as const) checking.delete(nameOf({ projectId, role, schema }));
   };
 

@@ -4,8 +4,9 @@ import type { Column, DataSchema, Routine, Table, TableKind } from './types.ts';
 import { type ForeignKey, relationshipsOf } from './relationships.ts';
 
 /**
- * The one statement that reads a schema, `$1` being its quoted name: its version and everything in it are of one moment. Its parts are materialized:
- * else the server makes lists anew for each table, 1.5 s for a hundred of them in place of 30 ms.
+ * The one statement that reads a schema, `$1` being its quoted name: its version and its content are of one moment. Its
+ * parts are materialized: otherwise the server builds lists for each table, 1.5 s for a hundred of them in place of 30
+ * ms.
  */
 const introspection = `
 with relations as materialized (

@@ -19,7 +19,7 @@ export const quoteText = (text: string): string => {
 export const arrayText = (elements: readonly string[]): string =>
   `{${elements.map((element) => `"${element.replaceAll(/[\\"]/g, String.raw`\$&`)}"`).join(',')}}`;
 
-// Words that name a type in SQL's grammar only: quoted, the server would look for a type of the user's.
+// Words that name a type in SQL's grammar only: quoted, the server would search for a type of the user's.
 const grammarTypes = new Set([
   'bigint',
   'bit',

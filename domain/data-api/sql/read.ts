@@ -49,8 +49,8 @@ export interface ReadOptions {
 }
 
 /**
- * The end of a read: what it answers is one row `body text, n int, total bigint`. `n` is how many rows the body has, `total`
- * how many fit, null when nobody asked. It may stand behind a WITH of the same builder.
+ * The end of a read: it returns one row `body text, n int, total bigint`. `n` is the number of rows in the body,
+ * `total` the number that match, null when it was not requested. It may stand behind a WITH of the same builder.
  */
 export const answerSql = (plan: ReadPlan, { shape, exactCount, from }: ReadOptions, builder: SqlBuilder): string => {
   const options: SelectOptions = { builder, ...(from !== undefined && { from }) };

@@ -162,9 +162,9 @@ const groupSql = (outputs: readonly Output[]): string => {
 };
 
 /**
- * A number and no parameter: else the server would plan each page anew, since no plan for any number is as good. But under
- * policies, which the server takes for conditions that nearly no row meets: it would think that there are fewer rows than
- * the page holds, read and sort all of them, and ask the policy about each.
+ * A number and no parameter: otherwise the server would plan each page, since no plan for any number is as good. An
+ * exception are policies, which the server takes for conditions that nearly no row meets: it would expect fewer rows
+ * than the page holds, read and sort all of them, and evaluate the policy for each.
  */
 const limitSql = ({ table, limit }: ReadPlan, { builder }: Select): string => {
   if (limit === null) return '';

@@ -6,7 +6,7 @@ interface Abandoned {
   readonly since: number;
 }
 
-/** So many may go on before no more is begun: each of them takes one of the machine's cores. */
+/** The number of such statements after which no more is started: each of them takes one of the machine's cores. */
 const maxPerProject = 2;
 /** After that the number may be another session's. */
 const forgetMs = 3_600_000;
@@ -29,8 +29,8 @@ const tooMany = (count: number): ServiceError =>
   );
 
 /**
- * Refuses SQL of a project whose stopped statements go on and on: some of what a server computes looks for no
- * interruption until it is done, neither for a cancellation nor for the end of its session.
+ * Refuses SQL of a project whose stopped statements go on: some computations of a server check for no interruption
+ * until they are done, neither for a cancellation nor for the end of the session.
  * @throws {ServiceError} `dependency_unavailable`
  */
 export const refuseWhileAbandoned = async (db: Pick<ProjectDb, 'endSession'>, projectId: string): Promise<void> => {

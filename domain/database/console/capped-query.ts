@@ -5,7 +5,7 @@ export const maxRows = 10_000;
 const keptBytes = 16 * 1024 * 1024;
 // A single value can be 1 GB, and pg would keep it whole.
 const maxBytes = 32 * 1024 * 1024;
-// After so many the bytes are looked at, before the server sends more.
+// After so many rows the bytes are checked, before the server sends more.
 const rowsAtATime = 1000;
 
 const statementName = 'plinth_console';
@@ -71,7 +71,7 @@ interface Fields {
 }
 
 /**
- * Has the server parse one statement and tell what goes in and what comes out; nothing runs.
+ * Has the server parse one statement and describe its parameters and columns; nothing runs.
  * @throws what pg throws
  */
 export const describeStatement = (client: ClientBase, sql: string): Promise<Described> =>

@@ -66,7 +66,7 @@ const writerOf = (columns: readonly ReadColumn[]): ((row: readonly (string | nul
   };
 };
 
-/** Rows as the text of a JSON array, as far as 32 MB reach; other requests have their turn between. */
+/** Rows as the text of a JSON array, as far as 32 MB reach; other requests are served in between. */
 export const consoleRowsText = async (
   columns: readonly ReadColumn[],
   { rows }: Pick<CappedRows, 'rows'>,

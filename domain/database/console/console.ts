@@ -149,7 +149,7 @@ const workOf =
   (db: FenceDb, query: ConsoleQuery): FencedWork<Ended> =>
   async (client, stoppedBy) => {
     const { projectId, sql, once } = query;
-    // Nobody knows yet how long it will keep a processor busy; its session is used for nothing else.
+    // The time for which it will keep a processor busy is unknown; its session is used for nothing else.
     await lowerPriority(client);
     try {
       return once === undefined ? await runIn(client, query) : await answerOnce(client, query, once);

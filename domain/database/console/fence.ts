@@ -13,9 +13,9 @@ export interface Fence {
   readonly role: TenantRole;
   /** The time-out that the server gets; an outside watchdog ends statements that lift it. */
   readonly timeoutMs: number;
-  /** When the statement is cancelled, whatever the server was told. Left out: some time after that. */
+  /** The time at which the statement is cancelled, whatever time-out the server got. Left out: some time after that. */
   readonly stopAfterMs?: number;
-  /** Aborted when nobody waits any more. */
+  /** Aborted when no caller waits any more. */
   readonly signal: AbortSignal;
 }
 
@@ -46,7 +46,7 @@ const fencedName = (seconds: number): string => `plinth fence ${seconds} s`;
 /** A lent connection may have been used before. Warnings have no reader, and can be without end. */
 const freshen = async (client: ClientBase, timeoutMs: number): Promise<void> => {
   await client.query('discard all');
-  // The name tells the watchdog of the servers how long a statement may take here; without it that one is more patient.
+  // The name passes the statement's time limit to the servers' watchdog; without it the watchdog waits longer.
   const seconds = Math.ceil((timeoutMs + watchdogGraceMs) / 1000);
   await client.query(
     `set statement_timeout = ${timeoutMs}; set client_min_messages = error; set application_name = '${fencedName(seconds)}'`,
@@ -54,8 +54,8 @@ const freshen = async (client: ClientBase, timeoutMs: number): Promise<void> => 
 };
 
 /**
- * Closes the connection under a statement that nothing ends, so that the project has it again and whoever waits is
- * answered, as if the server had said so: it has ended the session for us, and goes on without.
+ * Closes the connection under a statement that cannot be stopped, so that the project has it again and the caller gets
+ * an answer, as if the server had sent it: it has ended the session for us, and the process goes on without.
  */
 const letGo = ({ projectId }: Fence, client: ClientBase): void => {
   noteAbandoned(projectId, processOf(client));

@@ -26,9 +26,9 @@ const refusal = (): ServiceError =>
 
 export interface InLine {
   readonly projectId: string;
-  /** Roles take turns. */
+  /** Roles are served in a round. */
   readonly role: TenantRole;
-  /** Aborted when nobody waits any more. */
+  /** Aborted when no caller waits any more. */
   readonly signal: AbortSignal;
 }
 
@@ -60,7 +60,7 @@ export const createLine = (atOnce: number): Line => {
 };
 
 /**
- * Runs SQL that a user wrote when it is its turn, within this process.
+ * Runs SQL that a user wrote once a place is free, within this process.
  * @throws {ServiceError} `dependency_unavailable` when it was not within 40 s, or too many wait already
  * @throws {CallerGone} when it was not before the caller went away
  * @throws what `work` throws
@@ -68,7 +68,7 @@ export const createLine = (atOnce: number): Line => {
 export const inLine: Line = createLine(maxAtOnce);
 
 /**
- * As `inLine`, in the line of short statements, which has as many places of its own: whoever holds one for longer than
- * `shortMs` has to go over to the other line.
+ * As `inLine`, in the line of short statements, which has as many places of its own: a statement that holds one for
+ * longer than `shortMs` has to move to the other line.
  */
 export const inShortLine: Line = createLine(maxAtOnce);

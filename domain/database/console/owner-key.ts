@@ -8,7 +8,7 @@ import { ServiceError } from '#lib/errors.ts';
 /** A change that takes effect once for its key. */
 export interface Once {
   readonly key: IdempotencyKey;
-  /** Told when an earlier request's answer is given. */
+  /** Called when an earlier request's answer is returned. */
   readonly replayed: () => void;
 }
 
@@ -46,9 +46,9 @@ const take = async (client: ClientBase, key: IdempotencyKey): Promise<Earlier | 
 const lessHint = 'Leave RETURNING out, or ask for fewer rows or columns; a statement that only reads needs no key.';
 
 /**
- * Does the work once for a key, in the transaction of `client` that the caller has begun and commits: the key and its
- * answer are recorded in it. Whoever comes with the same key waits for it and gets that answer. Without a key it is just
- * done.
+ * Does the work once for a key, in the transaction of `client` that the caller has started and commits: the key and its
+ * answer are recorded in it. Another request with the same key waits for it and gets that answer. Without a key it is
+ * just done.
  * @returns what `work` answers, now or then
  * @throws {ServiceError} `idempotency_mismatch`
  * @throws {DataError} 54000 when the answer is larger than 1 MB, `idempotency_keys_full`

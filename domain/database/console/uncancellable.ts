@@ -4,7 +4,10 @@ export interface EndedProcess {
   readonly startedAt: string;
 }
 
-/** Remembers which sessions were ended, and which of them go on: some of what a server computes looks for no interruption. */
+/**
+ * Remembers which sessions were ended, and which of them go on: some computations of a server check for no
+ * interruption.
+ */
 export interface UncancellableSessions {
   /**
    * @param ended everything on that server that was ended just now, be it once more
@@ -12,7 +15,7 @@ export interface UncancellableSessions {
    * @returns what goes on for 5 s after its first end, each once
    */
   readonly observe: <E extends EndedProcess>(serverId: string, ended: readonly E[], now?: number) => E[];
-  /** Whether it was ended before, in an earlier look. */
+  /** Whether it was ended before, in an earlier check. */
   readonly wasEnded: (serverId: string, process: EndedProcess) => boolean;
   /** How many go on. */
   readonly count: () => number;

@@ -2,8 +2,8 @@ import type { ClientBase, Pool, PoolClient } from 'pg';
 
 /**
  * A slug is free as soon as its project is deleted, so several projects may have had the same database name, and their
- * deletions and creations may meet. Whose a database is stands in its comment; who looks at it and then acts holds the
- * name's lock meanwhile.
+ * deletions and creations may meet. The database's comment names its owner; a process that reads it and then acts holds
+ * the name's lock meanwhile.
  */
 
 const prefix = 'plinth project ';
@@ -26,7 +26,7 @@ export const projectOfDatabase = async (admin: ClientBase, name: string): Promis
   throw new Error(`the database ${name} belongs to no project`);
 };
 
-/** Runs `work` on one connection while nobody else makes or renames a database of that name. */
+/** Runs `work` on one connection while no other process creates or renames a database of that name. */
 export const withDatabaseName = async <T>(
   admin: Pool,
   name: string,

@@ -36,7 +36,7 @@ export interface WatchdogDeps {
   readonly servers: Pick<DatabaseServers, 'admin' | 'address'>;
   readonly log: Log;
   readonly limits?: Limits;
-  /** Told of each look; without it nobody notices what does not end. */
+  /** Called after each check; without it a session that cannot be ended stays unnoticed. */
   readonly uncancellable?: UncancellableSessions;
 }
 
@@ -155,9 +155,9 @@ const execute = async (admin: Pool, { session, act }: Verdict): Promise<void> =>
 };
 
 /**
- * Looks once at what the projects' roles do on a server and ends what goes beyond every limit: a statement that lifted its
- * own time-out, a transaction that nobody ends, a session that holds too much of the shared lock table or, on this
- * machine, too much memory.
+ * Checks once the sessions of the projects' roles on a server and ends those beyond every limit: a statement that
+ * lifted its own time-out, an open transaction that sits idle, a session that holds too much of the shared lock table
+ * or, on this machine, too much memory.
  * @returns what was ended
  */
 export const watchServer = async (

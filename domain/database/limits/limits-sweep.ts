@@ -43,8 +43,8 @@ export const sweepDatabase = (servers: Pick<DatabaseServers, 'connectTo'>, proje
   });
 
 /**
- * Sweeps the databases in which something was written since this process saw them last, and those near their size. One
- * query a server tells which: a thousand idle databases cost no connection.
+ * Sweeps the databases that were written to since this process last saw them, and those near their size. One query per
+ * server finds them: a thousand idle databases cost no connection.
  * @returns how to sweep once
  */
 export const createLimitsSweep = (deps: LimitsSweepDeps): (() => Promise<void>) => {

@@ -45,7 +45,7 @@ export const limitDetails = (
   return { limit: limit as 'tables' | 'rows' | 'database_bytes', value: Number(value) };
 };
 
-/** Tells a project's database what its plan gives. Nothing is written when it knows already. */
+/** Writes the plan's limits into a project's database. Nothing is written when they are there already. */
 export const writeLimits = async (client: Client, plan: Plan): Promise<void> => {
   const { tables, rows, databaseBytes } = planLimits[plan];
   await client.query(

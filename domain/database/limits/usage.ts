@@ -66,8 +66,8 @@ const takeOff = (projectId: string, read: () => Promise<DatabaseUsage>): Promise
 };
 
 /**
- * Reads a project's usage over a connection as the platform, of which a process opens no more than 4 at a time for this.
- * Who asks while a project's is being read shares the next read with all others that do: never older than the question.
+ * Reads a project's usage over a connection as the platform, of which a process opens no more than 4 at a time for
+ * this. Callers that arrive during a read share the next one: the result is never older than the request.
  * @throws {ServiceError} `dependency_unavailable` after 3 s without a turn
  */
 export const readUsageInTurn = (projectId: string, read: () => Promise<DatabaseUsage>): Promise<DatabaseUsage> => {
@@ -108,15 +108,15 @@ const countersOf = async (client: Client): Promise<Counter[]> => {
 const fewDeltas = 8;
 
 /**
- * Brings the upper bound of a table's rows down to what is there, when nobody is just adding any. In two transactions: the
- * bound is lowered after the deltas that it stands for are gone for good.
+ * Lowers the upper bound of a table's rows to the real number, while no rows are being added. In two transactions: the
+ * bound is lowered after the deltas that it stands for are deleted for good.
  */
 const lowerBound = async (client: Client, { id }: Counter): Promise<void> => {
   await client.query('select plinth.fold_deltas($1)', [id]);
   await client.query('select plinth.lower_bound($1)', [id]);
 };
 
-/** Puts the deltas of each table together, and lowers bounds that have come near the limit. Nobody waits for it. */
+/** Folds the deltas of each table, and lowers bounds that have come near the limit. No caller waits for it. */
 export const foldCounters = async (client: Client): Promise<void> => {
   await client.query('select plinth.lower_tables()');
   for (const counter of await countersOf(client)) {

@@ -44,7 +44,7 @@ export const recordApplied = async (
   ]);
 };
 
-// Any number that nobody else locks by; the lock is of this database alone.
+// Any number that no other lock uses; the lock is of this database alone.
 const pushLock = 7_245_131;
 
 /** Waits for other pushes. The lock ends with the transaction, and the step's SQL cannot give it back earlier. */

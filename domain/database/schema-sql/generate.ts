@@ -64,7 +64,7 @@ export const inSnapshot = async <T>(
 
 export const statementsOf = (items: readonly Item[]): string => items.map(({ sql }) => `${sql};`).join('\n\n');
 
-/** The statements that make a project's schema anew, each after what it needs. */
+/** The statements that recreate a project's schema, each after its dependencies. */
 export const generateSchema = async (catalog: Catalog): Promise<string> => {
   const tables = await tableItems(catalog);
   const items = [

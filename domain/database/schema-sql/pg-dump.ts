@@ -103,7 +103,7 @@ export const dumpByProgram = async (catalog: Catalog, options: DumpOptions): Pro
     const text = await dumpWith(program, catalog, options);
     return `${text}\n\n${statementsOf((await grantItems(catalog)).toSorted(inOrder))}\n`;
   } catch (error) {
-    // It may not look where the platform is no superuser, or waits for a lock: our own reading needs less.
+    // It may lack the rights where the platform is no superuser, or wait for a lock: our own reader needs less.
     if (error instanceof RunFailed) return null;
     throw error;
   }

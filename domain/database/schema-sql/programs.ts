@@ -43,7 +43,7 @@ const find = async (): Promise<readonly DumpProgram[]> => {
 };
 
 /**
- * The newest pg_dump of this machine, looked for once.
+ * The newest pg_dump of this machine, searched for once.
  * @param serverMajor a pg_dump that is older than the server refuses it
  * @returns undefined where there is none
  */

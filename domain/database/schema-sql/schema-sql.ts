@@ -9,7 +9,7 @@ import { stopQuery } from '../console/stop-query.ts';
 
 export interface SchemaSqlOptions {
   readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession' | 'login'>;
-  /** Aborted when nobody waits any more: a program that runs is ended. */
+  /** Aborted when no caller waits any more: a running program is ended. */
   readonly signal: AbortSignal;
 }
 
@@ -27,7 +27,7 @@ const failed = (error: unknown, { signal }: SchemaSqlOptions): unknown => {
     : error;
 };
 
-/** Ends what a lock holds up longer than its own time-out, too. */
+/** Also ends a dump that a lock delays beyond its own time-out. */
 const watched = async <T>(
   { tenantDb }: SchemaSqlOptions,
   running: { readonly projectId: string; readonly client: ClientBase },
@@ -44,9 +44,9 @@ const watched = async <T>(
 };
 
 /**
- * The schema of a project's database as SQL that makes it anew in an empty project: all but rows, owners and what the
- * platform itself puts there. By pg_dump where this machine has one for the server's version, else by our own code, which
- * leaves out what it names at the top.
+ * The schema of a project's database as SQL that recreates it in an empty project: all but rows, owners and the
+ * platform's own objects. By pg_dump where this machine has one for the server's version, else by our own code, which
+ * lists at the top what it leaves out.
  * @throws {DataError} 57014 after 30 s
  * @throws {ServiceError} `payload_too_large` over 32 MB
  */

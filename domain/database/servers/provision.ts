@@ -90,7 +90,10 @@ const createRoles = async (deps: ProvisionDeps, admin: ClientBase, project: Proj
     end $provision$`);
 };
 
-/** Under a name of its own until nobody else can enter it and it is marked: what bears the real name is whole. */
+/**
+ * Under a name of its own until no other role can enter it and it is marked: a database under the real name is
+ * complete.
+ */
 const copyTemplate = async (admin: ClientBase, project: Project, template: string): Promise<void> => {
   const name = escapeIdentifier(unfinishedDatabaseName(project.ref));
   const named = (kind: TenantRole): string => escapeIdentifier(roleName(project.ref, kind));
@@ -113,7 +116,7 @@ const createDatabase = async (deps: ProvisionDeps, admin: ClientBase, project: P
   if (before?.deleted_at) await freeDatabaseName(admin, before);
   const template = await ensureTemplate(deps.servers, project.server_id);
   await copyTemplate(admin, project, template).catch((error: unknown) => {
-    // The template may be gone: the next try looks for it again.
+    // The template may be gone: the next attempt searches for it again.
     forgetTemplate(deps.servers, project.server_id);
     throw error;
   });
@@ -146,8 +149,8 @@ const openSchema = async (client: Client, ref: string): Promise<void> => {
 };
 
 /**
- * Notes at a database's entry on the server which version of what every project database holds it has. With the number of
- * the database: one that was restored from a dump is looked at again, since a dump holds nothing of the server's catalog.
+ * Records at a database's entry on the server the version of its platform schema. With the number of the database: one
+ * that was restored from a dump is checked again, since a dump holds nothing of the server's catalog.
  */
 const noteVersion = async (client: Client, version: string): Promise<void> => {
   await client.query(`
@@ -161,7 +164,7 @@ const fillDatabase = async ({ servers }: ProvisionDeps, project: Project): Promi
   const client = await servers.connectTo(project.server_id, project.db_name);
   try {
     const migrations = await projectMigrations();
-    // Nobody in the database waits longer for what this waits for; what fails is tried again.
+    // No session in the database waits longer for the locks that this waits for; a failed step is retried.
     await client.query(`set lock_timeout = '2s'; set statement_timeout = '55s'`);
     await migrateProjectDatabase(client, migrations);
     await client.query('select plinth.guard_catalog()');
@@ -174,8 +177,8 @@ const fillDatabase = async ({ servers }: ProvisionDeps, project: Project): Promi
 };
 
 /**
- * Makes a project's roles and database, or what is still missing of them: every step looks first or can be repeated.
- * The roles: `owner` (tables, SQL console, functions), `api` (may become anon or authenticated), `service` (a secret key),
+ * Creates a project's roles and database, or the missing parts of them: every step checks first or can be repeated. The
+ * roles: `owner` (tables, SQL console, functions), `api` (may become anon or authenticated), `service` (a secret key),
  * `reader` (only SELECT). Interface, "What the service does", item 1.
  */
 export const provisionDatabase = async (deps: ProvisionDeps, project: Project): Promise<void> => {

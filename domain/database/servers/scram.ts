@@ -1,7 +1,8 @@
 import { createHash, createHmac, pbkdf2, randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
 
-// Iterations make guessing slow. Nobody guesses 192 random bits, and 4096 of them are half of what it costs to log in.
+// Iterations slow down guessing. 192 random bits cannot be guessed, and 4096 iterations are half of the cost of logging
+// in.
 const iterations = 1;
 
 /**

@@ -65,7 +65,10 @@ interface TemplateMaker {
   readonly migrations: readonly ProjectMigration[];
 }
 
-/** Under another name until it is whole: nobody copies a half-built template, and no one is connected to a whole one. */
+/**
+ * Under another name until it is complete: a half-built template is never copied, and no session is connected to a
+ * complete one.
+ */
 const build = async ({ servers, serverId, admin, migrations }: TemplateMaker, name: string): Promise<void> => {
   const draft = escapeIdentifier(`${name}_draft`);
   await admin.query(`drop database if exists ${draft} with (force)`);

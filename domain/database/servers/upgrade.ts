@@ -52,7 +52,7 @@ const noteFailure = (log: Log, projectId: string, error: unknown): void => {
   else log.error(about, 'a project database cannot be upgraded: it stays without what this version guards');
 };
 
-/** Upgrades one after the other; one that fails holds up nobody and is tried again the next time. */
+/** Upgrades one database after the other; a failed one delays no other and is retried the next time. */
 const upgradeEach = async (deps: UpgradeDeps, projects: Iterator<Project>): Promise<number> => {
   let done = 0;
   for (let next = projects.next(); next.done !== true; next = projects.next()) {

@@ -38,7 +38,7 @@ export const reading = <T>(db: ReadDb, projectId: string, work: (client: ClientB
 
 export interface ReadOf {
   readonly projectId: string;
-  /** Aborted when nobody waits any more. */
+  /** Aborted when no caller waits any more. */
   readonly signal: AbortSignal;
 }
 

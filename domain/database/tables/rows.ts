@@ -17,7 +17,7 @@ export interface RowsPage {
 export interface RowsOf {
   readonly projectId: string;
   readonly table: string;
-  /** Aborted when nobody waits any more. */
+  /** Aborted when no caller waits any more. */
   readonly signal: AbortSignal;
 }
 

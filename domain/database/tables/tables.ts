@@ -72,7 +72,7 @@ const exactCounts = async (client: ClientBase, tables: readonly Relation[]): Pro
   return known;
 };
 
-/** A list is soon there: nobody's leaving is waited for. */
+/** A list is fast: it does not stop when its caller leaves. */
 const never = new AbortController().signal;
 
 /** The tables of schema `public`, by name; partitions count with theirs. */

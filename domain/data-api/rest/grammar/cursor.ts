@@ -6,7 +6,10 @@ export interface Cursor {
   /** The name of the text in messages: `select parameter`. */
   readonly subject: string;
   at: number;
-  /** From where on no quote is closed any more: looked for once, so that a list of open quotes is read in linear time. */
+  /**
+   * The position from which no quote is closed any more: searched once, so that a list of open quotes is read in linear
+   * time.
+   */
   unclosedFrom: number;
 }
 
@@ -17,7 +20,7 @@ export const cursorOf = (subject: string, text: string): Cursor => ({
   unclosedFrom: Number.POSITIVE_INFINITY,
 });
 
-// A message repeats what it is about; nobody reads 100 KB.
+// A message repeats its subject, but not 100 KB of it.
 const shown = (text: string): string => (text.length > 1000 ? `${text.slice(0, 1000)}…` : text);
 
 const characterAt = ({ text, at }: Cursor): string => {
