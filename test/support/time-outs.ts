@@ -4,7 +4,7 @@ import { optionalTestEnv } from './env.ts';
 const slowness = Number(optionalTestEnv('PLINTH_TEST_SLOWNESS') ?? 1);
 
 /** How long a test waits for one thing: so long that only what never comes is given up. */
-export const patienceMs = 100_000 * slowness;
+export const patienceMs = Math.round(100_000 * slowness);
 
 /** The limit of a test that waits for several things in turn. */
 export const longTestMs = 2 * patienceMs;
