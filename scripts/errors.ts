@@ -32,7 +32,7 @@ export const notWritable = (where: string, code: string): StartError =>
 
 const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'code' in error;
 
-/** Turns a full disk, a read-only folder and the like into a plain sentence; `null` when the error is a bug of ours. */
+/** Maps a full disk, a read-only folder and the like to a plain sentence; `null` when the error is a bug of ours. */
 export const explain = (error: unknown): StartError | null => {
   if (error instanceof StartError) return error;
   if (!isSystemError(error)) return null;

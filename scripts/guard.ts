@@ -11,7 +11,7 @@ export interface GuardSettings {
   readonly temporaryFolders?: readonly string[];
 }
 
-/** Our side of the dead-man guard: tells it what runs, and replaces it when it dies. */
+/** Our side of the dead-man guard: reports the running processes to it, and replaces it when it dies. */
 export class Guard {
   readonly #settings: GuardSettings;
   #child: ChildProcess;

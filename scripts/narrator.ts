@@ -9,8 +9,8 @@ const firstLineMs = 400;
 const laterLinesMs = 10_000;
 
 /**
- * A narrator that writes to `stream`. A terminal that was closed or a pipe nobody reads any more is no reason to fail:
- * what should stop us then is the signal that comes with it.
+ * A narrator that writes to `stream`. A closed terminal or pipe is no reason to fail: the signal that comes with it
+ * stops the process.
  */
 export const narrateTo = (stream: NodeJS.WritableStream): Narrator => {
   stream.on('error', () => undefined);

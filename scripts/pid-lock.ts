@@ -99,8 +99,8 @@ export const releaseLock = (file: string, pid: number): void => {
 };
 
 /**
- * Claims a data folder for this process. A lock whose owner died is taken over, whoever has its pid now; the processes
- * that the owner left are handed back in `leftovers`.
+ * Claims a data folder for this process. A lock whose owner died is taken over, whichever process has its pid now; the
+ * processes that the owner left are returned in `leftovers`.
  */
 export const claimLock = (file: string): Claim => {
   mkdirSync(path.dirname(file), { recursive: true });

@@ -34,7 +34,7 @@ const psIdentity = (pid: number): string | null => {
 export const processIdentity = (pid: number): string | null =>
   process.platform === 'linux' ? linuxIdentity(pid) : psIdentity(pid);
 
-/** A process as it is written down for whoever has to stop it later. */
+/** A process as it is recorded for the one that has to stop it later. */
 export interface ProcessRecord {
   readonly name: string;
   readonly pid: number;

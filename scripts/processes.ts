@@ -21,7 +21,7 @@ export interface ProcessSpec {
   /** Where it listens: should the port be taken when it starts, it is not started again there. */
   readonly port?: number;
   readonly stopSignal: NodeJS.Signals;
-  /** For a second Ctrl-C: how it is told not to finish anything. */
+  /** For a second Ctrl-C: the request to stop without finishing anything. */
   readonly killSignal?: NodeJS.Signals;
   readonly stopWithinMs: number;
   /** Resolves when the process serves. Need not watch its end. */
@@ -91,7 +91,7 @@ export class SupervisedProcess {
     this.spec = spec;
     this.#hooks = hooks;
     this.#patience = { ...defaultPatience, ...patience };
-    // Heard by whoever waits for it; nobody may.
+    // Reaches its waiting callers; there may be none.
     this.#served.promise.catch(() => undefined);
     this.#ended = this.#keepRunning();
   }
@@ -233,7 +233,7 @@ export const readyMessage = (child: ChildProcess): Promise<void> =>
     });
   });
 
-/** Asks again and again until `probe` says yes; for programs that have no other way to tell. */
+/** Calls `probe` until it succeeds; for programs that have no other way to report. */
 export const readyWhen = async (probe: () => boolean | Promise<boolean>, signal: AbortSignal): Promise<void> => {
   const pollMs = 15;
   while (!(await probe())) await delay(pollMs, undefined, { signal });

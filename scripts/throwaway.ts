@@ -80,7 +80,7 @@ const bringUp = async (settings: Settings, plan: ServersPlan, surroundings: Surr
   };
   const vector = provideMissingVector(site, servers);
   const code = await plan.use(surroundings, env);
-  // Cut off by the end of each short run it would begin anew with every one, 15 s of CPU each time.
+  // Interrupted by the end of each short run it would start over with every one, 15 s of CPU each time.
   await vector;
   return code;
 };

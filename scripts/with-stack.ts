@@ -39,7 +39,7 @@ const oneKeyPressMs = 300;
 const inShell = (text: string): string =>
   /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
-/** `npm stop` stops the platform of the folder that it is told. */
+/** `npm stop` stops the platform of the given folder. */
 const stopCommand = (dataDir: string, root: string): string =>
   dataDir === path.join(root, '.data') ? 'npm stop' : `DATA_DIR=${inShell(dataDir)} npm stop`;
 

@@ -1,6 +1,9 @@
 import type { RunStatus } from '#queues/function-invoke.ts';
 
-/** How a run ended, as the runtime tells it; `result` is JSON text that nobody on the way parses, so it stays exact. */
+/**
+ * The end of a run, as the runtime reports it; `result` is JSON text that is parsed nowhere on the way, so it stays
+ * exact.
+ */
 export interface FinishedRun {
   readonly status: RunStatus;
   readonly result: string | null;

@@ -10,7 +10,7 @@ export interface AsyncModule {
   /** An ES module whose exports, if it has any, stand in one statement at its end. */
   readonly code: string;
   readonly map: string;
-  /** Turns that code into a CommonJS text that returns a promise: when it is fulfilled, `module.exports` is set. */
+  /** Wraps the code in a CommonJS text that returns a promise: when it is fulfilled, `module.exports` is set. */
   readonly wrap: (code: string) => string;
 }
 

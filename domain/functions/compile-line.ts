@@ -1,9 +1,9 @@
 import { ServiceError } from '#lib/errors.ts';
 
 /**
- * Runs little work at a time, and of each project one piece, in turns that go round by project: a project with a long line
- * waits for itself, and another one for at most one piece of work of each project. Work without a project is a project of
- * its own.
+ * Runs few pieces of work at a time, one of each project, by fair queueing: a project with a long queue waits for
+ * itself, and another one for at most one piece of work of each project. Work without a project is a project of its
+ * own.
  * @throws {ServiceError} `queue_full` when too much waits, or when its turn did not come in time
  */
 export type CompileLine = <T>(projectId: string | undefined, work: () => Promise<T>) => Promise<T>;
@@ -73,7 +73,7 @@ export const createCompileLine = ({
   const waiting: Waiting = new Map();
   const running = new Set<string>();
 
-  /** Makes room for one more of a project; a full line loses the last of whoever has the most in it. */
+  /** Makes room for one more of a project; a full queue drops the last of the project with the most entries. */
   const admit = (name: string): void => {
     const own = waiting.get(name)?.length ?? 0;
     if (own + (running.has(name) ? 1 : 0) >= ofProject) throw ofProjectFull();

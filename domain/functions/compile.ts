@@ -25,11 +25,11 @@ interface Generated {
 }
 
 /**
- * Turns a function's source (ESM, CommonJS or TypeScript) into the CommonJS text that the runtime executes.
- * Neither resolves an import nor touches the file system.
+ * Compiles a function's source (ESM, CommonJS or TypeScript) to the CommonJS text that the runtime executes. Neither
+ * resolves an import nor touches the file system.
  * @param entryPoint name of the handler, which the code must not certainly lack; left out: not checked
- * @throws ServiceError `validation_failed` for code that is too long, does not parse (with line and column) or lacks its
- * handler; `import_not_bundled` for a static import.
+ * @throws ServiceError `validation_failed` for code that is too long, does not parse (with line and column) or lacks
+ * its handler; `import_not_bundled` for a static import.
  */
 export async function compileFunction(source: string, entryPoint?: string): Promise<CompiledFunction> {
   if (Buffer.byteLength(source) > maxSourceBytes) {
@@ -130,7 +130,7 @@ async function canonical(code: string): Promise<string | null> {
   }
 }
 
-/** An ES module is strict code; esbuild leaves that to whoever runs the CommonJS text. */
+/** An ES module is strict code; esbuild leaves that to the caller of the CommonJS text. */
 const isModule = (code: string): boolean => code.includes('module.exports=__toCommonJS(');
 
 const invalidCode = (message: string): ServiceError =>

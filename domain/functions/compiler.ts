@@ -129,8 +129,8 @@ const tooBusy = (): ServiceError =>
 const isAlive = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode === null && signalCode === null;
 
 /**
- * Its processes start with the first deploys and stay; deploys go through them by `createCompileLine`, two at a time, so
- * that a deploy that takes long keeps nobody waiting but its own project.
+ * Its processes start with the first deploys and stay; deploys go through them by `createCompileLine`, two at a time,
+ * so that a slow deploy delays only its own project.
  */
 export const createCompiler = (limits: CompilerLimits = usualLimits): Compiler => {
   const inLine = createCompileLine({ ...usualBounds, atOnce: 2 });

@@ -66,7 +66,7 @@ export const exportedNames = (bundle: string, declared: readonly string[] | null
       names.add(name);
       return '';
     });
-  // The runtime also looks into a default export, and takes it as the handler when it is a function.
+  // The runtime also reads a default export, and takes it as the handler when it is a function.
   const isOpen = names.has('default') || [...names].some((name) => name in Object.prototype);
   return { names: [...names].toSorted(), isComplete: !isOpen && !otherWays.test(rest) };
 };

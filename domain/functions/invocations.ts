@@ -51,7 +51,7 @@ const isIndexed = ({ status, trigger, version }: InvocationFilter): boolean =>
 
 /**
  * A function's finished runs, the latest first, each with the end of its log; counted up to 100,000. A filter for more
- * than a failure looks among the latest 100,000.
+ * than a failure reads the latest 100,000.
  */
 export const listInvocations = async (
   db: Queryable,
@@ -109,7 +109,7 @@ const withLogSoFar = async (db: Queryable, row: InvocationRow): Promise<Invocati
 
 export const shownLine = ({ ts, level, message }: KeptLine): Omit<KeptLine, 'line'> => ({ ts, level, message });
 
-/** First whether it goes on: of a run that was begun anew by hand there is a record of the first time. */
+/** First whether it goes on: a run that was started again by hand has a record of the first time. */
 const findRun = async (db: Queryable, functionId: string, id: string): Promise<InvocationRow | undefined> =>
   (await findUnfinished(db, functionId, id)) ?? findFinished(db, functionId, id);
 

@@ -8,8 +8,8 @@ import { requireHandler } from './handler-names.ts';
 import { type Interpreter, findPython } from './python-interpreter.ts';
 
 /**
- * Looks at the code of Python functions when they are deployed, so that a missing bracket is told to its author and not to
- * the first caller. On a machine without Python it is told by the first run.
+ * Checks the code of Python functions when they are deployed, so that a missing bracket is reported to its author and
+ * not to the first caller. On a machine without Python the first run reports it.
  */
 export interface PythonChecker {
   /**

@@ -23,7 +23,7 @@ const question =
   'import json, os, sys; print(json.dumps({"major": sys.version_info[0], "minor": sys.version_info[1], "program": os.path.realpath(sys.executable), "prefix": sys.base_prefix}))';
 
 /**
- * The Python that functions run in.
+ * The Python interpreter of functions.
  * @param configured path of the program (`PLINTH_PYTHON`); undefined looks in the usual places
  * @returns null when there is none that is new enough
  */

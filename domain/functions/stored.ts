@@ -59,8 +59,8 @@ const excess = `(
   select coalesce((select bytes from stored_bytes where project_id = $1), 0)
     + coalesce((select sum(bytes) from stored_changes where project_id = $1), 0) - $2::float8)`;
 
-// The oldest $3 of each kind, of which all ids tell the age. The answers of receivers are as old as their event. An event
-// can be deleted once none of its deliveries waits or is under way.
+// The oldest $3 of each kind, by the age in their ids. The answers of receivers are as old as their event. An event can
+// be deleted once none of its deliveries waits or is in flight.
 const candidates = `
   runs as (
     select i.id, octet_length(i.data) + coalesce(octet_length(i.logs), 0) + coalesce(octet_length(i.log_tail), 0)
@@ -151,9 +151,9 @@ const deleteOldestVersions = async (
 };
 
 /**
- * Deletes the oldest of what projects store beyond their quota: runs, ended jobs, delivered events and receivers' answers
- * first, then replaced versions. A job that waits or runs stays, as does an event that is to be delivered. Answers how many
- * went; what changed is added up before projects are looked at again.
+ * Deletes the oldest of what projects store beyond their quota: runs, ended jobs, delivered events and receivers'
+ * answers first, then replaced versions. A job that waits or runs stays, as does an event that is to be delivered.
+ * Returns how many were deleted; changes are added up before projects are checked again.
  */
 export const deleteBeyondQuota = async (
   db: Queryable,

@@ -32,7 +32,7 @@ export const findChat = (db: Queryable, { project, kind }: ChatOf): Promise<{ id
     ]),
   );
 
-/** Its throttle is locked first, as by whoever delivers. */
+/** Its throttle is locked first, as by deliveries. */
 const lockChat = async (db: Queryable, of: ChatOf): Promise<{ id: string } | undefined> => {
   const present = await findChat(db, of);
   if (present === undefined) return undefined;

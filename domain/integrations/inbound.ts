@@ -158,7 +158,7 @@ const maxRazorpayDays = 29;
 const isOld = (createdAt: unknown): boolean =>
   typeof createdAt === 'number' && Date.now() / 1000 - createdAt > maxRazorpayDays * 86_400;
 
-/** The id of the event comes in a header that is not signed: the text itself tells a repeat, too. */
+/** The id of the event comes in a header that is not signed: the text itself identifies a repeat, too. */
 const razorpayEvent = async (received: Received<'razorpay'>, deps: InboundDeps): Promise<ProviderEvent> => {
   const { call, body, receiver } = received;
   const { projects } = deps;
@@ -243,7 +243,7 @@ const keep = async (
   const job = await jobFor(tx, { receiver, functionId, text: event.text }, { caps: deps.caps, call });
   const isTaken = job !== null && (await insertJobs(tx, [job])).has(job.id);
   if (isTaken) return job;
-  // The provider can do nothing about it, and its event is told to the webhooks all the same.
+  // The provider can do nothing about it, and its event reaches the webhooks all the same.
   const why = job === null ? 'the function of a payment provider is gone' : 'the month’s runs of functions are used up';
   deps.log.warn({ project_id: project.id, provider, function_id: functionId }, why);
   return null;
@@ -256,7 +256,8 @@ const receiverOf = (db: ControlDb, projectId: string, provider: string): Promise
 };
 
 /**
- * Takes a call of a payment provider: verifies it, tells the project's webhooks, runs its function; a repeat does nothing.
+ * Takes a call of a payment provider: verifies it, emits an event to the project's webhooks, runs its function; a
+ * repeat does nothing.
  * @throws {ServiceError} `not_found` unless the provider is configured and active; `invalid_signature` and
  * `provider_unavailable`, `rate_limited` as PayPal is asked; `invalid_json`, `validation_failed`, `payload_too_large`,
  * `overloaded`, `queue_full`

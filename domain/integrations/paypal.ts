@@ -116,8 +116,8 @@ const busy = (): ServiceError =>
     headers: { 'Retry-After': '5' },
   });
 
-// Anyone can make us ask: so much at a time for a project, so that nobody's flood holds up other projects, and of that so
-// much for one network, so that PayPal's own calls are not held up by a stranger's.
+// Anyone can cause verifications: their number per project is bounded, so that a flood delays no other project, and
+// within it the number per network, so that PayPal's own calls are not delayed by a stranger's.
 const questions = { total: 16, each: 4, maxWaiting: 64, waitMs: 5000, refusal: busy };
 const maxKept = 1000;
 /** A token is not used in its last minute. */

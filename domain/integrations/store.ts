@@ -43,7 +43,7 @@ export const findIntegration = (
     ),
   );
 
-/** Until the transaction ends nobody else changes it, nor makes it when it is not there. */
+/** Until the transaction ends no other one changes it, or creates it when it does not exist. */
 export const lockIntegration = async (
   db: Queryable,
   projectId: string,

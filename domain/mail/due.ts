@@ -69,7 +69,7 @@ export const noteHandedOver = async (db: Queryable, id: string, forSeconds: numb
   );
 };
 
-/** Mails whose answer nobody waits for any more, because the worker that did so died. */
+/** Mails whose answer is lost, because the worker that waited for it died. */
 export const giveUpHandedOver = async (db: Queryable): Promise<void> => {
   await db.query(
     `update platform_mail set status = 'unknown', handed_over_at = null,

@@ -36,7 +36,7 @@ export const createPlatformMail = (sealer: Sealer, baseUrl: string): PlatformMai
 
 const keptDays = 30;
 
-/** Mails are kept for a while, for operators who look for one. */
+/** Mails are kept for a while, for operators who search for one. */
 export const sweepPlatformMail = async (db: Queryable): Promise<void> => {
   await db.query('delete from platform_mail where created_at < now() - make_interval(days => $1)', [keptDays]);
 };
@@ -49,13 +49,13 @@ export interface Notice {
   readonly paragraphs: readonly string[];
 }
 
-// An organization may have any number of admins; who reads the first of these notices tells the others.
+// An organization may have any number of admins; readers of the first of these notices inform the others.
 const maxRecipients = 50;
 
 /**
- * Writes to the admins and owners of a project's organization, in the transaction of what they are told of. Once an hour at
- * most: whoever makes things go wrong must not fill their mailboxes. `paragraphs` must hold no names as people wrote them
- * (`quoted`).
+ * Writes to the admins and owners of a project's organization, in the transaction of the reported change. Once an hour
+ * at most: a user who causes failures must not fill their mailboxes. `paragraphs` must hold no names as people wrote
+ * them (`quoted`).
  */
 export const noticeToAdmins = async (mail: PlatformMail, tx: Queryable, notice: Notice): Promise<void> => {
   const { projectId, subject, paragraphs } = notice;
@@ -73,7 +73,7 @@ export const noticeToAdmins = async (mail: PlatformMail, tx: Queryable, notice: 
   );
 };
 
-/** Invites that one address may be sent in a day, whoever invites it. */
+/** Invites that one address may be sent in a day, from all senders. */
 const maxToAddress = 5;
 /** Invites that one organization may have sent in an hour. */
 const maxOfOrganization = 200;
@@ -106,7 +106,7 @@ export const requireRoomForInvite = async (
   }
 };
 
-/** Confirmation links that one address may be sent in a day, whoever names it. */
+/** Confirmation links that one address may be sent in a day, from all accounts. */
 const maxConfirmations = 5;
 
 /** @throws {ServiceError} `rate_limited` */

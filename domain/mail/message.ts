@@ -17,7 +17,7 @@ export type PlatformMessage =
       readonly subject: string;
       readonly paragraphs: readonly string[];
     }
-  /** To those who look after an organization: paragraphs of plain text. */
+  /** To the admins of an organization: paragraphs of plain text. */
   | {
       readonly kind: 'notice';
       readonly to: string;

@@ -51,7 +51,7 @@ export interface Projects {
   readonly retireLeftOvers: (abandonment?: Abandonment) => Promise<readonly string[]>;
   /** Drops the databases of projects that were deleted more than `days` ago. Answers how many. */
   readonly purge: (days: number) => Promise<number>;
-  /** See `restoreProject`. The other processes are to be told afterwards. */
+  /** See `restoreProject`. The other processes are to be notified afterwards. */
   readonly restore: (order: RestoreOrder) => Promise<void>;
   readonly sealer: (project: Pick<Project, 'id' | 'data_key'>) => Sealer;
   readonly tenantDb: ProjectDb;
@@ -142,7 +142,7 @@ const deletionWith = ({ db, servers, log }: ProjectsOptions, tenantDb: TenantDb)
     await db.transaction((tx) => deleteProjectRow(tx, project.id), actingAs({ type: 'system' }, 'project.purge'));
   };
 
-  /** One that fails must not hold up the others. */
+  /** A failure must not hold up the others. */
   const each = async (projects: readonly Project[], work: (project: Project) => Promise<void>): Promise<number> => {
     let done = 0;
     for (const project of projects) {

@@ -51,7 +51,7 @@ const rotatePlatform = async (db: ControlDb, keyRing: KeyRing): Promise<Rotation
   return { rewrapped: changed.length, current: 1 - changed.length - failed.length, failed };
 };
 
-/** Only what is as it was read: whoever else rotates meanwhile has done the same. */
+/** Only unchanged keys: another rotation at the same time has done the same. */
 const store = (db: ControlDb, changed: Batch['changed']): Promise<unknown> =>
   db.transaction(
     (tx) =>
@@ -71,8 +71,8 @@ const plus = (a: Rotation, b: Rotation): Rotation => ({
 });
 
 /**
- * Wraps every data key with the newest key of the ring, deleted projects' too. What they seal stays as it is. Safe beside
- * running processes, which hold both keys, and after being cut off at any moment.
+ * Wraps every data key with the newest key of the ring, deleted projects' too. The sealed data stay as they are. Safe
+ * beside running processes, which hold both keys, and after being interrupted at any moment.
  * @param report hears after each batch how far it is
  */
 export const rotateKeys = async (

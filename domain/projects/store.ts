@@ -186,7 +186,7 @@ export const deleteProjectRow = async (db: Queryable, id: string): Promise<void>
   await db.query('delete from projects where id = $1', [id]);
 };
 
-/** Deleted projects whose database may still be open under its old name. In no order: one that fails holds up nobody. */
+/** Deleted projects whose database may still be open under its old name. In no order: a failure delays no other. */
 export const projectsToRetire = (db: Queryable, limit: number): Promise<Project[]> =>
   db.query<Project>(
     `select ${projectColumns} from projects p where p.deleted_at is not null and p.retired_at is null

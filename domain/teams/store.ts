@@ -163,7 +163,7 @@ export interface Invite {
   readonly expired: boolean;
 }
 
-/** Locks the invite, so that one acceptance wins. An accepted one is found, too: whom it let in is told so. */
+/** Locks the invite, so that one acceptance wins. An accepted one is found, too: its invitee gets that answer. */
 export const findInvite = (db: Queryable, hash: Buffer): Promise<Invite | undefined> =>
   maybeOne(
     db.query(

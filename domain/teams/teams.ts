@@ -34,7 +34,7 @@ export interface Acting {
 }
 
 /**
- * Holds back other changes to the members, then looks again: the role that let the caller in may be gone by now, as when
+ * Blocks other changes to the members, then checks again: the role that admitted the caller may be gone by now, as when
  * two owners demote each other at once.
  * @throws {ServiceError} `not_found` for who was removed, `forbidden` for who was demoted
  */

@@ -80,7 +80,7 @@ const formOf = (dimensions: number): Form => {
 };
 
 // Links of a document, and candidates for them. With pgvector's own 16 and 64 writing takes more than twice as long;
-// searches look at more candidates than they need (search.ts), which makes up for it.
+// searches read more candidates than they need (search.ts), which makes up for it.
 const build = 'm = 12, ef_construction = 32';
 
 const createSql = (name: string, dimensions: number, schema: string): string[] => {

@@ -18,8 +18,8 @@ export interface Document {
 export const tableOf = ({ name }: Pick<Collection, 'name'>): string => `public.${escapeIdentifier(name)}`;
 
 /**
- * Makes sure, until the end of the transaction, that the table of that name is the one that was looked up: SQL can rename
- * it and give its name to another while a provider is asked.
+ * Ensures, until the end of the transaction, that the table of that name is the one that was found: SQL can rename it
+ * and give its name to another while a provider is called.
  * @throws {ServiceError} `conflict` when it is another, `not_found` when there is none
  */
 export const lockTable = async (

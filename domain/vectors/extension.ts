@@ -55,7 +55,7 @@ const install = async (client: ClientBase): Promise<string> => {
   if (before.installed !== null) return before.installed;
   if (!before.is_available) throw extensionUnavailable();
   try {
-    // Where sessions look first: SQL says `vector`, without a schema.
+    // The first schemas in a session's search path: SQL says `vector`, without a schema.
     await client.query('create extension vector schema public');
   } catch (error) {
     const { installed } = await stateOf(client);

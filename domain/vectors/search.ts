@@ -54,6 +54,7 @@ interface Nearest {
 const sizeSql = 'sum(octet_length(n.id)::bigint + octet_length(n.content) + octet_length(n.metadata::text)) over ()';
 
 /**
+ * @param isExact an order without an index: every matching document is read
  * @param isExact an order that no index knows: every document that fits is looked at
  */
 const nearestSql = (collection: Collection, hasFilter: boolean, isExact: boolean): string => {
@@ -98,7 +99,7 @@ const nearest = async (
   });
 };
 
-/** The index gives up after so many documents that do not fit; then all are looked at. */
+/** The index gives up after so many documents that do not match; then all are read. */
 const nearestOf = async (client: ClientBase, wanted: Nearest): Promise<Found[]> => {
   await lockTable(client, wanted.collection, 'access share');
   if (!wanted.collection.is_indexed) return nearest(client, wanted, true);

@@ -9,7 +9,7 @@ import { extensionUnavailable } from './extension.ts';
 
 export interface SessionOf {
   readonly projectId: string;
-  /** Aborted when nobody waits any more: what runs is stopped. */
+  /** Aborted when no caller waits any more: the running statement is stopped. */
   readonly signal: Departure;
   readonly mode: 'read' | 'write';
 }

@@ -108,12 +108,12 @@ const concurrently = async (
 };
 
 /**
- * Embeds documents and writes them; the same id replaces. What is there already in the same words is not embedded again.
- * Each document is written whole or not at all; of a request that fails, batches may have been written: done again, they
- * count as unchanged.
+ * Embeds documents and writes them; the same id replaces. Documents with unchanged text are not embedded again. Each
+ * document is written whole or not at all; batches of a failed request may have been written: repeated, they count as
+ * unchanged.
  * @param progress told from 0 to 100
- * @throws {ServiceError} `not_found`, `conflict` (another model, another table), `dimension_mismatch`, `provider_bad_output`,
- *   `vector_extension_unavailable`; what the gateway throws
+ * @throws {ServiceError} `not_found`, `conflict` (another model, another table), `dimension_mismatch`,
+ * `provider_bad_output`, `vector_extension_unavailable`; what the gateway throws
  * @throws {DataError} what the database refused: `plan_limit_exceeded`, or an SQLSTATE of the project's own rules
  */
 export const upsertDocuments = async (

@@ -32,7 +32,10 @@ const permits: Readonly<Record<Plan, FairPermits>> = {
   enterprise: permitsFor(2),
 };
 
-/** Among advisory locks of a project's database: the writers of a Free project take turns across all processes. */
+/**
+ * A key among the advisory locks of a project's database: the writers of a Free project run one at a time across all
+ * processes.
+ */
 export const writerLock = 7_245_995;
 /** Each other process may write one batch first. */
 const turnTimeoutMs = 20_000;

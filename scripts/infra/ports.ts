@@ -27,8 +27,8 @@ export const freePortAnywhere = (): Promise<number> => freePortFrom(20_000 + Mat
 const maxChoices = 10;
 
 /**
- * Runs `begin`, which chooses a port and starts something there. Between the two another program may take the port: then
- * it runs again and chooses anew. Two starts at the same moment look for ports in the same order.
+ * Runs `begin`, which chooses a port and starts something there. Between the two another program may take the port:
+ * then it runs again with another one. Two starts at the same moment try ports in the same order.
  */
 export const onFreePort = async <T>(begin: () => Promise<T>, print: (line: string) => void): Promise<T> => {
   for (let choices = 1; ; choices += 1) {

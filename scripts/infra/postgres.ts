@@ -43,8 +43,8 @@ const belongsTo = (data: string, pid: number | string): boolean =>
 const pidFile = (data: string): string => path.join(data, 'postmaster.pid');
 
 /**
- * Postgres does not start while any process has the pid of its last life, and a server that still runs has to end
- * first. (Elsewhere than on Linux that is left to Postgres: it cannot be told whose the pid is.)
+ * Postgres does not start while any process has the pid of its last run, and a server that still runs has to end first.
+ * (Elsewhere than on Linux that is left to Postgres: the owner of the pid is unknown there.)
  */
 const clearPidFile = async (data: string): Promise<void> => {
   const file = pidFile(data);

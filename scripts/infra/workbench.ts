@@ -30,7 +30,7 @@ export const onWorkbench = async <T>(
   }
 };
 
-/** Gives a finished folder its name. Whoever was faster has made the same: then theirs stays. */
+/** Gives a finished folder its name. A faster process has made the same: then its folder stays. */
 export const publish = (finished: string, place: string): void => {
   try {
     renameSync(finished, place);

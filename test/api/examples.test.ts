@@ -34,7 +34,7 @@ interface Reader {
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null;
 
-/** What identifies a thing in the answer that made or listed it. */
+/** The id of a thing in the answer that created or listed it. */
 const idIn = (thing: Record<string, unknown>, name: string): unknown =>
   thing[name === 'ref' || name === 'type' ? name : 'id'] ?? thing[name];
 
