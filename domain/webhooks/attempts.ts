@@ -1,30 +1,17 @@
 import { quoted } from '#domain/mail/message.ts';
 import type { Notice } from '#domain/mail/mail.ts';
-import type { Queryable, Tx } from '#lib/control-db.ts';
+import { type Queryable, type Tx, maybeOne } from '#lib/control-db.ts';
+import { textArray } from '#lib/text-array.ts';
 import { maxDataBytes } from './message.ts';
 import { quickMs } from './scheduler.ts';
+import type { SealedWebhook } from './secrets.ts';
 import type { Attempted, EventRow, WebhookRow } from './store.ts';
 
-const [second, minute, hour] = [1, 60, 3600];
+/** Seconds between attempts: 5 s, 5 and 30 min, 2, 5, 10, 14, 20 and 24 h. After the last one the delivery is exhausted. */
+const pauses = [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400];
 
-/** The pauses after the first failed try, the second and so on, in seconds; after the last one there is no other try. */
-const pauses: readonly number[] = [
-  5 * second,
-  5 * minute,
-  30 * minute,
-  2 * hour,
-  5 * hour,
-  10 * hour,
-  14 * hour,
-  20 * hour,
-  24 * hour,
-];
-
-/** Pauses are so much longer or shorter, so that what failed together does not come back together. */
-const jitter = 0.1;
-
-/** What a pause is multiplied with. */
-export const spread = (random: () => number = Math.random): number => 1 - jitter + 2 * jitter * random();
+/** A factor for a pause, a tenth more or less than 1, so that what failed together does not come back together. */
+export const spread = (random: () => number = Math.random): number => 0.9 + 0.2 * random();
 
 const maxRetryAfterMs = 24 * 3600 * 1000;
 
@@ -40,17 +27,13 @@ export const retryAfter = (header: string | string[] | undefined, now: number): 
   return new Date(Math.min(at, now + maxRetryAfterMs));
 };
 
-/** From so many failures in a row on a webhook has one try at a time, with pauses between them. */
+/** After so many failures in a row the circuit breaker leaves one attempt at a time, with these pauses, doubled each time. */
 const breakAfter = 5;
-/** In seconds: the first such pause, doubled each time up to the longest. */
-const minPause = 5;
-const maxPause = 5 * minute;
+const [minPauseSeconds, maxPauseSeconds] = [5, 300];
 
-/** After so many days of nothing but failures a webhook is made inactive, */
-const hopelessDays = 5;
-/** by so many tries at least. */
-const hopelessTries = 10;
-/** What failed says nothing of today when nothing was tried for so many days: longer than any pause. */
+/** A webhook becomes inactive after so many days and attempts of nothing but failures. */
+const [hopelessDays, hopelessTries] = [5, 10];
+/** Failures are forgotten when nothing was tried for so many days, which is longer than any pause. */
 const forgottenDays = 2;
 
 /** A try, by its delivery and its job. */
@@ -59,18 +42,7 @@ export interface TryRef {
   readonly jobId: string;
 }
 
-/** What of a webhook a message is made with. */
-type SubscribedWebhook = Pick<
-  WebhookRow,
-  | 'id'
-  | 'kind'
-  | 'url'
-  | 'url_sealed'
-  | 'secret_sealed'
-  | 'previous_secret_sealed'
-  | 'previous_secret_until'
-  | 'send_secret'
->;
+type SubscribedWebhook = SealedWebhook & Pick<WebhookRow, 'kind' | 'send_secret'>;
 
 /** All that a try needs. */
 export interface LoadedTry {
@@ -182,22 +154,21 @@ export const noHeaders = '{}';
 const attemptsSql = `case when j.counts = 1
   then case when jsonb_array_length(d.attempts) >= ${maxAttempts} then d.attempts - 0 else d.attempts end
     || jsonb_build_object(
-      'at', to_char((clock_timestamp() - make_interval(secs => coalesce(j.response_time_ms, 0) / 1000.0)) at time zone 'UTC',
+      'at', to_char(
+        (clock_timestamp() - make_interval(secs => coalesce(j.response_time_ms, 0) / 1000.0)) at time zone 'UTC',
         'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
       'status_code', j.status_code, 'error', left(j.error, 1000), 'response_time_ms', j.response_time_ms)
   else d.attempts end`;
 
-// Only the try that the delivery waits for counts: what was given up meanwhile, or asked for anew, is another. `test.ping`
-// is sent once, whoever is active, and says nothing of its webhook. What a receiver that is no longer the webhook's said of
-// itself (410, Retry-After) is no word on the present one. Bodies go as bytes, one behind the other: in an array of texts
-// each quote of them would be escaped here, which held up the whole process for seconds.
+// Only the attempt that the delivery waits for counts, since one that was given up or asked for anew is another. `test.ping`
+// is sent once, even to an inactive webhook, and says nothing of it. What an earlier address answered of itself (410,
+// Retry-After) does not count for the present one.
 const deliveriesSql = `
   with tried as (
-    select *, (request_headers <> '')::int as counts,
-      convert_from(substring($6::bytea from start for length), 'UTF8') as response_body
-    from unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[], $7::int[], $8::int[], $9::text[],
-      $10::timestamptz[], $11::float8[], $12::bool[], $13::int[], $14::bool[]) as tried (delivery_id, job_id, status_code,
-      response_time_ms, request_headers, start, length, error, not_before, spread, is_gone, version, is_truncated)
+    select *, (request_headers <> '')::int as counts
+    from unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[],
+      $8::timestamptz[], $9::float8[], $10::bool[], $11::int[], $12::bool[]) as tried (delivery_id, job_id, status_code,
+      response_time_ms, request_headers, response_body, error, not_before, spread, is_gone, version, is_truncated)
   ), known as (
     select t.*, d.event like 'test.%' as is_test, d.attempt + t.counts - d.attempts_before as tries,
       w.is_active and w.deleted_at is null as is_wanted, coalesce(w.version = t.version, false) as is_present
@@ -231,20 +202,8 @@ interface RecordedRow {
   readonly is_reporting: boolean;
 }
 
-/** Where each of the texts is among the bytes of all, counted from 1 as SQL does. */
-const asBytes = (texts: readonly (string | null)[]) => {
-  const bodies = texts.map((text) => (text === null ? null : Buffer.from(text)));
-  let end = 1;
-  return {
-    starts: bodies.map((body) => (body === null ? null : (end += body.length) - body.length)),
-    lengths: bodies.map((body) => body?.length ?? null),
-    bytes: Buffer.concat(bodies.filter((body) => body !== null)),
-  };
-};
-
-const recordDeliveries = (tx: Tx, tries: readonly WebhookAttempt[]): Promise<RecordedRow[]> => {
-  const bodies = asBytes(tries.map((each) => each.responseBody));
-  return tx.query<RecordedRow>(
+const recordDeliveries = (tx: Tx, tries: readonly WebhookAttempt[]): Promise<RecordedRow[]> =>
+  tx.query<RecordedRow>(
     deliveriesSql,
     [
       tries.map((each) => each.deliveryId),
@@ -252,9 +211,7 @@ const recordDeliveries = (tx: Tx, tries: readonly WebhookAttempt[]): Promise<Rec
       tries.map((each) => each.statusCode),
       tries.map((each) => Math.round(each.responseTimeMs)),
       tries.map((each) => each.requestHeaders),
-      bodies.bytes,
-      bodies.starts,
-      bodies.lengths,
+      textArray(tries.map((each) => each.responseBody)),
       tries.map((each) => each.error),
       tries.map((each) => each.notBefore),
       tries.map(() => spread()),
@@ -264,7 +221,6 @@ const recordDeliveries = (tx: Tx, tries: readonly WebhookAttempt[]): Promise<Rec
     ],
     'record-tries',
   );
-};
 
 /** What the tries say of one webhook. */
 interface ThrottleUpdate {
@@ -296,14 +252,14 @@ const newsOf = (tries: readonly WebhookAttempt[]): Map<string, ThrottleUpdate> =
   return news;
 };
 
-// A throttle that is well stays so by a success: then nothing is written, and nobody waits for its lock. What was under way when
-// the breaker opened, or while it is open, does not make the pause longer: that is for the one that was tried after it. What
-// the receiver asked for holds whatever else it says.
+// A healthy throttle is not changed by a success: nothing is written and nobody waits for its lock. Attempts that were under
+// way when the breaker opened do not make its pause longer; only the one that was made after the pause does.
 const newsSql = `select * from unnest($1::uuid[], $2::int[], $3::bool[], $4::timestamptz[], $5::int[], $6::bool[])
   as news (webhook_id, failed, is_alive, not_before, weight, is_quick)`;
 
 const toNoteSql = `from webhook_throttles l join news n on n.webhook_id = l.webhook_id
-  where (not n.is_alive or n.not_before is not null or l.failures > 0 or l.closed_until is not null or l.is_quick <> n.is_quick)`;
+  where (not n.is_alive or n.not_before is not null or l.failures > 0 or l.closed_until is not null
+    or l.is_quick <> n.is_quick)`;
 
 const throttlesSql = `
   with news as (${newsSql}), locked as materialized (
@@ -318,14 +274,15 @@ const throttlesSql = `
     from news n join locked l on l.webhook_id = n.webhook_id
   )
   update webhook_throttles l set failures = c.failures, is_quick = c.is_quick, next_at = least(l.next_at, now()),
-    failing_since = case when not c.is_alive then coalesce(case when c.goes_on then l.failing_since end, clock_timestamp()) end,
+    failing_since = case when not c.is_alive
+      then coalesce(case when c.goes_on then l.failing_since end, clock_timestamp()) end,
     failed_tries = case when c.is_alive then 0 when c.goes_on then l.failed_tries + c.failed else c.failed end,
     failed_at = case when not c.is_alive then clock_timestamp() end,
     retry_after = greatest(l.retry_after, c.not_before),
     closed_until = case
       when c.is_alive then null
       when c.failures >= ${breakAfter} and c.failures > c.failures_before then clock_timestamp()
-        + make_interval(secs => least(${maxPause}, ${minPause} * power(2, least(c.failures - ${breakAfter}, 20))))
+        + make_interval(secs => least(${maxPauseSeconds}, ${minPauseSeconds} * power(2, least(c.failures - ${breakAfter}, 20))))
       else c.closed_until end
   from counted c where l.webhook_id = c.webhook_id
   returning l.webhook_id, l.failed_tries >= ${hopelessTries}
@@ -351,22 +308,18 @@ const asArrays = (news: ReadonlyMap<string, ThrottleUpdate>): unknown[] => {
   ];
 };
 
-/**
- * Locks the throttles that the tries say something new of.
- * @returns those, and the ones of them that somebody else holds
- */
-const lockToNote = async (
-  tx: Tx,
-  tries: readonly WebhookAttempt[],
-): Promise<{ readonly locked: ReadonlySet<string>; readonly lockedElsewhere: ReadonlySet<string> }> => {
+/** Locks the throttles that these attempts change. @returns those, and the ones that another transaction holds */
+const lockToNote = async (tx: Tx, tries: readonly WebhookAttempt[]) => {
   const rows = await tx.query<{ webhook_id: string; is_locked_elsewhere: boolean }>(
     heldSql,
     asArrays(newsOf(tries)),
     'held-throttles',
   );
-  const idsOf = (isHeld: boolean) =>
-    new Set(rows.flatMap((row) => (row.is_locked_elsewhere === isHeld ? [row.webhook_id] : [])));
-  return { locked: idsOf(false), lockedElsewhere: idsOf(true) };
+  const { held = [], own = [] } = Object.groupBy(rows, (row) => (row.is_locked_elsewhere ? 'held' : 'own'));
+  return {
+    locked: new Set(own.map((row) => row.webhook_id)),
+    lockedElsewhere: new Set(held.map((row) => row.webhook_id)),
+  };
 };
 
 const updateThrottles = async (tx: Tx, news: ReadonlyMap<string, ThrottleUpdate>): Promise<string[]> => {
@@ -456,8 +409,8 @@ const noticeOf = (projectId: string, disabled: readonly Disabled[]): Notice => {
 };
 
 /**
- * Makes webhooks inactive whose receivers are gone or failed for too long, unless they have got another address or secret since; their admins are told. The transaction acts as
- * the system; what still waits for them is skipped when their throttles are pumped.
+ * Makes webhooks inactive whose receivers are gone or failed for too long, unless they have got another address or secret
+ * since, and notifies their admins. The transaction acts as the system. The scheduler skips their waiting deliveries.
  */
 export const disableHopeless = async (tx: Tx, hopeless: readonly Hopeless[], notify: Notify): Promise<void> => {
   if (hopeless.length === 0) return;
@@ -475,4 +428,40 @@ export const disableHopeless = async (tx: Tx, hopeless: readonly Hopeless[], not
   for (const [projectId, disabled] of Map.groupBy(rows, (row) => row.project_id)) {
     await notify(tx, noticeOf(projectId, disabled));
   }
+};
+
+/** An attempt that a delivery waits for. */
+type StuckTry = TryRef & Pick<WebhookAttempt, 'webhookId'>;
+
+/** The attempt that a job was to make; undefined when its delivery does not wait for it. */
+export const findTry = (db: Queryable, jobId: string): Promise<StuckTry | undefined> =>
+  maybeOne(
+    db.query<StuckTry & Record<string, string>>(
+      `select d.id as "deliveryId", j.id as "jobId", d.webhook_id as "webhookId"
+       from jobs j join webhook_deliveries d on d.id = (j.data::json ->> 'delivery_id')::uuid and d.job_id = j.id
+       where j.id = $1`,
+      [jobId],
+    ),
+  );
+
+/**
+ * Attempts whose job has ended or is gone without a record, since it was cancelled or waited too long. Their deliveries would
+ * wait for ever.
+ */
+export const stuckTries = (db: Queryable, max: number): Promise<StuckTry[]> =>
+  db.query<StuckTry & Record<string, string>>(
+    `select d.id as "deliveryId", d.job_id as "jobId", d.webhook_id as "webhookId"
+     from webhook_deliveries d left join jobs j on j.id = d.job_id
+     where d.job_id is not null and (j.id is null or j.finished_at < now() - interval '10 seconds') limit $1`,
+    [max],
+  );
+
+/** Which of these jobs were begun, so that something may have been sent; one that is gone may have been, too. */
+export const startedJobs = async (db: Queryable, jobIds: readonly string[]): Promise<ReadonlySet<string>> => {
+  if (jobIds.length === 0) return new Set();
+  const waited = await db.query<{ id: string }>('select id from jobs where id = any ($1::uuid[]) and attempt = 0', [
+    jobIds,
+  ]);
+  const untouched = new Set(waited.map(({ id }) => id));
+  return new Set(jobIds.filter((id) => !untouched.has(id)));
 };

@@ -41,12 +41,13 @@ export interface WebhookSecrets {
   readonly previousSecret: string | null;
 }
 
-type Sealed = Pick<
+/** A webhook with the secrets that a delivery needs. */
+export type SealedWebhook = Pick<
   WebhookRow,
   'id' | 'url' | 'url_sealed' | 'secret_sealed' | 'previous_secret_sealed' | 'previous_secret_until'
 >;
 
-const previousOf = (sealer: Sealer, row: Sealed, now: number): string | null => {
+const previousOf = (sealer: Sealer, row: SealedWebhook, now: number): string | null => {
   const { previous_secret_sealed: sealed, previous_secret_until: until } = row;
   if (sealed === null || until === null || until.getTime() <= now) return null;
   return sealer.open(part(row.id, 'secret'), sealed);
@@ -56,7 +57,7 @@ const previousOf = (sealer: Sealer, row: Sealed, now: number): string | null => 
  * @param sealer the project's own
  * @throws {SecretError} when the row's secrets were not sealed for it
  */
-export const webhookSecrets = (sealer: Sealer, row: Sealed, now = Date.now()): WebhookSecrets => ({
+export const webhookSecrets = (sealer: Sealer, row: SealedWebhook, now = Date.now()): WebhookSecrets => ({
   url: row.url ?? (row.url_sealed === null ? '' : sealer.open(part(row.id, 'url'), row.url_sealed)),
   secret: sealer.open(part(row.id, 'secret'), row.secret_sealed),
   previousSecret: previousOf(sealer, row, now),

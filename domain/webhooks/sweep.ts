@@ -1,36 +1,6 @@
 import { actingAs } from '#domain/audit/actor.ts';
-import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
+import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { firstIdAt } from '#lib/ids.ts';
-
-/** A try that a delivery waits for. */
-interface StuckTry {
-  readonly deliveryId: string;
-  readonly jobId: string;
-  readonly webhookId: string;
-}
-
-/** The try that a job was to make; undefined when its delivery does not wait for it. */
-export const findTry = (db: Queryable, jobId: string): Promise<StuckTry | undefined> =>
-  maybeOne(
-    db.query<{ deliveryId: string; jobId: string; webhookId: string }>(
-      `select d.id as "deliveryId", j.id as "jobId", d.webhook_id as "webhookId"
-       from jobs j join webhook_deliveries d on d.id = (j.data::json ->> 'delivery_id')::uuid and d.job_id = j.id
-       where j.id = $1`,
-      [jobId],
-    ),
-  );
-
-/**
- * Tries whose job has ended or is gone, without a word of how the try went: the job was cancelled, or waited too long. Their
- * deliveries would wait for ever.
- */
-export const stuckTries = (db: Queryable, max: number): Promise<StuckTry[]> =>
-  db.query<{ deliveryId: string; jobId: string; webhookId: string }>(
-    `select d.id as "deliveryId", d.job_id as "jobId", d.webhook_id as "webhookId"
-     from webhook_deliveries d left join jobs j on j.id = d.job_id
-     where d.job_id is not null and (j.id is null or j.finished_at < now() - interval '10 seconds') limit $1`,
-    [max],
-  );
 
 /**
  * Has throttles looked at that have something to do and of which nobody knows when: whoever should have noted it did not.
@@ -73,16 +43,6 @@ export const wakeLatelyForgotten = async (db: Queryable, now = Date.now()): Prom
     [firstIdAt(now - latelyMs)],
   );
   return woken.length;
-};
-
-/** Which of these jobs were begun, so that something may have been sent; one that is gone may have been, too. */
-export const startedJobs = async (db: Queryable, jobIds: readonly string[]): Promise<ReadonlySet<string>> => {
-  if (jobIds.length === 0) return new Set();
-  const waited = await db.query<{ id: string }>('select id from jobs where id = any ($1::uuid[]) and attempt = 0', [
-    jobIds,
-  ]);
-  const untouched = new Set(waited.map(({ id }) => id));
-  return new Set(jobIds.filter((id) => !untouched.has(id)));
 };
 
 interface KeptDays {

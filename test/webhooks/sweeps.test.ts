@@ -1,10 +1,10 @@
 import test from 'ava';
+import { stuckTries } from '#domain/webhooks/attempts.ts';
 import {
   deleteEmptyEvents,
   deleteEmptyWebhooks,
   deleteOldDeliveries,
   deleteOrphanedDeliveries,
-  stuckTries,
   wakeForgottenThrottles,
 } from '#domain/webhooks/sweep.ts';
 import { newId } from '#lib/ids.ts';

@@ -1,6 +1,13 @@
 import { byIndex } from '#domain/webhooks/store.ts';
-import { findTry, startedJobs } from '#domain/webhooks/sweep.ts';
-import { type LoadedTry, type TryRef, loadTries, noHeaders, nothingSent } from '#domain/webhooks/attempts.ts';
+import {
+  type LoadedTry,
+  type TryRef,
+  findTry,
+  loadTries,
+  noHeaders,
+  nothingSent,
+  startedJobs,
+} from '#domain/webhooks/attempts.ts';
 import { type Message, makeMessage } from '#domain/webhooks/message.ts';
 import { noteFirstTry, noteResponse } from '#domain/webhooks/metrics.ts';
 import type { Projects } from '#domain/projects/projects.ts';
