@@ -1,3 +1,10 @@
+/*
+ * E-mail that projects send to their users. The way through this folder: this file (queueing a mail, and its row), templates.ts
+ * and render.ts (what it says), settings.ts (the project's server and DKIM key), transports.ts (who sends it: resend.ts, or
+ * transport.ts over pooled connections of smtp.ts), failure.ts (why it was not sent). smtp-check.ts tries settings;
+ * mailbox.ts shows operators what nothing could send.
+ */
+
 import type { JobRequest, Jobs } from '#domain/jobs/jobs.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import type { Project } from '#domain/projects/store.ts';
@@ -145,28 +152,23 @@ export interface SendableRow {
   readonly settings: EmailSettingsRow | null;
 }
 
-type JoinedRow = Omit<SendableRow, 'settings'> & {
-  readonly [Name in keyof EmailSettingsRow as `s_${Name}`]: EmailSettingsRow[Name] | null;
+type JoinedRow = Omit<SendableRow, 'id' | 'settings'> & { readonly email_id: string } & {
+  readonly [Name in keyof EmailSettingsRow]: EmailSettingsRow[Name] | null;
 };
-
-const settingsOf = (row: JoinedRow): EmailSettingsRow | null =>
-  row.s_id === null
-    ? null
-    : (Object.fromEntries(settingsColumns.map((name) => [name, row[`s_${name}`]])) as unknown as EmailSettingsRow);
 
 /** A mail and the way it goes; undefined when its project was deleted. */
 export const findSendable = async (db: Queryable, projectId: string, id: string): Promise<SendableRow | undefined> => {
   const row = await maybeOne(
     db.query<JoinedRow>(
-      `select e.id, e.recipient, e.content_sealed, e.status, e.response, e.error, e.handed_over_at, p.data_key,
-         ${settingsColumns.map((name) => `s.${name} as s_${name}`).join(', ')}
+      `select e.id as email_id, e.recipient, e.content_sealed, e.status, e.response, e.error, e.handed_over_at,
+         p.data_key, ${settingsColumns}
        from emails e join projects p on p.id = e.project_id left join email_settings s on s.project_id = e.project_id
        where e.id = $1 and e.project_id = $2 and p.deleted_at is null`,
       [id, projectId],
       'find-sendable-email',
     ),
   );
-  return row && { ...row, settings: settingsOf(row) };
+  return row && { ...row, id: row.email_id, settings: row.host === null ? null : (row as EmailSettingsRow) };
 };
 
 /** The result of one attempt. */

@@ -1,5 +1,5 @@
 import { type KeyObject, createPrivateKey } from 'node:crypto';
-import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
@@ -23,22 +23,13 @@ const number = (text = ''): bigint => BigInt(`0x0${Buffer.from(text, 'base64url'
 
 const numbersOf = (key: KeyObject) => {
   const { n, e, d, p, q, dp, dq, qi } = key.export({ format: 'jwk' });
-  return {
-    n: number(n),
-    e: number(e),
-    d: number(d),
-    p: number(p),
-    q: number(q),
-    dp: number(dp),
-    dq: number(dq),
-    qi: number(qi),
-  };
+  return [n, e, d, p, q, dp, dq, qi].map(number) as [bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint];
 };
 
 /** It is signed with the parts of the key; a small product says nothing of how long its factors are. */
 const isWhole = (key: KeyObject): boolean => {
   try {
-    const { n, e, d, p, q, dp, dq, qi } = numbersOf(key);
+    const [n, e, d, p, q, dp, dq, qi] = numbersOf(key);
     return p > 1n && q > 1n && p * q === n && e > 1n && e < maxExponent && d < n && dp < p && dq < q && qi < p;
   } catch {
     return false;
@@ -74,24 +65,9 @@ export interface EmailSettingsRow {
   readonly updated_at: Date;
 }
 
-/** The columns of settings. */
-export const settingsColumns = [
-  'id',
-  'project_id',
-  'host',
-  'port',
-  'username',
-  'password_sealed',
-  'from_email',
-  'from_name',
-  'dkim_domain',
-  'dkim_selector',
-  'dkim_key_sealed',
-  'version',
-  'created_at',
-  'updated_at',
-] as const satisfies readonly (keyof EmailSettingsRow)[];
-const columns = settingsColumns.join(', ');
+/** The columns of the settings `s`. */
+export const settingsColumns = `s.id, s.project_id, s.host, s.port, s.username, s.password_sealed, s.from_email, s.from_name,
+  s.dkim_domain, s.dkim_selector, s.dkim_key_sealed, s.version, s.created_at, s.updated_at`;
 
 /** The placeholder of a secret in answers; sent back, it keeps the secret. */
 export const maskedSecret = '••••';
@@ -115,7 +91,7 @@ interface EmailSettingsInput {
 export const findEmailSettings = (db: Queryable, projectId: string): Promise<EmailSettingsRow | undefined> =>
   maybeOne(
     db.query<EmailSettingsRow>(
-      `select ${columns} from email_settings where project_id = $1`,
+      `select ${settingsColumns} from email_settings s where s.project_id = $1`,
       [projectId],
       'find-email-settings',
     ),
@@ -170,34 +146,36 @@ export const setEmailSettings = async (
   sealer: Sealer,
 ): Promise<EmailSettingsRow> => {
   const present = await maybeOne(
-    db.query<EmailSettingsRow>(`select ${columns} from email_settings where project_id = $1 for update`, [projectId]),
+    db.query<EmailSettingsRow>(`select ${settingsColumns} from email_settings s where s.project_id = $1 for update`, [
+      projectId,
+    ]),
   );
   const of = { sealer, projectId };
-  const [row] = await db.query<EmailSettingsRow>(
-    `insert into email_settings (id, project_id, host, port, username, password_sealed, from_email, from_name,
+  return one(
+    db.query<EmailSettingsRow>(
+      `insert into email_settings as s (id, project_id, host, port, username, password_sealed, from_email, from_name,
        dkim_domain, dkim_selector, dkim_key_sealed)
      values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
      on conflict (project_id) do update set host = excluded.host, port = excluded.port, username = excluded.username,
        password_sealed = excluded.password_sealed, from_email = excluded.from_email, from_name = excluded.from_name,
        dkim_domain = excluded.dkim_domain, dkim_selector = excluded.dkim_selector,
-       dkim_key_sealed = excluded.dkim_key_sealed, version = email_settings.version + 1, updated_at = now()
-     returning ${columns}`,
-    [
-      present?.id ?? newId(),
-      projectId,
-      input.host,
-      input.port,
-      input.username,
-      passwordOf(input, present, of),
-      input.from_email,
-      input.from_name,
-      input.dkim?.domain ?? null,
-      input.dkim?.selector ?? null,
-      dkimKeyOf(input, present, of),
-    ],
+       dkim_key_sealed = excluded.dkim_key_sealed, version = s.version + 1, updated_at = now()
+     returning ${settingsColumns}`,
+      [
+        present?.id ?? newId(),
+        projectId,
+        input.host,
+        input.port,
+        input.username,
+        passwordOf(input, present, of),
+        input.from_email,
+        input.from_name,
+        input.dkim?.domain ?? null,
+        input.dkim?.selector ?? null,
+        dkimKeyOf(input, present, of),
+      ],
+    ),
   );
-  if (row === undefined) throw new Error('an insert that always answers a row answered none');
-  return row;
 };
 
 export const deleteEmailSettings = async (db: Queryable, projectId: string): Promise<void> => {
