@@ -1,3 +1,9 @@
+/*
+ * Events: what webhooks may subscribe to, and how writes to tables become events. The way through this folder: this file
+ * (the catalog, and the check of patterns), subscriptions.ts (which writes of a project leave events), outbox.ts (moving
+ * them to the control database), marks.ts (waking the relay and the fan-out).
+ */
+
 import { nearest } from '#lib/nearest.ts';
 import { type TableOperation, type TableSubscription, tableOperations } from './subscriptions.ts';
 

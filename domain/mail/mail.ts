@@ -1,3 +1,8 @@
+/*
+ * Mail of the platform itself: rows that are written with the change that causes them. message.ts says what each mail says,
+ * due.ts hands rows to the senders in workers/mail.
+ */
+
 import { type Queryable, one } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -62,7 +67,8 @@ export const noticeToAdmins = async (mail: PlatformMail, tx: Queryable, notice: 
   const rows = await tx.query<{ email: string }>(
     `select u.email from projects p join members m on m.org_id = p.org_id join users u on u.id = m.user_id
      where p.id = $1 and m.status = 'active' and m.role in ('owner', 'admin')
-       and not exists (select from platform_mail o where o.project_id = p.id and o.created_at > now() - interval '1 hour')
+       and not exists (
+         select from platform_mail o where o.project_id = p.id and o.created_at > now() - interval '1 hour')
      order by m.role desc, m.created_at limit $2`,
     [projectId, maxRecipients],
   );
@@ -92,7 +98,8 @@ export const requireRoomForInvite = async (
   const sent = await one(
     db.query<{ to_address: number; of_organization: number }>(
       `select (select count(*) from platform_mail
-           where kind = 'invite' and lower(recipient) = lower($2) and created_at > now() - interval '1 day') as to_address,
+           where kind = 'invite' and lower(recipient) = lower($2)
+             and created_at > now() - interval '1 day') as to_address,
          (select count(*) from platform_mail
            where kind = 'invite' and org_id = $1 and created_at > now() - interval '1 hour') as of_organization`,
       [orgId, to],

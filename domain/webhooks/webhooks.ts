@@ -1,3 +1,10 @@
+/*
+ * Webhooks: an event of a project becomes one delivery for each webhook that subscribes. The way through this folder:
+ * store.ts (rows), subscriptions.ts (which writes leave events), fan-out.ts (deliveries of an event), scheduler.ts (rates,
+ * circuit breakers, due deliveries become jobs), attempts.ts (load, record, retry, disable), message.ts and chat-message.ts
+ * (what is sent), secrets.ts. Beside it: deliveries.ts (lists, test messages), replay.ts, metrics.ts, sweep.ts.
+ */
+
 import type { Plan } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
