@@ -271,10 +271,12 @@ export interface Backlog {
 export const backlogOf = async (client: Client): Promise<Backlog> => {
   const { rows } = await client.query<Backlog>(
     `select events::float8 as events, bytes::float8 as bytes,
-       greatest(events / nullif(max_rows, 0)::float8, case when events = 0 then 0 else bytes / nullif(max_bytes, 0)::float8 end) as share,
+       greatest(events / nullif(max_rows, 0)::float8,
+         case when events = 0 then 0 else bytes / nullif(max_bytes, 0)::float8 end) as share,
        exists (select from plinth.subscriptions) as subscribed
      from plinth.outbox_limits,
-       (select coalesce(max(id) - min(id) + 1, 0) as events, pg_table_size('plinth.outbox') as bytes from plinth.outbox) as held`,
+       (select coalesce(max(id) - min(id) + 1, 0) as events, pg_table_size('plinth.outbox') as bytes
+        from plinth.outbox) as held`,
   );
   return rows[0] ?? { events: 0, bytes: 0, share: 0, subscribed: false };
 };

@@ -47,7 +47,8 @@ export const removeSource = async (db: Queryable, source: EventSource): Promise<
 export const findSource = (db: Queryable, projectId: string): Promise<EventSource | undefined> =>
   maybeOne(
     db.query<EventSource>(
-      `select ${sourceColumns} from event_sources s join projects p on p.id = s.project_id where s.project_id = $1 and ${active}`,
+      `select ${sourceColumns} from event_sources s join projects p on p.id = s.project_id
+       where s.project_id = $1 and ${active}`,
       [projectId],
       'find-event-source',
     ),

@@ -23,7 +23,8 @@ export const openConfig = <P extends ProviderName>(
 ): ConfigOf<P> => JSON.parse(sealer.open(aboutIntegration(provider), sealed)) as ConfigOf<P>;
 
 // A chat that was switched off because nothing arrived there is off in its webhook only.
-const columns = `i.id, i.provider, i.config_sealed, i.config_version, i.is_active and coalesce(w.is_active, true) as is_active`;
+const columns = `i.id, i.provider, i.config_sealed, i.config_version,
+  i.is_active and coalesce(w.is_active, true) as is_active`;
 const tables = `integrations i left join webhooks w
   on w.project_id = i.project_id and w.kind = i.provider and w.kind <> 'http' and w.deleted_at is null`;
 

@@ -94,7 +94,8 @@ export const keepDueMail = async (db: Queryable): Promise<number> => {
 export const oldestWait = async (db: Queryable): Promise<number> => {
   const row = await one(
     db.query<{ seconds: number | null }>(
-      `select extract(epoch from now() - min(created_at))::float8 as seconds from platform_mail where status = 'queued'`,
+      `select extract(epoch from now() - min(created_at))::float8 as seconds from platform_mail
+       where status = 'queued'`,
       [],
       'oldest-mail',
     ),

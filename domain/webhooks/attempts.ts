@@ -13,20 +13,6 @@ const pauses = [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400];
 /** A factor for a pause, a tenth more or less than 1, so that what failed together does not come back together. */
 export const spread = (random: () => number = Math.random): number => 0.9 + 0.2 * random();
 
-const maxRetryAfterMs = 24 * 3600 * 1000;
-
-/**
- * Until when a receiver asks to be left alone (`Retry-After`, in seconds or as a date), at most a day; null when it does
- * not, or says it in no way that there is.
- * @param now in ms
- */
-export const retryAfter = (header: string | string[] | undefined, now: number): Date | null => {
-  const text = (Array.isArray(header) ? header[0] : header)?.trim() ?? '';
-  const at = /^\d{1,15}$/.test(text) ? now + Number(text) * 1000 : Date.parse(text);
-  if (Number.isNaN(at) || at <= now) return null;
-  return new Date(Math.min(at, now + maxRetryAfterMs));
-};
-
 /** After so many failures in a row the circuit breaker leaves one attempt at a time, with these pauses, doubled each time. */
 const breakAfter = 5;
 const [minPauseSeconds, maxPauseSeconds] = [5, 300];
@@ -190,7 +176,8 @@ const deliveriesSql = `
     request_headers = nullif(j.request_headers, '')::json, response_body = j.response_body,
     response_truncated = j.is_truncated, attempts = ${attemptsSql}, error = j.error,
     next_attempt_at = case when j.status = 'failed' and not j.is_last
-      then greatest(clock_timestamp() + make_interval(secs => j.pause), case when j.is_present then j.not_before end) end,
+      then greatest(clock_timestamp() + make_interval(secs => j.pause), case when j.is_present then j.not_before end)
+    end,
     finished_at = case when j.status <> 'failed' or j.is_last then clock_timestamp() end
   from judged j where d.id = j.delivery_id and d.job_id = j.job_id
   returning d.id, j.status, j.is_present and not j.is_test and j.status <> 'skipped' as is_reporting`;
@@ -282,7 +269,8 @@ const throttlesSql = `
     closed_until = case
       when c.is_alive then null
       when c.failures >= ${breakAfter} and c.failures > c.failures_before then clock_timestamp()
-        + make_interval(secs => least(${maxPauseSeconds}, ${minPauseSeconds} * power(2, least(c.failures - ${breakAfter}, 20))))
+        + make_interval(secs => least(${maxPauseSeconds},
+          ${minPauseSeconds} * power(2, least(c.failures - ${breakAfter}, 20))))
       else c.closed_until end
   from counted c where l.webhook_id = c.webhook_id
   returning l.webhook_id, l.failed_tries >= ${hopelessTries}
@@ -417,7 +405,8 @@ export const disableHopeless = async (tx: Tx, hopeless: readonly Hopeless[], not
   const rows = await tx.query<Disabled>(
     `update webhooks w set is_active = false, disabled_reason = given.reason, updated_at = now()
      from unnest($1::uuid[], $2::text[], $3::int[]) as given (id, reason, version), projects p
-     where w.id = given.id and w.version = given.version and w.is_active and w.deleted_at is null and p.id = w.project_id
+     where w.id = given.id and w.version = given.version and w.is_active and w.deleted_at is null
+       and p.id = w.project_id
      returning w.project_id, p.name as project, w.name, w.url, w.kind, given.reason`,
     [
       hopeless.map(({ webhookId }) => webhookId),

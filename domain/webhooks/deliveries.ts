@@ -70,7 +70,8 @@ const withEvent = `from (select d.* ${those} order by d.id desc limit ${maxSearc
 // The parameter's type has to be known in either statement.
 const withAnyEvent = `${those} and $3::text is null`;
 
-const shortBodies = `case when octet_length(d.response_body) <= ${maxListedBodyLength} then d.response_body end as response_body,
+const shortBodies = `case when octet_length(d.response_body) <= ${maxListedBodyLength}
+    then d.response_body end as response_body,
   case when pg_column_size(e.data) <= ${maxListedBodyLength} then e.data::text end as event_data`;
 
 const withoutLong = (row: ListedDelivery): ListedDelivery => ({
@@ -192,7 +193,8 @@ export const requireRoomForPing = async (db: Queryable, webhookId: string): Prom
   await db.query(`select pg_advisory_xact_lock(hashtextextended('webhook-test:' || $1, 0))`, [webhookId]);
   const { pings } = await one(
     db.query<{ pings: number }>(
-      `select count(*) as pings from webhook_deliveries where webhook_id = $1 and job_id is not null and event = 'test.ping'`,
+      `select count(*) as pings from webhook_deliveries
+       where webhook_id = $1 and job_id is not null and event = 'test.ping'`,
       [webhookId],
     ),
   );

@@ -89,7 +89,8 @@ const fanOutSql = `
       then max(project_id::text) filter (where before < ${maxDeliveries}) end from shares) as next,
     (select coalesce(json_object_agg(project_id, n), '{}')
       from (select project_id, count(*) as n from taken group by project_id) as counts) as events_of,
-    (select coalesce(extract(epoch from clock_timestamp() - min(created_at)) * 1000, 0) from taken)::float8 as waited_ms`;
+    (select coalesce(extract(epoch from clock_timestamp() - min(created_at)) * 1000, 0)
+      from taken)::float8 as waited_ms`;
 
 const beginning = '00000000-0000-0000-0000-000000000000';
 

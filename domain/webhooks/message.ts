@@ -1,13 +1,15 @@
 import { createHmac } from 'node:crypto';
-import { discordPauseSeconds, messageOf } from './chat-message.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import type { Egress, EgressResponse } from '#lib/egress.ts';
+import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { type Sealer, SecretError } from '#lib/secrets.ts';
 import type { LoadedTry } from './attempts.ts';
-import { type WebhookSecrets, webhookSecrets } from './secrets.ts';
-import type { EventRow } from './store.ts';
+import { discordPauseSeconds, messageOf } from './chat-message.ts';
+import { type WebhookSecrets, hideSecrets, webhookSecrets } from './secrets.ts';
+import type { Attempted, EventRow } from './store.ts';
 
 /** What a delivery tells of an event, as the JSON text that it was written as: numbers stay exact. */
 interface EventParts {
@@ -284,4 +286,96 @@ const chatted = (
 export const makeMessage = (loaded: LoadedTry, deps: MessageDeps): Message => {
   const secrets = webhookSecrets(deps.sealer, loaded.webhook);
   return loaded.webhook.kind === 'http' ? signed(loaded, deps, secrets) : chatted(loaded, deps, secrets);
+};
+
+/** What a receiver made of a message. */
+export type Answered = Omit<Attempted, 'deliveryId' | 'jobId' | 'requestHeaders'>;
+
+/** The outcome of an attempt that no receiver has answered. */
+export const notAnswered = (error: string): Answered => ({
+  statusCode: null,
+  responseTimeMs: 0,
+  responseBody: null,
+  error,
+  notBefore: null,
+  isGone: false,
+});
+
+interface SendOptions {
+  readonly egress: Pick<Egress, 'fetch'>;
+  /** From the call to the last byte of the answer that is read. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+const maxResponseBytes = 64 * 1024;
+
+/** A column of text holds no NUL. */
+const storable = (body: Buffer): string => body.toString().replaceAll('\0', '\uFFFD');
+
+const faultOf = (status: number): string | null => {
+  if (status >= 200 && status < 300) return null;
+  if (status >= 300 && status < 400) return `The receiver answered ${status}: redirects are not followed.`;
+  return `The receiver answered ${status}.`;
+};
+
+const maxRetryAfterMs = 24 * 3600 * 1000;
+
+/**
+ * Until when a receiver asks to be left alone (`Retry-After`, in seconds or as a date), at most a day; null when it does
+ * not, or says it in no way that there is.
+ * @param now in ms
+ */
+export const retryAfter = (header: string | string[] | undefined, now: number): Date | null => {
+  const text = (Array.isArray(header) ? header[0] : header)?.trim() ?? '';
+  const at = /^\d{1,15}$/.test(text) ? now + Number(text) * 1000 : Date.parse(text);
+  if (Number.isNaN(at) || at <= now) return null;
+  return new Date(Math.min(at, now + maxRetryAfterMs));
+};
+
+const mayRequestPause = new Set([429, 503]);
+
+/** The later of what its headers and its body say. */
+const pausedUntil = ({ status, headers, body }: EgressResponse, { pauseSeconds }: Message): Date | null => {
+  if (!mayRequestPause.has(status)) return null;
+  const now = Date.now();
+  const byHeader = retryAfter(headers['retry-after'], now);
+  const seconds = status === 429 ? (pauseSeconds?.(body.toString()) ?? 0) : 0;
+  const byBody = now + seconds * 1000;
+  return seconds > 0 && byBody > (byHeader?.getTime() ?? 0) ? new Date(byBody) : byHeader;
+};
+
+const answeredOf = (response: EgressResponse, message: Message, responseTimeMs: number): Answered => ({
+  statusCode: response.status,
+  responseTimeMs,
+  responseBody: hideSecrets(storable(response.body), message.secrets, { isCut: response.truncated }),
+  responseTruncated: response.truncated,
+  error: faultOf(response.status),
+  notBefore: pausedUntil(response, message),
+  isGone: response.status === 410,
+});
+
+/**
+ * Sends one message; whatever becomes of it is an answer.
+ * @throws what `signal` was aborted with
+ */
+export const send = async (message: Message, { egress, timeoutMs, signal }: SendOptions): Promise<Answered> => {
+  const { url, body, headers } = message;
+  const began = performance.now();
+  const took = (): number => performance.now() - began;
+  try {
+    const response = await egress.fetch(url, {
+      for: 'platform',
+      method: 'POST',
+      headers,
+      body,
+      timeoutMs,
+      maxBytes: maxResponseBytes,
+      signal,
+    });
+    return answeredOf(response, message, took());
+  } catch (error) {
+    if (!(error instanceof EgressFailed || error instanceof EgressRefused)) throw error;
+    return { ...notAnswered(hideSecrets(error.message, message.secrets)), responseTimeMs: took() };
+  }
 };

@@ -2,60 +2,41 @@ import { Counter, Gauge, Histogram } from 'prom-client';
 import { registry } from '#lib/metrics.ts';
 import type { Recorded } from './attempts.ts';
 
-const tries = new Counter({
-  name: 'plinth_webhook_tries_total',
-  help: 'Tries of deliveries that were recorded, by what became of the delivery.',
-  labelNames: ['outcome'] as const,
-  registers: [registry],
-});
-
-const disabled = new Counter({
-  name: 'plinth_webhook_disabled_total',
-  help: 'Webhooks that were made inactive: their receiver is gone, or failed for days.',
-  labelNames: ['reason'] as const,
-  registers: [registry],
-});
-
+const registers = [registry];
 const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 60, 300, 1800];
+const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]): Counter<Label> =>
+  new Counter({ name, help, labelNames, registers });
+const histogram = (name: string, help: string): Histogram => new Histogram({ name, help, buckets, registers });
+const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers });
 
-const waitSeconds = new Histogram({
-  name: 'plinth_webhook_wait_seconds',
-  help: 'From an event to the first try of its delivery.',
-  buckets,
-  registers: [registry],
-});
-
-const responseSeconds = new Histogram({
-  name: 'plinth_webhook_response_seconds',
-  help: 'How long receivers took to answer, or to fail.',
-  buckets,
-  registers: [registry],
-});
-
-const fanOutSeconds = new Histogram({
-  name: 'plinth_webhook_fan_out_wait_seconds',
-  help: 'How long the oldest event of a pass had waited for its deliveries to be made.',
-  buckets,
-  registers: [registry],
-});
-
-const fannedOut = new Counter({
-  name: 'plinth_webhook_deliveries_total',
-  help: 'Deliveries that were made from events, one for each webhook that subscribes.',
-  registers: [registry],
-});
-
-const waiting = new Gauge({
-  name: 'plinth_webhook_events_waiting_seconds',
-  help: 'How long the oldest event has waited for its deliveries to be made; 0: none waits.',
-  registers: [registry],
-});
-
-const failing = new Gauge({
-  name: 'plinth_webhook_lanes_failing',
-  help: 'Webhooks that fail all the time, so that they have one try at a time.',
-  registers: [registry],
-});
+const tries = counter(
+  'plinth_webhook_tries_total',
+  'Tries of deliveries that were recorded, by what became of the delivery.',
+  'outcome',
+);
+const disabled = counter(
+  'plinth_webhook_disabled_total',
+  'Webhooks that were made inactive: their receiver is gone, or failed for days.',
+  'reason',
+);
+const waitSeconds = histogram('plinth_webhook_wait_seconds', 'From an event to the first try of its delivery.');
+const responseSeconds = histogram('plinth_webhook_response_seconds', 'How long receivers took to answer, or to fail.');
+const fanOutSeconds = histogram(
+  'plinth_webhook_fan_out_wait_seconds',
+  'How long the oldest event of a pass had waited for its deliveries to be made.',
+);
+const fannedOut = counter(
+  'plinth_webhook_deliveries_total',
+  'Deliveries that were made from events, one for each webhook that subscribes.',
+);
+const waiting = gauge(
+  'plinth_webhook_events_waiting_seconds',
+  'How long the oldest event has waited for its deliveries to be made; 0: none waits.',
+);
+const failing = gauge(
+  'plinth_webhook_lanes_failing',
+  'Webhooks that fail all the time, so that they have one try at a time.',
+);
 
 export const noteRecorded = (recorded: readonly Recorded[]): void => {
   for (const { status } of recorded) tries.inc({ outcome: status });

@@ -20,7 +20,8 @@ const requireActive = (webhook: WebhookRow | undefined): void => {
 };
 
 // What a try left behind stays until the next one has ended; the count goes on.
-const resetSql = `status = 'pending', attempts_before = attempt, next_attempt_at = now(), finished_at = null, error = null`;
+const resetSql = `status = 'pending', attempts_before = attempt, next_attempt_at = now(), finished_at = null,
+  error = null`;
 
 /** Where a delivery is found. */
 export interface DeliveryPlace {

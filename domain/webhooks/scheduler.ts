@@ -52,7 +52,8 @@ export const heldBackBeside = async (
        cross join lateral (
          select t.webhook_id from webhook_throttles t
          where t.slow_scope = p.id and t.waits_since is not null and t.webhook_id <> all ($1::uuid[])
-         order by t.waits_since limit greatest(0, ${slowShare('p', 'j')} - ${countBusy('o.slow_scope = p.id')})) as beside
+         order by t.waits_since
+         limit greatest(0, ${slowShare('p', 'j')} - ${countBusy('o.slow_scope = p.id')})) as beside
      union
      select elsewhere.webhook_id
      from (select where exists (select from webhook_throttles where slow_scope = '${allProjects}')) as any_waits

@@ -140,30 +140,10 @@ export interface WebhookFields {
   readonly is_active: boolean;
 }
 
-const columnNames = [
-  'id',
-  'project_id',
-  'kind',
-  'name',
-  'url',
-  'url_sealed',
-  'events',
-  'secret_sealed',
-  'previous_secret_sealed',
-  'previous_secret_until',
-  'send_secret',
-  'rate_per_second',
-  'is_active',
-  'disabled_reason',
-  'created_at',
-  'updated_at',
-] as const satisfies readonly (keyof WebhookRow)[];
-
-/** The columns of a webhook, from the table or alias `w`. */
-const webhookColumns = columnNames.map((name) => `w.${name}`).join(', ');
-
-const listedColumns = `${webhookColumns}, l.failing_since,
-  case when greatest(l.closed_until, l.retry_after) > now() then greatest(l.closed_until, l.retry_after) end as closed_until`;
+const listedColumns = `w.id, w.project_id, w.kind, w.name, w.url, w.url_sealed, w.events, w.secret_sealed,
+  w.previous_secret_sealed, w.previous_secret_until, w.send_secret, w.rate_per_second, w.is_active, w.disabled_reason,
+  w.created_at, w.updated_at, l.failing_since, case when greatest(l.closed_until, l.retry_after) > now()
+    then greatest(l.closed_until, l.retry_after) end as closed_until`;
 
 // Chats are integrations: nothing of them is found here.
 const presentWebhooks = `webhooks w where w.project_id = $1 and w.kind = 'http' and w.deleted_at is null`;
@@ -279,8 +259,8 @@ export const reopenBreaker = async (db: Queryable, id: string): Promise<void> =>
 /** A fresh start: nothing that was seen before counts, and what waits is looked at now. */
 export const reopenThrottle = async (db: Queryable, id: string): Promise<void> => {
   await db.query(
-    `update webhook_throttles set failures = 0, failing_since = null, failed_tries = 0, failed_at = null, closed_until = null,
-       retry_after = null, is_quick = false, next_at = now()
+    `update webhook_throttles set failures = 0, failing_since = null, failed_tries = 0, failed_at = null,
+       closed_until = null, retry_after = null, is_quick = false, next_at = now()
      where webhook_id = $1`,
     [id],
   );

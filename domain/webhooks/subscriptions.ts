@@ -155,7 +155,8 @@ export const applyWaiting = async (deps: SubscriptionsDeps & { readonly log: Log
   const { db, log } = deps;
   const projects = await db.query<{ project_id: string }>(
     `select s.project_id from subscriptions_to_set s join projects p on p.id = s.project_id
-     where s.wanted_at < clock_timestamp() - make_interval(secs => $1) and p.deleted_at is null and p.status <> 'creating'
+     where s.wanted_at < clock_timestamp() - make_interval(secs => $1) and p.deleted_at is null
+       and p.status <> 'creating'
      order by s.wanted_at limit $2`,
     [waitingSeconds, maxAtOnce],
   );

@@ -136,7 +136,8 @@ export const backlogOf = async (
 ): Promise<{ readonly oldestSeconds: number; readonly failingWebhooks: number }> => {
   const [row] = await db.query<{ oldest: number; failing: number }>(
     `select (select coalesce(extract(epoch from now() - min(created_at)), 0) from (
-         select created_at from outbox_events where fanned_at is null order by project_id, id limit 1000) as waiting)::float8 as oldest,
+         select created_at from outbox_events where fanned_at is null order by project_id, id limit 1000
+       ) as waiting)::float8 as oldest,
        (select count(*) from webhook_throttles where closed_until > now()) as failing`,
   );
   return { oldestSeconds: row?.oldest ?? 0, failingWebhooks: row?.failing ?? 0 };

@@ -1,9 +1,9 @@
 import test, { type ExecutionContext } from 'ava';
-import { retryAfter, spread } from '#domain/webhooks/attempts.ts';
+import { spread } from '#domain/webhooks/attempts.ts';
 import { createEgress } from '#lib/egress.ts';
 import { type Respond, receiverFor } from '#test/support/receiver.ts';
 import { JobStopped } from '#workers/running.ts';
-import { send } from '#domain/webhooks/send.ts';
+import { retryAfter, send } from '#domain/webhooks/message.ts';
 
 const message = {
   body: Buffer.from('{}'),

@@ -1,28 +1,128 @@
-import { byIndex } from '#domain/webhooks/store.ts';
+import { setTimeout as rest } from 'node:timers/promises';
+import { actingAs } from '#domain/audit/actor.ts';
+import type { Projects } from '#domain/projects/projects.ts';
 import {
+  type Hopeless,
   type LoadedTry,
+  type Notify,
+  type Recorded,
   type TryRef,
+  type WebhookAttempt,
+  disableHopeless,
   findTry,
   loadTries,
   noHeaders,
   nothingSent,
+  recordTries,
   startedJobs,
 } from '#domain/webhooks/attempts.ts';
-import { type Message, makeMessage } from '#domain/webhooks/message.ts';
-import { noteFirstTry, noteResponse } from '#domain/webhooks/metrics.ts';
-import type { Projects } from '#domain/projects/projects.ts';
+import { type Answered, type Message, makeMessage, notAnswered, send } from '#domain/webhooks/message.ts';
+import { noteDisabled, noteFirstTry, noteRecorded, noteResponse } from '#domain/webhooks/metrics.ts';
+import { byIndex } from '#domain/webhooks/store.ts';
 import { createBatcher } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Egress } from '#lib/egress.ts';
-import { ServiceError } from '#lib/errors.ts';
+import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
 import type { webhookDeliver } from '#queues/webhook-deliver.ts';
+import { retryEachUntilDone } from '#workers/retry-until-done.ts';
 import type { JobContext, Processor } from '../processor.ts';
 import { stopReasonOf } from '../running.ts';
-import { type Answered, send } from '#domain/webhooks/send.ts';
-import type { TryRecorder } from '../webhooks/tries.ts';
 
-export interface WebhookDeliverDeps {
+/** Records what became of tries, many at a time, and says for whom they made room. */
+export interface TryRecorder {
+  /** Resolves when it is recorded, however long Postgres is away. */
+  readonly record: (tried: WebhookAttempt) => Promise<void>;
+}
+
+interface TryRecorderDeps {
+  readonly db: ControlDb;
+  readonly log: Log;
+  readonly notify: Notify;
+  /** These webhooks have room for others, or wait for another try. */
+  readonly onRoom: (webhookIds: readonly string[]) => void;
+}
+
+const asSystem = { ...actingAs({ type: 'system' }, 'webhook.disable'), ...byIndex };
+const maxTries = 500;
+/** Nobody waits for a record but the place of its try: more of them share a transaction. */
+const betweenMs = 5;
+/** Throttles are held for milliseconds, mostly. */
+const lockRetryMs = 20;
+
+interface Done {
+  readonly webhookIds: readonly string[];
+  readonly recorded: readonly Recorded[];
+  readonly hopeless: readonly Hopeless[];
+  /** Webhooks whose throttles somebody else held: nothing of their tries is recorded. */
+  readonly lockedElsewhere: ReadonlySet<string>;
+}
+
+const recordSome = ({ db, notify }: TryRecorderDeps, tries: readonly WebhookAttempt[]): Promise<Done> =>
+  db.transaction(async (tx) => {
+    const { recorded, hopeless, lockedElsewhere } = await recordTries(tx, tries);
+    await disableHopeless(tx, hopeless, notify);
+    const webhookIds = new Set(tries.map((tried) => tried.webhookId)).difference(lockedElsewhere);
+    return { webhookIds: [...webhookIds], recorded, hopeless, lockedElsewhere };
+  }, asSystem);
+
+const unrecordable = (tried: WebhookAttempt): WebhookAttempt => ({
+  ...tried,
+  responseBody: null,
+  error: 'What became of the try could not be recorded.',
+});
+
+export const createTryRecorder = (deps: TryRecorderDeps): TryRecorder => {
+  const { log } = deps;
+
+  const conclude = ({ webhookIds, recorded, hopeless }: Done): void => {
+    noteRecorded(recorded);
+    for (const { webhookId, reason } of hopeless) {
+      noteDisabled(reason);
+      log.info({ webhook_id: webhookId, reason }, 'a webhook was made inactive');
+    }
+    deps.onRoom(webhookIds);
+  };
+
+  /** What Postgres refuses must not hold up the others: each by itself, the bad one without what it was refused for. */
+  const recordEach = async (tries: readonly WebhookAttempt[]): Promise<boolean[]> => {
+    const are: boolean[] = [];
+    for (const tried of tries) {
+      const done = await recordSome(deps, [tried]).catch((error: unknown) => {
+        if (isDependencyFailure(error)) throw error;
+        log.error({ err: error, delivery_id: tried.deliveryId }, 'Postgres refused the record of a delivery attempt');
+        return recordSome(deps, [unrecordable(tried)]);
+      });
+      conclude(done);
+      are.push(!done.lockedElsewhere.has(tried.webhookId));
+    }
+    return are;
+  };
+
+  /** Answers which are recorded. */
+  const batches = createBatcher(
+    retryEachUntilDone(log, 'recording tries of deliveries', async (tries: readonly WebhookAttempt[]) => {
+      try {
+        const done = await recordSome(deps, tries);
+        conclude(done);
+        return tries.map((tried) => !done.lockedElsewhere.has(tried.webhookId));
+      } catch (error) {
+        if (isDependencyFailure(error)) throw error;
+        return recordEach(tries);
+      }
+    }),
+    { max: maxTries, restMs: betweenMs },
+  );
+  return {
+    record: async (tried) => {
+      // A throttle that is held long holds up no other.
+      while (!(await batches.add(tried))) await rest(lockRetryMs);
+    },
+  };
+};
+
+interface WebhookDeliverDeps {
   readonly db: ControlDb;
   readonly egress: Pick<Egress, 'fetch'>;
   readonly projects: Pick<Projects, 'sealer'>;
@@ -39,17 +139,8 @@ const usualTimeoutMs = 15_000;
 /** Each may bring 256 KB of data. */
 const maxLoaded = 50;
 
-const failed = (error: string): Answered => ({
-  statusCode: null,
-  responseTimeMs: 0,
-  responseBody: null,
-  error,
-  notBefore: null,
-  isGone: false,
-});
-
-const notWanted = failed('The webhook was made inactive.');
-const cancelled = failed('The try was cancelled.');
+const notWanted = notAnswered('The webhook was made inactive.');
+const cancelled = notAnswered('The try was cancelled.');
 
 const notDue = (): ServiceError =>
   new ServiceError('not_found', 'The delivery has had this try already, or is not kept any more.');
@@ -118,7 +209,7 @@ export const webhookDeliverProcessor = (deps: WebhookDeliverDeps): Processor => 
       if (tried === undefined) return null;
       // A started attempt counts, so that a delivery that fails here each time comes to an end.
       const requestHeaders = (await startedJobs(db, [jobId])).has(jobId) ? noHeaders : nothingSent;
-      await recorder.record({ ...tried, ...failed(message), version: null, requestHeaders });
+      await recorder.record({ ...tried, ...notAnswered(message), version: null, requestHeaders });
       return null;
     },
   };

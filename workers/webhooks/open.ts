@@ -3,6 +3,7 @@ import path from 'node:path';
 import { createPlatformMail, noticeToAdmins } from '#domain/mail/mail.ts';
 import type { Platform } from '#domain/platform.ts';
 import { noHeaders, nothingSent, startedJobs, stuckTries } from '#domain/webhooks/attempts.ts';
+import { notAnswered } from '#domain/webhooks/message.ts';
 import type { Config } from '#lib/config.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Egress } from '#lib/egress.ts';
@@ -11,10 +12,9 @@ import { ownAddress } from '#lib/own-address.ts';
 import { openWorkerRedis } from '#lib/redis.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import type { Processor } from '../processor.ts';
-import { webhookDeliverProcessor } from '../processors/webhook-deliver.ts';
+import { type TryRecorder, createTryRecorder, webhookDeliverProcessor } from '../processors/webhook-deliver.ts';
 import { startFanOut } from './fan-out.ts';
 import { createPumper, startThrottleWaker } from './scheduler.ts';
-import { type TryRecorder, createTryRecorder } from './tries.ts';
 
 export interface DeliveriesOptions {
   readonly platform: Pick<Platform, 'db' | 'projects' | 'sealer'>;
@@ -41,15 +41,7 @@ const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../.
 const stuckPollIntervalMs = 60_000;
 const maxStuck = 1000;
 /** By somebody who cancelled its job, or since that waited too long: the receiver is not to blame. */
-const cutOff = {
-  version: null,
-  statusCode: null,
-  responseTimeMs: 0,
-  responseBody: null,
-  error: 'The try was cut off.',
-  notBefore: null,
-  isGone: false,
-} as const;
+const cutOff = { ...notAnswered('The try was cut off.'), version: null };
 
 const freeStuck = async (db: Queryable, recorder: TryRecorder): Promise<void> => {
   const stuck = await stuckTries(db, maxStuck);
