@@ -26,7 +26,7 @@ export const maskSecret = (secret: string): string => {
   return `${prefix}${dots}${secret.slice(-shown)}`;
 };
 
-/** Whether somebody sent back what an answer showed: no secret has such characters. */
+/** Recognizes a secret that was sent back as an answer showed it: no secret has such characters. */
 export const isMasked = (value: unknown): value is string => typeof value === 'string' && value.includes('•');
 
 /** The config of a provider: texts, and lists of texts. */

@@ -2,10 +2,10 @@ import { quoted } from '#domain/mail/message.ts';
 import type { Notice } from '#domain/mail/mail.ts';
 import { type Queryable, type Tx, maybeOne } from '#lib/control-db.ts';
 import { textArray } from '#lib/text-array.ts';
-import { maxDataBytes } from './message.ts';
+import { type Answered, maxDataBytes } from './message.ts';
 import { quickMs } from './scheduler.ts';
 import type { SealedWebhook } from './secrets.ts';
-import type { Attempted, EventRow, WebhookRow } from './store.ts';
+import type { EventRow, WebhookRow } from './store.ts';
 
 /** Seconds between attempts: 5 s, 5 and 30 min, 2, 5, 10, 14, 20 and 24 h. After the last one the delivery is exhausted. */
 const pauses = [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400];
@@ -44,7 +44,7 @@ export interface LoadedTry {
   /** The data are left out of deliveries. */
   readonly isLarge: boolean;
   readonly webhook: SubscribedWebhook;
-  /** Of its address and secrets. */
+  /** The version of its address and secrets. */
   readonly version: number;
   readonly project: { readonly id: string; readonly name: string; readonly data_key: Buffer };
 }
@@ -96,7 +96,7 @@ const loadedOf = (row: Row): LoadedTry => ({
   project: { id: row.project_id, name: row.project_name, data_key: row.data_key },
 });
 
-/** What these tries need, in their order; null where the delivery is gone or waits for another try. */
+/** Loads attempts, in their order; null where the delivery is gone or waits for another attempt. */
 export const loadTries = async (db: Queryable, tries: readonly TryRef[]): Promise<(LoadedTry | null)[]> => {
   const rows = await db.query<Row>(
     loadSql,
@@ -108,13 +108,15 @@ export const loadTries = async (db: Queryable, tries: readonly TryRef[]): Promis
 };
 
 /** One try of a delivery, and whose it was. */
-export interface WebhookAttempt extends Attempted {
+export interface WebhookAttempt extends Answered, TryRef {
+  /** JSON text, without secrets. */
+  readonly requestHeaders: string;
   readonly webhookId: string;
-  /** Of the webhook as it was told; null: the try says nothing of its receiver, it failed or was ended on our side. */
+  /** The webhook's version when it was sent; null: the attempt says nothing of its receiver, since it ended on our side. */
   readonly version: number | null;
 }
 
-/** What became of a delivery by a try. */
+/** The state of a delivery after an attempt. */
 export interface Recorded {
   readonly deliveryId: string;
   readonly status: 'success' | 'failed' | 'exhausted' | 'skipped';
@@ -185,7 +187,7 @@ const deliveriesSql = `
 interface RecordedRow {
   readonly id: string;
   readonly status: Recorded['status'];
-  /** Of its webhook as it is now. */
+  /** Whether the attempt counts for its webhook as it is now. */
   readonly is_reporting: boolean;
 }
 
@@ -209,12 +211,12 @@ const recordDeliveries = (tx: Tx, tries: readonly WebhookAttempt[]): Promise<Rec
     'record-tries',
   );
 
-/** What the tries say of one webhook. */
+/** The attempts of one webhook in this batch. */
 interface ThrottleUpdate {
   failures: number;
   /** Failures, those that held a slot for long twice. */
   weight: number;
-  /** Of the last try. */
+  /** Whether the last attempt was quick. */
   isQuick: boolean;
   isAlive: boolean;
   notBefore: Date | null;

@@ -1,6 +1,6 @@
 import { type Queryable, one } from '#lib/control-db.ts';
 
-/** What one pass did. */
+/** The result of one pass. */
 export interface FannedOut {
   readonly events: number;
   readonly deliveries: number;
@@ -16,11 +16,11 @@ export interface FannedOut {
   readonly waitedMs: number;
 }
 
-/** Of one project in one pass. */
+/** Events of one project in one pass. */
 const maxEvents = 200;
 /**
- * Of all projects in one pass, so that the first are on their way soon; more only where one event has more webhooks. Who
- * comes during a pass waits for its end: one of 2,000 deliveries took 70 to 180 ms on a busy machine.
+ * Deliveries of all projects in one pass, more only where one event has more webhooks. New events wait for the end of a pass:
+ * one of 2,000 deliveries took 70 to 180 ms on a busy machine.
  */
 const maxDeliveries = 250;
 const maxProjects = 100;
@@ -143,9 +143,9 @@ const maxPending = 1_000_000;
 const maxWaitingEvents = 100_000;
 
 /**
- * Of the projects with waiting events those whose deliveries are not to become more now. What it costs grows with what
- * waits, up to the limit: it is asked every few seconds.
- * @param max deliveries that wait
+ * Finds projects with waiting events that have too many waiting deliveries already. The cost grows with what waits, up to
+ * the limit, so it is called every few seconds only.
+ * @param max waiting deliveries of a project
  */
 export const backlogged = async (db: Queryable, max = maxPending): Promise<string[]> => {
   const rows = await db.query<{ project_id: string }>(

@@ -9,9 +9,9 @@ import { type Sealer, SecretError } from '#lib/secrets.ts';
 import type { LoadedTry } from './attempts.ts';
 import { discordPauseSeconds, messageOf } from './chat-message.ts';
 import { type WebhookSecrets, hideSecrets, webhookSecrets } from './secrets.ts';
-import type { Attempted, EventRow } from './store.ts';
+import type { EventRow } from './store.ts';
 
-/** What a delivery tells of an event, as the JSON text that it was written as: numbers stay exact. */
+/** The data of an event as the JSON text that it was written as, so that numbers stay exact. */
 interface EventParts {
   readonly data: string;
   /** The row before an update; null: there is none. */
@@ -59,18 +59,18 @@ const oldStart = ',"old":';
  */
 const partsOf = ({ event, data }: Pick<EventRow, 'event' | 'data'>): EventParts => {
   if (!event.startsWith('table.') || !data.startsWith(rowStart)) return { data, old: null };
-  // Of TRUNCATE.
+  // TRUNCATE has no rows.
   if (data === `${rowStart}null}`) return { data: 'null', old: null };
   const end = afterObject(data, rowStart.length);
   const row = data.slice(rowStart.length, end);
   return { data: row, old: data.startsWith(oldStart, end) ? data.slice(end + oldStart.length, -1) : null };
 };
 
-/** What is sent of an event; more is left out, and a link to it stands instead. */
+/** Larger data are left out of a delivery, which carries a link to them instead. */
 export const maxDataBytes = 256 * 1024;
 
 /**
- * What a webhook is sent. Put together as text, since parsing would change numbers.
+ * The body of a delivery, put together as text, since parsing would change numbers.
  * @param name of the event as the webhook asked for it
  * @param dataUrl stands instead of the data where these are larger than `maxDataBytes`; null: the data are sent
  */
@@ -85,7 +85,7 @@ export const bodyOf = (event: EventRow, name: string, dataUrl: string | null): B
 /** The link to an event's data works that long. */
 const dataUrlHours = 24;
 
-/** What a link may lead to: what stands under `data` in a delivery, and what stands under `old`. */
+/** A link leads to what a delivery would have under `data`, or under `old`. */
 export const dataParts = ['data', 'old'] as const;
 type DataPart = (typeof dataParts)[number];
 
@@ -94,7 +94,7 @@ const about = (eventId: string): string => `event:${eventId}:data`;
 interface DataUrlDeps {
   /** The project's. */
   readonly sealer: Sealer;
-  /** Of the platform, without a slash at the end. */
+  /** The platform's own address, without a slash at the end. */
   readonly baseUrl: string;
 }
 
@@ -129,7 +129,6 @@ const openToken = (sealer: Sealer, eventId: string, token: string): { expiry: nu
 const isThere = async (db: Queryable, webhookId: string): Promise<boolean> =>
   (await db.query('select from webhooks where id = $1 and deleted_at is null', [webhookId])).length > 0;
 
-/** What a link is asked for. */
 interface EventDataRequest {
   readonly eventId: string;
   readonly token: string;
@@ -169,7 +168,6 @@ export const readEventData = async (
   return text;
 };
 
-/** What a delivery is signed over, and with. */
 interface Signing {
   /** The event's: the same for each try. */
   readonly id: string;
@@ -205,14 +203,14 @@ export const signatureHeaders = (signing: Signing): Record<string, string> => {
   };
 };
 
-/** What goes out for one try. */
+/** The request of one attempt. */
 export interface Message {
   readonly url: string;
   readonly body: Buffer;
   readonly headers: Readonly<Record<string, string>>;
   /** The headers that are recorded, as JSON text: without those that are secrets themselves. */
   readonly shownHeaders: string;
-  /** What the receiver knows and nobody else is to read, should it repeat it. */
+  /** Secrets that the receiver knows; they are removed from its answer before that is stored. */
   readonly secrets: readonly string[];
   /** How long the receiver asks to be left alone, in seconds, by the body of a 429: of those who say it there. */
   readonly pauseSeconds?: (body: string) => number | null;
@@ -222,7 +220,7 @@ interface MessageDeps {
   readonly sealer: Sealer;
   /** The platform's own address, for links. */
   readonly baseUrl: string;
-  /** Of the platform, for `User-Agent`. */
+  /** The platform's version, for `User-Agent`. */
   readonly version: string;
 }
 
@@ -250,7 +248,7 @@ const signed = (
   return { url: secrets.url, body, headers, shownHeaders: JSON.stringify(shown), secrets: known };
 };
 
-/** Of a chat's address it is the secret. */
+/** The path of a chat's address is its secret. */
 const pathOf = (url: string): string => {
   const { pathname = '', search = '' } = URL.parse(url) ?? {};
   return pathname + search;
@@ -280,7 +278,7 @@ const chatted = (
 };
 
 /**
- * What a webhook or a chat is sent for one try: made when it is sent, so that nothing of it waits anywhere.
+ * The request of one attempt to a webhook or a chat, made when it is sent, so that no secret waits in a queue.
  * @throws {SecretError} when the webhook's secrets cannot be opened
  */
 export const makeMessage = (loaded: LoadedTry, deps: MessageDeps): Message => {
@@ -288,8 +286,22 @@ export const makeMessage = (loaded: LoadedTry, deps: MessageDeps): Message => {
   return loaded.webhook.kind === 'http' ? signed(loaded, deps, secrets) : chatted(loaded, deps, secrets);
 };
 
-/** What a receiver made of a message. */
-export type Answered = Omit<Attempted, 'deliveryId' | 'jobId' | 'requestHeaders'>;
+/** The outcome of a request. */
+export interface Answered {
+  /** Null: nobody answered, or nothing was sent. */
+  readonly statusCode: number | null;
+  readonly responseTimeMs: number;
+  /** Its first 64 KB, as text. */
+  readonly responseBody: string | null;
+  /** More than that was answered; left out: it was not. */
+  readonly responseTruncated?: boolean;
+  /** Null when it was delivered; in words for the webhook's owner. */
+  readonly error: string | null;
+  /** When the receiver asked to be left alone until then (`Retry-After`). */
+  readonly notBefore: Date | null;
+  /** The receiver is gone for good (410). */
+  readonly isGone: boolean;
+}
 
 /** The outcome of an attempt that no receiver has answered. */
 export const notAnswered = (error: string): Answered => ({

@@ -19,7 +19,7 @@ const requireActive = (webhook: WebhookRow | undefined): void => {
   });
 };
 
-// What a try left behind stays until the next one has ended; the count goes on.
+// The result of the last attempt stays until the next one has ended; the count of attempts goes on.
 const resetSql = `status = 'pending', attempts_before = attempt, next_attempt_at = now(), finished_at = null,
   error = null`;
 

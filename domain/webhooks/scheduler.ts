@@ -114,7 +114,7 @@ const lockDueThrottles = (tx: Tx, max: number): Promise<LockedThrottle[]> =>
   );
 
 /**
- * Of webhooks whose attempts have ended, finds those to schedule: something of theirs waits, or they may have made room for
+ * Finds those to schedule among webhooks whose attempts have ended: something of theirs waits, or they may have made room for
  * other slow webhooks. Whoever adds a delivery meanwhile wakes its throttle.
  */
 export const webhooksWithWork = async (db: Queryable, webhookIds: readonly string[]): Promise<string[]> => {
@@ -198,7 +198,7 @@ interface ClaimedDeliveries {
   readonly counts: ReadonlyMap<string, number>;
   /** Webhooks that wait for other slow ones. */
   readonly heldBack: readonly string[];
-  /** Of these the ones that wait for those of other projects. */
+  /** The ones among them that wait for slow webhooks of other projects. */
   readonly crowdedOut: readonly string[];
 }
 
@@ -339,7 +339,6 @@ interface Pumped {
   readonly throttles: number;
 }
 
-/** What is left to schedule. */
 export interface BatchResult {
   /** Milliseconds until the first of the throttles is due again; null: none is. */
   readonly nextInMs: number | null;

@@ -8,7 +8,7 @@ const marker = 'whsec_';
 export const makeSecret = (): string => `${marker}${randomBytes(32).toString('base64')}`;
 
 /**
- * What is wrong with a secret that somebody brings, null when nothing is: 8 to 256 printable ASCII characters; what begins
+ * The fault of a secret that an owner brings, or null. It has 8 to 256 printable ASCII characters; one that begins
  * with `whsec_` is a key in base64 of 24 to 64 bytes, since it signs decoded.
  */
 export const faultOfSecret = (secret: string): string | null => {
@@ -33,7 +33,7 @@ export const sealSecret = (sealer: Sealer, webhookId: string, secret: string): B
 export const sealUrl = (sealer: Sealer, webhookId: string, url: string): Buffer =>
   sealer.seal(part(webhookId, 'url'), url);
 
-/** What a delivery is sent with. */
+/** The opened address and secrets of a webhook. */
 export interface WebhookSecrets {
   readonly url: string;
   readonly secret: string;
@@ -93,10 +93,10 @@ const formsOf = (secret: string): string[] => {
 
 /** As domain/webhooks/secrets.ts takes them. */
 const minSecretLength = 8;
-/** Of a secret that is cut off, so many characters are too many. */
+/** More characters than these of a secret that is cut off are hidden, too. */
 const maxLeft = 4;
 
-/** What begins like one of the forms and ends with the text, since the text was cut off there, goes, too. */
+/** Removes the beginning of a secret at the end of a text that was cut off there. */
 const withoutBeginning = (text: string, forms: readonly string[]): string => {
   for (const form of forms) {
     for (let length = form.length - 1; length > maxLeft; length--) {

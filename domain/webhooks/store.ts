@@ -4,7 +4,7 @@ import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 /** `http`: an address that the project names. The others are chats of its integrations. */
 export type WebhookKind = 'http' | 'slack' | 'discord';
 
-/** Who is told of a project's events. Secrets stay sealed: domain/webhooks/secrets.ts opens them. */
+/** A receiver of a project's events. domain/webhooks/secrets.ts opens its secrets. */
 export interface WebhookRow {
   readonly id: string;
   readonly project_id: string;
@@ -85,27 +85,6 @@ export interface EventRow {
   readonly created_at: Date;
 }
 
-/** What became of one try. */
-export interface Attempted {
-  readonly deliveryId: string;
-  readonly jobId: string;
-  /** Null: nobody answered, or nothing was sent. */
-  readonly statusCode: number | null;
-  readonly responseTimeMs: number;
-  /** JSON text, without secrets. */
-  readonly requestHeaders: string;
-  /** Its first 64 KB, as text. */
-  readonly responseBody: string | null;
-  /** More than that was answered; left out: it was not. */
-  readonly responseTruncated?: boolean;
-  /** Null when it was delivered; in words for the webhook's owner. */
-  readonly error: string | null;
-  /** When the receiver asked to be left alone until then (`Retry-After`). */
-  readonly notBefore: Date | null;
-  /** The receiver is gone for good (410). */
-  readonly isGone: boolean;
-}
-
 /**
  * For transactions that look up some rows of large tables. A statement that is prepared keeps its plan until the table is
  * analyzed: one that was made while the table was small, or where there might be many rows to look up, walks through all of
@@ -130,7 +109,7 @@ export interface ListedWebhook extends WebhookRow {
   readonly closed_until: Date | null;
 }
 
-/** What its owner chooses. */
+/** The fields that its owner chooses. */
 export interface WebhookFields {
   readonly name: string | null;
   readonly url: string;

@@ -19,7 +19,7 @@ const knownSql = `
     from known k where k.pattern is not null
   ) select pattern from known where pattern is not null`;
 
-/** What the webhooks of a project ask for that are not deleted, each once. */
+/** The patterns that a project's webhooks subscribe to, each once. */
 export const patternsOf = async (db: Queryable, projectId: string): Promise<string[]> => {
   const rows = await db.query<{ pattern: string }>(knownSql, [projectId], 'webhook-patterns');
   return rows.map(({ pattern }) => pattern);
@@ -78,13 +78,13 @@ const wantedSince = async (db: Queryable, projectId: string): Promise<string | n
   return row?.wanted_at ?? null;
 };
 
-/** What is changed while they are set is yet to be set: when it was wanted is read before what is wanted. */
+/** The time of the last change is read before the patterns, so that a later change stays to be applied. */
 const setSubscriptions = async (deps: SubscriptionsDeps, projectId: string): Promise<void> => {
   const { db } = deps;
   let since: string | null = null;
   await setTableSubscriptions(deps, projectId, async () => {
     since = await wantedSince(db, projectId);
-    // Of webhooks that are inactive, too: what they miss is listed, and can be replayed.
+    // Inactive webhooks count, too: what they miss is listed, and can be replayed.
     return tableSubscriptionsOf(await patternsOf(db, projectId));
   });
   await db.query('delete from subscriptions_to_set where project_id = $1 and wanted_at = $2::timestamptz', [

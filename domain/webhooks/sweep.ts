@@ -46,9 +46,9 @@ export const wakeLatelyForgotten = async (db: Queryable, now = Date.now()): Prom
 };
 
 interface KeptDays {
-  /** Of deliveries that succeeded. */
+  /** Days for deliveries that succeeded. */
   readonly delivered: number;
-  /** Of all others, those that were never tried, too. */
+  /** Days for all others, including those that were never tried. */
   readonly undelivered: number;
 }
 

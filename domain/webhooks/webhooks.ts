@@ -76,7 +76,7 @@ export const createWebhook = async (
   return { ...(await getWebhook(db, projectId, id)), secret };
 };
 
-/** What is left out stays. */
+/** Fields that are left out stay as they are. */
 export type WebhookChange = { readonly [Field in keyof WebhookFields]?: WebhookFields[Field] | undefined } & {
   readonly secret?: string | undefined;
 };

@@ -19,10 +19,10 @@ import {
 import { type Answered, type Message, makeMessage, notAnswered, send } from '#domain/webhooks/message.ts';
 import { noteDisabled, noteFirstTry, noteRecorded, noteResponse } from '#domain/webhooks/metrics.ts';
 import { byIndex } from '#domain/webhooks/store.ts';
-import { createBatcher } from '#lib/batch.ts';
+import { createBatcher, splitRefused } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Egress } from '#lib/egress.ts';
-import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
+import { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
 import type { webhookDeliver } from '#queues/webhook-deliver.ts';
@@ -85,33 +85,19 @@ export const createTryRecorder = (deps: TryRecorderDeps): TryRecorder => {
     deps.onRoom(webhookIds);
   };
 
-  /** What Postgres refuses must not hold up the others: each by itself, the bad one without what it was refused for. */
-  const recordEach = async (tries: readonly WebhookAttempt[]): Promise<boolean[]> => {
-    const are: boolean[] = [];
-    for (const tried of tries) {
-      const done = await recordSome(deps, [tried]).catch((error: unknown) => {
-        if (isDependencyFailure(error)) throw error;
-        log.error({ err: error, delivery_id: tried.deliveryId }, 'Postgres refused the record of a delivery attempt');
-        return recordSome(deps, [unrecordable(tried)]);
-      });
-      conclude(done);
-      are.push(!done.lockedElsewhere.has(tried.webhookId));
-    }
-    return are;
-  };
-
   /** Answers which are recorded. */
+  const recordAll = async (tries: readonly WebhookAttempt[]): Promise<boolean[]> => {
+    const done = await recordSome(deps, tries);
+    conclude(done);
+    return tries.map((tried) => !done.lockedElsewhere.has(tried.webhookId));
+  };
+  const recordRefused = async (tried: WebhookAttempt, error: unknown): Promise<boolean> => {
+    log.error({ err: error, delivery_id: tried.deliveryId }, 'Postgres refused the record of a delivery attempt');
+    const [isRecorded] = await recordAll([unrecordable(tried)]);
+    return isRecorded === true;
+  };
   const batches = createBatcher(
-    retryEachUntilDone(log, 'recording tries of deliveries', async (tries: readonly WebhookAttempt[]) => {
-      try {
-        const done = await recordSome(deps, tries);
-        conclude(done);
-        return tries.map((tried) => !done.lockedElsewhere.has(tried.webhookId));
-      } catch (error) {
-        if (isDependencyFailure(error)) throw error;
-        return recordEach(tries);
-      }
-    }),
+    retryEachUntilDone(log, 'recording tries of deliveries', splitRefused(recordAll, recordRefused)),
     { max: maxTries, restMs: betweenMs },
   );
   return {

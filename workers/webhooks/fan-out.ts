@@ -16,7 +16,7 @@ interface BulkWatch {
   readonly nextMs: () => number | undefined;
 }
 
-/** What a project may have passed on within a stretch before it rests between two passes. */
+/** Events that a project may have passed on at a stretch before it rests between two passes. */
 const maxAtOnce = 1000;
 /** A project whose last event was passed on so long ago begins a new stretch. */
 const forgetAfterMs = 1000;
@@ -76,7 +76,7 @@ interface FanOutOptions {
   readonly onLockedElsewhere: (webhookIds: readonly string[]) => void;
 }
 
-/** What nobody told of, or what was told while Redis was away, is found by then. */
+/** Events without a mark, since Redis was away for instance, are found by this poll. */
 const pollIntervalMs = 1000;
 const afterErrorMs = 1000;
 /** How many deliveries wait is counted that often. */

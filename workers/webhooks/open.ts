@@ -21,7 +21,7 @@ export interface DeliveriesOptions {
   readonly egress: Egress;
   readonly config: Config;
   readonly log: Log;
-  /** What a receiver has for its answer; left out: 15 s. */
+  /** Time for a receiver's answer; 15 s unless given. */
   readonly timeoutMs?: number;
 }
 

@@ -24,15 +24,15 @@ interface Pumper {
   readonly stop: () => Promise<void>;
 }
 
-/** What others left is found by then. */
+/** Throttles that other processes left due are found by this poll. */
 const pollIntervalMs = 1000;
 /** However soon something is due: looks have their price. */
 const soonestMs = 20;
-/** What made room waits so long for others: a look costs the more for each try, the fewer have ended. */
+/** Ended attempts are gathered for so long, since a batch costs less for each the more there are. */
 const gatherMs = 20;
 /** Between looks, so that each is for several tries that ended; the first after a silence is at once. */
 const restMs = 5;
-/** What somebody else holds is looked at again after that long: mostly it is held for milliseconds. */
+/** Throttles that others hold are retried after this; mostly they are held for milliseconds. */
 const lockRetryMs = 25;
 
 /** Does it so many ms after it was first asked for. */
@@ -96,7 +96,7 @@ const createRequested = ({ db }: Pick<PumpDeps, 'db'>) => {
 
 const nothingRequested: BatchResult = { nextInMs: null, lockedElsewhereIds: [] };
 
-/** What fails is asked for again. */
+/** Requests whose batch fails are requested again. */
 const runRequestedBatch = async (
   deps: PumpDeps,
   requested: ReturnType<typeof createRequested>,
@@ -187,7 +187,7 @@ interface ThrottleWakerOptions {
 /** Wakes throttles that somebody held when deliveries were added. Nobody waits for them meanwhile. */
 interface ThrottleWaker {
   readonly add: (webhookIds: readonly string[]) => void;
-  /** What is held by then is found by another worker. */
+  /** Throttles that are held even then are found by another worker. */
   readonly stop: () => Promise<void>;
 }
 
@@ -227,7 +227,7 @@ export const startThrottleWaker = ({ db, log, onWoken }: ThrottleWakerOptions): 
       (error: unknown) => log.warn({ err: error }, 'forgotten throttles could not be searched for; trying again later'),
     );
 
-  // What a worker left behind that died, all of them perhaps; later what another one leaves.
+  // First all throttles that dead workers left behind; later only recent ones.
   let finding = findForgotten(wakeForgottenThrottles);
   const timer = setInterval(() => {
     finding = finding.then(() => findForgotten(wakeLatelyForgotten));
@@ -242,7 +242,7 @@ export const startThrottleWaker = ({ db, log, onWoken }: ThrottleWakerOptions): 
       clearInterval(timer);
       isStopped = true;
       await Promise.all([running, finding]);
-      // Those that are free now are on their way; the others another worker finds.
+      // The free ones are due now; another worker finds the others.
       if (waiting.size > 0)
         await findForgotten(async (queryable) => (await wakeUnlockedThrottles(queryable, [...waiting])).length);
     },
