@@ -1,5 +1,6 @@
 import { Client, type ClientConfig, DatabaseError, Pool, type PoolClient, type QueryResultRow, types } from 'pg';
 import type { Log } from './log.ts';
+import { lowerPriority } from './postgres/lower-priority.ts';
 import { createSilenceWatch } from './silence-watch.ts';
 
 // bigint counts stay exact up to 2^53, which is beyond anything that we count; numeric stays text.
@@ -32,6 +33,12 @@ export interface ControlDbOptions {
   readonly url: string;
   readonly connections: number;
   readonly log: Log;
+  /**
+   * For work on large backlogs: its server processes yield to all others, where `lowerPriority` can do that, and their
+   * commits do not wait for the disk. One that did would hold the log's lock, and with it the commits of others, until it
+   * got a processor again. What is committed so lasts after a crash once any other session has committed a write behind it.
+   */
+  readonly isLowPriority?: boolean;
 }
 
 /**
@@ -63,7 +70,7 @@ class QuickClient extends Client {
   }
 }
 
-const openPool = ({ url, connections, log }: ControlDbOptions): Pool => {
+const openPool = ({ url, connections, log, isLowPriority = false }: ControlDbOptions): Pool => {
   const pool = new Pool({
     connectionString: url,
     max: connections,
@@ -75,10 +82,14 @@ const openPool = ({ url, connections, log }: ControlDbOptions): Pool => {
     idleTimeoutMillis: 30_000,
     keepAlive: true,
     application_name: 'plinth',
+    ...(isLowPriority && { options: '-c synchronous_commit=off' }),
   });
   // An error during a query fails that query, and an idle connection that breaks is dropped. Without a listener either
   // event would end the process.
-  pool.on('connect', (client) => void client.on('error', () => undefined));
+  pool.on('connect', (client) => {
+    client.on('error', () => undefined);
+    if (isLowPriority) void lowerPriority(client);
+  });
   pool.on('error', (error) => log.warn({ err: error }, 'an idle connection to the control database broke'));
   return pool;
 };

@@ -9,6 +9,7 @@ import { type Transports, createTransports } from '#domain/email/transports.ts';
 import { type WaitingMarks, createDirtyMarks, createWaitingMarks } from '#domain/events/marks.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { type Config, ConfigError } from '#lib/config.ts';
+import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import { type Egress, createEgress } from '#lib/egress.ts';
 import { createJsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
@@ -108,9 +109,20 @@ const openEgress = (config: Config, log: Log): Egress => {
   return egress;
 };
 
+/**
+ * Large backlogs of events are worked off at a low priority, over two connections that the relay and the fan-out share: at
+ * the usual priority they took both processors from everybody else (decision 043).
+ */
+const openBacklogDb = (config: Config, log: Log): ControlDb =>
+  openControlDb({ url: config.DATABASE_URL, connections: 2, log, isLowPriority: true });
+
 /** Periodic work each second and each minute, beside jobs. */
 const startHousekeeping = (
-  deps: SweepDeps & Pick<Platform, 'servers' | 'projects' | 'sealer'> & { readonly onStored: () => void },
+  deps: SweepDeps &
+    Pick<Platform, 'servers' | 'projects' | 'sealer'> & {
+      readonly backlogDb: ControlDb;
+      readonly onStored: () => void;
+    },
 ): { readonly stop: () => Promise<void> } => {
   const sweeps = startSweeps(deps);
   const cron = startCronTick({ ...deps, caps: monthlyCaps(deps.config) });
@@ -146,13 +158,14 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   if (pools === null) throw new ConfigError(poolsFault);
   await waitForSchema(config.DATABASE_URL, controlMigrations, log);
   const platform = await openPlatform(config, log);
+  const backlogDb = openBacklogDb(config, log);
   const egress = openEgress(config, log);
   const runtimes = pools.includes('functions') ? await openRuntimes(config, egress, log) : null;
   const listeners = openChangeListeners(config, log);
   const local = config.PLINTH_LOCAL === 'on';
   const answerMs = config.PLINTH_SMTP_ANSWER_MS;
   const transports = createTransports({ db: platform.db, egress, local, timeouts: { answerMs } });
-  const deliveries = openDeliveries({ platform, egress, config, log });
+  const deliveries = openDeliveries({ platform, backlogDb, egress, config, log });
   // The timers of the engine, which starts later.
   let subscribers: Pick<Subscriber, 'isSubscribed'> | undefined;
   const isSubscribed = (): boolean => subscribers?.isSubscribed() ?? false;
@@ -177,7 +190,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   await subscriber.onNotice(({ projectId }) => ai.keys.forget(projectId));
   subscribers = subscriber;
   const housekeeping = pools.includes('system')
-    ? startHousekeeping({ ...platform, config, gate, outcomes, log, onStored: listeners.markWaiting })
+    ? startHousekeeping({ ...platform, backlogDb, config, gate, outcomes, log, onStored: listeners.markWaiting })
     : null;
   if (pools.includes('webhooks')) deliveries.start(gate);
   const { sandbox } = processors['function.invoke'] ?? {};
@@ -197,6 +210,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
     await json.close();
     await egress.close();
     listeners.close();
+    await backlogDb.close();
     await platform.close();
   };
 };

@@ -152,6 +152,8 @@ export interface Taking {
   readonly db: Queryable;
   readonly projectId: string;
   readonly onSetAside: (event: SetAside) => void;
+  /** Where commits of `db` do not wait for the disk: resolves when what was kept lasts. */
+  readonly untilLasting?: () => Promise<void>;
 }
 
 /** Errors that the values cause, and will cause again. */
@@ -182,6 +184,7 @@ const moveSome = async (taking: Taking, batch: Batch): Promise<number> => {
   );
   try {
     await keep(db, projectId, rows);
+    await taking.untilLasting?.();
   } catch (error) {
     const [only] = rows;
     // Several are tried one by one first.

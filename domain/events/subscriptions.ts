@@ -29,6 +29,20 @@ const noteUnsubscribed = async (db: Queryable, projectId: string): Promise<void>
   await db.query('update event_sources set changed_at = clock_timestamp() where project_id = $1', [projectId]);
 };
 
+/**
+ * Notes that a project's database was looked into. That is a write whose commit waits for the disk: what sessions of the
+ * control database committed before, without such a wait, lasts from then on, too.
+ * @throws {Error} when the project's database is not looked into any more: nothing was written
+ */
+export const notePolled = async (db: Queryable, projectId: string): Promise<void> => {
+  const rows = await db.query(
+    'update event_sources set looked_at = now() where project_id = $1 returning project_id',
+    [projectId],
+    'note-polled',
+  );
+  if (rows.length === 0) throw new Error('the events of this project are not taken any more');
+};
+
 /** Longer than a statement may take (300 s), and what ends it, together. */
 const keptMinutes = 10;
 

@@ -26,19 +26,23 @@ const maxDeliveries = 250;
 const maxProjects = 100;
 
 // Projects with waiting events are found one by one in their index, however many events each has: one that has a million
-// holds up no other. A project's share of a pass gets smaller with its webhooks, and is half of it at most, or what one event
-// makes. Who subscribes is asked once for all events of a name. Events that somebody else passes on just now are left to
-// them; a throttle that somebody holds is not waited for: other projects' events would wait, too. Ids are given as arrays:
-// joined, the larger table would be walked through whenever there might be many.
-const fanOutSql = `
-  with recursive found as (
+// holds up no other.
+const foundSql = `found as (
     (select project_id from outbox_events where fanned_at is null and project_id > $1 order by project_id limit 1)
     union all
     select (select e.project_id from outbox_events e
             where e.fanned_at is null and e.project_id > f.project_id order by e.project_id limit 1)
     from found f where f.project_id is not null
-  ), turns as materialized (
-    select project_id from found where project_id is not null and project_id <> all ($2::uuid[]) limit ${maxProjects}
+  )`;
+const isMeant = '(project_id = any ($2::uuid[])) = $3::boolean';
+
+// A project's share of a pass gets smaller with its webhooks, and is half of it at most, or what one event
+// makes. Who subscribes is asked once for all events of a name. Events that somebody else passes on just now are left to
+// them; a throttle that somebody holds is not waited for: other projects' events would wait, too. Ids are given as arrays:
+// joined, the larger table would be walked through whenever there might be many.
+const fanOutSql = `
+  with recursive ${foundSql}, turns as materialized (
+    select project_id from found where project_id is not null and ${isMeant} limit ${maxProjects}
   ), sized as (
     select t.project_id, webhooks_up_to(t.project_id, ${maxDeliveries}) as hooks from turns t
   ), shares as (
@@ -94,12 +98,23 @@ const fanOutSql = `
 
 const beginning = '00000000-0000-0000-0000-000000000000';
 
-/** Whether any event waits. Not prepared: a plan for an empty table would walk through a million events. */
-export const isEventWaiting = async (db: Queryable): Promise<boolean> =>
+/** Projects whose events are meant: these only, or all but these. */
+export type Which =
+  | { readonly only: readonly string[]; readonly except?: never }
+  | { readonly except: readonly string[]; readonly only?: never };
+
+const everyProject: Which = { except: [] };
+const asValues = ({ only, except }: Which): readonly [readonly string[], boolean] => [
+  only ?? except ?? [],
+  only !== undefined,
+];
+
+/** Whether any event waits. To be asked in a transaction that reads by index only. */
+export const isEventWaiting = async (db: Queryable, which: Which = everyProject): Promise<boolean> =>
   (
     await db.query(
-      'select from outbox_events where fanned_at is null order by project_id, id limit 1',
-      [],
+      `with recursive ${foundSql} select from found where project_id is not null and ${isMeant} limit 1`,
+      [beginning, ...asValues(which)],
       'is-event-waiting',
     )
   ).length > 0;
@@ -108,12 +123,12 @@ export const isEventWaiting = async (db: Queryable): Promise<boolean> =>
  * Makes the deliveries of some waiting events: one for each webhook that subscribes, and at once `skipped` where that is
  * inactive. Any number of processes may do so at a time; every project that waits has its turn.
  * @param after begins behind that project; null: with the first one
- * @param overBacklog projects whose events are to wait
+ * @param which projects' events; those of the others wait
  */
 export const fanOut = async (
   db: Queryable,
   after: string | null = null,
-  overBacklog: readonly string[] = [],
+  which: Which = everyProject,
 ): Promise<FannedOut> => {
   const row = await one(
     db.query<{
@@ -124,7 +139,7 @@ export const fanOut = async (
       next: string | null;
       events_of: Record<string, number>;
       waited_ms: number;
-    }>(fanOutSql, [after ?? beginning, overBacklog], 'fan-out'),
+    }>(fanOutSql, [after ?? beginning, ...asValues(which)], 'fan-out'),
   );
   return {
     events: row.events,

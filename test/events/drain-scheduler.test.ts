@@ -9,20 +9,19 @@ const sourceOf = (project_id: string): EventSource => ({
   changed_at: '',
 });
 
-type Pause = (ms: number) => Promise<unknown>;
-
 /** Turns that end when the test says so. */
-const scene = (pause: Pause = () => Promise.resolve(), { slots = 4, largeSlots = 3 } = {}) => {
+const scene = (slots = 4, largeSlots = 3) => {
   const order: string[] = [];
+  const asLarge: string[] = [];
   const marked: string[] = [];
   const ends = new Map<string, (hasMore: boolean) => void>();
   const drains = createDrains({
     slots,
     largeSlots,
-    pause,
     markDirty: (id) => void marked.push(id),
-    drain: ({ project_id }) => {
+    drain: ({ project_id }, isLarge) => {
       order.push(project_id);
+      if (isLarge) asLarge.push(project_id);
       return new Promise((resolve) => void ends.set(project_id, resolve));
     },
   });
@@ -33,7 +32,7 @@ const scene = (pause: Pause = () => Promise.resolve(), { slots = 4, largeSlots =
     finish?.(hasMore);
     await new Promise(setImmediate);
   };
-  return { drains, order, marked, end, running: () => [...ends.keys()] };
+  return { drains, order, asLarge, marked, end, running: () => [...ends.keys()] };
 };
 
 const beginAll = (drains: Drains, ids: readonly string[]): void => ids.forEach((id) => drains.begin(sourceOf(id)));
@@ -102,21 +101,12 @@ test('who stops begins nothing new and waits for what runs', async (t) => {
   t.is(order.length, before);
 });
 
-test('a project with a large backlog rests after each turn, and its slot with it; others begin at once', async (t) => {
-  const rests: (() => void)[] = [];
-  const pause: Pause = (ms) => {
-    t.true(ms >= 0 && ms <= 1000);
-    return new Promise<void>((resolve) => void rests.push(resolve));
-  };
-  const { drains, end, running } = scene(pause, { slots: 3, largeSlots: 1 });
-  beginAll(drains, ['large', 'larger']);
-  await end('large', true);
-  await end('larger', true);
-  beginAll(drains, ['large', 'larger', 'quiet']);
-  t.deepEqual(running(), ['quiet']);
-  rests.forEach((resolve) => resolve());
-  await new Promise(setImmediate);
-  t.deepEqual(running(), ['quiet', 'large'], 'one at a time');
-  await end('large', false);
-  t.deepEqual(running(), ['quiet', 'larger']);
+test('a turn is told that the backlog is large until a turn has emptied it', async (t) => {
+  const { drains, order, asLarge, end } = scene();
+  beginAll(drains, ['a']);
+  await end('a', true);
+  t.deepEqual([order, asLarge], [['a', 'a'], ['a']]);
+  await end('a', false);
+  beginAll(drains, ['a']);
+  t.deepEqual([order, asLarge], [['a', 'a', 'a'], ['a']]);
 });

@@ -1,7 +1,23 @@
+import { getPriority } from 'node:os';
 import test from 'ava';
-import { openControlDb } from '#lib/control-db.ts';
+import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import { createEmptyDatabase } from '#test/support/databases.ts';
 import { memoryLog } from '#test/support/platform.ts';
+import { until } from '#test/support/until.ts';
+
+const pidOf = async (db: ControlDb): Promise<number> => {
+  const [session] = await db.query<{ pid: number }>('select pg_backend_pid() as pid');
+  return session?.pid ?? 0;
+};
+
+/** Null where it is a process of another machine. */
+const priorityOf = (pid: number): number | null => {
+  try {
+    return getPriority(pid);
+  } catch {
+    return null;
+  }
+};
 
 /** With all that a literal has to keep. */
 const said = (mark: string): string => `{"email":"${mark}@example.com","it's":"\\\\ $$ ; drop table x -- \u{1F600}"}`;
@@ -29,4 +45,18 @@ test('settings of a transaction hold within it only, whatever is in them, and le
     `select query from pg_stat_statements where query ilike '%example.com%'`,
   );
   t.deepEqual(kept, []);
+});
+
+test('sessions of a low priority yield to others, where the server is this machine’s', async (t) => {
+  const database = await createEmptyDatabase();
+  const open = (isLowPriority: boolean) =>
+    openControlDb({ url: database.url, connections: 1, log: memoryLog().log, isLowPriority });
+  const [usual, low] = [open(false), open(true)];
+  t.teardown(async () => {
+    await Promise.all([usual.close(), low.close()]);
+    await database.drop();
+  });
+  const [other, yielding] = [await pidOf(usual), await pidOf(low)];
+  await until(() => [10, null].includes(priorityOf(yielding)));
+  t.true([0, null].includes(priorityOf(other)));
 });

@@ -7,29 +7,35 @@ const scene = () => {
   return { watch, pass: (ms: number): void => void (at += ms) };
 };
 
-test('a project with more than 1,000 events at a stretch rests as long as each pass took', (t) => {
+test('a project has 400 events at once at the usual priority, and 200 a second', (t) => {
   const { watch, pass } = scene();
-  for (let n = 0; n < 5; n += 1) {
-    watch.note({ large: 200, quiet: 1 }, 40);
-    t.deepEqual(watch.resting(), [], 'at full speed until then');
-  }
-  watch.note({ large: 200, quiet: 1 }, 40);
-  t.deepEqual(watch.resting(), ['large']);
-  t.is(watch.nextMs(), 40);
-  pass(39);
-  watch.note({ quiet: 1 }, 5);
-  t.deepEqual(watch.resting(), ['large']);
-  pass(1);
-  t.deepEqual(watch.resting(), []);
-  t.is(watch.nextMs(), undefined);
-  watch.note({ large: 200 }, 60_000);
-  t.is(watch.nextMs(), 1000, 'a pass that was held up is not paid for in full');
+  watch.note({ large: 399, quiet: 1 });
+  t.deepEqual(watch.projects(), []);
+  watch.note({ large: 1, quiet: 1 });
+  t.deepEqual(watch.projects(), ['large']);
+  pass(10);
+  t.deepEqual(watch.projects(), [], 'it has two events again');
+  watch.note({ large: 102 });
+  pass(499);
+  t.deepEqual(watch.projects(), ['large']);
+  pass(2);
+  t.deepEqual(watch.projects(), []);
 });
 
-test('a project whose events were passed on long ago begins anew', (t) => {
+test('a flood is over a second after its last events, however many there were', (t) => {
   const { watch, pass } = scene();
-  watch.note({ large: 1000 }, 40);
-  pass(1500);
-  watch.note({ large: 200 }, 40);
-  t.deepEqual(watch.resting(), []);
+  for (let n = 0; n < 100; n += 1) watch.note({ large: 200 });
+  pass(999);
+  t.deepEqual(watch.projects(), ['large']);
+  pass(2);
+  t.deepEqual(watch.projects(), []);
+});
+
+test('events that come slower than the allowance grows never use it up', (t) => {
+  const { watch, pass } = scene();
+  for (let n = 0; n < 1000; n += 1) {
+    watch.note({ steady: 19 });
+    pass(100);
+    t.deepEqual(watch.projects(), []);
+  }
 });

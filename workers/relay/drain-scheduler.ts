@@ -1,22 +1,15 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { EventSource } from '#domain/events/subscriptions.ts';
 
 export interface DrainOptions {
-  /** Drains one project once. */
-  readonly drain: (source: EventSource) => Promise<boolean>;
+  /** Drains one project once; `isLarge` says whether its backlog is known to be large. Never throws. @returns whether there is more */
+  readonly drain: (source: EventSource, isLarge: boolean) => Promise<boolean>;
   /** Schedules another drain of a project that was marked during its last one, behind those that wait already. */
   readonly markDirty: (projectId: string) => void;
   /** The number of concurrent drains. */
   readonly slots: number;
   /** How many of these slots projects with large backlogs may use at most. */
   readonly largeSlots: number;
-  /** Resolves after so many milliseconds; left out: by the clock. */
-  readonly pause?: (ms: number) => Promise<unknown>;
 }
-
-/** A drain that took long for another reason is not paid for in full. */
-const maxRestMs = 1000;
-const pauseByClock = (ms: number): Promise<unknown> => delay(ms, undefined, { ref: false });
 
 interface Drain {
   isMarked: boolean;
@@ -36,20 +29,17 @@ export interface Drains {
 /**
  * Drains each project once at a time. A project with more events than fit into a drain has a large backlog until a
  * drain empties it. Such projects share their own slots and leave one for the others, whose few events would wait
- * behind theirs. After each of its drains such a project, and the slot with it, rests for as long as the drain took:
- * the databases belong to all tenants, and large backlogs take at most half of the time of their slots.
+ * behind theirs.
  */
-export const createDrains = ({ drain, markDirty, slots, largeSlots, pause = pauseByClock }: DrainOptions): Drains => {
+export const createDrains = ({ drain, markDirty, slots, largeSlots }: DrainOptions): Drains => {
   const running = new Map<string, Drain>();
   const large = new Set<string>();
   /** Projects with large backlogs, in the order of their next drains. */
   const waiting = new Map<string, EventSource>();
-  /** Projects of these that rest after a drain. */
-  const resting = new Set<string>();
   let isStopped = false;
 
   const hasRoomForLarge = (): boolean =>
-    running.size < slots && resting.size + [...running.values()].filter(({ isLarge }) => isLarge).length < largeSlots;
+    running.size < slots && [...running.values()].filter(({ isLarge }) => isLarge).length < largeSlots;
 
   const start = (source: EventSource, isLarge: boolean): void => {
     const current: Drain = { isMarked: false, isLarge, done: Promise.resolve() };
@@ -63,21 +53,13 @@ export const createDrains = ({ drain, markDirty, slots, largeSlots, pause = paus
       start(source, true);
     }
   };
-  const restThenWait = async (source: EventSource, ms: number): Promise<void> => {
-    resting.add(source.project_id);
-    await pause(Math.min(ms, maxRestMs));
-    resting.delete(source.project_id);
-    waiting.set(source.project_id, source);
-    startLarge();
-  };
   const run = async (source: EventSource, current: Drain): Promise<void> => {
     const id = source.project_id;
-    const began = performance.now();
-    const hasMore = await drain(source);
+    const hasMore = await drain(source, current.isLarge);
     running.delete(id);
     if (hasMore) {
       large.add(id);
-      void restThenWait(source, performance.now() - began);
+      waiting.set(id, source);
     } else {
       large.delete(id);
       if (current.isMarked) markDirty(id);
@@ -90,7 +72,6 @@ export const createDrains = ({ drain, markDirty, slots, largeSlots, pause = paus
       const id = source.project_id;
       const present = running.get(id);
       if (present) present.isMarked = true;
-      else if (resting.has(id)) return;
       else if (large.has(id)) {
         waiting.set(id, source);
         startLarge();

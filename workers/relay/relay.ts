@@ -10,11 +10,12 @@ import {
   shrinkOutbox,
   takeEvents,
 } from '#domain/events/outbox.ts';
-import { type EventSource, findSource, removeSource, sourcesToPoll } from '#domain/events/subscriptions.ts';
+import { type EventSource, findSource, notePolled, removeSource, sourcesToPoll } from '#domain/events/subscriptions.ts';
 import { hasWaitingEvents } from '#domain/webhooks/fan-out.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { type Poller, startPoller } from '#lib/poller.ts';
+import { lowerPriority } from '#lib/postgres/lower-priority.ts';
 import { type RelayConnections, createRelayConnections } from './connections.ts';
 import { fullest, relayed, setAside } from './metrics.ts';
 import { type Drains, createDrains } from './drain-scheduler.ts';
@@ -25,11 +26,17 @@ export interface RelayDeps {
   readonly log: Log;
   /** Events were kept, and wait to be passed on. */
   readonly onStored?: () => void;
+  /** Where commits of `db` do not wait for the disk: resolves when what was kept of a project's events lasts. */
+  readonly untilLasting?: (projectId: string) => Promise<void>;
+  /** Events that a drain may take at most; left out: 1,000. */
+  readonly maxDrainEvents?: number;
 }
 
 /** The events of one project, and the time for them, before other projects are drained. */
-const maxDrainEvents = 1000;
+const usualMaxDrainEvents = 1000;
 const drainMs = 50;
+/** A project that is not known to have a large backlog gets one batch: more than that is large. */
+const maxFirstDrainEvents = 250;
 /** Deleted rows hold their place until it is given back. */
 const shrinkAboveBytes = 16 * 1024 * 1024;
 const fullShare = 0.5;
@@ -48,11 +55,17 @@ const note = (log: Log, projectId: string, { share, events, bytes }: Backlog): v
 };
 
 /** @returns whether nothing is left that can be taken now */
-const drainBatch = async (taking: Taking, onStored?: () => void): Promise<boolean> => {
+const drainBatch = async (
+  taking: Taking,
+  { onStored, maxDrainEvents = usualMaxDrainEvents }: Pick<RelayDeps, 'onStored' | 'maxDrainEvents'>,
+): Promise<boolean> => {
   const end = performance.now() + drainMs;
   let taken = 0;
   let last = -1;
-  while (last !== 0 && taken < maxDrainEvents && (taken === 0 || performance.now() < end)) {
+  let isLate = false;
+  while (last !== 0 && taken < maxDrainEvents && !isLate) {
+    // One batch more than there is time for: it tells few events, on a busy machine, from a large backlog.
+    isLate = taken > 0 && performance.now() >= end;
     last = await takeEvents(taking);
     taken += last;
     if (last > 0) onStored?.();
@@ -74,23 +87,28 @@ const isNoteDue = (projectId: string, isEmpty: boolean): boolean => {
 };
 
 /**
- * Drains one project's outbox once: at most 1,000 events, and no further ones after 50 ms. Any number of processes may
+ * Drains one project's outbox once: at most 1,000 events, and one further batch after 50 ms. Any number of processes may
  * do so at once.
  * @returns whether there is more
  */
-export const drainSource = async (
-  { db, connections, log, onStored }: RelayDeps,
-  source: EventSource,
-): Promise<boolean> =>
-  connections.use(source, async (client) => {
+export const drainSource = async (deps: RelayDeps, source: EventSource): Promise<boolean> =>
+  deps.connections.use(source, async (client) => {
+    const { db, log, untilLasting } = deps;
     const projectId = source.project_id;
     const onSetAside = (event: SetAside): void => {
       setAside.inc();
       log.warn({ project_id: projectId, event }, 'an event of a project could not be kept and was set aside');
     };
+    const taking: Taking = {
+      client,
+      db,
+      projectId,
+      onSetAside,
+      ...(untilLasting && { untilLasting: () => untilLasting(projectId) }),
+    };
     // Events that its webhooks cannot keep up with wait there: a full outbox refuses writes.
     const isHeld = await hasWaitingEvents(db, projectId);
-    const isEmpty = !isHeld && (await drainBatch({ client, db, projectId, onSetAside }, onStored));
+    const isEmpty = !isHeld && (await drainBatch(taking, deps));
     if (!isNoteDue(projectId, isEmpty)) return !isHeld;
     const isInUse = await isOutboxInUse(client);
     const backlog = await backlogOf(client);
@@ -101,7 +119,9 @@ export const drainSource = async (
     return !isEmpty && !isHeld;
   });
 
-export interface RelayOptions extends Omit<RelayDeps, 'connections'> {
+export interface RelayOptions extends Pick<RelayDeps, 'db' | 'log' | 'onStored'> {
+  /** For what is kept of large backlogs: its server processes have a low priority. */
+  readonly backlogDb: Queryable;
   readonly servers: Pick<DatabaseServers, 'connectTo'>;
   /** Idle connections to project databases that are kept open (`PLINTH_RELAY_CONNECTIONS`). */
   readonly maxIdleConnections: number;
@@ -120,16 +140,22 @@ const pollIntervalSeconds = 5;
 /** Databases that each worker polls in a second, however many there are. */
 const pollsPerSecond = 5;
 
-const openDrains = (deps: RelayDeps, markDirty: (projectId: string) => void): Drains =>
+/** Few events are taken at the usual priority, large backlogs over connections that yield to everybody. */
+interface DrainDeps {
+  readonly usual: RelayDeps;
+  readonly large: RelayDeps;
+}
+
+const openDrains = ({ usual, large }: DrainDeps, markDirty: (projectId: string) => void): Drains =>
   createDrains({
     slots,
     largeSlots,
     markDirty,
-    drain: async (source) => {
+    drain: async (source, isLarge) => {
       try {
-        return await drainSource(deps, source);
+        return await drainSource(isLarge ? large : usual, source);
       } catch (error) {
-        deps.log.warn(
+        usual.log.warn(
           { err: error, project_id: source.project_id },
           'the events of a project could not be taken; they wait',
         );
@@ -139,18 +165,45 @@ const openDrains = (deps: RelayDeps, markDirty: (projectId: string) => void): Dr
   });
 
 /**
+ * As `servers`, but what it opens has a low priority from its first statement, and does not wait for the disk: events whose
+ * removal a crash undoes are taken again, and are kept once.
+ */
+const yielding = (servers: Pick<DatabaseServers, 'connectTo'>): Pick<DatabaseServers, 'connectTo'> => ({
+  connectTo: async (...where) => {
+    const client = await servers.connectTo(...where);
+    try {
+      await lowerPriority(client);
+      await client.query('set synchronous_commit = off');
+      return client;
+    } catch (error) {
+      await client.end().catch(() => undefined);
+      throw error;
+    }
+  },
+});
+
+/**
  * Brings events of writes to tables from the projects' databases into the control database: at once where a write path
  * said so, within some seconds elsewhere. Every system worker does this.
  */
 export const startRelay = (options: RelayOptions): Pick<Poller, 'stop'> => {
-  const { db, log, redis, prefix } = options;
-  const connections = createRelayConnections({ servers: options.servers, max: options.maxIdleConnections });
+  const { db, backlogDb, log, redis, prefix, onStored, servers } = options;
+  const connections = createRelayConnections({ servers, max: options.maxIdleConnections });
+  const yieldingConnections = createRelayConnections({ servers: yielding(servers), max: largeSlots });
+  const usual = { db, connections, log, maxDrainEvents: maxFirstDrainEvents, ...(onStored && { onStored }) };
+  const large = {
+    ...usual,
+    db: backlogDb,
+    connections: yieldingConnections,
+    maxDrainEvents: usualMaxDrainEvents,
+    untilLasting: (projectId: string) => notePolled(db, projectId),
+  };
   const key = dirtyKey(prefix);
   // Commands on the other connection would wait until there is a mark.
   const commands = redis.duplicate();
   commands.on('error', (error) => log.debug({ err: error }, 'the relay’s connection to Redis broke'));
   let stopped = false;
-  const drains = openDrains({ ...options, connections }, (projectId) => {
+  const drains = openDrains({ usual, large }, (projectId) => {
     if (!stopped) commands.zadd(key, 'NX', Date.now(), projectId).catch(() => undefined);
   });
 
@@ -184,7 +237,7 @@ export const startRelay = (options: RelayOptions): Pick<Poller, 'stop'> => {
       await Promise.all(ended);
       await drains.stop();
       commands.disconnect();
-      await connections.close();
+      await Promise.all([connections.close(), yieldingConnections.close()]);
     },
   };
 };

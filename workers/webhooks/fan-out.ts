@@ -1,71 +1,65 @@
 import type { Redis } from 'ioredis';
 import { waitingKey } from '#domain/events/marks.ts';
-import { type FannedOut, backlogged, fanOut, isEventWaiting } from '#domain/webhooks/fan-out.ts';
+import { type FannedOut, type Which, backlogged, fanOut, isEventWaiting } from '#domain/webhooks/fan-out.ts';
 import { noteFannedOut } from '#domain/webhooks/metrics.ts';
 import { byIndex } from '#domain/webhooks/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 
-/** Tells projects whose many events take up the fan-out from those whose few events are to go at once. */
+/** Tells projects with large backlogs of events from those whose few events are to go at once. */
 interface BulkWatch {
-  /** Projects that rest now, whose events are left out of the next pass. */
-  readonly resting: () => readonly string[];
-  /** Notes how many events of each project a pass had, and how long it took. */
-  readonly note: (eventsOf: Readonly<Record<string, number>>, tookMs: number) => void;
-  /** Milliseconds until the first of those that rest may go on; undefined when none rests. */
-  readonly nextMs: () => number | undefined;
+  /** Projects that have used up what is passed on at the usual priority. */
+  readonly projects: () => readonly string[];
+  /** Notes how many events of each project a pass had. */
+  readonly note: (eventsOf: Readonly<Record<string, number>>) => void;
 }
 
-/** Events that a project may have passed on at a stretch before it rests between two passes. */
-const maxAtOnce = 1000;
-/** A project whose last event was passed on so long ago begins a new stretch. */
-const forgetAfterMs = 1000;
-/** A pass that took long since something else held it up is not paid for in full. */
-const maxRestMs = 1000;
+/** Each project may have events passed on at the usual priority: a burst at once, and some each second. */
+const burst = 400;
+const perSecond = 200;
+/** Events beyond that are forgotten: a second after its last event it is as good as any other. */
+const maxDebt = perSecond;
 
-interface Stretch {
-  events: number;
-  lastAt: number;
-  restsUntil: number;
+interface Allowance {
+  /** Events; not positive: used up. */
+  readonly left: number;
+  readonly at: number;
 }
 
 /**
- * A project that had more than 1,000 events passed on at a stretch rests after each pass for as long as the pass took, so
- * that large backlogs take at most half of the time of a fan-out, and the database has the other half for everybody else.
+ * Each project has an allowance of 400 events that grows by 200 a second. Events that were passed on at the lower priority
+ * count, too, so that a flood stays there until it ends.
  * @param now in milliseconds, of a clock that never goes back
  */
 export const createBulkWatch = (now: () => number = () => performance.now()): BulkWatch => {
-  const stretches = new Map<string, Stretch>();
+  const allowances = new Map<string, Allowance>();
 
-  const forgetOld = (at: number): void => {
-    for (const [id, { lastAt, restsUntil }] of stretches) {
-      if (at - Math.max(lastAt, restsUntil) > forgetAfterMs) stretches.delete(id);
-    }
+  const leftOf = (id: string, at: number): number => {
+    const known = allowances.get(id);
+    return known === undefined ? burst : Math.min(burst, known.left + ((at - known.at) / 1000) * perSecond);
+  };
+  const forgetFull = (at: number): void => {
+    for (const id of allowances.keys()) if (leftOf(id, at) >= burst) allowances.delete(id);
   };
   return {
-    resting: () => {
+    projects: () => {
       const at = now();
-      return [...stretches].filter(([, { restsUntil }]) => restsUntil > at).map(([id]) => id);
+      return [...allowances.keys()].filter((id) => leftOf(id, at) <= 0);
     },
-    note: (eventsOf, tookMs) => {
+    note: (eventsOf) => {
       const at = now();
-      forgetOld(at);
+      forgetFull(at);
       for (const [id, count] of Object.entries(eventsOf)) {
-        const events = (stretches.get(id)?.events ?? 0) + count;
-        const restMs = events > maxAtOnce ? Math.min(tookMs, maxRestMs) : 0;
-        stretches.set(id, { events, lastAt: at, restsUntil: at + restMs });
+        allowances.set(id, { left: Math.max(-maxDebt, leftOf(id, at) - count), at });
       }
-    },
-    nextMs: () => {
-      const at = now();
-      const left = [...stretches.values()].map(({ restsUntil }) => restsUntil - at).filter((ms) => ms > 0);
-      return left.length > 0 ? Math.min(...left) : undefined;
     },
   };
 };
 
 interface FanOutOptions {
   readonly db: ControlDb;
+  /** For large backlogs: its server processes have a low priority. */
+  readonly backlogDb: ControlDb;
   readonly log: Log;
   /** Waits for marks; nobody else uses it, and the end of the fan-out ends it. */
   readonly redis: Redis;
@@ -96,41 +90,99 @@ const createBacklogWatch = ({ db, log }: FanOutOptions): (() => Promise<readonly
   };
 };
 
-interface From {
-  readonly after: string | null;
-  readonly overBacklog: readonly string[];
+interface FanOutRun {
+  /** The connection, and with it the priority, of the passes. */
+  readonly db: ControlDb;
+  readonly which: () => Promise<Which>;
   readonly bulk: BulkWatch;
+  readonly isStopped: () => boolean;
 }
 
 const fanOutBatch = async (
-  { db, onDeliveries, onLockedElsewhere }: FanOutOptions,
-  { after, overBacklog, bulk }: From,
+  { onDeliveries, onLockedElsewhere }: FanOutOptions,
+  { db, bulk }: FanOutRun,
+  { after, which }: { readonly after: string | null; readonly which: Which },
 ): Promise<FannedOut> => {
-  const began = performance.now();
-  const out = await db.transaction((tx) => fanOut(tx, after, [...overBacklog, ...bulk.resting()]), byIndex);
-  bulk.note(out.eventsOf, performance.now() - began);
+  const out = await db.transaction((tx) => fanOut(tx, after, which), byIndex);
+  bulk.note(out.eventsOf);
   if (out.events > 0) noteFannedOut(out.deliveries, out.waitedMs);
   onDeliveries(out.webhookIds);
   onLockedElsewhere(out.lockedElsewhereIds);
   return out;
 };
 
-interface FanOutRun {
-  readonly overBacklog: () => Promise<readonly string[]>;
-  readonly bulk: BulkWatch;
-  readonly isStopped: () => boolean;
-}
-
-/** Until nothing waits that nobody else has in hand and that does not rest; every project that waits has its turn in between. */
-const fanOutAll = async (options: FanOutOptions, { overBacklog, bulk, isStopped }: FanOutRun): Promise<void> => {
+/**
+ * Until nothing waits that nobody else has in hand; every project that waits has its turn in between.
+ * @returns how many events there were
+ */
+const fanOutAll = async (options: FanOutOptions, passing: FanOutRun): Promise<number> => {
+  const { db, isStopped } = passing;
   let after: string | null = null;
+  let passed = 0;
   while (!isStopped()) {
-    // Asked in a tenth of the time that a pass takes which finds nothing.
-    if (after === null && !(await isEventWaiting(options.db))) return;
-    const { events, next }: FannedOut = await fanOutBatch(options, { after, overBacklog: await overBacklog(), bulk });
-    if (events === 0 && after === null) return;
+    const which = await passing.which();
+    if (which.only?.length === 0) return passed;
+    // Asked in a fraction of the time that a pass takes which finds nothing.
+    if (after === null && !(await db.transaction((tx) => isEventWaiting(tx, which), byIndex))) return passed;
+    const { events, next }: FannedOut = await fanOutBatch(options, passing, { after, which });
+    if (events === 0 && after === null) return passed;
+    passed += events;
     after = events === 0 ? null : next;
   }
+  return passed;
+};
+
+interface Poller {
+  readonly poll: () => void;
+  /** Ends with the poll that is under way; undefined: none is. */
+  readonly running: () => Promise<void> | undefined;
+}
+
+/** One poll at a time; whoever asks for one meanwhile gets another. */
+const createPoller = (work: () => Promise<void>): Poller => {
+  let isWanted = false;
+  let running: Promise<void> | undefined;
+  const workOff = async (): Promise<void> => {
+    while (isWanted) {
+      isWanted = false;
+      await work();
+    }
+    running = undefined;
+  };
+  return {
+    poll: () => {
+      isWanted = true;
+      running ??= workOff();
+    },
+    running: () => running,
+  };
+};
+
+/** Polls for the few events of most projects, and for large backlogs, which go on at a lower priority beside them. */
+const createBothPollers = (
+  options: FanOutOptions,
+  isStopped: () => boolean,
+): { readonly usual: Poller; readonly large: Poller } => {
+  const overBacklog = createBacklogWatch(options);
+  const bulk = createBulkWatch();
+  const pass = (db: ControlDb, which: () => Promise<Which>): Promise<number> =>
+    fanOutAll(options, { db, which, bulk, isStopped }).catch((error: unknown) => {
+      options.log.warn({ err: error }, 'events could not be fanned out; the next poll tries again');
+      return 0;
+    });
+  const usual = createPoller(async () => {
+    await pass(options.db, async () => ({ except: [...(await overBacklog()), ...bulk.projects()] }));
+    large.poll();
+  });
+  const large = createPoller(async () => {
+    const passed = await pass(options.backlogDb, async () => {
+      const waiting = new Set(await overBacklog());
+      return { only: bulk.projects().filter((id) => !waiting.has(id)) };
+    });
+    // The allowance of a project may have grown again while its last events waited.
+    if (passed > 0) usual.poll();
+  });
+  return { usual, large };
 };
 
 /**
@@ -139,28 +191,12 @@ const fanOutAll = async (options: FanOutOptions, { overBacklog, bulk, isStopped 
  */
 export const startFanOut = (options: FanOutOptions): { readonly stop: () => Promise<void> } => {
   const { redis, prefix, log } = options;
-  const overBacklog = createBacklogWatch(options);
-  const bulk = createBulkWatch();
-  let afterRest: NodeJS.Timeout | undefined;
   let isStopped = false;
-  let isWanted = false;
-  let running: Promise<void> | undefined;
-
-  const work = async (): Promise<void> => {
-    while (isWanted && !isStopped) {
-      isWanted = false;
-      await fanOutAll(options, { overBacklog, bulk, isStopped: () => isStopped }).catch((error: unknown) =>
-        log.warn({ err: error }, 'events could not be fanned out; the next poll tries again'),
-      );
-    }
-    running = undefined;
-    const restMs = bulk.nextMs();
-    clearTimeout(afterRest);
-    if (restMs !== undefined && !isStopped) afterRest = setTimeout(poll, restMs).unref();
-  };
+  const { usual, large } = createBothPollers(options, () => isStopped);
   const poll = (): void => {
-    isWanted = true;
-    running ??= work();
+    if (isStopped) return;
+    usual.poll();
+    large.poll();
   };
 
   const follow = async (): Promise<void> => {
@@ -172,8 +208,8 @@ export const startFanOut = (options: FanOutOptions): { readonly stop: () => Prom
         log.debug({ err: error }, 'the fan-out could not wait for events');
         await new Promise((resolve) => setTimeout(resolve, afterErrorMs));
       }
-      // One look at a time: marks that come meanwhile wait for it, or wake another worker.
-      await running;
+      // One poll at a time: marks that come meanwhile wait for it, or wake another worker.
+      await usual.running();
     }
   };
 
@@ -184,9 +220,8 @@ export const startFanOut = (options: FanOutOptions): { readonly stop: () => Prom
     stop: async () => {
       isStopped = true;
       clearInterval(timer);
-      clearTimeout(afterRest);
       redis.disconnect();
-      await Promise.all([following, running]);
+      await Promise.all([following, usual.running(), large.running()]);
     },
   };
 };

@@ -5,7 +5,7 @@ import type { Platform } from '#domain/platform.ts';
 import { noHeaders, nothingSent, startedJobs, stuckTries } from '#domain/webhooks/attempts.ts';
 import { notAnswered } from '#domain/webhooks/message.ts';
 import type { Config } from '#lib/config.ts';
-import type { Queryable } from '#lib/control-db.ts';
+import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import type { Egress } from '#lib/egress.ts';
 import type { Log } from '#lib/log.ts';
 import { ownAddress } from '#lib/own-address.ts';
@@ -18,6 +18,8 @@ import { createPumper, startThrottleWaker } from './scheduler.ts';
 
 export interface DeliveriesOptions {
   readonly platform: Pick<Platform, 'db' | 'projects' | 'sealer'>;
+  /** For large backlogs of events. */
+  readonly backlogDb: ControlDb;
   readonly egress: Egress;
   readonly config: Config;
   readonly log: Log;
@@ -55,7 +57,8 @@ const freeStuck = async (db: Queryable, recorder: TryRecorder): Promise<void> =>
 };
 
 /** @returns what delivers events to webhooks; nothing happens before it is started */
-export const openDeliveries = ({ platform, egress, config, log, timeoutMs }: DeliveriesOptions): Deliveries => {
+export const openDeliveries = (options: DeliveriesOptions): Deliveries => {
+  const { platform, backlogDb, egress, config, log, timeoutMs } = options;
   const { db, projects, sealer } = platform;
   const baseUrl = ownAddress(config);
   const mail = createPlatformMail(sealer, baseUrl);
@@ -89,6 +92,7 @@ export const openDeliveries = ({ platform, egress, config, log, timeoutMs }: Del
       const throttleWaker = startThrottleWaker({ db, log, onWoken: pumper.add });
       const fanOut = startFanOut({
         db,
+        backlogDb,
         log,
         redis: openWorkerRedis(config.REDIS_URL, log),
         prefix: config.PLINTH_REDIS_PREFIX,
