@@ -1,4 +1,4 @@
-import type { Role } from '#domain/teams/roles.ts';
+import type { Role } from '#domain/teams/store.ts';
 
 /** The callers that an endpoint admits. Every endpoint declares one of these; the API refuses to start otherwise. */
 

@@ -1,13 +1,12 @@
 import type { Deps } from './deps.ts';
 import type { Access, Everyone, InOrganization, InProject, Operator, SignedIn, WithKey } from './access.ts';
 import type { Actor } from '#domain/audit/actor.ts';
-import type { User } from '#domain/accounts/store.ts';
+import type { User } from '#domain/users/users.ts';
 import type { DataCaller } from '#domain/data-api/db.ts';
 import type { Starter } from '#domain/jobs/starter.ts';
 import type { ApiKey } from '#domain/projects/api-keys.ts';
 import type { Project } from '#domain/projects/store.ts';
-import type { Organization } from '#domain/teams/store.ts';
-import type { Role } from '#domain/teams/roles.ts';
+import type { Organization, Role } from '#domain/teams/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Departure } from '#lib/departure.ts';
 

@@ -5,7 +5,7 @@ import { createSchemaCache } from '#domain/data-api/schema/cache.ts';
 import { createDirtyMarks, createWaitingMarks } from '#domain/events/marks.ts';
 import { createTokenVerifier } from '#domain/end-users/tokens.ts';
 import type { Platform } from '#domain/platform.ts';
-import { createKeyHolders } from '#domain/projects/key-holders.ts';
+import { createKeyHolders } from '#domain/projects/api-keys.ts';
 import type { Config } from '#lib/config.ts';
 import type { Log } from '#lib/log.ts';
 import type { Notice, Signals, Subscriber } from '#queues/signals.ts';

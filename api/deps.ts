@@ -1,6 +1,6 @@
 import type { Ai } from '#domain/ai/open.ts';
 import type { Assistant } from '#domain/assistant/assistant.ts';
-import type { DatabaseServers } from '#domain/database/servers/servers.ts';
+import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import type { Compiler } from '#domain/functions/compiler.ts';
 import type { PythonChecker } from '#domain/functions/python-compile.ts';
 import type { Paypal } from '#domain/integrations/paypal.ts';
@@ -20,7 +20,7 @@ import type { Gate } from '#queues/gate/types.ts';
 import type { DataDb } from '#domain/data-api/db.ts';
 import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
 import type { TokenVerifier } from '#domain/end-users/tokens.ts';
-import type { KeyHolders } from '#domain/projects/key-holders.ts';
+import type { KeyHolders } from '#domain/projects/api-keys.ts';
 import type { Subscriber } from '#queues/signals.ts';
 import type { Serialize } from '#lib/serialize.ts';
 import type { RateLimiter } from './rate-limit.ts';

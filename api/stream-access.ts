@@ -1,4 +1,4 @@
-import { type Reader, readersWithAccess } from '#domain/teams/access.ts';
+import { type Reader, readersWithAccess } from '#domain/teams/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { Deps } from './deps.ts';

@@ -3,8 +3,9 @@ import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { openPlatformSealer } from '#lib/platform-sealer.ts';
 import { type Sealer, openKeyRing } from '#lib/secrets.ts';
-import { type DatabaseServers, createDatabaseServers } from './database/servers/servers.ts';
-import { type Projects, createProjects } from './projects/projects.ts';
+import { type DatabaseServers, createDatabaseServers } from '#domain/database-servers/database-servers.ts';
+import { deletedProjectJobs } from './jobs/abandon.ts';
+import { type Projects, createProjects } from '#domain/projects/projects.ts';
 
 /** The services that both the API and workers use. */
 export interface Platform {
@@ -22,7 +23,14 @@ export const openPlatform = async (config: Config, log: Log): Promise<Platform> 
   const keyRing = openKeyRing(config.PLINTH_SECRET_KEYS);
   const sealer = await openPlatformSealer(db, keyRing);
   const servers = createDatabaseServers({ db, sealer, controlUrl: config.DATABASE_URL, log });
-  const projects = createProjects({ db, servers, keyRing, tenantConnections: config.PLINTH_TENANT_CONNECTIONS, log });
+  const projects = createProjects({
+    db,
+    servers,
+    keyRing,
+    jobs: deletedProjectJobs(db),
+    tenantConnections: config.PLINTH_TENANT_CONNECTIONS,
+    log,
+  });
   return {
     db,
     sealer,

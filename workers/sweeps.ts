@@ -2,11 +2,11 @@ import { DatabaseError } from 'pg';
 import { closeLostCalls } from '#domain/ai/usage/call-store.ts';
 import { deleteOldCalls } from '#domain/ai/usage/roll-up.ts';
 import { sweepAiUsage } from '#domain/ai/usage/sweep.ts';
-import { sweepFailures } from '#domain/accounts/attempts.ts';
-import { sweepChallenges } from '#domain/accounts/factor-store.ts';
+import { sweepFailures } from '#domain/accounts/proof.ts';
+import { sweepChallenges } from '#domain/accounts/codes.ts';
 import { sweepSignIns } from '#domain/accounts/sign-ins.ts';
-import { createLimitsSweep } from '#domain/database/limits/limits-sweep.ts';
-import type { DatabaseServers } from '#domain/database/servers/servers.ts';
+import { createLimitsSweep } from '#domain/database/usage.ts';
+import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { sweepScheduleRuns } from '#domain/cron/run-store.ts';
 import { deleteOldEmails } from '#domain/email/email.ts';
 import { deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
@@ -20,7 +20,7 @@ import { outcomeOf, refOf } from '#domain/jobs/store.ts';
 import { sweepPlatformMail } from '#domain/mail/mail.ts';
 import { deleteOldProviderEvents } from '#domain/integrations/store.ts';
 import type { Projects } from '#domain/projects/projects.ts';
-import { quotasFrom } from '#domain/projects/quotas.ts';
+import { quotasFrom } from '#domain/projects/plans.ts';
 import { noteBacklog } from '#domain/webhooks/metrics.ts';
 import {
   backlogOf,

@@ -1,6 +1,5 @@
-import { serverIds } from '#domain/database/servers/upgrade.ts';
-import { createUncancellableSessions } from '#domain/database/console/uncancellable.ts';
-import { type WatchdogDeps, watchServer } from '#domain/database/guard/watchdog.ts';
+import { serverIds } from '#domain/database-servers/upgrade.ts';
+import { type WatchdogDeps, createUncancellableSessions, watchServer } from '#domain/database-servers/watchdog.ts';
 import { registry } from '#lib/metrics.ts';
 import { type Poller, startPoller } from '#lib/poller.ts';
 import { Gauge } from 'prom-client';

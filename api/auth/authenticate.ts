@@ -1,8 +1,7 @@
 import type { Context } from 'koa';
-import type { User } from '#domain/accounts/store.ts';
+import type { User } from '#domain/users/users.ts';
 import { type Project, projectColumns } from '#domain/projects/store.ts';
-import { type Role, atLeast } from '#domain/teams/roles.ts';
-import { organizationFor } from '#domain/teams/store.ts';
+import { type Role, atLeast, organizationFor } from '#domain/teams/store.ts';
 import { maybeOne } from '#lib/control-db.ts';
 import { addLogContext } from '#lib/context.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';

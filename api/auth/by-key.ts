@@ -1,9 +1,7 @@
 import type { Context } from 'koa';
 import type { DataCaller } from '#domain/data-api/db.ts';
-import { looksLikeApiKey } from '#domain/projects/api-keys.ts';
-import type { KeyHolder as FoundKey } from '#domain/projects/key-holders.ts';
-import { statementTimeoutsOf } from '#domain/projects/statement-timeouts.ts';
-import type { Project } from '#domain/projects/store.ts';
+import { type KeyHolder as FoundKey, looksLikeApiKey } from '#domain/projects/api-keys.ts';
+import { type Project, statementTimeoutsOf } from '#domain/projects/store.ts';
 import { addLogContext } from '#lib/context.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { KeyHolder, WithKey } from '../access.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Role } from '#domain/teams/roles.ts';
-import { type OpenInvite, joinAsNewUser, joinAsUser, openInvite } from '#domain/teams/join.ts';
+import type { Role } from '#domain/teams/store.ts';
+import { type OpenInvite, joinAsNewUser, joinAsUser, openInvite } from '#domain/accounts/join.ts';
 import { everyone } from '../access.ts';
 import { requestOf } from '../account-shapes.ts';
 import type { BaseCall } from '../call.ts';

@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import { checksumOf, pushMigrations } from '#domain/database/migrations/migrations.ts';
-import { listApplied } from '#domain/database/migrations/store.ts';
+import { checksumOf, listApplied, pushMigrations } from '#domain/database/migrations.ts';
 import { dumpSchema } from '#domain/database/schema-sql/schema-sql.ts';
-import { typesOfProject } from '#domain/database/types/types.ts';
+import { typesOfProject } from '#domain/database/types.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { id, instant, page, text } from '../fields.ts';

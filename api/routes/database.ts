@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { noteChange } from '#domain/database/changes.ts';
+import { noteChange } from '#domain/database/database.ts';
 import { runConsoleQuery } from '#domain/database/console/console.ts';
-import { listRows } from '#domain/database/tables/rows.ts';
+import { listRows } from '#domain/database/tables/tables.ts';
 import { slowQueries } from '#domain/database/slow-queries.ts';
 import { mayChangeSchema, mayWriteRows } from '#domain/database/console/statement-words.ts';
-import { atLeast } from '#domain/teams/roles.ts';
+import { atLeast } from '#domain/teams/store.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';

@@ -8,7 +8,7 @@ import {
 } from '#domain/functions/functions.ts';
 import { isLanguageServed } from '#domain/functions/languages.ts';
 import { type FunctionRow, type Language, listFunctions } from '#domain/functions/store.ts';
-import { quotasFrom } from '#domain/projects/quotas.ts';
+import { quotasFrom } from '#domain/projects/plans.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { actingAs } from '#domain/audit/actor.ts';
-import { inDatabase, writeLimits } from '#domain/database/limits/limits.ts';
-import { writeExposedSchemas } from '#domain/database/exposed-schemas.ts';
+import { writeLimits } from '#domain/database-servers/limits.ts';
+import { inDatabase } from '#domain/database-servers/database-servers.ts';
+import { writeExposedSchemas } from '#domain/database/database.ts';
 import { createApiKey } from '#domain/projects/api-keys.ts';
 import { requirePlanChange, requireRoomForProject } from '#domain/projects/plans.ts';
-import { statementTimeoutBounds, statementTimeoutsOf } from '#domain/projects/statement-timeouts.ts';
 import {
   type Project,
   deleteProjectRow,
@@ -12,15 +12,15 @@ import {
   insertProject,
   markProjectDeleted,
   projectsOf,
+  statementTimeoutBounds,
+  statementTimeoutsOf,
   updateProject,
 } from '#domain/projects/store.ts';
-import { organizationFor } from '#domain/teams/store.ts';
-import { atLeast } from '#domain/teams/roles.ts';
+import { atLeast, organizationFor } from '#domain/teams/store.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { projectProvision } from '#queues/project-provision.ts';
-import { inProject, signedIn } from '../access.ts';
+import { type InProject, type SignedIn, inProject, signedIn } from '../access.ts';
 import type { Call } from '../call.ts';
-import type { InProject, SignedIn } from '../access.ts';
 import { type Endpoint, endpoint, jobEndpoint } from '../endpoint.ts';
 import { id, instant, name, page, plan, shownOnce } from '../fields.ts';
 import { finishDeletion } from '../project-deletion.ts';

@@ -1,15 +1,16 @@
 import { z } from 'zod';
 import { listAuditEntries } from '#domain/audit/store.ts';
 import { membersOf, organizationsOf, renameOrganization } from '#domain/teams/store.ts';
-import { deleteOrganization, transferOrganization } from '#domain/teams/ownership.ts';
 import {
   acceptInvite,
   changeRole,
   createOrganization,
+  deleteOrganization,
   invite,
   removeMember,
   requireMayGrant,
   resendInvite,
+  transferOrganization,
 } from '#domain/teams/teams.ts';
 import { inOrganization, signedIn } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';

@@ -1,12 +1,13 @@
 import { z } from 'zod';
-import { inDatabase, planLimits } from '#domain/database/limits/limits.ts';
-import { readUsage, readUsageInTurn } from '#domain/database/limits/usage.ts';
+import { planLimits } from '#domain/database-servers/limits.ts';
+import { inDatabase } from '#domain/database-servers/database-servers.ts';
+import { readUsage, readUsageInTurn } from '#domain/database/usage.ts';
 import { monthlyCaps } from '#domain/functions/caps.ts';
 import { countFunctions } from '#domain/functions/store.ts';
 import { storedBytesOf } from '#domain/functions/stored.ts';
 import { usageOf } from '#domain/jobs/usage.ts';
 import { waitingBytesOf } from '#domain/jobs/waiting-bytes.ts';
-import { quotasFrom } from '#domain/projects/quotas.ts';
+import { quotasFrom } from '#domain/projects/plans.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { inProject } from '../access.ts';

@@ -5,9 +5,16 @@ import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { beginAttempt, beginCodeAttempt } from './attempts.ts';
-import { deleteChallenge, failChallenge, findChallenge, findFactor, insertChallenge } from './factor-store.ts';
-import { type FactorMethod, takeCode } from './codes.ts';
+import { beginAttempt, beginCodeAttempt } from './proof.ts';
+import {
+  type FactorMethod,
+  deleteChallenge,
+  failChallenge,
+  findChallenge,
+  findFactor,
+  insertChallenge,
+  takeCode,
+} from './codes.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
 import { type SignInOrigin, type Tokens, signIn } from './sign-ins.ts';
 import {
@@ -17,7 +24,7 @@ import {
   findUserWithPassword,
   insertUser,
   lockUser,
-} from './store.ts';
+} from '#domain/users/users.ts';
 
 export interface SignedInUser {
   readonly user: User;

@@ -3,18 +3,23 @@ import { noteAccount } from '#domain/audit/accounts.ts';
 import type { Actor } from '#domain/audit/actor.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken, newId } from '#lib/ids.ts';
-import { type FactorDeps, aboutFactor, checkTotp, wrongCode } from './codes.ts';
 import {
+  type FactorDeps,
   type FactorSecret,
+  aboutFactor,
+  base32,
+  checkTotp,
   deleteFactor,
   findFactor,
   markVerified,
+  newTotpSecret,
   putFactor,
   putRecoveryCodes,
-} from './factor-store.ts';
+  totpUri,
+  wrongCode,
+} from './codes.ts';
 import { type Proof, acceptProof, lockProven } from './proof.ts';
-import { type User, lockUser } from './store.ts';
-import { base32, newTotpSecret, totpUri } from './totp.ts';
+import { type User, lockUser } from '#domain/users/users.ts';
 
 const recoveryCodes = 10;
 /** 80 bits: their plain hashes stay safe where the database leaks. */

@@ -4,22 +4,18 @@ import { ServiceError } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
 import { type Poller, startPoller } from '#lib/poller.ts';
-import { clearFailures } from './attempts.ts';
-import { deleteFactor } from './factor-store.ts';
+import { clearFailures } from './proof.ts';
+import { deleteFactor } from './codes.ts';
 import { endAllSignIns } from './sign-ins.ts';
+import { findUser, findUserByEmail, lockUser, setEmail, setPassword } from '#domain/users/users.ts';
 import {
   countResets,
   deleteResets,
   endConfirmations,
   findProfile,
   findResetUser,
-  findUser,
-  findUserByEmail,
   insertReset,
   insertResetRequest,
-  lockUser,
-  setEmail,
-  setPassword,
   takeResetRequest,
 } from './store.ts';
 

@@ -1,7 +1,7 @@
 import { DatabaseError } from 'pg';
-import { withoutDatabaseName } from '#domain/database/tables/names.ts';
+import { withoutDatabaseName } from '#domain/database-servers/names.ts';
 import type { DataCaller } from './db.ts';
-import { retryOnBacklog } from '#domain/database/limits/limits.ts';
+import { retryOnBacklog } from '#domain/database-servers/limits.ts';
 import { DataError, statusOfSqlState } from './errors.ts';
 
 /**

@@ -1,7 +1,6 @@
 import { type ClientBase, DatabaseError } from 'pg';
-import { hasAbandoned, noteAbandoned, refuseWhileAbandoned } from '#domain/database/console/abandoned.ts';
-import { createLine, maxAtOnce } from '#domain/database/console/line.ts';
-import { stopQuery } from '#domain/database/console/stop-query.ts';
+import { hasAbandoned, noteAbandoned, refuseWhileAbandoned, stopQuery } from './stop-query.ts';
+import { createLine, maxAtOnce } from './line.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { type Bound, type PipelineLimits, runPipeline } from '#lib/postgres/pipeline.ts';

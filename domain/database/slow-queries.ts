@@ -2,8 +2,8 @@ import { type ClientBase, DatabaseError } from 'pg';
 import type { Project } from '#domain/projects/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { tenantRoles } from '#lib/tenant-db.ts';
-import { roleName } from './tables/names.ts';
-import type { DatabaseServers } from './servers/servers.ts';
+import { roleName } from '#domain/database-servers/names.ts';
+import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 
 export interface SlowQuery {
   /** With `$1`, `$2`, … for the values. */

@@ -1,6 +1,5 @@
 import type { Client } from 'pg';
-import { inDatabase } from '#domain/database/limits/limits.ts';
-import type { DatabaseServers } from '#domain/database/servers/servers.ts';
+import { type DatabaseServers, inDatabase } from '#domain/database-servers/database-servers.ts';
 import { type Project, findProject } from '#domain/projects/store.ts';
 import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
 import { notFound } from '#lib/errors.ts';

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { systemActor } from '#domain/audit/actor.ts';
+import type { Abandonment, DeletedProjectJobs } from '#domain/projects/projects.ts';
 import { type ControlDb, type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { projectProvision } from '#queues/project-provision.ts';
 import type { Outcomes } from '#queues/replies.ts';
@@ -16,15 +17,6 @@ const beginning = '00000000-0000-0000-0000-000000000000';
 /** SQL: whether the project of `jobs` is deleted and the job must not run. A provisioning cleans up after itself. */
 export const isAbandoned = `(jobs.type <> '${projectProvision.type}'
   and (select p.deleted_at is not null from projects p where p.id = jobs.project_id) is true)`;
-
-/** How long the caller stays with it, and whom else it concerns. */
-export interface Abandonment {
-  readonly maxMs: number;
-  /** Has the gate forget what waits, so that nothing of it is handed over meanwhile. */
-  readonly dropBacklog: (projectId: string) => Promise<void>;
-  /** Receives the ends of jobs that have a waiting caller. */
-  readonly onEnded: (ended: readonly Changed[]) => Promise<void>;
-}
 
 /**
  * Notifies waiting callers of the ends of their jobs; a caller that cannot be notified reads the row when its wait is
@@ -141,3 +133,9 @@ export const deleteJobsOf = async (db: ControlDb, projectId: string, maxMs: numb
   }
   return false;
 };
+
+/** The jobs as the deletion of projects needs them, see `createProjects`. */
+export const deletedProjectJobs = (db: ControlDb): DeletedProjectJobs => ({
+  abandon: (projectId, how) => abandonJobsOf(db, projectId, how),
+  remove: (projectId, maxMs) => deleteJobsOf(db, projectId, maxMs),
+});

@@ -1,4 +1,4 @@
-import { quotasFrom } from '#domain/projects/quotas.ts';
+import { quotasFrom } from '#domain/projects/plans.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';

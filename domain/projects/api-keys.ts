@@ -1,8 +1,10 @@
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
+import { LRUCache } from 'lru-cache';
+import { type Project, projectColumns } from './store.ts';
 
-export type KeyKind = 'secret' | 'publishable';
+type KeyKind = 'secret' | 'publishable';
 
 const prefixes = { secret: 'plinth_sk', publishable: 'plinth_pk' } as const satisfies Record<KeyKind, string>;
 
@@ -24,7 +26,7 @@ export interface ApiKey {
 
 const columns = 'id, project_id, name, kind, prefix, last_four, expires_at, created_at';
 
-export interface NewApiKey {
+interface NewApiKey {
   readonly name: string;
   readonly kind: KeyKind;
   readonly expiresAt: Date | null;
@@ -104,4 +106,122 @@ export const rollApiKey = async (
       [id, overlapSeconds],
     );
   return createApiKey(db, projectId, { name: old.name, kind: old.kind, expiresAt: old.expires_at });
+};
+
+/** A key that is valid now, with its project. */
+export interface KeyHolder {
+  readonly project: Project;
+  readonly key: ApiKey;
+}
+
+export interface KeyHolders {
+  /** Undefined when there is no such key, or it has expired, or its project is deleted. */
+  readonly find: (apiKey: string) => Promise<KeyHolder | undefined>;
+  /** A project by id or ref, for callers whose token names it; undefined when it is deleted. */
+  readonly findProject: (idOrRef: string) => Promise<Project | undefined>;
+  /** Keys of a project, or the project, were changed. */
+  readonly forget: (projectId: string) => void;
+}
+
+interface KeyHoldersOptions {
+  readonly db: Queryable;
+  /** Whether the changes that other processes make are heard of just now: only then is anything kept. */
+  readonly isSubscribed: () => boolean;
+}
+
+const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
+const cacheTtlMs = 5000;
+const maxKept = 20_000;
+
+type KeyRow = Project & {
+  readonly key_id: string;
+  readonly key_name: string;
+  readonly kind: ApiKey['kind'];
+  readonly prefix: string;
+  readonly last_four: string;
+  readonly key_expires_at: Date | null;
+  readonly key_created_at: Date;
+};
+
+const holderOf = (row: KeyRow): KeyHolder => {
+  const { key_id, key_name, kind, prefix, last_four, key_expires_at, key_created_at, ...project } = row;
+  return {
+    project,
+    key: {
+      id: key_id,
+      project_id: project.id,
+      name: key_name,
+      kind,
+      prefix,
+      last_four,
+      expires_at: key_expires_at,
+      created_at: key_created_at,
+    },
+  };
+};
+
+const isOver = ({ key }: KeyHolder): boolean => key.expires_at !== null && key.expires_at.getTime() <= Date.now();
+
+/**
+ * Caches the holder of each key for 5 s: the query costs a data API request as much as its own work. Only valid keys
+ * are cached, so that guesses take no memory; a revoked key is forgotten at once in all processes (`forget`, of which
+ * they notify each other).
+ */
+export const createKeyHolders = ({ db, isSubscribed }: KeyHoldersOptions): KeyHolders => {
+  const holders = new LRUCache<string, KeyHolder>({ max: maxKept, ttl: cacheTtlMs });
+  const projects = new LRUCache<string, Project>({ max: maxKept, ttl: cacheTtlMs });
+  /** Rises with each change: what was read before one must not be kept after it. */
+  let changes = 0;
+
+  const readHolder = async (hash: Buffer): Promise<KeyHolder | undefined> => {
+    const row = await maybeOne(
+      db.query<KeyRow>(
+        `select k.id as key_id, k.name as key_name, k.kind, k.prefix, k.last_four, k.expires_at as key_expires_at,
+           k.created_at as key_created_at, ${projectColumns}
+         from api_keys k join projects p on p.id = k.project_id
+         where k.hash = $1 and (k.expires_at is null or k.expires_at > now()) and p.deleted_at is null`,
+        [hash],
+        'api-key',
+      ),
+    );
+    return row && holderOf(row);
+  };
+
+  const cached = async <T extends object>(
+    cache: LRUCache<string, T>,
+    name: string,
+    read: () => Promise<T | undefined>,
+  ): Promise<T | undefined> => {
+    const wasSubscribed = isSubscribed();
+    const present = wasSubscribed ? cache.get(name) : undefined;
+    if (present) return present;
+    const before = changes;
+    const found = await read();
+    if (found && wasSubscribed && before === changes) cache.set(name, found);
+    return found;
+  };
+
+  return {
+    find: async (apiKey) => {
+      const hash = hashToken(apiKey);
+      const name = hash.toString('latin1');
+      const present = isSubscribed() ? holders.get(name) : undefined;
+      const holder = present ?? (await cached(holders, name, () => readHolder(hash)));
+      return holder && !isOver(holder) ? holder : undefined;
+    },
+    findProject: (idOrRef) =>
+      cached(projects, idOrRef, () =>
+        maybeOne(
+          db.query<Project>(
+            `select ${projectColumns} from projects p where (p.id = $2 or p.ref = $1) and p.deleted_at is null`,
+            [idOrRef, uuid.test(idOrRef) ? idOrRef : null],
+          ),
+        ),
+      ),
+    forget: (projectId) => {
+      changes += 1;
+      for (const [hash, { project }] of holders.entries()) if (project.id === projectId) holders.delete(hash);
+      for (const [name, { id }] of projects.entries()) if (id === projectId) projects.delete(name);
+    },
+  };
 };

@@ -1,8 +1,7 @@
 import { DatabaseError, escapeIdentifier, escapeLiteral } from 'pg';
-import { roleName } from '#domain/database/tables/names.ts';
-import { withDatabaseName } from '#domain/database/guard/ownership.ts';
-import { scramVerifier } from '#domain/database/servers/scram.ts';
-import type { DatabaseServers } from '#domain/database/servers/servers.ts';
+import { roleName, withDatabaseName } from '#domain/database-servers/names.ts';
+import { scramVerifier } from '#domain/database-servers/provision.ts';
+import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { TenantLogin } from '#lib/tenant-connections.ts';

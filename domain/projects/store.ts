@@ -1,9 +1,30 @@
+import type { Plan } from '#domain/database-servers/limits.ts';
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
-import type { StatementTimeouts } from './statement-timeouts.ts';
 
-export type Plan = 'free' | 'pro' | 'enterprise';
-export type ProjectStatus = 'creating' | 'active' | 'paused' | 'deleting' | 'failed';
+/** How long one statement of the data API may take, by who asks; in ms. */
+interface StatementTimeouts {
+  readonly anon: number;
+  readonly authenticated: number;
+  /** The time-out of secret keys. */
+  readonly secret: number;
+}
+
+/** A stranger with a publishable key must not keep processors busy for as long as the project's own servers may. */
+const usualStatementTimeouts: StatementTimeouts = { anon: 3000, authenticated: 8000, secret: 30_000 };
+
+/** In ms. Above it the watchdog of the servers ends what runs (`statementTimeoutSeconds`). */
+export const statementTimeoutBounds = { min: 100, max: 30_000 } as const;
+
+export const statementTimeoutsOf = ({
+  statement_timeouts: set,
+}: Pick<Project, 'statement_timeouts'>): StatementTimeouts => ({
+  ...usualStatementTimeouts,
+  ...set,
+});
+
+export type { Plan };
+type ProjectStatus = 'creating' | 'active' | 'paused' | 'deleting' | 'failed';
 
 export interface Project {
   readonly id: string;
@@ -83,7 +104,7 @@ export const insertProject = async (db: Queryable, project: NewProject): Promise
 export const findProject = (db: Queryable, id: string): Promise<Project | undefined> =>
   maybeOne(db.query<Project>(`select ${projectColumns} from projects p where p.id = $1`, [id], 'find-project'));
 
-export interface FreeProjects {
+interface FreeProjects {
   /** Projects of the organization. */
   readonly present: number;
   /** Deleted ones that the user made, in whatever organization, whose databases are still kept. */
@@ -101,7 +122,7 @@ export const countFreeProjects = (db: Queryable, orgId: string, userId: string):
     ),
   );
 
-export interface ProjectFilter {
+interface ProjectFilter {
   readonly orgId: string | undefined;
   readonly limit: number;
   readonly offset: number;
@@ -123,7 +144,7 @@ export const projectsOf = async (
   return { projects, total: count?.total ?? 0 };
 };
 
-export interface ProjectChange {
+interface ProjectChange {
   readonly name?: string | undefined;
   readonly plan?: Plan | undefined;
   readonly exposed_schemas?: readonly string[] | undefined;
@@ -170,16 +191,6 @@ export const markProjectDeleted = async (db: Queryable, id: string): Promise<voi
     `update projects set status = 'deleting', deleted_at = now(), updated_at = now() where id = $1 and deleted_at is null`,
     [id],
   );
-};
-
-/** The same for all projects of an organization. @returns which */
-export const markProjectsDeleted = async (db: Queryable, orgId: string): Promise<readonly string[]> => {
-  const rows = await db.query<{ id: string }>(
-    `update projects set status = 'deleting', deleted_at = now(), updated_at = now()
-     where org_id = $1 and deleted_at is null returning id`,
-    [orgId],
-  );
-  return rows.map(({ id }) => id);
 };
 
 export const deleteProjectRow = async (db: Queryable, id: string): Promise<void> => {

@@ -1,7 +1,12 @@
-import type { User } from '#domain/accounts/store.ts';
+import type { User } from '#domain/users/users.ts';
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { newId, newOrgId } from '#lib/ids.ts';
-import type { Role } from './roles.ts';
+
+/** The roles of an organization's members, from least to most. */
+export const roles = ['viewer', 'developer', 'admin', 'owner'] as const;
+export type Role = (typeof roles)[number];
+
+export const atLeast = (role: Role, min: Role): boolean => roles.indexOf(role) >= roles.indexOf(min);
 
 export interface Organization {
   readonly id: string;
@@ -44,7 +49,7 @@ export const insertOrganization = async (db: Queryable, name: string, owner: Use
   return id;
 };
 
-export interface OrganizationOfUser {
+interface OrganizationOfUser {
   readonly org_id: string;
   readonly org_name: string;
   readonly role: Role;
@@ -98,7 +103,7 @@ export const findMember = (
     ),
   );
 
-export interface NewInvite {
+interface NewInvite {
   readonly orgId: string;
   readonly email: string;
   readonly role: Role;
@@ -251,6 +256,16 @@ export const markOrganizationDeleted = async (db: Queryable, orgId: string): Pro
   return row?.own_of ?? null;
 };
 
+/** Marks the projects of an organization as deleted: they are gone for everybody, and their slugs are free. @returns which */
+export const markProjectsDeleted = async (db: Queryable, orgId: string): Promise<readonly string[]> => {
+  const rows = await db.query<{ id: string }>(
+    `update projects set status = 'deleting', deleted_at = now(), updated_at = now()
+     where org_id = $1 and deleted_at is null returning id`,
+    [orgId],
+  );
+  return rows.map(({ id }) => id);
+};
+
 /** Removes deleted organizations of whose projects nothing is kept any more, a bounded number at a time. */
 export const sweepOrganizations = async (db: Queryable): Promise<void> => {
   await db.query(
@@ -264,3 +279,52 @@ export const sweepOrganizations = async (db: Queryable): Promise<void> => {
 export const renameOrganization = async (db: Queryable, orgId: string, name: string): Promise<void> => {
   await db.query('update organizations set name = $2 where id = $1', [orgId, name]);
 };
+
+/** A user's membership with what its end would mean to others. */
+export interface Membership {
+  readonly id: string;
+  readonly org_id: string;
+  readonly org_name: string;
+  readonly is_last_owner: boolean;
+  /** How many other active members there are. */
+  readonly others: number;
+}
+
+/** In the order of the organizations' ids. */
+export const membershipsOf = (db: Queryable, userId: string): Promise<Membership[]> =>
+  db.query(
+    `select m.id, o.id as org_id, o.name as org_name,
+       m.role = 'owner' and not exists (
+         select from members w where w.org_id = o.id and w.role = 'owner' and w.status = 'active' and w.id <> m.id)
+         as is_last_owner,
+       (select count(*) from members w where w.org_id = o.id and w.status = 'active' and w.id <> m.id) as others
+     from members m join organizations o on o.id = m.org_id
+     where m.user_id = $1 and m.status = 'active' and o.deleted_at is null order by o.id`,
+    [userId],
+  );
+
+/** Holds back other changes to the members of these organizations until this transaction ends. */
+export const lockOrganizations = async (db: Queryable, orgIds: readonly string[]): Promise<void> => {
+  await db.query('select from organizations where id = any ($1) order by id for no key update', [orgIds]);
+};
+
+/** A sign-in that reads from a project. */
+export interface Reader {
+  readonly signInId: string;
+  readonly projectId: string;
+}
+
+/**
+ * Returns those of the readers who still have access: neither the sign-in, nor the membership, nor the project has
+ * ended.
+ */
+export const readersWithAccess = (db: Queryable, readers: readonly Reader[]): Promise<Reader[]> =>
+  db.query(
+    `select r.sign_in as "signInId", r.project as "projectId"
+     from unnest($1::uuid[], $2::uuid[]) as r (sign_in, project)
+       join sign_ins s on s.id = r.sign_in and s.ended_at is null
+       join projects p on p.id = r.project and p.deleted_at is null
+       join members m on m.org_id = p.org_id and m.user_id = s.user_id and m.status = 'active'`,
+    [readers.map(({ signInId }) => signInId), readers.map(({ projectId }) => projectId)],
+    'readers-with-access',
+  );

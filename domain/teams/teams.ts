@@ -1,18 +1,19 @@
-import { type User, findUser } from '#domain/accounts/store.ts';
 import { type PlatformMail, requireRoomForInvite } from '#domain/mail/mail.ts';
+import { type User, findUser, lockUser } from '#domain/users/users.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
-import { hashToken, newToken } from '#lib/ids.ts';
-import { requireRoomToOwn } from './limits.ts';
-import { type Role, atLeast, roles } from './roles.ts';
 import {
   type Invite,
   type Member,
   type Organization,
+  type Role,
   activateMember,
+  atLeast,
+  countOwned,
   countOwners,
   deleteInvitesBy,
   deleteMember,
+  deleteOrganizationInvites,
   disownOrganization,
   findInvite,
   findMember,
@@ -20,14 +21,34 @@ import {
   insertOrganization,
   insertOwnOrganization,
   lockMembers,
+  markOrganizationDeleted,
+  markProjectsDeleted,
   renewInvite,
+  roles,
   setMemberRole,
 } from './store.ts';
+import { hashToken, newToken } from '#lib/ids.ts';
+import { nameAction } from '#domain/audit/actor.ts';
+
+/**
+ * Before a user becomes the owner of one more organization: by creating it, by an invite, or by a change of role. Requests
+ * at the same moment wait for each other until the caller's transaction ends, so that the limit is exact.
+ * @param max `PLINTH_ORGS_PER_USER`
+ * @throws {ServiceError} `plan_limit_exceeded`
+ */
+const requireRoomToOwn = async (db: Queryable, userId: string, max: number): Promise<void> => {
+  await lockUser(db, userId);
+  const owned = await countOwned(db, userId);
+  if (owned < max) return;
+  throw new ServiceError('plan_limit_exceeded', `This user owns ${owned} organizations, and ${max} is the limit.`, {
+    hint: 'Delete an organization, or transfer one to somebody else.',
+  });
+};
 
 const inviteDays = 7;
 
 /** The acting member, the organization and the role. All changes are made in the caller's transaction. */
-export interface Acting {
+interface Acting {
   readonly organization: Organization;
   readonly role: Role;
   readonly user: User;
@@ -38,7 +59,7 @@ export interface Acting {
  * two owners demote each other at once.
  * @throws {ServiceError} `not_found` for who was removed, `forbidden` for who was demoted
  */
-export const lockAllMembers = async (db: Queryable, { organization, user, role }: Acting): Promise<void> => {
+const lockAllMembers = async (db: Queryable, { organization, user, role }: Acting): Promise<void> => {
   const present = await lockMembers(db, organization.id, user.id);
   if (present === undefined) throw notFound('organization');
   if (!atLeast(present, role)) throw new ServiceError('forbidden', `Your role is ${present} by now.`);
@@ -51,7 +72,7 @@ export const requireMayGrant = (acting: Acting, ...wanted: Role[]): void => {
 };
 
 /** The same, and the member that the caller names. @throws {ServiceError} `not_found`, `forbidden` */
-export const lockMember = async (db: Queryable, acting: Acting, id: string): Promise<Member> => {
+const lockMember = async (db: Queryable, acting: Acting, id: string): Promise<Member> => {
   await lockAllMembers(db, acting);
   const member = await findMember(db, acting.organization.id, { id });
   if (member === undefined) throw notFound('member');
@@ -75,12 +96,12 @@ const grantableBy = (role: Role | null): readonly Role[] =>
  * address of theirs, and come back.
  * @param role the member's from now on; null: none
  */
-export const withdrawInvites = async (db: Queryable, member: Member, role: Role | null): Promise<void> => {
+const withdrawInvites = async (db: Queryable, member: Member, role: Role | null): Promise<void> => {
   if (member.user_id !== null) await deleteInvitesBy(db, member.org_id, member.user_id, grantableBy(role));
 };
 
 /** A user who leaves the organization of their first sign-in gets a new one: calls without `X-Org-Id` act on it. */
-export const replaceOwn = async (
+const replaceOwn = async (
   db: Queryable,
   { org_id: orgId, user_id: userId }: Pick<Member, 'org_id' | 'user_id'>,
 ): Promise<void> => {
@@ -102,7 +123,7 @@ const sendInvite = async (
   return url;
 };
 
-export interface Invited {
+interface Invited {
   readonly id: string;
   readonly email: string;
   readonly role: Role;
@@ -183,7 +204,7 @@ export const acceptInvite = async (
   return found;
 };
 
-export interface RoleChange {
+interface RoleChange {
   readonly memberId: string;
   readonly role: Role;
   /** Organizations that one user may own. */
@@ -219,4 +240,70 @@ export const removeMember = async (db: Queryable, acting: Acting, memberId: stri
   await deleteMember(db, member.id);
   await withdrawInvites(db, member, null);
   await replaceOwn(db, member);
+};
+
+const requireTarget = (acting: Acting, member: Member): string => {
+  if (member.user_id === null) {
+    throw new ServiceError('conflict', 'This member has not accepted the invite yet.', {
+      hint: 'Transfer the organization to a member who has.',
+    });
+  }
+  if (member.user_id === acting.user.id) {
+    throw new ServiceError('conflict', 'The organization is yours already.', {
+      hint: 'Name another member as the new owner.',
+    });
+  }
+  return member.user_id;
+};
+
+/** The caller's own row among the members. */
+const ownRow = async (db: Queryable, { organization, user }: Acting): Promise<Member> => {
+  const row = await findMember(db, organization.id, { userId: user.id });
+  if (row === undefined) throw new Error('the members were held, and the caller is none of them');
+  return row;
+};
+
+/**
+ * Makes another member the owner in the caller's place, who stays as an admin. Other owners stay owners. Needs a
+ * transaction.
+ * @param maxOwned organizations that one user may own
+ * @returns the new owner
+ * @throws {ServiceError} `not_found`, `forbidden`, `conflict`, `plan_limit_exceeded`
+ */
+export const transferOrganization = async (
+  db: Queryable,
+  acting: Acting,
+  { memberId, maxOwned }: { readonly memberId: string; readonly maxOwned: number },
+): Promise<Member> => {
+  const member = await lockMember(db, acting, memberId);
+  const userId = requireTarget(acting, member);
+  if (member.role !== 'owner') await requireRoomToOwn(db, userId, maxOwned);
+  const former = await ownRow(db, acting);
+  await setMemberRole(db, member.id, { role: 'owner', by: acting.user.id });
+  await setMemberRole(db, former.id, { role: 'admin', by: acting.user.id });
+  await withdrawInvites(db, former, 'admin');
+  await replaceOwn(db, former);
+  return { ...member, role: 'owner' };
+};
+
+/**
+ * Deletes an organization that the caller has locked: its projects go as deleted ones do, its invites die, and whose own
+ * one it was gets a new one.
+ * @param leaver the user who is about to be deleted, and gets none
+ * @returns the projects, whose deletion is to be finished after the commit
+ */
+export const dissolve = async (db: Queryable, orgId: string, leaver?: string): Promise<readonly string[]> => {
+  await nameAction(db, 'project.delete');
+  const projects = await markProjectsDeleted(db, orgId);
+  await nameAction(db, 'organization.delete');
+  await deleteOrganizationInvites(db, orgId);
+  const ownOf = await markOrganizationDeleted(db, orgId);
+  if (ownOf !== null && ownOf !== leaver) await replaceOwn(db, { org_id: orgId, user_id: ownOf });
+  return projects;
+};
+
+/** @throws {ServiceError} `not_found`, `forbidden` */
+export const deleteOrganization = async (db: Queryable, acting: Acting): Promise<readonly string[]> => {
+  await lockAllMembers(db, acting);
+  return dissolve(db, acting.organization.id);
 };

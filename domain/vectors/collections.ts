@@ -1,8 +1,7 @@
 import { type ClientBase, DatabaseError, escapeIdentifier } from 'pg';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 import { type ChangeOf, type TableChangeDeps, changing } from '#domain/database/tables/table-changes.ts';
-import { nearestHint } from '#domain/database/tables/nearest-hint.ts';
-import { reading } from '#domain/database/tables/reading.ts';
+import { nearestHint, reading } from '#domain/database/tables/describe.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { requireAvailable } from './extension.ts';
 

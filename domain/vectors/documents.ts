@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type ClientBase, escapeIdentifier } from 'pg';
 import type { FenceDb } from '#domain/database/console/fence.ts';
-import { type ChangeListeners, noteChange } from '#domain/database/changes.ts';
+import { type ChangeListeners, noteChange } from '#domain/database/database.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import type { Departure } from '#lib/departure.ts';
 import { type Collection, requireCollection } from './collections.ts';

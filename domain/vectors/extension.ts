@@ -1,7 +1,7 @@
 import { type ClientBase, DatabaseError } from 'pg';
 import { sqlError } from '#domain/database/console/sql-error.ts';
-import { type ChangeListeners, noteChange } from '#domain/database/changes.ts';
-import type { DatabaseServers } from '#domain/database/servers/servers.ts';
+import { type ChangeListeners, noteChange } from '#domain/database/database.ts';
+import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 

@@ -2,7 +2,7 @@ import { type ClientBase, DatabaseError } from 'pg';
 import { CallerGone } from '#domain/data-api/errors.ts';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 import { sqlError } from '#domain/database/console/sql-error.ts';
-import { stopQuery } from '#domain/database/console/stop-query.ts';
+import { stopQuery } from '#domain/data-api/stop-query.ts';
 import { ServiceError, isDependencyFailure, notFound } from '#lib/errors.ts';
 import type { Departure } from '#lib/departure.ts';
 import { extensionUnavailable } from './extension.ts';

@@ -1,5 +1,5 @@
 import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
-import { type ChangeListeners, noteChange } from '#domain/database/changes.ts';
+import { type ChangeListeners, noteChange } from '#domain/database/database.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type Collection, getCollection } from './collections.ts';
 import { type Document, lockTable, otherModel, relabel, standingOf, writeDocuments } from './documents.ts';

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { pino } from 'pino';
 import { systemActor } from '#domain/audit/actor.ts';
-import { inDatabase } from '#domain/database/limits/limits.ts';
+import { inDatabase } from '#domain/database-servers/database-servers.ts';
 import { setTableSubscriptions } from '#domain/events/subscriptions.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { type Project, findProject } from '#domain/projects/store.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { sweepFailures } from '#domain/accounts/attempts.ts';
+import { sweepFailures } from '#domain/accounts/proof.ts';
 import { type Answer, uniqueName } from '#test/support/client.ts';
 import { addFactor, confirmAddress, wrongCode } from '#test/support/factor.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { base32, codeAt, stepAt, stepOfCode, totpUri } from '#domain/accounts/totp.ts';
+import { base32, codeAt, stepAt, stepOfCode, totpUri } from '#domain/accounts/codes.ts';
 
 const secret = Buffer.from('12345678901234567890');
 

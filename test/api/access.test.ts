@@ -1,7 +1,7 @@
 import test from 'ava';
 import type { Endpoint } from '#api/endpoint.ts';
 import { endpoints } from '#api/endpoints.ts';
-import { type Role, atLeast } from '#domain/teams/roles.ts';
+import { type Role, atLeast } from '#domain/teams/store.ts';
 import { type Answer, type TestProject, type TestUser, uniqueName } from '#test/support/client.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 import { areaValues } from './area-values.ts';

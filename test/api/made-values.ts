@@ -1,5 +1,5 @@
 import type { ControlDb } from '#lib/control-db.ts';
-import type { Role } from '#domain/teams/roles.ts';
+import type { Role } from '#domain/teams/store.ts';
 import type { Answer, Client, TestUser } from '#test/support/client.ts';
 import { type TestPlatform, opsToken } from '#test/support/platform.ts';
 import { askForReset } from '#test/support/reset.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { maxAtOnce } from '#domain/database/console/line.ts';
+import { maxAtOnce } from '#domain/data-api/line.ts';
 import type { DataCaller, DataRun } from '#domain/data-api/db.ts';
 import { isHeavy, noteCourse } from '#domain/data-api/heavy-statements.ts';
 import { createDataDb } from '#domain/data-api/postgres-db.ts';

@@ -1,6 +1,7 @@
 import test from 'ava';
+import { deletedProjectJobs } from '#domain/jobs/abandon.ts';
 import { createProjects } from '#domain/projects/projects.ts';
-import { createDatabaseServers } from '#domain/database/servers/servers.ts';
+import { createDatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { openPlatformSealer } from '#lib/platform-sealer.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { asAdmin } from '#test/support/databases.ts';
@@ -213,7 +214,7 @@ test('what a role makes of its own settings changes no session of the platformâ€
   const sealer = await openPlatformSealer(db, keyRing);
   const { log } = memoryLog();
   const servers = createDatabaseServers({ db, sealer, controlUrl: config.DATABASE_URL, log });
-  const projects = createProjects({ db, servers, keyRing, tenantConnections: 2, log });
+  const projects = createProjects({ db, servers, keyRing, jobs: deletedProjectJobs(db), tenantConnections: 2, log });
   const names = ['search_path', 'statement_timeout', 'default_transaction_read_only', 'timezone', 'datestyle'];
   const read = `select ${names.map((name) => `current_setting('${name}') as ${name}`).join(', ')}`;
   const rows = await projects.tenantDb.use(database.id, 'owner', async (client) => [

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
 import test from 'ava';
-import { beginsShort } from '#domain/database/console/short-statements.ts';
+import { beginsShort } from '#domain/database/console/statement-words.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';

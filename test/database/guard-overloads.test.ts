@@ -1,7 +1,8 @@
 import test from 'ava';
-import { sweepDatabase } from '#domain/database/limits/limits-sweep.ts';
-import { upgradeDatabase } from '#domain/database/servers/provision.ts';
+import { sweepDatabase } from '#domain/database/usage.ts';
+import { upgradeDatabase } from '#domain/database-servers/provision.ts';
 import { setTableSubscriptions } from '#domain/events/subscriptions.ts';
+import { deletedProjectJobs } from '#domain/jobs/abandon.ts';
 import { createProjects } from '#domain/projects/projects.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { openKeyRing } from '#lib/secrets.ts';
@@ -70,7 +71,14 @@ const doAll = async ({ id }: ProjectDatabase): Promise<void> => {
   const { log } = memoryLog();
   const keyRing = openKeyRing(config.PLINTH_SECRET_KEYS);
   await withServers(platform(), async (servers) => {
-    const { sealer } = createProjects({ db, servers, keyRing, tenantConnections: 1, log });
+    const { sealer } = createProjects({
+      db,
+      servers,
+      keyRing,
+      jobs: deletedProjectJobs(db),
+      tenantConnections: 1,
+      log,
+    });
     await setTableSubscriptions({ db, servers }, id, [{ table: null, op: null }]);
     await sweepDatabase(servers, project);
     const source = { project_id: id, server_id: project.server_id, db_name: project.db_name };

@@ -1,4 +1,4 @@
-import { type DatabaseServers, createDatabaseServers } from '#domain/database/servers/servers.ts';
+import { type DatabaseServers, createDatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { openPlatformSealer } from '#lib/platform-sealer.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { type TestPlatform, memoryLog } from '#test/support/platform.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { projectMigrations } from '#domain/database/servers/template.ts';
+import { projectMigrations } from '#domain/database-servers/template.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { asTenant, tenantLogin } from '#test/support/tenant.ts';

@@ -1,8 +1,15 @@
 import test from 'ava';
-import { type Limits, type Session, defaultLimits, judge, watchServer } from '#domain/database/guard/watchdog.ts';
-import type { DatabaseServers } from '#domain/database/servers/servers.ts';
-import { type UncancellableSessions, createUncancellableSessions } from '#domain/database/console/uncancellable.ts';
-import { serverIds } from '#domain/database/servers/upgrade.ts';
+import {
+  type Limits,
+  type Session,
+  type UncancellableSessions,
+  createUncancellableSessions,
+  defaultLimits,
+  judge,
+  watchServer,
+} from '#domain/database-servers/watchdog.ts';
+import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
+import { serverIds } from '#domain/database-servers/upgrade.ts';
 import type { TenantRole } from '#lib/tenant-db.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { asTenant, sqlStateOf, tenantLogin } from '#test/support/tenant.ts';

@@ -1,6 +1,6 @@
 import test from 'ava';
 import type { Client } from 'pg';
-import { foldCounters } from '#domain/database/limits/usage.ts';
+import { foldCounters } from '#domain/database/usage.ts';
 import type { TestProject } from '#test/support/client.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';

@@ -1,7 +1,6 @@
 import test from 'ava';
-import { createLimitsSweep } from '#domain/database/limits/limits-sweep.ts';
-import { planLimits } from '#domain/database/limits/limits.ts';
-import { measureSize } from '#domain/database/limits/usage.ts';
+import { createLimitsSweep, measureSize } from '#domain/database/usage.ts';
+import { planLimits } from '#domain/database-servers/limits.ts';
 import type { TestProject } from '#test/support/client.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';

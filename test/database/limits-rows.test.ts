@@ -1,5 +1,5 @@
 import test from 'ava';
-import { foldCounters } from '#domain/database/limits/usage.ts';
+import { foldCounters } from '#domain/database/usage.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { sqlStateOf } from '#test/support/tenant.ts';

@@ -1,5 +1,5 @@
 import type { Client as Pg } from 'pg';
-import { type DatabaseServers, createDatabaseServers } from '#domain/database/servers/servers.ts';
+import { type DatabaseServers, createDatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { openPlatformSealer } from '#lib/platform-sealer.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import type { TestProject } from '#test/support/client.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { readUsage } from '#domain/database/limits/usage.ts';
+import { readUsage } from '#domain/database/usage.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { type ProjectDatabase, makeDatabase } from './guard-scene.ts';

@@ -1,7 +1,8 @@
-import { roleName } from '#domain/database/tables/names.ts';
+import { roleName } from '#domain/database-servers/names.ts';
+import { deletedProjectJobs } from '#domain/jobs/abandon.ts';
 import { createProjects } from '#domain/projects/projects.ts';
-import { migrateProjectDatabase, projectMigrations } from '#domain/database/servers/template.ts';
-import { upgradeDatabases } from '#domain/database/servers/upgrade.ts';
+import { migrateProjectDatabase, projectMigrations } from '#domain/database-servers/template.ts';
+import { upgradeDatabases } from '#domain/database-servers/upgrade.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { tenantRoles } from '#lib/tenant-db.ts';
 import { asAdmin } from '#test/support/databases.ts';
@@ -46,7 +47,7 @@ export const upgradeAll = async (platform: TestPlatform): Promise<{ done: number
   const servers = await openServers(platform);
   const { log, text } = memoryLog();
   const keyRing = openKeyRing(config.PLINTH_SECRET_KEYS);
-  const { sealer } = createProjects({ db, servers, keyRing, tenantConnections: 1, log });
+  const { sealer } = createProjects({ db, servers, keyRing, jobs: deletedProjectJobs(db), tenantConnections: 1, log });
   const done = await upgradeDatabases({ db, servers, sealer, log });
   await servers.close();
   return { done, logged: text() };

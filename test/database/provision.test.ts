@@ -1,7 +1,7 @@
 import test from 'ava';
 import type { Client, Pool, PoolClient } from 'pg';
-import { type ProvisionDeps, provisionDatabase } from '#domain/database/servers/provision.ts';
-import { type DatabaseServers, createDatabaseServers } from '#domain/database/servers/servers.ts';
+import { type ProvisionDeps, provisionDatabase } from '#domain/database-servers/provision.ts';
+import { type DatabaseServers, createDatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { type Project, findProject } from '#domain/projects/store.ts';
 import { openPlatform } from '#domain/platform.ts';
 import { openKeyRing } from '#lib/secrets.ts';

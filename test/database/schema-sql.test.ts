@@ -1,5 +1,5 @@
 import test from 'ava';
-import { readTypedSchema } from '#domain/database/types/read.ts';
+import { readTypedSchema } from '#domain/database/types.ts';
 import type { Answer, TestProject, TestUser } from '#test/support/client.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { faultOfExpression } from '#domain/database/tables/expressions.ts';
+import { faultOfExpression } from '#domain/database/tables/columns.ts';
 import { nearest } from '#lib/nearest.ts';
 
 for (const expression of [

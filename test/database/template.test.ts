@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import test from 'ava';
 import type { Client } from 'pg';
-import { type DatabaseServers, createDatabaseServers } from '#domain/database/servers/servers.ts';
-import { makeTemplate } from '#domain/database/servers/template.ts';
+import { type DatabaseServers, createDatabaseServers } from '#domain/database-servers/database-servers.ts';
+import { makeTemplate } from '#domain/database-servers/template.ts';
 import { openPlatformSealer } from '#lib/platform-sealer.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { asAdmin } from '#test/support/databases.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { type DatabaseUsage, readUsageInTurn } from '#domain/database/limits/usage.ts';
+import { type DatabaseUsage, readUsageInTurn } from '#domain/database/usage.ts';
 
 const usage = (tables: number): DatabaseUsage => ({ tables, rows: 0, bytes: 0 });
 

@@ -1,6 +1,6 @@
 import test from 'ava';
 import type { Client } from 'pg';
-import type { DatabaseServers } from '#domain/database/servers/servers.ts';
+import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { keepEventsOf } from '#test/support/subscriber.ts';

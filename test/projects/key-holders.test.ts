@@ -3,7 +3,7 @@ import type { Context } from 'koa';
 import { withKey } from '#api/access.ts';
 import { authenticate } from '#api/auth/authenticate.ts';
 import type { Deps } from '#api/deps.ts';
-import { createKeyHolders } from '#domain/projects/key-holders.ts';
+import { createKeyHolders } from '#domain/projects/api-keys.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { createClient } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';

@@ -1,4 +1,4 @@
-import { codeAt, stepAt } from '#domain/accounts/totp.ts';
+import { codeAt, stepAt } from '#domain/accounts/codes.ts';
 import type { TestUser } from './client.ts';
 import type { TestPlatform } from './platform.ts';
 

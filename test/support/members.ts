@@ -1,5 +1,5 @@
 import { systemActor } from '#domain/audit/actor.ts';
-import type { Role } from '#domain/teams/roles.ts';
+import type { Role } from '#domain/teams/store.ts';
 import { newId } from '#lib/ids.ts';
 import type { TestUser } from './client.ts';
 import type { TestPlatform } from './platform.ts';

@@ -1,7 +1,6 @@
 import { signIn } from '#domain/accounts/sign-ins.ts';
 import { systemActor } from '#domain/audit/actor.ts';
-import type { Role } from '#domain/teams/roles.ts';
-import { insertOwnOrganization } from '#domain/teams/store.ts';
+import { type Role, insertOwnOrganization } from '#domain/teams/store.ts';
 import { newId } from '#lib/ids.ts';
 import { type Answer, type CallOptions, type TestUser, uniqueName } from './client.ts';
 import type { TestPlatform } from './platform.ts';

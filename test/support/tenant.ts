@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import { openPassword } from '#domain/database/servers/provision.ts';
+import { openPassword } from '#domain/database-servers/provision.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import type { TenantLogin } from '#lib/tenant-connections.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import type { Role } from '#domain/teams/roles.ts';
+import type { Role } from '#domain/teams/store.ts';
 import type { Answer, TestUser } from '#test/support/client.ts';
 import { type TestOrganization, createOrganization, memberIdOf, tokenOfLink } from '#test/support/organization.ts';
 import { usePlatform } from '#test/support/platform.ts';

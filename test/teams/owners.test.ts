@@ -1,6 +1,6 @@
 import test from 'ava';
 import { actingAs, systemActor } from '#domain/audit/actor.ts';
-import type { Role } from '#domain/teams/roles.ts';
+import type { Role } from '#domain/teams/store.ts';
 import { untilBlocked } from '#test/support/blocked.ts';
 import { type Answer, uniqueName } from '#test/support/client.ts';
 import {

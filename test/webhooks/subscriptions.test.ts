@@ -2,7 +2,7 @@ import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
 import { faultOfPattern, tableSubscriptionsOf } from '#domain/events/events.ts';
 import { applySubscriptions, applyWaiting } from '#domain/webhooks/subscriptions.ts';
-import { createDatabaseServers } from '#domain/database/servers/servers.ts';
+import { createDatabaseServers } from '#domain/database-servers/database-servers.ts';
 import type { SubscriptionsDeps } from '#domain/events/subscriptions.ts';
 import { type TestUser, uniqueName } from '#test/support/client.ts';
 import { asAdmin } from '#test/support/databases.ts';

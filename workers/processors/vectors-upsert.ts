@@ -1,6 +1,6 @@
 import type { Gateway } from '#domain/ai/gateway/types.ts';
 import { DataError } from '#domain/data-api/errors.ts';
-import type { ChangeListeners } from '#domain/database/changes.ts';
+import type { ChangeListeners } from '#domain/database/database.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { upsertDocuments } from '#domain/vectors/upsert.ts';

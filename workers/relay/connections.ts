@@ -1,6 +1,5 @@
 import type { Client } from 'pg';
-import type { DatabasePlace } from '#domain/database/limits/limits.ts';
-import type { DatabaseServers } from '#domain/database/servers/servers.ts';
+import { type DatabasePlace, type DatabaseServers } from '#domain/database-servers/database-servers.ts';
 
 /** The platform's connections to project databases that stay open between drains. */
 export interface RelayConnections {

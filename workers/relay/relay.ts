@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import type { DatabaseServers } from '#domain/database/servers/servers.ts';
+import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { dirtyKey } from '#domain/events/marks.ts';
 import {
   type Backlog,

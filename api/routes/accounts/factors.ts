@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { logInWithFactor } from '#domain/accounts/accounts.ts';
-import { type Attempt, beginCodeAttempt } from '#domain/accounts/attempts.ts';
-import { countRecoveryCodes, findFactor } from '#domain/accounts/factor-store.ts';
+import { type Attempt, beginCodeAttempt, beginProof, provePassword } from '#domain/accounts/proof.ts';
+import { countRecoveryCodes, findFactor } from '#domain/accounts/codes.ts';
 import { createFactor, removeFactor, verifyFactor } from '#domain/accounts/factors.ts';
-import { beginProof, provePassword } from '#domain/accounts/proof.ts';
 import { type SignedIn, everyone, signedIn } from '../../access.ts';
 import {
   code,

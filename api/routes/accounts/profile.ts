@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { deleteAccount } from '#domain/accounts/deletion.ts';
 import {
   type ProfileChange,
   changeProfile,
   confirmEmail,
+  deleteAccount,
   prepareNewPassword,
   sendConfirmation,
 } from '#domain/accounts/profile.ts';
 import { beginProof } from '#domain/accounts/proof.ts';
-import { endOtherSessions, endSession, listSessions } from '#domain/accounts/sessions.ts';
+import { endOtherSessions, endSession, listSessions } from '#domain/accounts/sign-ins.ts';
 import { findProfile } from '#domain/accounts/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type SignedIn, everyone, signedIn } from '../../access.ts';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { jobTypes } from '#domain/jobs/ops-counts.ts';
 import { findProjects } from '#domain/jobs/ops-found-projects.ts';
 import { pause, pausesOfProject, projectLoads, requireProject, resume, setLimits } from '#domain/jobs/ops-rules.ts';
-import { deletedProjects } from '#domain/projects/restore.ts';
+import { deletedProjects } from '#domain/projects/projects.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { notFound } from '#lib/errors.ts';
 import { operator } from '../../access.ts';

@@ -1,6 +1,6 @@
 import { type ClientBase, DatabaseError } from 'pg';
 import { CallerGone, DataError } from '#domain/data-api/errors.ts';
-import { type ChangeListeners, noteChange } from '#domain/database/changes.ts';
+import { type ChangeListeners, noteChange } from '#domain/database/database.ts';
 import { type FenceDb, type StoppedBy, inCallersFence } from '#domain/database/console/fence.ts';
 import { type Once, onceAsOwner } from '#domain/database/console/owner-key.ts';
 import { ServiceError } from '#lib/errors.ts';

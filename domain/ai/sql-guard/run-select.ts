@@ -1,7 +1,6 @@
 import type { ClientBase } from 'pg';
 import { CallerGone, DataError } from '#domain/data-api/errors.ts';
-import { describeStatement, runCapped } from '#domain/database/console/capped-query.ts';
-import { consoleRowsText, readColumns } from '#domain/database/console/console-rows.ts';
+import { consoleRowsText, describeStatement, readColumns, runCapped } from '#domain/database/console/capped-query.ts';
 import { type FenceDb, inCallersFence } from '#domain/database/console/fence.ts';
 import { checkSelectSql } from './check.ts';
 import { ranFailure } from './failure.ts';

@@ -1,20 +1,25 @@
 import { type ClientBase, DatabaseError } from 'pg';
-import { DataError } from '#domain/data-api/errors.ts';
-import { CallerGone } from '#domain/data-api/errors.ts';
+import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import { Refusal, ServiceError } from '#lib/errors.ts';
 import { type Parameter, parametersOf, textsOf } from '#lib/postgres/parameters.ts';
 import { lowerPriority } from '#lib/postgres/lower-priority.ts';
 import { doneOf } from '#lib/postgres/wire.ts';
-import { type CappedRows, type Described, Overflow, describeStatement, runCapped } from './capped-query.ts';
-import { type ReadColumn, consoleRowsText, readColumns } from './console-rows.ts';
-import { hasAbandoned } from './abandoned.ts';
+import {
+  type CappedRows,
+  type Described,
+  Overflow,
+  type ReadColumn,
+  consoleRowsText,
+  describeStatement,
+  readColumns,
+  runCapped,
+} from './capped-query.ts';
+import { endSessionOf, hasAbandoned } from '#domain/data-api/stop-query.ts';
 import { type Fence, type FenceDb, type FencedWork, type StoppedBy, inCallersFence } from './fence.ts';
-import { inLine, inShortLine } from './line.ts';
+import { inLine, inShortLine } from '#domain/data-api/line.ts';
 import { type Once, onceAsOwner } from './owner-key.ts';
 import { connectionLost, sessionEnded, sqlError } from './sql-error.ts';
-import { beginsShort, noteLong, shortMs } from './short-statements.ts';
-import { firstWord, isReading, isTransactionCommand } from './statement-words.ts';
-import { endSessionOf } from './stop-query.ts';
+import { beginsShort, firstWord, isReading, isTransactionCommand, noteLong, shortMs } from './statement-words.ts';
 
 export interface ConsoleQuery {
   readonly projectId: string;

@@ -3,8 +3,7 @@ import { CallerGone } from '#domain/data-api/errors.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { processOf, wireOf } from '#lib/postgres/wire.ts';
 import type { TenantRole } from '#lib/tenant-db.ts';
-import { noteAbandoned, refuseWhileAbandoned } from './abandoned.ts';
-import { stopQuery } from './stop-query.ts';
+import { noteAbandoned, refuseWhileAbandoned, stopQuery } from '#domain/data-api/stop-query.ts';
 
 export type FenceDb = Pick<ProjectDb, 'use' | 'endSession'>;
 

@@ -1,8 +1,8 @@
 import type { DatabaseError } from 'pg';
 import { DataError } from '#domain/data-api/errors.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { retryOnBacklog } from '../limits/limits.ts';
-import { withoutDatabaseName } from '../tables/names.ts';
+import { retryOnBacklog } from '#domain/database-servers/limits.ts';
+import { withoutDatabaseName } from '#domain/database-servers/names.ts';
 
 const maxTextLength = 8192;
 

@@ -5,7 +5,7 @@ import { ServiceError } from '#lib/errors.ts';
 import { generateSchema, inSnapshot, preamble } from './generate.ts';
 import { dumpByProgram } from './pg-dump.ts';
 import { OutputTooLarge } from './run-program.ts';
-import { stopQuery } from '../console/stop-query.ts';
+import { stopQuery } from '#domain/data-api/stop-query.ts';
 
 export interface SchemaSqlOptions {
   readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession' | 'login'>;

@@ -1,6 +1,139 @@
-import type { ClientBase } from 'pg';
-import { type Relation, type RelationKind, requireRelation } from './relations.ts';
-import { type ReadDb, reading } from './reading.ts';
+import { type ClientBase, DatabaseError } from 'pg';
+import type { ProjectDb } from '#domain/projects/project-db.ts';
+import { type FenceDb, inCallersFence } from '../console/fence.ts';
+import { sqlError } from '../console/sql-error.ts';
+import { nearest } from '#lib/nearest.ts';
+import { ServiceError } from '#lib/errors.ts';
+
+type ReadDb = Pick<ProjectDb, 'use'>;
+
+const timeoutMs = 10_000;
+const lockTimeoutMs = 2000;
+
+const inReadOnly = async <T>(client: ClientBase, work: (client: ClientBase) => Promise<T>): Promise<T> => {
+  await client.query(
+    `begin transaction isolation level repeatable read read only;
+     set local statement_timeout = ${timeoutMs}; set local lock_timeout = ${lockTimeoutMs};
+     set local search_path = pg_catalog, public`,
+  );
+  try {
+    return await work(client);
+  } catch (error) {
+    throw error instanceof DatabaseError ? sqlError(error) : error;
+  }
+};
+
+/**
+ * Reads in one READ ONLY transaction, as the role that row-level security does not bind. What runs must not run code of
+ * the project: the connection is lent again.
+ * @throws {DataError} with the SQLSTATE as code
+ */
+export const reading = <T>(db: ReadDb, projectId: string, work: (client: ClientBase) => Promise<T>): Promise<T> =>
+  db.use(projectId, 'service', async (client) => {
+    try {
+      return await inReadOnly(client, work);
+    } finally {
+      // Where that fails the connection is closed: it is still in the transaction.
+      await client.query('rollback').catch(() => undefined);
+    }
+  });
+
+interface ReadOf {
+  readonly projectId: string;
+  /** Aborted when nobody waits any more. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * As `reading`, of tables themselves: the planner works out what indexes, views and policies call of the project's
+ * functions, so the session is closed afterwards.
+ * @throws {DataError} with the SQLSTATE as code
+ * @throws {CallerGone}
+ */
+export const readingTables = <T>(
+  db: FenceDb,
+  { projectId, signal }: ReadOf,
+  work: (client: ClientBase) => Promise<T>,
+): Promise<T> =>
+  inCallersFence(db, { projectId, role: 'service', timeoutMs, signal }, (client) => inReadOnly(client, work));
+
+/** A hint for an error that says that there is no such name. */
+export const nearestHint = (wanted: string, names: readonly string[]): { readonly hint?: string } => {
+  const name = nearest(wanted, names);
+  return name === null ? {} : { hint: `Perhaps ${JSON.stringify(name)} was meant.` };
+};
+
+type RelationKind = 'table' | 'partitioned' | 'view' | 'materialized' | 'foreign';
+
+export interface Relation {
+  readonly oid: number;
+  readonly name: string;
+  readonly kind: RelationKind;
+  /** The server's estimates of its pages and rows: -1 rows, never counted. */
+  readonly pages: number;
+  readonly estimate: number;
+  readonly columns: number;
+}
+
+const kinds: Readonly<Record<string, RelationKind>> = {
+  r: 'table',
+  p: 'partitioned',
+  v: 'view',
+  m: 'materialized',
+  f: 'foreign',
+};
+
+// Partitions are parts of their table, as PostgREST sees it, too.
+const relationsSql = `
+  select c.oid::int8::text as oid, c.relname as name, c.relkind::text as kind,
+    coalesce(s.pages, c.relpages)::int8::text as pages, coalesce(s.rows, c.reltuples)::float8 as estimate,
+    (select count(*) from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)::int as columns
+  from pg_class c
+  left join lateral (
+    -- A partitioned table has rows in its partitions only.
+    select sum(p.relpages) as pages, sum(greatest(p.reltuples, 0)) as rows
+    from pg_partition_tree(c.oid) t join pg_class p on p.oid = t.relid where t.isleaf
+  ) s on c.relkind = 'p'
+  where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
+  order by c.relname`;
+
+interface RelationRow {
+  readonly oid: string;
+  readonly name: string;
+  readonly kind: string;
+  readonly pages: string;
+  readonly estimate: number;
+  readonly columns: number;
+}
+
+/** Tables and views of schema `public`, by name. */
+export const listRelations = async (client: ClientBase): Promise<Relation[]> => {
+  const { rows } = await client.query<RelationRow>(relationsSql);
+  return rows.map((row) => ({
+    ...row,
+    oid: Number(row.oid),
+    pages: Number(row.pages),
+    kind: kinds[row.kind] ?? 'table',
+  }));
+};
+
+/** @throws {ServiceError} `not_found`, with the nearest name as hint */
+const requireRelation = async (client: ClientBase, name: string): Promise<Relation> => {
+  const relations = await listRelations(client);
+  const found = relations.find((relation) => relation.name === name);
+  if (found) return found;
+  const names = relations.map((relation) => relation.name);
+  throw new ServiceError('not_found', `There is no table ${JSON.stringify(name)}.`, nearestHint(name, names));
+};
+
+/** The kinds of relations that count as tables: views do not. */
+export const requireTable = async (client: ClientBase, name: string): Promise<Relation> => {
+  const relation = await requireRelation(client, name);
+  if (relation.kind === 'table' || relation.kind === 'partitioned' || relation.kind === 'foreign') return relation;
+  throw new ServiceError('not_found', `There is no table ${JSON.stringify(name)}.`, {
+    hint: 'There is a view of that name: change it by POST /db/query.',
+  });
+};
 
 export interface ColumnDescription {
   readonly name: string;
@@ -15,7 +148,7 @@ export interface ColumnDescription {
   readonly enum_values: string[] | null;
 }
 
-export interface ForeignKey {
+interface ForeignKey {
   readonly name: string;
   readonly columns: string[];
   readonly references: { readonly schema: string; readonly table: string; readonly columns: string[] };
@@ -23,7 +156,7 @@ export interface ForeignKey {
   readonly on_delete: string;
 }
 
-export interface Index {
+interface Index {
   readonly name: string;
   /** Expressions where no column is indexed. */
   readonly columns: string[];
@@ -35,7 +168,7 @@ export interface Index {
   readonly definition: string;
 }
 
-export interface Policy {
+interface Policy {
   readonly name: string;
   readonly command: 'ALL' | 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE';
   readonly permissive: boolean;

@@ -1,14 +1,11 @@
 import { type ClientBase, DatabaseError, escapeIdentifier } from 'pg';
-import { DataError } from '#domain/data-api/errors.ts';
-import { CallerGone } from '#domain/data-api/errors.ts';
+import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import { Refusal, ServiceError, notFound } from '#lib/errors.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
-import { type ChangeListeners, noteChange } from '../changes.ts';
+import { type ChangeListeners, noteChange } from '../database.ts';
 import { type NewColumn, checkName, columnSql, invalidField } from './columns.ts';
-import { type ColumnDescription, describeTable } from './describe.ts';
+import { type ColumnDescription, describeTable, nearestHint, requireTable } from './describe.ts';
 import { type FenceDb, type StoppedBy, inCallersFence } from '../console/fence.ts';
-import { nearestHint } from './nearest-hint.ts';
-import { requireTable } from './relations.ts';
 import { type Once, onceAsOwner } from '../console/owner-key.ts';
 import { connectionLost, sqlError } from '../console/sql-error.ts';
 

@@ -1,8 +1,8 @@
 import { type ClientBase, DatabaseError } from 'pg';
-import { type Change, type ChangeListeners, noteChange } from '#domain/database/changes.ts';
+import { type Change, type ChangeListeners, noteChange } from '#domain/database/database.ts';
 import { type FenceDb, inFence } from '#domain/database/console/fence.ts';
 import { mayWriteRows, mentionsSchemaChange } from '#domain/database/console/statement-words.ts';
-import { endSessionOf } from '#domain/database/console/stop-query.ts';
+import { endSessionOf } from '#domain/data-api/stop-query.ts';
 import type { JobOutcome } from '#queues/define.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { runCounting } from './counting-query.ts';

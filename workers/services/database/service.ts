@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { type ChangeListeners, noteChange } from '#domain/database/changes.ts';
+import { type ChangeListeners, noteChange } from '#domain/database/database.ts';
 import { mentionsSchemaChange } from '#domain/database/console/statement-words.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import type { Answer as Answering, OpenService } from '../services.ts';

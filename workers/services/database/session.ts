@@ -2,7 +2,7 @@ import { type ClientBase, DatabaseError } from 'pg';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import type { TenantLease } from '#lib/tenant-db.ts';
 import { CallFault } from '../../runtimes/runtime.ts';
-import { endSessionOf, stopQuery } from '#domain/database/console/stop-query.ts';
+import { endSessionOf, stopQuery } from '#domain/data-api/stop-query.ts';
 import { wireOf } from '#lib/postgres/wire.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { runIsOver } from './faults.ts';

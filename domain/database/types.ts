@@ -1,6 +1,104 @@
+import type { ClientBase } from 'pg';
+import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts';
 import type { Column, Relationship, Table } from '#domain/data-api/schema/types.ts';
-import type { Attribute, RoutineShape, TypedSchema } from './read.ts';
-import { helperTypes } from './helpers.ts';
+import { DataError } from '#domain/data-api/errors.ts';
+import type { ProjectDb } from '#domain/projects/project-db.ts';
+
+/** Short names for what is in `Database`; a second schema would be the second parameter's. */
+const helperTypes = `type SchemaName = keyof Database;
+type Relations<S extends SchemaName> = Database[S]['Tables'] & Database[S]['Views'];
+type Part<Relation, Use extends string> = Relation extends { [Key in Use]: infer Found } ? Found : never;
+
+export type Tables<Name extends keyof Relations<S>, S extends SchemaName = 'public'> = Part<Relations<S>[Name], 'Row'>;
+export type TablesInsert<Name extends keyof Relations<S>, S extends SchemaName = 'public'> = Part<Relations<S>[Name], 'Insert'>;
+export type TablesUpdate<Name extends keyof Relations<S>, S extends SchemaName = 'public'> = Part<Relations<S>[Name], 'Update'>;
+export type Enums<Name extends keyof Database[S]['Enums'], S extends SchemaName = 'public'> = Database[S]['Enums'][Name];
+export type CompositeTypes<
+  Name extends keyof Database[S]['CompositeTypes'],
+  S extends SchemaName = 'public',
+> = Database[S]['CompositeTypes'][Name];`;
+
+/** The name of a type: its own, an array's with `_` before it; of a domain its base type. */
+interface Attribute {
+  readonly name: string;
+  readonly type: string;
+}
+
+interface RoutineShape {
+  readonly name: string;
+  readonly arguments: readonly (Attribute & { readonly optional: boolean })[];
+  readonly returns: string;
+  readonly set: boolean;
+  /** The columns of a RETURNS TABLE, or OUT parameters; null without any. */
+  readonly outputs: readonly Attribute[] | null;
+}
+
+/** The source of the types: schema `public` of a project's database, at one moment. */
+interface TypedSchema {
+  readonly tables: readonly Table[];
+  readonly routines: readonly RoutineShape[];
+  readonly enums: readonly { readonly name: string; readonly values: readonly string[] }[];
+  readonly composites: readonly { readonly name: string; readonly attributes: readonly Attribute[] }[];
+}
+
+const own = (catalog: string, oid: string): string =>
+  `not exists (select from pg_catalog.pg_depend e where e.classid = '${catalog}'::regclass and e.objid = ${oid} and e.deptype = 'e')`;
+
+const typeName = (oid: string): string =>
+  `(select case when t.typtype = 'd' then b.typname else t.typname end from pg_catalog.pg_type t
+    left join pg_catalog.pg_type b on b.oid = t.typbasetype where t.oid = ${oid})`;
+
+const enumsSql = `
+  select t.typname as name, pg_catalog.array_agg(e.enumlabel::text order by e.enumsortorder) as values
+  from pg_catalog.pg_type t join pg_catalog.pg_enum e on e.enumtypid = t.oid
+  where t.typnamespace = 'public'::regnamespace and ${own('pg_type', 't.oid')}
+  group by 1 order by 1`;
+
+const compositesSql = `
+  select c.relname as name, coalesce(pg_catalog.json_agg(pg_catalog.json_build_object('name', a.attname, 'type', ${typeName('a.atttypid')})
+    order by a.attnum) filter (where a.attnum > 0 and not a.attisdropped), '[]') as attributes
+  from pg_catalog.pg_class c left join pg_catalog.pg_attribute a on a.attrelid = c.oid
+  where c.relkind = 'c' and c.relnamespace = 'public'::regnamespace and ${own('pg_type', 'c.reltype')}
+  group by c.oid, c.relname order by 1`;
+
+const parameters = (modes: string): string => `
+  select pg_catalog.json_agg(pg_catalog.json_build_object('name', x.name, 'type', ${typeName('x.type')},
+    'optional', x.place > p.pronargs - p.pronargdefaults) order by x.place)
+  from (select coalesce(p.proargnames[i.at], '') as name, i.type, pg_catalog.row_number() over (order by i.at) as place
+    from pg_catalog.unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as i (type, at)
+    where coalesce(p.proargmodes[i.at], 'i') in (${modes})) x`;
+
+const routinesSql = `
+  select p.proname as name, coalesce((${parameters(`'i', 'b', 'v'`)}), '[]') as arguments, ${typeName('p.prorettype')} as returns,
+    p.proretset as set, (${parameters(`'o', 'b', 't'`)}) as outputs
+  from pg_catalog.pg_proc p
+  where p.pronamespace = 'public'::regnamespace and p.prokind = 'f' and ${own('pg_proc', 'p.oid')}
+    and p.prorettype not in ('pg_catalog.trigger'::regtype, 'pg_catalog.event_trigger'::regtype)
+  order by p.proname, p.oid`;
+
+const rowsOf = async <T extends object>(client: ClientBase, sql: string): Promise<T[]> =>
+  (await client.query<T>(sql)).rows;
+
+const readAll = async (client: ClientBase): Promise<TypedSchema> => {
+  const { text, params } = introspectionOf('public');
+  const { rows } = await client.query<(string | null)[]>({ text, values: [...params], rowMode: 'array' });
+  return {
+    tables: [...schemaOf(rows[0] ?? []).tables.values()],
+    routines: await rowsOf(client, routinesSql),
+    enums: await rowsOf(client, enumsSql),
+    composites: await rowsOf(client, compositesSql),
+  };
+};
+
+/** Reads it in one snapshot. */
+export const readTypedSchema = async (client: ClientBase, timeoutMs: number): Promise<TypedSchema> => {
+  await client.query(`begin isolation level repeatable read read only; set local statement_timeout = ${timeoutMs}`);
+  try {
+    return await readAll(client);
+  } finally {
+    await client.query('rollback');
+  }
+};
 
 const typesOf = (result: string, names: string): [string, string][] => names.split(' ').map((name) => [name, result]);
 
@@ -151,7 +249,7 @@ const constants = ({ enums }: TypedSchema): string => {
 };
 
 /** A TypeScript module in the form that supabase-js takes for `createClient<Database>`. */
-export const writeTypes = (schema: TypedSchema): string =>
+const writeTypes = (schema: TypedSchema): string =>
   [
     'export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[];',
     `export type Database = {\n  public: {\n${groupsOf(schema).join('\n')}\n  };\n};`,
@@ -159,3 +257,20 @@ export const writeTypes = (schema: TypedSchema): string =>
     constants(schema),
     '',
   ].join('\n\n');
+
+const timeoutMs = 20_000;
+
+const isTimeout = (error: unknown): boolean => error instanceof Error && Reflect.get(error, 'code') === '57014';
+
+/**
+ * TypeScript types of schema `public`, in the form of supabase-js: `createClient<Database>(…)`.
+ * @throws {DataError} 57014 after 20 s
+ */
+export const typesOfProject = (tenantDb: Pick<ProjectDb, 'use'>, projectId: string): Promise<string> =>
+  tenantDb.use(projectId, 'reader', async (client) => {
+    try {
+      return writeTypes(await readTypedSchema(client, timeoutMs));
+    } catch (error) {
+      throw isTimeout(error) ? new DataError(504, '57014', 'Reading the schema took too long.') : error;
+    }
+  });

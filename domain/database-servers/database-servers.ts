@@ -2,6 +2,39 @@ import { Client, Pool } from 'pg';
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import type { Log } from '#lib/log.ts';
+import type { Plan } from './limits.ts';
+
+/**
+ * The PostgreSQL servers that hold the projects' databases, and everything that is done there as the platform's own role.
+ * A project's database is made by `provision.ts` as a copy of the template (`template.ts`), brought to the present version
+ * by `upgrade.ts`, and closed, dropped or opened again by `retire.ts`. `names.ts` has the names of databases and roles and
+ * says whose a database is; `limits.ts` writes what a plan allows into it; `watchdog.ts` ends sessions that go too far.
+ */
+
+/** A project as the server that holds its database knows it: the part of its row that this folder needs. */
+export interface HostedProject {
+  readonly id: string;
+  readonly ref: string;
+  readonly server_id: string;
+  readonly db_name: string;
+  readonly plan: Plan;
+  readonly data_key: Buffer;
+  readonly deleted_at: Date | null;
+}
+
+const hostedColumns = 'id, ref, server_id, db_name, plan, data_key, deleted_at';
+
+/** Finds a project whatever its state, deleted ones too. */
+export const findHosted = (db: Queryable, projectId: string): Promise<HostedProject | undefined> =>
+  maybeOne(db.query<HostedProject>(`select ${hostedColumns} from projects where id = $1`, [projectId]));
+
+/** The projects whose databases that server holds and that can be used, or could before they were paused. */
+export const projectsOn = (db: Queryable, serverId: string): Promise<HostedProject[]> =>
+  db.query<HostedProject>(
+    `select ${hostedColumns} from projects
+     where server_id = $1 and deleted_at is null and status in ('active', 'paused') order by id`,
+    [serverId],
+  );
 
 /** The PostgreSQL servers that hold project databases, reached as the role that may create databases and roles. */
 export interface DatabaseServers {
@@ -107,4 +140,24 @@ export const createDatabaseServers = ({ db, sealer, controlUrl, log }: DatabaseS
       await Promise.all([...pools.values()].map((pool) => pool.end()));
     },
   };
+};
+
+/** The place of a project's database. */
+export interface DatabasePlace {
+  readonly server_id: string;
+  readonly db_name: string;
+}
+
+/** A connection as the platform to a project's database, for the time of `work`. */
+export const inDatabase = async <T>(
+  servers: Pick<DatabaseServers, 'connectTo'>,
+  { server_id, db_name }: DatabasePlace,
+  work: (client: Client) => Promise<T>,
+): Promise<T> => {
+  const client = await servers.connectTo(server_id, db_name);
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
 };

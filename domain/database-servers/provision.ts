@@ -1,16 +1,13 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, createHmac, pbkdf2, randomBytes } from 'node:crypto';
+import { promisify } from 'node:util';
+import { type TenantRole, idleInTransactionSeconds, statementTimeoutSeconds, tenantRoles } from '#lib/tenant-db.ts';
 import { type Client, type ClientBase, escapeIdentifier, escapeLiteral } from 'pg';
-import { type Project, findProject } from '#domain/projects/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { type TenantRole, tenantRoles } from '#lib/tenant-db.ts';
-import { roleName, unfinishedDatabaseName } from '../tables/names.ts';
-import { markerOf, projectOfDatabase, withDatabaseName } from '../guard/ownership.ts';
-import { roleSettings } from '../guard/guard-roles.ts';
-import { writeLimits } from '../limits/limits.ts';
+import { markerOf, projectOfDatabase, roleName, unfinishedDatabaseName, withDatabaseName } from './names.ts';
+import { writeLimits } from './limits.ts';
 import { freeDatabaseName } from './retire.ts';
-import { scramVerifier } from './scram.ts';
-import type { DatabaseServers } from './servers.ts';
+import { type DatabaseServers, type HostedProject, findHosted } from './database-servers.ts';
 import {
   ensureTemplate,
   forgetTemplate,
@@ -19,6 +16,48 @@ import {
   versionOf,
   versionSetting,
 } from './template.ts';
+
+// Iterations slow down guessing. 192 random bits cannot be guessed, and 4096 iterations are half of the cost of logging
+// in.
+const iterations = 1;
+
+/**
+ * A role's password as PostgreSQL stores it (RFC 5803): given in this form, the password itself never reaches the
+ * server's log. For random passwords alone, and of ASCII characters, which need no SASLprep.
+ */
+export const scramVerifier = async (password: string): Promise<string> => {
+  const salt = randomBytes(16);
+  const salted = await promisify(pbkdf2)(password, salt, iterations, 32, 'sha256');
+  const keyed = (text: string): Buffer => createHmac('sha256', salted).update(text).digest();
+  const storedKey = createHash('sha256').update(keyed('Client Key')).digest('base64');
+  return `SCRAM-SHA-256$${iterations}:${salt.toString('base64')}$${storedKey}:${keyed('Server Key').toString('base64')}`;
+};
+
+/** Settings that a superuser gives to a role and the role cannot change. */
+const fixed: Readonly<Record<string, string>> = {
+  temp_file_limit: '1GB',
+  // RAISE LOG and failing statements would fill the server's log: there is nothing in it for the platform.
+  log_min_messages: 'fatal',
+  log_min_error_statement: 'panic',
+  log_statement: 'none',
+  log_min_duration_statement: '-1',
+};
+
+/** SQL within a DO block; `role` is quoted. */
+const roleSettings = (kind: TenantRole, role: string): string => {
+  const setAll = (settings: Readonly<Record<string, string>>): string =>
+    Object.entries(settings)
+      .map(([name, value]) => `alter role ${role} set ${name} = '${value}';`)
+      .join('\n');
+  return `
+    ${setAll({
+      statement_timeout: `${statementTimeoutSeconds[kind]}s`,
+      idle_in_transaction_session_timeout: `${idleInTransactionSeconds}s`,
+    })}
+    if (select rolsuper from pg_roles where rolname = current_user) then
+      ${setAll(fixed)}
+    end if;`;
+};
 
 const connectionsPerProject = 60;
 
@@ -38,7 +77,7 @@ export const openPassword = (sealer: Sealer, kind: TenantRole, sealed: Buffer): 
 /** The passwords that are already recorded win: a repeated run sets them again instead of making others. */
 const rolePasswords = async (
   { db, sealer }: ProvisionDeps,
-  project: Project,
+  project: HostedProject,
 ): Promise<{ kind: TenantRole; password: string }[]> => {
   const fresh = tenantRoles.map((kind) => sealer.seal(passwordAbout(kind), randomBytes(24).toString('base64url')));
   await db.query(
@@ -61,7 +100,7 @@ const attributes = {
   reader: 'inherit',
 } as const satisfies Record<TenantRole, string>;
 
-const createRoles = async (deps: ProvisionDeps, admin: ClientBase, project: Project): Promise<void> => {
+const createRoles = async (deps: ProvisionDeps, admin: ClientBase, project: HostedProject): Promise<void> => {
   const roles = await rolePasswords(deps, project);
   const statements = await Promise.all(
     roles.map(async ({ kind, password }) => {
@@ -94,7 +133,7 @@ const createRoles = async (deps: ProvisionDeps, admin: ClientBase, project: Proj
  * Under a name of its own until no other role can enter it and it is marked: a database under the real name is
  * complete.
  */
-const copyTemplate = async (admin: ClientBase, project: Project, template: string): Promise<void> => {
+const copyTemplate = async (admin: ClientBase, project: HostedProject, template: string): Promise<void> => {
   const name = escapeIdentifier(unfinishedDatabaseName(project.ref));
   const named = (kind: TenantRole): string => escapeIdentifier(roleName(project.ref, kind));
   await admin.query(`drop database if exists ${name} with (force)`);
@@ -108,11 +147,11 @@ const copyTemplate = async (admin: ClientBase, project: Project, template: strin
     alter database ${name} rename to ${escapeIdentifier(project.db_name)}`);
 };
 
-const createDatabase = async (deps: ProvisionDeps, admin: ClientBase, project: Project): Promise<void> => {
+const createDatabase = async (deps: ProvisionDeps, admin: ClientBase, project: HostedProject): Promise<void> => {
   const present = await projectOfDatabase(admin, project.db_name);
   if (present === project.id) return;
   // A deleted project had the same slug and its database still bears the name.
-  const before = present === null ? undefined : await findProject(deps.db, present);
+  const before = present === null ? undefined : await findHosted(deps.db, present);
   if (before?.deleted_at) await freeDatabaseName(admin, before);
   const template = await ensureTemplate(deps.servers, project.server_id);
   await copyTemplate(admin, project, template).catch((error: unknown) => {
@@ -160,7 +199,7 @@ const noteVersion = async (client: Client, version: string): Promise<void> => {
     end $$`);
 };
 
-const fillDatabase = async ({ servers }: ProvisionDeps, project: Project): Promise<void> => {
+const fillDatabase = async ({ servers }: ProvisionDeps, project: HostedProject): Promise<void> => {
   const client = await servers.connectTo(project.server_id, project.db_name);
   try {
     const migrations = await projectMigrations();
@@ -181,7 +220,7 @@ const fillDatabase = async ({ servers }: ProvisionDeps, project: Project): Promi
  * roles: `owner` (tables, SQL console, functions), `api` (may become anon or authenticated), `service` (a secret key),
  * `reader` (only SELECT). Interface, "What the service does", item 1.
  */
-export const provisionDatabase = async (deps: ProvisionDeps, project: Project): Promise<void> => {
+export const provisionDatabase = async (deps: ProvisionDeps, project: HostedProject): Promise<void> => {
   await ensureTemplate(deps.servers, project.server_id);
   const admin = await deps.servers.admin(project.server_id);
   await withDatabaseName(admin, project.db_name, async (client) => {
@@ -195,7 +234,7 @@ export const provisionDatabase = async (deps: ProvisionDeps, project: Project): 
  * Brings an existing project's roles and database to what a new project's are like. Can be repeated.
  * @throws {Error} when the database of that name is not the project's
  */
-export const upgradeDatabase = async (deps: ProvisionDeps, project: Project): Promise<void> => {
+export const upgradeDatabase = async (deps: ProvisionDeps, project: HostedProject): Promise<void> => {
   const admin = await deps.servers.admin(project.server_id);
   await withDatabaseName(admin, project.db_name, async (client) => {
     if ((await projectOfDatabase(client, project.db_name)) !== project.id)

@@ -1,17 +1,15 @@
-import { type SignInRequest, signUp } from '#domain/accounts/accounts.ts';
-import { beginCodeAttempt } from '#domain/accounts/attempts.ts';
-import { takeCode } from '#domain/accounts/codes.ts';
-import { findFactor } from '#domain/accounts/factor-store.ts';
-import { lockProven, provePassword } from '#domain/accounts/proof.ts';
-import { endAllSignIns } from '#domain/accounts/sign-ins.ts';
-import { type User, findUserByEmail, lockUser } from '#domain/accounts/store.ts';
+import { type SignInRequest, signUp } from './accounts.ts';
+import { beginCodeAttempt, lockProven, provePassword } from './proof.ts';
+import { findFactor, takeCode } from './codes.ts';
+import { endAllSignIns } from './sign-ins.ts';
+import { type User, findUserByEmail, lockUser } from '#domain/users/users.ts';
 import { actingAs } from '#domain/audit/actor.ts';
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { type Invite, findInvite } from './store.ts';
-import { acceptInvite } from './teams.ts';
+import { type Invite, findInvite } from '#domain/teams/store.ts';
+import { acceptInvite } from '#domain/teams/teams.ts';
 
 /** Acceptance of an invite by somebody who is not signed in: the link and the password say who it is. */
 export interface JoinDeps {

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { type Client, escapeIdentifier } from 'pg';
-import { type DatabaseServers, maintenanceDatabase } from './servers.ts';
+import { type DatabaseServers, maintenanceDatabase } from './database-servers.ts';
 
-const directory = path.join(import.meta.dirname, '../../../migrations/project');
+const directory = path.join(import.meta.dirname, '../../migrations/project');
 
 // Held while a template is built; the same number on every server.
 const templateLock = 7_245_032;

@@ -1,18 +1,139 @@
-import { createHash } from 'node:crypto';
 import { type ClientBase, DatabaseError, escapeLiteral } from 'pg';
+import { DataError } from '#domain/data-api/errors.ts';
+import { toDataError } from '#domain/data-api/failure.ts';
+import { createHash } from 'node:crypto';
 import { ServiceError } from '#lib/errors.ts';
-import { type FenceDb, inFence } from '../console/fence.ts';
-import { type Once, earlierAnswer, onceAsOwner } from '../console/owner-key.ts';
-import { toStepError, tookTooLong } from './failure.ts';
-import { appliedAmong, lockPushes, recordApplied } from './store.ts';
+import { type FenceDb, inFence } from './console/fence.ts';
+import { type Once, earlierAnswer, onceAsOwner } from './console/owner-key.ts';
+
+/** A step that was applied. */
+interface AppliedMigration {
+  readonly name: string;
+  readonly checksum: string;
+  readonly applied_at: Date;
+  readonly duration_ms: number;
+}
+
+/** In the order in which they were applied. */
+export const listApplied = async (
+  client: ClientBase,
+  { limit, offset }: { readonly limit: number; readonly offset: number },
+): Promise<{ migrations: AppliedMigration[]; total: number }> => {
+  const count = await client.query<{ total: number }>(
+    'select pg_catalog.count(*)::int as total from plinth_migrations.applied',
+  );
+  const { rows } = await client.query<AppliedMigration>(
+    `select name, checksum, applied_at, duration_ms from plinth_migrations.applied order by position limit $1 offset $2`,
+    [limit, offset],
+  );
+  return { migrations: rows, total: count.rows[0]?.total ?? 0 };
+};
+
+/** The checksums of those among `names` that were applied. */
+const appliedAmong = async (client: ClientBase, names: readonly string[]): Promise<Map<string, string>> => {
+  const { rows } = await client.query<Pick<AppliedMigration, 'name' | 'checksum'>>(
+    'select name, checksum from plinth_migrations.applied where name operator(pg_catalog.=) any ($1::pg_catalog.text[])',
+    [names],
+  );
+  return new Map(rows.map(({ name, checksum }) => [name, checksum]));
+};
+
+/** Records a step within the transaction that ran it. */
+const recordApplied = async (
+  client: ClientBase,
+  of: Pick<AppliedMigration, 'name' | 'checksum' | 'duration_ms'>,
+): Promise<void> => {
+  await client.query('select plinth_migrations.record($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.int4)', [
+    of.name,
+    of.checksum,
+    of.duration_ms,
+  ]);
+};
+
+// Any number that no other lock uses; the lock is of this database alone.
+const pushLock = 7_245_131;
+
+/** Waits for other pushes. The lock ends with the transaction, and the step's SQL cannot give it back earlier. */
+const lockPushes = async (client: ClientBase, waitMs: number): Promise<void> => {
+  await client.query(`set local lock_timeout = ${waitMs}`);
+  await client.query('select pg_catalog.pg_advisory_xact_lock($1)', [pushLock]);
+  await client.query('set local lock_timeout to default');
+};
+
+/** The step that failed, and what was done before it. */
+interface FailedStep {
+  readonly name: string;
+  /** Its place in the list, from 1. */
+  readonly step: number;
+  readonly sql: string;
+  readonly applied: readonly string[];
+}
+
+const noTransaction =
+  'A migration is one transaction, and this cannot run in one. Leave out CONCURRENTLY, or run it by itself as a query.';
+const isTransaction = 'Each migration is one transaction already: leave out BEGIN, COMMIT, ROLLBACK and SAVEPOINT.';
+
+/** Hints for statements that a step cannot contain, by the server's messages. */
+const hints: readonly (readonly [code: string, message: RegExp, hint: string])[] = [
+  ['25001', /cannot (?:be executed from a function|run inside a transaction block)/, noTransaction],
+  ['0A000', /^EXECUTE of transaction commands/, isTransaction],
+  ['2D000', /./, isTransaction],
+  ['0A000', /^EXECUTE of SELECT \.\.\. INTO/, 'Write it as CREATE TABLE … AS SELECT …'],
+  ['0A000', /^cannot COPY to\/from client/, 'Nothing comes after the SQL that could be copied: use INSERT.'],
+];
+
+const hintOf = ({ code, message }: DatabaseError): string | null =>
+  hints.find(([state, words]) => state === code && words.test(message))?.[2] ?? null;
+
+/** From 1, in characters of the step's SQL; null when the failure lies elsewhere, as in a function that it calls. */
+const positionOf = (error: DatabaseError, sql: string): number | null => {
+  const { internalPosition, internalQuery } = error;
+  return internalPosition !== undefined && internalQuery === sql ? Number(internalPosition) : null;
+};
+
+// Characters as the server counts them: one for each code point.
+const lineOf = (sql: string, position: number | null): number | null =>
+  position === null
+    ? null
+    : Array.from(sql)
+        .slice(0, position - 1)
+        .filter((character) => character === '\n').length + 1;
+
+/** SQLSTATEs of the user's SQL are 400, its time-out 504; the platform's own refusals keep their status. */
+const statusOf = ({ code, status }: DataError): number => {
+  if (code === '57014') return 504;
+  return /^[0-9A-Z]{5}$/.test(code) ? 400 : status;
+};
+
+const tookTooLong = (limitMs: number): DatabaseError =>
+  Object.assign(new DatabaseError(`the migration took more than ${limitMs / 1000} s`, 0, 'error'), {
+    severity: 'ERROR',
+    code: '57014',
+  });
+
+/** The server's refusal of a step, with its position. Any other value is returned as it is. */
+const toStepError = (error: unknown, { name, step, sql, applied }: FailedStep): unknown => {
+  const base = toDataError(error, { projectId: '', role: 'service', claims: '' });
+  if (!(error instanceof DatabaseError) || !(base instanceof DataError)) return base;
+  const position = positionOf(error, sql);
+  const details = {
+    migration: name,
+    step,
+    position,
+    line: lineOf(sql, position),
+    detail: error.detail ?? null,
+    applied,
+  };
+  return new DataError(statusOf(base), base.code, base.message, { details, hint: base.hint ?? hintOf(error) });
+};
 
 /** One step of the project's own: SQL, of one or several statements. */
-export interface MigrationStep {
+interface MigrationStep {
   readonly name: string;
   readonly sql: string;
 }
 
-export interface Pushed {
+interface Pushed {
   readonly applied: readonly string[];
   /** Had been applied before, with the same SQL. */
   readonly skipped: readonly string[];
@@ -64,7 +185,7 @@ const applyStep = async (client: ClientBase, step: MigrationStep): Promise<boole
   return true;
 };
 
-export interface PushOptions {
+interface PushOptions {
   readonly tenantDb: FenceDb;
   readonly projectId: string;
   /** Runs all steps and keeps nothing. */

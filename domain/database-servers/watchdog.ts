@@ -4,8 +4,55 @@ import type { Pool } from 'pg';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { type TenantRole, idleInTransactionSeconds, statementTimeoutSeconds } from '#lib/tenant-db.ts';
-import type { DatabaseServers } from '../servers/servers.ts';
-import type { UncancellableSessions } from '#domain/database/console/uncancellable.ts';
+import type { DatabaseServers } from './database-servers.ts';
+
+/** A process that was ended, so that it is recognized later. */
+interface EndedProcess {
+  readonly processId: number;
+  readonly startedAt: string;
+}
+
+/**
+ * Remembers which sessions were ended, and which of them go on: some computations of a server check for no
+ * interruption.
+ */
+export interface UncancellableSessions {
+  /**
+   * @param ended everything on that server that was ended just now, be it once more
+   * @param now in ms
+   * @returns what goes on for 5 s after its first end, each once
+   */
+  readonly observe: <E extends EndedProcess>(serverId: string, ended: readonly E[], now?: number) => E[];
+  /** Whether it was ended before, in an earlier check. */
+  readonly wasEnded: (serverId: string, process: EndedProcess) => boolean;
+  /** How many go on. */
+  readonly count: () => number;
+}
+
+const patienceMs = 5000;
+
+const keyOf = (serverId: string, { processId, startedAt }: EndedProcess): string =>
+  `${serverId} ${processId} ${startedAt}`;
+
+export const createUncancellableSessions = (): UncancellableSessions => {
+  const known = new Map<string, { readonly since: number; isReported: boolean }>();
+  return {
+    observe: (serverId, ended, now = performance.now()) => {
+      const here = new Set(ended.map((process) => keyOf(serverId, process)));
+      for (const key of known.keys()) if (key.startsWith(`${serverId} `) && !here.has(key)) known.delete(key);
+      return ended.filter((process) => {
+        const key = keyOf(serverId, process);
+        const entry = known.get(key) ?? { since: now, isReported: false };
+        known.set(key, entry);
+        if (entry.isReported || now - entry.since <= patienceMs) return false;
+        entry.isReported = true;
+        return true;
+      });
+    },
+    wasEnded: (serverId, process) => known.has(keyOf(serverId, process)),
+    count: () => [...known.values()].filter(({ isReported }) => isReported).length,
+  };
+};
 
 /** A session of a project's role that is doing something or keeps a transaction open; or one of its parallel workers. */
 export interface Session {
@@ -23,9 +70,9 @@ export interface Session {
   readonly fencedSeconds?: number | null;
 }
 
-export type Reason = 'statement' | 'idle_in_transaction' | 'locks' | 'memory';
+type Reason = 'statement' | 'idle_in_transaction' | 'locks' | 'memory';
 
-export interface Verdict {
+interface Verdict {
   readonly session: Session;
   readonly act: 'cancel' | 'terminate';
   readonly reason: Reason;

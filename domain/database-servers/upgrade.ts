@@ -1,16 +1,15 @@
-import { type Project, projectColumns } from '#domain/projects/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { type Poller, startPoller } from '#lib/poller.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import { upgradeDatabase } from './provision.ts';
-import type { DatabaseServers } from './servers.ts';
+import { type DatabaseServers, type HostedProject, projectsOn } from './database-servers.ts';
 import { ensureTemplate, projectMigrations, versionOf, versionSetting } from './template.ts';
 
 export interface UpgradeDeps {
   readonly db: ControlDb;
   readonly servers: DatabaseServers;
-  readonly sealer: (project: Pick<Project, 'id' | 'data_key'>) => Sealer;
+  readonly sealer: (project: Pick<HostedProject, 'id' | 'data_key'>) => Sealer;
   readonly log: Log;
 }
 
@@ -33,13 +32,6 @@ const currentDatabases = async (servers: DatabaseServers, serverId: string): Pro
   return new Set(rows.map(({ datname }) => datname));
 };
 
-const projectsOn = (db: ControlDb, serverId: string): Promise<Project[]> =>
-  db.query<Project>(
-    `select ${projectColumns} from projects p
-     where p.server_id = $1 and p.deleted_at is null and p.status in ('active', 'paused') order by p.id`,
-    [serverId],
-  );
-
 /** How often in a row a project's upgrade failed in this process. */
 const failures = new Map<string, number>();
 const failuresToAlarm = 5;
@@ -53,7 +45,7 @@ const noteFailure = (log: Log, projectId: string, error: unknown): void => {
 };
 
 /** Upgrades one database after the other; a failed one delays no other and is retried the next time. */
-const upgradeEach = async (deps: UpgradeDeps, projects: Iterator<Project>): Promise<number> => {
+const upgradeEach = async (deps: UpgradeDeps, projects: Iterator<HostedProject>): Promise<number> => {
   let done = 0;
   for (let next = projects.next(); next.done !== true; next = projects.next()) {
     const project = next.value;

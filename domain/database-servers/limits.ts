@@ -1,6 +1,4 @@
 import type { Client, DatabaseError } from 'pg';
-import type { Plan } from '#domain/projects/store.ts';
-import type { DatabaseServers } from '../servers/servers.ts';
 
 /** The limits of a plan for a project's database (interface, "Limits"); null: no limit. */
 export interface PlanLimits {
@@ -12,11 +10,13 @@ export interface PlanLimits {
 
 const mib = 1024 * 1024;
 
-export const planLimits: Readonly<Record<Plan, PlanLimits>> = {
+export const planLimits = {
   free: { tables: 10, rows: 10_000, databaseBytes: 500 * mib },
   pro: { tables: 100, rows: 1_000_000, databaseBytes: 10 * 1024 * mib },
   enterprise: { tables: null, rows: null, databaseBytes: 100 * 1024 * mib },
-};
+} as const satisfies Readonly<Record<string, PlanLimits>>;
+
+export type Plan = keyof typeof planLimits;
 
 /** Errors that the triggers of migrations/project/0004_limits.sql raise. */
 const planLimitState = 'PLL01';
@@ -54,24 +54,4 @@ export const writeLimits = async (client: Client, plan: Plan): Promise<void> => 
      where (max_tables, max_rows, max_bytes) is distinct from ($1::bigint, $2::bigint, $3::bigint)`,
     [tables, rows, databaseBytes],
   );
-};
-
-/** The place of a project's database. */
-export interface DatabasePlace {
-  readonly server_id: string;
-  readonly db_name: string;
-}
-
-/** A connection as the platform to a project's database, for the time of `work`. */
-export const inDatabase = async <T>(
-  servers: Pick<DatabaseServers, 'connectTo'>,
-  { server_id, db_name }: DatabasePlace,
-  work: (client: Client) => Promise<T>,
-): Promise<T> => {
-  const client = await servers.connectTo(server_id, db_name);
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
 };
