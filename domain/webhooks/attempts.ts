@@ -30,12 +30,12 @@ export interface TryRef {
 
 type SubscribedWebhook = SealedWebhook & Pick<WebhookRow, 'kind' | 'send_secret'>;
 
-/** All that a try needs. */
+/** The data of one attempt. */
 export interface LoadedTry {
   readonly deliveryId: string;
   /** 0: this is the first one. */
   readonly triesBefore: number;
-  /** Whether the webhook is to be told: it is active, or is being tried out. */
+  /** Whether the webhook receives it: it is active, or is being tested. */
   readonly isWanted: boolean;
   /** The event as the webhook asked for it. */
   readonly name: string;
@@ -133,12 +133,12 @@ export interface Hopeless {
 /** Tries of one delivery that are kept: ten by themselves, further ones are asked for by hand. */
 const maxAttempts = 50;
 
-/** In place of the headers of a try for which nothing was sent: it is not counted. */
+/** In place of the headers of an attempt that sent nothing: it is not counted. */
 export const nothingSent = '';
-/** In place of those of a try that may have been sent: nobody knows. */
+/** In place of the headers of an attempt that may have been sent, which is unknown. */
 export const noHeaders = '{}';
 
-// The tries so far and this one, if something was sent: the oldest goes when there are too many.
+// The attempts so far and this one, if something was sent: the oldest is dropped when there are too many.
 const attemptsSql = `case when j.counts = 1
   then case when jsonb_array_length(d.attempts) >= ${maxAttempts} then d.attempts - 0 else d.attempts end
     || jsonb_build_object(
@@ -333,8 +333,8 @@ const hopelessOf = (tries: readonly WebhookAttempt[], failing: ReadonlySet<strin
 };
 
 /**
- * Records tries: what became of each delivery, when it is tried again, and what that says of its webhook. Throttles are locked
- * before deliveries, as everywhere. Tries that do not count any more are left out of the answer.
+ * Records attempts: the outcome of each delivery, the time of its retry, and the effect on its webhook. Throttles are
+ * locked before deliveries, as everywhere. Attempts that no longer count are left out of the answer.
  * @returns `lockedElsewhere`: webhooks whose throttles somebody else holds; nothing of their tries is recorded yet
  */
 export const recordTries = async (
@@ -360,7 +360,7 @@ export const recordTries = async (
   };
 };
 
-/** Tells the admins of a project, in the transaction of what they are told of. */
+/** Notifies the admins of a project, in the transaction of the reported change. */
 export type Notify = (tx: Tx, notice: Notice) => Promise<void>;
 
 const reasons = {
@@ -447,7 +447,7 @@ export const stuckTries = (db: Queryable, max: number): Promise<StuckTry[]> =>
     [max],
   );
 
-/** Which of these jobs were begun, so that something may have been sent; one that is gone may have been, too. */
+/** Returns the jobs that were started, so that something may have been sent; a deleted job may have been, too. */
 export const startedJobs = async (db: Queryable, jobIds: readonly string[]): Promise<ReadonlySet<string>> => {
   if (jobIds.length === 0) return new Set();
   const waited = await db.query<{ id: string }>('select id from jobs where id = any ($1::uuid[]) and attempt = 0', [

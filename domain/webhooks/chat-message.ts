@@ -1,7 +1,7 @@
 import { paymentProviders } from '#domain/events/events.ts';
 import { parseExactJson } from '#lib/json.ts';
 
-/** An event as chats are told of it. */
+/** An event in the form of a chat message. */
 export interface ChatEvent {
   /** As it happened: `table.users.INSERT`, `functions.error`, `payments.stripe.invoice.paid`, `test.ping`. */
   readonly event: string;
@@ -72,7 +72,8 @@ const subjectOf = (event: string, data: unknown): unknown => {
 
 const oneLine = (value: unknown): string => {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'null');
-  // Control characters, line breaks and what turns the direction of text would make one field look like several.
+  // Control characters, line breaks and characters that turn the direction of text would make one field look like
+  // several.
   return shortened(
     text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]+/gu, ' ').toWellFormed(),
     maxValueLength,

@@ -23,7 +23,7 @@ export interface ListedDelivery extends DeliveryRow {
 export const maxListedBodyLength = 4096;
 /** A busy webhook has millions of deliveries: what is counted and skipped for a page is bounded. */
 export const maxListed = 10_000;
-/** No index knows the event: it would cost each delivery three entries. Among so many it is looked for. */
+/** No index has the event: it would cost each delivery three entries. It is searched for among so many. */
 export const maxSearched = 20_000;
 
 const common = `d.id, d.webhook_id, d.project_id, d.event_id, d.event, d.status, d.attempt, d.attempts_before,
@@ -79,12 +79,13 @@ const withoutLong = (row: ListedDelivery): ListedDelivery => ({
   request_body: row.request_body !== null && row.request_body.length > maxListedBodyLength ? null : row.request_body,
 });
 
-// A webhook that got busy since the table was last analyzed looks small: its rows would be read and sorted, all of them.
+// The planner takes a webhook for small that became busy after the table was last analyzed: it would read and sort all
+// of its rows.
 const inIndexOrder = { enable_bitmapscan: 'off', enable_seqscan: 'off', enable_sort: 'off' } as const;
 
 /**
- * A webhook's deliveries, the latest first, long bodies left out; counted up to 10,000. A filter for an event looks among
- * the latest 20,000 that the other filters leave.
+ * A webhook's deliveries, the latest first, without long bodies; counted up to 10,000. A filter for an event searches
+ * the latest 20,000 that match the other filters.
  */
 export const listDeliveries = (
   db: ControlDb,

@@ -6,7 +6,7 @@ export interface FannedOut {
   readonly deliveries: number;
   /** Webhooks that have something to do now. */
   readonly webhookIds: readonly string[];
-  /** Webhooks that have, too, but whose throttles somebody else held: they are yet to be woken. */
+  /** Webhooks with deliveries, too, whose throttles another transaction had locked: they are yet to be woken. */
   readonly lockedElsewhereIds: readonly string[];
   /** Behind which project the next pass begins; null: with the first one. */
   readonly next: string | null;

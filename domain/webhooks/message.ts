@@ -54,8 +54,8 @@ const rowStart = '{"row":';
 const oldStart = ',"old":';
 
 /**
- * Writes to tables are kept as `{"row":…,"old":…}` (domain/events/outbox.ts), and the row is what is told. Cut here and not
- * by the server, whose operators on json refuse \u0000.
+ * Writes to tables are stored as `{"row":…,"old":…}` (domain/events/outbox.ts), and the row is the event's data. Split
+ * here and not by the server, whose operators on json refuse \\u0000.
  */
 const partsOf = ({ event, data }: Pick<EventRow, 'event' | 'data'>): EventParts => {
   if (!event.startsWith('table.') || !data.startsWith(rowStart)) return { data, old: null };
@@ -98,7 +98,7 @@ interface DataUrlDeps {
   readonly baseUrl: string;
 }
 
-/** Whose data a link leads to, and for whom: it ends with that webhook. */
+/** The project whose data a link leads to, and the webhook: the link ends with it. */
 export interface DataLink {
   readonly eventId: string;
   readonly webhookId: string;
@@ -157,7 +157,7 @@ export const readEventData = async (
       hint: 'Have the event delivered again: the delivery brings a new one.',
     });
   }
-  // Read after the token was looked at: it can have megabytes.
+  // Read after the token was checked: it can have megabytes.
   const row = await maybeOne(
     db.query<Pick<EventRow, 'event' | 'data'>>('select event, data::text as data from outbox_events where id = $1', [
       eventId,

@@ -33,8 +33,8 @@ export interface DeliveryPlace {
 type Found = Pick<DeliveryRow, 'job_id' | 'event'>;
 
 /**
- * Locks a delivery without a wait: whoever holds a throttle waits for no delivery, since others wait for throttles while they hold
- * deliveries.
+ * Locks a delivery without a wait: a transaction that holds a throttle waits for no delivery, since others wait for
+ * throttles while they hold deliveries.
  * @throws {ServiceError} `not_found`; `conflict` while somebody else holds it
  */
 const lockDelivery = async (db: Queryable, { webhookId, id }: DeliveryPlace): Promise<Found> => {
@@ -70,8 +70,8 @@ export interface Replay {
 const maxReplayed = 100_000;
 const replayStep = 5000;
 
-// Each status is looked for in its own index, so that a step costs what it takes, however many others there are. The throttle
-// comes last, as in the record of tries, and is held only while this is committed.
+// Each status has its own index, so that the cost of a step does not depend on the other rows. The throttle comes last,
+// as in the record of attempts, and is locked only until this is committed.
 const stepSql = `
   with picked as materialized (
     select d.id from (select distinct unnest($5::text[]) as status) wanted cross join lateral (

@@ -107,8 +107,8 @@ const withoutBeginning = (text: string, forms: readonly string[]): string => {
 };
 
 /**
- * A text of a receiver without the secrets that it knows: what it repeats would be kept in plain text, for all who may look
- * at deliveries.
+ * Hides the secrets that a receiver knows in its answer: repeated ones would be stored in plain text, for everyone who
+ * may read deliveries.
  * @param isCut whether the text goes on, so that a secret may be at its end in part
  */
 export const hideSecrets = (

@@ -52,12 +52,12 @@ export interface DeliveryRow {
   /** As the webhook asked for it: `db.insert` or `table.users.INSERT`. */
   readonly event: string;
   readonly status: DeliveryStatus;
-  /** Counts the tries. */
+  /** The number of attempts. */
   readonly attempt: number;
   /** Tries before it was last asked for by hand. */
   readonly attempts_before: number;
   readonly next_attempt_at: Date | null;
-  /** The try that waits for its turn or is under way. */
+  /** The attempt that waits or is in flight. */
   readonly job_id: string | null;
   readonly status_code: number | null;
   readonly response_time_ms: number | null;
@@ -67,7 +67,7 @@ export interface DeliveryRow {
   readonly response_body: string | null;
   /** More than that was answered. */
   readonly response_truncated: boolean;
-  /** Its last 50 tries, the latest last. */
+  /** Its last 50 attempts, the latest last. */
   readonly attempts: readonly DeliveryAttempt[];
   readonly error: string | null;
   readonly created_at: Date;
@@ -86,12 +86,12 @@ export interface EventRow {
 }
 
 /**
- * For transactions that look up some rows of large tables. A statement that is prepared keeps its plan until the table is
- * analyzed: one that was made while the table was small, or where there might be many rows to look up, walks through all of
- * it. With 300,000 rows waiting for one webhook each look at any other took 70 ms, with a million a second. Nor by bitmaps:
- * those visit the entries of rows that are gone again and again, where a scan of the index marks them (0.6 ms of each look
- * at a webhook that was busy, of which 40 are looked at at a time). Since there is one way, it is planned once: for two or
- * three rows it was planned anew each time, which took longer than the rest.
+ * Settings for transactions that read a few rows of large tables. A prepared statement keeps its plan until the table
+ * is analyzed: one that was made while the table was small, or where many rows might match, scans all of it. With
+ * 300,000 rows waiting for one webhook each poll of any other took 70 ms, with a million a second. Bitmap scans are off
+ * because they revisit dead tuples, which an index scan marks (0.6 ms of each poll of a busy webhook, of which a batch
+ * has 40). With one way left the statement is planned once: for two or three rows it was planned each time, which took
+ * longer than the rest.
  */
 export const byIndex = {
   enable_seqscan: 'off',
@@ -235,7 +235,7 @@ export const reopenBreaker = async (db: Queryable, id: string): Promise<void> =>
   await db.query('update webhook_throttles set closed_until = null, next_at = now() where webhook_id = $1', [id]);
 };
 
-/** A fresh start: nothing that was seen before counts, and what waits is looked at now. */
+/** A fresh start: earlier failures no longer count, and waiting deliveries are due now. */
 export const reopenThrottle = async (db: Queryable, id: string): Promise<void> => {
   await db.query(
     `update webhook_throttles set failures = 0, failing_since = null, failed_tries = 0, failed_at = null,

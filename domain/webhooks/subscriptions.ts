@@ -48,7 +48,7 @@ export const withinPatterns = async (
 ): Promise<void> => {
   const added = await countNew(db, projectId, events);
   await write();
-  // Whoever else changes patterns of the project waits from here on.
+  // Other changes to the project's patterns wait from here on.
   if (added === 0 || (await patternsOf(db, projectId)).length <= maxPatterns) return;
   throw new ServiceError(
     'plan_limit_exceeded',
@@ -57,9 +57,11 @@ export const withinPatterns = async (
   );
 };
 
-/** Projects whose databases are told at once. Each takes a connection to one; none holds one of the control database. */
+/**
+ * Projects whose databases are updated at once. Each takes a connection to one; none holds one of the control database.
+ */
 const maxProjects = 16;
-/** Whoever changed a webhook waits no longer for its answer, and is told so. */
+/** A caller that changed a webhook waits no longer, and gets that answer. */
 const waitMs = 5000;
 
 const refusal = (): ServiceError =>
@@ -115,7 +117,7 @@ const withPermit = async (deps: SubscriptionsDeps, projectId: string): Promise<v
 const serialize = createSerializer();
 const waiting = new Map<string, Promise<void>>();
 
-/** One at a time for each project: who comes before the next has begun is served by it, too. */
+/** One at a time for each project: a request that arrives before the next has started is served by it, too. */
 const inTurn = (deps: SubscriptionsDeps, projectId: string): Promise<void> => {
   const present = waiting.get(projectId);
   if (present !== undefined) return present;
@@ -148,7 +150,7 @@ const waitingSeconds = 5;
 const maxAtOnce = 20;
 
 /**
- * Sets what could not be set when it was wanted.
+ * Writes subscriptions whose update failed before.
  * @returns how many were looked at
  */
 export const applyWaiting = async (deps: SubscriptionsDeps & { readonly log: Log }): Promise<number> => {

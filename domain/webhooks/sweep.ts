@@ -3,7 +3,7 @@ import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { firstIdAt } from '#lib/ids.ts';
 
 /**
- * Has throttles looked at that have something to do and of which nobody knows when: whoever should have noted it did not.
+ * Makes throttles due that have work and no due time, because the process that should have set it died.
  * @returns how many
  */
 export const wakeForgottenThrottles = async (db: Queryable): Promise<number> => {
@@ -19,15 +19,15 @@ export const wakeForgottenThrottles = async (db: Queryable): Promise<number> => 
   return woken.length;
 };
 
-/** How far back `wakeLatelyForgotten` looks. */
+/** The age up to which `wakeLatelyForgotten` searches. */
 export const latelyMs = 20_000;
 /** However many were made in that time: a replay, or an event with thousands of webhooks, is no reason to read them all. */
 const maxRead = 50_000;
 
 /**
- * As `wakeForgottenThrottles`, of deliveries that were made lately: cheap enough to be done every few seconds. Whoever made them
- * died before it woke a throttle that somebody else had held. Not prepared: a plan for a small table would be kept for a large
- * one.
+ * As `wakeForgottenThrottles`, for recent deliveries: cheap enough to run every few seconds. Their process died before
+ * it woke a throttle that another transaction had locked. Not prepared: a plan for a small table would be kept for a
+ * large one.
  * @returns how many
  */
 export const wakeLatelyForgotten = async (db: Queryable, now = Date.now()): Promise<number> => {

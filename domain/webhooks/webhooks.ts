@@ -36,7 +36,7 @@ export interface OwnProject {
 /** Each event is a delivery for each of them that subscribes. */
 const maxWebhooks: Readonly<Record<Plan, number>> = { free: 100, pro: 1000, enterprise: 20_000 };
 
-/** The old secret signs beside the new one that long, unless somebody asks for something else. */
+/** The time for which the old secret signs beside the new one, by default. */
 export const defaultOverlapSeconds = 24 * 3600;
 export const maxOverlapSeconds = 30 * 24 * 3600;
 

@@ -40,9 +40,6 @@ const retiredBounds = /^(?:most|longest|largest)[A-Z]/;
 /** A comment is a sentence; one that begins so is a riddle until its end. */
 const riddle = /^(?:What|Who|Whose|Whom|Of|Those|Nor)\b/;
 
-/** Comments of these folders are still to be rewritten. */
-const mayRiddle = /^(?:domain|workers)\/webhooks\//;
-
 /** Comments (lines that follow each other are one), literals and names; everything else is of no interest. */
 const token =
   /(?<comment>\/\*[\s\S]*?\*\/|\/\/[^\n]*(?:\n[ \t]*\/\/[^\n]*)*)|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`|\/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])+\/[dgimsuvy]*|(?<name>[A-Za-z_$][\w$]*)/g;
@@ -61,19 +58,17 @@ const problemsOfName = (name: string): string[] => {
 
 const textOf = (comment: string): string => comment.replaceAll(/^\/\*+|\*+\/$|^\s*\*|^\s*\/\//gm, '').trim();
 
-const problemsOfComment = (file: string, comment: string): string[] => {
+const problemsOfComment = (comment: string): string[] => {
   const text = textOf(comment);
   const words = wordsOf(text).filter((word) => Object.hasOwn(retired, word));
   const found = words.map((word) => `"${word}" in a comment: say ${retired[word]}`);
-  return riddle.test(text) && !mayRiddle.test(file)
-    ? [...found, `a comment begins with a riddle: ${text.slice(0, 60)}`]
-    : found;
+  return riddle.test(text) ? [...found, `a comment begins with a riddle: ${text.slice(0, 60)}`] : found;
 };
 
 const problemsOf = ({ name: file, text }: SourceFile): string[] => {
   const found = [...text.matchAll(token)].flatMap(({ 0: whole, groups }) => {
     if (groups?.['name'] !== undefined) return problemsOfName(whole);
-    return groups?.['comment'] === undefined ? [] : problemsOfComment(file, whole);
+    return groups?.['comment'] === undefined ? [] : problemsOfComment(whole);
   });
   return [...new Set([...problemsOfName(file), ...found])];
 };

@@ -66,7 +66,7 @@ interface FanOutOptions {
   readonly prefix: string;
   /** These webhooks have new deliveries. */
   readonly onDeliveries: (webhookIds: readonly string[]) => void;
-  /** So have these, whose throttles are yet to be woken: somebody else held them. */
+  /** So have these, whose throttles are yet to be woken: another transaction had locked them. */
   readonly onLockedElsewhere: (webhookIds: readonly string[]) => void;
 }
 
@@ -186,8 +186,8 @@ const createBothPollers = (
 };
 
 /**
- * Makes deliveries of events: at once where somebody told of them, within a second elsewhere. Every worker of webhooks does
- * this; what one has in hand the others leave to it.
+ * Creates deliveries of events: at once after a signal, within a second otherwise. Every worker of webhooks does this;
+ * locked events are left to their process.
  */
 export const startFanOut = (options: FanOutOptions): { readonly stop: () => Promise<void> } => {
   const { redis, prefix, log } = options;

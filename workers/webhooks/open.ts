@@ -27,12 +27,12 @@ export interface DeliveriesOptions {
   readonly timeoutMs?: number;
 }
 
-/** The part of a worker that tells webhooks of events. */
+/** The part of a worker that delivers events to webhooks. */
 export interface Deliveries {
   readonly processor: Processor;
-  /** From now on events are passed on, and deliveries begin when it is their turn. */
+  /** From now on events are fanned out, and due deliveries are queued. */
   readonly start: (gate: Gate) => void;
-  /** The running tries have ended before. */
+  /** The running attempts have ended before. */
   readonly stop: () => Promise<void>;
 }
 
@@ -42,7 +42,7 @@ const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../.
 
 const stuckPollIntervalMs = 60_000;
 const maxStuck = 1000;
-/** By somebody who cancelled its job, or since that waited too long: the receiver is not to blame. */
+/** A person cancelled its job, or it waited too long: the receiver is not to blame. */
 const cutOff = { ...notAnswered('The try was cut off.'), version: null };
 
 const freeStuck = async (db: Queryable, recorder: TryRecorder): Promise<void> => {

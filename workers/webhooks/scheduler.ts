@@ -11,13 +11,13 @@ import { latelyMs, wakeForgottenThrottles, wakeLatelyForgotten } from '#domain/w
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 
-/** Begins deliveries of webhooks that have something to do, one look at a time. */
+/** Queues due deliveries of webhooks, one poll at a time. */
 interface Pumper {
-  /** From now on it also looks at what others left. */
+  /** From now on it also polls throttles that other processes left behind. */
   readonly start: () => void;
-  /** Looks at these webhooks soon; many calls are one look. */
+  /** Polls these webhooks soon; many calls share one poll. */
   readonly add: (webhookIds: readonly string[]) => void;
-  /** As `add`, for webhooks of which a try has ended: a little later, since more of them are about to end. */
+  /** As `add`, for webhooks with an attempt that has ended: a little later, since more of them are about to end. */
   readonly addRoom: (webhookIds: readonly string[]) => void;
   /** Looks at whoever has something to do in so many ms. */
   readonly wakeIn: (ms: number) => void;
@@ -26,11 +26,11 @@ interface Pumper {
 
 /** Throttles that other processes left due are found by this poll. */
 const pollIntervalMs = 1000;
-/** However soon something is due: looks have their price. */
+/** The shortest pause, however soon a delivery is due: polls have a cost. */
 const soonestMs = 20;
 /** Ended attempts are gathered for so long, since a batch costs less for each the more there are. */
 const gatherMs = 20;
-/** Between looks, so that each is for several tries that ended; the first after a silence is at once. */
+/** The pause between polls, so that each serves several attempts that ended; the first after a silence is at once. */
 const restMs = 5;
 /** Throttles that others hold are retried after this; mostly they are held for milliseconds. */
 const lockRetryMs = 25;
@@ -62,7 +62,7 @@ const createAlarm = (work: () => void) => {
         () => {
           timerAt = Number.POSITIVE_INFINITY;
           work();
-          // Timers leave out fractions: one that is early finds nothing, and the next look is far off.
+          // Timers drop fractions: an early one finds nothing, and the next poll is far off.
         },
         Math.ceil(at - performance.now()) + 1,
       ).unref();
@@ -71,7 +71,7 @@ const createAlarm = (work: () => void) => {
   };
 };
 
-/** Webhooks that are yet to be looked at. */
+/** Webhooks that are yet to be polled. */
 const createRequested = ({ db }: Pick<PumpDeps, 'db'>) => {
   let requested = new Set<string>();
   let ended = new Set<string>();
@@ -84,7 +84,7 @@ const createRequested = ({ db }: Pick<PumpDeps, 'db'>) => {
       const [sure, perhaps] = [requested, [...ended.difference(requested)]];
       requested = new Set();
       ended = new Set();
-      // A question is cheaper than a look, but not than some more webhooks in a look that has to be.
+      // A check is cheaper than a poll, but not than a few more webhooks in a poll that is needed anyway.
       if (sure.size > 0 || perhaps.length === 0) return [...sure, ...perhaps];
       return webhooksWithWork(db, perhaps).catch((error: unknown) => {
         for (const id of perhaps) ended.add(id);
@@ -157,7 +157,7 @@ export const createPumper = (deps: PumpDeps): Pumper => {
     if (!isStopped && webhookIds.length > 0) begin();
   };
 
-  // A look that was under way may have taken them.
+  // A poll that was under way may have taken them.
   const gather = onceIn(gatherMs, () => requested.isAny() && begin());
 
   return {
@@ -184,7 +184,7 @@ interface ThrottleWakerOptions {
   readonly onWoken: (webhookIds: readonly string[]) => void;
 }
 
-/** Wakes throttles that somebody held when deliveries were added. Nobody waits for them meanwhile. */
+/** Wakes throttles that were locked when deliveries were added. Nothing waits for them meanwhile. */
 interface ThrottleWaker {
   readonly add: (webhookIds: readonly string[]) => void;
   /** Throttles that are held even then are found by another worker. */
