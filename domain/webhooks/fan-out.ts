@@ -1,3 +1,4 @@
+import type { QueryResultRow } from 'pg';
 import { type Queryable, one } from '#lib/control-db.ts';
 
 /** The result of one pass. */
@@ -85,16 +86,16 @@ const fanOutSql = `
     update webhook_throttles l set next_at = least(l.next_at, now()) from locked where l.webhook_id = locked.webhook_id
   )
   select (select count(*) from taken) as events, (select count(*) from made) as deliveries,
-    array(select webhook_id::text from locked) as webhook_ids,
+    array(select webhook_id::text from locked) as "webhookIds",
     array(select distinct webhook_id::text from made where next_attempt_at is not null
-      and webhook_id not in (select webhook_id from locked)) as held_ids,
+      and webhook_id not in (select webhook_id from locked)) as "lockedElsewhereIds",
     -- Whoever was cut off is first in the next pass.
     (select case when count(*) = ${maxProjects} or max(before) >= ${maxDeliveries}
       then max(project_id::text) filter (where before < ${maxDeliveries}) end from shares) as next,
     (select coalesce(json_object_agg(project_id, n), '{}')
-      from (select project_id, count(*) as n from taken group by project_id) as counts) as events_of,
+      from (select project_id, count(*) as n from taken group by project_id) as counts) as "eventsOf",
     (select coalesce(extract(epoch from clock_timestamp() - min(created_at)) * 1000, 0)
-      from taken)::float8 as waited_ms`;
+      from taken)::float8 as "waitedMs"`;
 
 const beginning = '00000000-0000-0000-0000-000000000000';
 
@@ -125,32 +126,8 @@ export const isEventWaiting = async (db: Queryable, which: Which = everyProject)
  * @param after begins behind that project; null: with the first one
  * @param which projects' events; those of the others wait
  */
-export const fanOut = async (
-  db: Queryable,
-  after: string | null = null,
-  which: Which = everyProject,
-): Promise<FannedOut> => {
-  const row = await one(
-    db.query<{
-      events: number;
-      deliveries: number;
-      webhook_ids: string[];
-      held_ids: string[];
-      next: string | null;
-      events_of: Record<string, number>;
-      waited_ms: number;
-    }>(fanOutSql, [after ?? beginning, ...asValues(which)], 'fan-out'),
-  );
-  return {
-    events: row.events,
-    deliveries: row.deliveries,
-    webhookIds: row.webhook_ids,
-    lockedElsewhereIds: row.held_ids,
-    next: row.next,
-    eventsOf: row.events_of,
-    waitedMs: row.waited_ms,
-  };
-};
+export const fanOut = (db: Queryable, after: string | null = null, which: Which = everyProject): Promise<FannedOut> =>
+  one(db.query<FannedOut & QueryResultRow>(fanOutSql, [after ?? beginning, ...asValues(which)], 'fan-out'));
 
 /** From so many deliveries that wait, a project's events wait themselves: one event may be for thousands of webhooks. */
 const maxPending = 1_000_000;
