@@ -106,8 +106,8 @@ const textEndpoints: readonly Endpoint[] = [
     params: projectPath,
     mediaType: 'application/sql',
     response: z.string(),
-    handle: async (_input, { deps, project, signal }) => {
-      const sql = await dumpSchema({ tenantDb: deps.projects.tenantDb, signal }, project.id);
+    handle: async (_input, { deps, project }) => {
+      const sql = await dumpSchema(deps.projects.tenantDb, project.id);
       return new RawReply(sql, 'application/sql; charset=utf-8');
     },
   }),

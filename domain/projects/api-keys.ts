@@ -125,7 +125,7 @@ export interface KeyHolders {
 
 interface KeyHoldersOptions {
   readonly db: Queryable;
-  /** Whether the changes that other processes make are heard of just now: only then is anything kept. */
+  /** Whether this process is subscribed to other processes' changes: only then is anything cached. */
   readonly isSubscribed: () => boolean;
 }
 

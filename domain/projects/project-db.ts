@@ -24,8 +24,6 @@ export interface ProjectDb extends TenantDb {
    * @returns whether there was one; some do not end at once
    */
   readonly endSession: (projectId: string, processId: number) => Promise<boolean | void>;
-  /** With what a role signs in, for a program that connects by itself. */
-  readonly login: (projectId: string, role: TenantRole) => Promise<TenantLogin>;
 }
 
 const endSessionWith =
@@ -87,7 +85,6 @@ export const createProjectDb = (options: ProjectDbOptions): ProjectDb => {
   return {
     ...tenantDb,
     endSession: endSessionWith(options),
-    login: options.login,
     lease: async (projectId, role) => {
       try {
         return await tenantDb.lease(projectId, role);

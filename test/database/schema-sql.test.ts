@@ -4,6 +4,7 @@ import type { Answer, TestProject, TestUser } from '#test/support/client.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { asTenant, tenantLogin } from '#test/support/tenant.ts';
+import { makeDatabase } from './guard-scene.ts';
 import { everything, inventory } from './schema-sql-scene.ts';
 
 const platform = usePlatform(test);
@@ -115,4 +116,58 @@ test('a table that somebody holds does not hold up the dump for good', async (t)
     t.is(status, 200);
     t.notRegex(text, /create index/i);
   });
+});
+
+test('casts come back, and what is left out is named at the top', async (t) => {
+  const { from, to, answer, text } = await restored(`
+    create type mood as enum ('sad', 'happy');
+    create function to_mood(int) returns mood language sql immutable return 'sad'::mood;
+    create cast (int as mood) with function to_mood(int) as assignment;
+    create table moods (of mood default 1::mood);
+    create collation sorted from "C";
+    create text search configuration own (copy = simple);
+    create operator === (leftarg = int, rightarg = int, function = int4eq);
+    create function slashes() returns text language sql as $$ select '
+\\! touch /tmp/x
+\\unrestrict x' $$;`);
+  t.is(answer.status, 200, `${answer.text}\n${text}`);
+  t.regex(text, /create cast \(integer as public\.mood\) with function public\.to_mood\(integer\) as assignment/);
+  t.deepEqual(
+    text.split('\n').filter((line) => line.startsWith('-- Not included')),
+    [
+      '-- Not included: collation public.sorted',
+      '-- Not included: operator public.===(integer,integer)',
+      '-- Not included: text search configuration public.own',
+    ],
+  );
+  t.deepEqual(await inventory(to), await inventory(from));
+});
+
+test('names of several lines come back, and none of them is a comment or a command of psql', async (t) => {
+  const sql = `create table "a\n\\! echo" (id int, "e\n\\! echo" int); comment on table "a\n\\! echo" is 'c\n\\! echo'`;
+  const { from, to, answer, text } = await restored(sql);
+  t.is(answer.status, 200, answer.text);
+  t.false(text.includes('--'));
+  t.deepEqual(await inventory(to), await inventory(from));
+});
+
+test('a table that somebody holds for itself alone does not hold up the dump for good', async (t) => {
+  const project = await platform().client.createProject(user);
+  await asOwner(project, 'create table held (id int)');
+  await asTenant(await tenantLogin(platform(), project.id, 'owner'), async (client) => {
+    await client.query('begin; lock table held in access exclusive mode');
+    const { status, text } = await dump(project);
+    t.true([200, 504].includes(status), text);
+    await client.query('rollback');
+  });
+});
+
+test('an owner sees the roles of its own project alone, others none', async (t) => {
+  const [own, neighbour] = [await makeDatabase(platform()), await makeDatabase(platform())];
+  const rows = await own.query('owner', 'select rolname from pg_roles');
+  const names = rows.map(({ rolname }) => String(rolname));
+  t.true(names.includes(`${own.ref}_owner`));
+  t.false(names.some((name) => name.startsWith(neighbour.ref)));
+  for (const role of ['service', 'reader', 'api'] as const)
+    t.is(await own.stateOf(role, 'select * from pg_roles'), '42501', role);
 });

@@ -101,12 +101,6 @@ const revokes = `
     and 8 > (select count(*) from aclexplode(c.relacl) a
       where a.privilege_type in ('SELECT', 'INSERT', 'UPDATE', 'DELETE') and pg_get_userbyid(a.grantee) in ('anon', 'authenticated'))`;
 
-/** Privileges, in the order of its statements: row-level security is on before anything is granted. */
-export const grantItems = async (catalog: Catalog): Promise<Item[]> => [
-  ...(await readItems(catalog, ranks.revoke, revokes)),
-  ...(await readItems(catalog, ranks.grant, grants)),
-];
-
 /** Additions to existing objects: triggers, row-level security, comments, grants. */
 export const closingItems = async (catalog: Catalog): Promise<Item[]> => [
   ...(await readItems(catalog, ranks.trigger, triggers)),
@@ -114,5 +108,7 @@ export const closingItems = async (catalog: Catalog): Promise<Item[]> => [
   ...(await readItems(catalog, ranks.security, rowSecurity)),
   ...(await readItems(catalog, ranks.policy, policies)),
   ...(await readItems(catalog, ranks.comment, comments)),
-  ...(await grantItems(catalog)),
+  // Row-level security is on before anything is granted.
+  ...(await readItems(catalog, ranks.revoke, revokes)),
+  ...(await readItems(catalog, ranks.grant, grants)),
 ];

@@ -1,35 +1,110 @@
-import type { ClientBase } from 'pg';
-import { CallerGone, DataError } from '#domain/data-api/errors.ts';
+import { type ClientBase, DatabaseError } from 'pg';
+import { closingItems, foreignPolicies } from './closing.ts';
+import { type Alias, type Catalog, type Dependency, type Item, inOrder, ranks, read } from './item.ts';
+import { relationItems } from './relations.ts';
+import { tableItems } from './tables.ts';
+import { typeItems } from './types.ts';
+import { DataError } from '#domain/data-api/errors.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { generateSchema, inSnapshot, preamble } from './generate.ts';
-import { dumpByProgram } from './pg-dump.ts';
-import { OutputTooLarge } from './run-program.ts';
 import { stopQuery } from '#domain/data-api/stop-query.ts';
 
-export interface SchemaSqlOptions {
-  readonly tenantDb: Pick<ProjectDb, 'use' | 'endSession' | 'login'>;
-  /** Aborted when no caller waits any more: a running program is ended. */
-  readonly signal: AbortSignal;
-}
+// Objects that the platform made belong to it, as does its schema `plinth`.
+const userSchemas = `
+  select n.oid from pg_namespace n
+  where n.nspname = 'public' or n.nspname !~ '^(pg_|plinth)' and n.nspname <> 'information_schema'
+    and n.nspowner <> (select nspowner from pg_namespace where nspname = 'plinth')
+    and not exists (select from pg_depend e where e.classid = 'pg_namespace'::regclass and e.objid = n.oid and e.deptype = 'e')`;
+
+// A column's own sequence is made before the table that draws from it. Below 16384 is what every database holds.
+const dependenciesSql = `
+  select concat(d.classid::regclass, ':', d.objid) as key, concat(d.refclassid::regclass, ':', d.refobjid) as on
+  from pg_depend d left join pg_class s on d.classid = 'pg_class'::regclass and s.oid = d.objid and s.relkind = 'S'
+  where d.objid >= 16384 and d.refobjid >= 16384 and not (s.oid is not null and d.deptype = 'a')`;
+
+const aliasesSql = `
+  select 'pg_type:' || t.oid as key, 'pg_class:' || t.typrelid as of from pg_type t where t.typrelid <> 0 and t.oid >= 16384
+  union all select 'pg_type:' || t.oid, 'pg_type:' || t.typelem from pg_type t
+    where t.oid >= 16384 and t.typelem <> 0 and t.typcategory = 'A'
+  union all select 'pg_type:' || r.rngmultitypid, 'pg_type:' || r.rngtypid from pg_range r where r.rngtypid >= 16384
+  union all select 'pg_constraint:' || k.oid, 'pg_type:' || k.contypid from pg_constraint k where k.contypid <> 0 and k.oid >= 16384
+  union all select 'pg_rewrite:' || r.oid, 'pg_class:' || r.ev_class from pg_rewrite r where r.rulename = '_RETURN' and r.oid >= 16384`;
+
+/** Kinds of objects that need more rights than a project has to restore, or that hardly anybody has. */
+const leftOutSql = `
+  select 'collation ' || format('%I.%I', collnamespace::regnamespace, collname) as name from pg_collation where collnamespace = any ($1::oid[])
+  union all select 'operator ' || oid::regoperator from pg_operator o where oprnamespace = any ($1::oid[])
+    and not exists (select from pg_depend e where e.classid = 'pg_operator'::regclass and e.objid = o.oid and e.deptype = 'e')
+  union all select 'text search configuration ' || oid::regconfig from pg_ts_config where cfgnamespace = any ($1::oid[])
+  union all select 'foreign table ' || oid::regclass from pg_class where relkind = 'f' and relnamespace = any ($1::oid[])
+  union all select 'aggregate ' || aggfnoid::oid::regprocedure from pg_aggregate a join pg_proc p on p.oid = a.aggfnoid
+    where a.aggkind <> 'n' and p.pronamespace = any ($1::oid[])
+  union all ${foreignPolicies}
+  order by 1`;
+
+/** The beginning of a dump: names are qualified, and objects that functions name may come after them. */
+const preamble = [`set check_function_bodies = off;`, `select pg_catalog.set_config('search_path', '', false);`].join(
+  '\n',
+);
+
+/** Reads in one snapshot, with every name qualified. */
+const inSnapshot = async <T>(
+  client: ClientBase,
+  timeoutMs: number,
+  work: (catalog: Catalog) => Promise<T>,
+): Promise<T> => {
+  await client.query(
+    `begin isolation level repeatable read read only; set local search_path = ''; set local statement_timeout = ${timeoutMs}`,
+  );
+  try {
+    const { rows } = await client.query<{ oid: number }>(userSchemas);
+    return await work({ client, schemas: rows.map(({ oid }) => oid) });
+  } finally {
+    await client.query('rollback');
+  }
+};
+
+const statementsOf = (items: readonly Item[]): string => items.map(({ sql }) => `${sql};`).join('\n\n');
+
+/** The statements that recreate a project's schema, each after its dependencies. */
+const generateSchema = async (catalog: Catalog): Promise<string> => {
+  const tables = await tableItems(catalog);
+  const items = [
+    ...(await relationItems(catalog)),
+    ...(await typeItems(catalog)),
+    ...tables.items,
+    ...(await closingItems(catalog)),
+  ];
+  const aliases = [...tables.aliases, ...(await read<Alias>(catalog, aliasesSql))];
+  const dependencies = await read<Dependency>(catalog, dependenciesSql);
+  const leftOut = await read<{ name: string }>(catalog, leftOutSql);
+  const closing = items
+    .filter(({ rank }) => rank >= ranks.ownedBy)
+    .toSorted((a, b) => a.rank - b.rank || (a.name < b.name ? -1 : 1));
+  const making = inOrder(
+    items.filter(({ rank }) => rank < ranks.ownedBy),
+    dependencies,
+    aliases,
+  );
+  const missing = leftOut.map(({ name }) => `-- Not included: ${name.replaceAll(/[\r\n]/g, ' ')}\n`).join('');
+  return `${missing}${statementsOf([...making, ...closing])}\n`;
+};
+
+type SchemaDb = Pick<ProjectDb, 'use' | 'endSession'>;
 
 const timeoutMs = 30_000;
 const maxBytes = 32 * 1024 * 1024;
 
 const tooLarge = (): ServiceError => new ServiceError('payload_too_large', 'The schema is larger than 32 MB as SQL.');
 
-const failed = (error: unknown, { signal }: SchemaSqlOptions): unknown => {
-  if (!(error instanceof Error)) return error;
-  if (error === signal.reason) return new CallerGone('the caller has gone');
-  if (error instanceof OutputTooLarge) return tooLarge();
-  return Reflect.get(error, 'code') === '57014' || error.name === 'TimeoutError'
+const failed = (error: unknown): unknown =>
+  error instanceof DatabaseError && error.code === '57014'
     ? new DataError(504, '57014', `Reading the schema took more than ${timeoutMs / 1000} s.`)
     : error;
-};
 
 /** Also ends a dump that a lock delays beyond its own time-out. */
 const watched = async <T>(
-  { tenantDb }: SchemaSqlOptions,
+  tenantDb: SchemaDb,
   running: { readonly projectId: string; readonly client: ClientBase },
   work: () => Promise<T>,
 ): Promise<T> => {
@@ -45,21 +120,16 @@ const watched = async <T>(
 
 /**
  * The schema of a project's database as SQL that recreates it in an empty project: all but rows, owners and the
- * platform's own objects. By pg_dump where this machine has one for the server's version, else by our own code, which
- * lists at the top what it leaves out.
+ * platform's own objects. The same schema gives the same text on every installation; what it leaves out stands at the top.
  * @throws {DataError} 57014 after 30 s
  * @throws {ServiceError} `payload_too_large` over 32 MB
  */
-export const dumpSchema = (options: SchemaSqlOptions, projectId: string): Promise<string> =>
-  options.tenantDb.use(projectId, 'owner', async (client) => {
+export const dumpSchema = (tenantDb: SchemaDb, projectId: string): Promise<string> =>
+  tenantDb.use(projectId, 'owner', async (client) => {
     const work = (): Promise<string> =>
-      inSnapshot(client, timeoutMs, async (catalog) => {
-        const login = await options.tenantDb.login(projectId, 'owner');
-        const dumped = await dumpByProgram(catalog, { login, signal: options.signal, timeoutMs, maxBytes });
-        return dumped ?? `${preamble}\n\n${await generateSchema(catalog)}`;
-      });
-    const sql = await watched(options, { projectId, client }, work).catch((error: unknown) => {
-      throw failed(error, options);
+      inSnapshot(client, timeoutMs, async (catalog) => `${preamble}\n\n${await generateSchema(catalog)}`);
+    const sql = await watched(tenantDb, { projectId, client }, work).catch((error: unknown) => {
+      throw failed(error);
     });
     if (Buffer.byteLength(sql) > maxBytes) throw tooLarge();
     return sql;

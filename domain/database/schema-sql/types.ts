@@ -59,11 +59,23 @@ const ownedSequences = `
   where c.relkind = 'S' and c.relnamespace = any ($1::oid[]) and ${isOwn('pg_class', 'c.oid')}`;
 
 /** Types and sequences. */
+// A cast is in no schema: it counts as the project's when its function or one of its types is.
+const casts = `
+  select 'pg_cast:' || k.oid as key, format('(%s as %s)', k.castsource::regtype, k.casttarget::regtype) as name,
+    concat('create cast (', k.castsource::regtype, ' as ', k.casttarget::regtype, ') ',
+      case k.castmethod when 'f' then 'with function ' || k.castfunc::regprocedure when 'i' then 'with inout'
+        else 'without function' end,
+      case k.castcontext when 'a' then ' as assignment' when 'i' then ' as implicit' end) as sql
+  from pg_cast k where k.oid >= 16384 and ${isOwn('pg_cast', 'k.oid')} and (
+    exists (select from pg_type t where t.oid in (k.castsource, k.casttarget) and t.typnamespace = any ($1::oid[]))
+    or exists (select from pg_proc p where p.oid = k.castfunc and p.pronamespace = any ($1::oid[])))`;
+
 export const typeItems = async (catalog: Catalog): Promise<Item[]> => [
   ...(await readItems(catalog, ranks.type, enums)),
   ...(await readItems(catalog, ranks.type, domains)),
   ...(await readItems(catalog, ranks.type, composites)),
   ...(await readItems(catalog, ranks.type, rangeTypes)),
+  ...(await readItems(catalog, ranks.function, casts)),
   ...(await readItems(catalog, ranks.sequence, sequences)),
   ...(await readItems(catalog, ranks.ownedBy, ownedSequences)),
 ];
