@@ -1,6 +1,6 @@
 import type { ChatPiece, FinishReason, TokenUsage, ToolCallPart } from '#domain/ai/chat.ts';
 import type { AiModel, ChatOutcome, ChatStream, EmbeddingOutcome, TimedPiece } from '#domain/ai/gateway/types.ts';
-import { providerFacts } from '#domain/ai/providers/catalog.ts';
+import { providerFacts } from '#domain/ai/providers/providers.ts';
 import type { Vector } from '#domain/ai/providers/dialect.ts';
 import { newId } from '#lib/ids.ts';
 import { openAiErrorBody } from './openai-errors.ts';

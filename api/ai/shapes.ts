@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { providerNames } from '#domain/ai/providers/catalog.ts';
+import { providerNames } from '#domain/ai/providers/providers.ts';
 
 /** Chats and embeddings as clients send them (interface, AI; contract, section 8). */
 

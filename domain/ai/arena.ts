@@ -1,7 +1,7 @@
 import type { ArenaResult } from '#queues/ai-arena.ts';
 import { type ErrorCode, ServiceError, isErrorCode, toServiceError } from '#lib/errors.ts';
 import type { AiCaller, Gateway, GatewayChatRequest, StreamEnd } from './gateway/types.ts';
-import { isProviderName } from './providers/catalog.ts';
+import { isProviderName } from './providers/providers.ts';
 
 /** The request that all models of an arena get. */
 export type ArenaChat = Omit<GatewayChatRequest, 'model'>;

@@ -10,7 +10,7 @@ import { createGateway } from './gateway/gateway.ts';
 import { createInFlight } from './gateway/in-flight.ts';
 import { type ProviderKeys, createProviderKeys } from './keys/keys.ts';
 import type { Prices } from './prices/prices.ts';
-import { usualTimes } from './providers/exchange.ts';
+import { usualTimes } from './providers/transport.ts';
 import { createCallLog } from './usage/call-log.ts';
 import type { CallLog } from './usage/calls.ts';
 import { openPrices } from './prices/table.ts';

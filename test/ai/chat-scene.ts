@@ -1,4 +1,4 @@
-import type { ProviderName } from '#domain/ai/providers/catalog.ts';
+import type { ProviderName } from '#domain/ai/providers/providers.ts';
 import { type AiUpstream, startAiUpstream } from '#test/support/ai-upstream.ts';
 import type { Answer, TestProject, TestUser } from '#test/support/client.ts';
 import type { TestPlatform } from '#test/support/platform.ts';

@@ -1,12 +1,12 @@
+import test from 'ava';
 import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Readable } from 'node:stream';
-import test from 'ava';
 import { openAiStream } from '#api/ai/openai-form.ts';
 import { ownStream } from '#api/ai/own-form.ts';
 import { type StreamForm, chatEvents } from '#api/ai/stream.ts';
 import type { ChatStream, StreamEnd, TimedPiece } from '#domain/ai/gateway/types.ts';
-import type { ProviderName } from '#domain/ai/providers/catalog.ts';
+import type { ProviderName } from '#domain/ai/providers/providers.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { memoryLog } from '#test/support/platform.ts';
 

@@ -1,5 +1,5 @@
 import test, { type ExecutionContext } from 'ava';
-import type { DialectName } from '#domain/ai/providers/catalog.ts';
+import type { DialectName } from '#domain/ai/providers/providers.ts';
 import { wires } from '#test/support/ai-upstream-wire.ts';
 import type { Answer } from '#test/support/client.ts';
 import { useFaultyPlatform } from '#test/support/faulty-platform.ts';

@@ -1,10 +1,9 @@
 import test from 'ava';
 import { PieceReader } from '#domain/ai/gateway/piece-reader.ts';
 import { CallAbort } from '#domain/ai/gateway/call-abort.ts';
-import { dialectOf } from '#domain/ai/providers/dialects.ts';
+import { dialectOf } from '#domain/ai/providers/providers.ts';
 import { ProviderFault } from '#domain/ai/providers/dialect.ts';
-import { EventStream } from '#domain/ai/providers/event-stream.ts';
-import { createSseReader } from '#domain/ai/providers/sse.ts';
+import { EventStream, createSseReader } from '#domain/ai/providers/event-stream.ts';
 import { Client, chatRequest, gatewayAlone, knownModel } from './gateway-alone.ts';
 
 const nothing = (): void => undefined;

@@ -2,7 +2,7 @@ import test from 'ava';
 import { completionBody } from '#api/ai/openai-shapes.ts';
 import type { ChatRequest } from '#domain/ai/chat.ts';
 import { bounded, promptTokens, reserveFor, reserveForInput } from '#domain/ai/gateway/estimate.ts';
-import { openStream } from '#domain/ai/providers/openai-answers.ts';
+import { openStream } from '#domain/ai/providers/openai.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { until } from '#test/support/until.ts';
 import { chatRequest, gatewayAlone, knownModel } from './gateway-alone.ts';

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { withRetries } from '#domain/ai/gateway/retry.ts';
 import { ProviderFault } from '#domain/ai/providers/dialect.ts';
-import { connectionFault } from '#domain/ai/providers/exchange.ts';
+import { connectionFault } from '#domain/ai/providers/transport.ts';
 
 const nobodyLeaves = { aborted: false, addEventListener: () => undefined, removeEventListener: () => undefined };
 

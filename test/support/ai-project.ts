@@ -1,7 +1,6 @@
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
-import type { ProviderName } from '#domain/ai/providers/catalog.ts';
-import { providerFacts } from '#domain/ai/providers/catalog.ts';
+import { type ProviderName, providerFacts } from '#domain/ai/providers/providers.ts';
 import type { AiUpstream } from './ai-upstream.ts';
 import type { TestProject, TestUser } from './client.ts';
 import type { TestPlatform } from './platform.ts';

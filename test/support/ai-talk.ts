@@ -1,15 +1,8 @@
 import type { ExecutionContext } from 'ava';
 import type { ChatAnswer, ChatRequest, FinishReason, TokenUsage, ToolCallPart } from '#domain/ai/chat.ts';
-import type { ProviderName } from '#domain/ai/providers/catalog.ts';
-import {
-  type EmbeddingAnswer,
-  type EmbeddingRequest,
-  ProviderFault,
-  type Target,
-} from '#domain/ai/providers/dialect.ts';
-import { dialectOf } from '#domain/ai/providers/dialects.ts';
-import type { Times } from '#domain/ai/providers/exchange.ts';
-import { type Transport, createTransport } from '#domain/ai/providers/transport.ts';
+import { type ProviderName, dialectOf } from '#domain/ai/providers/providers.ts';
+import { type EmbeddingAnswer, type EmbeddingRequest, type Target, ProviderFault } from '#domain/ai/providers/dialect.ts';
+import { type Times, type Transport, createTransport } from '#domain/ai/providers/transport.ts';
 import { createEgress } from '#lib/egress.ts';
 
 /** The endpoint of one provider that a test plays. */

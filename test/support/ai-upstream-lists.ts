@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { DialectName } from '#domain/ai/providers/catalog.ts';
+import type { DialectName } from '#domain/ai/providers/providers.ts';
 
 /** Numbers between -1 and 1 that hang on the text alone: the same text, the same vector, of length 1. */
 export const vectorOf = (text: string, dimensions: number): number[] => {

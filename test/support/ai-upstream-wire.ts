@@ -1,5 +1,5 @@
 import type { FinishReason, TokenUsage } from '#domain/ai/chat.ts';
-import type { DialectName } from '#domain/ai/providers/catalog.ts';
+import type { DialectName } from '#domain/ai/providers/providers.ts';
 import type { PlayedTool } from './ai-upstream-behaviour.ts';
 
 /** The played provider's answer, before it is put in a dialect's form. */

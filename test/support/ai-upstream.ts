@@ -3,7 +3,7 @@ import { type IncomingHttpHeaders, type IncomingMessage, type ServerResponse, cr
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ExecutionContext } from 'ava';
-import type { DialectName } from '#domain/ai/providers/catalog.ts';
+import type { DialectName } from '#domain/ai/providers/providers.ts';
 import { type Behaviour, behaviourOf } from './ai-upstream-behaviour.ts';
 import { embeddingsBody, modelsBody, vectorOf } from './ai-upstream-lists.ts';
 import { cutConnection, playStream } from './ai-upstream-play.ts';

@@ -1,8 +1,8 @@
 import { type ErrorCode, type ErrorExtras, ServiceError } from '#lib/errors.ts';
 import type { ProviderKey } from '../keys/keys.ts';
-import { providerFacts } from '../providers/catalog.ts';
+import { providerFacts } from '../providers/providers.ts';
 import { type FaultKind, ProviderFault } from '../providers/dialect.ts';
-import { isConnectTimeout } from '../providers/exchange.ts';
+import { isConnectTimeout } from '../providers/transport.ts';
 import { type SecretFilter, createSecretFilter } from '../providers/secret.ts';
 
 interface Meaning {

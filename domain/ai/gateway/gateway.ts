@@ -13,12 +13,11 @@ import type { ProviderKeys } from '../keys/keys.ts';
 import { createModelLists } from '../models/lists.ts';
 import { modelsOf } from '../models/models.ts';
 import type { KnownModel, Prices } from '../prices/prices.ts';
-import type { ProviderName } from '../providers/catalog.ts';
+import type { ProviderName } from '../providers/providers.ts';
 import { ProviderFault } from '../providers/dialect.ts';
-import type { Times } from '../providers/exchange.ts';
-import { createTransport } from '../providers/transport.ts';
+import { type Times, createTransport } from '../providers/transport.ts';
 import { createRouter } from '../models/router.ts';
-import { type Route, RunningCall, type Spending } from './running-call.ts';
+import { type Route, type Spending, RunningCall } from './running-call.ts';
 import { requireSupported } from './supported.ts';
 import type { CallLog } from '../usage/calls.ts';
 

@@ -1,6 +1,6 @@
 import type { Departure } from '#lib/departure.ts';
 import { ProviderFault } from '../providers/dialect.ts';
-import { isConnectTimeout } from '../providers/exchange.ts';
+import { isConnectTimeout } from '../providers/transport.ts';
 
 const maxRetries = 2;
 /** Whatever the provider says. */

@@ -10,7 +10,7 @@ import type { InFlight } from './in-flight.ts';
 import type { ProviderKey } from '../keys/keys.ts';
 import { noteCall } from './metrics.ts';
 import type { KnownModel } from '../prices/prices.ts';
-import type { ProviderName } from '../providers/catalog.ts';
+import type { ProviderName } from '../providers/providers.ts';
 import type { CallKind, CallLog, CallStatus, OpenCall } from '../usage/calls.ts';
 
 /** Where a call goes. */

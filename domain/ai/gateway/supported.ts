@@ -1,5 +1,5 @@
 import { ServiceError } from '#lib/errors.ts';
-import { type ProviderName, providerFacts } from '#domain/ai/providers/catalog.ts';
+import { type ProviderName, providerFacts } from '../providers/providers.ts';
 import type { GatewayChatRequest, GatewayEmbeddingRequest } from './types.ts';
 
 /**

@@ -2,7 +2,7 @@ import type { Project } from '#domain/projects/store.ts';
 import type { Departure } from '#lib/departure.ts';
 import type { ChatAnswer, ChatPiece, ChatRequest, FinishReason, TokenUsage } from '../chat.ts';
 import type { EmbeddingRequest, Vector } from '../providers/dialect.ts';
-import type { ProviderName } from '../providers/catalog.ts';
+import type { ProviderName } from '../providers/providers.ts';
 import type { CallKind } from '../usage/calls.ts';
 
 /** For whom and for what a provider is asked. */

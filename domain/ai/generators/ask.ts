@@ -3,7 +3,7 @@ import { ServiceError } from '#lib/errors.ts';
 import type { ChatMessage, ResponseFormat } from '../chat.ts';
 import { defaultChatModel } from '../models/defaults.ts';
 import type { AiCaller, Gateway } from '../gateway/types.ts';
-import type { ProviderName } from '../providers/catalog.ts';
+import type { ProviderName } from '../providers/providers.ts';
 import { repairPrompt, systemPrompt } from './prompts.ts';
 import { type GeneratedAnswer, type GeneratorName, answerShapes } from './shapes.ts';
 

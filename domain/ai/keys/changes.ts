@@ -7,7 +7,7 @@ import { newId } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import { type KeyRow, deleteKey, keysOf, lockKey, saveKey } from './store.ts';
 import { aboutKey } from './keys.ts';
-import { type ProviderName, isProviderName, providerFacts, providerNames } from '../providers/catalog.ts';
+import { type ProviderName, isProviderName, providerFacts, providerNames } from '../providers/providers.ts';
 
 /** A provider as a project has it (contract, section 8). */
 export interface KeyEntry {

@@ -3,7 +3,7 @@ import type { Project } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import { type KeyRow, keysOf } from './store.ts';
-import { type ProviderName, providerFacts, providerNames } from '../providers/catalog.ts';
+import { type ProviderName, providerFacts, providerNames } from '../providers/providers.ts';
 import type { Target } from '../providers/dialect.ts';
 
 type KeyOwner = Pick<Project, 'id' | 'data_key'>;

@@ -1,5 +1,5 @@
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
-import type { ProviderName } from '../providers/catalog.ts';
+import type { ProviderName } from '../providers/providers.ts';
 
 export interface KeyRow {
   readonly id: string;

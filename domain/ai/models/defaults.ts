@@ -1,6 +1,6 @@
 import { ServiceError } from '#lib/errors.ts';
 import type { AiCaller, AiModel, Gateway } from '../gateway/types.ts';
-import { type ProviderName, providerNames } from '../providers/catalog.ts';
+import { type ProviderName, providerNames } from '../providers/providers.ts';
 
 /** The chat model where none was named: the first that the provider lists. */
 export const preferredModels: Readonly<Record<ProviderName, readonly [string, ...string[]]>> = {

@@ -1,7 +1,7 @@
 import type { AiModel } from '../gateway/types.ts';
 import type { ProviderKey } from '../keys/keys.ts';
 import type { KnownModel, Price, Prices } from '../prices/prices.ts';
-import { providerFacts } from '../providers/catalog.ts';
+import { providerFacts } from '../providers/providers.ts';
 import type { ListedModel } from '../providers/dialect.ts';
 
 // Lists of OpenAI's dialect do not say what a model is for: these neither chat nor embed.

@@ -6,7 +6,7 @@ import type { ProjectKeys, ProviderKey, ProviderKeys } from '../keys/keys.ts';
 import type { ModelLists } from './lists.ts';
 import { typeOf } from './models.ts';
 import type { KnownModel, Prices } from '../prices/prices.ts';
-import { type ProviderName, isProviderName, providerFacts } from '../providers/catalog.ts';
+import { type ProviderName, isProviderName, providerFacts } from '../providers/providers.ts';
 import type { Route } from '../gateway/running-call.ts';
 
 type ModelType = AiModel['type'];

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { ConfigError } from '#lib/config.ts';
-import { type ProviderName, providerNames } from '../providers/catalog.ts';
+import { type ProviderName, providerNames } from '../providers/providers.ts';
 import type { KnownModel } from './prices.ts';
 import { nanoPerUsdPerMillion } from './package.ts';
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
 import type { MatchLogic, ModelInfo, ModelPrice, Provider } from '@pydantic/genai-prices';
-import { type ProviderName, providerNames } from '../providers/catalog.ts';
+import { type ProviderName, providerNames } from '../providers/providers.ts';
 import type { Price, TokenPrice } from './prices.ts';
 
 /** The package's data of a model, and no more: its own form of all providers takes 20 MB. */

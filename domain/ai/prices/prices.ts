@@ -1,5 +1,5 @@
 import type { TokenUsage } from '../chat.ts';
-import type { ProviderName } from '../providers/catalog.ts';
+import type { ProviderName } from '../providers/providers.ts';
 
 /** In billionths of a US dollar for a single token; may be fractions of one. */
 export interface TokenPrice {

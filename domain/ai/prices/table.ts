@@ -1,14 +1,7 @@
-import { type ProviderName, providerNames } from '../providers/catalog.ts';
+import { type ProviderName, providerNames } from '../providers/providers.ts';
 import type { KnownModel, Prices, Tiers } from './prices.ts';
 import { type GivenModel, type GivenModels, readPriceFile } from './file.ts';
-import {
-  type ListedModel,
-  type ListedModels,
-  type ModelSource,
-  type ModelTable,
-  packagedModels,
-  priceAt,
-} from './package.ts';
+import { type ListedModel, type ListedModels, type ModelSource, type ModelTable, packagedModels, priceAt } from './package.ts';
 
 /** From the providers' pages on embeddings; by default, where shorter vectors can be asked for. */
 const dimensionsByModel: ReadonlyMap<string, number> = new Map([

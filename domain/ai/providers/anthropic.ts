@@ -1,10 +1,75 @@
-import type { ChatMessage, ChatRequest, ContentPart, ToolChoice } from '../chat.ts';
-import { openStream, readChat, readModels } from './anthropic-answers.ts';
-import { acceptedSchema, maxOutputTokensOf, takesSampling, takesSchema } from './anthropic-models.ts';
-import { readDataUrl } from './data-url.ts';
-import { type Dialect, ProviderFault, type Target } from './dialect.ts';
-import { readFault } from './faults.ts';
-import { argumentsOf, instructionsOf, jsonInWords, partsOf, plainText, turnsOf } from './turns.ts';
+import type { ChatMessage, ChatRequest, ContentPart, ToolChoice, ChatAnswer, ChatPiece, FinishReason, TokenUsage, ToolCallPart, UsageDetails } from '../chat.ts';
+import { readDataUrl, argumentsOf, instructionsOf, jsonInWords, partsOf, plainText, turnsOf } from './turns.ts';
+import { type Dialect, type Target, type ListedModel, type SentEvent, type StreamReader, ProviderFault } from './dialect.ts';
+import { readFault, sentFault } from './faults.ts';
+import { type Loose, badAnswer, countIn, listIn, modelsIn, objectIn, parseEvent, parseObject, requireFew, textIn, usageOf } from './json.ts';
+
+/**
+ * Differences among Anthropic's models (docs.anthropic.com, "Models overview", "Structured outputs"; checked against
+ * @ai-sdk/anthropic 3.0.138). An unknown model is taken for one of the newest.
+ * @ai-sdk/anthropic 3.0.138). A model that is not known yet is taken for one of the newest.
+ */
+const isClaude = (model: string): boolean => model.startsWith('claude-');
+const oldest = /^claude-(?:instant|v?2|3)(?:[-.]|$)/;
+const fourOrFourZero = /^claude-(?:sonnet|opus)-4(?:-0|-\d{8}|$)/;
+const samplingIsFree = /^claude-(?:sonnet|opus|haiku)-4(?!-[78](?:\D|$))/;
+
+/**
+ * The dialect wants a bound on each answer. 32,000 is what all Claude models since 4 allow, and far above any answer;
+ * the oldest, and models that are not Anthropic's behind a base URL of the project's own, get 4,096.
+ */
+export const maxOutputTokensOf = (model: string): number => (isClaude(model) && !oldest.test(model) ? 32_000 : 4096);
+
+/** The newest refuse temperature and top_p. */
+export const takesSampling = (model: string): boolean =>
+  !isClaude(model) || oldest.test(model) || samplingIsFree.test(model);
+
+/**
+ * Whether the vendor itself holds the model to a JSON Schema (`output_config.format`). The other way, a tool that the model
+ * is forced to call, is refused by the newest models; where there is neither, the schema is asked for in words.
+ */
+export const takesSchema = (model: string): boolean =>
+  isClaude(model) && !oldest.test(model) && !fourOrFourZero.test(model);
+
+// Keywords that the vendor refuses in a schema; the model is not held to them anyway.
+const refused = new Set([
+  '$schema',
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'multipleOf',
+  'minLength',
+  'maxLength',
+  'maxItems',
+  'uniqueItems',
+  'minProperties',
+  'maxProperties',
+]);
+// Below these the names are the schema's author's own.
+const named = new Set(['properties', '$defs', 'definitions', 'patternProperties']);
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** A JSON Schema as Anthropic takes it: without those keywords, and every object closed. */
+export const acceptedSchema = (schema: unknown, areNames = false): unknown => {
+  if (Array.isArray(schema)) return schema.map((one: unknown) => acceptedSchema(one));
+  if (!isRecord(schema)) return schema;
+  const kept = Object.entries(schema)
+    .filter(([name]) => areNames || !refused.has(name))
+    .map(([name, value]) => [
+      name,
+      keepsValue(name, areNames) ? value : acceptedSchema(value, !areNames && named.has(name)),
+    ]);
+  const isObject = !areNames && schema['type'] === 'object';
+  return { ...(Object.fromEntries(kept) as object), ...(isObject && { additionalProperties: false }) };
+};
+
+/** Values that are data, not schemas. */
+const keepsValue = (name: string, areNames: boolean): boolean =>
+  !areNames &&
+  (name === 'enum' || name === 'const' || name === 'default' || name === 'examples' || name === 'required');
 
 const apiVersion = '2023-06-01';
 
@@ -95,6 +160,181 @@ const noEmbeddings = (): never => {
 
 const listUrl = (target: Target, after: string | null): string =>
   `${urlOf(target, 'models')}?limit=1000${after === null ? '' : `&after_id=${encodeURIComponent(after)}`}`;
+
+const finishes: Readonly<Record<string, FinishReason>> = {
+  end_turn: 'stop',
+  stop_sequence: 'stop',
+  pause_turn: 'stop',
+  max_tokens: 'length',
+  model_context_window_exceeded: 'length',
+  tool_use: 'tool_calls',
+  refusal: 'content_filter',
+};
+
+const finishIn = (value: unknown): FinishReason | null =>
+  typeof value === 'string' ? (finishes[value] ?? 'stop') : null;
+
+/** Tokens that were read from and written to the cache are not in `input_tokens`; null when no input is reported. */
+const promptIn = (usage: Loose): number | null => {
+  const input = countIn(usage['input_tokens']);
+  if (input === null) return null;
+  return (
+    input + (countIn(usage['cache_read_input_tokens']) ?? 0) + (countIn(usage['cache_creation_input_tokens']) ?? 0)
+  );
+};
+
+const detailsIn = (usage: Loose): UsageDetails => ({
+  cached: countIn(usage['cache_read_input_tokens']),
+  written: countIn(usage['cache_creation_input_tokens']),
+  tier: usage['service_tier'],
+});
+
+const usageIn = (value: unknown): TokenUsage | null => {
+  const usage = objectIn(value);
+  return usageOf(promptIn(usage), countIn(usage['output_tokens']), detailsIn(usage));
+};
+
+const readChat = (body: string): ChatAnswer => {
+  const answer = parseObject(body);
+  if (answer['type'] === 'error') throw sentFault(objectIn(answer['error']));
+  if (!Array.isArray(answer['content'])) throw badAnswer('The answer holds no content.');
+  const blocks = listIn(answer['content']).map(objectIn);
+  const calls = blocks.filter((block) => block['type'] === 'tool_use');
+  requireFew(calls.length, 'tool calls');
+  return {
+    model: textIn(answer['model']),
+    content: blocks.map((block) => (block['type'] === 'text' ? textIn(block['text']) : '')).join(''),
+    toolCalls: calls.map((block) => ({
+      id: textIn(block['id']),
+      type: 'function',
+      function: { name: textIn(block['name']), arguments: JSON.stringify(block['input'] ?? {}) },
+    })),
+    finish: finishIn(answer['stop_reason']) ?? 'stop',
+    usage: usageIn(answer['usage']),
+    raw: null,
+  };
+};
+
+const textPiece = (text: string): ChatPiece | null => (text === '' ? null : { text, toolCalls: [], raw: null });
+const callPiece = (part: ToolCallPart): ChatPiece => ({ text: '', toolCalls: [part], raw: null });
+
+/** A tool call that is being written. */
+interface Writing {
+  readonly index: number;
+  hasArguments: boolean;
+}
+
+/** Reads a stream; it is whole with `message_stop`. */
+class AnthropicReader implements StreamReader {
+  #stopped = false;
+  #began = false;
+  #finish: FinishReason | null = null;
+  #prompt: number | null = null;
+  #completion: number | null = null;
+  #details: UsageDetails = {};
+  #model = '';
+  #calls = 0;
+  /** By the number of their content block. */
+  readonly #writing = new Map<unknown, Writing>();
+
+  readonly began = (): boolean => this.#began;
+  readonly ended = (): boolean => this.#stopped;
+  readonly complete = (): boolean => this.#stopped;
+  readonly finish = (): FinishReason | null => this.#finish;
+  readonly usage = (): TokenUsage | null => usageOf(this.#prompt, this.#completion, this.#details);
+  readonly model = (): string => this.#model;
+
+  readonly take = ({ event, data }: SentEvent): ChatPiece | null => {
+    // Nothing to read in it, whatever it is.
+    if (event === 'ping') return null;
+    const sent = parseEvent(data);
+    switch (sent['type']) {
+      case 'message_start':
+        return this.#start(objectIn(sent['message']));
+      case 'content_block_start':
+        return this.#startBlock(sent['index'], objectIn(sent['content_block']));
+      case 'content_block_delta':
+        return this.#delta(sent['index'], objectIn(sent['delta']));
+      case 'content_block_stop':
+        return this.#stopBlock(sent['index']);
+      case 'message_delta':
+        return this.#end(sent);
+      case 'message_stop':
+        this.#stopped = true;
+        return null;
+      case 'error':
+        throw sentFault(objectIn(sent['error']));
+      default:
+        // The vendor may add events (its versioning policy).
+        return null;
+    }
+  };
+
+  #start(message: Loose): null {
+    this.#model = textIn(message['model']);
+    this.#count(objectIn(message['usage']));
+    return null;
+  }
+
+  #startBlock(at: unknown, block: Loose): ChatPiece | null {
+    if (block['type'] !== 'text') this.#began = true;
+    if (block['type'] === 'text') return textPiece(textIn(block['text']));
+    if (block['type'] !== 'tool_use') return null;
+    const writing = { index: this.#calls, hasArguments: false };
+    this.#calls += 1;
+    requireFew(this.#calls, 'tool calls');
+    this.#writing.set(at, writing);
+    return callPiece({ index: writing.index, id: textIn(block['id']), name: textIn(block['name']), arguments: '' });
+  }
+
+  #delta(at: unknown, delta: Loose): ChatPiece | null {
+    this.#began = true;
+    if (delta['type'] === 'text_delta') return textPiece(textIn(delta['text']));
+    const writing = this.#writing.get(at);
+    const json = textIn(delta['partial_json']);
+    if (delta['type'] !== 'input_json_delta' || !writing || json === '') return null;
+    writing.hasArguments = true;
+    return callPiece({ index: writing.index, arguments: json });
+  }
+
+  /** A tool without input is called without a word about it; OpenAI's clients want JSON. */
+  #stopBlock(at: unknown): ChatPiece | null {
+    const writing = this.#writing.get(at);
+    if (!writing || writing.hasArguments) return null;
+    return callPiece({ index: writing.index, arguments: '{}' });
+  }
+
+  #end(sent: Loose): null {
+    this.#finish = finishIn(objectIn(sent['delta'])['stop_reason']) ?? this.#finish;
+    this.#count(objectIn(sent['usage']));
+    return null;
+  }
+
+  /** A later figure replaces the earlier one. */
+  #count(usage: Loose): void {
+    // A later event repeats the prompt's counts, or has those of the answer only.
+    if (promptIn(usage) !== null) this.#details = detailsIn(usage);
+    this.#prompt = promptIn(usage) ?? this.#prompt;
+    this.#completion = countIn(usage['output_tokens']) ?? this.#completion;
+  }
+}
+
+const openStream = (): StreamReader => new AnthropicReader();
+
+const modelIn = (value: unknown): ListedModel => {
+  const model = objectIn(value);
+  return { id: textIn(model['id']), type: 'chat', contextWindow: countIn(model['max_input_tokens']) };
+};
+
+const readModels = (body: string): { models: readonly ListedModel[]; next: string | null } => {
+  const answer = parseObject(body);
+  if (!Array.isArray(answer['data'])) throw badAnswer('There is no list of models.');
+  const last = textIn(answer['last_id']);
+  return {
+    models: modelsIn(answer['data'], modelIn),
+    next: answer['has_more'] === true && last !== '' ? last : null,
+  };
+};
 
 export const anthropic: Dialect = {
   // It has none; `embeddings` says so.

@@ -1,7 +1,6 @@
 import type { Reader, ReaderResult } from '#lib/json-thread.ts';
-import type { ProviderName } from './catalog.ts';
+import { type ProviderName, dialectOf } from './providers.ts';
 import { type EmbeddingRequest, type FaultKind, ProviderFault } from './dialect.ts';
-import { dialectOf } from './dialects.ts';
 
 /** Readers of large answers that run in a thread of the JSON parser: what they give back is small, or typed arrays. */
 

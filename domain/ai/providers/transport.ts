@@ -1,15 +1,226 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
+import { EgressRefused, explainFailure } from '#lib/egress/failures.ts';
 import type { Departure } from '#lib/departure.ts';
+import { type FaultKind, type Outgoing, ProviderFault } from './dialect.ts';
 import type { ReservedBytes } from '#lib/byte-budget.ts';
 import type { Egress } from '#lib/egress.ts';
-import { type Outgoing, ProviderFault } from './dialect.ts';
-import { EventStream } from './event-stream.ts';
-import { reserve } from './reserve-bytes.ts';
-import { Exchange, type Receiver, type Times, connectionFault, createWatch, usualTimes } from './exchange.ts';
-import { createSseReader } from './sse.ts';
+import { EventStream, reserve, createSseReader } from './event-stream.ts';
 
-export interface Call {
+/** In milliseconds. Connecting has its own 5 s, in the egress. */
+export interface Times {
+  /** From the request to the first byte of the answer's body; of a stream, to the first that the model says. */
+  readonly firstByteMs: number;
+  /** Between two parts of it. */
+  readonly idleMs: number;
+  readonly totalMs: number;
+}
+
+export const usualTimes: Times = { firstByteMs: 60_000, idleMs: 60_000, totalMs: 600_000 };
+
+/** The receiver of an answer. After `end` or `fail` nothing more is called. */
+interface Receiver {
+  readonly head: (status: number, headers: IncomingHttpHeaders) => void;
+  /** An error that this or `head` throws ends the exchange. */
+  readonly data: (chunk: Buffer) => void;
+  readonly end: () => void;
+  readonly fail: (fault: ProviderFault) => void;
+}
+
+/**
+ * Checks all exchanges of a process with one timer: 1,000 streams with one each, restarted at each chunk, cost more.
+ */
+interface Watch {
+  readonly add: (exchange: Exchange) => void;
+  readonly remove: (exchange: Exchange) => void;
+}
+
+const checkIntervalMs = 250;
+
+const createWatch = (): Watch => {
+  const all = new Set<Exchange>();
+  let timer: NodeJS.Timeout | undefined;
+  const check = (): void => {
+    const now = performance.now();
+    for (const exchange of all) exchange.check(now);
+  };
+  return {
+    add: (exchange) => {
+      all.add(exchange);
+      timer ??= setInterval(check, checkIntervalMs).unref();
+    },
+    remove: (exchange) => {
+      all.delete(exchange);
+      if (all.size > 0) return;
+      clearInterval(timer);
+      timer = undefined;
+    },
+  };
+};
+
+const sentences = {
+  refused_address: 'The address of the provider may not be reached from here.',
+  timeout: 'The provider did not answer in time.',
+  unreachable: 'The provider could not be reached.',
+  bad_answer: 'The provider answered with something that is not valid HTTP.',
+  bad_request: 'The request to the provider is not valid HTTP.',
+  cut: 'The connection to the provider broke before the answer was whole.',
+} as const satisfies Partial<Record<FaultKind, string>>;
+
+const fault = (kind: keyof typeof sentences, cause?: unknown): ProviderFault =>
+  new ProviderFault(kind, sentences[kind], { cause });
+
+/** The meaning of a failed connection; without the host, which only the project's own people may know. */
+export const connectionFault = (error: unknown, answered: boolean): ProviderFault => {
+  if (error instanceof ProviderFault) return error;
+  const known = explainFailure(error, 'the provider');
+  if (known instanceof EgressRefused) return fault('refused_address', error);
+  if (known.reason === 'timeout') return fault('timeout', error);
+  if (known.reason === 'invalid_request') return fault('bad_request', error);
+  if (known.reason === 'invalid_answer') return fault('bad_answer', error);
+  return fault(answered ? 'cut' : 'unreachable', error);
+};
+
+/** The provider never had the request: of a time-out that we set ourselves, later, there is no cause. */
+export const isConnectTimeout = ({ kind, cause }: ProviderFault): boolean => kind === 'timeout' && cause !== undefined;
+
+/**
+ * One request and its answer, straight on undici's dispatcher: an abort closes the socket in the same turn of the event
+ * loop, a slow reader holds the socket back, and a Departure is enough where undici's own functions want an
+ * AbortSignal.
+ */
+export class Exchange implements Dispatcher.DispatchHandler {
+  readonly #receiver: Receiver;
+  readonly #times: Times;
+  readonly #watch: Watch;
+  readonly #signal: Departure;
+  readonly #lastAt: number;
+  #dueAt: number;
+  #controller: Dispatcher.DispatchController | null = null;
+  #answered = false;
+  #awaitsFirst = false;
+  #over = false;
+  #paused = false;
+
+  constructor(receiver: Receiver, times: Times, watch: Watch, signal: Departure) {
+    this.#receiver = receiver;
+    this.#times = times;
+    this.#watch = watch;
+    this.#signal = signal;
+    const now = performance.now();
+    this.#lastAt = now + times.totalMs;
+    this.#dueAt = Math.min(now + times.firstByteMs, this.#lastAt);
+  }
+
+  start(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): void {
+    this.#watch.add(this);
+    this.#signal.addEventListener('abort', this.#depart);
+    if (this.#signal.aborted) this.#depart();
+    else dispatcher.dispatch({ ...options, headersTimeout: 0, bodyTimeout: 0 }, this);
+  }
+
+  /** Ends it from our side; the connection is closed at once. */
+  stop(reason: ProviderFault): void {
+    if (this.#over) return;
+    this.#leave();
+    this.#controller?.abort(reason);
+    this.#receiver.fail(reason);
+  }
+
+  /** In a stream one byte is not enough: comments and an empty beginning are no output of the model. */
+  awaitFirst(): void {
+    this.#awaitsFirst = true;
+  }
+
+  /** The awaited bytes have come. */
+  started(): void {
+    if (!this.#awaitsFirst) return;
+    this.#awaitsFirst = false;
+    this.#heard();
+  }
+
+  /** Nothing more is read until `resume`; the provider is kept waiting, and is not blamed for it. */
+  pause(): void {
+    this.#paused = true;
+    this.#controller?.pause();
+  }
+
+  resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#patience(this.#awaitsFirst ? this.#times.firstByteMs : this.#times.idleMs);
+    this.#controller?.resume();
+  }
+
+  /** The rest does not matter to anybody: it may come within `graceMs`, then the connection is kept for the next request. */
+  release(graceMs: number): void {
+    this.#signal.removeEventListener('abort', this.#depart);
+    this.resume();
+    this.#dueAt = Math.min(this.#dueAt, performance.now() + graceMs);
+  }
+
+  check(now: number): void {
+    const due = this.#paused ? this.#lastAt : this.#dueAt;
+    if (now >= due) this.stop(fault('timeout'));
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#over) controller.abort(fault('cut'));
+  }
+
+  onResponseStart(_controller: unknown, status: number, headers: IncomingHttpHeaders): void {
+    // An interim answer (RFC 9110, 15.2).
+    if (this.#over || status < 200) return;
+    this.#answered = true;
+    if (status < 300 || status >= 400) this.#guarded(() => this.#receiver.head(status, headers));
+    else this.stop(new ProviderFault('bad_answer', 'The provider answered with a redirect.', { status }));
+  }
+
+  onResponseData(_controller: unknown, chunk: Buffer): void {
+    if (this.#over) return;
+    if (!this.#awaitsFirst) this.#heard();
+    this.#guarded(() => this.#receiver.data(chunk));
+  }
+
+  onResponseEnd(): void {
+    if (this.#over) return;
+    this.#leave();
+    this.#receiver.end();
+  }
+
+  onResponseError(_controller: unknown, error: Error): void {
+    if (this.#over) return;
+    this.#leave();
+    this.#receiver.fail(connectionFault(error, this.#answered));
+  }
+
+  readonly #depart = (): void => this.stop(fault('cut'));
+
+  #guarded(take: () => void): void {
+    try {
+      take();
+    } catch (error) {
+      this.stop(connectionFault(error, true));
+    }
+  }
+
+  #heard(): void {
+    this.#patience(this.#times.idleMs);
+  }
+
+  #patience(patienceMs: number): void {
+    this.#dueAt = Math.min(performance.now() + patienceMs, this.#lastAt);
+  }
+
+  #leave(): void {
+    this.#over = true;
+    this.#watch.remove(this);
+    this.#signal.removeEventListener('abort', this.#depart);
+  }
+}
+
+interface Call {
   /** Aborted: the connection is closed at once, and a fault of kind `cut` comes. */
   readonly signal: Departure;
   /** Where the bytes of the answer are counted while they are in memory; left out: nowhere. */
@@ -26,7 +237,7 @@ export interface WholeAnswer {
 }
 
 /** A stream has started, or the provider answered with an error. */
-export type Opened =
+type Opened =
   | { readonly ok: true; readonly headers: IncomingHttpHeaders; readonly events: EventStream }
   | ({ readonly ok: false } & WholeAnswer);
 

@@ -1,5 +1,6 @@
 import type { ChatMessage, ChatRequest, ContentPart } from '../chat.ts';
 import { type Loose, objectIn } from './json.ts';
+import { unescape } from 'node:querystring';
 
 const isInstruction = ({ role }: ChatMessage): boolean => role === 'system' || role === 'developer';
 
@@ -25,7 +26,7 @@ export const instructionsOf = ({ messages }: ChatRequest, ...more: readonly stri
     .join('\n\n');
 
 /** A turn of the conversation with blocks of a dialect's own. */
-export interface Turn<Block> {
+interface Turn<Block> {
   readonly role: 'user' | 'assistant';
   readonly blocks: readonly Block[];
 }
@@ -72,4 +73,18 @@ export const jsonInWords = (format: ChatRequest['response_format']): string => {
   const plain = 'Answer with one JSON object and nothing else, without a code fence.';
   if (format.type === 'json_object' || !format.json_schema.schema) return plain;
   return `${plain} It fits this JSON Schema: ${JSON.stringify(format.json_schema.schema)}`;
+};
+
+/** Returns the content of an inline image; null when the URL is none. */
+export const readDataUrl = (url: string): { readonly mediaType: string; readonly base64: string } | null => {
+  const comma = url.indexOf(',');
+  if (!url.startsWith('data:') || comma === -1) return null;
+  const head = url.slice('data:'.length, comma);
+  const mediaType = head.split(';', 1)[0] || 'text/plain';
+  // `unescape` also takes what is wrongly escaped, where decodeURIComponent throws.
+  const rest = url.slice(comma + 1);
+  return {
+    mediaType,
+    base64: head.endsWith(';base64') ? rest : Buffer.from(unescape(rest)).toString('base64'),
+  };
 };

@@ -1,4 +1,4 @@
-import type { ProviderName } from '../providers/catalog.ts';
+import type { ProviderName } from '../providers/providers.ts';
 import type { TokenUsage } from '../chat.ts';
 
 /** The purpose of a call. */

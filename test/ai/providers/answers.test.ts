@@ -1,6 +1,6 @@
 import test from 'ava';
-import { ProviderFault, type SentEvent, type StreamReader } from '#domain/ai/providers/dialect.ts';
-import { dialectOf } from '#domain/ai/providers/dialects.ts';
+import { type SentEvent, type StreamReader, ProviderFault } from '#domain/ai/providers/dialect.ts';
+import { dialectOf } from '#domain/ai/providers/providers.ts';
 import { chatWith, peerFor, saying } from '#test/support/ai-talk.ts';
 import { aiUpstreamFor } from '#test/support/ai-upstream.ts';
 import { listedModels } from '#test/support/ai-upstream-lists.ts';

@@ -1,12 +1,7 @@
 import test from 'ava';
 import type { ChatRequest } from '#domain/ai/chat.ts';
-import {
-  acceptedSchema,
-  maxOutputTokensOf,
-  takesSampling,
-  takesSchema,
-} from '#domain/ai/providers/anthropic-models.ts';
-import { dialectOf } from '#domain/ai/providers/dialects.ts';
+import { acceptedSchema, maxOutputTokensOf, takesSampling, takesSchema } from '#domain/ai/providers/anthropic.ts';
+import { dialectOf } from '#domain/ai/providers/providers.ts';
 import { saying } from '#test/support/ai-talk.ts';
 
 const schema = { type: 'object', properties: { sql: { type: 'string' } }, required: ['sql'] };

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { ProviderFault } from '#domain/ai/providers/dialect.ts';
-import { dialectOf } from '#domain/ai/providers/dialects.ts';
+import { dialectOf } from '#domain/ai/providers/providers.ts';
 import { embedWith, faultIn, peerFor } from '#test/support/ai-talk.ts';
 import { vectorOf } from '#test/support/ai-upstream-lists.ts';
 import { aiUpstreamFor } from '#test/support/ai-upstream.ts';

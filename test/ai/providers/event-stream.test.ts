@@ -1,6 +1,5 @@
 import test from 'ava';
-import { EventStream } from '#domain/ai/providers/event-stream.ts';
-import { createSseReader } from '#domain/ai/providers/sse.ts';
+import { EventStream, createSseReader } from '#domain/ai/providers/event-stream.ts';
 
 const nothing = (): void => undefined;
 

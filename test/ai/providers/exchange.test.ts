@@ -1,6 +1,6 @@
 import test from 'ava';
 import type { ProviderFault } from '#domain/ai/providers/dialect.ts';
-import { Exchange } from '#domain/ai/providers/exchange.ts';
+import { Exchange } from '#domain/ai/providers/transport.ts';
 
 const times = { firstByteMs: 1000, idleMs: 2000, totalMs: 60_000 };
 const watch = { add: () => undefined, remove: () => undefined };

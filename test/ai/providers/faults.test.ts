@@ -1,7 +1,6 @@
 import test from 'ava';
-import type { DialectName } from '#domain/ai/providers/catalog.ts';
+import { type DialectName, dialectOf } from '#domain/ai/providers/providers.ts';
 import type { FaultKind } from '#domain/ai/providers/dialect.ts';
-import { dialectOf } from '#domain/ai/providers/dialects.ts';
 import { cleanMessage, retryAfterMsOf } from '#domain/ai/providers/faults.ts';
 import { chatWith, faultIn, peerFor, saying } from '#test/support/ai-talk.ts';
 import { aiUpstreamFor } from '#test/support/ai-upstream.ts';

@@ -1,11 +1,11 @@
+import test from 'ava';
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createGoogleGenerativeAI } from '@ai-sdk/google';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { type FixtureOpts, type FixtureResponse, LLMock } from '@copilotkit/aimock';
 import { type LanguageModel, type ToolSet, generateText, jsonSchema, streamText } from 'ai';
-import test from 'ava';
-import type { ProviderName } from '#domain/ai/providers/catalog.ts';
+import type { ProviderName } from '#domain/ai/providers/providers.ts';
 import { chatWith, peerFor, saying, streamWith } from '#test/support/ai-talk.ts';
 
 /** One figure under the name that each dialect has for it. */

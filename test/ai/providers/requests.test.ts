@@ -1,8 +1,7 @@
 import test from 'ava';
 import type { ChatRequest } from '#domain/ai/chat.ts';
-import type { ProviderName } from '#domain/ai/providers/catalog.ts';
+import { type ProviderName, dialectOf } from '#domain/ai/providers/providers.ts';
 import type { Dialect, Outgoing, Target } from '#domain/ai/providers/dialect.ts';
-import { dialectOf } from '#domain/ai/providers/dialects.ts';
 import { faultIn, saying } from '#test/support/ai-talk.ts';
 
 const apiKey = 'sk-test-key-1234';

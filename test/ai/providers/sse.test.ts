@@ -1,6 +1,6 @@
 import test from 'ava';
-import { ProviderFault, type SentEvent } from '#domain/ai/providers/dialect.ts';
-import { createSseReader } from '#domain/ai/providers/sse.ts';
+import { type SentEvent, ProviderFault } from '#domain/ai/providers/dialect.ts';
+import { createSseReader } from '#domain/ai/providers/event-stream.ts';
 
 const read = (...chunks: readonly (string | Buffer)[]): readonly SentEvent[] => {
   const reader = createSseReader();

@@ -1,5 +1,5 @@
 import test from 'ava';
-import type { DialectName } from '#domain/ai/providers/catalog.ts';
+import type { DialectName } from '#domain/ai/providers/providers.ts';
 import { faultIn, peerFor, saying, streamWith } from '#test/support/ai-talk.ts';
 import { type AiUpstream, aiUpstreamFor } from '#test/support/ai-upstream.ts';
 

@@ -1,9 +1,9 @@
+import test, { type ExecutionContext } from 'ava';
 import { type ServerResponse, createServer } from 'node:http';
 import { once } from 'node:events';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
-import test, { type ExecutionContext } from 'ava';
 import { ProviderFault } from '#domain/ai/providers/dialect.ts';
-import { type Times, usualTimes } from '#domain/ai/providers/exchange.ts';
+import { type Times, usualTimes } from '#domain/ai/providers/transport.ts';
 import { chatWith, faultIn, peerFor, saying, streamWith, transportFor } from '#test/support/ai-talk.ts';
 import { aiUpstreamFor } from '#test/support/ai-upstream.ts';
 import { serve } from '#test/support/serve.ts';

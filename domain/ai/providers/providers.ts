@@ -1,3 +1,8 @@
+import { anthropic } from './anthropic.ts';
+import type { Dialect } from './dialect.ts';
+import { google } from './google.ts';
+import { createOpenAi } from './openai.ts';
+
 /** The providers of the interface, in the order in which they are listed. */
 export const providerNames = ['openai', 'anthropic', 'google', 'groq', 'deepseek', 'xai'] as const;
 export type ProviderName = (typeof providerNames)[number];
@@ -7,7 +12,7 @@ export const isProviderName = (name: string): name is ProviderName =>
 
 export type DialectName = 'openai' | 'anthropic' | 'google';
 
-export interface ProviderFacts {
+interface ProviderFacts {
   /** For people. */
   readonly label: string;
   readonly dialect: DialectName;
@@ -33,3 +38,14 @@ export const providerFacts: Readonly<Record<ProviderName, ProviderFacts>> = {
   deepseek: { label: 'DeepSeek', dialect: 'openai', baseUrl: 'https://api.deepseek.com', supports: chatOnly },
   xai: { label: 'xAI', dialect: 'openai', baseUrl: 'https://api.x.ai/v1', supports: chatOnly },
 };
+
+const create = (provider: ProviderName): Dialect => {
+  const { dialect } = providerFacts[provider];
+  if (dialect === 'anthropic') return anthropic;
+  return dialect === 'google' ? google : createOpenAi(provider);
+};
+
+const dialects = new Map(providerNames.map((provider) => [provider, create(provider)]));
+
+/** How a provider is spoken to. */
+export const dialectOf = (provider: ProviderName): Dialect => dialects.get(provider) ?? create(provider);
