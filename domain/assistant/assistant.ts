@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { defaultChatModel } from '#domain/ai/models/defaults.ts';
+import { defaultChatModel } from '#domain/ai/gateway/models.ts';
 import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { AnswerCache } from './answer-cache.ts';

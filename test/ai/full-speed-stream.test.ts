@@ -1,6 +1,6 @@
 import test from 'ava';
 import { PieceReader } from '#domain/ai/gateway/piece-reader.ts';
-import { CallAbort } from '#domain/ai/gateway/call-abort.ts';
+import { CallAbort } from '#domain/ai/gateway/running-call.ts';
 import { dialectOf } from '#domain/ai/providers/providers.ts';
 import { ProviderFault } from '#domain/ai/providers/dialect.ts';
 import { EventStream, createSseReader } from '#domain/ai/providers/event-stream.ts';

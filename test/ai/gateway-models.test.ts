@@ -1,5 +1,5 @@
 import test from 'ava';
-import { createModelLists } from '#domain/ai/models/lists.ts';
+import { createModelLists } from '#domain/ai/gateway/models.ts';
 import type { ProviderKey } from '#domain/ai/keys/keys.ts';
 import type { ListedModel } from '#domain/ai/providers/dialect.ts';
 import { ServiceError } from '#lib/errors.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { withRetries } from '#domain/ai/gateway/retry.ts';
+import { withRetries } from '#domain/ai/gateway/faults.ts';
 import { ProviderFault } from '#domain/ai/providers/dialect.ts';
 import { connectionFault } from '#domain/ai/providers/transport.ts';
 

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { defaultChatModel } from '#domain/ai/models/defaults.ts';
+import { defaultChatModel } from '#domain/ai/gateway/models.ts';
 import type { AiModel } from '#domain/ai/gateway/types.ts';
 import { type Policy, schemaContext } from '#domain/ai/schema-context.ts';
 import type { DataSchema, Table } from '#domain/data-api/schema/types.ts';

@@ -3,7 +3,7 @@ import type { Departure } from '#lib/departure.ts';
 import type { ChatRequest } from '../chat.ts';
 import { type AnswerRequest, type Answers, maxBytesOf } from './answers.ts';
 import { inputTokens, tokensIn } from './estimate.ts';
-import { sentenceOf } from './faults.ts';
+import { sentenceOf, withRetries } from './faults.ts';
 import type { ChatOutcome, ChatStream, EmbeddingOutcome, GatewayEmbeddingRequest, KeyTest } from './types.ts';
 import type { ProviderKey } from '../keys/keys.ts';
 import { PieceReader } from './piece-reader.ts';
@@ -11,7 +11,6 @@ import { type Dialect, type ListedModel, type Outgoing, type Vector, ProviderFau
 import { dialectOf } from '../providers/providers.ts';
 import { badAnswer, maxModels } from '../providers/json.ts';
 import type { Transport, WholeAnswer } from '../providers/transport.ts';
-import { withRetries } from './retry.ts';
 import type { RunningCall, Used } from './running-call.ts';
 
 const unavailable: ReadonlySet<string> = new Set(['dependency_unavailable', 'overloaded']);

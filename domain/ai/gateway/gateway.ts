@@ -1,3 +1,6 @@
+import { ServiceError } from '#lib/errors.ts';
+import { type ProviderName, providerFacts } from '../providers/providers.ts';
+import type { GatewayChatRequest, GatewayEmbeddingRequest, AiCaller, AiModel, ProviderGateway } from './types.ts';
 import type { ByteBudget } from '#lib/byte-budget.ts';
 import type { Egress } from '#lib/egress.ts';
 import type { JsonParser } from '#lib/json-parser.ts';
@@ -6,22 +9,38 @@ import { createAnswers } from './answers.ts';
 import { type Line, askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
 import { bounded, inputTokens, promptTokens, requirePrice, reserveFor, reserveForInput, tierOf } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
-import type { AiCaller, AiModel, GatewayChatRequest, ProviderGateway } from './types.ts';
 import type { InFlight } from './in-flight.ts';
 import { notConfigured } from '../keys/changes.ts';
 import type { ProviderKeys } from '../keys/keys.ts';
-import { createModelLists } from '../models/lists.ts';
-import { modelsOf } from '../models/models.ts';
+import { createModelLists, modelsOf } from './models.ts';
 import type { KnownModel, Prices } from '../prices/prices.ts';
-import type { ProviderName } from '../providers/providers.ts';
 import { ProviderFault } from '../providers/dialect.ts';
 import { type Times, createTransport } from '../providers/transport.ts';
-import { createRouter } from '../models/router.ts';
+import { createRouter } from './router.ts';
 import { type Route, type Spending, RunningCall } from './running-call.ts';
-import { requireSupported } from './supported.ts';
 import type { CallLog } from '../usage/calls.ts';
 
-export interface GatewayDeps {
+/**
+ * A field that the provider's dialect cannot express would be lost on the way: the request is refused instead.
+ * @throws {ServiceError} `not_supported`
+ */
+const requireSupported = (
+  provider: ProviderName,
+  request: GatewayChatRequest | GatewayEmbeddingRequest,
+): void => {
+  const { dialect, label } = providerFacts[provider];
+  if (dialect === 'openai') return;
+  const foreign = 'messages' in request ? request.onlyOpenAi : tokensIn(request);
+  if (foreign === undefined) return;
+  throw new ServiceError('not_supported', `${label} does not take ${foreign}.`, {
+    hint: 'Providers that speak OpenAI’s dialect do.',
+  });
+};
+
+const tokensIn = ({ input }: GatewayEmbeddingRequest): string | undefined =>
+  input.some((one) => typeof one !== 'string') ? 'the numbers of tokens in place of text' : undefined;
+
+interface GatewayDeps {
   readonly keys: ProviderKeys;
   readonly prices: Prices;
   readonly calls: CallLog;

@@ -1,3 +1,7 @@
+import type { Departure } from '#lib/departure.ts';
+import { Counter, Histogram } from 'prom-client';
+import { registry } from '#lib/metrics.ts';
+import type { CallIntent, CallStatus, CallKind, CallLog, OpenCall } from '../usage/calls.ts';
 import type { ByteBudget, ReservedBytes } from '#lib/byte-budget.ts';
 import { ServiceError, toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -5,13 +9,95 @@ import type { TokenUsage } from '../chat.ts';
 import { costOf, plausible, spentAtLeast } from './estimate.ts';
 import { explainFault, isAnswered } from './faults.ts';
 import type { AiCaller } from './types.ts';
-import { CallAbort } from './call-abort.ts';
 import type { InFlight } from './in-flight.ts';
 import type { ProviderKey } from '../keys/keys.ts';
-import { noteCall } from './metrics.ts';
 import type { KnownModel } from '../prices/prices.ts';
 import type { ProviderName } from '../providers/providers.ts';
-import type { CallKind, CallLog, CallStatus, OpenCall } from '../usage/calls.ts';
+
+/** Why a call is given up before its end. */
+type CallAbortReason = 'left' | 'refused' | 'closing';
+
+/**
+ * Aborts one call at its provider: when its caller leaves, and when it turns out that the call may not be made. An
+ * AbortSignal of both would cost more than the rest of it.
+ */
+export class CallAbort implements Departure {
+  readonly #listeners = new Set<() => void>();
+  readonly #caller: Departure;
+  reason: CallAbortReason | null = null;
+  /** The error of a refusal. */
+  error: unknown = null;
+
+  constructor(caller: Departure) {
+    this.#caller = caller;
+    if (caller.aborted) this.reason = 'left';
+    else caller.addEventListener('abort', this.#left);
+  }
+
+  readonly #left = (): void => this.abort('left');
+
+  get aborted(): boolean {
+    return this.reason !== null;
+  }
+
+  /** The first reason counts. */
+  abort(reason: CallAbortReason, error: unknown = null): void {
+    if (this.reason !== null) return;
+    this.reason = reason;
+    this.error = error;
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** The call is over: its listeners are removed. */
+  settle(): void {
+    this.#caller.removeEventListener('abort', this.#left);
+  }
+
+  addEventListener(_type: 'abort', listener: () => void): void {
+    this.#listeners.add(listener);
+  }
+
+  removeEventListener(_type: 'abort', listener: () => void): void {
+    this.#listeners.delete(listener);
+  }
+}
+
+const endedCalls = new Counter({
+  name: 'plinth_ai_calls_total',
+  help: 'Calls of models that have ended.',
+  labelNames: ['provider', 'kind', 'status'] as const,
+  registers: [registry],
+});
+
+const buckets = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 600];
+
+const callSeconds = new Histogram({
+  name: 'plinth_ai_call_seconds',
+  help: 'How long endedCalls of models took, from the request to the end of the answer.',
+  labelNames: ['provider'] as const,
+  buckets,
+  registers: [registry],
+});
+
+const firstSeconds = new Histogram({
+  name: 'plinth_ai_first_token_seconds',
+  help: 'How long streams of models took to their first piece.',
+  labelNames: ['provider'] as const,
+  buckets,
+  registers: [registry],
+});
+
+interface Measured {
+  readonly status: CallStatus;
+  readonly latencyMs: number;
+  readonly ttftMs: number | null;
+}
+
+const noteCall = ({ provider, kind }: Pick<CallIntent, 'provider' | 'kind'>, ended: Measured): void => {
+  endedCalls.inc({ provider, kind, status: ended.status });
+  callSeconds.observe({ provider }, ended.latencyMs / 1000);
+  if (ended.ttftMs !== null) firstSeconds.observe({ provider }, ended.ttftMs / 1000);
+};
 
 /** Where a call goes. */
 export interface Route {
@@ -25,7 +111,7 @@ export interface Route {
   readonly hardBudget: boolean;
 }
 
-export interface RunningDeps {
+interface RunningDeps {
   readonly calls: CallLog;
   readonly inFlight: InFlight;
   /** The budget of answers in memory, by project. */
@@ -57,7 +143,7 @@ interface Ended extends Used {
 }
 
 /** The usage, and whether the provider reported it. */
-export interface Accounted {
+interface Accounted {
   readonly usage: TokenUsage;
   readonly tokensSource: 'reported' | 'estimated';
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ServiceError } from '#lib/errors.ts';
 import type { ChatMessage, ResponseFormat } from '../chat.ts';
-import { defaultChatModel } from '../models/defaults.ts';
+import { defaultChatModel } from '../gateway/models.ts';
 import type { AiCaller, Gateway } from '../gateway/types.ts';
 import type { ProviderName } from '../providers/providers.ts';
 import { repairPrompt, systemPrompt } from './prompts.ts';

@@ -1,24 +1,23 @@
 import { ServiceError } from '#lib/errors.ts';
 import { nearest } from '#lib/nearest.ts';
-import type { AiCaller, AiModel } from '../gateway/types.ts';
+import type { AiCaller, AiModel } from './types.ts';
 import { notConfigured } from '../keys/changes.ts';
 import type { ProjectKeys, ProviderKey, ProviderKeys } from '../keys/keys.ts';
-import type { ModelLists } from './lists.ts';
-import { typeOf } from './models.ts';
+import { type ModelLists, typeOf } from './models.ts';
 import type { KnownModel, Prices } from '../prices/prices.ts';
 import { type ProviderName, isProviderName, providerFacts } from '../providers/providers.ts';
-import type { Route } from '../gateway/running-call.ts';
+import type { Route } from './running-call.ts';
 
 type ModelType = AiModel['type'];
 
-export interface RouterDeps {
+interface RouterDeps {
   readonly keys: ProviderKeys;
   readonly prices: Prices;
   readonly lists: ModelLists;
 }
 
 /** Finds out where a name of a model leads. */
-export type Router = (project: AiCaller['project'], name: string, type: ModelType) => Promise<Route>;
+type Router = (project: AiCaller['project'], name: string, type: ModelType) => Promise<Route>;
 
 const supports = (provider: ProviderName, type: ModelType): boolean =>
   type === 'chat' || providerFacts[provider].supports.embeddings;

@@ -1,0 +1,159 @@
+import { LRUCache } from 'lru-cache';
+import type { ProviderKey } from '../keys/keys.ts';
+import type { ListedModel } from '../providers/dialect.ts';
+import type { AiModel, AiCaller, Gateway } from './types.ts';
+import type { KnownModel, Price, Prices } from '../prices/prices.ts';
+import { type ProviderName, providerFacts, providerNames } from '../providers/providers.ts';
+import { ServiceError } from '#lib/errors.ts';
+
+/** The model lists of providers, for each key. */
+export interface ModelLists {
+  /**
+   * Kept for an hour; one that is older is better than none when the provider does not answer.
+   * @throws what the asking throws, when nothing is kept
+   */
+  readonly of: (key: ProviderKey) => Promise<readonly ListedModel[]>;
+  /** Returns the cached list without a request; undefined when there is none. */
+  readonly cached: (key: ProviderKey) => readonly ListedModel[] | undefined;
+}
+
+interface CachedList {
+  readonly models: readonly ListedModel[];
+  readonly at: number;
+}
+
+const cacheTtlMs = 3_600_000;
+// Room for lists of some 100 models each, and of 5,000 at most.
+const maxKept = 500;
+const maxModelsKept = 100_000;
+
+/** A changed key is another: it may open other models. */
+const nameOf = ({ id, version }: ProviderKey): string => `${id}:${version}`;
+
+/** @param fetchList the whole list, from the provider */
+export const createModelLists = (
+  fetchList: (key: ProviderKey) => Promise<readonly ListedModel[]>,
+  now: () => number = Date.now,
+): ModelLists => {
+  const lists = new LRUCache<string, CachedList>({
+    max: maxKept,
+    maxSize: maxModelsKept,
+    sizeCalculation: ({ models }) => models.length + 1,
+  });
+  const pending = new Map<string, Promise<readonly ListedModel[]>>();
+
+  const fetchAndCache = async (key: ProviderKey, name: string): Promise<readonly ListedModel[]> => {
+    try {
+      const models = await fetchList(key);
+      lists.set(name, { models, at: now() });
+      return models;
+    } catch (error) {
+      const stale = lists.get(name);
+      if (stale === undefined) throw error;
+      return stale.models;
+    } finally {
+      pending.delete(name);
+    }
+  };
+
+  return {
+    of: (key) => {
+      const name = nameOf(key);
+      const present = lists.get(name);
+      if (present && now() - present.at < cacheTtlMs) return Promise.resolve(present.models);
+      // Callers that need a list at the same time share one request.
+      const under = pending.get(name) ?? fetchAndCache(key, name);
+      if (!pending.has(name)) pending.set(name, under);
+      return under;
+    },
+    cached: (key) => lists.get(nameOf(key))?.models,
+  };
+};
+
+// Lists of OpenAI's dialect do not say what a model is for: these neither chat nor embed.
+const other =
+  /whisper|tts|dall-e|gpt-image|imagine|image-|moderation|realtime|audio|transcribe|sora|veo-|imagen|aqa|guard|davinci|babbage|computer-use|-live|orpheus/i;
+
+const namesEmbedding = /embed/i;
+
+/** Returns the purpose of a model in a provider's list; null: neither chat nor embeddings. */
+export const typeOf = (
+  { id, type }: Pick<ListedModel, 'id' | 'type'>,
+  known: KnownModel | undefined,
+): AiModel['type'] | null => {
+  if (type !== null) return type;
+  if (known) return known.type;
+  if (namesEmbedding.test(id)) return 'embedding';
+  return other.test(id) ? null : 'chat';
+};
+
+/** Nano-USD for a token are thousandths of a USD for a million. */
+const perMillion = (price: Price): AiModel['price'] => ({ input: price.input / 1000, output: price.output / 1000 });
+
+const enriched = (
+  { provider }: ProviderKey,
+  listed: ListedModel,
+  known: KnownModel | undefined,
+): readonly AiModel[] => {
+  const type = typeOf(listed, known);
+  if (type === null || (type === 'embedding' && !providerFacts[provider].supports.embeddings)) return [];
+  return [
+    {
+      id: listed.id,
+      provider,
+      type,
+      context_window: listed.contextWindow ?? known?.contextWindow ?? null,
+      dimensions: type === 'embedding' ? (known?.dimensions ?? null) : null,
+      price: known?.price ? perMillion(known.price) : null,
+    },
+  ];
+};
+
+/** A provider's list as the project's people see it. */
+export const modelsOf = (key: ProviderKey, list: readonly ListedModel[], prices: Prices): readonly AiModel[] =>
+  list.flatMap((listed) => enriched(key, listed, prices.find(key.provider, listed.id)));
+
+/** The chat model where none was named: the first that the provider lists. */
+const preferredModels: Readonly<Record<ProviderName, readonly [string, ...string[]]>> = {
+  openai: ['gpt-5-mini', 'gpt-4.1-mini', 'gpt-4o-mini'],
+  anthropic: ['claude-sonnet-4-5', 'claude-sonnet-4-0', 'claude-3-5-haiku-latest'],
+  google: ['gemini-2.5-flash', 'gemini-2.0-flash'],
+  groq: ['openai/gpt-oss-120b', 'llama-3.3-70b-versatile'],
+  deepseek: ['deepseek-chat'],
+  xai: ['grok-4', 'grok-3-mini'],
+};
+
+const named = (provider: ProviderName, id: string): string => `${provider}/${id}`;
+
+/** Dated names count as the model: `claude-sonnet-4-5-20250929`. A server of the project's own lists other ones. */
+const preferredAmong = (provider: ProviderName, models: readonly AiModel[]): string | undefined => {
+  const ids = models.filter((model) => model.provider === provider && model.type === 'chat').map(({ id }) => id);
+  for (const wanted of preferredModels[provider]) {
+    const found = ids.find(
+      (id) => id === wanted || (id.startsWith(`${wanted}-`) && /^-\d+$/.test(id.slice(wanted.length))),
+    );
+    if (found !== undefined) return found;
+  }
+  return ids[0];
+};
+
+/**
+ * The model for those who name none, as `provider/id`: of the first configured provider, in the order of the interface.
+ * @throws {ServiceError} `provider_not_configured` when the project has no key for any
+ */
+export const defaultChatModel = async (
+  gateway: Pick<Gateway, 'models'>,
+  project: AiCaller['project'],
+): Promise<string> => {
+  const { models, failed } = await gateway.models(project);
+  for (const provider of providerNames) {
+    const id = preferredAmong(provider, models);
+    if (id !== undefined) return named(provider, id);
+  }
+  // Its list is unavailable right now; the call itself will return the reason.
+  const queried = providerNames.find((provider) => failed.some((one) => one.provider === provider));
+  if (queried !== undefined) return named(queried, preferredModels[queried][0]);
+  throw new ServiceError('provider_not_configured', 'The project has no key for any provider of models.', {
+    hint: 'Add one with POST /projects/{project_id}/ai/providers.',
+  });
+};
