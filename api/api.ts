@@ -1,6 +1,6 @@
 import type { RequestListener, Server } from 'node:http';
 import type { Redis } from 'ioredis';
-import { openAi } from '#domain/ai/open.ts';
+import { openAi } from '#domain/ai/ai.ts';
 import { openAssistant } from '#domain/assistant/open.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { createCompiler } from '#domain/functions/compiler.ts';

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import type { Ai } from '#domain/ai/open.ts';
+import type { Ai } from '#domain/ai/ai.ts';
 import { createDataDb } from '#domain/data-api/postgres-db.ts';
 import { createSchemaCache } from '#domain/data-api/schema/cache.ts';
 import { createDirtyMarks, createWaitingMarks } from '#domain/events/marks.ts';

@@ -1,4 +1,4 @@
-import type { Ai } from '#domain/ai/open.ts';
+import type { Ai } from '#domain/ai/ai.ts';
 import type { Assistant } from '#domain/assistant/assistant.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import type { Compiler } from '#domain/functions/compiler.ts';

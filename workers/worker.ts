@@ -1,4 +1,4 @@
-import { type Ai, openAi } from '#domain/ai/open.ts';
+import { type Ai, openAi } from '#domain/ai/ai.ts';
 import { startCronTick } from '#domain/cron/tick.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { monthlyCaps } from '#domain/functions/caps.ts';

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import type { Ai } from '#domain/ai/open.ts';
+import type { Ai } from '#domain/ai/ai.ts';
 import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
 import type { Platform } from '#domain/platform.ts';
 import type { Log } from '#lib/log.ts';

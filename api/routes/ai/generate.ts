@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type GenerateDeps, generateRls, generateSchema, generateSelect } from '#domain/ai/generators/generate.ts';
+import { type GenerateDeps, generateRls, generateSchema, generateSelect } from '#domain/ai/generators.ts';
 import { type ApplyDeps, type ApplyRequest, applyRlsSql, applySchemaSql } from '#domain/ai/sql-guard/apply.ts';
 import { runGeneratedSelect } from '#domain/ai/sql-guard/run-select.ts';
 import { CallerGone, DataError } from '#domain/data-api/errors.ts';
@@ -10,15 +10,7 @@ import { aiCallerOf } from '../../ai/call.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
-import {
-  appliedRls,
-  appliedSchema,
-  applyBody,
-  generateBody,
-  generatedRls,
-  generatedSchema,
-  generatedSql,
-} from '../../ai/generator-shapes.ts';
+import { appliedRls, appliedSchema, applyBody, generateBody, generatedRls, generatedSchema, generatedSql } from '../../ai/generator-shapes.ts';
 import { inTurn } from '../../idempotency.ts';
 
 const common = {

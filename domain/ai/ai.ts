@@ -27,7 +27,7 @@ export interface Ai {
   readonly close: () => Promise<void>;
 }
 
-export interface AiOptions {
+interface AiOptions {
   readonly config: Pick<
     Config,
     | 'PLINTH_AI_PRICES'

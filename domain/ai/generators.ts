@@ -1,13 +1,18 @@
 import { z } from 'zod';
 import { ServiceError } from '#lib/errors.ts';
-import type { ChatMessage, ResponseFormat } from '../chat.ts';
-import { defaultChatModel } from '../gateway/models.ts';
-import type { AiCaller, Gateway } from '../gateway/types.ts';
-import type { ProviderName } from '../providers/providers.ts';
-import { repairPrompt, systemPrompt } from './prompts.ts';
-import { type GeneratedAnswer, type GeneratorName, answerShapes } from './shapes.ts';
+import type { ChatMessage, ResponseFormat } from './chat.ts';
+import { defaultChatModel } from './gateway/models.ts';
+import type { AiCaller, Gateway } from './gateway/types.ts';
+import type { ProviderName } from './providers/providers.ts';
+import { type GeneratedAnswer, type GeneratorName, repairPrompt, systemPrompt, answerShapes } from './generator-prompts.ts';
+import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
+import type { FenceDb } from '#domain/database/console/fence.ts';
+import { readPolicies, schemaContext } from './schema-context.ts';
+import { checkRlsSql, checkSchemaSql, checkSelectSql } from './sql-guard/check.ts';
+import { splitStatements } from './sql-guard/split.ts';
+import type { Reason, Verdict } from './sql-guard/verdict.ts';
 
-export interface Question {
+interface Question {
   readonly name: GeneratorName;
   readonly prompt: string;
   readonly schemaText: string;
@@ -62,7 +67,7 @@ type Read<Name extends GeneratorName> =
   | { readonly ok: false; readonly problems: readonly string[] };
 
 /** Parses a model's text. Fields that were not requested are left out. */
-export const readAnswer = <Name extends GeneratorName>(name: Name, text: string): Read<Name> => {
+const readAnswer = <Name extends GeneratorName>(name: Name, text: string): Read<Name> => {
   const reads = jsonIn(text).map((value) => answerShapes[name].safeParse(value));
   const read = reads.find(({ success }) => success) ?? reads[0];
   if (read === undefined) return { ok: false, problems: ['the answer is not JSON'] };
@@ -82,7 +87,7 @@ const unusable = (problems: readonly string[]): ServiceError =>
  * Asks a model for SQL. An answer that does not fit is given back to it once, with what is wrong.
  * @throws {ServiceError} `provider_bad_output`, `provider_not_configured`, and what the gateway throws
  */
-export const askForSql = async <Name extends GeneratorName>(
+const askForSql = async <Name extends GeneratorName>(
   gateway: Pick<Gateway, 'chat' | 'models' | 'resolve'>,
   caller: AiCaller,
   { name, prompt, schemaText, model: wished }: Question & { readonly name: Name },
@@ -108,4 +113,67 @@ export const askForSql = async <Name extends GeneratorName>(
   const second = readAnswer(name, await askModel([...messages, ...repair]));
   if (!second.ok) throw unusable(second.problems);
   return second.answer;
+};
+
+export interface GenerateDeps {
+  readonly gateway: Pick<Gateway, 'chat' | 'models' | 'resolve'>;
+  readonly schemas: Pick<SchemaCache, 'get'>;
+  readonly tenantDb: FenceDb;
+}
+
+interface GenerateRequest {
+  readonly prompt: string;
+  readonly model?: string | undefined;
+}
+
+/** The guard's verdict on a text, before anybody applies it. */
+interface Judged {
+  readonly sql: string;
+  readonly allowed: boolean;
+  /** Empty where it is allowed. */
+  readonly reasons: readonly Reason[];
+}
+
+/** Characters of the description of the schema: about 10,000 tokens. */
+const maxContext = 40_000;
+
+const judged = (sql: string, check: (sql: string) => Verdict): Judged => {
+  const verdict = check(sql);
+  return { sql, allowed: verdict.allowed, reasons: verdict.allowed ? [] : verdict.reasons };
+};
+
+const answerFor = async <Name extends GeneratorName>(
+  { gateway, schemas, tenantDb }: GenerateDeps,
+  caller: AiCaller,
+  name: Name,
+  { prompt, model }: GenerateRequest,
+): Promise<GeneratedAnswer<Name>> => {
+  const { id } = caller.project;
+  const [schema, policies] = await Promise.all([schemas.get(id), readPolicies(tenantDb, id)]);
+  const schemaText = schemaContext(schema, { maxChars: maxContext, policies, about: prompt });
+  return askForSql(gateway, caller, { name, prompt, schemaText, model });
+};
+
+/** The text as a whole, and, as they are applied one by one, each statement of it. */
+const judgedEach = (sql: string, check: (sql: string) => Verdict) => ({
+  ...judged(sql, check),
+  statements: splitStatements(sql).map((statement) => judged(statement, check)),
+});
+
+/** @throws as `askForSql` */
+export const generateSchema = async (deps: GenerateDeps, caller: AiCaller, request: GenerateRequest) => {
+  const answer = await answerFor(deps, caller, 'schema', request);
+  return { ...answer, ...judgedEach(answer.sql, checkSchemaSql) };
+};
+
+/** @throws as `askForSql` */
+export const generateRls = async (deps: GenerateDeps, caller: AiCaller, request: GenerateRequest) => {
+  const answer = await answerFor(deps, caller, 'rls', request);
+  return { ...answer, ...judgedEach(answer.sql, checkRlsSql) };
+};
+
+/** @throws as `askForSql` */
+export const generateSelect = async (deps: GenerateDeps, caller: AiCaller, request: GenerateRequest) => {
+  const answer = await answerFor(deps, caller, 'sql', request);
+  return { ...answer, ...judged(answer.sql, checkSelectSql) };
 };
