@@ -9,7 +9,7 @@ import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 import { readPolicies, schemaContext } from './schema-context.ts';
 import { checkRlsSql, checkSchemaSql, checkSelectSql } from './sql-guard/check.ts';
-import { splitStatements } from './sql-guard/split.ts';
+import { splitStatements } from './sql-guard/parse.ts';
 import type { Reason, Verdict } from './sql-guard/verdict.ts';
 
 interface Question {

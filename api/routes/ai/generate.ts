@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { type GenerateDeps, generateRls, generateSchema, generateSelect } from '#domain/ai/generators.ts';
-import { type ApplyDeps, type ApplyRequest, applyRlsSql, applySchemaSql } from '#domain/ai/sql-guard/apply.ts';
-import { runGeneratedSelect } from '#domain/ai/sql-guard/run-select.ts';
+import { type ApplyDeps, type ApplyRequest, applyRlsSql, applySchemaSql, runGeneratedSelect } from '#domain/ai/sql-guard/run.ts';
 import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import type { Once } from '#domain/database/console/owner-key.ts';
 import { ServiceError } from '#lib/errors.ts';

@@ -1,10 +1,8 @@
 import { type Grammar, type Notes, textIn, walk } from './grammar.ts';
-import { expressionGrammar } from './expression-grammar.ts';
+import { expressionGrammar, queryGrammar } from './query-grammar.ts';
 import { type Fields, parseStatement } from './parse.ts';
 import { queryFunctions } from './functions.ts';
-import { queryGrammar } from './query-grammar.ts';
-import { rlsGrammar } from './rls-grammar.ts';
-import { schemaGrammar } from './schema-grammar.ts';
+import { rlsGrammar, schemaGrammar } from './schema-grammar.ts';
 import type { Finding, Reason, Refused, Verdict } from './verdict.ts';
 
 const selectGrammar: Grammar = { ...expressionGrammar(queryFunctions), ...queryGrammar };

@@ -39,7 +39,7 @@ interface Statements {
   readonly words: readonly Finding[];
 }
 
-export type Parsed = { readonly ok: true; readonly statement: Fields; readonly words: readonly Finding[] } | Unread;
+type Parsed = { readonly ok: true; readonly statement: Fields; readonly words: readonly Finding[] } | Unread;
 
 const no = (rule: Finding['rule'], message: string, byte?: number): Unread => ({
   ok: false,
@@ -93,7 +93,7 @@ const readScanned = (sql: string): Statements | Unread => {
 };
 
 /** All statements of a text; see `parseStatement`. */
-export const readStatements = (sql: string): Statements | Unread => {
+const readStatements = (sql: string): Statements | Unread => {
   if (sql === '') return no('empty', 'There is no statement.');
   // The parser's text ends at a NUL, and a lone surrogate reaches the server as another character.
   if (sql.includes('\0') || !sql.isWellFormed()) return no('text', 'The text holds characters that SQL cannot.');
@@ -119,4 +119,17 @@ export const parseStatement = (sql: string): Parsed => {
   }
   const [statement] = statements;
   return statement === undefined ? no('empty', 'There is no statement.') : { ok: true, statement, words };
+};
+
+/** The statements of a text, each without its semicolon; none where it cannot be read. */
+export const splitStatements = (sql: string): readonly string[] => {
+  const read = readStatements(sql);
+  if (!read.ok) return [];
+  const bytes = Buffer.from(sql);
+  return read.places.map(({ start, length }) =>
+    bytes
+      .subarray(start, length === 0 ? undefined : start + length)
+      .toString()
+      .trim(),
+  );
 };

@@ -1,9 +1,186 @@
-import { noteImplied, noteOperator } from './expression-grammar.ts';
-import type { Grammar, NodeRule, Notes } from './grammar.ts';
-import { textIn } from './grammar.ts';
+import { type Grammar, type NodeRule, type Notes, namesIn, textIn } from './grammar.ts';
 import type { Fields } from './parse.ts';
 
 const plain = (fields: NodeRule['fields']): NodeRule => ({ fields });
+
+/** `pg_catalog.lower` and `lower` are one; anything else keeps its schema. */
+const bare = (names: readonly string[]): string => (names[0] === 'pg_catalog' ? names.slice(1) : names).join('.');
+
+const widest = 1000;
+const padding = new Set(['lpad', 'rpad']);
+
+/** A number that stands in the text and is not too large: 0 is left out by the parser, and what is large is no `ival`. */
+const isSmallWidth = (args: unknown): boolean => {
+  const width = Array.isArray(args) ? (args[1] as { A_Const?: { ival?: { ival?: number } } } | undefined) : undefined;
+  const number = width?.A_Const?.ival;
+  return number !== undefined && (number.ival ?? 0) <= widest;
+};
+
+const functionCheck =
+  (allowed: ReadonlySet<string>): NonNullable<NodeRule['check']> =>
+  ({ funcname, args }, notes, byte) => {
+    const names = namesIn(funcname);
+    const name = bare(names);
+    if (!allowed.has(name)) {
+      return notes.refuse('function', `The function ${name} is not among those that are allowed.`, byte);
+    }
+    if (padding.has(name) && !isSmallWidth(args)) {
+      notes.refuse('function', `The width that ${name} makes has to be a number of at most ${widest}.`, byte);
+    }
+    if (names.length === 1) notes.functions.add(name);
+  };
+
+/** An operator is a function, too. */
+export const noteOperator = (value: unknown, notes: Notes, byte: number | undefined): void => {
+  const names = namesIn(value);
+  const name = bare(names);
+  if (name.includes('.')) notes.refuse('operator', `The operator ${name} is not one of the server’s own.`, byte);
+  else if (names.length === 1) notes.operators.add(name);
+};
+
+/** The functions behind operators, which can be called by their names all the same. */
+const noteImplied = (notes: Notes, operators: readonly string[]): void => {
+  for (const operator of operators) notes.operators.add(operator);
+};
+
+/** The forms of BETWEEN and NOT BETWEEN. */
+const within = ['>=', '<='];
+const beyond = ['<', '>'];
+
+const typeSchemas = new Set(['pg_catalog', 'public', 'extensions']);
+
+/** Two of them of 60 kB are compared point by point for minutes, and the server cannot interrupt it. */
+const endlessTypes = new Set(['path', '_path', 'polygon', '_polygon']);
+
+const checkType = ({ names }: Fields, notes: Notes, byte: number | undefined): void => {
+  const all = namesIn(names);
+  const name = all.at(-1) ?? '';
+  if (endlessTypes.has(name)) notes.refuse('type', `The type ${name} is not allowed.`, byte);
+  const [schema = '', type] = all;
+  if (type !== undefined && !typeSchemas.has(schema)) {
+    notes.refuse('type', `Types of the schema ${schema} are not allowed.`, byte);
+  }
+};
+
+/** `x.name` and `(…).name`: where x has no such column, the server calls the function `name` with it. */
+const noteFields = (names: readonly string[], notes: Notes): void => {
+  for (const name of names) if (name !== '') notes.fields.add(name);
+};
+
+const columnRef: NodeRule = {
+  fields: { fields: 'nodes' },
+  check: ({ fields }, notes) => noteFields(namesIn(fields).slice(1), notes),
+};
+
+const indirection: NodeRule = {
+  fields: { arg: 'nodes', indirection: 'nodes' },
+  check: (fields, notes) => noteFields(namesIn(fields['indirection']), notes),
+};
+
+const windowDef = plain({
+  name: 'value',
+  refname: 'value',
+  partitionClause: 'nodes',
+  orderClause: 'nodes',
+  frameOptions: 'value',
+  startOffset: 'nodes',
+  endOffset: 'nodes',
+});
+
+const functionCall = (allowed: ReadonlySet<string>): NodeRule => ({
+  fields: {
+    funcname: 'nodes',
+    args: 'nodes',
+    agg_order: 'nodes',
+    agg_filter: 'nodes',
+    over: { is: 'WindowDef' },
+    agg_within_group: 'value',
+    agg_star: 'value',
+    agg_distinct: 'value',
+    func_variadic: 'value',
+    funcformat: 'value',
+  },
+  check: functionCheck(allowed),
+});
+
+const operatorCall: NodeRule = {
+  fields: {
+    kind: 'value',
+    name: 'nodes',
+    lexpr: 'nodes',
+    rexpr: 'nodes',
+    rexpr_list_start: 'value',
+    rexpr_list_end: 'value',
+  },
+  check: ({ name, kind }, notes, byte) => {
+    // BETWEEN and its kin stand where the operator's name would.
+    if (typeof kind === 'string' && kind.includes('BETWEEN'))
+      noteImplied(notes, kind.includes('NOT') ? beyond : within);
+    else noteOperator(name, notes, byte);
+  },
+};
+
+const constants: Grammar = {
+  A_Const: plain({ isnull: 'value', ival: 'value', fval: 'value', boolval: 'value', sval: 'value', bsval: 'value' }),
+  String: plain({ sval: 'value' }),
+  Integer: plain({ ival: 'value' }),
+  Float: plain({ fval: 'value' }),
+  Boolean: plain({ boolval: 'value' }),
+  List: plain({ items: 'nodes' }),
+  A_Star: plain({}),
+};
+
+/**
+ * Values: constants, columns, operators, conditions and harmless functions.
+ * @param functions those that may be called
+ */
+export const expressionGrammar = (functions: ReadonlySet<string>): Grammar => ({
+  ...constants,
+  ColumnRef: columnRef,
+  A_Indirection: indirection,
+  A_Indices: plain({ is_slice: 'value', lidx: 'nodes', uidx: 'nodes' }),
+  A_Expr: operatorCall,
+  A_ArrayExpr: plain({ elements: 'nodes', list_start: 'value', list_end: 'value' }),
+  BoolExpr: plain({ boolop: 'value', args: 'nodes' }),
+  NullTest: plain({ arg: 'nodes', nulltesttype: 'value', argisrow: 'value' }),
+  BooleanTest: plain({ arg: 'nodes', booltesttype: 'value' }),
+  CaseExpr: {
+    fields: { arg: 'nodes', args: 'nodes', defresult: 'nodes' },
+    // CASE x WHEN y asks whether x = y.
+    check: ({ arg }, notes) => noteImplied(notes, arg === undefined ? [] : ['=']),
+  },
+  CaseWhen: plain({ expr: 'nodes', result: 'nodes' }),
+  CoalesceExpr: plain({ args: 'nodes' }),
+  MinMaxExpr: plain({ op: 'value', args: 'nodes' }),
+  RowExpr: plain({ args: 'nodes', row_format: 'value' }),
+  CollateClause: plain({ arg: 'nodes', collname: 'nodes' }),
+  SQLValueFunction: plain({ op: 'value', typmod: 'value' }),
+  NamedArgExpr: plain({ arg: 'nodes', name: 'value', argnumber: 'value' }),
+  FuncCall: functionCall(functions),
+  WindowDef: windowDef,
+  SortBy: plain({ node: 'nodes', sortby_dir: 'value', sortby_nulls: 'value' }),
+  TypeCast: plain({ arg: 'nodes', typeName: { is: 'TypeName' } }),
+  TypeName: {
+    fields: { names: 'nodes', typmods: 'nodes', typemod: 'value', arrayBounds: 'nodes' },
+    check: checkType,
+  },
+});
+
+/** A few digits raised by a few make 100,000, and the server computes with them for as long as it takes. */
+const powerless: NodeRule = {
+  ...operatorCall,
+  check: (fields, notes, byte) => {
+    operatorCall.check?.(fields, notes, byte);
+    if (namesIn(fields['name']).at(-1) !== '^') return;
+    notes.refuse('operator', 'The operator ^ is not allowed in what stays in the database.', byte);
+  },
+};
+
+/** Expressions that stay in the database, and are computed whenever somebody reads or writes. */
+export const storedGrammar = (functions: ReadonlySet<string>): Grammar => ({
+  ...expressionGrammar(functions),
+  A_Expr: powerless,
+});
 
 const readSchemas = new Set(['', 'public', 'information_schema']);
 

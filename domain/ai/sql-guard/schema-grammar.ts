@@ -1,12 +1,12 @@
-import { noteOperator, storedGrammar } from './expression-grammar.ts';
-import { storedFunctions } from './functions.ts';
+import { noteOperator, storedGrammar, policyQueryGrammar } from './query-grammar.ts';
+import { storedFunctions, requestFunctions } from './functions.ts';
 import { type Grammar, type NodeRule, type Notes, columnsIn, namesIn, textIn } from './grammar.ts';
 import type { Fields } from './parse.ts';
 
 const plain = (fields: NodeRule['fields']): NodeRule => ({ fields });
 
 /** A permanent table of schema public; of another database there is none. */
-export const tableRule: NodeRule = {
+const tableRule: NodeRule = {
   fields: { schemaname: 'value', relname: 'value', inh: 'value', relpersistence: 'value' },
   check: (relation, notes, byte) => {
     const schema = textIn(relation, 'schemaname');
@@ -67,7 +67,7 @@ const checkTable = ({ objtype }: Fields, notes: Notes, byte: number | undefined)
   if (objtype !== 'OBJECT_TABLE') notes.refuse('statement', 'Of what can be altered, only tables are allowed.', byte);
 };
 
-export const alterTable: NodeRule = {
+const alterTable: NodeRule = {
   fields: { relation: { is: 'TargetTable' }, cmds: 'nodes', objtype: 'value', missing_ok: 'value' },
   check: checkTable,
 };
@@ -75,7 +75,7 @@ export const alterTable: NodeRule = {
 const renamed = new Set(['OBJECT_TABLE', 'OBJECT_COLUMN', 'OBJECT_TABCONSTRAINT']);
 
 /** The kinds of objects that ALTER … RENAME may name. */
-export const renameFields = {
+const renameFields = {
   renameType: 'value',
   relationType: 'value',
   relation: { is: 'TargetTable' },
@@ -265,5 +265,47 @@ export const schemaGrammar: Grammar = {
       nulls_ordering: 'value',
     },
     check: checkOpclass,
+  },
+};
+
+const roles = new Set(['anon', 'authenticated']);
+const switches = new Set(['AT_EnableRowSecurity', 'AT_ForceRowSecurity']);
+
+const policy = {
+  policy_name: 'value',
+  table: { is: 'TargetTable' },
+  roles: 'nodes',
+  qual: 'nodes',
+  with_check: 'nodes',
+} as const;
+
+/** CREATE POLICY, ALTER POLICY, and switching row-level security on. */
+export const rlsGrammar: Grammar = {
+  ...storedGrammar(new Set([...storedFunctions, ...requestFunctions])),
+  ...policyQueryGrammar,
+  CreatePolicyStmt: plain({ ...policy, cmd_name: 'value', permissive: 'value' }),
+  AlterPolicyStmt: plain(policy),
+  TargetTable: tableRule,
+  RoleSpec: {
+    fields: { roletype: 'value', rolename: 'value' },
+    check: (spec, notes, byte) => {
+      const isPublic = spec['roletype'] === 'ROLESPEC_PUBLIC';
+      if (isPublic || (spec['roletype'] === 'ROLESPEC_CSTRING' && roles.has(textIn(spec, 'rolename')))) return;
+      notes.refuse('role', 'A policy can be for public, anon and authenticated.', byte);
+    },
+  },
+  RenameStmt: {
+    fields: renameFields,
+    check: ({ renameType }, notes, byte) => {
+      if (renameType !== 'OBJECT_POLICY') notes.refuse('statement', 'Only policies can be renamed here.', byte);
+    },
+  },
+  AlterTableStmt: alterTable,
+  AlterTableCmd: {
+    fields: { subtype: 'value', behavior: 'value' },
+    check: (command, notes, byte) => {
+      if (switches.has(textIn(command, 'subtype'))) return;
+      notes.refuse('clause', 'Of ALTER TABLE only ENABLE and FORCE ROW LEVEL SECURITY are allowed here.', byte);
+    },
   },
 };
