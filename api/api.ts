@@ -1,7 +1,7 @@
 import type { RequestListener, Server } from 'node:http';
 import type { Redis } from 'ioredis';
 import { openAi } from '#domain/ai/ai.ts';
-import { openAssistant } from '#domain/assistant/open.ts';
+import { openAssistant } from '#domain/assistant/assistant.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { createCompiler } from '#domain/functions/compiler.ts';
 import { createPythonChecker } from '#domain/functions/python-compile.ts';

@@ -2,12 +2,16 @@ import { createHash } from 'node:crypto';
 import { defaultChatModel } from '#domain/ai/gateway/models.ts';
 import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
 import { ServiceError } from '#lib/errors.ts';
-import type { AnswerCache } from './answer-cache.ts';
-import { type AssistantContext, type ContextDeps, contextOf } from './context.ts';
+import { type AnswerCache, createAnswerCache } from './answer-cache.ts';
+import { type AssistantContext, type ContextDeps, contextOf, promptOf } from './context.ts';
 import { type Flight, startFlight } from './flight.ts';
-import { promptOf } from './prompt.ts';
+import type { Redis } from 'ioredis';
+import type { Ai } from '#domain/ai/ai.ts';
+import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
+import type { Platform } from '#domain/platform.ts';
+import type { Log } from '#lib/log.ts';
 
-export interface Question {
+interface Question {
   readonly message: string;
   /** Left out: the usual one of the first provider that the project has a key for. */
   readonly model?: string | undefined;
@@ -28,7 +32,7 @@ export interface Assistant {
   readonly ask: (caller: AiCaller, question: Question) => Promise<Exchange>;
 }
 
-export interface AssistantDeps extends ContextDeps {
+interface AssistantDeps extends ContextDeps {
   readonly gateway: Pick<Gateway, 'stream' | 'resolve' | 'models'>;
   readonly cache: AnswerCache;
 }
@@ -83,7 +87,7 @@ const write = async (
  * The same question about the same state of a project is asked once: who comes while it is answered joins, in this
  * process; who comes within five minutes gets what is kept, in all.
  */
-export const createAssistant = (deps: AssistantDeps): Assistant => {
+const createAssistant = (deps: AssistantDeps): Assistant => {
   const underWay = new Map<string, Answering>();
 
   const begin = (order: Order): Answering => {
@@ -121,4 +125,19 @@ export const createAssistant = (deps: AssistantDeps): Assistant => {
       return exchange({ caller, key: keyOf(id, model, messages), model, messages }, context);
     },
   };
+};
+
+interface AssistantOptions {
+  readonly platform: Pick<Platform, 'db' | 'projects'>;
+  readonly ai: Pick<Ai, 'gateway'>;
+  readonly schemas: Pick<SchemaCache, 'get'>;
+  readonly redis: Redis;
+  readonly prefix: string;
+  readonly log: Log;
+}
+
+export const openAssistant = ({ platform, ai, schemas, redis, prefix, log }: AssistantOptions): Assistant => {
+  const { sealer, tenantDb } = platform.projects;
+  const cache = createAnswerCache({ redis, prefix, sealer, log });
+  return createAssistant({ db: platform.db, tenantDb, schemas, gateway: ai.gateway, cache });
 };

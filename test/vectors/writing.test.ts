@@ -1,9 +1,9 @@
+import test from 'ava';
 import { readFileSync } from 'node:fs';
 import { getPriority } from 'node:os';
-import test from 'ava';
 import type { ClientBase } from 'pg';
-import { upsertDocuments } from '#domain/vectors/upsert.ts';
-import { writerLock } from '#domain/vectors/writing.ts';
+import { upsertDocuments } from '#domain/vectors/vectors.ts';
+import { writerLock } from '#domain/vectors/session.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { until } from '#test/support/until.ts';
 import { fakeGateway, useVectors } from './vector-scene.ts';

@@ -3,7 +3,7 @@ import { DataError } from '#domain/data-api/errors.ts';
 import type { ChangeListeners } from '#domain/database/database.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import { findProject } from '#domain/projects/store.ts';
-import { upsertDocuments } from '#domain/vectors/upsert.ts';
+import { upsertDocuments } from '#domain/vectors/vectors.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
