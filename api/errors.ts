@@ -2,7 +2,7 @@ import type { Context } from 'koa';
 import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import { type ErrorCode, ServiceError, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { openAiErrorBody, openAiErrorHeaders } from './ai/openai-errors.ts';
+import { openAiErrorBody, openAiErrorHeaders } from './ai/openai-form.ts';
 import type { ErrorForm } from './endpoint.ts';
 import { errorPage } from './pages/error-page.ts';
 import { htmlType, pageHeaders } from './pages/html.ts';

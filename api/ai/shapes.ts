@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { providerNames } from '#domain/ai/providers/providers.ts';
+import { text } from '../fields.ts';
 
 /** Chats and embeddings as clients send them (interface, AI; contract, section 8). */
 
@@ -51,7 +52,7 @@ export const stop = z.union([z.string().min(1), z.array(z.string().min(1)).min(1
 /** The limit for one message: more than any model takes, and checking 10 MB of them stays below 50 ms. */
 export const maxParts = 2000;
 export const maxToolCalls = 256;
-export const contentError = { error: 'must be text, or a list of parts of the types text and image_url' } as const;
+const contentError = { error: 'must be text, or a list of parts of the types text and image_url' } as const;
 export const choiceError = { error: 'must be none, auto, required or {type: "function", function: {name}}' } as const;
 
 const part = z.discriminatedUnion('type', [
@@ -98,7 +99,7 @@ const responseFormat = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('json_schema'), json_schema: z.strictObject(schemaFields) }),
 ]);
 
-export const chatMessages = z.array(message).min(1).max(maxMessages);
+const chatMessages = z.array(message).min(1).max(maxMessages);
 
 export const chatBody = z.strictObject({
   model,
@@ -123,7 +124,7 @@ export const embeddingsBody = z.strictObject({
 
 const provider = z.enum(providerNames);
 
-export const usage = z.object({
+const usage = z.object({
   prompt_tokens: z.int(),
   completion_tokens: z.int(),
   prompt_tokens_details: z
@@ -163,3 +164,49 @@ export const eventsAnswer = z
     '`data: {chunk,elapsed_ms}` for each piece (`tool_calls` where it is of one), at last ' +
       '`data: {done:true,ttft_ms,total_tokens,usage,model,provider,finish_reason}`, or `data: {error:{code,message},done:true}`.',
   );
+
+export const generateBody = z.strictObject({
+  prompt: text(10_000, 1).describe('What is wished, in plain words.'),
+  model: model.optional().describe('Left out: a model of the first configured provider.'),
+});
+
+export const applyBody = z.strictObject({
+  sql: text(64 * 1024).describe('One statement.'),
+  approved: z.unknown().optional().describe('Has to be true: a person has seen the statement and wants it.'),
+});
+
+const reason = z.object({
+  rule: z.string(),
+  message: z.string(),
+  at: z.int().optional().describe('Where in the text, in characters from 1 on.'),
+});
+
+const judged = {
+  sql: z.string(),
+  allowed: z.boolean().describe('Whether it would be run as it is.'),
+  reasons: z.array(reason).describe('Why it would not.'),
+};
+
+const statements = z
+  .array(z.object(judged))
+  .describe('Each statement by itself, as they are applied; empty if unreadable.');
+const names = z.array(z.string());
+const explanation = z.string();
+
+export const generatedSchema = z.object({ ...judged, tables: names, explanation, statements });
+export const generatedRls = z.object({ ...judged, policies: names, explanation, statements });
+export const generatedSql = z.object({
+  ...judged,
+  explanation,
+  results: z.array(z.record(z.string(), z.unknown())).optional().describe('With execute: at most 1,000 rows.'),
+  row_count: z.int().optional(),
+  truncated: z.boolean().optional().describe('There are more rows than these.'),
+  execution_error: z
+    .object({ code: z.string(), message: z.string(), details: z.unknown(), hint: z.string().nullable() })
+    .optional()
+    .describe('Why there are no results.'),
+});
+
+const applied = { applied: z.literal(true), command: z.string(), sql: z.string() };
+export const appliedSchema = z.object({ ...applied, tables: names });
+export const appliedRls = z.object({ ...applied, policies: names });

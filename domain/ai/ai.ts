@@ -1,8 +1,8 @@
 import type { Redis } from 'ioredis';
 import type { Platform } from '#domain/platform.ts';
+import { createByteBudget } from '#lib/byte-budget.ts';
 import type { Config } from '#lib/config.ts';
 import type { Egress } from '#lib/egress.ts';
-import { createByteBudget } from '#lib/byte-budget.ts';
 import type { JsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
 import type { ProviderGateway } from './gateway/types.ts';

@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
+import type { Redis } from 'ioredis';
+import type { Ai } from '#domain/ai/ai.ts';
 import { defaultChatModel } from '#domain/ai/gateway/models.ts';
 import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
+import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
+import type { Platform } from '#domain/platform.ts';
 import { ServiceError } from '#lib/errors.ts';
+import type { Log } from '#lib/log.ts';
 import { type AnswerCache, createAnswerCache } from './answer-cache.ts';
 import { type AssistantContext, type ContextDeps, contextOf, promptOf } from './context.ts';
 import { type Flight, startFlight } from './flight.ts';
-import type { Redis } from 'ioredis';
-import type { Ai } from '#domain/ai/ai.ts';
-import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
-import type { Platform } from '#domain/platform.ts';
-import type { Log } from '#lib/log.ts';
 
 interface Question {
   readonly message: string;

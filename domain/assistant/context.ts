@@ -1,9 +1,9 @@
 import type { ChatMessage } from '#domain/ai/chat.ts';
-import { type Queryable, one } from '#lib/control-db.ts';
-import { signingAlgorithm } from '#domain/end-users/signing-keys.ts';
 import { readPolicies, schemaContext } from '#domain/ai/schema-context.ts';
 import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
+import { signingAlgorithm } from '#domain/end-users/signing-keys.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
+import { type Queryable, one } from '#lib/control-db.ts';
 
 const rules = `You help a developer who builds on a backend platform: every project has a PostgreSQL database with row-level
 security, HTTP endpoints for its tables, end users who sign in, functions and webhooks.

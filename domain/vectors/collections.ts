@@ -1,12 +1,12 @@
 import { type ClientBase, DatabaseError, escapeIdentifier } from 'pg';
+import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
+import type { FenceDb } from '#domain/database/console/fence.ts';
 import { sqlError } from '#domain/database/console/sql-error.ts';
 import { type ChangeListeners, noteChange } from '#domain/database/database.ts';
-import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
+import { nearestHint, reading } from '#domain/database/tables/describe.ts';
+import { type ChangeOf, type TableChangeDeps, changing } from '#domain/database/tables/table-changes.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { ServiceError } from '#lib/errors.ts';
-import type { FenceDb } from '#domain/database/console/fence.ts';
-import { type ChangeOf, type TableChangeDeps, changing } from '#domain/database/tables/table-changes.ts';
-import { nearestHint, reading } from '#domain/database/tables/describe.ts';
 
 /** pgvector is not on the server, or not the platform's to install: 501, on vector calls alone. */
 export const extensionUnavailable = (cause?: unknown): ServiceError =>

@@ -1,15 +1,15 @@
 import { type ClientBase, DatabaseError } from 'pg';
+import type { AiCaller } from '#domain/ai/gateway/types.ts';
 import { CallerGone } from '#domain/data-api/errors.ts';
+import { stopQuery } from '#domain/data-api/stop-query.ts';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 import { sqlError } from '#domain/database/console/sql-error.ts';
-import { stopQuery } from '#domain/data-api/stop-query.ts';
-import { ServiceError, isDependencyFailure, notFound } from '#lib/errors.ts';
-import type { Departure } from '#lib/departure.ts';
-import { extensionUnavailable } from './collections.ts';
-import type { AiCaller } from '#domain/ai/gateway/types.ts';
-import type { Plan } from '#domain/projects/store.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
+import type { Plan } from '#domain/projects/store.ts';
+import type { Departure } from '#lib/departure.ts';
+import { ServiceError, isDependencyFailure, notFound } from '#lib/errors.ts';
 import { type FairPermits, createFairPermits } from '#lib/fair-permits.ts';
+import { extensionUnavailable } from './collections.ts';
 
 interface SessionOf {
   readonly projectId: string;

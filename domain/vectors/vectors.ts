@@ -1,13 +1,13 @@
+import { type ClientBase, escapeIdentifier } from 'pg';
 import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
+import type { FenceDb } from '#domain/database/console/fence.ts';
 import { type ChangeListeners, noteChange } from '#domain/database/database.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { parseExactJson } from '#lib/json.ts';
 import { type Collection, getCollection } from './collections.ts';
-import { type Document, lockTable, otherModel, relabel, standingOf, writeDocuments, tableOf } from './documents.ts';
+import { type Document, lockTable, otherModel, relabel, standingOf, tableOf, writeDocuments } from './documents.ts';
 import { embedFor, vectorText } from './embedding.ts';
 import { type WriterDb, inSession, writing } from './session.ts';
-import { type ClientBase, escapeIdentifier } from 'pg';
-import type { FenceDb } from '#domain/database/console/fence.ts';
-import { parseExactJson } from '#lib/json.ts';
 
 interface UpsertDeps extends ChangeListeners {
   readonly tenantDb: WriterDb;

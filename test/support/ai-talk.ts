@@ -1,7 +1,12 @@
 import type { ExecutionContext } from 'ava';
 import type { ChatAnswer, ChatRequest, FinishReason, TokenUsage, ToolCallPart } from '#domain/ai/chat.ts';
 import { type ProviderName, dialectOf } from '#domain/ai/providers/providers.ts';
-import { type EmbeddingAnswer, type EmbeddingRequest, type Target, ProviderFault } from '#domain/ai/providers/dialect.ts';
+import {
+  type EmbeddingAnswer,
+  type EmbeddingRequest,
+  type Target,
+  ProviderFault,
+} from '#domain/ai/providers/dialect.ts';
 import { type Times, type Transport, createTransport } from '#domain/ai/providers/transport.ts';
 import { createEgress } from '#lib/egress.ts';
 

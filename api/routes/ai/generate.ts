@@ -1,6 +1,12 @@
 import { z } from 'zod';
 import { type GenerateDeps, generateRls, generateSchema, generateSelect } from '#domain/ai/generators.ts';
-import { type ApplyDeps, type ApplyRequest, applyRlsSql, applySchemaSql, runGeneratedSelect } from '#domain/ai/sql-guard/run.ts';
+import {
+  type ApplyDeps,
+  type ApplyRequest,
+  applyRlsSql,
+  applySchemaSql,
+  runGeneratedSelect,
+} from '#domain/ai/sql-guard/run.ts';
 import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import type { Once } from '#domain/database/console/owner-key.ts';
 import { ServiceError } from '#lib/errors.ts';
@@ -9,7 +15,15 @@ import { aiCallerOf } from '../../ai/call.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
-import { appliedRls, appliedSchema, applyBody, generateBody, generatedRls, generatedSchema, generatedSql } from '../../ai/generator-shapes.ts';
+import {
+  appliedRls,
+  appliedSchema,
+  applyBody,
+  generateBody,
+  generatedRls,
+  generatedSchema,
+  generatedSql,
+} from '../../ai/shapes.ts';
 import { inTurn } from '../../idempotency.ts';
 
 const common = {

@@ -2,9 +2,18 @@ import * as shapes from '../../ai/vector-shapes.ts';
 import { z } from 'zod';
 import type { Once } from '#domain/database/console/owner-key.ts';
 import type { ChangeOf, TableChangeDeps } from '#domain/database/tables/table-changes.ts';
-import { type Collection, createCollection, dropCollection, getCollection, listCollections, maxDimensions, maxIndexed, enableVectors } from '#domain/vectors/collections.ts';
+import {
+  type Collection,
+  createCollection,
+  dropCollection,
+  enableVectors,
+  getCollection,
+  listCollections,
+  maxDimensions,
+  maxIndexed,
+} from '#domain/vectors/collections.ts';
 import { deleteDocument } from '#domain/vectors/documents.ts';
-import { searchDocuments, modelFor } from '#domain/vectors/vectors.ts';
+import { modelFor, searchDocuments } from '#domain/vectors/vectors.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { vectorsUpsert } from '#queues/vectors-upsert.ts';
 import { type InProject, inProject } from '../../access.ts';
@@ -14,7 +23,7 @@ import { page } from '../../fields.ts';
 import { inTurn } from '../../idempotency.ts';
 import { aiJobFailure } from '../../job-error.ts';
 import { aiCallerOf } from '../../ai/call.ts';
-import { documentsOf, filterOf } from '../../ai/vector-body.ts';
+import { documentsOf, filterOf } from '../../ai/vector-shapes.ts';
 
 const area = 'ai';
 const root = '/projects/{project_id}/ai/vectors';

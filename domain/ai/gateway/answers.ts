@@ -2,9 +2,20 @@ import { ServiceError } from '#lib/errors.ts';
 import { type JsonParser, maxInlineBytes } from '#lib/json-parser.ts';
 import type { ChatAnswer } from '../chat.ts';
 import { type ProviderName, dialectOf } from '../providers/providers.ts';
-import { type Dialect, type EmbeddingAnswer, type EmbeddingRequest, type Target, ProviderFault } from '../providers/dialect.ts';
+import {
+  type Dialect,
+  type EmbeddingAnswer,
+  type EmbeddingRequest,
+  type Target,
+  ProviderFault,
+} from '../providers/dialect.ts';
 import type { KnownModel } from '../prices/prices.ts';
-import { type EmbeddingsReaderCall, type EmbeddingsThere, type ReadThere, threadReaders } from '../providers/thread-readers.ts';
+import {
+  type EmbeddingsReaderCall,
+  type EmbeddingsThere,
+  type ReadThere,
+  threadReaders,
+} from '../providers/thread-readers.ts';
 
 /** Reads whole answers of providers: small ones here, large ones in a thread that checks and counts them first. */
 export interface Answers {

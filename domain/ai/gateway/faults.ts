@@ -1,10 +1,10 @@
+import type { Departure } from '#lib/departure.ts';
 import { type ErrorCode, type ErrorExtras, ServiceError } from '#lib/errors.ts';
 import type { ProviderKey } from '../keys/keys.ts';
 import { providerFacts } from '../providers/providers.ts';
 import { type FaultKind, ProviderFault } from '../providers/dialect.ts';
 import { isConnectTimeout } from '../providers/transport.ts';
 import { type SecretFilter, createSecretFilter } from '../providers/secret.ts';
-import type { Departure } from '#lib/departure.ts';
 
 interface Meaning {
   readonly code: ErrorCode;

@@ -1,33 +1,30 @@
-import { ServiceError } from '#lib/errors.ts';
-import { type ProviderName, providerFacts } from '../providers/providers.ts';
-import type { GatewayChatRequest, GatewayEmbeddingRequest, AiCaller, AiModel, ProviderGateway } from './types.ts';
 import type { ByteBudget } from '#lib/byte-budget.ts';
 import type { Egress } from '#lib/egress.ts';
+import { ServiceError } from '#lib/errors.ts';
 import type { JsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
+import { type ProviderName, providerFacts } from '../providers/providers.ts';
+import { notConfigured } from '../keys/changes.ts';
+import type { ProviderKeys } from '../keys/keys.ts';
+import type { KnownModel, Prices } from '../prices/prices.ts';
+import { ProviderFault } from '../providers/dialect.ts';
+import { type Times, createTransport } from '../providers/transport.ts';
+import type { CallLog } from '../usage/calls.ts';
+import type { AiCaller, AiModel, GatewayChatRequest, GatewayEmbeddingRequest, ProviderGateway } from './types.ts';
 import { createAnswers } from './answers.ts';
 import { type Line, askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
 import { bounded, inputTokens, promptTokens, requirePrice, reserveFor, reserveForInput, tierOf } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
 import type { InFlight } from './in-flight.ts';
-import { notConfigured } from '../keys/changes.ts';
-import type { ProviderKeys } from '../keys/keys.ts';
 import { createModelLists, modelsOf } from './models.ts';
-import type { KnownModel, Prices } from '../prices/prices.ts';
-import { ProviderFault } from '../providers/dialect.ts';
-import { type Times, createTransport } from '../providers/transport.ts';
 import { createRouter } from './router.ts';
 import { type Route, type Spending, RunningCall } from './running-call.ts';
-import type { CallLog } from '../usage/calls.ts';
 
 /**
  * A field that the provider's dialect cannot express would be lost on the way: the request is refused instead.
  * @throws {ServiceError} `not_supported`
  */
-const requireSupported = (
-  provider: ProviderName,
-  request: GatewayChatRequest | GatewayEmbeddingRequest,
-): void => {
+const requireSupported = (provider: ProviderName, request: GatewayChatRequest | GatewayEmbeddingRequest): void => {
   const { dialect, label } = providerFacts[provider];
   if (dialect === 'openai') return;
   const foreign = 'messages' in request ? request.onlyOpenAi : tokensIn(request);

@@ -1,10 +1,10 @@
 import { LRUCache } from 'lru-cache';
+import { ServiceError } from '#lib/errors.ts';
 import type { ProviderKey } from '../keys/keys.ts';
 import type { ListedModel } from '../providers/dialect.ts';
-import type { AiModel, AiCaller, Gateway } from './types.ts';
 import type { KnownModel, Price, Prices } from '../prices/prices.ts';
 import { type ProviderName, providerFacts, providerNames } from '../providers/providers.ts';
-import { ServiceError } from '#lib/errors.ts';
+import type { AiCaller, AiModel, Gateway } from './types.ts';
 
 /** The model lists of providers, for each key. */
 export interface ModelLists {

@@ -1,11 +1,11 @@
 import { ServiceError } from '#lib/errors.ts';
 import { nearest } from '#lib/nearest.ts';
-import type { AiCaller, AiModel } from './types.ts';
 import { notConfigured } from '../keys/changes.ts';
 import type { ProjectKeys, ProviderKey, ProviderKeys } from '../keys/keys.ts';
-import { type ModelLists, typeOf } from './models.ts';
 import type { KnownModel, Prices } from '../prices/prices.ts';
 import { type ProviderName, isProviderName, providerFacts } from '../providers/providers.ts';
+import type { AiCaller, AiModel } from './types.ts';
+import { type ModelLists, typeOf } from './models.ts';
 import type { Route } from './running-call.ts';
 
 type ModelType = AiModel['type'];

@@ -1,18 +1,18 @@
-import type { Departure } from '#lib/departure.ts';
 import { Counter, Histogram } from 'prom-client';
-import { registry } from '#lib/metrics.ts';
-import type { CallIntent, CallStatus, CallKind, CallLog, OpenCall } from '../usage/calls.ts';
 import type { ByteBudget, ReservedBytes } from '#lib/byte-budget.ts';
+import type { Departure } from '#lib/departure.ts';
 import { ServiceError, toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import { registry } from '#lib/metrics.ts';
+import type { CallIntent, CallKind, CallLog, CallStatus, OpenCall } from '../usage/calls.ts';
 import type { TokenUsage } from '../chat.ts';
+import type { ProviderKey } from '../keys/keys.ts';
+import type { KnownModel } from '../prices/prices.ts';
+import type { ProviderName } from '../providers/providers.ts';
 import { costOf, plausible, spentAtLeast } from './estimate.ts';
 import { explainFault, isAnswered } from './faults.ts';
 import type { AiCaller } from './types.ts';
 import type { InFlight } from './in-flight.ts';
-import type { ProviderKey } from '../keys/keys.ts';
-import type { KnownModel } from '../prices/prices.ts';
-import type { ProviderName } from '../providers/providers.ts';
 
 /** Why a call is given up before its end. */
 type CallAbortReason = 'left' | 'refused' | 'closing';

@@ -5,7 +5,7 @@ import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { type KeyRow, deleteKey, keysOf, lockKey, saveKey, aboutKey } from './keys.ts';
+import { type KeyRow, aboutKey, deleteKey, keysOf, lockKey, saveKey } from './keys.ts';
 import { type ProviderName, isProviderName, providerFacts, providerNames } from '../providers/providers.ts';
 
 /** A provider as a project has it (contract, section 8). */

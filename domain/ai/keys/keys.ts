@@ -1,8 +1,8 @@
-import { type Queryable, maybeOne } from '#lib/control-db.ts';
-import { type ProviderName, providerFacts, providerNames } from '../providers/providers.ts';
 import { LRUCache } from 'lru-cache';
 import type { Project } from '#domain/projects/store.ts';
+import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import type { Sealer } from '#lib/secrets.ts';
+import { type ProviderName, providerFacts, providerNames } from '../providers/providers.ts';
 import type { Target } from '../providers/dialect.ts';
 
 export interface KeyRow {

@@ -3,7 +3,15 @@ import { z } from 'zod';
 import { ConfigError } from '#lib/config.ts';
 import { type ProviderName, providerNames } from '../providers/providers.ts';
 import type { KnownModel, Prices, Tiers } from './prices.ts';
-import { type ListedModel, type ListedModels, type ModelSource, type ModelTable, nanoPerUsdPerMillion, packagedModels, priceAt } from './package.ts';
+import {
+  type ListedModel,
+  type ListedModels,
+  type ModelSource,
+  type ModelTable,
+  nanoPerUsdPerMillion,
+  packagedModels,
+  priceAt,
+} from './package.ts';
 
 const usd = z.number().min(0).max(1_000_000);
 const count = z.int().min(1);

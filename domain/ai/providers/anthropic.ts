@@ -1,8 +1,38 @@
-import type { ChatMessage, ChatRequest, ContentPart, ToolChoice, ChatAnswer, ChatPiece, FinishReason, TokenUsage, ToolCallPart, UsageDetails } from '../chat.ts';
-import { readDataUrl, argumentsOf, instructionsOf, jsonInWords, partsOf, plainText, turnsOf } from './turns.ts';
-import { type Dialect, type Target, type ListedModel, type SentEvent, type StreamReader, ProviderFault } from './dialect.ts';
+import type {
+  ChatAnswer,
+  ChatMessage,
+  ChatPiece,
+  ChatRequest,
+  ContentPart,
+  FinishReason,
+  TokenUsage,
+  ToolCallPart,
+  ToolChoice,
+  UsageDetails,
+} from '../chat.ts';
+import { argumentsOf, instructionsOf, jsonInWords, partsOf, plainText, readDataUrl, turnsOf } from './turns.ts';
+import {
+  type Dialect,
+  type ListedModel,
+  type SentEvent,
+  type StreamReader,
+  type Target,
+  ProviderFault,
+} from './dialect.ts';
 import { readFault, sentFault } from './faults.ts';
-import { type Loose, badAnswer, countIn, listIn, modelsIn, objectIn, parseEvent, parseObject, requireFew, textIn, usageOf } from './json.ts';
+import {
+  type Loose,
+  badAnswer,
+  countIn,
+  listIn,
+  modelsIn,
+  objectIn,
+  parseEvent,
+  parseObject,
+  requireFew,
+  textIn,
+  usageOf,
+} from './json.ts';
 
 /**
  * Differences among Anthropic's models (docs.anthropic.com, "Models overview", "Structured outputs"; checked against

@@ -1,7 +1,7 @@
-import type { ReservedBytes } from '#lib/byte-budget.ts';
-import { type SentEvent, ProviderFault } from './dialect.ts';
 import { StringDecoder } from 'node:string_decoder';
 import { createParser } from 'eventsource-parser';
+import type { ReservedBytes } from '#lib/byte-budget.ts';
+import { type SentEvent, ProviderFault } from './dialect.ts';
 import type { Exchange } from './transport.ts';
 
 /**

@@ -1,9 +1,42 @@
-import type { ChatMessage, ChatRequest, ContentPart, ToolChoice, ChatAnswer, ChatPiece, FinishReason, TokenUsage, ToolCall } from '../chat.ts';
-import { readDataUrl, argumentsOf, instructionsOf, partsOf, plainText, turnsOf } from './turns.ts';
-import type { Dialect, EmbeddingRequest, Outgoing, Target, EmbeddingAnswer, ListedModel, SentEvent, StreamReader } from './dialect.ts';
-import { readFault, sentFault } from './faults.ts';
 import { randomUUID } from 'node:crypto';
-import { type Loose, badAnswer, countIn, listIn, modelsIn, objectIn, parseEvent, parseObject, requireAll, requireFew, textIn, usageOf, vectorIn } from './json.ts';
+import type {
+  ChatAnswer,
+  ChatMessage,
+  ChatPiece,
+  ChatRequest,
+  ContentPart,
+  FinishReason,
+  TokenUsage,
+  ToolCall,
+  ToolChoice,
+} from '../chat.ts';
+import { argumentsOf, instructionsOf, partsOf, plainText, readDataUrl, turnsOf } from './turns.ts';
+import type {
+  Dialect,
+  EmbeddingAnswer,
+  EmbeddingRequest,
+  ListedModel,
+  Outgoing,
+  SentEvent,
+  StreamReader,
+  Target,
+} from './dialect.ts';
+import { readFault, sentFault } from './faults.ts';
+import {
+  type Loose,
+  badAnswer,
+  countIn,
+  listIn,
+  modelsIn,
+  objectIn,
+  parseEvent,
+  parseObject,
+  requireAll,
+  requireFew,
+  textIn,
+  usageOf,
+  vectorIn,
+} from './json.ts';
 
 // In a header: a URL is logged on its way.
 const headers = ({ apiKey }: Target): Record<string, string> => ({

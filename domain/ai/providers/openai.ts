@@ -1,9 +1,42 @@
-import type { ChatMessage, ChatRequest, ChatAnswer, ChatPiece, FinishReason, TokenUsage, ToolCall, ToolCallPart, UsageDetails } from '../chat.ts';
-import type { ProviderName } from './providers.ts';
-import type { Dialect, EmbeddingRequest, Outgoing, Target, EmbeddingAnswer, ListedModel, SentEvent, StreamReader } from './dialect.ts';
-import { readFault, sentFault } from './faults.ts';
-import { type Loose, objectIn, badAnswer, countIn, listIn, modelsIn, parseEvent, parseObject, requireAll, requireFew, textIn, usageOf, vectorIn } from './json.ts';
 import { endianness } from 'node:os';
+import type {
+  ChatAnswer,
+  ChatMessage,
+  ChatPiece,
+  ChatRequest,
+  FinishReason,
+  TokenUsage,
+  ToolCall,
+  ToolCallPart,
+  UsageDetails,
+} from '../chat.ts';
+import type { ProviderName } from './providers.ts';
+import type {
+  Dialect,
+  EmbeddingAnswer,
+  EmbeddingRequest,
+  ListedModel,
+  Outgoing,
+  SentEvent,
+  StreamReader,
+  Target,
+} from './dialect.ts';
+import { readFault, sentFault } from './faults.ts';
+import {
+  type Loose,
+  badAnswer,
+  countIn,
+  listIn,
+  modelsIn,
+  objectIn,
+  parseEvent,
+  parseObject,
+  requireAll,
+  requireFew,
+  textIn,
+  usageOf,
+  vectorIn,
+} from './json.ts';
 
 const headers = ({ apiKey }: Target): Record<string, string> => ({
   'content-type': 'application/json',

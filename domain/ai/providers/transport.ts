@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
-import { EgressRefused, explainFailure } from '#lib/egress/failures.ts';
-import type { Departure } from '#lib/departure.ts';
-import { type FaultKind, type Outgoing, ProviderFault } from './dialect.ts';
 import type { ReservedBytes } from '#lib/byte-budget.ts';
+import type { Departure } from '#lib/departure.ts';
 import type { Egress } from '#lib/egress.ts';
-import { EventStream, reserve, createSseReader } from './event-stream.ts';
+import { EgressRefused, explainFailure } from '#lib/egress/failures.ts';
+import { type FaultKind, type Outgoing, ProviderFault } from './dialect.ts';
+import { EventStream, createSseReader, reserve } from './event-stream.ts';
 
 /** In milliseconds. Connecting has its own 5 s, in the egress. */
 export interface Times {

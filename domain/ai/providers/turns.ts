@@ -1,6 +1,6 @@
+import { unescape } from 'node:querystring';
 import type { ChatMessage, ChatRequest, ContentPart } from '../chat.ts';
 import { type Loose, objectIn } from './json.ts';
-import { unescape } from 'node:querystring';
 
 const isInstruction = ({ role }: ChatMessage): boolean => role === 'system' || role === 'developer';
 

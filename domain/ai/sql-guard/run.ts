@@ -1,15 +1,15 @@
-import { ServiceError, Refusal } from '#lib/errors.ts';
-import type { Allowed, Reason, Verdict, UsedNames } from './verdict.ts';
 import { type ClientBase, DatabaseError } from 'pg';
-import { DataError, CallerGone } from '#domain/data-api/errors.ts';
-import { connectionLost, sessionEnded, sqlError } from '#domain/database/console/sql-error.ts';
-import { queryFunctions } from './functions.ts';
+import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import { consoleRowsText, describeStatement, readColumns, runCapped } from '#domain/database/console/capped-query.ts';
 import { type FenceDb, type StoppedBy, inCallersFence } from '#domain/database/console/fence.ts';
-import { checkSelectSql, checkRlsSql, checkSchemaSql } from './check.ts';
 import { type Once, earlierAnswer, onceAsOwner } from '#domain/database/console/owner-key.ts';
-import { runBound } from '#lib/postgres/bound-query.ts';
+import { connectionLost, sessionEnded, sqlError } from '#domain/database/console/sql-error.ts';
 import { type ChangeListeners, noteChange } from '#domain/database/database.ts';
+import { Refusal, ServiceError } from '#lib/errors.ts';
+import { runBound } from '#lib/postgres/bound-query.ts';
+import type { Allowed, Reason, UsedNames, Verdict } from './verdict.ts';
+import { queryFunctions } from './functions.ts';
+import { checkRlsSql, checkSchemaSql, checkSelectSql } from './check.ts';
 
 /** `details` are the reasons, each with its rule, message and place. */
 const notAllowed = (reasons: readonly Reason[]): ServiceError =>

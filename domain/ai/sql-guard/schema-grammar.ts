@@ -1,5 +1,5 @@
-import { noteOperator, storedGrammar, policyQueryGrammar } from './query-grammar.ts';
-import { storedFunctions, requestFunctions } from './functions.ts';
+import { noteOperator, policyQueryGrammar, storedGrammar } from './query-grammar.ts';
+import { requestFunctions, storedFunctions } from './functions.ts';
 import { type Grammar, type NodeRule, type Notes, columnsIn, namesIn, textIn } from './grammar.ts';
 import type { Fields } from './parse.ts';
 
