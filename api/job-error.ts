@@ -1,4 +1,4 @@
-import { nextMonth } from '#domain/ai/usage/intents.ts';
+import { nextMonth } from '#domain/ai/usage/call-log.ts';
 import { DataError } from '#domain/data-api/errors.ts';
 import { type ErrorCode, ServiceError, isErrorCode } from '#lib/errors.ts';
 import type { JobError } from '#queues/define.ts';

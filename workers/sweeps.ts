@@ -1,7 +1,7 @@
 import { DatabaseError } from 'pg';
 import { closeLostCalls } from '#domain/ai/usage/call-store.ts';
-import { deleteOldCalls } from '#domain/ai/usage/roll-up.ts';
-import { sweepAiUsage } from '#domain/ai/usage/sweep.ts';
+import { deleteOldCalls, sweepAiUsage } from '#domain/ai/usage/roll-up.ts';
+
 import { sweepFailures } from '#domain/accounts/proof.ts';
 import { sweepChallenges } from '#domain/accounts/codes.ts';
 import { sweepSignIns } from '#domain/accounts/sign-ins.ts';

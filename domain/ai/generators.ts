@@ -6,7 +6,13 @@ import type { ChatMessage, ResponseFormat } from './chat.ts';
 import { defaultChatModel } from './gateway/models.ts';
 import type { AiCaller, Gateway } from './gateway/types.ts';
 import type { ProviderName } from './providers/providers.ts';
-import { type GeneratedAnswer, type GeneratorName, answerShapes, repairPrompt, systemPrompt } from './generator-prompts.ts';
+import {
+  type GeneratedAnswer,
+  type GeneratorName,
+  answerShapes,
+  repairPrompt,
+  systemPrompt,
+} from './generator-prompts.ts';
 import { readPolicies, schemaContext } from './schema-context.ts';
 import { checkRlsSql, checkSchemaSql, checkSelectSql } from './sql-guard/check.ts';
 import { splitStatements } from './sql-guard/parse.ts';

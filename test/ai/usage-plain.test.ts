@@ -1,5 +1,5 @@
 import test from 'ava';
-import { insertPlainIntents, upsertPlainEnds } from '#domain/ai/usage/plain-store.ts';
+import { insertPlainIntents, upsertPlainEnds } from '#domain/ai/usage/call-store.ts';
 import { newId } from '#lib/ids.ts';
 import { madeEnd, madeIntent, monthOf, putBudget, rowsOf, useUsageScene } from './usage-scene.ts';
 

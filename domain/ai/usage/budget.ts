@@ -75,8 +75,9 @@ const countSettled = async (tx: Queryable, projectId: string, now: Date): Promis
   const from = Math.min(monthBegins - 3_600_000, now.getTime() - settledMs);
   const until = firstIdAt(now.getTime() - settledMs);
   const [row] = await tx.query<{ month: string; used: number; unsettled: string[] | null }>(
-    `select ${monthNow}::text as month, least(coalesce(sum(cost_nano_usd) filter (where status not in ('open', 'incomplete')), 0), ${maxSum})::bigint
-         as used, array_agg(id) filter (where status in ('open', 'incomplete')) as unsettled
+    `select ${monthNow}::text as month,
+       least(coalesce(sum(cost_nano_usd) filter (where status not in ('open', 'incomplete')), 0), ${maxSum})::bigint as used,
+       array_agg(id) filter (where status in ('open', 'incomplete')) as unsettled
      from ai_calls where project_id = $1 and id >= $2 and id < $3 and ${monthOfCall} = ${monthNow}`,
     [projectId, firstIdAt(from), until],
   );

@@ -1,6 +1,7 @@
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { firstIdAt } from '#lib/ids.ts';
-import { maxSum } from './call-store.ts';
+import { deleteOldHeartbeats, maxSum } from './call-store.ts';
+import { deleteOldMonths, releaseLeftReservations } from './budget.ts';
 
 /**
  * Calls of past days are added up in ai_usage_days. A day is so once it is over for a day and a minute: first it is
@@ -121,4 +122,12 @@ export const deleteOldCalls = async (db: Queryable, max: number, now = new Date(
     [firstIdAt(oldest), max],
   );
   return gone.length;
+};
+
+/** The upkeep that runs once a minute beside closing lost calls and deleting old ones. */
+export const sweepAiUsage = async (db: ControlDb): Promise<void> => {
+  await releaseLeftReservations(db);
+  await deleteOldHeartbeats(db);
+  await deleteOldMonths(db);
+  await rollUp(db);
 };
