@@ -4,7 +4,7 @@ import { KoaAdapter } from '@bull-board/koa';
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { Middleware } from 'koa';
-import { jobTypes } from '#domain/jobs/ops-counts.ts';
+import { jobTypes } from '#domain/ops/ops.ts';
 import { shardPrefix, shardsOf } from '#queues/gate/queue-shards.ts';
 
 export interface BoardOptions {

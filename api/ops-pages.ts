@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { Context, Middleware } from 'koa';
-import { cachedFor } from '#domain/jobs/ops-cached.ts';
+import { cachedFor } from '#lib/cached-for.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { requireOperator } from './auth/operator.ts';
 import type { Deps } from './deps.ts';

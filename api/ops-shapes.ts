@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { jobTypes } from '#domain/jobs/ops-counts.ts';
-import { type Overview, createOverview } from '#domain/jobs/ops-overview.ts';
-import type { FoundJob } from '#domain/jobs/ops-search.ts';
+import { jobTypes, type Overview, createOverview } from '#domain/ops/ops.ts';
+import type { FoundJob } from '#domain/ops/search.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { sandboxLevels } from '#queues/function-invoke.ts';
 import type { Deps } from './deps.ts';

@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { cachedFor } from '#domain/jobs/ops-cached.ts';
+import { cachedFor } from '#lib/cached-for.ts';
 import { answersWithin } from '#lib/answers-within.ts';
 import { bearerTokenOf } from '#lib/bearer.ts';
 import { type Config, ConfigError } from '#lib/config.ts';

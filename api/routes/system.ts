@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { sandboxFacts } from '#domain/functions/languages.ts';
-import { cachedFor } from '#domain/jobs/ops-cached.ts';
+import { cachedFor } from '#lib/cached-for.ts';
 import { metricsType } from '#lib/metrics.ts';
 import type { SandboxFacts } from '#queues/function-invoke.ts';
 import type { Gate } from '#queues/gate/types.ts';

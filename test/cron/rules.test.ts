@@ -1,5 +1,5 @@
 import { sweepScheduleRuns } from '#domain/cron/run-store.ts';
-import { upcomingFires } from '#domain/cron/ops-schedules.ts';
+import { upcomingFires } from '#domain/ops/trouble.ts';
 import { tick } from '#domain/cron/tick.ts';
 import {
   type CronScene,

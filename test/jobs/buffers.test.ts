@@ -1,7 +1,7 @@
 import test from 'ava';
 import type { QueryResultRow } from 'pg';
-import { createHistory } from '#domain/jobs/ops-charts.ts';
-import { countsOf, jobTypes, oldestWaits, runningJobs } from '#domain/jobs/ops-counts.ts';
+import { createHistory } from '#domain/ops/charts.ts';
+import { countsOf, jobTypes, oldestWaits, runningJobs } from '#domain/ops/ops.ts';
 import { type ControlDb, type Queryable, openControlDb } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import { createTestDatabase } from '#test/support/databases.ts';

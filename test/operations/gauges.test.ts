@@ -1,6 +1,6 @@
 import test from 'ava';
 import { createJobGauges } from '#api/metrics.ts';
-import { oldestWaits } from '#domain/jobs/ops-counts.ts';
+import { oldestWaits } from '#domain/ops/ops.ts';
 import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import type { JobTypeStats } from '#queues/gate/types.ts';

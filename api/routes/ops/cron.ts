@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { upcomingFires } from '#domain/cron/ops-schedules.ts';
+import { upcomingFires } from '#domain/ops/trouble.ts';
 import { operator } from '../../access.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { id, instant, wholeNumber } from '../../fields.ts';

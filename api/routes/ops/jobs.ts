@@ -1,8 +1,14 @@
 import { z } from 'zod';
-import { type BulkAction, bulkStatuses, changeInBulk } from '#domain/jobs/ops-bulk.ts';
-import { type DeadFilter, type Redriven, deadGroups, redrive } from '#domain/jobs/ops-dead.ts';
-import { type JobFilter, idsOfNamed } from '#domain/jobs/ops-filter.ts';
-import { type JobDetail, jobDetail, projectOfJob, searchJobs } from '#domain/jobs/ops-search.ts';
+import {
+  type BulkAction,
+  bulkStatuses,
+  changeInBulk,
+  type DeadFilter,
+  type Redriven,
+  deadGroups,
+  redrive,
+} from '#domain/ops/bulk.ts';
+import { type JobFilter, idsOfNamed, type JobDetail, jobDetail, projectOfJob, searchJobs } from '#domain/ops/search.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
 import type { Place } from '#queues/gate/types.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { jobTypes } from '#domain/jobs/ops-counts.ts';
-import { findProjects } from '#domain/jobs/ops-found-projects.ts';
-import { pause, pausesOfProject, projectLoads, requireProject, resume, setLimits } from '#domain/jobs/ops-rules.ts';
+import { jobTypes } from '#domain/ops/ops.ts';
+import { pause, pausesOfProject, projectLoads, requireProject, resume, setLimits } from '#domain/ops/projects.ts';
+import { findProjects } from '#domain/ops/search.ts';
 import { deletedProjects } from '#domain/projects/projects.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { notFound } from '#lib/errors.ts';

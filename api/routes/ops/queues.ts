@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { cachedFor } from '#domain/jobs/ops-cached.ts';
-import { pause, resume } from '#domain/jobs/ops-rules.ts';
-import { type Trouble, troubles } from '#domain/jobs/ops-trouble.ts';
+import { cachedFor } from '#lib/cached-for.ts';
+import { pause, resume } from '#domain/ops/projects.ts';
+import { type Trouble, troubles } from '#domain/ops/trouble.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { globalLimitOf, setGlobalLimit } from '#domain/jobs/global-limits.ts';
 import { ServiceError } from '#lib/errors.ts';

@@ -1,6 +1,6 @@
-import { firstIdAt } from '#lib/ids.ts';
+import { cachedFor } from '#lib/cached-for.ts';
 import type { Queryable } from '#lib/control-db.ts';
-import { cachedFor } from './ops-cached.ts';
+import { firstIdAt } from '#lib/ids.ts';
 
 /** The counts of one job type within one minute. */
 export interface MinuteOfType {
