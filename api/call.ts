@@ -3,7 +3,7 @@ import type { Access, Everyone, InOrganization, InProject, Operator, SignedIn, W
 import type { Actor } from '#domain/audit/actor.ts';
 import type { User } from '#domain/users/users.ts';
 import type { DataCaller } from '#domain/data-api/db.ts';
-import type { Starter } from '#domain/jobs/starter.ts';
+import type { Starter } from '#domain/jobs/store.ts';
 import type { ApiKey } from '#domain/projects/api-keys.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Organization, Role } from '#domain/teams/store.ts';

@@ -4,7 +4,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { type Departure, abortSignalOf } from '#lib/departure.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Actor } from '#domain/audit/actor.ts';
-import type { Starter } from '#domain/jobs/starter.ts';
+import type { Starter } from '#domain/jobs/store.ts';
 import type { Access } from './access.ts';
 import { addressOf, isLocalCaller, networkOf } from './address.ts';
 import { authenticate } from './auth/authenticate.ts';

@@ -1,6 +1,5 @@
-import { maxListedResultLength } from '#domain/jobs/list.ts';
+import { maxListedResultLength, type JobRow, errorOf, hasEnded } from '#domain/jobs/store.ts';
 import { type Followed, type FollowedEvent, createFollowed } from '#domain/jobs/follow.ts';
-import { type JobRow, errorOf, hasEnded } from '#domain/jobs/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Subscriber } from '#queues/signals.ts';
 import type { Deps } from './deps.ts';

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import type { Jobs } from '#domain/jobs/jobs.ts';
-import type { Standing } from '#domain/jobs/standing.ts';
+import type { Jobs, Standing } from '#domain/jobs/jobs.ts';
 import { type JobRow, errorOf } from '#domain/jobs/store.ts';
 import { notFound } from '#lib/errors.ts';
 import { parseExactJson } from '#lib/json.ts';

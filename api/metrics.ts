@@ -1,5 +1,5 @@
 import { Gauge, Histogram, Registry } from 'prom-client';
-import { waitingSince } from '#domain/jobs/oldest-wait.ts';
+import { waitingSince } from '#domain/jobs/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { metricsText, registry } from '#lib/metrics.ts';
 import type { Gate, JobTypeStats } from '#queues/gate/types.ts';

@@ -1,4 +1,4 @@
-import type { Starter } from '#domain/jobs/starter.ts';
+import type { Starter } from '#domain/jobs/store.ts';
 import type { AnyCaller } from './call.ts';
 
 /** The subject of an end user's token; undefined for the claims that stand for a key. */

@@ -1,4 +1,4 @@
-import { noteGlobalSettings } from '#domain/jobs/global-limits.ts';
+import { noteGlobalSettings } from '#domain/jobs/limits.ts';
 import { type Queues, openQueues } from '#domain/jobs/open.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';

@@ -1,5 +1,5 @@
 import { type LogPart, insertLogParts, setProgress } from '#domain/jobs/logs.ts';
-import { type BrokenRun, type Resumption, handBack, parkJob, resumeJob, retryLater } from '#domain/jobs/retries.ts';
+import { type BrokenRun, type Resumption, handBack, parkJob, resumeJob, retryLater } from '#domain/jobs/changes.ts';
 import { type JobEnd, type JobStart, type StartedJob, recordEnds, startJobs } from '#domain/jobs/store.ts';
 import { createBatcher, splitRefused } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';

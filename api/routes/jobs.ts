@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { monthlyCaps } from '#domain/functions/caps.ts';
-import { listJobs, maxListedResultLength } from '#domain/jobs/list.ts';
-import { mayRead } from '#domain/jobs/starter.ts';
+import { listJobs, maxListedResultLength, mayRead } from '#domain/jobs/store.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { projectProvision } from '#queues/project-provision.ts';

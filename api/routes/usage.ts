@@ -6,7 +6,7 @@ import { monthlyCaps } from '#domain/functions/caps.ts';
 import { countFunctions } from '#domain/functions/store.ts';
 import { storedBytesOf } from '#domain/functions/stored.ts';
 import { usageOf } from '#domain/jobs/usage.ts';
-import { waitingBytesOf } from '#domain/jobs/waiting-bytes.ts';
+import { waitingBytesOf } from '#domain/jobs/accept.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';

@@ -1,4 +1,4 @@
-import { requireRoomAt } from '#domain/jobs/queue-room.ts';
+import { requireRoomAt } from '#domain/jobs/accept.ts';
 import { type NewJobRow, insertJobs } from '#domain/jobs/store.ts';
 import { type MonthlyCaps, capExceeded } from '#domain/jobs/usage.ts';
 import { presentVersion } from '#domain/functions/store.ts';

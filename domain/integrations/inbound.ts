@@ -1,7 +1,7 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { WaitingMarks } from '#domain/events/marks.ts';
 import { presentVersion } from '#domain/functions/store.ts';
-import { requireRoomAt } from '#domain/jobs/queue-room.ts';
+import { requireRoomAt } from '#domain/jobs/accept.ts';
 import { type NewJobRow, insertJobs } from '#domain/jobs/store.ts';
 import type { MonthlyCaps } from '#domain/jobs/usage.ts';
 import type { Projects } from '#domain/projects/projects.ts';

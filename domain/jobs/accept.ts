@@ -1,17 +1,85 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { z } from 'zod';
 import { systemActor } from '#domain/audit/actor.ts';
+import type { Plan } from '#domain/projects/store.ts';
 import { createBatcher } from '#lib/batch.ts';
-import type { ControlDb, Queryable, Tx } from '#lib/control-db.ts';
-import { isDependencyFailure } from '#lib/errors.ts';
-import type { JobDefinition } from '#queues/define.ts';
+import { type Queryable, maybeOne, one, type ControlDb, type Tx } from '#lib/control-db.ts';
+import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
+import type { JobRef, JobDefinition } from '#queues/define.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
-import { queueFull } from './queue-room.ts';
-import type { Starter } from './starter.ts';
-import { type NewJobRow, deleteQueuedJob, insertJobs } from './store.ts';
+import { type Starter, type NewJobRow, deleteQueuedJob, insertJobs } from './store.ts';
 import { capExceeded } from './usage.ts';
-import { type WaitingBytes, requireWaitingBytes } from './waiting-bytes.ts';
+
+const queueFull = (type: string): ServiceError =>
+  new ServiceError('queue_full', `Too many jobs of type ${type} of this project are waiting. Nothing was accepted.`, {
+    hint: 'Try again when some have run; GET /projects/{id}/jobs?status=queued lists them.',
+    headers: { 'Retry-After': '5' },
+  });
+
+// The gate lists those with the longest lines: who has as many waiting as a project may is among them.
+const maxProjects = 1000;
+
+/**
+ * Before the row is written, by the gate's own count: a refusal then leaves nothing behind, the Idempotency-Key included.
+ * Requests at the same moment may go over the limit by their number.
+ * @throws {ServiceError} `queue_full`
+ */
+export const requireRoomAt = async (
+  gate: Pick<Gate, 'projects'>,
+  { type, projectId }: Pick<JobRef, 'type' | 'projectId'>,
+): Promise<void> => {
+  const own = (await gate.projects(type, maxProjects)).find((load) => load.projectId === projectId);
+  if (own === undefined || own.queued === 0 || own.queued < own.waiting) return;
+  throw queueFull(type);
+};
+
+/** How many bytes the payloads of a project's waiting jobs may have, by plan. */
+export type WaitingBytes = Readonly<Record<Plan, number>>;
+
+/**
+ * Shorter payloads are accepted unasked: as many as may wait by number (10,000 of a type) are 80 MB, less than the smallest
+ * plan gives, and adding up that many rows takes some 10 ms.
+ */
+const countedFrom = 8 * 1024;
+
+/** Exact whatever dies when: derived from the rows that wait. */
+export const waitingBytesOf = async (db: Queryable, projectId: string): Promise<number> => {
+  const { bytes } = await one(
+    db.query<{ bytes: number }>(
+      `select coalesce(sum(octet_length(data)), 0)::float8 as bytes from jobs where project_id = $1 and status = 'queued'`,
+      [projectId],
+      'waiting-bytes',
+    ),
+  );
+  return bytes;
+};
+
+const waitingFull = (limit: number): ServiceError =>
+  new ServiceError('queue_full', `The waiting jobs of this project may hold ${limit} bytes. Nothing was accepted.`, {
+    hint: 'Try again when some have run, or store large data elsewhere and send its address; GET /projects/{id}/usage tells how much waits.',
+    headers: { 'Retry-After': '5' },
+  });
+
+/**
+ * Asked before the row is written. Requests at the same moment may go over the limit together, by no more than the bodies
+ * that a project may have in flight.
+ * @param data the new job's, JSON text
+ * @throws {ServiceError} `queue_full`
+ */
+const requireWaitingBytes = async (
+  db: Queryable,
+  limits: WaitingBytes,
+  { projectId, data }: { readonly projectId: string; readonly data: string },
+): Promise<void> => {
+  const bytes = Buffer.byteLength(data);
+  if (bytes < countedFrom) return;
+  const project = await maybeOne(
+    db.query<{ plan: Plan }>('select plan from projects where id = $1', [projectId], 'plan-of-project'),
+  );
+  const limit = limits[project?.plan ?? 'free'];
+  if ((await waitingBytesOf(db, projectId)) + bytes > limit) throw waitingFull(limit);
+};
 
 // Longer rows go by themselves: together they would outgrow what one statement can hold.
 const batchedDataLength = 65_536;
@@ -43,7 +111,7 @@ export interface AcceptDeps {
 const takeBackTimes = 120;
 const takeBackEveryMs = 250;
 
-export type Accept = (request: JobRequest, row: NewJobRow) => Promise<void>;
+type Accept = (request: JobRequest, row: NewJobRow) => Promise<void>;
 
 /** @throws {ServiceError} `monthly_cap_exceeded` */
 const insertAlone = async (db: Queryable, row: NewJobRow): Promise<void> => {

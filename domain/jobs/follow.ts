@@ -7,7 +7,7 @@ import { type JobRow, type JobStatus, hasEnded } from './store.ts';
 /** Something about a followed job. `end`: with its last row, or null when the row is gone; nothing comes after it. */
 export type FollowedEvent = JobEvent | { readonly event: 'end'; readonly row: JobRow | null };
 
-export interface FollowDeps {
+interface FollowDeps {
   readonly db: Queryable;
   readonly jobs: Pick<Jobs, 'get'>;
   readonly subscriber: Pick<Subscriber, 'follow'>;

@@ -1,11 +1,17 @@
+/*
+ * A job from its acceptance to its end. This file has what callers do with jobs: run, join, cancel, retry. accept.ts
+ * writes the row and then asks the gate; store.ts has the row, its start and its end; changes.ts has cancellations,
+ * retries and expiry. queue-shards.ts is for the leader of a shard; limits.ts and usage.ts bound what runs and what a
+ * month may have; follow.ts and logs.ts are for those who watch a job; abandon.ts ends the jobs of a deleted project.
+ */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
+import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
 import { currentTraceparent, traced } from '#lib/tracing.ts';
-import { newId } from '#lib/ids.ts';
 import type { JobOutcome } from '#queues/define.ts';
-import type { Gate } from '#queues/gate/types.ts';
+import type { Gate, Place } from '#queues/gate/types.ts';
 import { noteAccepted, noteFinished, noteReply } from '#queues/metrics.ts';
 import type { KnownEnd, Outcomes, Replies } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
@@ -13,9 +19,34 @@ import type { Abandonment } from '#domain/projects/projects.ts';
 import { endTeller } from './abandon.ts';
 import { type AcceptDeps, type JobRequest, acceptWith } from './accept.ts';
 import { type Changed, cancelAllWaiting, cancelWaiting, markCancelRequested, revive } from './changes.ts';
-import { type Standing, placesWith } from './standing.ts';
-import { type JobRow, type NewJobRow, findJob, hasEnded, outcomeOf, recordEnds, refOf } from './store.ts';
+import { type JobRow, refOf, type NewJobRow, findJob, hasEnded, outcomeOf, recordEnds } from './store.ts';
 import { capExceeded, takeOne } from './usage.ts';
+
+/** Why a job waits, and its place among the waiting jobs of its project (1-based; null when it waits for a time). */
+export interface Standing {
+  readonly position: number | null;
+  readonly reason: NonNullable<Place['reason']> | 'retry_backoff';
+}
+
+const waitsForItsTime = (row: JobRow): boolean => row.next_run_at !== null;
+
+const standingOf = (row: JobRow, place: Place | undefined): Standing | null => {
+  if (row.status !== 'queued') return null;
+  if (waitsForItsTime(row)) return { position: null, reason: 'retry_backoff' };
+  // One that was handed over, or is about to be found by the gate, is next.
+  return place ? { position: place.position ?? 1, reason: place.reason ?? 'queue' } : null;
+};
+
+/** Where jobs stand in line, in their order; null for those that do not wait, and for all while Redis is away. */
+const placesWith =
+  (gate: Pick<Gate, 'places'>) =>
+  async (rows: readonly JobRow[]): Promise<readonly (Standing | null)[]> => {
+    const waiting = rows.filter((row) => row.status === 'queued' && !waitsForItsTime(row)).map(refOf);
+    // It is returned beside the job: an unavailable Redis must not keep anybody from reading rows.
+    const places = waiting.length === 0 ? [] : await gate.places(waiting).catch(() => []);
+    const byId = new Map(waiting.map(({ id }, i) => [id, places[i]]));
+    return rows.map((row) => standingOf(row, byId.get(row.id)));
+  };
 
 export type { JobRequest } from './accept.ts';
 
@@ -60,14 +91,14 @@ export interface Jobs {
   readonly notifyEnded: Abandonment['onEnded'];
 }
 
-export interface Within {
+interface Within {
   readonly db: Queryable;
   readonly afterCommit: (work: () => Promise<void>) => void;
   /** The job's new run counts as one of its project's this month; left out: it does not. */
   readonly monthly?: { readonly type: string; readonly limit: number | null };
 }
 
-export interface JobsDeps extends Pick<AcceptDeps, 'waitingBytes'> {
+interface JobsDeps extends Pick<AcceptDeps, 'waitingBytes'> {
   readonly db: ControlDb;
   readonly gate: Gate;
   readonly replies: Replies;

@@ -9,10 +9,10 @@ import { openReplies, outcomesIn } from '#queues/replies.ts';
 import { type Subscriber, openSubscriber, signalsOn } from '#queues/signals.ts';
 import { type Jobs, createJobs } from './jobs.ts';
 import { endsOf } from './store.ts';
-import { rulesFrom } from './rules.ts';
-import type { WaitingBytes } from './waiting-bytes.ts';
+import { rulesFrom } from './limits.ts';
+import type { WaitingBytes } from './accept.ts';
 
-export interface QueueOptions {
+interface QueueOptions {
   readonly config: Config;
   readonly log: Log;
   readonly db: ControlDb;

@@ -2,7 +2,16 @@ import { type ControlDb, type Queryable, one } from '#lib/control-db.ts';
 import type { JobRef } from '#queues/define.ts';
 import { projectProvision } from '#queues/project-provision.ts';
 import { isAbandoned } from './abandon.ts';
-import { type Part, inPart } from './part.ts';
+
+/** Which projects a shard holds when its type is spread over several: part `index` of `count`. */
+export interface Part {
+  readonly index: number;
+  readonly count: number;
+}
+
+/** SQL for "its project is in this part", as `shardOf` in queues/gate/shards.ts has it. */
+export const inPart = (count: string, index: string): string =>
+  `(${count}::int = 1 or ('x' || right(project_id::text, 8))::bit(32)::bigint % ${count}::int = ${index}::int)`;
 
 type Waiting = Pick<JobRef, 'id' | 'projectId'>;
 

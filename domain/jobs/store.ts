@@ -1,8 +1,27 @@
-import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { textArray } from '#lib/text-array.ts';
 import { type EndStatus, type JobError, type JobOutcome, type JobRef, endStatuses } from '#queues/define.ts';
-import type { StartedBy, Starter } from './starter.ts';
 import { thisMonth, unlimited } from './usage.ts';
+
+/**
+ * The actor that starts a job: a member in the dashboard (or an operator, without an id), an API key, one of the
+ * project's own users, a schedule, or an event (a webhook, a payment provider).
+ */
+export interface Starter {
+  readonly kind: 'dashboard' | 'secret' | 'publishable' | 'user' | 'cron' | 'event';
+  /** The id of the user, key, schedule, webhook or integration; for a project's own user, the subject of the token. */
+  readonly id: string | null;
+}
+
+/** The columns of `jobs` that say who started it. */
+interface StartedBy {
+  readonly started_by_kind: string | null;
+  readonly started_by_id: string | null;
+}
+
+/** Whether that key or end user may read a job: a secret key reads all of its project, the others what they started. */
+export const mayRead = (job: StartedBy, { kind, id }: Starter): boolean =>
+  kind === 'secret' || (id !== null && job.started_by_kind === kind && job.started_by_id === id);
 
 export type JobStatus = 'queued' | 'running' | EndStatus;
 
@@ -233,3 +252,55 @@ export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promi
   );
   return rows.map((row) => row.id);
 };
+
+interface JobListFilter {
+  readonly status?: JobStatus | undefined;
+  readonly type?: string | undefined;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** Longer results are left out of a list: two hundred whole ones would be a gigabyte. */
+export const maxListedResultLength = 16 * 1024;
+/** A busy project keeps millions of rows; counting them all for each page would cost seconds. */
+const maxCounted = 100_000;
+
+const listedColumns = jobColumns.replace(
+  ' result,',
+  ` case when octet_length(result) <= ${maxListedResultLength} then result end as result,`,
+);
+
+// Unnamed statements are planned for their values: a null takes its condition out of the plan.
+const those = `from jobs
+  where project_id = $1 and ($2::text is null or status = $2) and ($3::text is null or type = $3)`;
+
+/** A project's jobs, newest first, and how many there are, counted up to 100,000. */
+export const listJobs = async (
+  db: Queryable,
+  projectId: string,
+  { status, type, limit, offset }: JobListFilter,
+): Promise<{ jobs: JobRow[]; total: number }> => {
+  const which = [projectId, status ?? null, type ?? null];
+  const [jobs, { total }] = await Promise.all([
+    db.query<JobRow>(`select ${listedColumns} ${those} order by created_at desc, id desc limit $4 offset $5`, [
+      ...which,
+      limit,
+      offset,
+    ]),
+    one(
+      db.query<{ total: number }>(`select count(*) as total from (select ${those} limit ${maxCounted}) counted`, which),
+    ),
+  ]);
+  return { jobs, total };
+};
+
+/**
+ * SQL: the time since which the longest-waiting job of this type has waited; null when none waits. Only jobs that were
+ * never started count: a retry is older than its wait. Three buffers, by the first entry of the index
+ * `jobs_never_begun`.
+ * @param type SQL that names the type
+ */
+export const waitingSince = (type: string): string => `(
+  select queued_at from jobs
+  where type = ${type} and status = 'queued' and next_run_at is null and attempt = 0
+  order by queued_at limit 1)`;

@@ -31,7 +31,7 @@ export const capExceeded = (limit: number | null, now = new Date()): ServiceErro
   );
 };
 
-export interface MonthlyUsage {
+interface MonthlyUsage {
   readonly used: number;
   readonly resets_at: Date;
 }

@@ -4,8 +4,8 @@
  * trouble.ts says what is wrong now and lists schedules that are due; search.ts finds jobs and projects; bulk.ts retries
  * and cancels many jobs; projects.ts shows each project's load and sets its limits and pauses.
  */
-import { type GlobalLimit, globalLimits } from '#domain/jobs/global-limits.ts';
-import { waitingSince } from '#domain/jobs/oldest-wait.ts';
+import { type GlobalLimit, globalLimits } from '#domain/jobs/limits.ts';
+import { waitingSince } from '#domain/jobs/store.ts';
 import { cachedFor } from '#lib/cached-for.ts';
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
-import { rulesFrom } from '#domain/jobs/rules.ts';
+import { rulesFrom } from '#domain/jobs/limits.ts';
 import { openControlDb } from '#lib/control-db.ts';
 import type { JobDefinition } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';

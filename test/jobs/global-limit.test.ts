@@ -1,5 +1,5 @@
 import test from 'ava';
-import { globalLimitOf, globalLimits, noteGlobalSettings, setGlobalLimit } from '#domain/jobs/global-limits.ts';
+import { globalLimitOf, globalLimits, noteGlobalSettings, setGlobalLimit } from '#domain/jobs/limits.ts';
 import { newId } from '#lib/ids.ts';
 import { heldRuns, insertProject, openEngine, testJobs } from '#test/support/engine.ts';
 import { until } from '#test/support/until.ts';

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { newId } from '#lib/ids.ts';
 import { shardOf } from '#queues/gate/queue-shards.ts';
-import { inPart } from '#domain/jobs/part.ts';
+import { inPart } from '#domain/jobs/queue-shards.ts';
 import { openEngine, succeeded, testJobs } from '#test/support/engine.ts';
 
 const shards = 4;

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
-import type { Standing } from '#domain/jobs/standing.ts';
+import type { Standing } from '#domain/jobs/jobs.ts';
 import { findJob } from '#domain/jobs/store.ts';
 import { newId } from '#lib/ids.ts';
 import { type EngineScene, heldRuns, insertProject, openEngine, testJobs } from '#test/support/engine.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { mayRead } from '#domain/jobs/starter.ts';
+import { mayRead } from '#domain/jobs/store.ts';
 import { until } from '#test/support/until.ts';
 import { type ProjectScene, useJobsApi } from './scene.ts';
 

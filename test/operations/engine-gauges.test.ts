@@ -1,6 +1,6 @@
 import test from 'ava';
 import { createJobGauges } from '#api/metrics.ts';
-import { rulesFrom } from '#domain/jobs/rules.ts';
+import { rulesFrom } from '#domain/jobs/limits.ts';
 import { openRequestRedis } from '#lib/redis.ts';
 import { createGate } from '#queues/gate/gate.ts';
 import { jobs } from '#queues/registry.ts';

@@ -1,4 +1,4 @@
-import type { Part } from '#domain/jobs/part.ts';
+import type { Part } from '#domain/jobs/queue-shards.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import type { JobDefinition } from '#queues/define.ts';

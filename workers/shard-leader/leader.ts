@@ -1,5 +1,5 @@
 import type { Candidate, Leadership } from '#domain/jobs/queue-shards.ts';
-import { takeDue } from '#domain/jobs/retries.ts';
+import { takeDue } from '#domain/jobs/changes.ts';
 import type { ShardSnapshot } from '#queues/gate/shard-gate.ts';
 import { settleRules } from '#queues/gate/settle-rules.ts';
 import type { Heartbeat } from './heartbeat.ts';

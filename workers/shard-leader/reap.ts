@@ -1,5 +1,5 @@
 import { type SuspectRun, suspectRuns } from '#domain/jobs/queue-shards.ts';
-import { restartCrashed } from '#domain/jobs/retries.ts';
+import { restartCrashed } from '#domain/jobs/changes.ts';
 import { recordEnds } from '#domain/jobs/store.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
 import type { KnownEnd } from '#queues/replies.ts';

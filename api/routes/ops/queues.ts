@@ -3,7 +3,7 @@ import { cachedFor } from '#lib/cached-for.ts';
 import { pause, resume } from '#domain/ops/projects.ts';
 import { type Trouble, troubles } from '#domain/ops/trouble.ts';
 import type { ControlDb } from '#lib/control-db.ts';
-import { globalLimitOf, setGlobalLimit } from '#domain/jobs/global-limits.ts';
+import { globalLimitOf, setGlobalLimit } from '#domain/jobs/limits.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { operator } from '../../access.ts';
 import type { BaseCall } from '../../call.ts';
