@@ -7,7 +7,7 @@ import { sweepChallenges } from '#domain/accounts/codes.ts';
 import { sweepSignIns } from '#domain/accounts/sign-ins.ts';
 import { createLimitsSweep } from '#domain/database/usage.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
-import { sweepScheduleRuns } from '#domain/cron/run-store.ts';
+import { sweepScheduleRuns } from '#domain/cron/store.ts';
 import { deleteOldEmails } from '#domain/email/email.ts';
 import { deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
 import { deleteBeyondQuota, foldStoredChanges } from '#domain/functions/stored.ts';
@@ -22,14 +22,7 @@ import { deleteOldProviderEvents } from '#domain/integrations/store.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
 import { noteBacklog } from '#domain/webhooks/metrics.ts';
-import {
-  backlogOf,
-  deleteEmptyEvents,
-  deleteEmptyWebhooks,
-  deleteOldDeliveries,
-  deleteOrphanedDeliveries,
-  wakeForgottenThrottles,
-} from '#domain/webhooks/sweep.ts';
+import { backlogOf, deleteEmptyEvents, deleteEmptyWebhooks, deleteOldDeliveries, deleteOrphanedDeliveries, wakeForgottenThrottles } from '#domain/webhooks/sweep.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { actingAs } from '#domain/audit/actor.ts';

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { invalidField } from '#domain/cron/expression.ts';
 import { misfireRules, overlapRules } from '#domain/cron/fires.ts';
-import type { RunRow } from '#domain/cron/run-store.ts';
-import { listRuns } from '#domain/cron/run-store.ts';
+import { type RunRow, listRuns } from '#domain/cron/store.ts';
 import {
   type Schedule,
   createSchedule,
@@ -11,7 +10,7 @@ import {
   runNow,
   schedulesOf,
   updateSchedule,
-} from '#domain/cron/schedules.ts';
+} from '#domain/cron/cron.ts';
 import { monthlyCaps } from '#domain/functions/caps.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { inProject } from '../access.ts';

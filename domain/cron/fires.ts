@@ -1,5 +1,10 @@
-import { parseExpression } from './expression.ts';
-import { fireAfter, fireUpTo } from './next-fire.ts';
+import type { NewJobRow } from '#domain/jobs/store.ts';
+import { newId } from '#lib/ids.ts';
+import { cronFire } from '#queues/cron-fire.ts';
+import type { JobData, JobDefinition } from '#queues/define.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
+import type { Contents } from './due-store.ts';
+import { parseExpression, fireAfter, fireUpTo } from './expression.ts';
 
 /** When the run before has not ended: skip this one, queue it, or run both. */
 export const overlapRules = ['skip', 'queue', 'allow'] as const;
@@ -10,7 +15,7 @@ export const misfireRules = ['once', 'skip', 'all'] as const;
 export type MisfireRule = (typeof misfireRules)[number];
 
 /** Later than this a fire counts as missed: a rolling restart of the workers does not lose a nightly run. */
-export const graceMs = 60_000;
+const graceMs = 60_000;
 
 const maxCaughtUp = 100;
 const maxWaiting = 100;
@@ -32,7 +37,7 @@ export interface DueSchedule {
   readonly waiting: number;
 }
 
-export type Verdict = 'start' | 'wait' | 'skip';
+type Verdict = 'start' | 'wait' | 'skip';
 
 export interface Fire {
   readonly fireAt: number;
@@ -91,3 +96,80 @@ export const decideFires = (due: DueSchedule, now: number): Decision => {
   const after = Math.max(now, last + due.spacingMs - 1);
   return { fires, nextRunAt: fireAfter(parseExpression(due.schedule), due.timezone, after) };
 };
+
+/** Starts a run of a schedule: creates its job, or returns the reason why there is none. */
+export type Start =
+  | { readonly job: NewJobRow; readonly reason: null }
+  | { readonly job: null; readonly reason: string };
+
+const functionIsGone = 'the function was deleted';
+
+const jobOf = (
+  definition: JobDefinition,
+  { id, project_id: projectId }: Pick<Contents, 'id' | 'project_id'>,
+  runId: string,
+  data: unknown,
+): NewJobRow => ({
+  id: newId(),
+  projectId,
+  startedBy: { kind: 'cron', id },
+  type: definition.type,
+  data: JSON.stringify(data),
+  maxAttempts: definition.maxAttempts,
+  requestId: `cron-${runId}`,
+});
+
+/**
+ * The job of one run.
+ * @param called the function that the schedule calls: its present version, null when there is none, and how many runs of
+ * functions the project may have this month
+ */
+export const startOf = (
+  schedule: Contents,
+  called: { readonly version: number | null; readonly monthlyLimit: number | null },
+  runId: string,
+): Start => {
+  const { id, target, payload } = schedule;
+  if (target.type !== 'function') {
+    const data: JobData<typeof cronFire> = { schedule_id: id, run_id: runId, target, payload };
+    return { job: jobOf(cronFire, schedule, runId, data), reason: null };
+  }
+  if (called.version === null) return { job: null, reason: functionIsGone };
+  const data: JobData<typeof functionInvoke> = {
+    function_id: target.function_id,
+    version: called.version,
+    trigger: 'cron',
+    payload,
+  };
+  const job = jobOf(functionInvoke, schedule, runId, data);
+  return { job: { ...job, monthlyLimit: called.monthlyLimit }, reason: null };
+};
+
+/** The bytes of targets and payloads that one batch may write. */
+const passBytes = 8 * 1024 * 1024;
+/** The share of one project. */
+const projectBytes = 2 * 1024 * 1024;
+
+type Taken = 'taken' | 'project full' | 'pass full';
+
+/** The room of one pass. The first fire of a project, and of a pass, always finds room, so that each gets on. */
+export const createRoom = () => {
+  let used = 0;
+  const byProject = new Map<string, number>();
+  const refused = new Set<string>();
+  return {
+    take: (projectId: string, bytes: number): Taken => {
+      const own = byProject.get(projectId) ?? 0;
+      if (own > 0 && own + bytes > projectBytes) refused.add(projectId);
+      if (refused.has(projectId)) return 'project full';
+      if (used > 0 && used + bytes > passBytes) return 'pass full';
+      used += bytes;
+      byProject.set(projectId, own + bytes);
+      return 'taken';
+    },
+    /** A project that was refused once gets no more in this pass. */
+    isClosedTo: (projectId: string): boolean => refused.has(projectId),
+  };
+};
+
+export type Room = ReturnType<typeof createRoom>;

@@ -1,19 +1,32 @@
+/*
+ * Schedules. This file has what members do with them: create, change, delete, run now. store.ts has the rows of schedules
+ * and of their runs. expression.ts parses cron expressions and computes the next fire in any time zone. tick.ts runs once
+ * a second in each system worker: due-store.ts locks what is due, fires.ts decides which fires start, wait or are skipped.
+ */
+import { presentVersion } from '#domain/functions/store.ts';
 import { requireRoomAt } from '#domain/jobs/accept.ts';
 import { type NewJobRow, insertJobs } from '#domain/jobs/store.ts';
 import { type MonthlyCaps, capExceeded } from '#domain/jobs/usage.ts';
-import { presentVersion } from '#domain/functions/store.ts';
-import type { Project } from '#domain/projects/store.ts';
+import type { Plan, Project } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { JobRef } from '#queues/define.ts';
 import type { Gate } from '#queues/gate/types.ts';
-import { type CronExpression, invalidField, parseExpression } from './expression.ts';
-import { fireAfter, timeZoneNamed } from './next-fire.ts';
-import { requireInterval, requireRoomFor } from './plan.ts';
-import { type RunRow, findRun, insertRuns, lastRuns, skipWaiting } from './run-store.ts';
-import { startOf } from './start.ts';
 import {
+  type CronExpression,
+  minIntervalSeconds,
+  invalidField,
+  parseExpression,
+  fireAfter,
+  timeZoneNamed,
+} from './expression.ts';
+import {
+  type RunRow,
+  findRun,
+  insertRuns,
+  lastRuns,
+  skipWaiting,
   type ScheduleFields,
   type ScheduleRow,
   type Target,
@@ -26,6 +39,33 @@ import {
   lockSchedule,
   replaceSchedule,
 } from './store.ts';
+import { startOf } from './fires.ts';
+
+const minSeconds = { free: 60, pro: 10, enterprise: 10 } as const satisfies Record<Plan, number>;
+
+const maxSchedules = 1000;
+
+/** The shortest time between two fires that a plan has, in ms. */
+export const spacingMsOf = (plan: Plan): number => minSeconds[plan] * 1000;
+
+/** @throws {ServiceError} `plan_limit_exceeded` */
+const requireInterval = (expression: CronExpression, plan: Plan): void => {
+  const wanted = minIntervalSeconds(expression);
+  if (wanted >= minSeconds[plan]) return;
+  throw new ServiceError(
+    'plan_limit_exceeded',
+    `The least interval on the ${plan} plan is ${minSeconds[plan]} seconds; this schedule fires ${wanted} seconds apart.`,
+    { details: { limit: minSeconds[plan], value: wanted } },
+  );
+};
+
+/** @throws {ServiceError} `plan_limit_exceeded` */
+const requireRoomFor = (present: number): void => {
+  if (present < maxSchedules) return;
+  throw new ServiceError('plan_limit_exceeded', `A project has at most ${maxSchedules} schedules.`, {
+    details: { limit: maxSchedules, value: present },
+  });
+};
 
 export interface Schedule extends ScheduleRow {
   readonly last_run: RunRow | null;
@@ -91,7 +131,7 @@ export const createSchedule = async (db: Queryable, project: OfProject, wanted: 
   return getSchedule(db, project.id, id);
 };
 
-export type ScheduleChange = { readonly [Field in keyof ScheduleFields]?: ScheduleFields[Field] | undefined };
+type ScheduleChange = { readonly [Field in keyof ScheduleFields]?: ScheduleFields[Field] | undefined };
 
 const changed = (row: ScheduleRow, change: ScheduleChange): ScheduleFields => ({
   name: change.name ?? row.name,
