@@ -4,7 +4,7 @@ import { openAi } from '#domain/ai/ai.ts';
 import { openAssistant } from '#domain/assistant/assistant.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { createCompiler } from '#domain/functions/compiler.ts';
-import { createPythonChecker } from '#domain/functions/python-compile.ts';
+import { createPythonChecker } from '#domain/functions/python.ts';
 import { createPaypal } from '#domain/integrations/paypal.ts';
 import { openJobs } from '#domain/jobs/open.ts';
 import { createResetSender } from '#domain/accounts/resets.ts';

@@ -2,7 +2,7 @@ import type { Ai } from '#domain/ai/ai.ts';
 import type { Assistant } from '#domain/assistant/assistant.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import type { Compiler } from '#domain/functions/compiler.ts';
-import type { PythonChecker } from '#domain/functions/python-compile.ts';
+import type { PythonChecker } from '#domain/functions/python.ts';
 import type { Paypal } from '#domain/integrations/paypal.ts';
 import type { WaitingMarks } from '#domain/events/marks.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';

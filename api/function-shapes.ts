@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { maskEnvVars, openEnvVars } from '#domain/functions/env-vars.ts';
+import { maskEnvVars, openEnvVars } from '#domain/functions/functions.ts';
 import type { InvocationRow } from '#domain/functions/invocations.ts';
 import type { ListedFunction } from '#domain/functions/store.ts';
 import { functionInvoke, runStatuses } from '#queues/function-invoke.ts';

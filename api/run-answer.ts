@@ -1,4 +1,4 @@
-import { invokeAnswer } from '#domain/functions/answer.ts';
+import { invokeAnswer } from '#domain/functions/run-report.ts';
 import { ServiceError, isErrorCode } from '#lib/errors.ts';
 import { type RunStatus, runStatuses } from '#queues/function-invoke.ts';
 import type { JobEnd } from './endpoint.ts';

@@ -68,7 +68,7 @@ export interface JobOutcome {
   readonly result: string | null;
   readonly error: JobError | null;
   /**
-   * The report that the record of the run keeps beside the result (see `domain/functions/report.ts`). Callers do not
+   * The report that the record of the run keeps beside the result (see `domain/functions/run-report.ts`). Callers do not
    * see it.
    */
   readonly report?: string | null | undefined;

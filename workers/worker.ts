@@ -1,8 +1,7 @@
 import { type Ai, openAi } from '#domain/ai/ai.ts';
 import { startCronTick } from '#domain/cron/tick.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
-import { monthlyCaps } from '#domain/functions/caps.ts';
-import { createRunnableLoader } from '#domain/functions/functions.ts';
+import { createRunnableLoader, monthlyCaps } from '#domain/functions/functions.ts';
 import type { ChangeListeners } from '#domain/database/database.ts';
 import { startUpgrades } from '#domain/database-servers/upgrade.ts';
 import { type Transports, createTransports } from '#domain/email/transports.ts';

@@ -11,7 +11,7 @@ import {
   schedulesOf,
   updateSchedule,
 } from '#domain/cron/cron.ts';
-import { monthlyCaps } from '#domain/functions/caps.ts';
+import { monthlyCaps } from '#domain/functions/functions.ts';
 import { parseExactJson } from '#lib/json.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';

@@ -5,8 +5,8 @@ import {
   getFunction,
   removeFunction,
   updateFunction,
+  isLanguageServed,
 } from '#domain/functions/functions.ts';
-import { isLanguageServed } from '#domain/functions/languages.ts';
 import { type FunctionRow, type Language, listFunctions } from '#domain/functions/store.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
 import { ServiceError } from '#lib/errors.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { monthlyCaps } from '#domain/functions/caps.ts';
+import { monthlyCaps } from '#domain/functions/functions.ts';
 import { receive } from '#domain/integrations/inbound.ts';
 import { notFound } from '#lib/errors.ts';
 import { everyone } from '../access.ts';

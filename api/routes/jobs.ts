@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { monthlyCaps } from '#domain/functions/caps.ts';
+import { monthlyCaps } from '#domain/functions/functions.ts';
 import { listJobs, maxListedResultLength, mayRead } from '#domain/jobs/store.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';

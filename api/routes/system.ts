@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { sandboxFacts } from '#domain/functions/languages.ts';
+import { sandboxFacts } from '#domain/functions/functions.ts';
 import { cachedFor } from '#lib/cached-for.ts';
 import { metricsType } from '#lib/metrics.ts';
 import type { SandboxFacts } from '#queues/function-invoke.ts';

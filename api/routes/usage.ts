@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { planLimits } from '#domain/database-servers/limits.ts';
 import { inDatabase } from '#domain/database-servers/database-servers.ts';
 import { readUsage, readUsageInTurn } from '#domain/database/usage.ts';
-import { monthlyCaps } from '#domain/functions/caps.ts';
+import { monthlyCaps } from '#domain/functions/functions.ts';
 import { countFunctions } from '#domain/functions/store.ts';
 import { storedBytesOf } from '#domain/functions/stored.ts';
 import { usageOf } from '#domain/jobs/usage.ts';

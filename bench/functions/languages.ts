@@ -2,7 +2,7 @@ import type { Config } from '#lib/config.ts';
 import { createEgress } from '#lib/egress.ts';
 import { createJavascriptRuntime } from '#workers/runtimes/javascript/index.ts';
 import { createPythonRuntime } from '#workers/runtimes/python/index.ts';
-import { findPython } from '#domain/functions/python-interpreter.ts';
+import { findPython } from '#domain/functions/python.ts';
 import type { Runtime } from '#workers/runtimes/runtime.ts';
 import { openSandbox } from '#workers/runtimes/sandbox.ts';
 

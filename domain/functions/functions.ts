@@ -1,13 +1,27 @@
+/*
+ * Functions. This file has what members and callers do with them: deploy, change, invoke, run again. store.ts has the rows
+ * of functions and their versions; compiler.ts compiles JavaScript in processes of its own by compile.ts, and python.ts
+ * checks Python; handler-names.ts refuses code without its handler. run-report.ts makes a run's answer and record;
+ * invocations.ts reads these records; stored.ts measures what a project stores.
+ */
 import { LRUCache } from 'lru-cache';
 import type { JobRequest } from '#domain/jobs/accept.ts';
 import type { MonthlyCaps } from '#domain/jobs/usage.ts';
 import type { Project } from '#domain/projects/store.ts';
+import type { Config } from '#lib/config.ts';
 import type { Queryable } from '#lib/control-db.ts';
-import { ServiceError, notFound } from '#lib/errors.ts';
+import { ServiceError, notFound, isDependencyFailure } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
-import { type FunctionCaller, functionInvoke } from '#queues/function-invoke.ts';
-import { type EnvVars, mergeEnvVars, openEnvVars } from './env-vars.ts';
+import {
+  type FunctionCaller,
+  functionInvoke,
+  type SandboxFacts,
+  type SandboxLevel,
+  sandboxLevels,
+} from '#queues/function-invoke.ts';
+import type { Gate } from '#queues/gate/types.ts';
+import { givenTo } from './invocations.ts';
 import {
   type FunctionRow,
   type FunctionVersion,
@@ -21,9 +35,63 @@ import {
   presentVersion,
   renameFunction,
   replaceCode,
+  isKept,
 } from './store.ts';
 
-export interface FunctionInput {
+/** How many runs of functions a project may have in a calendar month (contract, section 4). */
+export const monthlyCaps = (
+  config: Pick<Config, 'PLINTH_MONTHLY_CAP_FREE' | 'PLINTH_MONTHLY_CAP_PRO'>,
+): MonthlyCaps => ({
+  free: config.PLINTH_MONTHLY_CAP_FREE,
+  pro: config.PLINTH_MONTHLY_CAP_PRO,
+  enterprise: null,
+});
+
+type EnvVars = Readonly<Record<string, string>>;
+
+/** The placeholder of a value in answers; sent back, it keeps the value. */
+export const maskedValue = '********';
+
+const maxBytes = 128 * 1024;
+
+const about = (functionId: string): string => `function:${functionId}:env`;
+
+export const openEnvVars = (sealer: Sealer, functionId: string, sealed: Buffer | null): EnvVars =>
+  sealed === null ? {} : (JSON.parse(sealer.open(about(functionId), sealed)) as EnvVars);
+
+const sealEnvVars = (sealer: Sealer, functionId: string, vars: EnvVars): Buffer | null =>
+  Object.keys(vars).length === 0 ? null : sealer.seal(about(functionId), JSON.stringify(vars));
+
+export const maskEnvVars = (vars: EnvVars): EnvVars =>
+  Object.fromEntries(Object.keys(vars).map((name) => [name, maskedValue]));
+
+const refuse = (name: readonly string[], message: string): ServiceError =>
+  new ServiceError('validation_failed', 'The body is not valid.', {
+    details: [{ path: ['env_vars', ...name].join('.'), message }],
+  });
+
+/**
+ * Merges changes into the sealed variables: null deletes, a masked value keeps what is there.
+ * @throws {ServiceError} `validation_failed` for a masked value of a new name, or more than 128 KB altogether
+ */
+export const mergeEnvVars = (
+  sealer: Sealer,
+  functionId: string,
+  sealed: Buffer | null,
+  changes: Readonly<Record<string, string | null>>,
+): Buffer | null => {
+  const merged = new Map(Object.entries(openEnvVars(sealer, functionId, sealed)));
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) merged.delete(name);
+    else if (value !== maskedValue) merged.set(name, value);
+    else if (!merged.has(name)) throw refuse([name], 'is masked, and there is no value to keep');
+  }
+  const vars = Object.fromEntries(merged);
+  if (JSON.stringify(vars).length > maxBytes) throw refuse([], `all together are larger than ${maxBytes} bytes`);
+  return sealEnvVars(sealer, functionId, vars);
+};
+
+interface FunctionInput {
   readonly name: string;
   readonly language: Language;
   readonly entry_point: string;
@@ -53,7 +121,7 @@ const slugFor = (name: string): string => {
   throw new ServiceError('validation_failed', 'The body is not valid.', { details: [{ path: 'name', message }] });
 };
 
-export interface Author {
+interface Author {
   /** How many functions the project may have; null: any number. */
   readonly maxFunctions: number | null;
   readonly sealer: Sealer;
@@ -150,7 +218,7 @@ export const removeFunction = async (db: Queryable, projectId: string, id: strin
   if (!(await deleteFunction(db, projectId, id))) throw notFound('function');
 };
 
-export interface InvokeOrder {
+interface InvokeOrder {
   readonly by: { readonly id: string } | { readonly slug: string };
   /** JSON text. */
   readonly payload: string;
@@ -162,13 +230,13 @@ export interface InvokeOrder {
   readonly caps: MonthlyCaps;
 }
 
-export const requireActive = ({ status }: Pick<Project, 'status'>): void => {
+const requireActive = ({ status }: Pick<Project, 'status'>): void => {
   if (status === 'active') return;
   throw new ServiceError('project_not_ready', `The project is ${status}; functions run when it is active.`);
 };
 
 /** The job that runs that version of that function. */
-export const requestFor = (
+const requestFor = (
   { id: projectId, plan }: Pick<Project, 'id' | 'plan'>,
   order: Omit<InvokeOrder, 'by'> & { readonly functionId: string; readonly version: number },
 ): JobRequest => {
@@ -193,7 +261,7 @@ export const invocation = async (
 };
 
 /** One version, ready to run. */
-export interface Runnable {
+interface Runnable {
   readonly language: Language;
   readonly compiled: string;
   readonly entryPoint: string;
@@ -247,3 +315,57 @@ export const createRunnableLoader = (
     return runnable;
   };
 };
+
+const requireKept = async (db: Queryable, functionId: string, version: number): Promise<number> => {
+  if (await isKept(db, functionId, version)) return version;
+  throw new ServiceError('conflict', `Version ${version} of the function is not kept any more.`, {
+    hint: 'Run it on the present version: version=current.',
+  });
+};
+
+/**
+ * The job that runs a function once more with what an earlier run was given, exactly.
+ * @throws {ServiceError} `not_found`, `project_not_ready`; `conflict` when the original version is gone
+ */
+export const rerunOf = async (
+  db: Queryable,
+  project: Project,
+  earlier: { readonly functionId: string; readonly id: string },
+  how: { readonly version: 'current' | 'original'; readonly requestId: string; readonly caps: MonthlyCaps },
+): Promise<JobRequest> => {
+  const { functionId } = earlier;
+  const present = await getFunctionVersion(db, project.id, { id: functionId });
+  const given = await givenTo(db, functionId, earlier.id);
+  if (given === undefined) throw notFound('invocation');
+  requireActive(project);
+  const version = how.version === 'current' ? present.version : await requireKept(db, functionId, given.version);
+  const { requestId, caps } = how;
+  return requestFor(project, { functionId, version, payload: given.payload, trigger: 'dashboard', requestId, caps });
+};
+
+const weaker = (a: SandboxLevel, b: SandboxLevel): SandboxLevel =>
+  sandboxLevels.indexOf(a) < sandboxLevels.indexOf(b) ? a : b;
+
+/**
+ * The languages that live workers run functions in, each with the weakest of their sandboxes. Null while that is not
+ * known: no such worker is alive, or Redis does not answer.
+ */
+export async function sandboxFacts(gate: Pick<Gate, 'stats'>): Promise<SandboxFacts | null> {
+  try {
+    const { workers } = await gate.stats(functionInvoke.type);
+    const facts = new Map<string, SandboxLevel>();
+    for (const [language, level] of workers.flatMap(({ sandbox = {} }) => Object.entries(sandbox))) {
+      facts.set(language, weaker(level, facts.get(language) ?? level));
+    }
+    return facts.size === 0 ? null : Object.fromEntries(facts);
+  } catch (error) {
+    if (isDependencyFailure(error)) return null;
+    throw error;
+  }
+}
+
+/** Whether a function in this language can run here; while it is not known which ones can, it is taken to be so. */
+export async function isLanguageServed(gate: Pick<Gate, 'stats'>, language: Language): Promise<boolean> {
+  const facts = await sandboxFacts(gate);
+  return facts === null || Object.hasOwn(facts, language);
+}

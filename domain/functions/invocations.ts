@@ -5,7 +5,7 @@ import type { JobData } from '#queues/define.ts';
 import { firstIdAt } from '#lib/ids.ts';
 import { type KeptLine, logLinesAfter } from '#domain/jobs/logs.ts';
 
-export type Trigger = JobData<typeof functionInvoke>['trigger'];
+type Trigger = JobData<typeof functionInvoke>['trigger'];
 
 /** A run of a function; one that goes on has the status of its job. */
 export interface InvocationRow {
@@ -27,7 +27,7 @@ export interface InvocationRow {
 
 const common = `id, function_id, version, trigger, status, duration_ms, cpu_ms, memory_peak_mb, started_at, error`;
 
-export interface InvocationFilter {
+interface InvocationFilter {
   readonly status?: RunStatus | undefined;
   readonly trigger?: Trigger | undefined;
   readonly version?: number | undefined;
@@ -107,7 +107,7 @@ const withLogSoFar = async (db: Queryable, row: InvocationRow): Promise<Invocati
   return { ...row, logs: lines.length === 0 ? null : JSON.stringify(lines.map(shownLine)) };
 };
 
-export const shownLine = ({ ts, level, message }: KeptLine): Omit<KeptLine, 'line'> => ({ ts, level, message });
+const shownLine = ({ ts, level, message }: KeptLine): Omit<KeptLine, 'line'> => ({ ts, level, message });
 
 /** First whether it goes on: a run that was started again by hand has a record of the first time. */
 const findRun = async (db: Queryable, functionId: string, id: string): Promise<InvocationRow | undefined> =>

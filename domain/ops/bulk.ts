@@ -12,7 +12,7 @@ export const bulkStatuses = {
   cancel: ['queued', 'running'],
 } as const satisfies Record<BulkAction, readonly JobStatus[]>;
 
-export interface BulkResult {
+interface BulkResult {
   /** Jobs of the filter that can be changed, counted up to 100,000, before any was. */
   readonly matched: number;
   readonly changed: number;
@@ -84,7 +84,7 @@ const countMatches = (db: ControlDb, filter: JobFilter): Promise<number> =>
     return row?.count ?? 0;
   });
 
-export interface BulkOrder {
+interface BulkOrder {
   readonly action: BulkAction;
   readonly filter: JobFilter;
   readonly dryRun: boolean;
@@ -115,7 +115,7 @@ export const changeInBulk = async (
 };
 
 /** Dead letters that have a type and an error in common. */
-export interface DeadGroup {
+interface DeadGroup {
   readonly type: string;
   readonly error_code: string | null;
   readonly count: number;

@@ -3,7 +3,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { firstIdAt } from '#lib/ids.ts';
 
 /** The counts of one job type within one minute. */
-export interface MinuteOfType {
+interface MinuteOfType {
   readonly accepted: number;
   readonly finished: number;
   readonly succeeded: number;

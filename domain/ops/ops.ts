@@ -16,7 +16,7 @@ import { jobs as definitions } from '#queues/registry.ts';
 import { type History, type Minute, createHistory } from './charts.ts';
 import { functionOf } from './search.ts';
 
-export interface FailureCount {
+interface FailureCount {
   readonly code: string;
   readonly count: number;
 }
@@ -45,7 +45,7 @@ export interface QueueView {
   readonly wait_ms: { readonly p50: number | null; readonly p95: number | null };
 }
 
-export interface WorkerView {
+interface WorkerView {
   readonly id: string;
   readonly name: string;
   readonly started_at: Date;
@@ -198,7 +198,7 @@ export const createOverview = (db: ControlDb, gate: Gate): Overview => {
 /** Every type of job, in the registry's order. */
 export const jobTypes: readonly string[] = definitions.map(({ type }) => type);
 
-export interface RunningJob {
+interface RunningJob {
   readonly id: string;
   readonly type: string;
   readonly project_id: string;
@@ -214,9 +214,9 @@ const waitSample = 5000;
 /** Counting 100,000 entries of an index takes 20 ms; a dead flood must not make each poll cost seconds. */
 const maxDead = 100_000;
 
-export type ByType<T> = ReadonlyMap<string, T>;
+type ByType<T> = ReadonlyMap<string, T>;
 
-export const byType = <Row extends { readonly type: string }>(rows: readonly Row[]): ByType<Row> =>
+const byType = <Row extends { readonly type: string }>(rows: readonly Row[]): ByType<Row> =>
   new Map(rows.map((row) => [row.type, row]));
 
 /** How long the job that waits longest of each type has waited, as the metrics say; types without one are left out. */
@@ -263,7 +263,7 @@ const waits = (db: Queryable) =>
   );
 
 /** The counts of each type, from the rows alone. */
-export interface Counts {
+interface Counts {
   readonly dead: ByType<{ count: number }>;
   readonly accepted: ByType<{ count: number }>;
   readonly finished: ByType<{ count: number }>;
@@ -302,7 +302,7 @@ export const runningJobs = (db: Queryable) =>
   );
 
 /** One who listens to the snapshots: gets each as it is made, or null when it could not be made. */
-export type Listener = (snapshot: Snapshot | null) => void;
+type Listener = (snapshot: Snapshot | null) => void;
 
 export interface Live {
   /** @returns stops listening */

@@ -3,7 +3,7 @@ import { notFound } from '#lib/errors.ts';
 import type { Gate, ProjectLoad } from '#queues/gate/types.ts';
 
 /** A project's jobs of one type. */
-export interface ProjectView {
+interface ProjectView {
   readonly project_id: string;
   readonly ref: string | null;
   readonly name: string | null;
@@ -135,7 +135,7 @@ export const requireProject = async (db: Queryable, projectId: string): Promise<
   if (found.length === 0) throw notFound('project');
 };
 
-export interface OwnLimits {
+interface OwnLimits {
   readonly running: number | null;
   readonly waiting: number | null;
 }
@@ -154,7 +154,7 @@ export const setLimits = async (db: Queryable, projectId: string, type: string, 
 };
 
 /** The target of a pause: a project, one of its job types, or a job type of all projects. */
-export interface Pausable {
+interface Pausable {
   readonly projectId: string | null;
   readonly type: string | null;
 }

@@ -23,7 +23,7 @@ export interface JobFilter {
 }
 
 /** A project or function as people name it: by id, ref, slug or name. */
-export interface Named {
+interface Named {
   readonly project?: string | undefined;
   readonly function?: string | undefined;
 }
@@ -111,7 +111,7 @@ export interface FoundJob {
   readonly finished_at: Date | null;
 }
 
-export interface FoundJobs {
+interface FoundJobs {
   readonly jobs: FoundJob[];
   /** Counted up to 10,000; `totalIsExact` says whether that was enough. */
   readonly total: number;
@@ -178,7 +178,7 @@ export const searchJobs = (
     return { jobs, total: Math.min(total, maxCounted), totalIsExact: total <= maxCounted };
   });
 
-export interface Attempt {
+interface Attempt {
   readonly attempt: number;
   readonly worker_id: string | null;
   readonly started_at: Date | null;
@@ -187,7 +187,7 @@ export interface Attempt {
   readonly error_message: string;
 }
 
-export interface LogLine {
+interface LogLine {
   readonly at: Date;
   readonly level: string;
   readonly message: string;
@@ -242,7 +242,7 @@ export const projectOfJob = async (db: Queryable, id: string): Promise<string> =
 };
 
 /** A project, and how many of its jobs a pause would concern. */
-export interface FoundProject {
+interface FoundProject {
   readonly project_id: string;
   readonly ref: string;
   readonly name: string;

@@ -193,7 +193,7 @@ export const troubles = async (db: Queryable, { redis, queues }: Snapshot): Prom
 };
 
 /** How the latest run of a schedule ended, or where it stands. */
-export interface LastRun {
+interface LastRun {
   readonly status: string;
   readonly fire_at: Date;
   readonly job_id: string | null;
@@ -204,7 +204,7 @@ export interface LastRun {
 }
 
 /** A schedule as operators see it. */
-export interface UpcomingFire {
+interface UpcomingFire {
   readonly schedule_id: string;
   readonly project_id: string;
   readonly project_ref: string;
@@ -264,7 +264,7 @@ export const upcomingFires = async (db: Queryable, limit: number): Promise<Upcom
 };
 
 /** How many schedules of active projects should have fired a while ago, and since when. */
-export const overdueSchedules = async (db: Queryable): Promise<{ count: number; seconds: number }> => {
+const overdueSchedules = async (db: Queryable): Promise<{ count: number; seconds: number }> => {
   const [row] = await db.query<{ count: number; seconds: number | null }>(
     `select count(*)::int as count, extract(epoch from now() - min(due_at))::float8 as seconds
      from (select due_at from schedules where due_at < now() - make_interval(secs => $1) order by due_at limit 1000) late`,

@@ -74,7 +74,7 @@ alter table job_logs
   add column line integer;
 
 alter table jobs
-  -- What only the worker of a run knows of it, on its way into the record: domain/functions/report.ts. Never kept here.
+  -- What only the worker of a run knows of it, on its way into the record: domain/functions/run-report.ts. Never kept here.
   add column report text;
 
 create function record_invocation() returns trigger language plpgsql as $$

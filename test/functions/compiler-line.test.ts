@@ -1,7 +1,6 @@
 import test, { type ExecutionContext } from 'ava';
-import { type CompileLine, createCompileLine } from '#domain/functions/compile-line.ts';
-import { createCompiler } from '#domain/functions/compiler.ts';
-import { createPythonChecker } from '#domain/functions/python-compile.ts';
+import { type CompileLine, createCompileLine, createCompiler } from '#domain/functions/compiler.ts';
+import { createPythonChecker } from '#domain/functions/python.ts';
 import { ServiceError } from '#lib/errors.ts';
 
 const bounds = { ofProject: 3, ofAll: 6, waitMs: 60_000 };

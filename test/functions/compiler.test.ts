@@ -1,6 +1,6 @@
 import test, { type ExecutionContext } from 'ava';
 import { createCompiler } from '#domain/functions/compiler.ts';
-import { createPythonChecker } from '#domain/functions/python-compile.ts';
+import { createPythonChecker } from '#domain/functions/python.ts';
 import { type ErrorCode, ServiceError } from '#lib/errors.ts';
 
 const refused = async (t: ExecutionContext, compiling: Promise<string>, code: ErrorCode): Promise<void> => {

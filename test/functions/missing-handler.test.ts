@@ -1,7 +1,6 @@
 import test, { type ExecutionContext } from 'ava';
 import { compileFunction } from '#domain/functions/compile.ts';
-import { createPythonChecker } from '#domain/functions/python-compile.ts';
-import { findPython } from '#domain/functions/python-interpreter.ts';
+import { createPythonChecker, findPython } from '#domain/functions/python.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { TestProject, TestUser } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';

@@ -1,6 +1,5 @@
 import test from 'ava';
-import { createPythonChecker } from '#domain/functions/python-compile.ts';
-import { findPython } from '#domain/functions/python-interpreter.ts';
+import { createPythonChecker, findPython } from '#domain/functions/python.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { longTestMs } from '#test/support/time-outs.ts';
 

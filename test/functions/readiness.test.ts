@@ -1,5 +1,5 @@
 import test from 'ava';
-import { isLanguageServed, sandboxFacts } from '#domain/functions/languages.ts';
+import { isLanguageServed, sandboxFacts } from '#domain/functions/functions.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 import type { JobTypeStats, LiveWorker } from '#queues/gate/types.ts';

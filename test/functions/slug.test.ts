@@ -1,5 +1,5 @@
 import test from 'ava';
-import { bareResult, invokeAnswer } from '#domain/functions/answer.ts';
+import { bareResult, invokeAnswer } from '#domain/functions/run-report.ts';
 import { slugOf } from '#domain/functions/functions.ts';
 
 test('a slug is lower-case words of ASCII between single hyphens, at most 63 long', (t) => {

@@ -1,6 +1,5 @@
 import test from 'ava';
-import { maxListedCode } from '#domain/functions/versions.ts';
-import { maxVersions } from '#domain/functions/store.ts';
+import { maxListedCode, maxVersions } from '#domain/functions/store.ts';
 import { useJobsApi } from '#test/jobs/scene.ts';
 
 const { scene, platform } = useJobsApi(test);

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import test from 'ava';
 import { Stripe } from 'stripe';
-import { monthlyCaps } from '#domain/functions/caps.ts';
+import { monthlyCaps } from '#domain/functions/functions.ts';
 import { deleteOldProviderEvents } from '#domain/integrations/store.ts';
 import { isError } from '#test/support/is-error.ts';
 import { usePlatform } from '#test/support/platform.ts';

@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava';
 import { type EgressOptions, createEgress } from '#lib/egress.ts';
 import { type PythonOptions, createPythonRuntime } from '#workers/runtimes/python/index.ts';
-import { findPython } from '#domain/functions/python-interpreter.ts';
+import { findPython } from '#domain/functions/python.ts';
 import { anonymousKib, processTree } from '#workers/runtimes/processes.ts';
 import type { RunOutcome, Runtime } from '#workers/runtimes/runtime.ts';
 import { commandLine, resultOf, sandbox, silentLog } from './harness.ts';

@@ -1,5 +1,10 @@
-import { type FinishedRun, invokeAnswer, logsTextOf } from '#domain/functions/answer.ts';
-import { type ReportedRun, reportOf } from '#domain/functions/report.ts';
+import {
+  type FinishedRun,
+  invokeAnswer,
+  logsTextOf,
+  type ReportedRun,
+  reportOf,
+} from '#domain/functions/run-report.ts';
 import type { LoadRunnable } from '#domain/functions/functions.ts';
 import type { Language } from '#domain/functions/store.ts';
 import { ServiceError } from '#lib/errors.ts';

@@ -5,7 +5,7 @@ import type { Log } from '#lib/log.ts';
 import { CpuShares } from './cpu-shares.ts';
 import { createJavascriptRuntime } from './javascript/index.ts';
 import { type PythonOptions, createPythonRuntime } from './python/index.ts';
-import { type Interpreter, findPython, howToInstall } from '#domain/functions/python-interpreter.ts';
+import { type Interpreter, findPython, howToInstall } from '#domain/functions/python.ts';
 import type { Runtime } from './runtime.ts';
 import { type Sandbox, SandboxUnavailable, openSandbox } from './sandbox.ts';
 

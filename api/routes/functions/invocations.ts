@@ -1,9 +1,7 @@
 import { z } from 'zod';
-import { monthlyCaps } from '#domain/functions/caps.ts';
-import { getFunctionVersion } from '#domain/functions/functions.ts';
+import { monthlyCaps, getFunctionVersion, rerunOf } from '#domain/functions/functions.ts';
 import { getInvocation, listInvocations } from '#domain/functions/invocations.ts';
-import { maxListedBytes, maxListedLines } from '#domain/functions/report.ts';
-import { rerunOf } from '#domain/functions/rerun.ts';
+import { maxListedBytes, maxListedLines } from '#domain/functions/run-report.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { inProject } from '../../access.ts';
 import { type Endpoint, RawReply, endpoint, jobEndpoint } from '../../endpoint.ts';

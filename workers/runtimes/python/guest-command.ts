@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { GuestCommand, GuestFile } from '../guest.ts';
 import type { SandboxLevel } from '../runtime.ts';
-import type { Interpreter } from '#domain/functions/python-interpreter.ts';
+import type { Interpreter } from '#domain/functions/python.ts';
 
 /** Where systems keep the certificates that they trust; the guest finds them where Debian has them. */
 const certificateFiles = [

@@ -9,7 +9,7 @@ import type { Sandbox } from '../sandbox.ts';
 import { Watchdog } from '../watchdog.ts';
 import { guestCommand } from './guest-command.ts';
 import { heldMemory } from './held-memory.ts';
-import type { Interpreter } from '#domain/functions/python-interpreter.ts';
+import type { Interpreter } from '#domain/functions/python.ts';
 
 export interface PythonOptions {
   readonly interpreter: Interpreter;
