@@ -1,4 +1,4 @@
-import { maxListedResultLength, type JobRow, errorOf, hasEnded } from '#domain/jobs/store.ts';
+import { type JobRow, errorOf, hasEnded, maxListedResultLength } from '#domain/jobs/store.ts';
 import { type Followed, type FollowedEvent, createFollowed } from '#domain/jobs/follow.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Subscriber } from '#queues/signals.ts';

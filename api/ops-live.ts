@@ -1,6 +1,6 @@
 import type { Context } from 'koa';
 import { z } from 'zod';
-import { type Live, createLive, type Snapshot } from '#domain/ops/ops.ts';
+import { type Live, type Snapshot, createLive } from '#domain/ops/ops.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { requireOperator } from './auth/operator.ts';
 import type { Deps } from './deps.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { jobTypes, type Overview, createOverview } from '#domain/ops/ops.ts';
+import { type Overview, createOverview, jobTypes } from '#domain/ops/ops.ts';
 import type { FoundJob } from '#domain/ops/search.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { sandboxLevels } from '#queues/function-invoke.ts';

@@ -51,7 +51,7 @@ export const startPoller = (round: PollRound, { everyMs, firstInMs = 0, onFailur
       failures = 0;
     } catch (error) {
       failures += 1;
-      if (failures === 1 && !signal.aborted) onFailure(error);
+      if (failures === 1) onFailure(error);
     }
     earliestAt = performance.now() + pauseAfter(failures);
   };
@@ -68,11 +68,11 @@ export const startPoller = (round: PollRound, { everyMs, firstInMs = 0, onFailur
   };
   const schedule = (ms: number): void => {
     clearTimeout(timer);
-    timer = setTimeout(start, ms).unref();
+    if (ms > 0) timer = setTimeout(start, ms).unref();
+    else start();
   };
 
-  if (firstInMs > 0) schedule(firstInMs);
-  else start();
+  schedule(firstInMs);
 
   return {
     wake: () => {

@@ -22,7 +22,14 @@ import { deleteOldProviderEvents } from '#domain/integrations/store.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
 import { noteBacklog } from '#domain/webhooks/metrics.ts';
-import { backlogOf, deleteEmptyEvents, deleteEmptyWebhooks, deleteOldDeliveries, deleteOrphanedDeliveries, wakeForgottenThrottles } from '#domain/webhooks/sweep.ts';
+import {
+  backlogOf,
+  deleteEmptyEvents,
+  deleteEmptyWebhooks,
+  deleteOldDeliveries,
+  deleteOrphanedDeliveries,
+  wakeForgottenThrottles,
+} from '#domain/webhooks/sweep.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { actingAs } from '#domain/audit/actor.ts';

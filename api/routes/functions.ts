@@ -3,9 +3,9 @@ import {
   type FunctionChange,
   createFunction,
   getFunction,
+  isLanguageServed,
   removeFunction,
   updateFunction,
-  isLanguageServed,
 } from '#domain/functions/functions.ts';
 import { type FunctionRow, type Language, listFunctions } from '#domain/functions/store.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';

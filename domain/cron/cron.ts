@@ -15,29 +15,29 @@ import type { JobRef } from '#queues/define.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import {
   type CronExpression,
-  minIntervalSeconds,
-  invalidField,
-  parseExpression,
   fireAfter,
+  invalidField,
+  minIntervalSeconds,
+  parseExpression,
   timeZoneNamed,
 } from './expression.ts';
 import {
   type RunRow,
-  findRun,
-  insertRuns,
-  lastRuns,
-  skipWaiting,
   type ScheduleFields,
   type ScheduleRow,
   type Target,
   countForInsert,
   databaseTime,
   deleteSchedule,
+  findRun,
   findSchedule,
+  insertRuns,
   insertSchedule,
+  lastRuns,
   listSchedules,
   lockSchedule,
   replaceSchedule,
+  skipWaiting,
 } from './store.ts';
 import { startOf } from './fires.ts';
 

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.temporal" />
 import { ServiceError } from '#lib/errors.ts';
 
 /** When a schedule fires, in the local time of its zone. Lists are sorted and never empty. */
@@ -148,8 +149,6 @@ export const minIntervalSeconds = (expression: CronExpression): number => {
   const overTheMinute = firesInNextMinute(expression) ? [60 - last + first] : [];
   return Math.min(60, ...gaps(seconds), ...overTheMinute);
 };
-
-/// <reference lib="esnext.temporal" />
 
 /*
  * Which instants a schedule fires at. Local time is calculated with as if it were UTC; where the zone's offset changes,

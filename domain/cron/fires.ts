@@ -4,7 +4,7 @@ import { cronFire } from '#queues/cron-fire.ts';
 import type { JobData, JobDefinition } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import type { Contents } from './due-store.ts';
-import { parseExpression, fireAfter, fireUpTo } from './expression.ts';
+import { fireAfter, fireUpTo, parseExpression } from './expression.ts';
 
 /** When the run before has not ended: skip this one, queue it, or run both. */
 export const overlapRules = ['skip', 'queue', 'allow'] as const;

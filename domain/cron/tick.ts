@@ -10,21 +10,21 @@ import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
 import { spacingMsOf } from './cron.ts';
 import {
-  type DueRow,
-  type Which,
   type Contents,
+  type DueRow,
   type Facts,
   type Move,
+  type Which,
   contentsOf,
   factsOf,
+  findDue,
   lockDue,
   lockReleasable,
   moveOn,
   park,
   putOff,
-  findDue,
 } from './due-store.ts';
-import { type Decision, type Fire, decideFires, type Room, createRoom, type Start, startOf } from './fires.ts';
+import { type Decision, type Fire, type Room, type Start, createRoom, decideFires, startOf } from './fires.ts';
 import { type NewRun, type RunChange, changeWaiting, failRuns, insertRuns, oldestWaiting } from './store.ts';
 
 /** Schedules that one transaction takes. */

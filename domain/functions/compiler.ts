@@ -3,7 +3,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { environment } from '#lib/config.ts';
 import { baseNice, setNice } from '#lib/cpu-priority.ts';
-import { ServiceError, type ErrorCode, errorStatus } from '#lib/errors.ts';
+import { type ErrorCode, ServiceError, errorStatus } from '#lib/errors.ts';
 import { cpuTimeMs, processTree } from '#lib/processes.ts';
 
 /**

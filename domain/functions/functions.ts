@@ -10,14 +10,14 @@ import type { MonthlyCaps } from '#domain/jobs/usage.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Config } from '#lib/config.ts';
 import type { Queryable } from '#lib/control-db.ts';
-import { ServiceError, notFound, isDependencyFailure } from '#lib/errors.ts';
+import { ServiceError, isDependencyFailure, notFound } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import {
   type FunctionCaller,
-  functionInvoke,
   type SandboxFacts,
   type SandboxLevel,
+  functionInvoke,
   sandboxLevels,
 } from '#queues/function-invoke.ts';
 import type { Gate } from '#queues/gate/types.ts';
@@ -31,11 +31,11 @@ import {
   findFunction,
   findRunnable,
   insertFunction,
+  isKept,
   lockFunction,
   presentVersion,
   renameFunction,
   replaceCode,
-  isKept,
 } from './store.ts';
 
 /** How many runs of functions a project may have in a calendar month (contract, section 4). */

@@ -1,4 +1,4 @@
-import { execFile, type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { z } from 'zod';

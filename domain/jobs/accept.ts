@@ -3,12 +3,12 @@ import type { z } from 'zod';
 import { systemActor } from '#domain/audit/actor.ts';
 import type { Plan } from '#domain/projects/store.ts';
 import { createBatcher } from '#lib/batch.ts';
-import { type Queryable, maybeOne, one, type ControlDb, type Tx } from '#lib/control-db.ts';
+import { type ControlDb, type Queryable, type Tx, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
-import type { JobRef, JobDefinition } from '#queues/define.ts';
+import type { JobDefinition, JobRef } from '#queues/define.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
-import { type Starter, type NewJobRow, deleteQueuedJob, insertJobs } from './store.ts';
+import { type NewJobRow, type Starter, deleteQueuedJob, insertJobs } from './store.ts';
 import { capExceeded } from './usage.ts';
 
 const queueFull = (type: string): ServiceError =>

@@ -19,7 +19,7 @@ import type { Abandonment } from '#domain/projects/projects.ts';
 import { endTeller } from './abandon.ts';
 import { type AcceptDeps, type JobRequest, acceptWith } from './accept.ts';
 import { type Changed, cancelAllWaiting, cancelWaiting, markCancelRequested, revive } from './changes.ts';
-import { type JobRow, refOf, type NewJobRow, findJob, hasEnded, outcomeOf, recordEnds } from './store.ts';
+import { type JobRow, type NewJobRow, findJob, hasEnded, outcomeOf, recordEnds, refOf } from './store.ts';
 import { capExceeded, takeOne } from './usage.ts';
 
 /** Why a job waits, and its place among the waiting jobs of its project (1-based; null when it waits for a time). */

@@ -1,5 +1,5 @@
 import type { Plan } from '#domain/projects/store.ts';
-import { type Queryable, maybeOne, type ControlDb } from '#lib/control-db.ts';
+import { type ControlDb, type Queryable, maybeOne } from '#lib/control-db.ts';
 import type { JobDefinition } from '#queues/define.ts';
 import type { GateRules, Limits } from '#queues/gate/types.ts';
 

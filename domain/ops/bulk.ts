@@ -2,7 +2,7 @@ import type { Jobs } from '#domain/jobs/jobs.ts';
 import type { JobStatus } from '#domain/jobs/store.ts';
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { type JobFilter, filterSize, filterSql, filterValues, bounded } from './search.ts';
+import { type JobFilter, bounded, filterSize, filterSql, filterValues } from './search.ts';
 
 export type BulkAction = 'retry' | 'cancel';
 

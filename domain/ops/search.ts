@@ -1,6 +1,6 @@
 import { lastLogLines } from '#domain/jobs/logs.ts';
 import type { JobStatus } from '#domain/jobs/store.ts';
-import { type Queryable, type ControlDb, type Tx, maybeOne } from '#lib/control-db.ts';
+import { type ControlDb, type Queryable, type Tx, maybeOne } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { firstIdAt } from '#lib/ids.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { parseExpression, fireAfter, fireUpTo, timeZoneNamed } from '#domain/cron/expression.ts';
+import { fireAfter, fireUpTo, parseExpression, timeZoneNamed } from '#domain/cron/expression.ts';
 import { ServiceError } from '#lib/errors.ts';
 
 const iso = (ms: number | null): string | null =>

@@ -1,8 +1,8 @@
 import {
   type FinishedRun,
+  type ReportedRun,
   invokeAnswer,
   logsTextOf,
-  type ReportedRun,
   reportOf,
 } from '#domain/functions/run-report.ts';
 import type { LoadRunnable } from '#domain/functions/functions.ts';

@@ -220,7 +220,9 @@ export const startRelay = (options: RelayOptions): Pick<Poller, 'stop'> => {
   const pollers = [
     startPoller(next, {
       everyMs: 0,
-      onFailure: (error) => log.debug({ err: error }, 'the relay could not wait for marked projects'),
+      onFailure: (error) => {
+        if (!stopped) log.debug({ err: error }, 'the relay could not wait for marked projects');
+      },
     }),
     startPoller(poll, {
       everyMs: 1000,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { monthlyCaps, getFunctionVersion, rerunOf } from '#domain/functions/functions.ts';
+import { getFunctionVersion, monthlyCaps, rerunOf } from '#domain/functions/functions.ts';
 import { getInvocation, listInvocations } from '#domain/functions/invocations.ts';
 import { maxListedBytes, maxListedLines } from '#domain/functions/run-report.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';

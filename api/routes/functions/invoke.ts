@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { bareResult } from '#domain/functions/run-report.ts';
-import { monthlyCaps, invocation } from '#domain/functions/functions.ts';
+import { invocation, monthlyCaps } from '#domain/functions/functions.ts';
 import { versionOfRun } from '#domain/functions/invocations.ts';
 import { type ErrorCode, ServiceError } from '#lib/errors.ts';
 import { parseExactJson } from '#lib/json.ts';

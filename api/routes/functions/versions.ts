@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { getFunctionVersion } from '#domain/functions/functions.ts';
-import { listVersions, maxListedCode, rollBack, maxVersions } from '#domain/functions/store.ts';
+import { listVersions, maxListedCode, maxVersions, rollBack } from '#domain/functions/store.ts';
 import { inProject } from '../../access.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { id, instant, page } from '../../fields.ts';

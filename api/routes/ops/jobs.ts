@@ -1,14 +1,14 @@
 import { z } from 'zod';
 import {
   type BulkAction,
-  bulkStatuses,
-  changeInBulk,
   type DeadFilter,
   type Redriven,
+  bulkStatuses,
+  changeInBulk,
   deadGroups,
   redrive,
 } from '#domain/ops/bulk.ts';
-import { type JobFilter, idsOfNamed, type JobDetail, jobDetail, projectOfJob, searchJobs } from '#domain/ops/search.ts';
+import { type JobDetail, type JobFilter, idsOfNamed, jobDetail, projectOfJob, searchJobs } from '#domain/ops/search.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
 import type { Place } from '#queues/gate/types.ts';
