@@ -30,6 +30,27 @@ export interface NodeRule {
   readonly check?: (fields: Fields, notes: Notes, byte: number | undefined) => void;
 }
 
+const wordsOf = (text: string): readonly string[] => text.split(/\s+/).filter((word) => word !== '');
+
+/**
+ * The fields that a node may have.
+ * @param values names of fields with a value, with spaces between; `nodes` those of fields with nodes
+ * @param single by field: the kind of the one node in it
+ */
+export const fieldsOf = (
+  values: string,
+  nodes = '',
+  single: Readonly<Record<string, string>> = {},
+): NodeRule['fields'] =>
+  Object.fromEntries<FieldRule>([
+    ...wordsOf(values).map((name) => [name, 'value'] as const),
+    ...wordsOf(nodes).map((name) => [name, 'nodes'] as const),
+    ...Object.entries(single).map(([name, is]) => [name, { is }] as const),
+  ]);
+
+/** A node without further conditions; see `fieldsOf`. */
+export const node = (...fields: Parameters<typeof fieldsOf>): NodeRule => ({ fields: fieldsOf(...fields) });
+
 /** By kind of node: what is not listed is refused, a kind as well as a field of it. */
 export type Grammar = Readonly<Record<string, NodeRule>>;
 

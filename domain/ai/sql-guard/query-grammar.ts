@@ -1,7 +1,5 @@
-import { type Grammar, type NodeRule, type Notes, namesIn, textIn } from './grammar.ts';
+import { type Grammar, type NodeRule, type Notes, fieldsOf, namesIn, node, textIn } from './grammar.ts';
 import type { Fields } from './parse.ts';
-
-const plain = (fields: NodeRule['fields']): NodeRule => ({ fields });
 
 /** `pg_catalog.lower` and `lower` are one; anything else keeps its schema. */
 const bare = (names: readonly string[]): string => (names[0] === 'pg_catalog' ? names.slice(1) : names).join('.');
@@ -68,50 +66,28 @@ const noteFields = (names: readonly string[], notes: Notes): void => {
 };
 
 const columnRef: NodeRule = {
-  fields: { fields: 'nodes' },
+  fields: fieldsOf('', 'fields'),
   check: ({ fields }, notes) => noteFields(namesIn(fields).slice(1), notes),
 };
 
 const indirection: NodeRule = {
-  fields: { arg: 'nodes', indirection: 'nodes' },
+  fields: fieldsOf('', 'arg indirection'),
   check: (fields, notes) => noteFields(namesIn(fields['indirection']), notes),
 };
 
-const windowDef = plain({
-  name: 'value',
-  refname: 'value',
-  partitionClause: 'nodes',
-  orderClause: 'nodes',
-  frameOptions: 'value',
-  startOffset: 'nodes',
-  endOffset: 'nodes',
-});
+const windowDef = node('name refname frameOptions', 'partitionClause orderClause startOffset endOffset');
 
 const functionCall = (allowed: ReadonlySet<string>): NodeRule => ({
-  fields: {
-    funcname: 'nodes',
-    args: 'nodes',
-    agg_order: 'nodes',
-    agg_filter: 'nodes',
-    over: { is: 'WindowDef' },
-    agg_within_group: 'value',
-    agg_star: 'value',
-    agg_distinct: 'value',
-    func_variadic: 'value',
-    funcformat: 'value',
-  },
+  fields: fieldsOf(
+    'agg_within_group agg_star agg_distinct func_variadic funcformat',
+    'funcname args agg_order agg_filter',
+    { over: 'WindowDef' },
+  ),
   check: functionCheck(allowed),
 });
 
 const operatorCall: NodeRule = {
-  fields: {
-    kind: 'value',
-    name: 'nodes',
-    lexpr: 'nodes',
-    rexpr: 'nodes',
-    rexpr_list_start: 'value',
-    rexpr_list_end: 'value',
-  },
+  fields: fieldsOf('kind rexpr_list_start rexpr_list_end', 'name lexpr rexpr'),
   check: ({ name, kind }, notes, byte) => {
     // BETWEEN and its kin stand where the operator's name would.
     if (typeof kind === 'string' && kind.includes('BETWEEN'))
@@ -121,13 +97,13 @@ const operatorCall: NodeRule = {
 };
 
 const constants: Grammar = {
-  A_Const: plain({ isnull: 'value', ival: 'value', fval: 'value', boolval: 'value', sval: 'value', bsval: 'value' }),
-  String: plain({ sval: 'value' }),
-  Integer: plain({ ival: 'value' }),
-  Float: plain({ fval: 'value' }),
-  Boolean: plain({ boolval: 'value' }),
-  List: plain({ items: 'nodes' }),
-  A_Star: plain({}),
+  A_Const: node('isnull ival fval boolval sval bsval'),
+  String: node('sval'),
+  Integer: node('ival'),
+  Float: node('fval'),
+  Boolean: node('boolval'),
+  List: node('', 'items'),
+  A_Star: node(''),
 };
 
 /**
@@ -138,30 +114,30 @@ export const expressionGrammar = (functions: ReadonlySet<string>): Grammar => ({
   ...constants,
   ColumnRef: columnRef,
   A_Indirection: indirection,
-  A_Indices: plain({ is_slice: 'value', lidx: 'nodes', uidx: 'nodes' }),
+  A_Indices: node('is_slice', 'lidx uidx'),
   A_Expr: operatorCall,
-  A_ArrayExpr: plain({ elements: 'nodes', list_start: 'value', list_end: 'value' }),
-  BoolExpr: plain({ boolop: 'value', args: 'nodes' }),
-  NullTest: plain({ arg: 'nodes', nulltesttype: 'value', argisrow: 'value' }),
-  BooleanTest: plain({ arg: 'nodes', booltesttype: 'value' }),
+  A_ArrayExpr: node('list_start list_end', 'elements'),
+  BoolExpr: node('boolop', 'args'),
+  NullTest: node('nulltesttype argisrow', 'arg'),
+  BooleanTest: node('booltesttype', 'arg'),
   CaseExpr: {
-    fields: { arg: 'nodes', args: 'nodes', defresult: 'nodes' },
+    fields: fieldsOf('', 'arg args defresult'),
     // CASE x WHEN y asks whether x = y.
     check: ({ arg }, notes) => noteImplied(notes, arg === undefined ? [] : ['=']),
   },
-  CaseWhen: plain({ expr: 'nodes', result: 'nodes' }),
-  CoalesceExpr: plain({ args: 'nodes' }),
-  MinMaxExpr: plain({ op: 'value', args: 'nodes' }),
-  RowExpr: plain({ args: 'nodes', row_format: 'value' }),
-  CollateClause: plain({ arg: 'nodes', collname: 'nodes' }),
-  SQLValueFunction: plain({ op: 'value', typmod: 'value' }),
-  NamedArgExpr: plain({ arg: 'nodes', name: 'value', argnumber: 'value' }),
+  CaseWhen: node('', 'expr result'),
+  CoalesceExpr: node('', 'args'),
+  MinMaxExpr: node('op', 'args'),
+  RowExpr: node('row_format', 'args'),
+  CollateClause: node('', 'arg collname'),
+  SQLValueFunction: node('op typmod'),
+  NamedArgExpr: node('name argnumber', 'arg'),
   FuncCall: functionCall(functions),
   WindowDef: windowDef,
-  SortBy: plain({ node: 'nodes', sortby_dir: 'value', sortby_nulls: 'value' }),
-  TypeCast: plain({ arg: 'nodes', typeName: { is: 'TypeName' } }),
+  SortBy: node('sortby_dir sortby_nulls', 'node'),
+  TypeCast: node('', 'arg', { typeName: 'TypeName' }),
   TypeName: {
-    fields: { names: 'nodes', typmods: 'nodes', typemod: 'value', arrayBounds: 'nodes' },
+    fields: fieldsOf('typemod', 'names typmods arrayBounds'),
     check: checkType,
   },
 });
@@ -196,66 +172,34 @@ const checkRead = (relation: Fields, notes: Notes, byte: number | undefined): vo
   notes.tables.add(schema === 'information_schema' ? `${schema}.${name}` : name);
 };
 
-const select = plain({
-  distinctClause: 'nodes',
-  targetList: 'nodes',
-  fromClause: 'nodes',
-  whereClause: 'nodes',
-  groupClause: 'nodes',
-  groupDistinct: 'value',
-  havingClause: 'nodes',
-  windowClause: 'nodes',
-  valuesLists: 'nodes',
-  sortClause: 'nodes',
-  limitOffset: 'nodes',
-  limitCount: 'nodes',
-  limitOption: 'value',
-  withClause: { is: 'WithClause' },
-  op: 'value',
-  all: 'value',
-  larg: { is: 'SelectStmt' },
-  rarg: { is: 'SelectStmt' },
-});
+const select = node(
+  'groupDistinct limitOption op all',
+  `
+      distinctClause targetList fromClause whereClause groupClause havingClause windowClause valuesLists
+      sortClause limitOffset limitCount`,
+  { withClause: 'WithClause', larg: 'SelectStmt', rarg: 'SelectStmt' },
+);
 
-const fromQuery = { lateral: 'value', subquery: 'nodes', alias: { is: 'Alias' } } as const;
-const withQuery = { ctename: 'value', aliascolnames: 'nodes', ctematerialized: 'value', ctequery: 'nodes' } as const;
+const fromQuery = fieldsOf('lateral', 'subquery', { alias: 'Alias' });
+const withQuery = fieldsOf('ctename ctematerialized', 'aliascolnames ctequery');
 
 const sources: Grammar = {
   RangeVar: {
-    fields: {
-      schemaname: 'value',
-      relname: 'value',
-      inh: 'value',
-      relpersistence: 'value',
-      alias: { is: 'Alias' },
-    },
+    fields: fieldsOf('schemaname relname inh relpersistence', '', { alias: 'Alias' }),
     check: checkRead,
   },
-  RangeSubselect: plain(fromQuery),
-  RangeFunction: plain({
-    lateral: 'value',
-    ordinality: 'value',
-    is_rowsfrom: 'value',
-    functions: 'nodes',
-    alias: { is: 'Alias' },
-    coldeflist: 'nodes',
-  }),
+  RangeSubselect: { fields: fromQuery },
+  RangeFunction: node('lateral ordinality is_rowsfrom', 'functions coldeflist', { alias: 'Alias' }),
   JoinExpr: {
-    fields: {
-      jointype: 'value',
-      isNatural: 'value',
-      larg: 'nodes',
-      rarg: 'nodes',
-      usingClause: 'nodes',
-      join_using_alias: { is: 'Alias' },
-      quals: 'nodes',
-      alias: { is: 'Alias' },
-    },
+    fields: fieldsOf('jointype isNatural', 'larg rarg usingClause quals', {
+      join_using_alias: 'Alias',
+      alias: 'Alias',
+    }),
     // USING and NATURAL ask whether columns are equal.
     check: ({ usingClause, isNatural }, notes) =>
       noteImplied(notes, usingClause !== undefined || isNatural === true ? ['='] : []),
   },
-  Alias: plain({ aliasname: 'value', colnames: 'nodes' }),
+  Alias: node('aliasname', 'colnames'),
 };
 
 /** In a policy. */
@@ -271,13 +215,13 @@ const countDerived: NonNullable<NodeRule['check']> = (_fields, notes, byte) => {
 export const queryGrammar: Grammar = {
   ...sources,
   SelectStmt: select,
-  ResTarget: plain({ name: 'value', val: 'nodes' }),
-  WithClause: plain({ ctes: 'nodes', recursive: 'value' }),
-  CommonTableExpr: plain(withQuery),
-  GroupingSet: plain({ kind: 'value', content: 'nodes' }),
-  GroupingFunc: plain({ args: 'nodes' }),
+  ResTarget: node('name', 'val'),
+  WithClause: node('recursive', 'ctes'),
+  CommonTableExpr: { fields: withQuery },
+  GroupingSet: node('kind', 'content'),
+  GroupingFunc: node('', 'args'),
   SubLink: {
-    fields: { subLinkType: 'value', testexpr: 'nodes', operName: 'nodes', subselect: 'nodes' },
+    fields: fieldsOf('subLinkType', 'testexpr operName subselect'),
     check: ({ operName, testexpr }, notes, byte) => {
       // x IN (SELECT …) names none and means =.
       if (testexpr !== undefined && operName === undefined) noteImplied(notes, ['=']);
@@ -285,7 +229,7 @@ export const queryGrammar: Grammar = {
     },
   },
   // The column definitions of functions that return records.
-  ColumnDef: plain({ colname: 'value', typeName: { is: 'TypeName' }, is_local: 'value' }),
+  ColumnDef: node('colname is_local', '', { typeName: 'TypeName' }),
 };
 
 /**
@@ -296,5 +240,5 @@ export const policyQueryGrammar: Grammar = {
   ...queryGrammar,
   RangeSubselect: { fields: fromQuery, check: countDerived },
   CommonTableExpr: { fields: withQuery, check: countDerived },
-  WithClause: plain({ ctes: 'nodes' }),
+  WithClause: node('', 'ctes'),
 };

@@ -1,13 +1,11 @@
 import { noteOperator, policyQueryGrammar, storedGrammar } from './query-grammar.ts';
 import { requestFunctions, storedFunctions } from './functions.ts';
-import { type Grammar, type NodeRule, type Notes, columnsIn, namesIn, textIn } from './grammar.ts';
+import { type Grammar, type NodeRule, type Notes, columnsIn, fieldsOf, namesIn, node, textIn } from './grammar.ts';
 import type { Fields } from './parse.ts';
-
-const plain = (fields: NodeRule['fields']): NodeRule => ({ fields });
 
 /** A permanent table of schema public; of another database there is none. */
 const tableRule: NodeRule = {
-  fields: { schemaname: 'value', relname: 'value', inh: 'value', relpersistence: 'value' },
+  fields: fieldsOf('schemaname relname inh relpersistence'),
   check: (relation, notes, byte) => {
     const schema = textIn(relation, 'schemaname');
     if (schema !== '' && schema !== 'public') {
@@ -54,7 +52,7 @@ const losesColumn = ({ name, def }: Fields): boolean => {
 };
 
 const change: NodeRule = {
-  fields: { subtype: 'value', name: 'value', def: 'nodes', behavior: 'value', missing_ok: 'value' },
+  fields: fieldsOf('subtype name behavior missing_ok', 'def'),
   check: (command, notes, byte) => {
     checkSubtype(command, notes, byte);
     if (command['subtype'] === 'AT_AlterColumnType' && losesColumn(command)) {
@@ -68,22 +66,16 @@ const checkTable = ({ objtype }: Fields, notes: Notes, byte: number | undefined)
 };
 
 const alterTable: NodeRule = {
-  fields: { relation: { is: 'TargetTable' }, cmds: 'nodes', objtype: 'value', missing_ok: 'value' },
+  fields: fieldsOf('objtype missing_ok', 'cmds', { relation: 'TargetTable' }),
   check: checkTable,
 };
 
 const renamed = new Set(['OBJECT_TABLE', 'OBJECT_COLUMN', 'OBJECT_TABCONSTRAINT']);
 
 /** The kinds of objects that ALTER … RENAME may name. */
-const renameFields = {
-  renameType: 'value',
-  relationType: 'value',
-  relation: { is: 'TargetTable' },
-  subname: 'value',
-  newname: 'value',
-  behavior: 'value',
-  missing_ok: 'value',
-} as const;
+const renameFields = fieldsOf('renameType relationType subname newname behavior missing_ok', '', {
+  relation: 'TargetTable',
+});
 
 const rename: NodeRule = {
   fields: renameFields,
@@ -124,20 +116,11 @@ const checkIndexOptions = ({ accessMethod, options }: Fields, notes: Notes, byte
 const checkMethod = oneOf('accessMethod', methods, (method) => `Indexes of the kind ${method} are not allowed.`);
 
 const createIndex: NodeRule = {
-  fields: {
-    concurrent: 'value',
-    // Read by the check: in other places the same kind of node stands for options of sequences.
-    options: 'value',
-    idxname: 'value',
-    relation: { is: 'TargetTable' },
-    accessMethod: 'value',
-    indexParams: 'nodes',
-    indexIncludingParams: 'nodes',
-    whereClause: 'nodes',
-    unique: 'value',
-    nulls_not_distinct: 'value',
-    if_not_exists: 'value',
-  },
+  fields: fieldsOf(
+    'concurrent options idxname accessMethod unique nulls_not_distinct if_not_exists',
+    'indexParams indexIncludingParams whereClause',
+    { relation: 'TargetTable' },
+  ),
   check: (fields, notes, byte) => {
     checkMethod(fields, notes, byte);
     checkIndexOptions(fields, notes, byte);
@@ -156,37 +139,14 @@ const sequenceOptions = new Set([
 ]);
 
 const constraint: NodeRule = {
-  fields: {
-    contype: 'value',
-    conname: 'value',
-    deferrable: 'value',
-    initdeferred: 'value',
-    initially_valid: 'value',
-    is_enforced: 'value',
-    is_no_inherit: 'value',
-    skip_validation: 'value',
-    raw_expr: 'nodes',
-    generated_when: 'value',
-    generated_kind: 'value',
-    nulls_not_distinct: 'value',
-    without_overlaps: 'value',
-    keys: 'nodes',
-    including: 'nodes',
-    exclusions: 'nodes',
-    options: 'nodes',
-    indexname: 'value',
-    access_method: 'value',
-    where_clause: 'nodes',
-    pktable: { is: 'ReferencedTable' },
-    fk_attrs: 'nodes',
-    pk_attrs: 'nodes',
-    fk_with_period: 'value',
-    pk_with_period: 'value',
-    fk_matchtype: 'value',
-    fk_upd_action: 'value',
-    fk_del_action: 'value',
-    fk_del_set_cols: 'nodes',
-  },
+  fields: fieldsOf(
+    `
+      contype conname deferrable initdeferred initially_valid is_enforced is_no_inherit skip_validation
+      generated_when generated_kind nulls_not_distinct without_overlaps indexname access_method
+      fk_with_period pk_with_period fk_matchtype fk_upd_action fk_del_action`,
+    'raw_expr keys including exclusions options where_clause fk_attrs pk_attrs fk_del_set_cols',
+    { pktable: 'ReferencedTable' },
+  ),
   check: ({ exclusions }, notes, byte) => {
     if (!Array.isArray(exclusions)) return;
     // Pairs of what is compared and the operator.
@@ -196,24 +156,13 @@ const constraint: NodeRule = {
   },
 };
 
-const columnDef = plain({
-  colname: 'value',
-  typeName: { is: 'TypeName' },
-  is_local: 'value',
-  is_not_null: 'value',
-  // After ALTER COLUMN … TYPE it is what USING says.
-  raw_default: 'nodes',
-  collClause: { is: 'CollateClause' },
-  constraints: 'nodes',
+const columnDef = node('colname is_local is_not_null', 'raw_default constraints', {
+  typeName: 'TypeName',
+  collClause: 'CollateClause',
 });
 
 const createTable: NodeRule = {
-  fields: {
-    relation: { is: 'TargetTable' },
-    tableElts: 'nodes',
-    oncommit: 'value',
-    if_not_exists: 'value',
-  },
+  fields: fieldsOf('oncommit if_not_exists', 'tableElts', { relation: 'TargetTable' }),
   check: oneOf('oncommit', new Set(['ONCOMMIT_NOOP']), () => 'ON COMMIT is not allowed.'),
 };
 
@@ -240,30 +189,15 @@ export const schemaGrammar: Grammar = {
     },
   },
   AlterTableCmd: change,
-  ATAlterConstraint: plain({
-    conname: 'value',
-    is_enforced: 'value',
-    alterEnforceability: 'value',
-    alterDeferrability: 'value',
-    deferrable: 'value',
-    initdeferred: 'value',
-  }),
+  ATAlterConstraint: node('conname is_enforced alterEnforceability alterDeferrability deferrable initdeferred'),
   ColumnDef: columnDef,
   Constraint: constraint,
   DefElem: {
-    fields: { defname: 'value', arg: 'nodes', defaction: 'value' },
+    fields: fieldsOf('defname defaction', 'arg'),
     check: oneOf('defname', sequenceOptions, (name) => `The option ${name} is not allowed.`),
   },
   IndexElem: {
-    fields: {
-      name: 'value',
-      expr: 'nodes',
-      indexcolname: 'value',
-      collation: 'nodes',
-      opclass: 'nodes',
-      ordering: 'value',
-      nulls_ordering: 'value',
-    },
+    fields: fieldsOf('name indexcolname ordering nulls_ordering', 'expr collation opclass'),
     check: checkOpclass,
   },
 };
@@ -271,23 +205,17 @@ export const schemaGrammar: Grammar = {
 const roles = new Set(['anon', 'authenticated']);
 const switches = new Set(['AT_EnableRowSecurity', 'AT_ForceRowSecurity']);
 
-const policy = {
-  policy_name: 'value',
-  table: { is: 'TargetTable' },
-  roles: 'nodes',
-  qual: 'nodes',
-  with_check: 'nodes',
-} as const;
+const policy = fieldsOf('policy_name', 'roles qual with_check', { table: 'TargetTable' });
 
 /** CREATE POLICY, ALTER POLICY, and switching row-level security on. */
 export const rlsGrammar: Grammar = {
   ...storedGrammar(new Set([...storedFunctions, ...requestFunctions])),
   ...policyQueryGrammar,
-  CreatePolicyStmt: plain({ ...policy, cmd_name: 'value', permissive: 'value' }),
-  AlterPolicyStmt: plain(policy),
+  CreatePolicyStmt: { fields: { ...policy, ...fieldsOf('cmd_name permissive') } },
+  AlterPolicyStmt: { fields: policy },
   TargetTable: tableRule,
   RoleSpec: {
-    fields: { roletype: 'value', rolename: 'value' },
+    fields: fieldsOf('roletype rolename'),
     check: (spec, notes, byte) => {
       const isPublic = spec['roletype'] === 'ROLESPEC_PUBLIC';
       if (isPublic || (spec['roletype'] === 'ROLESPEC_CSTRING' && roles.has(textIn(spec, 'rolename')))) return;
@@ -302,7 +230,7 @@ export const rlsGrammar: Grammar = {
   },
   AlterTableStmt: alterTable,
   AlterTableCmd: {
-    fields: { subtype: 'value', behavior: 'value' },
+    fields: fieldsOf('subtype behavior'),
     check: (command, notes, byte) => {
       if (switches.has(textIn(command, 'subtype'))) return;
       notes.refuse('clause', 'Of ALTER TABLE only ENABLE and FORCE ROW LEVEL SECURITY are allowed here.', byte);
