@@ -15,6 +15,14 @@ import { createCallLog } from './usage/call-log.ts';
 import type { CallLog } from './usage/calls.ts';
 import { openPrices } from './prices/table.ts';
 
+/*
+ * The way through this folder: a chat (`chat.ts` has its shapes) enters at `gateway/gateway.ts`, where `router.ts` finds
+ * the provider by the model's name and the project's `keys/`, and `estimate.ts` the cost by `prices/`. `running-call.ts`
+ * holds one call from its intent to its end, `ask.ts` makes it over one of the three dialects in `providers/`, and
+ * `usage/` keeps its row and the project's budget. Built on the gateway: `arena.ts` asks several models, `generators.ts`
+ * has models write SQL from `schema-context.ts`, and `sql-guard/` decides what of it may run.
+ */
+
 /** All that has to do with models in one process. */
 export interface Ai {
   readonly gateway: ProviderGateway;

@@ -11,6 +11,12 @@ import { type AnswerCache, createAnswerCache } from './answer-cache.ts';
 import { type AssistantContext, type ContextDeps, contextOf, promptOf } from './context.ts';
 import { type Flight, startFlight } from './flight.ts';
 
+/*
+ * Answers to questions about a project. `context.ts` writes what the model learns of the project and the prompt around it;
+ * `flight.ts` lets all who ask the same at once read one answer while it is written; `answer-cache.ts` keeps answers for
+ * five minutes.
+ */
+
 interface Question {
   readonly message: string;
   /** Left out: the usual one of the first provider that the project has a key for. */

@@ -9,6 +9,12 @@ import { type Document, lockTable, otherModel, relabel, standingOf, tableOf, wri
 import { embedFor, vectorText } from './embedding.ts';
 import { type WriterDb, inSession, writing } from './session.ts';
 
+/*
+ * Documents with their vectors, in tables of the project's own database. `collections.ts` makes and finds those tables,
+ * after it has put pgvector there; `embedding.ts` has a model turn texts into vectors; `documents.ts` has the SQL of the
+ * rows; `session.ts` opens the transactions, of which few write at a time. This file joins them: upsert and search.
+ */
+
 interface UpsertDeps extends ChangeListeners {
   readonly tenantDb: WriterDb;
   readonly gateway: Pick<Gateway, 'embed' | 'resolve'>;
