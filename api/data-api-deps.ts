@@ -3,7 +3,7 @@ import type { Ai } from '#domain/ai/ai.ts';
 import { createDataDb } from '#domain/data-api/postgres-db.ts';
 import { createSchemaCache } from '#domain/data-api/schema/cache.ts';
 import { createDirtyMarks, createWaitingMarks } from '#domain/events/marks.ts';
-import { createTokenVerifier } from '#domain/end-users/tokens.ts';
+import { createTokenVerifier } from '#domain/end-users/end-users.ts';
 import type { Platform } from '#domain/platform.ts';
 import { createKeyHolders } from '#domain/projects/api-keys.ts';
 import type { Config } from '#lib/config.ts';

@@ -19,7 +19,7 @@ import type { Sealer } from '#lib/secrets.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import type { DataDb } from '#domain/data-api/db.ts';
 import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
-import type { TokenVerifier } from '#domain/end-users/tokens.ts';
+import type { TokenVerifier } from '#domain/end-users/end-users.ts';
 import type { KeyHolders } from '#domain/projects/api-keys.ts';
 import type { Subscriber } from '#queues/signals.ts';
 import type { Serialize } from '#lib/serialize.ts';

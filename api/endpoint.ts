@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
-import type { IdempotencyKey } from '#domain/idempotency/store.ts';
+import type { IdempotencyKey } from '#domain/idempotency/idempotency.ts';
 import type { JobRequest } from '#domain/jobs/jobs.ts';
 import type { JobOutcome } from '#queues/define.ts';
 import type { Access } from './access.ts';

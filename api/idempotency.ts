@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Context } from 'koa';
 import type { DataCaller } from '#domain/data-api/db.ts';
 import type { Once } from '#domain/database/console/owner-key.ts';
-import type { IdempotencyKey } from '#domain/idempotency/store.ts';
+import type { IdempotencyKey } from '#domain/idempotency/idempotency.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Access } from './access.ts';
 import type { AnyCaller, BaseCall, DataCall } from './call.ts';

@@ -1,5 +1,5 @@
 import { actingAs } from '#domain/audit/actor.ts';
-import { type IdempotencyKey, claimKey, findAnswer, keepAnswer, releaseKey } from '#domain/idempotency/store.ts';
+import { type IdempotencyKey, claimKey, findAnswer, keepAnswer, releaseKey } from '#domain/idempotency/idempotency.ts';
 import type { AcceptedJob, JobRequest } from '#domain/jobs/jobs.ts';
 import type { Tx } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';

@@ -1,4 +1,4 @@
-import { type IdempotencyKey, claimKey, findAnswer, keepAnswer } from '#domain/idempotency/store.ts';
+import { type IdempotencyKey, claimKey, findAnswer, keepAnswer } from '#domain/idempotency/idempotency.ts';
 import { type Replay, replay } from '#domain/webhooks/replay.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';

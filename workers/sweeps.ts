@@ -11,7 +11,7 @@ import { sweepScheduleRuns } from '#domain/cron/store.ts';
 import { deleteOldEmails } from '#domain/email/email.ts';
 import { deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
 import { deleteBeyondQuota, foldStoredChanges } from '#domain/functions/stored.ts';
-import { sweepIdempotencyKeys } from '#domain/idempotency/store.ts';
+import { sweepIdempotencyKeys } from '#domain/idempotency/idempotency.ts';
 import { deleteOld, expireWaiting } from '#domain/jobs/changes.ts';
 import { endTeller } from '#domain/jobs/abandon.ts';
 import { sweepSeen } from '#domain/jobs/queue-shards.ts';

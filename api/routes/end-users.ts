@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { publicKeysOf } from '#domain/end-users/signing-keys.ts';
-import { signAccessToken } from '#domain/end-users/tokens.ts';
+import { publicKeysOf, signAccessToken } from '#domain/end-users/end-users.ts';
 import { everyone, inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, shownOnce, text } from '../fields.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { checkAddresses } from '#domain/integrations/config.ts';
 import { findChat, findChatTest, sendChatTest } from '#domain/integrations/chats.ts';
-import type { IdempotencyKey } from '#domain/idempotency/store.ts';
+import type { IdempotencyKey } from '#domain/idempotency/idempotency.ts';
 import { type Checked, type CheckedProvider, checkProvider, providerBases } from '#domain/integrations/check.ts';
 import {
   type Changed,

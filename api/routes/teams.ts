@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { listAuditEntries } from '#domain/audit/store.ts';
+import { listAuditEntries } from '#domain/audit/audit.ts';
 import { membersOf, organizationsOf, renameOrganization } from '#domain/teams/store.ts';
 import {
   acceptInvite,

@@ -1,4 +1,4 @@
-import { noteAccount } from '#domain/audit/accounts.ts';
+import { noteAccount } from '#domain/audit/audit.ts';
 import { type Actor, actingAs } from '#domain/audit/actor.ts';
 import { insertOwnOrganization } from '#domain/teams/store.ts';
 import type { ControlDb, Queryable } from '#lib/control-db.ts';

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { noteAccount } from '#domain/audit/accounts.ts';
+import { noteAccount } from '#domain/audit/audit.ts';
 import type { Actor } from '#domain/audit/actor.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken, newId } from '#lib/ids.ts';

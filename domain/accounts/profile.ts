@@ -1,4 +1,4 @@
-import { noteAccount } from '#domain/audit/accounts.ts';
+import { noteAccount } from '#domain/audit/audit.ts';
 import type { Actor } from '#domain/audit/actor.ts';
 import { type PlatformMail, requireRoomForConfirmation } from '#domain/mail/mail.ts';
 import type { ControlDb, Queryable } from '#lib/control-db.ts';

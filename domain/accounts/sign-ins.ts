@@ -3,7 +3,7 @@ import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
 import { deleteChallenges } from './codes.ts';
 import type { User, UserWithPassword } from '#domain/users/users.ts';
-import { noteAccount } from '#domain/audit/accounts.ts';
+import { noteAccount } from '#domain/audit/audit.ts';
 import type { Actor } from '#domain/audit/actor.ts';
 
 /** Seconds. The contract's `expires_in`. */

@@ -26,12 +26,12 @@ export const freeDatabaseName = async (admin: ClientBase, project: HostedProject
   await admin.query(`alter database ${name} rename to ${escapeIdentifier(deletedDatabaseName(project.ref))}`);
 };
 
-const lockOut = async (admin: ClientBase, project: HostedProject): Promise<void> => {
+const setLogin = async (admin: ClientBase, project: HostedProject, login: 'login' | 'nologin'): Promise<void> => {
   const names = roleNames(project).map(escapeLiteral).join(', ');
   await admin.query(
     `do $$ declare name text; begin
        for name in select rolname from pg_roles where rolname in (${names}) loop
-         execute format('alter role %I nologin', name);
+         execute format('alter role %I ${login}', name);
        end loop;
      end $$`,
   );
@@ -49,7 +49,7 @@ export const retireDatabase = async ({ db, servers }: RetireDeps, projectId: str
     // Within the lock: operators may have restored it in the meantime.
     const now = await findHosted(db, projectId);
     if (now === undefined || now.deleted_at === null) return;
-    await lockOut(client, project);
+    await setLogin(client, project, 'nologin');
     await freeDatabaseName(client, project);
   });
 };
@@ -62,17 +62,6 @@ export const dropDatabase = async (deps: RetireDeps, project: HostedProject): Pr
     await admin.query(`drop database if exists ${escapeIdentifier(name)} with (force)`);
   const names = roleNames(project).map(escapeIdentifier).join(', ');
   await admin.query(`drop role if exists ${names}`);
-};
-
-const letIn = async (admin: ClientBase, { ref }: HostedProject): Promise<void> => {
-  const names = tenantRoles.map((kind) => escapeLiteral(roleName(ref, kind))).join(', ');
-  await admin.query(
-    `do $$ declare name text; begin
-       for name in select rolname from pg_roles where rolname in (${names}) loop
-         execute format('alter role %I login', name);
-       end loop;
-     end $$`,
-  );
 };
 
 /** The name that the project's database has now; a deletion that broke off has left it its own. */
@@ -105,7 +94,7 @@ export const reopenDatabase = async (
       await client.query(`alter database ${escapeIdentifier(present)} rename to ${escapeIdentifier(newName)}`);
     }
     await client.query(`alter database ${escapeIdentifier(newName)} with allow_connections true`);
-    await letIn(client, project);
+    await setLogin(client, project, 'login');
     await record();
   };
   await withDatabaseName(admin, project.db_name, (client) =>

@@ -1,4 +1,4 @@
-import { type IdempotencyKey, claimKey, findAnswer, releaseKey } from '#domain/idempotency/store.ts';
+import { type IdempotencyKey, claimKey, findAnswer, releaseKey } from '#domain/idempotency/idempotency.ts';
 import type { JobRequest, Jobs } from '#domain/jobs/jobs.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { type Ping, type Sent, deletePing, findSent, insertPing, newPing } from '#domain/webhooks/deliveries.ts';

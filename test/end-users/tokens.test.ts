@@ -1,6 +1,6 @@
 import test from 'ava';
 import { SignJWT, createRemoteJWKSet, generateKeyPair, jwtVerify } from 'jose';
-import { createTokenVerifier, signAccessToken } from '#domain/end-users/tokens.ts';
+import { createTokenVerifier, signAccessToken } from '#domain/end-users/end-users.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { usePlatform } from '#test/support/platform.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type ClientBase, DatabaseError } from 'pg';
 import { DataError } from '#domain/data-api/errors.ts';
 import { requireKeepable } from '#domain/data-api/idempotency.ts';
-import type { IdempotencyKey } from '#domain/idempotency/store.ts';
+import type { IdempotencyKey } from '#domain/idempotency/idempotency.ts';
 import { ServiceError } from '#lib/errors.ts';
 
 /** A change that takes effect once for its key. */

@@ -1,0 +1,81 @@
+import { type Queryable, one } from '#lib/control-db.ts';
+import type { Actor } from './actor.ts';
+
+/**
+ * The audit log of each organization. Triggers write it in the transaction of the change itself; whoever changes an audited
+ * table says who acts (`actor.ts`). Here it is read, and gets the entries of accounts, which no trigger writes.
+ */
+
+interface AuditRow {
+  readonly id: string;
+  /** Its address, agent and request stand beside it. */
+  readonly actor: Pick<Actor, 'type' | 'id' | 'email'>;
+  readonly action: string;
+  readonly target_type: string;
+  readonly target_id: string;
+  readonly before: unknown;
+  readonly after: unknown;
+  readonly ip: string | null;
+  readonly user_agent: string | null;
+  readonly request_id: string | null;
+  readonly created_at: Date;
+}
+
+interface Page {
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** An organization's audit log, newest first. */
+export const listAuditEntries = async (
+  db: Queryable,
+  orgId: string,
+  { limit, offset }: Page,
+): Promise<{ entries: AuditRow[]; total: number }> => {
+  const entries = await db.query<AuditRow>(
+    `select id, actor, action, target_type, target_id, before, after, ip, user_agent, request_id, created_at
+     from audit_entries where org_id = $1 order by created_at desc, id limit $2 offset $3`,
+    [orgId, limit, offset],
+  );
+  const { total } = await one(
+    db.query<{ total: number }>('select count(*) as total from audit_entries where org_id = $1', [orgId]),
+  );
+  return { entries, total };
+};
+
+/** An event of an account that is no change of an audited table. */
+type AccountAction =
+  | 'sign_in.create'
+  | 'sign_in.end'
+  | 'user.password'
+  | 'user.email'
+  | 'user.delete'
+  | 'factor.create'
+  | 'factor.delete';
+
+interface AccountEntry {
+  readonly actor: Actor;
+  readonly action: AccountAction;
+  readonly targetId: string;
+  /** Details for readers; never a secret. */
+  readonly after?: Readonly<Record<string, unknown>>;
+}
+
+/** For a member of several organizations the entry goes to their own one and to the oldest. */
+const maxOrganizations = 50;
+
+/** Writes an entry into the audit log of each organization that the user is a member of. */
+export const noteAccount = async (
+  db: Queryable,
+  userId: string,
+  { actor: { ip, user_agent: userAgent, request_id: requestId, ...actor }, action, targetId, after }: AccountEntry,
+): Promise<void> => {
+  await db.query(
+    `insert into audit_entries (org_id, actor, action, target_type, target_id, after, ip, user_agent, request_id)
+     select o.id, $2, $3, split_part($3, '.', 1), $4, $5, $6, $7, $8
+     from members m join organizations o on o.id = m.org_id
+     where m.user_id = $1 and m.status = 'active' and o.deleted_at is null
+     order by o.own_of is not distinct from $1 desc, m.created_at limit ${maxOrganizations}`,
+    [userId, JSON.stringify(actor), action, targetId, after ? JSON.stringify(after) : null, ip, userAgent, requestId],
+  );
+};
