@@ -18,6 +18,7 @@ const common = {
   data,
   result: z.null(),
   running: { free: projectLimit, pro: projectLimit, enterprise: projectLimit },
+  plural: 'Jobs',
   maxAttempts: 5,
   timeoutMs: 60_000,
   capped: true,

@@ -122,34 +122,6 @@ export const settings = z.object({
   PLINTH_EMAIL_SLOTS: note(integer(16, 1, 256), 'Mails of projects that one worker sends at a time.'),
   PLINTH_AI_SLOTS: note(integer(64, 1, 1000), 'Arenas that one worker has under way at a time.'),
   PLINTH_VECTOR_SLOTS: note(integer(16, 1, 256), 'Upserts of documents that one worker has under way at a time.'),
-  PLINTH_GLOBAL_FUNCTION_INVOKE: note(
-    globalLimit,
-    'Functions that run at a time on the whole installation; empty means the sum of all slots.',
-  ),
-  PLINTH_GLOBAL_PROJECT_PROVISION: note(
-    globalLimit,
-    'Projects that are set up at a time on the whole installation; empty means the sum of all slots.',
-  ),
-  PLINTH_GLOBAL_CRON_FIRE: note(
-    globalLimit,
-    'Scheduled requests and statements at a time on the whole installation; empty means the sum of all slots.',
-  ),
-  PLINTH_GLOBAL_WEBHOOK_DELIVER: note(
-    globalLimit,
-    'Deliveries at a time on the whole installation; empty means the sum of all slots.',
-  ),
-  PLINTH_GLOBAL_EMAIL_SEND: note(
-    globalLimit,
-    'Mails of projects at a time on the whole installation; empty means the sum of all slots.',
-  ),
-  PLINTH_GLOBAL_AI_ARENA: note(
-    globalLimit,
-    'Arenas at a time on the whole installation; empty means the sum of all slots.',
-  ),
-  PLINTH_GLOBAL_VECTORS_UPSERT: note(
-    globalLimit,
-    'Upserts of documents at a time on the whole installation; empty means the sum of all slots.',
-  ),
   PLINTH_WAITING_JOBS: note(
     integer(10_000, 1, 10_000_000),
     'Jobs of one type that one project may have waiting; more are refused as `queue_full`.',
@@ -228,7 +200,15 @@ export const settings = z.object({
   PLINTH_DELETED_PROJECT_DAYS: note(integer(7, 0, 365), 'How long the database of a deleted project is kept.', 'days'),
 });
 
-export type Config = Readonly<z.output<typeof settings>>;
+/** Begins the names of the settings that there are for each job type: `queues/settings.ts` knows the types. */
+export const globalLimitPrefix = 'PLINTH_GLOBAL_';
+
+const withGlobalLimits = settings.catchall(globalLimit);
+
+export type Config = Readonly<z.output<typeof settings>> & {
+  /** How many jobs of a type run at a time on the whole installation, by the setting's name. */
+  readonly globalLimits: Readonly<Record<string, number | undefined>>;
+};
 
 /** A setting that stops the start. Its message names each wrong setting and why. */
 export class ConfigError extends Error {
@@ -242,16 +222,18 @@ export const configExitCode = 78;
 const foreign = /^PLINTH_TEST_/;
 
 /** `PLINTH_` names in the environment that no setting has: most likely misspelt. */
-export const unknownSettings = (env: NodeJS.ProcessEnv): string[] =>
-  Object.keys(env).filter((name) => name.startsWith('PLINTH_') && !(name in settings.shape) && !foreign.test(name));
+export const unknownSettings = (env: NodeJS.ProcessEnv, known: object = settings.shape): string[] =>
+  Object.keys(env).filter((name) => name.startsWith('PLINTH_') && !(name in known) && !foreign.test(name));
 
 // Where empty is a value of its own.
 const mayBeEmpty = new Set(['PLINTH_EGRESS_ALLOW']);
 
+const isSetting = (name: string): boolean => name in settings.shape || name.startsWith(globalLimitPrefix);
+
 /** An empty value counts as not set, but for those in `mayBeEmpty`. */
 const givenIn = (env: NodeJS.ProcessEnv): Readonly<Record<string, string | undefined>> =>
   Object.fromEntries(
-    Object.entries(env).filter(([name, value]) => name in settings.shape && (value !== '' || mayBeEmpty.has(name))),
+    Object.entries(env).filter(([name, value]) => isSetting(name) && (value !== '' || mayBeEmpty.has(name))),
   );
 
 /**
@@ -260,7 +242,7 @@ const givenIn = (env: NodeJS.ProcessEnv): Readonly<Record<string, string | undef
  */
 export const settingFaults = (env: NodeJS.ProcessEnv, later: readonly string[] = []): string[] => {
   const given = givenIn(env);
-  const issues = settings.safeParse(given).error?.issues ?? [];
+  const issues = withGlobalLimits.safeParse(given).error?.issues ?? [];
   return issues.flatMap((issue) => {
     const name = String(issue.path[0]);
     if (given[name] !== undefined) return [`${name}: ${issue.message}`];
@@ -277,9 +259,10 @@ export const faultList = (faults: readonly string[]): string =>
  * @throws {ConfigError} naming every setting that is missing or wrong.
  */
 export const loadConfig = (env: NodeJS.ProcessEnv): Config => {
-  const parsed = settings.safeParse(givenIn(env));
-  if (parsed.success) return parsed.data;
-  throw new ConfigError(faultList(settingFaults(env)));
+  const { data } = withGlobalLimits.safeParse(givenIn(env));
+  if (data === undefined) throw new ConfigError(faultList(settingFaults(env)));
+  const limits = Object.entries(data).filter(([name]) => name.startsWith(globalLimitPrefix));
+  return { ...data, globalLimits: Object.fromEntries(limits) as Config['globalLimits'] };
 };
 
 /** Where each process finds its settings; the one place that touches `process.env`. */

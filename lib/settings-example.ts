@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { settings } from './config.ts';
 
 interface Note {
   readonly meaning?: string;
@@ -22,10 +21,10 @@ const entryOf = (name: string, note: Note): string => {
 };
 
 /** `plinth.env.example`: each setting with its meaning, unit, bounds and default. */
-export const settingsExample = (): string => {
-  const { properties = {} } = z.toJSONSchema(settings, { io: 'input', unrepresentable: 'any' }) as {
+export const settingsExample = (schema: z.ZodObject): string => {
+  const { properties = {} } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as {
     properties?: Record<string, Note>;
   };
   const entries = Object.entries(properties).map(([name, note]) => entryOf(name, note));
-  return `# Every setting, with its default. Made from lib/config.ts by \`npm run settings\`.\n\n${entries.join('\n')}`;
+  return `# Every setting, with its default. Made from lib/config.ts and queues/ by \`npm run settings\`.\n\n${entries.join('\n')}`;
 };

@@ -30,6 +30,7 @@ export const aiArena = defineJob({
   data: z.object({ models: z.array(z.string()).min(2).max(4), chat: z.record(z.string(), z.unknown()) }),
   result: z.object({ results: z.array(result) }),
   running: { free: 4, pro: 20, enterprise: 100 },
+  plural: 'Arenas',
   // For faults of ours before anybody was asked; the gateway asks providers again by itself.
   maxAttempts: 3,
   // A provider that was asked is paid.

@@ -25,6 +25,7 @@ export const cronFire = defineJob({
     z.object({ row_count: z.int(), command: z.string() }),
   ]),
   running: { free: 5, pro: 25, enterprise: 100 },
+  plural: 'Scheduled requests and statements',
   maxAttempts: 3,
   // The call or the SQL may have had its effect.
   repeatable: false,

@@ -35,6 +35,8 @@ export interface JobDefinition<Data extends z.ZodType = z.ZodType, Result extend
   readonly result: Result;
   /** How many jobs of this type one project may have running. */
   readonly running: ByPlan;
+  /** The jobs in the plural, as the meaning of its setting PLINTH_GLOBAL_<TYPE> begins, which bounds all projects together. */
+  readonly plural: string;
   /** How often the job is tried when we or a dependency fail. Code of users runs once, whatever it does. */
   readonly maxAttempts: number;
   /** The second try comes after at least so long, each further one after twice as long. Left out: within a second. */

@@ -12,6 +12,7 @@ export const emailSend = defineJob({
     response: z.string(),
   }),
   running: { free: 2, pro: 10, enterprise: 50 },
+  plural: 'Mails of projects',
   maxAttempts: 5,
   // Contract, section 7: a server that is busy is given a moment.
   retryFromMs: 2000,

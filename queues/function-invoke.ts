@@ -57,6 +57,7 @@ export const functionInvoke = defineJob({
     logs: z.array(z.object({ ts: z.string(), level: z.string(), message: z.string() })).optional(),
   }),
   running: { free: 5, pro: 25, enterprise: 100 },
+  plural: 'Functions that run',
   maxAttempts: 3,
   repeatable: false,
   // A function's own time-out is at most 300 s; beyond it something of ours hangs.

@@ -11,6 +11,7 @@ export const projectProvision = defineJob({
   data: z.object({}),
   result: z.object({ db_name: z.string() }),
   running: { free: 1, pro: 1, enterprise: 1 },
+  plural: 'Projects that are set up',
   maxAttempts: 3,
   repeatable: true,
   timeoutMs: 120_000,

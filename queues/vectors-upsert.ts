@@ -14,6 +14,7 @@ export const vectorsUpsert = defineJob({
   }),
   result: z.object({ upserted: z.int(), unchanged: z.int(), ids: z.array(z.string()) }),
   running: { free: 4, pro: 20, enterprise: 100 },
+  plural: 'Upserts of documents',
   maxAttempts: 5,
   // A document that was already written is unchanged by the second run.
   repeatable: true,

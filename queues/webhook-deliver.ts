@@ -13,6 +13,7 @@ export const webhookDeliver = defineJob({
     response_time_ms: z.number().nonnegative(),
   }),
   running: { free: 10, pro: 50, enterprise: 200 },
+  plural: 'Deliveries',
   // The receiver's answer is an outcome; these retries are for faults of ours before anything was sent.
   maxAttempts: 5,
   // The receiver may get it twice, under the same webhook-id.

@@ -1,4 +1,4 @@
-import { type Config, ConfigError } from '#lib/config.ts';
+import type { Config } from '#lib/config.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { openWorkerRedis } from '#lib/redis.ts';
@@ -40,26 +40,6 @@ const slotsOf = ({ type, pool }: JobDefinition, config: Config): number => {
     ai: config.PLINTH_AI_SLOTS,
     vectors: config.PLINTH_VECTOR_SLOTS,
   }[pool];
-};
-
-/**
- * The setting that bounds a job type on the whole installation (PLINTH_GLOBAL_<TYPE>); null: none.
- * @throws {ConfigError} when a shard would have no place
- */
-export const globalSettingOf = (type: string, config: Config): number | null => {
-  const settings: Readonly<Record<string, number | undefined>> = {
-    'function.invoke': config.PLINTH_GLOBAL_FUNCTION_INVOKE,
-    'project.provision': config.PLINTH_GLOBAL_PROJECT_PROVISION,
-    'cron.fire': config.PLINTH_GLOBAL_CRON_FIRE,
-    'webhook.deliver': config.PLINTH_GLOBAL_WEBHOOK_DELIVER,
-    'email.send': config.PLINTH_GLOBAL_EMAIL_SEND,
-    'ai.arena': config.PLINTH_GLOBAL_AI_ARENA,
-    'vectors.upsert': config.PLINTH_GLOBAL_VECTORS_UPSERT,
-  };
-  const limit = settings[type];
-  if (limit === undefined) return null;
-  if (limit >= config.PLINTH_QUEUE_SHARDS) return limit;
-  throw new ConfigError(`The global limit of ${type} must not be less than PLINTH_QUEUE_SHARDS.`);
 };
 
 /** A part of a number that is spread over shards; each has some. */

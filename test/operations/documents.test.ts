@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
 import { jobGaugeNames } from '#api/metrics.ts';
-import { settings } from '#lib/config.ts';
+import { allSettings } from '#queues/settings.ts';
 import { metricsText, registry } from '#lib/metrics.ts';
 import { faults } from '#queues/metrics.ts';
 import { root } from '#test/architecture/source.ts';
@@ -10,8 +10,8 @@ import { linksOf } from '#test/readme/markdown.ts';
 import { givenSettings, objectsIn, operationsFiles, readOperations, yamlOf } from './operations-files.ts';
 
 const nodeOwn = new Set(['NODE_COMPILE_CACHE', 'NODE_ENV']);
-const shape: Readonly<Record<string, (typeof settings.shape)[keyof typeof settings.shape] | undefined>> =
-  settings.shape;
+const shape: Readonly<Record<string, (typeof allSettings.shape)[keyof typeof allSettings.shape] | undefined>> =
+  allSettings.shape;
 
 const yamlFiles = readOperations('docs/operations/**/*.{yml,yaml}', 'test/operations/*.yml');
 

@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { settings } from '#lib/config.ts';
+import { allSettings } from '#queues/settings.ts';
 import { blocksOf, codeSpansOf, linksOf, readDocument, root } from './markdown.ts';
 
 const documents = [
@@ -80,7 +80,7 @@ for (const file of documents) {
     const missing = {
       files: codeSpansOf(document).filter((code) => isPath(code) && !isThere(code)),
       links: linksOf(document).filter((link) => !existsSync(path.join(folder, link))),
-      settings: settingsNamedIn(document).filter((name) => !(name in settings.shape) && !foreign.test(name)),
+      settings: settingsNamedIn(document).filter((name) => !(name in allSettings.shape) && !foreign.test(name)),
       scripts: scriptsNamedIn(document).filter((name) => !(name in scripts)),
     };
     t.deepEqual(missing, { files: [], links: [], settings: [], scripts: [] });

@@ -35,6 +35,7 @@ const shape = {
   data: z.unknown(),
   result: z.unknown(),
   running: { free: 2, pro: 10, enterprise: 50 },
+  plural: 'Jobs',
   maxAttempts: 3,
   timeoutMs: 60_000,
   capped: true,

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import test from 'ava';
-import { settings } from '#lib/config.ts';
+import { allSettings } from '#queues/settings.ts';
 import { endpoints } from '#api/endpoints.ts';
 import { eventKinds } from '#domain/events/events.ts';
 import { bodyOf, signatureHeaders } from '#domain/webhooks/message.ts';
@@ -146,5 +146,5 @@ test('the calls and settings that the page names are there', (t) => {
       `${method} ${called}`,
     );
   }
-  for (const [name] of document.matchAll(/\bPLINTH_\w+/g)) t.true(name in settings.shape, name);
+  for (const [name] of document.matchAll(/\bPLINTH_\w+/g)) t.true(name in allSettings.shape, name);
 });

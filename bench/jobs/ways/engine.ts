@@ -15,6 +15,7 @@ const engineJob = defineJob({
   data: z.object({}),
   result: z.null(),
   running: { free: 1, pro: 1, enterprise: 1 },
+  plural: 'Jobs',
   maxAttempts: 1,
   repeatable: true,
   timeoutMs: 60_000,
