@@ -36,10 +36,9 @@ const check = async (db: ControlDb, log: Log, streams: ReadonlySet<Watched>): Pr
 /** Each check begins a while after the last one has ended, as long as there are streams. */
 const checkLater = (db: ControlDb, log: Log, watch: Watch): void => {
   watch.timer = setTimeout(() => {
-    void check(db, log, watch.streams).finally(() => {
-      watch.timer = undefined;
-      if (watch.streams.size > 0) checkLater(db, log, watch);
-    });
+    // Where all streams have ended there is nothing to check, and the database may be closed.
+    if (watch.streams.size === 0) watch.timer = undefined;
+    else void check(db, log, watch.streams).finally(() => checkLater(db, log, watch));
   }, checkEveryMs).unref();
 };
 

@@ -154,11 +154,12 @@ test('a user has so many listeners in all projects together, and takes nobody el
   await until(async () => (await listenTo(maxListenersOfUser)).status === 200);
 });
 
-test('who cannot be told anything gives the place back', async (t) => {
+test('a listener who cannot subscribe gives the place back', async (t) => {
   const unsubscribed = new Error('nothing can be heard');
   const row = { id: newId(), project_id: newId(), status: 'queued', attempt: 0 };
   const deps = {
     db: platform().db,
+    log: memoryLog().log,
     health: { accepting: () => true },
     jobs: { get: () => Promise.resolve(row) },
     subscriber: {
