@@ -196,7 +196,7 @@ test('items that are refused are found by halves, and the others get their resul
   });
   t.deepEqual(await split([1, 2, 3, 4, 5, 6, 7, 8]), [10, -2, 30, 40, 50, 60, -7, 80]);
   t.deepEqual(refused, ['2: Error: invalid byte sequence', '7: Error: invalid byte sequence']);
-  t.is(batches.length, 13, 'the whole, and six parts for each of the two');
+  t.is(batches.length, 11, 'the whole, its halves, and four smaller parts for each of the two');
 });
 
 test('a batch is not split when its failure is of the dependency', async (t) => {
