@@ -171,8 +171,8 @@ test('a run that is cancelled cancels its statement', async (t) => {
 test('a query that returns 1 GB is refused, and the function and the worker go on', async (t) => {
   const { client } = platform();
   const code = handler(`
-    const told = await db.query("select repeat('x', 1000000000)").catch(({ name, message }) => name + ': ' + message);
-    return { told, after: await db.query('select 1 as one') };`);
+    const reported = await db.query("select repeat('x', 1000000000)").catch(({ name, message }) => name + ': ' + message);
+    return { reported, after: await db.query('select 1 as one') };`);
   const fn = await client.deploy(user, project, code, { timeout_ms: 100_000 });
   const accepted = await client.call('POST', `/projects/${project.id}/functions/${fn.id}/invoke`, {
     token: user.token,
