@@ -18,9 +18,11 @@ export interface PlatformProcess {
 }
 
 /** The settings of a process that is configured like `config`. */
-export const environmentOf = (config: Config): Record<string, string> =>
+export const environmentOf = ({ globalLimits, ...settings }: Config): Record<string, string> =>
   Object.fromEntries(
-    Object.entries(config).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
+    Object.entries({ ...settings, ...globalLimits }).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, String(value)]],
+    ),
   );
 
 export const startProcess = (script: string, env: Readonly<Record<string, string>>): PlatformProcess => {
