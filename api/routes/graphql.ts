@@ -9,7 +9,7 @@ import { type AnswerBody, jsonObject } from '#domain/data-api/answer-body.ts';
 import { DataError } from '#domain/data-api/errors.ts';
 import { type DataKey, dataKeyOf } from '#domain/data-api/idempotency.ts';
 import { type Fields, isFields } from '#domain/data-api/graphql/literals.ts';
-import { parseExactJson } from '#lib/json.ts';
+import { TooManyValues, parseExactJson } from '#lib/json.ts';
 import { withKey } from '../access.ts';
 import type { BaseCall, DataCall } from '../call.ts';
 import { type Endpoint, RawReply } from '../endpoint.ts';
@@ -52,10 +52,17 @@ const parametersOf = (given: Fields): Parameters => {
   return { query, operationName: operationName || null, variables: mapOf(given['variables'], 'variables') };
 };
 
+/** Values of a text whose numbers are kept as they were written: 40 ms of the event loop. */
+const maxExactValues = 50_000;
+
 const parsedJson = (text: string, what: string): unknown => {
   try {
-    return parseExactJson(text);
-  } catch {
+    return parseExactJson(text, maxExactValues);
+  } catch (error) {
+    if (error instanceof TooManyValues)
+      throw invalid(
+        `${what} has more than ${maxExactValues} values, and numbers with fractions, exponents or over 15 digits among them: send fewer at a time.`,
+      );
     throw invalid(`${what} is not JSON.`);
   }
 };

@@ -163,3 +163,13 @@ test('what cannot be parsed has a place', async (t) => {
     t.is(typeof body.errors[0].locations[0].line, 'number');
   }
 });
+
+test('a request with more than 50,000 values and numbers with fractions among them is refused and says so', async (t) => {
+  const query = 'query ($n: [Float!]) { log { line } }';
+  const ones = Array.from({ length: 60_000 }, () => 1);
+  const few = await blog().ask(query, { n: ones });
+  t.notRegex(JSON.stringify(few.body), /50000 values/);
+  const many = await blog().ask(query, { n: [...ones, 1.5] });
+  t.regex(many.body.errors[0].message, /more than 50000 values, and numbers with fractions/);
+  t.is(many.body.errors[0].extensions.code, 'validation_failed');
+});

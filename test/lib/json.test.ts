@@ -1,5 +1,5 @@
 import test from 'ava';
-import { parseExactJson } from '#lib/json.ts';
+import { TooManyValues, parseExactJson } from '#lib/json.ts';
 
 const through = (text: string): string => JSON.stringify(parseExactJson(text));
 
@@ -43,4 +43,13 @@ test('what is not JSON is a SyntaxError', (t) => {
 test('nesting that no stack holds is no failure', (t) => {
   const text = '['.repeat(20_000) + ']'.repeat(20_000);
   t.is(through(text), text);
+});
+
+const list = (last: string): string => `[${'1,'.repeat(100)}${last}]`;
+
+test('a bound on values holds where numbers may have to be kept, and nowhere else', (t) => {
+  t.throws(() => parseExactJson(list('1.50'), 100), { instanceOf: TooManyValues });
+  t.is(through(list('1.50')), list('1.50'));
+  t.is(JSON.stringify(parseExactJson(list('1'), 100)), list('1'));
+  t.is(JSON.stringify(parseExactJson(list('-0'), 200)), list('-0'));
 });
