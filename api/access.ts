@@ -2,8 +2,8 @@ import type { Role } from '#domain/teams/store.ts';
 
 /** The callers that an endpoint admits. Every endpoint declares one of these; the API refuses to start otherwise. */
 
-export const keyKinds = ['secret', 'publishable'] as const;
-export type KeyKind = (typeof keyKinds)[number];
+const keyKinds = ['secret', 'publishable'] as const;
+type KeyKind = (typeof keyKinds)[number];
 
 export interface Everyone {
   readonly kind: 'everyone';

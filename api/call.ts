@@ -76,7 +76,7 @@ export type AnyCaller = Partial<SignInCall> &
   Partial<KeyCall | DataCall>;
 
 /** The facts that the access of an endpoint guarantees its handler. */
-export type Caller<A extends Access> = A extends InProject
+type Caller<A extends Access> = A extends InProject
   ? ProjectCall
   : A extends InOrganization
     ? OrganizationCall

@@ -6,7 +6,7 @@ export type RateClass = 'none' | 'dashboard' | 'sign-in' | 'refresh' | 'data' | 
 /** A budget; those of the data API and of models are the plan's. */
 export type RateName = Exclude<RateClass, 'none' | 'data' | 'ai'> | `${'data' | 'ai'}-${'free' | 'pro'}`;
 
-export interface RateRule {
+interface RateRule {
   readonly limit: number;
   readonly windowSeconds: number;
 }

@@ -108,7 +108,7 @@ export const shownWebhook = <Row extends ListedWebhook>(row: Row) => ({
   paused_until: row.closed_until,
 });
 
-export const deliveryStatus = z.enum(deliveryStatuses);
+const deliveryStatus = z.enum(deliveryStatuses);
 
 const isoTime = z.iso.datetime({ offset: true });
 
@@ -116,7 +116,7 @@ const isoTime = z.iso.datetime({ offset: true });
 const withPlus = (value: string): string => value.replace(/ (?=\d\d:?\d\d$)/, '+');
 
 /** A point in time as callers write it: ISO 8601 with `Z` or an offset. */
-export const moment = z.codec(
+const moment = z.codec(
   z
     .string()
     .refine((value) => isoTime.safeParse(withPlus(value)).success, {

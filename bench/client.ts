@@ -15,7 +15,7 @@ const post = async <T>(url: string, headers: Readonly<Record<string, string>>, b
   return JSON.parse(text) as T;
 };
 
-export const uniqueSlug = (): string => `b_${randomBytes(6).toString('hex')}`;
+const uniqueSlug = (): string => `b_${randomBytes(6).toString('hex')}`;
 
 /** A new user with the headers of its calls. */
 export const signUp = async (url: string): Promise<BenchUser> => {

@@ -19,7 +19,7 @@ const targetOf = ({ target, ours }: Row): string => {
 };
 
 /** Whether the figure is what it has to be; `null` when nothing is asked of it. */
-export const isMet = ({ target, ours, ratio }: Row): boolean | null => {
+const isMet = ({ target, ours, ratio }: Row): boolean | null => {
   if (target === undefined) return null;
   const value = target.of === 'ratio' ? (ratio ?? Number.NaN) : ours.value;
   return value <= (target.atMost ?? Infinity) && value >= (target.atLeast ?? -Infinity);

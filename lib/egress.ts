@@ -8,7 +8,7 @@ import { type Resolve, createResolve, localhostAddresses } from './egress/names.
 import { type Ranges, isOpen, parseRanges } from './egress/ranges.ts';
 
 /** For whom a connection is made: what operators and the platform's own features ask for, or the code of a function. */
-export type EgressUser = 'platform' | 'function';
+type EgressUser = 'platform' | 'function';
 
 export interface EgressRequest extends Exchange {
   readonly for: EgressUser;

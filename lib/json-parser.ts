@@ -15,14 +15,14 @@ export const maxInlineBytes = 262_144;
 const maxPartsOnLoop = 100_000;
 const maxDepth = 1000;
 
-export interface ParseOptions {
+interface ParseOptions {
   /** The owner of the work (a project, else a user): the threads serve owners in a round. */
   readonly owner: string;
   /** Left out: 100,000 containers, strings and names; eight numbers count as one. */
   readonly maxParts?: number;
 }
 
-export interface ParsedJson {
+interface ParsedJson {
   readonly text: string;
   readonly value: unknown;
 }

@@ -1,5 +1,5 @@
 /** The size of a JSON text in terms of the work that it takes to build its value. */
-export interface JsonShape {
+interface JsonShape {
   /**
    * Each container, string and member name counts one, and so do eight numbers or literals: V8 needs up to 1 µs for an
    * object with a name of its own, and 10 ns for a number.

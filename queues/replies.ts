@@ -35,7 +35,7 @@ const replySchema = z.object({ id: z.string(), outcome: outcomeSchema });
 const streamKey = (prefix: string, name: string): string => `{${prefix}:replies}:stream:${name}`;
 const outcomeKey = (prefix: string, jobId: string): string => `{${prefix}:replies}:outcome:${jobId}`;
 
-export interface Waiter {
+interface Waiter {
   /** Null when the time passed first. */
   readonly outcome: Promise<JobOutcome | null>;
   readonly stop: () => void;
@@ -155,7 +155,7 @@ const replyText = (jobId: string, outcome: JobOutcome, result = JSON.stringify(o
   `{"id":"${jobId}","outcome":${outcomeText(outcome, result)}}}`;
 
 /** One run of one job, and how it ended. */
-export interface RunEnd {
+interface RunEnd {
   readonly jobId: string;
   readonly runId: string;
   /** By the worker's clock; what is recorded later has this time, too. */

@@ -27,7 +27,7 @@ const sentSchema = z.discriminatedUnion('event', [
     lines: z.array(z.object({ ts: z.string(), level: z.string(), message: z.string() })).readonly(),
   }),
 ]);
-export type SentEvent = z.output<typeof sentSchema>;
+type SentEvent = z.output<typeof sentSchema>;
 
 const eventsOf = (sent: SentEvent): readonly JobEvent[] =>
   sent.event === 'logs'

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { signalGroup } from './leftovers.ts';
 
-export interface ProgramOptions {
+interface ProgramOptions {
   readonly cwd?: string;
   readonly env?: NodeJS.ProcessEnv;
   readonly uid?: number;

@@ -37,7 +37,7 @@ const refuseFlaws = (value: unknown, context: z.core.$RefinementCtx): unknown =>
   return value;
 };
 
-export const jsonObject = z.preprocess(refuseFlaws, z.record(z.string(), z.unknown()));
+const jsonObject = z.preprocess(refuseFlaws, z.record(z.string(), z.unknown()));
 
 export const newCollection = z.strictObject({
   name: z.string().regex(/^(?!pg_)[a-z][a-z0-9_]{0,40}$/, {
@@ -56,10 +56,10 @@ export const collection = z.object({
   warning: z.string().optional(),
 });
 
-export const maxDocuments = 1000;
-export const maxContentLength = 100_000;
+const maxDocuments = 1000;
+const maxContentLength = 100_000;
 /** Bytes of JSON. */
-export const maxMetadataLength = 65_536;
+const maxMetadataLength = 65_536;
 
 const document = z.strictObject({
   id: text(512, 1).optional().describe('The same id replaces; left out: a new one is made.'),

@@ -10,7 +10,7 @@ import { bearerOf, unauthenticated } from './credentials.ts';
  * does not hold the token: when it ends, and a signature over that with a key derived from the token. So every API
  * process knows it, nothing is stored, and a new token ends all sessions.
  */
-export const operatorCookie = 'plinth_ops';
+const operatorCookie = 'plinth_ops';
 
 const sessionSeconds = 12 * 3600;
 

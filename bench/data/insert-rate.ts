@@ -31,7 +31,7 @@ const databaseNameOf = async (bench: Bench, projectId: string): Promise<string> 
  * Three tables alike: `bare` without triggers of the platform, `reported` whose inserts leave events, `counted` whose inserts
  * leave events and are counted, as it is in a project. And `unheard`: counted, and nobody subscribes.
  */
-export const insertTables = ['bare', 'told', 'counted', 'unheard'] as const;
+const insertTables = ['bare', 'told', 'counted', 'unheard'] as const;
 export type InsertTable = (typeof insertTables)[number];
 
 const columns = `(id bigint generated always as identity primary key, author int, title text, at timestamptz default now())`;
@@ -103,7 +103,7 @@ const insertUntil = async (client: Client, table: InsertTable, until: number): P
   return done;
 };
 
-export interface InsertRate {
+interface InsertRate {
   readonly perSecond: number;
   /** The server's time for each row. */
   readonly cpuUs: number;

@@ -54,7 +54,7 @@ export const rowCount = 100_000;
 export const categories = 100;
 
 /** 100,000 rows in 100 categories; with `policies`, end users may read them. */
-export const itemsTable = (policies: boolean): readonly string[] => [
+const itemsTable = (policies: boolean): readonly string[] => [
   `create table items (
     id bigint generated always as identity primary key, category int not null, name text not null, price numeric(10, 2) not null,
     tags text[] not null default '{}', attributes jsonb not null default '{}', created_at timestamptz not null default now())`,

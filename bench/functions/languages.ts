@@ -6,7 +6,7 @@ import { findPython } from '#domain/functions/python.ts';
 import type { Runtime } from '#workers/runtimes/runtime.ts';
 import { openSandbox } from '#workers/runtimes/sandbox.ts';
 
-export interface RuntimeSize {
+interface RuntimeSize {
   readonly maxRunners: number;
   readonly maxRuns?: number;
 }

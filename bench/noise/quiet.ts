@@ -25,7 +25,7 @@ const timesOf = (pid: string): Times | null => {
 };
 
 /** CPU seconds of a process and all below it. Linux only. */
-export const treeCpuSeconds = (root: number): number => {
+const treeCpuSeconds = (root: number): number => {
   const all = new Map<number, Times>();
   for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
     const times = timesOf(name);

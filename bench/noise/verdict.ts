@@ -17,7 +17,7 @@ interface Judged {
   readonly holds: boolean;
 }
 
-export const judge = ({ alone, beside, errors, apiStallMs, workerStallMs }: Cell): Judged => {
+const judge = ({ alone, beside, errors, apiStallMs, workerStallMs }: Cell): Judged => {
   const p50Ratio = ratio(median(beside), median(alone));
   const p99Ratio = ratio(p99(beside), p99(alone));
   const stallMs = Math.max(apiStallMs, workerStallMs);

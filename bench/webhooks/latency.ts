@@ -6,7 +6,7 @@ const projects = 20;
 const warmUpSeconds = 3;
 
 /** One event at a time, each committed by itself, so many a second; answers how many there were. */
-export const steady = async (
+const steady = async (
   scene: Scene,
   ids: readonly string[],
   { rate, seconds }: { readonly rate: number; readonly seconds: number },

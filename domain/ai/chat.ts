@@ -3,13 +3,13 @@
  * translate it into each dialect and back.
  */
 
-export interface TextPart {
+interface TextPart {
   readonly type: 'text';
   readonly text: string;
 }
 
 /** An image by URL, or inline as a `data:` URL. */
-export interface ImagePart {
+interface ImagePart {
   readonly type: 'image_url';
   readonly image_url: { readonly url: string; readonly detail?: string | undefined };
 }
@@ -33,7 +33,7 @@ export interface ChatMessage {
   readonly tool_call_id?: string | undefined;
 }
 
-export interface Tool {
+interface Tool {
   readonly type: 'function';
   readonly function: {
     readonly name: string;

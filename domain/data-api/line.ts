@@ -24,7 +24,7 @@ const refusal = (): ServiceError =>
     headers: { 'Retry-After': '5' },
   });
 
-export interface InLine {
+interface InLine {
   readonly projectId: string;
   /** Roles are served in a round. */
   readonly role: TenantRole;

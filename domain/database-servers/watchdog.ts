@@ -147,7 +147,7 @@ const slowDown = async (session: Session): Promise<void> => {
 };
 
 /** The memory of a server's process on this machine that is its alone, in KiB; null when it cannot be said. */
-export const residentKib = async (session: Session): Promise<number | null> => {
+const residentKib = async (session: Session): Promise<number | null> => {
   try {
     if (!(await isProcessOf(session))) return null;
     const found = /^RssAnon:\s+(\d+) kB/m.exec(await readFile(`/proc/${session.processId}/status`, 'utf8'));

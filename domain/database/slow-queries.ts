@@ -5,7 +5,7 @@ import { tenantRoles } from '#lib/tenant-db.ts';
 import { roleName } from '#domain/database-servers/names.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 
-export interface SlowQuery {
+interface SlowQuery {
   /** With `$1`, `$2`, … for the values. */
   readonly query: string;
   readonly calls: number;

@@ -19,7 +19,7 @@ export interface StoredAnswer {
 }
 
 /** Kept for a day. */
-export const idempotencyHours = 24;
+const idempotencyHours = 24;
 
 /**
  * Takes the key for this request, in the transaction of its change: while another request holds it, this waits, and

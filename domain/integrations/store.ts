@@ -137,7 +137,7 @@ export const noteProviderEvent = async (
 };
 
 /** How long a repeat is known as one. */
-export const keptEventDays = 30;
+const keptEventDays = 30;
 
 /** @returns how many there were */
 export const deleteOldProviderEvents = async (db: Queryable, max: number): Promise<number> => {

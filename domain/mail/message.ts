@@ -36,7 +36,7 @@ export interface MailText {
 export const quoted = (name: string): string => `"${name.replaceAll(/[\s\p{C}]+/gu, ' ').replaceAll('"', "'")}"`;
 
 /** A paragraph that asks to go somewhere. */
-export const linkTo = (label: string, url: string): string => `${label}:\n${url}`;
+const linkTo = (label: string, url: string): string => `${label}:\n${url}`;
 
 const oneLine = (text: string): string => text.replaceAll(/[\s\p{C}]+/gu, ' ').trim();
 

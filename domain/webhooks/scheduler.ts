@@ -35,7 +35,7 @@ const countBusy = (scope: string): string => `(select count(*) from webhook_thro
  * Finds slow webhooks that wait for others of their project, or of all projects: as many as there is room for if these
  * webhooks have just made it.
  */
-export const heldBackBeside = async (
+const heldBackBeside = async (
   db: Queryable,
   webhookIds: readonly string[],
   slowAtOnce = defaultSlowAtOnce,

@@ -12,7 +12,7 @@ export interface Statement {
 const maxRows = 10_000;
 export const maxBytes = 16 * 1024 * 1024;
 
-export interface Column {
+interface Column {
   readonly name: string;
   readonly type: number;
 }

@@ -63,7 +63,7 @@ const createServerId = (redis: Redis): (() => Promise<string>) => {
 };
 
 /** Where a shard's keys begin: the gate's, and those of its BullMQ queue. */
-export interface ShardKeys {
+interface ShardKeys {
   readonly gate: string;
   readonly bull: string;
 }

@@ -52,6 +52,8 @@ const parts = (root: string, lint: readonly string[] | null): Part[] => [
   typesPart(root),
   ...lintPart(lint),
   { name: 'format', program: [bin('oxfmt'), '--check', '.'] },
+  // Files, exports and dependencies that nothing uses.
+  { name: 'unused', program: [bin('knip'), '--no-progress'] },
   ...(globSync(architectureTests, { cwd: root }).length > 0
     ? [{ name: 'architecture', program: [bin('ava'), architectureTests] }]
     : []),
@@ -87,7 +89,7 @@ export const summarize = (findings: readonly Finding[]): string => {
 };
 
 /**
- * `npm run check [-- --all]`: types, lint, format and the architecture tests; needs no servers. The parts that follow
+ * `npm run check [-- --all]`: types, lint, format, unused code and the architecture tests; needs no servers. The parts that follow
  * one that failed run, too.
  */
 export const check: Command = async (args, root) => {

@@ -35,17 +35,17 @@ const pricesOf = (models: readonly KnownModel[]): Prices => ({
 });
 
 /** The result of a call. */
-export interface Recorded {
+interface Recorded {
   readonly intent: CallIntent;
   end: CallEnd | null;
 }
 
 /** Records calls in memory. */
-export interface PlayedLog extends CallLog {
+interface PlayedLog extends CallLog {
   readonly calls: readonly Recorded[];
 }
 
-export interface LogBehaviour {
+interface LogBehaviour {
   /** When intents are recorded; rejects: they are not. */
   readonly recorded?: (intent: CallIntent) => Promise<void>;
 }

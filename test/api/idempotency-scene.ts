@@ -11,7 +11,7 @@ import {
 import { type TestPlatform, usePlatform } from '#test/support/platform.ts';
 
 /** A user with a project and a function, whom two API processes serve. */
-export interface Scene {
+interface Scene {
   readonly user: TestUser;
   readonly project: TestProject;
   readonly fn: TestFunction;

@@ -1,19 +1,6 @@
 import test from 'ava';
 import { filesOf, productFolders } from './source.ts';
 
-const maxLines = 500;
-
-test('no file is longer than 500 lines', (t) => {
-  const lengths = filesOf([...productFolders, 'test']).map(({ name, text }) => ({
-    name,
-    lines: text.split('\n').length - 1,
-  }));
-  t.deepEqual(
-    lengths.filter(({ lines }) => lines > maxLines),
-    [],
-  );
-});
-
 test('files are kebab-case', (t) => {
   for (const { name } of filesOf([...productFolders, 'test'])) {
     t.regex(name, /^[a-z\d-]+(\/[a-z\d-]+)*(\/\d{4}_[a-z_]+|\/[a-z\d-]+)(\.test)?\.\w+$/);

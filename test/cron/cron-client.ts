@@ -2,7 +2,7 @@ import type { Answer, TestProject, TestUser } from '#test/support/client.ts';
 import type { TestPlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 
-export interface Ended {
+interface Ended {
   readonly run: Answer['body'];
   readonly job: Answer['body'];
 }

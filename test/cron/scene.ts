@@ -21,7 +21,7 @@ export interface CronScene {
   readonly close: () => Promise<void>;
 }
 
-export const openScene = async (): Promise<CronScene> => {
+const openScene = async (): Promise<CronScene> => {
   const database = await createTestDatabase();
   const { log, text } = memoryLog();
   const db = openControlDb({ url: database.url, connections: 6, log });

@@ -21,7 +21,7 @@ export interface Scene {
 }
 
 const mib = 1024;
-export const memoryMb = 64;
+const memoryMb = 64;
 /**
  * The memory that a bomb may take beyond its limit before it is stopped, over all processes of the worker's guests and
  * the worker.

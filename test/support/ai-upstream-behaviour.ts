@@ -7,7 +7,7 @@ export interface PlayedTool {
 }
 
 /** How a stream of the played provider breaks off. */
-export type Ending =
+type Ending =
   /** The connection is cut. */
   | 'reset'
   /** The answer ends as HTTP wants it, without the dialect's end marker. */

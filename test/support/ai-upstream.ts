@@ -31,7 +31,7 @@ export interface UpstreamRequest {
 }
 
 /** Returns the behaviour for a request; undefined: by the words of its text, otherwise a good answer. */
-export type Script = (request: UpstreamRequest) => Behaviour | undefined;
+type Script = (request: UpstreamRequest) => Behaviour | undefined;
 
 export interface AiUpstream {
   readonly url: string;
@@ -46,7 +46,7 @@ export interface AiUpstream {
 }
 
 /** A key with this in it is refused. */
-export const refusedKey = 'wrong';
+const refusedKey = 'wrong';
 const defaultDimensions = 8;
 
 const bodyOf = async (request: IncomingMessage): Promise<string> => {

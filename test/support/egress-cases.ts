@@ -5,7 +5,7 @@ import type { TestFn } from 'ava';
 import type { EgressOptions } from '#lib/egress.ts';
 
 /** Where a request is meant to go: the host as somebody may write it. */
-export interface EgressTarget {
+interface EgressTarget {
   readonly host: string;
   readonly port: number;
   /** `http://{host}:{port}/`. */
@@ -99,7 +99,7 @@ export const closedHosts: Readonly<Record<string, string>> = {
 };
 
 /** Each as all that a name answers, and each beside a public address. */
-export const closedAnswers = [
+const closedAnswers = [
   '127.0.0.1',
   '10.1.2.3',
   '169.254.169.254',

@@ -58,7 +58,7 @@ export const succeeded = (result: unknown = null): JobOutcome => ({
   error: null,
 });
 
-export interface EngineRow {
+interface EngineRow {
   readonly id: string;
   readonly project_id: string;
   readonly type: string;

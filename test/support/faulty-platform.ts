@@ -44,7 +44,7 @@ const removeKeys = async (prefix: string): Promise<void> => {
   redis.disconnect();
 };
 
-export const startFaultyPlatform = async (settings: Settings = {}): Promise<FaultyPlatform> => {
+const startFaultyPlatform = async (settings: Settings = {}): Promise<FaultyPlatform> => {
   const database = await createTestDatabase();
   const postgres = await startTcpProxy(targetOf(database.url));
   const redis = await startTcpProxy(targetOf(testEnv('REDIS_URL')));

@@ -8,7 +8,7 @@ export const noText: readonly unknown[] = [undefined, null, 1, true, [], ['text'
 export const brokenText = (text: string): string[] => [`${text}\0`, `\0${text}`, `${text}\uD800`, `\uDC00${text}`];
 
 /** Bodies that are JSON, but not an object. */
-export const noObject: readonly string[] = ['[]', 'null', '"text"', '1', 'true', '[{}]'];
+const noObject: readonly string[] = ['[]', 'null', '"text"', '1', 'true', '[{}]'];
 
 export interface Attempt {
   readonly client: Client;

@@ -18,7 +18,7 @@ export interface PaypalOptions {
 }
 
 /** The signature that this PayPal makes of an event, so that it knows its own again. */
-export const paypalSignature = (event: string): string => createHash('sha256').update(event).digest('base64');
+const paypalSignature = (event: string): string => createHash('sha256').update(event).digest('base64');
 
 /** The headers of a call of PayPal. */
 export const paypalHeaders = (event: string, at = new Date()): Record<string, string> => ({

@@ -41,7 +41,7 @@ const bodyOf = async (request: IncomingMessage): Promise<Buffer> => {
   return Buffer.concat(chunks);
 };
 
-export const openReceiver = async (): Promise<Receiver> => {
+const openReceiver = async (): Promise<Receiver> => {
   const received: Received[] = [];
   let respond = withStatus(200);
   let open = 0;

@@ -36,7 +36,7 @@ export interface ReceivedMail {
 /**
  * The server's reaction to a mail: it takes it, refuses it with a code, hangs up silently, or takes it and hangs up.
  */
-export type Verdict = 'take' | 'hang up' | 'take and hang up' | { readonly code: number; readonly text: string };
+type Verdict = 'take' | 'hang up' | 'take and hang up' | { readonly code: number; readonly text: string };
 
 export interface SmtpOptions {
   /** Left out: no TLS, and no STARTTLS. */

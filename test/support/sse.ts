@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 
-export interface ServerEvent {
+interface ServerEvent {
   readonly event: string;
   readonly data: any; // oxlint-disable-line typescript/no-explicit-any -- tests look into events of every shape
 }

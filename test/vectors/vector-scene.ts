@@ -9,7 +9,7 @@ import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { vectorsUpsertProcessor } from '#workers/processors/vectors-upsert.ts';
 
 /** `1 0 2` is the vector of that text; what else a text says stands behind a colon. */
-export const vectorOf = (text: string): number[] => (text.split(':')[0] ?? '').trim().split(' ').map(Number);
+const vectorOf = (text: string): number[] => (text.split(':')[0] ?? '').trim().split(' ').map(Number);
 
 export interface FakeGateway extends Pick<Gateway, 'embed' | 'resolve'> {
   /** The texts of each call, in order. */
@@ -36,7 +36,7 @@ export const fakeGateway = (
   };
 };
 
-export interface NewDocument {
+interface NewDocument {
   readonly id: string;
   readonly content: string;
   readonly metadata?: Record<string, unknown>;

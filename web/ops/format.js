@@ -4,7 +4,7 @@ const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
 const absolute = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'long' });
 
-export const unknown = '–';
+const unknown = '–';
 
 /** 1234567 as 1,234,567; null as a dash. */
 export const number = (value) => (value === null || value === undefined ? unknown : whole.format(value));

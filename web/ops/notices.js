@@ -20,7 +20,7 @@ const ofQueues = (queues) => {
 };
 
 /** What an operator should know whatever the view: pairs of kind and text. */
-export const noticesOf = (state, snapshot) => {
+const noticesOf = (state, snapshot) => {
   if (state === 'trouble') return [['bad', 'Postgres does not answer. What is shown may be old.']];
   if (state === 'lost') return [['warn', 'The connection to the API is lost; trying again. What is shown may be old.']];
   if (snapshot === null) return [];

@@ -7,7 +7,7 @@ import { JsonText } from '#lib/json-text.ts';
 export type Answer = (args: unknown) => Promise<unknown>;
 
 /** The calls that one area offers to a run. */
-export interface Service {
+interface Service {
   /** By the name of the call: `db.query`, `fetch`. */
   readonly answers: Readonly<Record<string, Answer>>;
   /** The run is over. */

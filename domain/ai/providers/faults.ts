@@ -80,7 +80,7 @@ const kindOf = (status: number | null, complaint: Complaint): FaultKind => {
 };
 
 /** @param status null: it came within a stream */
-export const faultOf = (status: number | null, complaint: Complaint, retryAfter?: string): ProviderFault => {
+const faultOf = (status: number | null, complaint: Complaint, retryAfter?: string): ProviderFault => {
   const waits = !has(complaint.codes, quotaCodes) && status !== 402;
   return new ProviderFault(kindOf(status, complaint), cleanMessage(complaint.message), {
     status,
@@ -100,7 +100,7 @@ const parseLoosely = (body: string): unknown => {
  * The `error` of a body, which all dialects have in some form: an object with a message, or text. A page of a proxy between
  * says nothing that is worth showing.
  */
-export const errorIn = (body: string): Loose => {
+const errorIn = (body: string): Loose => {
   const parsed = parseLoosely(body);
   const whole = objectIn(Array.isArray(parsed) ? (parsed as unknown[])[0] : parsed);
   const { error } = whole;
@@ -110,7 +110,7 @@ export const errorIn = (body: string): Loose => {
 };
 
 /** OpenAI's `code` and `type`, Anthropic's `type`, Google's `status` and the reasons in its `details`. */
-export const complaintOf = (error: Loose): Complaint => {
+const complaintOf = (error: Loose): Complaint => {
   const details = listIn(error['details']).map(objectIn);
   const codes = [error['code'], error['type'], error['status'], ...details.map((one) => one['reason'])];
   const delay = /^(\d+(?:\.\d+)?)s$/.exec(details.map((one) => textIn(one['retryDelay'])).join(''))?.[1];

@@ -5,7 +5,7 @@ import { type ListedModel, ProviderFault } from './dialect.ts';
 export const badAnswer = (what: string): ProviderFault => new ProviderFault('bad_answer', what);
 
 /** The bound of one answer: OpenAI's own limit of choices is 128, as is that of tools. */
-export const maxItems = 256;
+const maxItems = 256;
 
 /** @throws {ProviderFault} `bad_answer` when an answer holds more of something than any provider gives */
 export const requireFew = (count: number, what: string): void => {

@@ -5,7 +5,7 @@ import type { CallKind, CallStatus } from './calls.ts';
 import { dayBegins, dayText } from './roll-up.ts';
 
 /** A call that has ended, as it is listed. */
-export interface LoggedCall {
+interface LoggedCall {
   readonly id: string;
   readonly created_at: Date;
   readonly kind: CallKind;

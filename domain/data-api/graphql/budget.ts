@@ -1,9 +1,9 @@
 import { failure } from './failure.ts';
 
 /** Levels of fields, the root's included (contract, section 5). */
-export const deepest = 10;
+const deepest = 10;
 /** Rows that may come back, plus fields (contract, section 5). */
-export const highestCost = 1000;
+const highestCost = 1000;
 /** Rows of a list that says no limit: as many as come, at most. */
 export const defaultLimit = 100;
 /** The assumed size of a list within rows that has no limit. */

@@ -24,7 +24,7 @@ export interface Relation {
   readonly target: GraphTable;
 }
 
-export type RootKind =
+type RootKind =
   | 'list'
   | 'by_pk'
   | 'aggregate'

@@ -123,7 +123,7 @@ const insertAfter = async (part: Part, values: Values, running: Running): Promis
  * Inserts a row, before it what it refers to, and after it what refers to it.
  * @throws {GraphQLError} when a conflict leaves nothing to refer to
  */
-export const insertDeep = async (
+const insertDeep = async (
   table: GraphTable,
   value: unknown,
   onConflict: unknown,

@@ -23,7 +23,7 @@ export interface Operation {
 }
 
 /** One key of the answer, and what it takes. */
-export type RootPart =
+type RootPart =
   /** JSON text that is known already. */
   | { readonly kind: 'text'; readonly key: string; readonly text: string }
   /** `__schema`, `__type`: answered from the GraphQL schema. */

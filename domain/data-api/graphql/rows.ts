@@ -87,7 +87,7 @@ const pageSql = (selected: SelectedField, limit: number | null, { inputs, builde
   return max + (offset === null ? '' : ` offset ${builder.bind(offset)}`);
 };
 
-export const whereSql = (table: GraphTable, where: unknown, source: Source, making: Making): string => {
+const whereSql = (table: GraphTable, where: unknown, source: Source, making: Making): string => {
   const given = making.inputs.resolveVariables(where) ?? null;
   const condition =
     given === null ? null : conditionSql(conditionOf(table, given, making), source.alias, making.builder);

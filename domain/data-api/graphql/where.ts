@@ -44,7 +44,7 @@ const operators: Readonly<Record<string, Operator>> = { ...plainOperators, ...te
 /** Whether a key of an object is an operator; JSON that is compared with has other keys. */
 export const isOperator = (name: string): boolean => Object.hasOwn(operators, name) || /^_(n?in|is_null)$/.test(name);
 
-export const wholeValue = (column: Column): Value => ({ column, path: [] });
+const wholeValue = (column: Column): Value => ({ column, path: [] });
 
 // A variable that was forgotten must not widen what an update or a delete touches.
 const missing = (column: Column, name: string): Error =>

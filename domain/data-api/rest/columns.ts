@@ -8,7 +8,7 @@ import { nearest } from '#lib/nearest.ts';
  * A column by its name.
  * @throws {DataError} 42703 (400), in the server's own words, with the nearest name for a hint
  */
-export const findColumn = (table: Table, name: string): Column => {
+const findColumn = (table: Table, name: string): Column => {
   const column = table.columns.get(name);
   if (column !== undefined) return column;
   const near = nearest(name, table.columns.keys());

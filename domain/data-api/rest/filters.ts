@@ -1,7 +1,7 @@
 import type { Condition, Value } from '#domain/data-api/plan.ts';
 import type { Table } from '#domain/data-api/schema/types.ts';
 import { valueOf } from './columns.ts';
-import type { ConditionAst, ParsedQuery, TestAst } from './grammar/ast.ts';
+import type { ConditionAst, TestAst } from './grammar/ast.ts';
 
 type FilterAst = Extract<ConditionAst, { kind: 'filter' }>;
 
@@ -50,13 +50,3 @@ export const allOf = (parts: readonly Condition[]): Condition | null => {
   if (first === undefined) return null;
   return parts.length === 1 ? first : { kind: 'and', parts };
 };
-
-const noRelated: RequestRelated = () => null;
-
-/**
- * Returns the conditions of a query on the table's own rows, as PATCH and DELETE use them.
- * @returns null when it asks for nothing
- * @throws {DataError} 42703 (400) for a column that the table does not have
- */
-export const conditionOf = (table: Table, { where }: Pick<ParsedQuery, 'where'>): Condition | null =>
-  allOf(where.filter(({ path }) => path.length === 0).map(({ what }) => resolveCondition(what, table, noRelated)));

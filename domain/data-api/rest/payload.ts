@@ -79,7 +79,7 @@ const jsonPayload = (json: string): Payload => {
 };
 
 /** `a=1&b=2` as an object of texts; of a name that is given twice the last counts, as in JSON. */
-export const formToJson = (text: string): { json: string; keys: readonly string[] } => {
+const formToJson = (text: string): { json: string; keys: readonly string[] } => {
   const values = new Map(new URLSearchParams(text));
   const parts = [...values].map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`);
   return { json: `{${parts.join(',')}}`, keys: [...values.keys()] };
@@ -99,7 +99,7 @@ const readers: Readonly<Record<string, (text: string) => Payload>> = {
   'text/csv': csvPayload,
 };
 
-export const notAcceptable = (mediaType: string): DataError =>
+const notAcceptable = (mediaType: string): DataError =>
   invalidBody(`Content-Type not acceptable: ${mediaType.slice(0, 100)}`, 415);
 
 /**

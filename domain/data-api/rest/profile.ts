@@ -1,7 +1,7 @@
 import { DataError } from '#domain/data-api/errors.ts';
 import type { RestRequest } from './request.ts';
 
-export const publicSchema = 'public';
+const publicSchema = 'public';
 
 /**
  * The schema that a request is about: `Accept-Profile` for GET and HEAD, `Content-Profile` for the others (PostgREST,

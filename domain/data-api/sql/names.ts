@@ -45,7 +45,7 @@ const grammarTypes = new Set([
 ]);
 
 /** Letters, digits and `_` in words; `[]` makes it an array. */
-export const castForm = /^[\p{L}_][\p{L}\p{N}_$]*(?: [\p{L}\p{N}_$]+)*(?:\[\])?$/u;
+const castForm = /^[\p{L}_][\p{L}\p{N}_$]*(?: [\p{L}\p{N}_$]+)*(?:\[\])?$/u;
 
 /**
  * A type's name as SQL writes it, in lower case as SQL would read it.

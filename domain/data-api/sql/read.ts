@@ -5,7 +5,7 @@ import { type SelectOptions, matchingRows, selectRows } from './select.ts';
 import { listSql } from './values.ts';
 
 /** The body of an answer: a list, one object, or lines of text. */
-export type Shape = 'array' | 'object' | 'csv';
+type Shape = 'array' | 'object' | 'csv';
 
 /** The number of rows that were gathered in an array. */
 const bodySql: Readonly<Record<'array' | 'object', (rows: string) => string>> = {
@@ -37,7 +37,7 @@ export const jsonRows = (plan: ReadPlan, builder: SqlBuilder, shape: 'array' | '
 };
 
 /** How many rows fit the plan, whatever page it asks for; a subquery in parentheses. */
-export const countSql = (plan: ReadPlan, options: SelectOptions): string =>
+const countSql = (plan: ReadPlan, options: SelectOptions): string =>
   `(select count(*) from (${matchingRows(plan, options)}) ${options.builder.alias()})`;
 
 export interface ReadOptions {

@@ -3,7 +3,7 @@ import { type Wire, wireOf } from '#lib/postgres/wire.ts';
 import { setImmediate as breathe } from 'node:timers/promises';
 import { type ToJson, toExactJsonOf } from '#lib/postgres/values.ts';
 
-export const maxRows = 10_000;
+const maxRows = 10_000;
 const keptBytes = 16 * 1024 * 1024;
 // A single value can be 1 GB, and pg would keep it whole.
 const maxBytes = 32 * 1024 * 1024;

@@ -80,7 +80,7 @@ const rules = `
   where r.rulename <> '_RETURN' and c.relnamespace = any ($1::oid[]) and ${isOwn('pg_class', 'c.oid')}`;
 
 /** Names that the project itself added. */
-export const extensionItems = (catalog: Catalog): Promise<Item[]> => readItems(catalog, ranks.extension, extensions);
+const extensionItems = (catalog: Catalog): Promise<Item[]> => readItems(catalog, ranks.extension, extensions);
 
 /** Schemas, functions and what reads tables, makes them faster or belongs to them. */
 export const relationItems = async (catalog: Catalog): Promise<Item[]> => [

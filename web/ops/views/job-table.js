@@ -24,7 +24,7 @@ const columns = [
   { label: 'Error', class: 'wide' },
 ];
 
-export const jobLink = ({ id, type }) =>
+const jobLink = ({ id, type }) =>
   h('a', { href: `#/jobs/${id}`, title: id }, h('span', {}, type), ' ', h('code', {}, shortId(id)));
 
 const projectOf = ({ project_name: name, project_ref: ref, project_id: id }) =>

@@ -61,7 +61,7 @@ const maxDepth = 32;
 /** Reads the value behind the operator: all the rest, or up to a comma or parenthesis. */
 type ReadValue = (cursor: Cursor) => string;
 
-export const readWholeValue: ReadValue = (cursor) => {
+const readWholeValue: ReadValue = (cursor) => {
   const value = cursor.text.slice(cursor.at);
   cursor.at = cursor.text.length;
   return value;
@@ -143,10 +143,7 @@ const readTest = (cursor: Cursor, readValue: ReadValue): TestAst => {
 };
 
 /** `not.` and what is negated by it. */
-export const readOperation = (
-  cursor: Cursor,
-  readValue: ReadValue,
-): { readonly negated: boolean; readonly test: TestAst } => {
+const readOperation = (cursor: Cursor, readValue: ReadValue): { readonly negated: boolean; readonly test: TestAst } => {
   const negated = take(cursor, 'not.');
   return { negated, test: readTest(cursor, readValue) };
 };

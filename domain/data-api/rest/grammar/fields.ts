@@ -8,7 +8,7 @@ const typeForm = /[\p{L}\p{N}_$ ]+(?:\[\])?/uy;
 const nameWanted = 'field name (* or [a..z0..9_$])';
 
 /** The name that is at the cursor; null, and nothing is read, if none is. */
-export const takeName = (cursor: Cursor): string | null => {
+const takeName = (cursor: Cursor): string | null => {
   const quoted = takeQuoted(cursor);
   if (quoted !== null) return quoted;
   const start = cursor.at;
