@@ -25,11 +25,11 @@ import { jobs as jobDefinitions } from '#queues/registry.ts';
 import { createApp } from './app.ts';
 import { openDataDeps } from './data-api-deps.ts';
 import type { Deps, Health } from './deps.ts';
-import { docsPages } from './docs.ts';
+import { docsPages } from './docs/pages.ts';
 import { endpoints } from './endpoints.ts';
 import { listen } from './listen.ts';
-import { opsPages } from './ops-pages.ts';
-import { createUnsent } from './unsent.ts';
+import { opsPages } from './ops/pages.ts';
+import { createUnsent } from './http/unsent.ts';
 import { createRateLimiter } from './rate-limit.ts';
 
 /** A server that answers. */

@@ -11,7 +11,7 @@ import type { Endpoint, ErrorForm } from './endpoint.ts';
 import { answerError } from './errors.ts';
 import { handle } from './handle.ts';
 import { noteRequest } from './metrics.ts';
-import { projectHosts } from './rest-url.ts';
+import { projectHosts } from './http/rest-url.ts';
 
 const maxUrlLength = 128 * 1024;
 const maxLoggedLength = 300;

@@ -8,7 +8,7 @@ import type { ApiKey } from '#domain/projects/api-keys.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Organization, Role } from '#domain/teams/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 
 /** The facts about a request that every handler has beyond its input. */
 export interface BaseCall {
@@ -32,7 +32,7 @@ export interface BaseCall {
   /** Aborted when the client goes away before it is answered. */
   readonly signal: AbortSignal;
   /** The same for those who only listen. */
-  readonly departure: Departure;
+  readonly disconnection: Disconnection;
   readonly setHeader: (name: string, value: string) => void;
   /** Runs after the transaction is committed, before the answer goes out. */
   readonly afterCommit: (work: () => Promise<void>) => void;

@@ -24,7 +24,7 @@ import type { KeyHolders } from '#domain/projects/api-keys.ts';
 import type { Subscriber } from '#queues/signals.ts';
 import type { Serialize } from '#lib/serialize.ts';
 import type { RateLimiter } from './rate-limit.ts';
-import type { Unsent } from './unsent.ts';
+import type { Unsent } from './http/unsent.ts';
 
 /** The dependencies of endpoints; made once in `server.ts` (or by a test) and passed to every call. */
 export interface Deps {

@@ -1,7 +1,7 @@
 import type { Context } from 'koa';
 import type { Config } from '#lib/config.ts';
 import type { Queryable } from '#lib/control-db.ts';
-import { type Departure, abortSignalOf } from '#lib/departure.ts';
+import { type Disconnection, abortSignalOf } from '#lib/disconnection.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Actor } from '#domain/audit/actor.ts';
 import type { Starter } from '#domain/jobs/store.ts';
@@ -9,18 +9,18 @@ import type { Access } from './access.ts';
 import { addressOf, isLocalCaller, networkOf } from './address.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { bearerOf } from './auth/credentials.ts';
-import { bodyRules } from './body-rules.ts';
-import { type JsonBody, readBody, readJsonBody } from './body.ts';
+import { bodyRules } from './http/body-rules.ts';
+import { type JsonBody, readBody, readJsonBody } from './http/body.ts';
 import type { AnyCaller, BaseCall } from './call.ts';
 import type { Deps } from './deps.ts';
 import type { Endpoint, Input } from './endpoint.ts';
 import { idempotencyKeyOf } from './idempotency.ts';
-import { parsePrefer } from './prefer.ts';
+import { parsePrefer } from './http/prefer.ts';
 import type { RateName, RateVerdict } from './rate-limit.ts';
 import type { RawRequest, RawWork } from './raw-endpoint.ts';
-import type { Reply } from './reply.ts';
+import type { Reply } from './http/reply.ts';
 import { runDirect, runJob } from './run.ts';
-import { setReply } from './send-reply.ts';
+import { setReply } from './http/send-reply.ts';
 import { starterOf } from './starter.ts';
 import { checkBody, checkParams, checkQuery } from './validate.ts';
 
@@ -57,7 +57,7 @@ const actorOf = (access: Access, caller: AnyCaller, ctx: Context): Actor => ({
 type Hooks = (() => Promise<void>)[];
 
 /** Whether the client has gone before it had its answer. */
-class ClientDeparture implements Departure {
+class ClientDisconnection implements Disconnection {
   readonly #listeners = new Set<() => void>();
   aborted = false;
 
@@ -93,18 +93,18 @@ class RequestCall implements BaseCall {
   readonly #parts: CallParts;
   readonly deps: Deps;
   readonly db: Queryable;
-  readonly departure: Departure;
+  readonly disconnection: Disconnection;
   #signal: AbortSignal | undefined;
 
-  constructor(parts: CallParts, db: Queryable, departure: Departure) {
+  constructor(parts: CallParts, db: Queryable, disconnection: Disconnection) {
     this.#parts = parts;
     this.deps = parts.deps;
     this.db = db;
-    this.departure = departure;
+    this.disconnection = disconnection;
   }
 
   get signal(): AbortSignal {
-    return (this.#signal ??= abortSignalOf(this.departure));
+    return (this.#signal ??= abortSignalOf(this.disconnection));
   }
 
   get actor(): Actor {
@@ -149,7 +149,7 @@ class RequestCall implements BaseCall {
   readonly afterCommit = (work: () => Promise<void>): void => void this.#parts.hooks.push(work);
 
   within(db: Queryable): RequestCall & AnyCaller {
-    return Object.assign(new RequestCall(this.#parts, db, this.departure), this.#parts.caller);
+    return Object.assign(new RequestCall(this.#parts, db, this.disconnection), this.#parts.caller);
   }
 }
 
@@ -209,7 +209,7 @@ const rawRequestOf = (endpoint: Endpoint, ctx: Context, call: BaseCall): RawRequ
   header: (name) => ctx.get(name),
   headersJson: () => publicHeaders(ctx),
   body: () => readBody(ctx.req, bodyRules(endpoint, ctx, call.deps)),
-  signal: call.departure,
+  signal: call.disconnection,
 });
 
 const runRaw = (
@@ -254,7 +254,7 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
   const call = new RequestCall(
     { access: endpoint.access, ctx, deps, caller, hooks },
     deps.db,
-    new ClientDeparture(ctx),
+    new ClientDisconnection(ctx),
   );
   const worked = Promise.withResolvers<void>();
   ctx.state['worked'] = worked.promise;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 import type { Access } from './access.ts';
 import type { BaseCall, Call } from './call.ts';
 import type { BodyLimit, Endpoint, ErrorForm, Method, RawReply } from './endpoint.ts';
@@ -21,7 +21,7 @@ export interface RawRequest {
   /** Within the endpoint's limit; to be read once. */
   readonly body: () => Promise<Buffer>;
   /** Aborted when the client goes away before it is answered. */
-  readonly signal: Departure;
+  readonly signal: Disconnection;
 }
 
 export interface RawWork {

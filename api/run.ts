@@ -5,8 +5,8 @@ import type { Tx } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { BaseCall } from './call.ts';
 import type { DirectWork, Endpoint, Input, JobWork } from './endpoint.ts';
-import type { Preferences } from './prefer.ts';
-import { type Reply, jsonReply, jsonType, replyOf, withoutSecrets } from './reply.ts';
+import type { Preferences } from './http/prefer.ts';
+import { type Reply, jsonReply, jsonType, replyOf, withoutSecrets } from './http/reply.ts';
 
 type AnyInput = Input<never, never, never>;
 

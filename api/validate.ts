@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import type { Endpoint } from './endpoint.ts';
-import { inPlainWords } from './plain-words.ts';
+import { inPlainWords } from './validation-messages.ts';
 
 // A body of a megabyte can be wrong in a hundred thousand places: the answer stays readable.
 const maxIssues = 20;

@@ -53,11 +53,12 @@ export const replayOnce = (
   call: Call<InProject>,
   { webhookId, replay: request, key }: ReplayRequest,
 ): Promise<number> => {
-  const { deps, project, departure } = call;
+  const { deps, project, disconnection } = call;
   const work = (guard?: Queryable): Promise<number> =>
     replay(deps.db, { projectId: project.id, webhookId }, request, guard);
   return deps.serialize(`replays of ${project.id}`, () => {
-    if (departure.aborted) throw new ServiceError('conflict', 'The caller left before it was its turn.');
+    if (disconnection.aborted)
+      throw new ServiceError('conflict', 'The client disconnected before the replay could start.');
     if (key === undefined) return work();
     const queue = queueOf(project.id, maxAtOnce(deps.config.PLINTH_DATABASE_POOL));
     return deps.serialize(queue, () => replayWithKey(call, key, work));

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { endpoints } from '#api/endpoints.ts';
-import { openapiOf } from '#api/openapi.ts';
+import { openapiOf } from '#api/docs/openapi.ts';
 
 const file = path.join(import.meta.dirname, '../docs/openapi.json');
 const text = `${JSON.stringify(openapiOf(endpoints), null, 2)}\n`;

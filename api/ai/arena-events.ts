@@ -2,8 +2,8 @@ import { type ArenaCaller, type ArenaChat, arenaFailure, arenaTokens, failedEntr
 import type { ChatStream, TimedPiece } from '#domain/ai/gateway/types.ts';
 import type { ArenaResult } from '#queues/ai-arena.ts';
 import { RawReply } from '../endpoint.ts';
-import { type PacedEvents, openPacedEvents } from '../paced-events.ts';
-import { eventStreamType } from '../sse.ts';
+import { type PacedEvents, openPacedEvents } from '#api/streams/paced-events.ts';
+import { eventStreamType } from '#api/streams/sse.ts';
 
 interface Contestant {
   readonly model: string;

@@ -9,10 +9,10 @@ import type { BaseCall } from '../call.ts';
  * @throws {ServiceError} `project_not_ready`: a paused project asks nobody
  */
 export const aiCallerOf = (
-  { project, requestId, departure }: BaseCall & { readonly project: Project },
+  { project, requestId, disconnection }: BaseCall & { readonly project: Project },
   kind: CallKind,
 ): AiCaller => {
   if (project.status !== 'active')
     throw new ServiceError('project_not_ready', `The project is ${project.status}; models answer when it is active.`);
-  return { project, kind, requestId, signal: departure };
+  return { project, kind, requestId, signal: disconnection };
 };

@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import type { TokenUsage, ToolCallPart } from '#domain/ai/chat.ts';
 import type { ChatOutcome, StreamEnd, TimedPiece } from '#domain/ai/gateway/types.ts';
 import type { Vector } from '#domain/ai/providers/dialect.ts';
-import { HoldingReadable } from '../holding-readable.ts';
+import { HoldingReadable } from '#api/http/holding-readable.ts';
 import type { chatAnswer } from './shapes.ts';
 import type { OpeningForm, StreamForm } from './stream.ts';
 

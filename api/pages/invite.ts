@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Role } from '#domain/teams/store.ts';
 import { type OpenInvite, joinAsNewUser, joinAsUser, openInvite } from '#domain/accounts/join.ts';
 import { everyone } from '../access.ts';
-import { requestOf } from '../account-shapes.ts';
+import { requestOf } from '#api/shapes/accounts.ts';
 import type { BaseCall } from '../call.ts';
 import type { Endpoint, RawReply } from '../endpoint.ts';
 import { name } from '../fields.ts';

@@ -4,7 +4,7 @@ import { hashPassword } from '#domain/accounts/passwords.ts';
 import { requestReset, resetPassword, userOfReset } from '#domain/accounts/resets.ts';
 import { endSignIn, refresh } from '#domain/accounts/sign-ins.ts';
 import { everyone, signedIn } from '../access.ts';
-import { password, requestOf, signedInAnswer, signedInAs } from '../account-shapes.ts';
+import { password, requestOf, signedInAnswer, signedInAs } from '#api/shapes/accounts.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { email, name, text } from '../fields.ts';
 import { factorEndpoints } from './accounts/factors.ts';

@@ -6,8 +6,8 @@ import { aiCallerOf } from '../ai/call.ts';
 import { model } from '../ai/shapes.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { id, text } from '../fields.ts';
-import { type PacedEvents, openPacedEvents } from '../paced-events.ts';
-import { eventStreamHeaders, eventStreamType } from '../sse.ts';
+import { type PacedEvents, openPacedEvents } from '#api/streams/paced-events.ts';
+import { eventStreamHeaders, eventStreamType } from '#api/streams/sse.ts';
 
 const maxMessageLength = 10_000;
 

@@ -10,7 +10,7 @@ import { inProject } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { page, text, wholeNumber } from '../fields.ts';
 import { inTurn } from '../idempotency.ts';
-import { area, projectPath, queryAnswer, slowQuery, tablePath } from '../database-shapes.ts';
+import { area, projectPath, queryAnswer, slowQuery, tablePath } from '#api/shapes/database.ts';
 import { tableEndpoints } from './database/tables.ts';
 
 const maxParams = 65_535;

@@ -3,7 +3,7 @@ import { publicKeysOf, signAccessToken } from '#domain/end-users/end-users.ts';
 import { everyone, inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, shownOnce, text } from '../fields.ts';
-import { restUrl } from '../rest-url.ts';
+import { restUrl } from '#api/http/rest-url.ts';
 
 const area = 'users';
 

@@ -14,7 +14,7 @@ import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, name, page, text } from '../fields.ts';
-import { detailedFunction, functionPath, listedFunction, shownFunction } from '../function-shapes.ts';
+import { detailedFunction, functionPath, listedFunction, shownFunction } from '#api/shapes/functions.ts';
 
 const area = 'functions';
 

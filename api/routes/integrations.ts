@@ -19,7 +19,7 @@ import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id } from '../fields.ts';
-import { subscribeAfter } from '../subscribe-after.ts';
+import { subscribeAfter } from '#api/streams/subscribe-after.ts';
 
 const area = 'integrations';
 

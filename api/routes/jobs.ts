@@ -7,9 +7,9 @@ import { projectProvision } from '#queues/project-provision.ts';
 import { inProject, withKey } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, page } from '../fields.ts';
-import { jobEvents } from '../job-events.ts';
-import { inPublic, job, jobStatus, jobType, shown, shownAll } from '../job-shapes.ts';
-import { eventStreamHeaders, eventStreamType } from '../sse.ts';
+import { jobEvents } from '#api/streams/job-events.ts';
+import { inPublic, job, jobStatus, jobType, shown, shownAll } from '#api/shapes/jobs.ts';
+import { eventStreamHeaders, eventStreamType } from '#api/streams/sse.ts';
 
 const area = 'jobs';
 

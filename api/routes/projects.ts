@@ -24,7 +24,7 @@ import type { Call } from '../call.ts';
 import { type Endpoint, endpoint, jobEndpoint } from '../endpoint.ts';
 import { id, instant, name, page, plan, shownOnce } from '../fields.ts';
 import { finishDeletion } from '../project-deletion.ts';
-import { restUrl } from '../rest-url.ts';
+import { restUrl } from '#api/http/rest-url.ts';
 
 const area = 'projects';
 

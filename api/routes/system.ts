@@ -7,8 +7,8 @@ import type { Gate } from '#queues/gate/types.ts';
 import { everyone } from '../access.ts';
 import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { scrape } from '../metrics.ts';
-import { sandboxFacts as sandboxFactsShape } from '../ops-shapes.ts';
-import { jsonType } from '../reply.ts';
+import { sandboxFacts as sandboxFactsShape } from '#api/ops/shapes.ts';
+import { jsonType } from '#api/http/reply.ts';
 import { isOpsToken } from '../auth/operator.ts';
 import { unauthenticated } from '../auth/credentials.ts';
 

@@ -16,7 +16,7 @@ import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, page } from '../fields.ts';
-import { subscribeAfter } from '../subscribe-after.ts';
+import { subscribeAfter } from '#api/streams/subscribe-after.ts';
 import {
   fieldsOf,
   newWebhook,
@@ -25,7 +25,7 @@ import {
   webhook,
   webhookChange,
   webhookWithSecret,
-} from '../webhook-shapes.ts';
+} from '#api/shapes/webhooks.ts';
 
 const area = 'webhooks';
 const webhooksPath = '/projects/{project_id}/integrations/webhooks';

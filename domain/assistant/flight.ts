@@ -1,4 +1,4 @@
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 
 /** An answer that is being written, for all who wait for it. */
 export interface Flight {
@@ -9,7 +9,7 @@ export interface Flight {
   /** Yields the pieces so far, then those that come. Throws where the stream breaks. */
   readonly pieces: () => AsyncGenerator<string, void>;
   /** One more waits, until it leaves; once all have left, the writing is stopped. */
-  readonly join: (waiter: Departure) => void;
+  readonly join: (waiter: Disconnection) => void;
 }
 
 /** Writes the answer piece by piece; the signal is aborted when the last reader has left. */

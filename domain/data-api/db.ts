@@ -1,5 +1,5 @@
 import type { Sql } from './plan.ts';
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 
 /** As which role a request works in a project's database (contract, sections 2 and 5). */
 export type DataRole = 'service' | 'anon' | 'authenticated';
@@ -22,7 +22,7 @@ export interface DataRun {
   /** For `request.method`, `request.path` and `request.headers` (JSON) in SQL; asked only where SQL of the project runs. */
   readonly request?: { readonly method: string; readonly path: string; readonly headers: string };
   /** Aborted when no caller waits for the answer any more: the running statement is cancelled. */
-  readonly signal: Departure;
+  readonly signal: Disconnection;
 }
 
 /** One row of texts, as the server writes them: most statements of the data API answer exactly one. */

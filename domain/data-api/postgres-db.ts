@@ -7,7 +7,7 @@ import { type Bound, type PipelineLimits, runPipeline } from '#lib/postgres/pipe
 import { lowerPriority } from '#lib/postgres/lower-priority.ts';
 import { NoAnswer, type WatchLimits } from '#lib/postgres/watch.ts';
 import { processOf } from '#lib/postgres/wire.ts';
-import { type Departure, abortSignalOf } from '#lib/departure.ts';
+import { type Disconnection, abortSignalOf } from '#lib/disconnection.ts';
 import { type TenantRole, leavesUsable, statementTimeoutSeconds } from '#lib/tenant-db.ts';
 import type { DataCaller, DataDb, DataRun, RunOne, RunRows, TextRow } from './db.ts';
 import type { Sql } from './plan.ts';
@@ -77,7 +77,7 @@ const onlyRow = ([row, ...others]: readonly TextRow[]): TextRow => {
 /** Stops what runs when the caller goes away; what stopped may be hit by a late cancellation, so it is not lent again. */
 const whileCallerWaits = async <T>(
   { tenantDb }: DataDbDeps,
-  { projectId, client, signal }: { projectId: string; client: ClientBase; signal: Departure },
+  { projectId, client, signal }: { projectId: string; client: ClientBase; signal: Disconnection },
   work: () => Promise<T>,
 ): Promise<T> => {
   if (signal.aborted) throw new CallerGone('the caller has gone');

@@ -3,7 +3,7 @@ import { type ClientBase, escapeIdentifier } from 'pg';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 import { type ChangeListeners, noteChange } from '#domain/database/database.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 import { type Collection, requireCollection } from './collections.ts';
 import { type Vectors, vectorArray } from './embedding.ts';
 import { inSession } from './session.ts';
@@ -163,7 +163,7 @@ export interface DocumentOf {
   readonly projectId: string;
   readonly collection: string;
   readonly id: string;
-  readonly signal: Departure;
+  readonly signal: Disconnection;
 }
 
 /** @throws {ServiceError} `not_found`, `vector_extension_unavailable` */

@@ -6,7 +6,7 @@ import type { FenceDb } from '#domain/database/console/fence.ts';
 import { sqlError } from '#domain/database/console/sql-error.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import type { Plan } from '#domain/projects/store.ts';
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 import { ServiceError, isDependencyFailure, notFound } from '#lib/errors.ts';
 import { type FairPermits, createFairPermits } from '#lib/fair-permits.ts';
 import { extensionUnavailable } from './collections.ts';
@@ -14,7 +14,7 @@ import { extensionUnavailable } from './collections.ts';
 interface SessionOf {
   readonly projectId: string;
   /** Aborted when no caller waits any more: the running statement is stopped. */
-  readonly signal: Departure;
+  readonly signal: Disconnection;
   readonly mode: 'read' | 'write';
 }
 

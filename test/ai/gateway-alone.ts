@@ -9,7 +9,7 @@ import { type ProviderName, providerFacts } from '#domain/ai/providers/providers
 import { type Times, usualTimes } from '#domain/ai/providers/transport.ts';
 import type { CallEnd, CallIntent, CallLog } from '#domain/ai/usage/calls.ts';
 import { type ByteBudgetOptions, createByteBudget } from '#lib/byte-budget.ts';
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 import { createEgress } from '#lib/egress.ts';
 import { createJsonParser } from '#lib/json-parser.ts';
 import { type AiUpstream, aiUpstreamFor } from '#test/support/ai-upstream.ts';
@@ -70,7 +70,7 @@ const playLog = ({ recorded = () => Promise.resolve() }: LogBehaviour): PlayedLo
 };
 
 /** Somebody who can leave. */
-export class Client implements Departure {
+export class Client implements Disconnection {
   readonly #listeners = new Set<() => void>();
   aborted = false;
 

@@ -1,8 +1,8 @@
 import test from 'ava';
 import type { Endpoint } from '#api/endpoint.ts';
 import { endpoints } from '#api/endpoints.ts';
-import { needOf, pathValueOf } from '#api/example-needs.ts';
-import { openapiOf } from '#api/openapi.ts';
+import { needOf, pathValueOf } from '#api/docs/example-needs.ts';
+import { openapiOf } from '#api/docs/openapi.ts';
 import { opsToken, usePlatform } from '#test/support/platform.ts';
 
 const platform = usePlatform(test);

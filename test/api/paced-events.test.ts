@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import test from 'ava';
-import { openPacedEvents } from '#api/paced-events.ts';
+import { openPacedEvents } from '#api/streams/paced-events.ts';
 import { until } from '#test/support/until.ts';
 
 const big = 'x'.repeat(40_000);

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { parsePrefer } from '#api/prefer.ts';
+import { parsePrefer } from '#api/http/prefer.ts';
 import type { TestFunction, TestProject, TestUser } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
 import { endpoints } from '#api/endpoints.ts';
-import { openapiOf } from '#api/openapi.ts';
+import { openapiOf } from '#api/docs/openapi.ts';
 import { settings } from '#lib/config.ts';
 import { settingsExample } from '#lib/settings-example.ts';
 import { allSettings } from '#queues/settings.ts';

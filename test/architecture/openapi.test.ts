@@ -1,6 +1,6 @@
 import test from 'ava';
 import { endpoints } from '#api/endpoints.ts';
-import { openapiOf } from '#api/openapi.ts';
+import { openapiOf } from '#api/docs/openapi.ts';
 
 type Json = Record<string, unknown>;
 

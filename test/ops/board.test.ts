@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import test from 'ava';
 import Koa, { type Middleware } from 'koa';
-import { boardPages } from '#api/ops-pages.ts';
+import { boardPages } from '#api/ops/pages.ts';
 import { opsToken, testConfig } from '#test/support/platform.ts';
 
 const board: Middleware = (ctx) => {

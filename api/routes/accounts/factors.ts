@@ -12,7 +12,7 @@ import {
   requestOf,
   signedInAnswer,
   signedInAs,
-} from '../../account-shapes.ts';
+} from '#api/shapes/accounts.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { id, instant, shownOnce, text } from '../../fields.ts';

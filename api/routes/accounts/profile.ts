@@ -12,7 +12,7 @@ import { endOtherSessions, endSession, listSessions } from '#domain/accounts/sig
 import { findProfile } from '#domain/accounts/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type SignedIn, everyone, signedIn } from '../../access.ts';
-import { accountUser, code, factorDepsOf, isLimited, password, presentPassword } from '../../account-shapes.ts';
+import { accountUser, code, factorDepsOf, isLimited, password, presentPassword } from '#api/shapes/accounts.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { email, id, instant, name, page, text } from '../../fields.ts';

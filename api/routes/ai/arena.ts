@@ -10,7 +10,7 @@ import type { BaseCall } from '../../call.ts';
 import { type Endpoint, type JobEnd, RawReply, jobEndpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
 import { aiJobFailure } from '../../job-error.ts';
-import { eventStreamHeaders } from '../../sse.ts';
+import { eventStreamHeaders } from '#api/streams/sse.ts';
 
 const body = chatBody
   .omit({ model: true })

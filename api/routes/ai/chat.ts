@@ -9,7 +9,7 @@ import { openingEvents } from '../../ai/stream.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
-import { eventStreamHeaders, eventStreamType } from '../../sse.ts';
+import { eventStreamHeaders, eventStreamType } from '#api/streams/sse.ts';
 
 const area = 'ai';
 

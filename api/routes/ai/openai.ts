@@ -19,7 +19,7 @@ import {
 import { openingEvents } from '../../ai/stream.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
-import { eventStreamHeaders, eventStreamType } from '../../sse.ts';
+import { eventStreamHeaders, eventStreamType } from '#api/streams/sse.ts';
 
 type AiCall = BaseCall & { readonly project: Project };
 

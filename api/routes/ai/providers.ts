@@ -6,7 +6,7 @@ import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
 import { id, instant } from '../../fields.ts';
-import { jsonType } from '../../reply.ts';
+import { jsonType } from '#api/http/reply.ts';
 
 const area = 'ai';
 
@@ -120,9 +120,9 @@ export const aiProviderEndpoints: readonly Endpoint[] = [
     }),
     // It waits for others: no transaction is held open meanwhile.
     transaction: 'none',
-    handle: async ({ params }, { db, deps, project, requestId, departure }) => {
+    handle: async ({ params }, { db, deps, project, requestId, disconnection }) => {
       const provider = requireAiProvider(params.provider);
-      const caller = { project, kind: 'test', requestId, signal: departure } as const;
+      const caller = { project, kind: 'test', requestId, signal: disconnection } as const;
       const key = await deps.ai.keys.find(project, provider);
       const { ok, latencyMs, error } = await deps.ai.gateway.test(caller, provider);
       if (key) await noteTested(db, key, ok);

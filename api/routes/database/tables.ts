@@ -24,7 +24,7 @@ import {
   tableDescription,
   tableEntry,
   tablePath,
-} from '../../database-shapes.ts';
+} from '#api/shapes/database.ts';
 
 const cascade = z
   .object({ cascade: z.enum(['true', 'false']).default('false') })

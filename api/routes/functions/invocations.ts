@@ -13,10 +13,10 @@ import {
   runTrigger,
   shownInvocation,
   versionNumber,
-} from '../../function-shapes.ts';
-import { invocationEvents } from '../../invocation-events.ts';
+} from '#api/shapes/functions.ts';
+import { invocationEvents } from '#api/streams/invocation-events.ts';
 import { runAnswer } from '../../run-answer.ts';
-import { eventStreamHeaders } from '../../sse.ts';
+import { eventStreamHeaders } from '#api/streams/sse.ts';
 
 const area = 'functions';
 

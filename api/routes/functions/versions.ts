@@ -4,7 +4,7 @@ import { listVersions, maxListedCode, maxVersions, rollBack } from '#domain/func
 import { inProject } from '../../access.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { id, instant, page } from '../../fields.ts';
-import { detailedFunction, functionPath, shownFunction, versionNumber } from '../../function-shapes.ts';
+import { detailedFunction, functionPath, shownFunction, versionNumber } from '#api/shapes/functions.ts';
 
 const area = 'functions';
 

@@ -17,7 +17,7 @@ import type { BaseCall } from '../../call.ts';
 import type { Deps } from '../../deps.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { id, instant, text } from '../../fields.ts';
-import { errorCode, foundJob, jobType, page, shownJob, status } from '../../ops-shapes.ts';
+import { errorCode, foundJob, jobType, page, shownJob, status } from '#api/ops/shapes.ts';
 
 const area = 'operators';
 const params = z.object({ job_id: id });

@@ -9,7 +9,7 @@ import { operator } from '../../access.ts';
 import type { BaseCall } from '../../call.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { id, instant, text, wholeNumber } from '../../fields.ts';
-import { jobType } from '../../ops-shapes.ts';
+import { jobType } from '#api/ops/shapes.ts';
 import { slug } from '../projects.ts';
 
 const area = 'operators';

@@ -10,7 +10,7 @@ import type { BaseCall } from '../../call.ts';
 import type { Deps } from '../../deps.ts';
 import { type Endpoint, endpoint } from '../../endpoint.ts';
 import { instant } from '../../fields.ts';
-import { jobType, overviewOf, queue, worker } from '../../ops-shapes.ts';
+import { jobType, overviewOf, queue, worker } from '#api/ops/shapes.ts';
 
 const area = 'operators';
 const params = z.object({ type: jobType });

@@ -21,7 +21,7 @@ import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';
 import { type Endpoint, type JobEnd, endpoint, jobEndpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
-import { delivery, deliveryQuery, replayRequest, shownDelivery } from '../../webhook-shapes.ts';
+import { delivery, deliveryQuery, replayRequest, shownDelivery } from '#api/shapes/webhooks.ts';
 import { replayOnce } from '../../webhook-replay.ts';
 
 const area = 'webhooks';

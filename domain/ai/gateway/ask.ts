@@ -1,5 +1,5 @@
 import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 import type { ChatRequest } from '../chat.ts';
 import { type AnswerRequest, type Answers, maxBytesOf } from './answers.ts';
 import { inputTokens, tokensIn } from './estimate.ts';
@@ -148,7 +148,7 @@ const maxPages = 20;
 const maxListBytes = 1_000_000;
 
 /** Several wait for one list: none of them ends it by leaving. */
-const nobodyLeaves: Departure = {
+const neverDisconnects: Disconnection = {
   aborted: false,
   addEventListener: () => undefined,
   removeEventListener: () => undefined,
@@ -158,7 +158,7 @@ const nobodyLeaves: Departure = {
 export const askModels = async (
   { transport, answers }: Line,
   { id, provider, target }: ProviderKey,
-  signal: Departure = nobodyLeaves,
+  signal: Disconnection = neverDisconnects,
 ): Promise<readonly ListedModel[]> => {
   const dialect = dialectOf(provider);
   const models: ListedModel[] = [];

@@ -1,4 +1,4 @@
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 import { type ErrorCode, type ErrorExtras, ServiceError } from '#lib/errors.ts';
 import type { ProviderKey } from '../keys/keys.ts';
 import { providerFacts } from '../providers/providers.ts';
@@ -149,7 +149,7 @@ const pauseAfter = (error: unknown, tried: Tried): number | null => {
 };
 
 /** Ends early when the caller has left. */
-const pause = (ms: number, abort: Departure): Promise<void> =>
+const pause = (ms: number, abort: Disconnection): Promise<void> =>
   new Promise((resolve) => {
     const done = (): void => {
       clearTimeout(timer);
@@ -164,7 +164,7 @@ const pause = (ms: number, abort: Departure): Promise<void> =>
  * Asks again what failed before its first byte: 5xx and connections that are lost or not made twice, a 429 as the provider
  * requests, up to 10 s in all; five times at most, the first included.
  */
-export const withRetries = async <T>(attempt: () => Promise<T>, abort: Departure): Promise<T> => {
+export const withRetries = async <T>(attempt: () => Promise<T>, abort: Disconnection): Promise<T> => {
   const tried: Tried = { tries: 0, failures: 0, waitedMs: 0 };
   for (;;) {
     try {

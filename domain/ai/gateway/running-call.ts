@@ -1,6 +1,6 @@
 import { Counter, Histogram } from 'prom-client';
 import type { ByteBudget, ReservedBytes } from '#lib/byte-budget.ts';
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 import { ServiceError, toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { registry } from '#lib/metrics.ts';
@@ -21,14 +21,14 @@ type CallAbortReason = 'left' | 'refused' | 'closing';
  * Aborts one call at its provider: when its caller leaves, and when it turns out that the call may not be made. An
  * AbortSignal of both would cost more than the rest of it.
  */
-export class CallAbort implements Departure {
+export class CallAbort implements Disconnection {
   readonly #listeners = new Set<() => void>();
-  readonly #caller: Departure;
+  readonly #caller: Disconnection;
   reason: CallAbortReason | null = null;
   /** The error of a refusal. */
   error: unknown = null;
 
-  constructor(caller: Departure) {
+  constructor(caller: Disconnection) {
     this.#caller = caller;
     if (caller.aborted) this.reason = 'left';
     else caller.addEventListener('abort', this.#left);

@@ -1,5 +1,5 @@
 import type { Project } from '#domain/projects/store.ts';
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 import type { ChatAnswer, ChatPiece, ChatRequest, FinishReason, TokenUsage } from '../chat.ts';
 import type { EmbeddingRequest, Vector } from '../providers/dialect.ts';
 import type { ProviderName } from '../providers/providers.ts';
@@ -13,7 +13,7 @@ export interface AiCaller {
   /** Somebody waits for the call itself, though its kind is a job's: it counts among the direct ones. */
   readonly direct?: true;
   /** Aborted when no caller waits for the answer any more: then the provider's connection is closed at once. */
-  readonly signal: Departure;
+  readonly signal: Disconnection;
 }
 
 /** The request of chat and arena; `model` may still carry its provider: `anthropic/claude-…`. */

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { ReservedBytes } from '#lib/byte-budget.ts';
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 import type { Egress } from '#lib/egress.ts';
 import { EgressRefused, explainFailure } from '#lib/egress/failures.ts';
 import { type FaultKind, type Outgoing, ProviderFault } from './dialect.ts';
@@ -86,14 +86,14 @@ export const isConnectTimeout = ({ kind, cause }: ProviderFault): boolean => kin
 
 /**
  * One request and its answer, straight on undici's dispatcher: an abort closes the socket in the same turn of the event
- * loop, a slow reader holds the socket back, and a Departure is enough where undici's own functions want an
+ * loop, a slow reader holds the socket back, and a Disconnection is enough where undici's own functions want an
  * AbortSignal.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly #receiver: Receiver;
   readonly #times: Times;
   readonly #watch: Watch;
-  readonly #signal: Departure;
+  readonly #signal: Disconnection;
   readonly #lastAt: number;
   #dueAt: number;
   #controller: Dispatcher.DispatchController | null = null;
@@ -102,7 +102,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #over = false;
   #paused = false;
 
-  constructor(receiver: Receiver, times: Times, watch: Watch, signal: Departure) {
+  constructor(receiver: Receiver, times: Times, watch: Watch, signal: Disconnection) {
     this.#receiver = receiver;
     this.#times = times;
     this.#watch = watch;
@@ -222,7 +222,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
 interface Call {
   /** Aborted: the connection is closed at once, and a fault of kind `cut` comes. */
-  readonly signal: Departure;
+  readonly signal: Disconnection;
   /** Where the bytes of the answer are counted while they are in memory; left out: nowhere. */
   readonly reserved?: Pick<ReservedBytes, 'bytes' | 'grow' | 'shrink'>;
   /** Bytes of an answer that is asked for whole. Left out: 4 MB, far above any chat. */

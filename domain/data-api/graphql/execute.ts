@@ -14,7 +14,7 @@ import type { Fields } from './literals.ts';
 import { normalizeVariables } from './normalize.ts';
 import { type CompiledQuery, type MutationPart, type Operation, mutationParts } from './operation.ts';
 import { visibleTables } from './visible.ts';
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 
 export interface GraphqlRequest {
   readonly caller: DataCaller;
@@ -24,7 +24,7 @@ export interface GraphqlRequest {
   readonly operationName: string | null;
   /** GET changes nothing. */
   readonly readOnly: boolean;
-  readonly signal: Departure;
+  readonly signal: Disconnection;
   /** A mutation is made once for it. */
   readonly key?: DataKey | undefined;
   readonly request?: { readonly method: string; readonly path: string; readonly headers: string };

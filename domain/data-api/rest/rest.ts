@@ -9,7 +9,7 @@ import { directExecutor, joinedExecutor } from './executor.ts';
 import type { Dialect, Executor, RestAnswer, RestRequest } from './request.ts';
 import { requireSameSchema, schemaNameOf } from './profile.ts';
 import { type BodyThreads, readBatch, withBodyRead } from './read-ahead.ts';
-import type { Departure } from '#lib/departure.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 
 export interface RestDeps {
   readonly data: DataDb;
@@ -21,7 +21,7 @@ export interface RestDeps {
 
 export interface RestCall {
   readonly caller: DataCaller;
-  readonly signal: Departure;
+  readonly signal: Disconnection;
   readonly request: RestRequest;
   readonly dialect: Dialect;
   /** Schemas beside public that requests may name. */

@@ -1,4 +1,4 @@
-import type { Endpoint } from './endpoint.ts';
+import type { Endpoint } from '#api/endpoint.ts';
 
 /** Texts of the page at /docs for values that exist only after another call, and the values that it fills in by itself. */
 

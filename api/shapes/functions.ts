@@ -3,9 +3,9 @@ import { maskEnvVars, openEnvVars } from '#domain/functions/functions.ts';
 import type { InvocationRow } from '#domain/functions/invocations.ts';
 import type { ListedFunction } from '#domain/functions/store.ts';
 import { functionInvoke, runStatuses } from '#queues/function-invoke.ts';
-import type { InProject } from './access.ts';
-import type { Call } from './call.ts';
-import { id, instant } from './fields.ts';
+import type { InProject } from '#api/access.ts';
+import type { Call } from '#api/call.ts';
+import { id, instant } from '#api/fields.ts';
 
 /** Functions and their runs as their project sees them (contract, section 4). */
 

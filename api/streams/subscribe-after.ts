@@ -1,6 +1,6 @@
 import { applySubscriptions } from '#domain/webhooks/subscriptions.ts';
-import type { InProject } from './access.ts';
-import type { Call } from './call.ts';
+import type { InProject } from '#api/access.ts';
+import type { Call } from '#api/call.ts';
 
 /**
  * Once the change of a webhook is committed, its project's database gets the list of writes that emit events. Where

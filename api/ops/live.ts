@@ -2,10 +2,10 @@ import type { Context } from 'koa';
 import { z } from 'zod';
 import { type Live, type Snapshot, createLive } from '#domain/ops/ops.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { requireOperator } from './auth/operator.ts';
-import type { Deps } from './deps.ts';
-import { overviewOf, snapshot as snapshotShape } from './ops-shapes.ts';
-import { eventStreamHeaders, eventStreamType, eventText, openEventStream } from './sse.ts';
+import { requireOperator } from '#api/auth/operator.ts';
+import type { Deps } from '#api/deps.ts';
+import { overviewOf, snapshot as snapshotShape } from './shapes.ts';
+import { eventStreamHeaders, eventStreamType, eventText, openEventStream } from '#api/streams/sse.ts';
 
 const maxListeners = 100;
 // After that the browser reconnects by itself, and its session is checked again.

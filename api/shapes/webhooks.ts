@@ -3,7 +3,7 @@ import { faultOfPattern } from '#domain/events/events.ts';
 import { faultOfSecret } from '#domain/webhooks/secrets.ts';
 import { type DeliveryStatus, type ListedWebhook, deliveryStatuses } from '#domain/webhooks/store.ts';
 import { type ListedDelivery, maxListed, maxSearched } from '#domain/webhooks/deliveries.ts';
-import { id, instant, name, page, shownOnce, text, wholeNumber } from './fields.ts';
+import { id, instant, name, page, shownOnce, text, wholeNumber } from '#api/fields.ts';
 
 /** Webhooks and their deliveries as their project sees them (contract, section 6). */
 

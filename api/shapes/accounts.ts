@@ -2,9 +2,9 @@ import { z } from 'zod';
 import type { SignedInUser } from '#domain/accounts/accounts.ts';
 import type { FactorDeps } from '#domain/accounts/codes.ts';
 import { accessTokenSeconds } from '#domain/accounts/sign-ins.ts';
-import type { BaseCall } from './call.ts';
-import type { Deps } from './deps.ts';
-import { id, instant, text } from './fields.ts';
+import type { BaseCall } from '#api/call.ts';
+import type { Deps } from '#api/deps.ts';
+import { id, instant, text } from '#api/fields.ts';
 
 export const accountUser = z.object({ id, email: z.string(), full_name: z.string().nullable(), created_at: instant });
 

@@ -3,13 +3,13 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import type { Context, Middleware } from 'koa';
 import { ServiceError } from '#lib/errors.ts';
-import { endpoints } from './endpoints.ts';
+import { endpoints } from '#api/endpoints.ts';
 import { openapiOf } from './openapi.ts';
 
 // The viewer's files come from its package: nothing is fetched from outside.
 const viewer = path.dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
 /** The type declarations for authors of functions. */
-const authorTypes = path.join(import.meta.dirname, '../docs/functions/plinth.d.ts');
+const authorTypes = path.join(import.meta.dirname, '../../docs/functions/plinth.d.ts');
 
 const pageHtml = `<!doctype html>
 <html lang="en">

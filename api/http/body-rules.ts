@@ -2,8 +2,8 @@ import type { Context } from 'koa';
 import type { ReservedBytes } from '#lib/byte-budget.ts';
 import type { Config } from '#lib/config.ts';
 import type { BodyRules } from './body.ts';
-import type { Deps } from './deps.ts';
-import type { BodyLimit, Endpoint } from './endpoint.ts';
+import type { Deps } from '#api/deps.ts';
+import type { BodyLimit, Endpoint } from '#api/endpoint.ts';
 
 const bodyLimits = {
   json: 'PLINTH_BODY_LIMIT_JSON',

@@ -1,7 +1,7 @@
 import { type Reader, readersWithAccess } from '#domain/teams/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
-import type { Deps } from './deps.ts';
+import type { Deps } from '#api/deps.ts';
 
 /** One statement for all streams of the process; the contract gives them 60 s to end. */
 const checkEveryMs = 5000;

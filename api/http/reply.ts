@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
-import { type Endpoint, RawReply } from './endpoint.ts';
+import { type Endpoint, RawReply } from '#api/endpoint.ts';
 
 /** An answer on its way out: everything but the headers that the call set. */
 export interface Reply {

@@ -2,11 +2,11 @@ import { type JobRow, errorOf, hasEnded, maxListedResultLength } from '#domain/j
 import { type Followed, type FollowedEvent, createFollowed } from '#domain/jobs/follow.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Subscriber } from '#queues/signals.ts';
-import type { Deps } from './deps.ts';
-import { RawReply } from './endpoint.ts';
-import { resultOf } from './job-shapes.ts';
+import type { Deps } from '#api/deps.ts';
+import { RawReply } from '#api/endpoint.ts';
+import { resultOf } from '#api/shapes/jobs.ts';
 import { type EventStream, eventStreamType, openEventStream } from './sse.ts';
-import { watchAccess } from './stream-access.ts';
+import { watchAccess } from './access.ts';
 
 const maxListeners = 1000;
 /** One project must not take the places of all others, nor one user with many projects. */

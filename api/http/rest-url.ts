@@ -1,5 +1,5 @@
 import type { Middleware } from 'koa';
-import type { BaseCall } from './call.ts';
+import type { BaseCall } from '#api/call.ts';
 
 /** The address of a project's own API (interface, `{rest_url}`): a host name of its own, or a path below ours. */
 export const restUrl = (ref: string, { deps, baseUrl }: Pick<BaseCall, 'deps' | 'baseUrl'>): string => {

@@ -6,7 +6,7 @@ import { parseExactJson } from '#lib/json.ts';
 import { endStatuses } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { jobs } from '#queues/registry.ts';
-import { id, instant } from './fields.ts';
+import { id, instant } from '#api/fields.ts';
 
 /** A job as its project sees it (contract, section 3). */
 

@@ -5,7 +5,7 @@ import { type ReservedBytes, createByteBudget } from '#lib/byte-budget.ts';
 import type { Config } from '#lib/config.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { addressOf, networkOf } from './address.ts';
+import { addressOf, networkOf } from '#api/address.ts';
 import { HoldingReadable } from './holding-readable.ts';
 import { PieceStream, wholeAnswer } from './piece-stream.ts';
 

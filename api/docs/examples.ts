@@ -1,4 +1,4 @@
-import type { Endpoint } from './endpoint.ts';
+import type { Endpoint } from '#api/endpoint.ts';
 
 type Json = Record<string, unknown>;
 

@@ -5,9 +5,9 @@ import { type InvocationRow, getInvocation, goesOn } from '#domain/functions/inv
 import type { Followed, FollowedEvent } from '#domain/jobs/follow.ts';
 import { type KeptLine, logLinesAfter } from '#domain/jobs/logs.ts';
 import { ServiceError } from '#lib/errors.ts';
-import type { Deps } from './deps.ts';
-import type { RawReply } from './endpoint.ts';
-import { invocation, shownInvocation } from './function-shapes.ts';
+import type { Deps } from '#api/deps.ts';
+import type { RawReply } from '#api/endpoint.ts';
+import { invocation, shownInvocation } from '#api/shapes/functions.ts';
 import { listen } from './job-events.ts';
 import { type EventStream, eventText } from './sse.ts';
 

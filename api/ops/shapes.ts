@@ -3,8 +3,8 @@ import { type Overview, createOverview, jobTypes } from '#domain/ops/ops.ts';
 import type { FoundJob } from '#domain/ops/search.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { sandboxLevels } from '#queues/function-invoke.ts';
-import type { Deps } from './deps.ts';
-import { id, instant, text, wholeNumber } from './fields.ts';
+import type { Deps } from '#api/deps.ts';
+import { id, instant, text, wholeNumber } from '#api/fields.ts';
 
 /** The schemas that the operators' endpoints share. */
 

@@ -2,14 +2,14 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { errorStatus } from '#lib/errors.ts';
-import type { Access } from './access.ts';
-import type { Endpoint } from './endpoint.ts';
+import type { Access } from '#api/access.ts';
+import type { Endpoint } from '#api/endpoint.ts';
 import { type PathValue, needOf, pathValueOf } from './example-needs.ts';
 import { areaName, exampleOf } from './examples.ts';
 
 type Json = Record<string, unknown>;
 
-const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../package.json'), 'utf8')) as {
+const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../../package.json'), 'utf8')) as {
   version: string;
 };
 

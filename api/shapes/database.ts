@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { id, text } from './fields.ts';
+import { id, text } from '#api/fields.ts';
 
 export const area = 'database';
 

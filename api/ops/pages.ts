@@ -3,12 +3,12 @@ import path from 'node:path';
 import type { Context, Middleware } from 'koa';
 import { cachedFor } from '#lib/cached-for.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { requireOperator } from './auth/operator.ts';
-import type { Deps } from './deps.ts';
-import type { BoardOptions } from './ops-bullmq.ts';
-import { opsLive } from './ops-live.ts';
+import { requireOperator } from '#api/auth/operator.ts';
+import type { Deps } from '#api/deps.ts';
+import type { BoardOptions } from './bull-board.ts';
+import { opsLive } from './live.ts';
 
-const folder = path.join(import.meta.dirname, '../web/ops');
+const folder = path.join(import.meta.dirname, '../../web/ops');
 
 const types: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -74,7 +74,7 @@ export const boardPages = (deps: Pick<Deps, 'config'>, load: () => Promise<Middl
 export const opsPages = (deps: Deps, options: BoardOptions): Middleware => {
   const files = readFiles();
   const live = opsLive(deps);
-  const board = boardPages(deps, async () => (await import('./ops-bullmq.ts')).bullBoard(options));
+  const board = boardPages(deps, async () => (await import('./bull-board.ts')).bullBoard(options));
   return async (ctx, next) => {
     const at = ctx.path === '/ops/' ? '/ops' : ctx.path;
     // The address that people remember; views stand behind the #.
