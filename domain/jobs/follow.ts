@@ -1,5 +1,6 @@
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { type Poller, startPoller } from '#lib/poller.ts';
 import type { JobEvent, Subscriber } from '#queues/signals.ts';
 import type { Jobs } from './jobs.ts';
 import { type JobRow, type JobStatus, hasEnded } from './store.ts';
@@ -34,10 +35,10 @@ interface Following {
   readonly listener: (event: FollowedEvent) => void;
 }
 
-/** Signals can get lost with their connection; one statement polls all followed rows every 2 s. */
+/** Signals can get lost with their connection, so one statement polls all followed rows every 2 s. */
 const watchRows = (db: Queryable, onEnd: (following: Following) => void) => {
   const all = new Set<Following>();
-  let timer: NodeJS.Timeout | undefined;
+  let poller: Poller | undefined;
 
   const poll = async (): Promise<void> => {
     const queried = [...all];
@@ -50,24 +51,24 @@ const watchRows = (db: Queryable, onEnd: (following: Following) => void) => {
     for (const following of queried) if (all.has(following) && !alive.has(following.job.id)) onEnd(following);
   };
 
-  const schedulePoll = (): void => {
-    timer = undefined;
-    if (all.size === 0) return;
-    // While Postgres is away the end of a job is unknown; the next poll may find it.
-    void poll()
-      .catch(() => undefined)
-      .then(begin);
-  };
-  const begin = (): void => {
-    timer ??= setTimeout(schedulePoll, pollIntervalMs).unref();
-  };
-
   return {
     add: (following: Following): void => {
       all.add(following);
-      begin();
+      // While Postgres is away the end of a job is unknown; a later poll may find it.
+      poller ??= startPoller(poll, {
+        everyMs: pollIntervalMs,
+        firstInMs: pollIntervalMs,
+        onFailure: () => undefined,
+      });
     },
-    remove: (following: Following): boolean => all.delete(following),
+    remove: (following: Following): boolean => {
+      const isRemoved = all.delete(following);
+      if (all.size === 0) {
+        void poller?.stop();
+        poller = undefined;
+      }
+      return isRemoved;
+    },
   };
 };
 

@@ -10,6 +10,7 @@ import { cachedFor } from '#lib/cached-for.ts';
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import { isDependencyFailure } from '#lib/errors.ts';
 import { firstIdAt } from '#lib/ids.ts';
+import { type Poller, startPoller } from '#lib/poller.ts';
 import type { SandboxFacts } from '#queues/function-invoke.ts';
 import type { Gate, JobTypeStats } from '#queues/gate/types.ts';
 import { jobs as definitions } from '#queues/registry.ts';
@@ -314,27 +315,23 @@ const everyMs = 1000;
 /** One snapshot a second for all listeners; without listeners nothing runs. */
 export const createLive = ({ snapshot }: Pick<Overview, 'snapshot'>): Live => {
   const listeners = new Set<Listener>();
-  let timer: NodeJS.Timeout | undefined;
-  let busy = false;
+  let poller: Poller | undefined;
 
   const notify = async (): Promise<void> => {
-    if (busy) return;
-    busy = true;
     const made = await snapshot().catch(() => null);
-    busy = false;
     for (const listener of listeners) listener(made);
   };
 
   return {
     listen: (listener) => {
       listeners.add(listener);
-      timer ??= setInterval(() => void notify(), everyMs);
-      void notify();
+      if (poller === undefined) poller = startPoller(notify, { everyMs, onFailure: () => undefined });
+      else poller.wake();
       return () => {
         listeners.delete(listener);
         if (listeners.size > 0) return;
-        clearInterval(timer);
-        timer = undefined;
+        void poller?.stop();
+        poller = undefined;
       };
     },
   };
