@@ -1,3 +1,9 @@
+/*
+ * Accounts of people. This file has signing up and signing in, with the second factor as a second step. sign-ins.ts has
+ * the tokens and the list of sessions; passwords.ts hashes; codes.ts has codes of second factors, and factors.ts sets a
+ * factor up. proof.ts proves who the user is before a change, and counts failures; profile.ts changes and deletes the own
+ * account; resets.ts mails links for a forgotten password; join.ts accepts an invite. store.ts has the rows of mailed links.
+ */
 import { noteAccount } from '#domain/audit/audit.ts';
 import { type Actor, actingAs } from '#domain/audit/actor.ts';
 import { insertOwnOrganization } from '#domain/teams/store.ts';
@@ -37,50 +43,47 @@ export interface SignUpInput {
   readonly fullName: string | null;
 }
 
+type RequestOrigin = SignInOrigin & { readonly requestId: string };
+
+/** A user who acts without an access token. */
+export const actorOf = (
+  { id, email }: Pick<User, 'id' | 'email'>,
+  { ip, userAgent, requestId }: RequestOrigin,
+): Actor => ({
+  type: 'user',
+  id,
+  email,
+  ip,
+  ...(userAgent !== undefined && { user_agent: userAgent }),
+  request_id: requestId,
+});
+
 /**
  * A new user with an organization of their own, signed in.
  * @throws {ServiceError} `email_taken`, by the unique index on the address
  */
-export const signUp = async (
-  db: ControlDb,
-  input: SignUpInput,
-  origin: SignInOrigin & { readonly requestId: string },
-): Promise<SignedInUser> => {
+export const signUp = async (db: ControlDb, input: SignUpInput, origin: RequestOrigin): Promise<SignedInUser> => {
   const passwordHash = await hashPassword(input.password);
   const id = newId();
-  const actor = actingAs({
-    type: 'user',
-    id,
-    email: input.email,
-    ip: origin.ip,
-    ...(origin.userAgent !== undefined && { user_agent: origin.userAgent }),
-    request_id: origin.requestId,
-  });
-  return db.transaction(async (tx) => {
-    const user = await insertUser(tx, { id, email: input.email, fullName: input.fullName, passwordHash });
-    await insertOwnOrganization(tx, user);
-    const started = await signIn(tx, { id, password_hash: passwordHash }, origin);
-    if (started === undefined) throw new Error('a new user cannot sign in');
-    const { id: _id, ...tokens } = started;
-    return { user, tokens };
-  }, actor);
+  return db.transaction(
+    async (tx) => {
+      const user = await insertUser(tx, { id, email: input.email, fullName: input.fullName, passwordHash });
+      await insertOwnOrganization(tx, user);
+      const started = await signIn(tx, { id, password_hash: passwordHash }, origin);
+      if (started === undefined) throw new Error('a new user cannot sign in');
+      const { id: _id, ...tokens } = started;
+      return { user, tokens };
+    },
+    actingAs(actorOf({ id, email: input.email }, origin)),
+  );
 };
 
 /** Where and with what a request to sign in comes. */
 export interface SignInRequest {
-  readonly origin: SignInOrigin & { readonly requestId: string };
+  readonly origin: RequestOrigin;
   /** False with `PLINTH_RATE_LIMITS=off`. */
   readonly isLimited: boolean;
 }
-
-const actorOf = (user: User, { origin }: SignInRequest): Actor => ({
-  type: 'user',
-  id: user.id,
-  email: user.email,
-  ip: origin.ip,
-  ...(origin.userAgent !== undefined && { user_agent: origin.userAgent }),
-  request_id: origin.requestId,
-});
 
 type Method = 'password' | FactorMethod;
 
@@ -94,7 +97,7 @@ const begin = async (
   const started = await signIn(tx, user, request.origin);
   if (started === undefined) return undefined;
   const { id: targetId, ...tokens } = started;
-  const actor = actorOf(user, request);
+  const actor = actorOf(user, request.origin);
   await noteAccount(tx, user.id, { actor, action: 'sign_in.create', targetId, after: { method } });
   return tokens;
 };

@@ -1,4 +1,4 @@
-import { type SignInRequest, signUp } from './accounts.ts';
+import { type SignInRequest, actorOf, signUp } from './accounts.ts';
 import { beginCodeAttempt, lockProven, provePassword } from './proof.ts';
 import { findFactor, takeCode } from './codes.ts';
 import { endAllSignIns } from './sign-ins.ts';
@@ -44,19 +44,6 @@ export const openInvite = async (db: Queryable, token: string): Promise<OpenInvi
   return { invite, user };
 };
 
-const actorOf = (user: User, { origin }: SignInRequest) =>
-  actingAs(
-    {
-      type: 'user',
-      id: user.id,
-      email: user.email,
-      ip: origin.ip,
-      ...(origin.userAgent !== undefined && { user_agent: origin.userAgent }),
-      request_id: origin.requestId,
-    },
-    'member.accept',
-  );
-
 /** @returns false: the account asks for a second factor, and no code was given */
 const proveFactor = async (
   { db, sealer }: JoinDeps,
@@ -96,7 +83,7 @@ export const joinAsUser = async (
       await acceptInvite(tx, user, { token: given.token, maxOwned: deps.maxOwned });
       await lockProven(tx, user.id, provenHash);
     },
-    actorOf(user, request),
+    actingAs(actorOf(user, request.origin), 'member.accept'),
   );
   return true;
 };
@@ -118,6 +105,6 @@ export const joinAsNewUser = async (
       await acceptInvite(tx, user, { token: given.token, maxOwned: deps.maxOwned });
       await endAllSignIns(tx, user.id);
     },
-    actorOf(user, request),
+    actingAs(actorOf(user, request.origin), 'member.accept'),
   );
 };

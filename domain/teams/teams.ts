@@ -1,3 +1,8 @@
+/*
+ * Organizations and their members. This file has the rules of changes: invites, roles, transfer, deletion, and how many
+ * organizations one user may own. store.ts has the rows, and which role is above which. Accepting an invite without being
+ * signed in is domain/accounts/join.ts; the people themselves are in domain/users/users.ts.
+ */
 import { type PlatformMail, requireRoomForInvite } from '#domain/mail/mail.ts';
 import { type User, findUser, lockUser } from '#domain/users/users.ts';
 import type { Queryable } from '#lib/control-db.ts';
@@ -259,7 +264,7 @@ const requireTarget = (acting: Acting, member: Member): string => {
 /** The caller's own row among the members. */
 const ownRow = async (db: Queryable, { organization, user }: Acting): Promise<Member> => {
   const row = await findMember(db, organization.id, { userId: user.id });
-  if (row === undefined) throw new Error('the members were held, and the caller is none of them');
+  if (row === undefined) throw new Error('the members are locked, and the caller is none of them');
   return row;
 };
 
