@@ -1,4 +1,4 @@
-import { readPriceFile } from '#domain/ai/prices/table.ts';
+import { readPriceFile } from '#domain/ai/prices/prices.ts';
 import { ConfigError, configExitCode, faultList, settingFaults } from '#lib/config.ts';
 import { poolsFault, poolsOf } from '#queues/define.ts';
 import { StartError } from './errors.ts';

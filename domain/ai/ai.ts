@@ -9,11 +9,10 @@ import type { ProviderGateway } from './gateway/types.ts';
 import { createGateway } from './gateway/gateway.ts';
 import { createInFlight } from './gateway/in-flight.ts';
 import { type ProviderKeys, createProviderKeys } from './keys/keys.ts';
-import type { Prices } from './prices/prices.ts';
+import { type Prices, openPrices } from './prices/prices.ts';
 import { usualTimes } from './providers/transport.ts';
 import { createCallLog } from './usage/call-log.ts';
 import type { CallLog } from './usage/calls.ts';
-import { openPrices } from './prices/table.ts';
 
 /*
  * The way through this folder: a chat (`chat.ts` has its shapes) enters at `gateway/gateway.ts`, where `router.ts` finds

@@ -7,9 +7,10 @@ import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
 import type { Platform } from '#domain/platform.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { type AnswerCache, createAnswerCache } from './answer-cache.ts';
 import { type AssistantContext, type ContextDeps, contextOf, promptOf } from './context.ts';
-import { type Flight, startFlight } from './flight.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
+import type { Project } from '#domain/projects/store.ts';
+import type { Sealer } from '#lib/secrets.ts';
 
 /*
  * Answers to questions about a project. `context.ts` writes what the model learns of the project and the prompt around it;
@@ -146,4 +147,118 @@ export const openAssistant = ({ platform, ai, schemas, redis, prefix, log }: Ass
   const { sealer, tenantDb } = platform.projects;
   const cache = createAnswerCache({ redis, prefix, sealer, log });
   return createAssistant({ db: platform.db, tenantDb, schemas, gateway: ai.gateway, cache });
+};
+
+/** An answer that is being written, for all who wait for it. */
+export interface Flight {
+  /** Resolves with the first piece, or at the end; rejects when it fails before. */
+  readonly started: Promise<void>;
+  /** The whole answer. */
+  readonly whole: Promise<string>;
+  /** Yields the pieces so far, then those that come. Throws where the stream breaks. */
+  readonly pieces: () => AsyncGenerator<string, void>;
+  /** One more waits, until it leaves; once all have left, the writing is stopped. */
+  readonly join: (waiter: Disconnection) => void;
+}
+
+/** Writes the answer piece by piece; the signal is aborted when the last reader has left. */
+export type Writer = (signal: AbortSignal, emit: (piece: string) => void) => Promise<void>;
+
+/** An answer is short: written pieces are kept for later readers, and no slow reader delays the others. */
+export const startFlight = (write: Writer): Flight & { readonly signal: AbortSignal } => {
+  const controller = new AbortController();
+  const started = Promise.withResolvers<void>();
+  let text = '';
+  let ended = false;
+  let waiting = 0;
+  let next = Promise.withResolvers<void>();
+
+  const notify = (): void => {
+    next.resolve();
+    next = Promise.withResolvers();
+  };
+  const emit = (piece: string): void => {
+    text += piece;
+    started.resolve();
+    notify();
+  };
+  const whole = write(controller.signal, emit)
+    .then(() => text)
+    .finally(() => {
+      ended = true;
+      notify();
+    });
+  whole.then(() => started.resolve(), started.reject);
+  // Waiting readers learn of the end by what they wait for; all of them may have left.
+  started.promise.catch(() => undefined);
+
+  return {
+    started: started.promise,
+    whole,
+    signal: controller.signal,
+    pieces: async function* pieces() {
+      for (let sent = 0; ;) {
+        const more = next.promise;
+        const piece = text.slice(sent);
+        sent += piece.length;
+        if (piece !== '') yield piece;
+        else if (ended) break;
+        else await more;
+      }
+      await whole;
+    },
+    join: (waiter) => {
+      waiting += 1;
+      const leave = (): void => {
+        waiting -= 1;
+        if (waiting === 0 && !ended) controller.abort();
+      };
+      if (waiter.aborted) leave();
+      else waiter.addEventListener('abort', leave, { once: true });
+    },
+  };
+};
+
+type Owner = Pick<Project, 'id' | 'data_key'>;
+
+/** Answers for five minutes, for all processes. Without Redis there are none. */
+export interface AnswerCache {
+  readonly find: (project: Owner, key: string) => Promise<string | null>;
+  readonly keep: (project: Owner, key: string, answer: string) => Promise<void>;
+}
+
+export interface AnswerCacheOptions {
+  readonly redis: Redis;
+  readonly prefix: string;
+  readonly sealer: (project: Owner) => Sealer;
+  readonly log: Log;
+}
+
+const cacheTtlSeconds = 300;
+const maxKeptLength = 256 * 1024;
+
+const aboutAnswer = (key: string): string => `assistant:${key}`;
+
+/** @returns answers are sealed with their project's data key: Redis has less to hide than Postgres */
+export const createAnswerCache = ({ redis, prefix, sealer, log }: AnswerCacheOptions): AnswerCache => {
+  const nameOf = ({ id }: Owner, key: string): string => `${prefix}:assistant:${id}:${key}`;
+  const without = (error: unknown): null => {
+    log.debug({ err: error }, 'the assistant works without its cache');
+    return null;
+  };
+  return {
+    find: async (project, key) => {
+      try {
+        const sealed = await redis.getBuffer(nameOf(project, key));
+        return sealed && sealer(project).open(aboutAnswer(key), sealed);
+      } catch (error) {
+        return without(error);
+      }
+    },
+    keep: async (project, key, answer) => {
+      if (Buffer.byteLength(answer) > maxKeptLength) return;
+      const sealed = sealer(project).seal(aboutAnswer(key), answer);
+      await redis.set(nameOf(project, key), sealed, 'EX', cacheTtlSeconds).catch(without);
+    },
+  };
 };

@@ -2,9 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test from 'ava';
-import { costOf } from '#domain/ai/prices/prices.ts';
+import { costOf, openPrices } from '#domain/ai/prices/prices.ts';
 import { packagedModels } from '#domain/ai/prices/package.ts';
-import { openPrices } from '#domain/ai/prices/table.ts';
 import { ConfigError } from '#lib/config.ts';
 
 const folder = await mkdtemp(path.join(tmpdir(), 'prices-'));

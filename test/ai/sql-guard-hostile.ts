@@ -1,4 +1,4 @@
-import type { Reason } from '#domain/ai/sql-guard/verdict.ts';
+import type { Reason } from '#domain/ai/sql-guard/sql-guard.ts';
 
 /** A statement that must not get through, and the fence that it meets first. */
 export type Hostile = readonly [sql: string, rule: Reason['rule']];

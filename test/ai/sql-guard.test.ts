@@ -1,9 +1,8 @@
 import test from 'ava';
 import { DatabaseError } from 'pg';
-import { checkRlsSql, checkSchemaSql, checkSelectSql } from '#domain/ai/sql-guard/check.ts';
+import { type Verdict, checkRlsSql, checkSchemaSql, checkSelectSql } from '#domain/ai/sql-guard/sql-guard.ts';
 import { ranFailure } from '#domain/ai/sql-guard/run.ts';
 import { splitStatements } from '#domain/ai/sql-guard/parse.ts';
-import type { Verdict } from '#domain/ai/sql-guard/verdict.ts';
 import { DataError } from '#domain/data-api/errors.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type Hostile, endlessQueries, hostileChanges, hostilePolicies, hostileQueries } from './sql-guard-hostile.ts';

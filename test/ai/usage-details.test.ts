@@ -1,7 +1,6 @@
 import test from 'ava';
 import { bounded, reserveFor } from '#domain/ai/gateway/estimate.ts';
-import { costOf } from '#domain/ai/prices/prices.ts';
-import { openPrices } from '#domain/ai/prices/table.ts';
+import { costOf, openPrices } from '#domain/ai/prices/prices.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { configure, saying } from './chat-scene.ts';
 import { chatRequest, gatewayAlone, knownModel } from './gateway-alone.ts';

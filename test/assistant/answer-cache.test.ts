@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import test from 'ava';
-import { createAnswerCache } from '#domain/assistant/answer-cache.ts';
+import { createAnswerCache } from '#domain/assistant/assistant.ts';
 import { openRequestRedis } from '#lib/redis.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { testEnv } from '#test/support/env.ts';

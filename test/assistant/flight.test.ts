@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import test from 'ava';
-import { startFlight } from '#domain/assistant/flight.ts';
+import { startFlight } from '#domain/assistant/assistant.ts';
 
 const stays = new AbortController().signal;
 

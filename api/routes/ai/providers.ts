@@ -1,6 +1,12 @@
 import { z } from 'zod';
-import { checkBaseUrl, configureKey, listKeys, removeKey, requireAiProvider } from '#domain/ai/keys/changes.ts';
-import { noteTested } from '#domain/ai/keys/keys.ts';
+import {
+  checkBaseUrl,
+  configureKey,
+  listKeys,
+  removeKey,
+  requireAiProvider,
+  noteTested,
+} from '#domain/ai/keys/keys.ts';
 import { providerNames } from '#domain/ai/providers/providers.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';

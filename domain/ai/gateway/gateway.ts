@@ -4,20 +4,17 @@ import { ServiceError } from '#lib/errors.ts';
 import type { JsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
 import { type ProviderName, providerFacts } from '../providers/providers.ts';
-import { notConfigured } from '../keys/changes.ts';
-import type { ProviderKeys } from '../keys/keys.ts';
+import { type ProviderKeys, notConfigured } from '../keys/keys.ts';
 import type { KnownModel, Prices } from '../prices/prices.ts';
 import { ProviderFault } from '../providers/dialect.ts';
 import { type Times, createTransport } from '../providers/transport.ts';
 import type { CallLog } from '../usage/calls.ts';
 import type { AiCaller, AiModel, GatewayChatRequest, GatewayEmbeddingRequest, ProviderGateway } from './types.ts';
-import { createAnswers } from './answers.ts';
-import { type Line, askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
+import { type Line, createAnswers, askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
 import { bounded, inputTokens, promptTokens, requirePrice, reserveFor, reserveForInput, tierOf } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
 import type { InFlight } from './in-flight.ts';
-import { createModelLists, modelsOf } from './models.ts';
-import { createRouter } from './router.ts';
+import { createModelLists, modelsOf, createRouter } from './models.ts';
 import { type Route, type Spending, RunningCall } from './running-call.ts';
 
 /**

@@ -1,5 +1,5 @@
 import type { Fields } from './parse.ts';
-import type { Finding } from './verdict.ts';
+import type { Finding } from './sql-guard.ts';
 
 /** The result of a walk. */
 export class Notes {

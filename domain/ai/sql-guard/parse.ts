@@ -1,5 +1,5 @@
 import { hasSqlDetails, loadModule, parseSync, scanSync } from 'libpg-query';
-import type { Finding } from './verdict.ts';
+import type { Finding } from './sql-guard.ts';
 
 // The parser is WebAssembly: once for the process, some 30 ms.
 await loadModule();

@@ -7,9 +7,16 @@ import { connectionLost, sessionEnded, sqlError } from '#domain/database/console
 import { type ChangeListeners, noteChange } from '#domain/database/database.ts';
 import { Refusal, ServiceError } from '#lib/errors.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
-import type { Allowed, Reason, UsedNames, Verdict } from './verdict.ts';
+import {
+  type Allowed,
+  type Reason,
+  type UsedNames,
+  type Verdict,
+  checkRlsSql,
+  checkSchemaSql,
+  checkSelectSql,
+} from './sql-guard.ts';
 import { queryFunctions } from './functions.ts';
-import { checkRlsSql, checkSchemaSql, checkSelectSql } from './check.ts';
 
 /** `details` are the reasons, each with its rule, message and place. */
 const notAllowed = (reasons: readonly Reason[]): ServiceError =>

@@ -1,7 +1,6 @@
 import test from 'ava';
-import { explainFault, sentenceOf } from '#domain/ai/gateway/faults.ts';
+import { explainFault, sentenceOf, createSecretFilter } from '#domain/ai/gateway/faults.ts';
 import { ProviderFault } from '#domain/ai/providers/dialect.ts';
-import { createSecretFilter } from '#domain/ai/providers/secret.ts';
 
 const withoutSecret = (text: string, key: string): string => createSecretFilter(key)(text);
 
