@@ -100,11 +100,15 @@ const refuseMethod = (ctx: Context): void => {
   ctx.status = 204;
 };
 
+let openapiJson: string | undefined;
+/** Writing the document takes some 150 ms; a process that starts several APIs, as the tests do, does it once. */
+const openapiText = (): string => (openapiJson ??= JSON.stringify(openapiOf(endpoints)));
+
 /** `/openapi.json` and, readable in a browser, `/docs`. */
 export const docsPages = (): Middleware => {
   const html = page('text/html; charset=utf-8', pageHtml);
   const pages = new Map<string, Page>([
-    ['/openapi.json', page('application/json; charset=utf-8', JSON.stringify(openapiOf(endpoints)))],
+    ['/openapi.json', page('application/json; charset=utf-8', openapiText())],
     ['/docs', html],
     ['/docs/', html],
     ['/docs/plinth.d.ts', file(authorTypes, 'text/plain; charset=utf-8', 0)],

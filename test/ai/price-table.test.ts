@@ -133,6 +133,12 @@ test('a table that a thread has loaded is not read again, and is the same', asyn
   t.truthy(loaded.find('openai', 'gpt-5')?.price);
 });
 
+test('the tables of one process share what a thread has loaded', async (t) => {
+  const [first, second] = await Promise.all([packagedModels.load(), packagedModels.load()]);
+  t.is(first, second);
+  t.is(await packagedModels.load(), first);
+});
+
 test('a call that comes before the table is loaded is answered all the same', async (t) => {
   const { promise, resolve } = Promise.withResolvers<ReturnType<typeof packagedModels.read>>();
   const prices = await openPrices(undefined, { ...packagedModels, load: () => promise });

@@ -164,13 +164,20 @@ export interface ModelSource {
   readonly load: () => Promise<ModelTable>;
 }
 
-export const packagedModels: ModelSource = {
-  read: () => tableOf(readPackagedModels()),
-  load: async () => {
-    const thread = new Worker(new URL('package-thread.ts', import.meta.url), { name: 'prices' });
-    thread.unref();
-    // Rejects when the thread fails.
-    const [models] = (await once(thread, 'message')) as [PackagedModels];
-    return tableOf(models);
-  },
+const loadByThread = async (): Promise<ModelTable> => {
+  const thread = new Worker(new URL('package-thread.ts', import.meta.url), { name: 'prices' });
+  thread.unref();
+  // Rejects when the thread fails.
+  const [models] = (await once(thread, 'message')) as [PackagedModels];
+  return tableOf(models);
 };
+
+let loading: Promise<ModelTable> | undefined;
+/** The table never changes: an API and a worker in one process share it. A load that failed is tried again. */
+const loadOnce = (): Promise<ModelTable> =>
+  (loading ??= loadByThread().catch((error: unknown) => {
+    loading = undefined;
+    throw error;
+  }));
+
+export const packagedModels: ModelSource = { read: () => tableOf(readPackagedModels()), load: loadOnce };
