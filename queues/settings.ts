@@ -18,7 +18,10 @@ export const allSettings = settings.extend(
  * The setting that bounds a job type on the whole installation (PLINTH_GLOBAL_<TYPE>); null: none.
  * @throws {ConfigError} when a shard would have no place
  */
-export const globalSettingOf = (type: string, config: Config): number | null => {
+export const globalSettingOf = (
+  type: string,
+  config: Pick<Config, 'globalLimits' | 'PLINTH_QUEUE_SHARDS'>,
+): number | null => {
   const limit = config.globalLimits[settingOf(type)];
   if (limit === undefined) return null;
   if (limit >= config.PLINTH_QUEUE_SHARDS) return limit;

@@ -1,10 +1,10 @@
-import { type Ai, openAi } from '#domain/ai/ai.ts';
+import { openAi } from '#domain/ai/ai.ts';
 import { startCronTick } from '#domain/cron/tick.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { createRunnableLoader, monthlyCaps } from '#domain/functions/functions.ts';
 import type { ChangeListeners } from '#domain/database/database.ts';
 import { startUpgrades } from '#domain/database-servers/upgrade.ts';
-import { type Transports, createTransports } from '#domain/email/transports.ts';
+import { createTransports } from '#domain/email/transports.ts';
 import { type WaitingMarks, createDirtyMarks, createWaitingMarks } from '#domain/events/marks.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { type Config, ConfigError } from '#lib/config.ts';
@@ -13,19 +13,16 @@ import { type Egress, createEgress } from '#lib/egress.ts';
 import { createJsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
 import { waitForSchema } from '#lib/migrate.ts';
+import { ownAddress } from '#lib/own-address.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
-import { type PoolName, poolsFault, poolsOf } from '#queues/define.ts';
+import { type JobDefinition, type PoolName, poolsFault, poolsOf } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { jobs } from '#queues/registry.ts';
 import { type Subscriber, signalsOn } from '#queues/signals.ts';
 import { startEngine } from './engine.ts';
 import type { Processors } from './processor.ts';
-import { aiArenaProcessor } from './processors/ai-arena.ts';
-import { cronFireProcessor } from './processors/cron-fire.ts';
-import { emailSendProcessor } from './processors/email-send.ts';
-import { functionInvokeProcessor } from './processors/function-invoke.ts';
-import { projectProvisionProcessor } from './processors/project-provision.ts';
-import { vectorsUpsertProcessor } from './processors/vectors-upsert.ts';
+import type { ProcessorDeps } from './processors/deps.ts';
+import { openProcessors } from './processors/registry.ts';
 import { type Runtimes, openRuntimes } from './runtimes/open.ts';
 import { databaseService } from './services/database/service.ts';
 import { fetchService } from './services/fetch/service.ts';
@@ -36,7 +33,7 @@ import { startRelay } from './relay/relay.ts';
 import { type SweepDeps, startSweeps } from './sweeps.ts';
 import { startSubscriptions } from './subscriptions.ts';
 import { startTenantWatch } from './tenant-watch.ts';
-import { type Deliveries, openDeliveries } from './webhooks/open.ts';
+import { openDeliveries } from './webhooks/open.ts';
 
 /** Notifies the other processes of jobs' changes in project databases. */
 const openChangeListeners = (
@@ -54,47 +51,39 @@ const openChangeListeners = (
   };
 };
 
-interface ProcessorDeps {
+type Opened = Pick<ProcessorDeps, 'egress' | 'transports' | 'gateway' | 'recorder'> & {
   readonly platform: Platform;
-  readonly egress: Egress;
-  readonly ai: Ai;
   readonly runtimes: Runtimes | null;
-  readonly listeners: ChangeListeners;
-  readonly transports: Transports;
-  readonly deliveries: Deliveries;
-  readonly local: boolean;
-  readonly log: Log;
-  /** How long a mail server may take to answer to a whole mail. */
-  readonly answerMs: number;
-}
+  readonly listeners: Required<ChangeListeners>;
+};
 
-/** The processors for what this worker serves. */
-const processorsFor = ({
-  platform,
-  egress,
-  ai,
-  runtimes,
-  listeners,
-  deliveries,
-  ...deps
-}: ProcessorDeps): Processors => ({
-  'project.provision': projectProvisionProcessor(platform),
-  'cron.fire': cronFireProcessor({ egress, tenantDb: platform.projects.tenantDb, ...listeners }),
-  'webhook.deliver': deliveries.processor,
-  'email.send': emailSendProcessor({ ...platform, ...deps }),
-  'ai.arena': aiArenaProcessor({ db: platform.db, gateway: ai.gateway, log: deps.log }),
-  'vectors.upsert': vectorsUpsertProcessor({ ...platform, gateway: ai.gateway, ...listeners }),
-  ...(runtimes && {
-    'function.invoke': functionInvokeProcessor({
-      load: createRunnableLoader(platform.db, platform.projects.sealer),
-      runtimes,
-      services: servicesOf([
-        databaseService({ tenantDb: platform.projects.tenantDb, ...listeners }),
-        fetchService({ egress }),
-      ]),
-    }),
-  }),
-});
+const processorDepsOf = (
+  config: Config,
+  log: Log,
+  { platform, runtimes, listeners, ...opened }: Opened,
+): ProcessorDeps => {
+  const { tenantDb, sealer } = platform.projects;
+  return {
+    ...platform,
+    ...listeners,
+    ...opened,
+    log,
+    tenantDb,
+    local: config.PLINTH_LOCAL === 'on',
+    baseUrl: ownAddress(config),
+    answerMs: config.PLINTH_SMTP_ANSWER_MS,
+    load: createRunnableLoader(platform.db, sealer),
+    runtimes: runtimes ?? {},
+    services: servicesOf([databaseService({ tenantDb, ...listeners }), fetchService({ egress: opened.egress })]),
+  };
+};
+
+/** The processors of the job types that this worker serves. */
+const processorsFor = (served: readonly JobDefinition[], deps: ProcessorDeps): Processors => {
+  const types = new Set(served.map(({ type }) => type));
+  const entries = Object.entries(openProcessors).filter(([type]) => types.has(type));
+  return Object.fromEntries(entries.map(([type, open]) => [type, open(deps)]));
+};
 
 /** @throws {Error} when a job of a pool that this worker serves has no processor: the process must not start */
 export const checkProcessors = (pools: readonly PoolName[], processors: Processors): void => {
@@ -164,16 +153,18 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const local = config.PLINTH_LOCAL === 'on';
   const answerMs = config.PLINTH_SMTP_ANSWER_MS;
   const transports = createTransports({ db: platform.db, egress, local, timeouts: { answerMs } });
-  const deliveries = openDeliveries({ platform, backlogDb, egress, config, log });
+  const deliveries = openDeliveries({ platform, backlogDb, config, log });
   // The timers of the engine, which starts later.
   let subscribers: Pick<Subscriber, 'isSubscribed'> | undefined;
   const isSubscribed = (): boolean => subscribers?.isSubscribed() ?? false;
   const json = createJsonParser();
   const ai = await openAi({ config, platform, egress, redis: null, json, isSubscribed, log });
-  const about = { platform, egress, ai, runtimes, listeners, transports, deliveries };
-  const processors = processorsFor({ ...about, local, log, answerMs });
-  checkProcessors(pools, processors);
   const served = jobs.filter((job) => pools.includes(job.pool));
+  const gateway = ai.gateway;
+  const { recorder } = deliveries;
+  const opened = { platform, egress, runtimes, listeners, transports, gateway, recorder };
+  const processors = processorsFor(served, processorDepsOf(config, log, opened));
+  checkProcessors(pools, processors);
   const engine = await startEngine({
     config,
     log,
@@ -197,12 +188,8 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   ai.warmUp();
   return async () => {
     await engine.drain();
-    await Promise.all([
-      runtimes?.javascript.close(),
-      runtimes?.python?.close(),
-      housekeeping?.stop(),
-      deliveries.stop(),
-    ]);
+    const { javascript, python } = runtimes ?? {};
+    await Promise.all([javascript?.close(), python?.close(), housekeeping?.stop(), deliveries.stop()]);
     await engine.close();
     transports.close();
     await ai.close();

@@ -14,7 +14,7 @@ import { type LogAllowance, createLogAllowance } from '../log-allowance.ts';
 import type { Processor } from '../processor.ts';
 import type { LogLine, RunServices, Runtime } from '../runtimes/runtime.ts';
 
-type Runtimes = Readonly<Partial<Record<Language, Pick<Runtime, 'run' | 'level'>>>>;
+export type Runtimes = Readonly<Partial<Record<Language, Pick<Runtime, 'run' | 'level'>>>>;
 
 export interface FunctionInvokeDeps {
   readonly load: LoadRunnable;

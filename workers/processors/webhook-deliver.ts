@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { setTimeout as rest } from 'node:timers/promises';
 import { actingAs } from '#domain/audit/actor.ts';
 import type { Projects } from '#domain/projects/projects.ts';
@@ -115,13 +117,14 @@ interface WebhookDeliverDeps {
   readonly recorder: TryRecorder;
   /** The platform's own address, for links. */
   readonly baseUrl: string;
-  /** The platform's base URL. */
-  readonly version: string;
-  /** The time that a receiver has for its answer; 15 s by default. */
-  readonly timeoutMs?: number;
 }
 
-const usualTimeoutMs = 15_000;
+const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../../package.json'), 'utf8')) as {
+  readonly version: string;
+};
+
+/** The time that a receiver has for its answer. */
+const timeoutMs = 15_000;
 /** Each may bring 256 KB of data. */
 const maxLoaded = 50;
 
@@ -141,7 +144,7 @@ const resultOf = (deliveryId: string, { statusCode, responseTimeMs }: Answered):
 /** One that is stopped by hand has failed, which says nothing of its receiver; one whose worker stops is another worker's. */
 const sendUnlessStopped = async (
   message: Message,
-  { egress, timeoutMs = usualTimeoutMs }: WebhookDeliverDeps,
+  { egress }: WebhookDeliverDeps,
   signal: AbortSignal,
 ): Promise<Answered> => {
   try {
@@ -161,7 +164,7 @@ const isTest = (name: string): boolean => name.startsWith('test.');
  * record the next try is planned, and others begin for which this one made room.
  */
 export const webhookDeliverProcessor = (deps: WebhookDeliverDeps): Processor => {
-  const { db, projects, recorder, baseUrl, version } = deps;
+  const { db, projects, recorder, baseUrl } = deps;
   const loads = createBatcher<TryRef, LoadedTry | null>(
     (tries) => db.transaction((tx) => loadTries(tx, tries), byIndex),
     { max: maxLoaded },

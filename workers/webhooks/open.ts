@@ -1,44 +1,34 @@
-import { readFileSync } from 'node:fs';
-import path from 'node:path';
 import { createPlatformMail, noticeToAdmins } from '#domain/mail/mail.ts';
 import type { Platform } from '#domain/platform.ts';
 import { noHeaders, nothingSent, startedJobs, stuckTries } from '#domain/webhooks/attempts.ts';
 import { notAnswered } from '#domain/webhooks/message.ts';
 import type { Config } from '#lib/config.ts';
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
-import type { Egress } from '#lib/egress.ts';
 import type { Log } from '#lib/log.ts';
 import { ownAddress } from '#lib/own-address.ts';
 import { openWorkerRedis } from '#lib/redis.ts';
 import type { Gate } from '#queues/gate/types.ts';
-import type { Processor } from '../processor.ts';
-import { type TryRecorder, createTryRecorder, webhookDeliverProcessor } from '../processors/webhook-deliver.ts';
+import { type TryRecorder, createTryRecorder } from '../processors/webhook-deliver.ts';
 import { startFanOut } from './fan-out.ts';
 import { createPumper, startThrottleWaker } from './scheduler.ts';
 
 export interface DeliveriesOptions {
-  readonly platform: Pick<Platform, 'db' | 'projects' | 'sealer'>;
+  readonly platform: Pick<Platform, 'db' | 'sealer'>;
   /** For large backlogs of events. */
   readonly backlogDb: ControlDb;
-  readonly egress: Egress;
   readonly config: Config;
   readonly log: Log;
-  /** Time for a receiver's answer; 15 s unless given. */
-  readonly timeoutMs?: number;
 }
 
 /** The part of a worker that delivers events to webhooks. */
 export interface Deliveries {
-  readonly processor: Processor;
+  /** Records attempts; a recorded one makes room for the next. */
+  readonly recorder: TryRecorder;
   /** From now on events are fanned out, and due deliveries are queued. */
   readonly start: (gate: Gate) => void;
   /** The running attempts have ended before. */
   readonly stop: () => Promise<void>;
 }
-
-const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../../package.json'), 'utf8')) as {
-  readonly version: string;
-};
 
 const stuckPollIntervalMs = 60_000;
 const maxStuck = 1000;
@@ -58,10 +48,9 @@ const freeStuck = async (db: Queryable, recorder: TryRecorder): Promise<void> =>
 
 /** @returns what delivers events to webhooks; nothing happens before it is started */
 export const openDeliveries = (options: DeliveriesOptions): Deliveries => {
-  const { platform, backlogDb, egress, config, log, timeoutMs } = options;
-  const { db, projects, sealer } = platform;
-  const baseUrl = ownAddress(config);
-  const mail = createPlatformMail(sealer, baseUrl);
+  const { platform, backlogDb, config, log } = options;
+  const { db, sealer } = platform;
+  const mail = createPlatformMail(sealer, ownAddress(config));
   const opened = Promise.withResolvers<Gate>();
   // The gate is opened with the engine, which wants the processor first.
   const gate: Pick<Gate, 'admit'> = { admit: async (job, capped) => (await opened.promise).admit(job, capped) };
@@ -77,15 +66,7 @@ export const openDeliveries = (options: DeliveriesOptions): Deliveries => {
 
   const stops: (() => Promise<void>)[] = [];
   return {
-    processor: webhookDeliverProcessor({
-      db,
-      egress,
-      projects,
-      recorder,
-      baseUrl,
-      version,
-      ...(timeoutMs !== undefined && { timeoutMs }),
-    }),
+    recorder,
     start: (own) => {
       opened.resolve(own);
       pumper.start();

@@ -1,0 +1,20 @@
+// Made from queues/registry.ts by `npm run processors`.
+import type { OpenProcessor } from './deps.ts';
+import { aiArenaProcessor } from './ai-arena.ts';
+import { cronFireProcessor } from './cron-fire.ts';
+import { emailSendProcessor } from './email-send.ts';
+import { functionInvokeProcessor } from './function-invoke.ts';
+import { projectProvisionProcessor } from './project-provision.ts';
+import { vectorsUpsertProcessor } from './vectors-upsert.ts';
+import { webhookDeliverProcessor } from './webhook-deliver.ts';
+
+/** The processor of each job type. */
+export const openProcessors: Readonly<Record<string, OpenProcessor>> = {
+  'ai.arena': aiArenaProcessor,
+  'cron.fire': cronFireProcessor,
+  'email.send': emailSendProcessor,
+  'function.invoke': functionInvokeProcessor,
+  'project.provision': projectProvisionProcessor,
+  'vectors.upsert': vectorsUpsertProcessor,
+  'webhook.deliver': webhookDeliverProcessor,
+};
