@@ -98,14 +98,6 @@ export interface TokenUsage {
   readonly service_tier?: string;
 }
 
-/** Token counts that a provider reports beside the two sums; null: not reported. */
-export interface UsageDetails {
-  readonly cached?: number | null;
-  readonly written?: number | null;
-  readonly reasoning?: number | null;
-  readonly tier?: unknown;
-}
-
 /** Why the model stopped, in OpenAI's words. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
 

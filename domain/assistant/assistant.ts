@@ -13,144 +13,12 @@ import type { Project } from '#domain/projects/store.ts';
 import type { Sealer } from '#lib/secrets.ts';
 
 /*
- * Answers to questions about a project. `context.ts` writes what the model learns of the project and the prompt around it;
- * `flight.ts` lets all who ask the same at once read one answer while it is written; `answer-cache.ts` keeps answers for
- * five minutes.
+ * Answers to questions about a project. `context.ts` writes what the model learns of the project and the prompt around it.
+ * Callers who ask the same at once share one answer while it is written; answers are cached for five minutes.
  */
-
-interface Question {
-  readonly message: string;
-  /** Left out: the usual one of the first provider that the project has a key for. */
-  readonly model?: string | undefined;
-}
-
-export interface Exchange extends Pick<Flight, 'started' | 'whole' | 'pieces'> {
-  readonly contextUsed: readonly string[];
-  /** Whether the answer was written for another caller; known once it has started. */
-  readonly cached: () => boolean;
-}
-
-/** Answers questions about a project. */
-export interface Assistant {
-  /**
-   * @param caller whose signal says when the one who asks leaves
-   * @throws {ServiceError} what the gateway throws, also from what is returned
-   */
-  readonly ask: (caller: AiCaller, question: Question) => Promise<Exchange>;
-}
-
-interface AssistantDeps extends ContextDeps {
-  readonly gateway: Pick<Gateway, 'stream' | 'resolve' | 'models'>;
-  readonly cache: AnswerCache;
-}
-
-/** Under way: whether it was written before is known with its first piece. */
-interface Answering {
-  readonly flight: ReturnType<typeof startFlight>;
-  isCached: boolean;
-}
-
-/** `provider/id` */
-const modelFor = async ({ gateway }: AssistantDeps, { project }: AiCaller, wanted?: string): Promise<string> => {
-  if (wanted === undefined) return defaultChatModel(gateway, project);
-  const { provider, model } = await gateway.resolve(project, wanted, 'chat');
-  return `${provider}/${model}`;
-};
-
-/** The key of an answer: the whole prompt, so the version of each part of it. */
-const keyOf = (projectId: string, model: string, messages: unknown): string =>
-  createHash('sha256')
-    .update(JSON.stringify([projectId, model, messages]))
-    .digest('base64url');
-
-interface Order {
-  readonly caller: AiCaller;
-  readonly key: string;
-  readonly model: string;
-  readonly messages: ReturnType<typeof promptOf>;
-}
-
-const emptyAnswer = (): ServiceError => new ServiceError('provider_bad_output', 'The model answered with no text.');
-
-/** @returns the answer once it is whole and kept; what fails is not kept */
-const write = async (
-  { gateway, cache }: AssistantDeps,
-  { caller, key, model, messages }: Order,
-  emit: (piece: string) => void,
-): Promise<void> => {
-  const stream = await gateway.stream(caller, { model, messages });
-  let text = '';
-  for await (const pieces of stream.pieces) {
-    const more = pieces.map((piece) => piece.text).join('');
-    text += more;
-    if (more !== '') emit(more);
-  }
-  stream.end();
-  if (text === '') throw emptyAnswer();
-  await cache.keep(caller.project, key, text);
-};
-
-/**
- * The same question about the same state of a project is asked once: who comes while it is answered joins, in this
- * process; who comes within five minutes gets what is kept, in all.
- */
-const createAssistant = (deps: AssistantDeps): Assistant => {
-  const underWay = new Map<string, Answering>();
-
-  const begin = (order: Order): Answering => {
-    const { project } = order.caller;
-    const flight = startFlight(async (signal, emit) => {
-      const known = await deps.cache.find(project, order.key);
-      if (known === null) return write(deps, { ...order, caller: { ...order.caller, signal } }, emit);
-      answering.isCached = true;
-      return emit(known);
-    });
-    const answering: Answering = { flight, isCached: false };
-    underWay.set(order.key, answering);
-    const forget = (): void => {
-      if (underWay.get(order.key) === answering) underWay.delete(order.key);
-    };
-    flight.signal.addEventListener('abort', forget);
-    flight.whole.then(forget, forget);
-    return answering;
-  };
-
-  const exchange = (order: Order, { used }: AssistantContext): Exchange => {
-    const present = underWay.get(order.key);
-    const answering = present ?? begin(order);
-    const { flight } = answering;
-    flight.join(order.caller.signal);
-    const { started, whole, pieces } = flight;
-    return { started, whole, pieces, contextUsed: used, cached: () => present !== undefined || answering.isCached };
-  };
-
-  return {
-    ask: async (caller, { message, model: wanted }) => {
-      const { id } = caller.project;
-      const [model, context] = await Promise.all([modelFor(deps, caller, wanted), contextOf(deps, id, message)]);
-      const messages = promptOf(context, message);
-      return exchange({ caller, key: keyOf(id, model, messages), model, messages }, context);
-    },
-  };
-};
-
-interface AssistantOptions {
-  readonly platform: Pick<Platform, 'db' | 'projects'>;
-  readonly ai: Pick<Ai, 'gateway'>;
-  readonly schemas: Pick<SchemaCache, 'get'>;
-  readonly redis: Redis;
-  readonly prefix: string;
-  readonly log: Log;
-}
-
-export const openAssistant = ({ platform, ai, schemas, redis, prefix, log }: AssistantOptions): Assistant => {
-  const { sealer, tenantDb } = platform.projects;
-  const cache = createAnswerCache({ redis, prefix, sealer, log });
-  return createAssistant({ db: platform.db, tenantDb, schemas, gateway: ai.gateway, cache });
-};
 
 /** An answer that is being written, for all who wait for it. */
-export interface Flight {
+export interface SharedAnswer {
   /** Resolves with the first piece, or at the end; rejects when it fails before. */
   readonly started: Promise<void>;
   /** The whole answer. */
@@ -162,10 +30,10 @@ export interface Flight {
 }
 
 /** Writes the answer piece by piece; the signal is aborted when the last reader has left. */
-export type Writer = (signal: AbortSignal, emit: (piece: string) => void) => Promise<void>;
+type Writer = (signal: AbortSignal, emit: (piece: string) => void) => Promise<void>;
 
 /** An answer is short: written pieces are kept for later readers, and no slow reader delays the others. */
-export const startFlight = (write: Writer): Flight & { readonly signal: AbortSignal } => {
+export const shareAnswer = (write: Writer): SharedAnswer & { readonly signal: AbortSignal } => {
   const controller = new AbortController();
   const started = Promise.withResolvers<void>();
   let text = '';
@@ -227,7 +95,7 @@ export interface AnswerCache {
   readonly keep: (project: Owner, key: string, answer: string) => Promise<void>;
 }
 
-export interface AnswerCacheOptions {
+interface AnswerCacheOptions {
   readonly redis: Redis;
   readonly prefix: string;
   readonly sealer: (project: Owner) => Sealer;
@@ -261,4 +129,135 @@ export const createAnswerCache = ({ redis, prefix, sealer, log }: AnswerCacheOpt
       await redis.set(nameOf(project, key), sealed, 'EX', cacheTtlSeconds).catch(without);
     },
   };
+};
+
+interface Question {
+  readonly message: string;
+  /** Left out: the usual one of the first provider that the project has a key for. */
+  readonly model?: string | undefined;
+}
+
+export interface Exchange extends Pick<SharedAnswer, 'started' | 'whole' | 'pieces'> {
+  readonly contextUsed: readonly string[];
+  /** Whether the answer was written for another caller; known once it has started. */
+  readonly cached: () => boolean;
+}
+
+/** Answers questions about a project. */
+export interface Assistant {
+  /**
+   * @param caller whose signal says when the one who asks leaves
+   * @throws {ServiceError} what the gateway throws, also from what is returned
+   */
+  readonly ask: (caller: AiCaller, question: Question) => Promise<Exchange>;
+}
+
+interface AssistantDeps extends ContextDeps {
+  readonly gateway: Pick<Gateway, 'stream' | 'resolve' | 'models'>;
+  readonly cache: AnswerCache;
+}
+
+/** An answer under way: whether it came from the cache is known with its first piece. */
+interface Answering {
+  readonly answer: SharedAnswer & { readonly signal: AbortSignal };
+  isCached: boolean;
+}
+
+/** `provider/id` */
+const modelFor = async ({ gateway }: AssistantDeps, { project }: AiCaller, wanted?: string): Promise<string> => {
+  if (wanted === undefined) return defaultChatModel(gateway, project);
+  const { provider, model } = await gateway.resolve(project, wanted, 'chat');
+  return `${provider}/${model}`;
+};
+
+/** The key of an answer: the whole prompt, so the version of each part of it. */
+const keyOf = (projectId: string, model: string, messages: unknown): string =>
+  createHash('sha256')
+    .update(JSON.stringify([projectId, model, messages]))
+    .digest('base64url');
+
+interface Order {
+  readonly caller: AiCaller;
+  readonly key: string;
+  readonly model: string;
+  readonly messages: ReturnType<typeof promptOf>;
+}
+
+const emptyAnswer = (): ServiceError => new ServiceError('provider_bad_output', 'The model answered with no text.');
+
+/** Writes an answer and caches it once it is whole; one that failed is not cached. */
+const write = async (
+  { gateway, cache }: AssistantDeps,
+  { caller, key, model, messages }: Order,
+  emit: (piece: string) => void,
+): Promise<void> => {
+  const stream = await gateway.stream(caller, { model, messages });
+  let text = '';
+  for await (const pieces of stream.pieces) {
+    const more = pieces.map((piece) => piece.text).join('');
+    text += more;
+    if (more !== '') emit(more);
+  }
+  stream.end();
+  if (text === '') throw emptyAnswer();
+  await cache.keep(caller.project, key, text);
+};
+
+/**
+ * The same question about the same state of a project goes to the model once: callers that come while it is answered share
+ * that answer (in this process); callers within five minutes get the cached one (in all processes).
+ */
+const createAssistant = (deps: AssistantDeps): Assistant => {
+  const underWay = new Map<string, Answering>();
+
+  const begin = (order: Order): Answering => {
+    const { project } = order.caller;
+    const answer = shareAnswer(async (signal, emit) => {
+      const known = await deps.cache.find(project, order.key);
+      if (known === null) return write(deps, { ...order, caller: { ...order.caller, signal } }, emit);
+      answering.isCached = true;
+      return emit(known);
+    });
+    const answering: Answering = { answer, isCached: false };
+    underWay.set(order.key, answering);
+    const forget = (): void => {
+      if (underWay.get(order.key) === answering) underWay.delete(order.key);
+    };
+    answer.signal.addEventListener('abort', forget);
+    answer.whole.then(forget, forget);
+    return answering;
+  };
+
+  const exchange = (order: Order, { used }: AssistantContext): Exchange => {
+    const present = underWay.get(order.key);
+    const answering = present ?? begin(order);
+    const { answer } = answering;
+    answer.join(order.caller.signal);
+    const { started, whole, pieces } = answer;
+    return { started, whole, pieces, contextUsed: used, cached: () => present !== undefined || answering.isCached };
+  };
+
+  return {
+    ask: async (caller, { message, model: wanted }) => {
+      const { id } = caller.project;
+      const [model, context] = await Promise.all([modelFor(deps, caller, wanted), contextOf(deps, id, message)]);
+      const messages = promptOf(context, message);
+      return exchange({ caller, key: keyOf(id, model, messages), model, messages }, context);
+    },
+  };
+};
+
+interface AssistantOptions {
+  readonly platform: Pick<Platform, 'db' | 'projects'>;
+  readonly ai: Pick<Ai, 'gateway'>;
+  readonly schemas: Pick<SchemaCache, 'get'>;
+  readonly redis: Redis;
+  readonly prefix: string;
+  readonly log: Log;
+}
+
+export const openAssistant = ({ platform, ai, schemas, redis, prefix, log }: AssistantOptions): Assistant => {
+  const { sealer, tenantDb } = platform.projects;
+  const cache = createAnswerCache({ redis, prefix, sealer, log });
+  return createAssistant({ db: platform.db, tenantDb, schemas, gateway: ai.gateway, cache });
 };

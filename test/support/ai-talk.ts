@@ -7,6 +7,7 @@ import {
   type Target,
   ProviderFault,
 } from '#domain/ai/providers/dialect.ts';
+import { readFault } from '#domain/ai/providers/faults.ts';
 import { type Times, type Transport, createTransport } from '#domain/ai/providers/transport.ts';
 import { createEgress } from '#lib/egress.ts';
 
@@ -57,7 +58,7 @@ export const chatWith = async (peer: Peer, request: ChatRequest): Promise<ChatAn
   const outgoing = dialect.chat(peer.target, request, false);
   const { status, headers, bytes } = await peer.transport.send(outgoing, { signal: peer.signal });
   const body = bytes.toString();
-  if (status !== 200) throw dialect.fault(status, body, headers['retry-after']);
+  if (status !== 200) throw readFault(status, body, headers['retry-after']);
   return dialect.readChat(body);
 };
 
@@ -66,7 +67,7 @@ export const embedWith = async (peer: Peer, request: EmbeddingRequest): Promise<
   const outgoing = dialect.embeddings(peer.target, request);
   const { status, headers, bytes } = await peer.transport.send(outgoing, { signal: peer.signal });
   const body = bytes.toString();
-  if (status !== 200) throw dialect.fault(status, body, headers['retry-after']);
+  if (status !== 200) throw readFault(status, body, headers['retry-after']);
   return dialect.readEmbeddings(body, request);
 };
 
@@ -93,7 +94,7 @@ export const streamWith = async (
   const reader = dialect.openStream();
   const outgoing = dialect.chat(peer.target, request, true);
   const opened = await peer.transport.openStream(outgoing, { signal: peer.signal });
-  if (!opened.ok) throw dialect.fault(opened.status, String(opened.bytes), opened.headers['retry-after']);
+  if (!opened.ok) throw readFault(opened.status, String(opened.bytes), opened.headers['retry-after']);
   const calls: CallText[] = [];
   let text = '';
   for await (const events of opened.events) {
@@ -103,15 +104,15 @@ export const streamWith = async (
       text += piece.text;
       onText(piece.text);
     }
-    if (reader.began()) opened.events.started();
+    if (reader.began) opened.events.started();
   }
   return {
     text,
     toolCalls: calls,
-    finish: reader.finish(),
-    usage: reader.usage(),
-    model: reader.model(),
-    complete: reader.complete(),
+    finish: reader.finish,
+    usage: reader.usage,
+    model: reader.model,
+    complete: reader.complete,
   };
 };
 

@@ -22,12 +22,13 @@ import {
 import type { Disconnection } from '#lib/disconnection.ts';
 import { inputTokens, tokensIn } from './estimate.ts';
 import { sentenceOf, withRetries } from './faults.ts';
-import type { ChatOutcome, ChatStream, EmbeddingOutcome, GatewayEmbeddingRequest, KeyTest } from './types.ts';
+import type { ChatOutcome, ChatStream, EmbeddingOutcome, KeyTest } from './types.ts';
 import type { ProviderKey } from '../keys/keys.ts';
 import { PieceReader } from './piece-reader.ts';
+import { readFault } from '../providers/faults.ts';
 import { badAnswer, maxModels } from '../providers/json.ts';
 import type { Transport, WholeAnswer } from '../providers/transport.ts';
-import type { RunningCall, Used } from './running-call.ts';
+import type { RunningCall } from './running-call.ts';
 
 /** Reads whole answers of providers: small ones here, large ones in a thread that checks and counts them first. */
 export interface Answers {
@@ -100,64 +101,50 @@ const here = <T>(read: () => T): T => {
   }
 };
 
-const reportedIn = (answer: ReadThere): unknown => {
-  if (!('fault' in answer)) return answer.read;
-  const { kind, message, status, retryAfterMs } = answer.fault;
-  throw new ProviderFault(kind, message, { status, retryAfterMs });
-};
-
 const vectorsOf = ({ numbers, dimensions }: EmbeddingsThere): Float64Array[] =>
   Array.from({ length: dimensions === 0 ? 0 : numbers.length / dimensions }, (_, at) =>
     numbers.subarray(at * dimensions, (at + 1) * dimensions),
   );
 
-type Options = Parameters<JsonParser['read']>[2];
+/** A chat that a thread has read: the text itself need not come back. */
+type ChatThere = Omit<ChatAnswer, 'raw'> & { readonly raw: boolean };
 
 export const createAnswers = (json: Pick<JsonParser, 'read'>): Answers => {
-  const there = async (name: string, bytes: Buffer, options: Options): Promise<unknown> => {
-    const answer = await json.read(bytes, { module: threadReaders, name }, options).catch((error: unknown) => {
+  const there = async <T>(name: string, bytes: Buffer, options: Parameters<JsonParser['read']>[2]): Promise<T> => {
+    const answer = (await json.read(bytes, { module: threadReaders, name }, options).catch((error: unknown) => {
       throw asFault(error);
-    });
-    return reportedIn(answer as ReadThere);
+    })) as ReadThere;
+    if (!('fault' in answer)) return answer.read as T;
+    const { kind, message, status, retryAfterMs } = answer.fault;
+    throw new ProviderFault(kind, message, { status, retryAfterMs });
   };
   return {
     chat: async ({ provider, owner }, bytes) => {
       if (!isLarge(bytes)) return here(() => dialectOf(provider).readChat(bytes.toString()));
-      const read = (await there('chat', bytes, { owner, args: { provider }, maxParts: maxChatParts })) as Omit<
-        ChatAnswer,
-        'raw'
-      > & {
-        readonly raw: boolean;
-      };
+      const read = await there<ChatThere>('chat', bytes, { owner, args: { provider }, maxParts: maxChatParts });
       return { ...read, raw: read.raw ? bytes.toString() : null };
     },
     embeddings: async ({ provider, owner }, bytes, request) => {
       if (!isLarge(bytes)) return here(() => dialectOf(provider).readEmbeddings(bytes.toString(), request));
       const args: EmbeddingsReaderCall = { provider, model: request.model, inputs: request.input.length };
-      const read = (await there('embeddings', bytes, {
-        owner,
-        args,
-        maxParts: maxPartsOf(request),
-      })) as EmbeddingsThere;
+      const read = await there<EmbeddingsThere>('embeddings', bytes, { owner, args, maxParts: maxPartsOf(request) });
       return { model: read.model, promptTokens: read.promptTokens, vectors: vectorsOf(read) };
     },
     models: async ({ provider, owner }, bytes) => {
       if (!isLarge(bytes)) return here(() => dialectOf(provider).readModels(bytes.toString()));
-      return (await there('models', bytes, { owner, args: { provider }, maxParts: maxModelParts })) as ReturnType<
-        Dialect['readModels']
-      >;
+      return there('models', bytes, { owner, args: { provider }, maxParts: maxModelParts });
     },
   };
 };
 
 const unavailable: ReadonlySet<string> = new Set(['dependency_unavailable', 'overloaded']);
 
-const faultOf = (dialect: Dialect, { status, headers, bytes }: WholeAnswer): ProviderFault =>
-  dialect.fault(status, bytes.toString(), headers['retry-after']);
+const faultOf = ({ status, headers, bytes }: WholeAnswer): ProviderFault =>
+  readFault(status, bytes.toString(), headers['retry-after']);
 
 /** The body of an answer that is good. */
-const bodyOf = (dialect: Dialect, answer: WholeAnswer): Buffer => {
-  if (answer.status < 200 || answer.status > 299) throw faultOf(dialect, answer);
+const bodyOf = (answer: WholeAnswer): Buffer => {
+  if (answer.status < 200 || answer.status > 299) throw faultOf(answer);
   return answer.bytes;
 };
 
@@ -178,12 +165,11 @@ const answerTo = <T>(
   call: RunningCall,
   { outgoing, read, ...bounds }: Question<T>,
 ): Promise<T> => {
-  const dialect = dialectOf(call.route.provider);
   const callOptions = { signal: call.abort, reserved: call.reserved, ...bounds };
   return withRetries(async () => {
     // Nothing of the attempt before is kept.
     call.reserved.shrink(call.reserved.bytes);
-    return read(bodyOf(dialect, await transport.send(outgoing, callOptions)));
+    return read(bodyOf(await transport.send(outgoing, callOptions)));
   }, call.abort);
 };
 
@@ -206,7 +192,7 @@ const openOnce = async (transport: Transport, call: RunningCall, outgoing: Outgo
   const dialect = dialectOf(call.route.provider);
   call.reserved.shrink(call.reserved.bytes);
   const opened = await transport.openStream(outgoing, { signal: call.abort, reserved: call.reserved });
-  if (!opened.ok) throw faultOf(dialect, opened);
+  if (!opened.ok) throw faultOf(opened);
   const reader = new PieceReader(call, opened.events, dialect.openStream(call.route.key.target));
   try {
     await reader.begin();
@@ -226,57 +212,43 @@ export const openChat = async ({ transport }: Line, call: RunningCall, incoming:
   return { provider, model, pieces, end: () => pieces.end() };
 };
 
-interface Embedded {
-  readonly model: string;
-  readonly vectors: Vector[];
-}
-
-/** The usage of the answers so far counts whatever becomes of the rest. */
-class PartsUsed {
-  #promptTokens = 0;
-  #isReported = true;
-
-  note(reported: number | null, input: GatewayEmbeddingRequest['input']): void {
-    this.#isReported &&= reported !== null;
-    this.#promptTokens += reported ?? inputTokens(input);
-  }
-
-  used(): Used {
-    const usage = { prompt_tokens: this.#promptTokens, completion_tokens: 0 };
-    const reported = this.#isReported ? usage : null;
-    return { reported, promptTokens: this.#promptTokens, completionTokens: 0, ttftMs: null };
-  }
-}
-
-/** In as many requests as the provider needs; to the caller it is one. */
-const embedAll = async (line: Line, call: RunningCall, incoming: GatewayEmbeddingRequest): Promise<Embedded> => {
+/**
+ * In as many requests as the provider needs; to the caller it is one. The usage of the answers so far counts whatever
+ * becomes of the rest.
+ */
+const embedAll = async (line: Line, call: RunningCall, incoming: EmbeddingRequest): Promise<readonly Vector[]> => {
   const { provider, model, key, known } = call.route;
   const dialect = dialectOf(provider);
-  const parts = new PartsUsed();
-  const all: Embedded = { model, vectors: [] };
+  const vectors: Vector[] = [];
+  let promptTokens = 0;
+  let isReported = true;
   for (let from = 0; from < incoming.input.length; from += dialect.maxInputs) {
     const request = { ...incoming, model, input: incoming.input.slice(from, from + dialect.maxInputs) };
     const read = (bytes: Buffer) => line.answers.embeddings(requestFor(call), bytes, request);
     const outgoing = dialect.embeddings(key.target, request);
     const maxBytes = maxBytesOf(request, known, key.target);
     const answer = await answerTo(line, call, { outgoing, maxBytes, read });
-    all.vectors.push(...answer.vectors);
-    parts.note(answer.promptTokens, request.input);
-    call.used = () => parts.used();
+    vectors.push(...answer.vectors);
+    promptTokens += answer.promptTokens ?? inputTokens(request.input);
+    isReported &&= answer.promptTokens !== null;
+    const reported = isReported ? { prompt_tokens: promptTokens, completion_tokens: 0 } : null;
+    const used = { reported, promptTokens, completionTokens: 0, ttftMs: null };
+    call.used = () => used;
   }
-  return all;
+  return vectors;
 };
 
 /** Vectors for texts. */
 export const askEmbeddings = async (
   line: Line,
   call: RunningCall,
-  incoming: GatewayEmbeddingRequest,
+  incoming: EmbeddingRequest,
 ): Promise<EmbeddingOutcome> => {
-  const { model, vectors } = await embedAll(line, call, incoming);
+  const vectors = await embedAll(line, call, incoming);
   await call.recorded;
+  const { provider, model } = call.route;
   const report = call.succeed(call.used());
-  return { provider: call.route.provider, model, vectors, dimensions: vectors[0]?.length ?? 0, ...report };
+  return { provider, model, vectors, dimensions: vectors[0]?.length ?? 0, ...report };
 };
 
 // Google returns 50 models on a page by default.
@@ -295,14 +267,13 @@ const neverDisconnects: Disconnection = {
 export const askModels = async (
   { transport, answers }: Line,
   { id, provider, target }: ProviderKey,
-  signal: Disconnection = neverDisconnects,
 ): Promise<readonly ListedModel[]> => {
   const dialect = dialectOf(provider);
   const models: ListedModel[] = [];
   let after: string | null = null;
   for (let page = 0; page < maxPages; page += 1) {
-    const answer = await transport.send(dialect.models(target, after), { signal, maxBytes: maxListBytes });
-    const read = await answers.models({ provider, owner: id }, bodyOf(dialect, answer));
+    const answer = await transport.send(dialect.models(target, after), { signal: neverDisconnects, maxBytes: maxListBytes });
+    const read = await answers.models({ provider, owner: id }, bodyOf(answer));
     models.push(...read.models);
     if (models.length > maxModels) throw badAnswer(`There are more than ${maxModels} models.`);
     after = read.next;
@@ -324,11 +295,10 @@ export const testKey = async ({ transport, answers }: Line, run: Run): Promise<K
   let fault: string | null = null;
   const work = async (call: RunningCall): Promise<void> => {
     const { provider, key } = call.route;
-    const dialect = dialectOf(provider);
     try {
       const callOptions = { signal: call.abort, reserved: call.reserved, maxBytes: maxListBytes };
-      const answer = await transport.send(dialect.models(key.target, null), callOptions);
-      await answers.models(requestFor(call), bodyOf(dialect, answer));
+      const answer = await transport.send(dialectOf(provider).models(key.target, null), callOptions);
+      await answers.models(requestFor(call), bodyOf(answer));
     } catch (error) {
       if (error instanceof ProviderFault) fault = sentenceOf(key, error);
       throw error;

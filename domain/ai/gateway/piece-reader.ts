@@ -111,7 +111,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
   async #advance(): Promise<void> {
     if (this.#isFull) await this.#yield();
     if (this.#unparsed.length > 0) return this.#takeBatch();
-    if (this.#reader.ended()) return this.#finish();
+    if (this.#reader.ended) return this.#finish();
     const step = await this.#events.next();
     if (step.done) return this.#finish();
     this.#unparsed = step.value;
@@ -129,8 +129,8 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
     const value = this.#waiting;
     this.#waiting = [];
     // An answer that has come to its end is not broken off: nothing would be saved by that.
-    const isOpen = !this.#reader.complete();
-    if (isOpen && !this.#call.isWithin(this.#reader.usage(), this.#characters)) throw budgetExceeded();
+    const isOpen = !this.#reader.complete;
+    if (isOpen && !this.#call.isWithin(this.#reader.usage, this.#characters)) throw budgetExceeded();
     return { done: false, value };
   }
 
@@ -138,7 +138,7 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
     const elapsedMs = this.#call.elapsed();
     try {
       this.#parseBatch(elapsedMs);
-      if (this.#reader.began()) this.#events.started();
+      if (this.#reader.began) this.#events.started();
     } catch (error) {
       // The pieces before the fault are returned first.
       this.#fault = faultOf(error);
@@ -165,18 +165,18 @@ export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[],
   }
 
   #used(): Used {
-    return { reported: this.#reader.usage(), completionTokens: tokensIn(this.#characters), ttftMs: this.#ttftMs };
+    return { reported: this.#reader.usage, completionTokens: tokensIn(this.#characters), ttftMs: this.#ttftMs };
   }
 
   /** The provider has said its last word: was it the one that it should be? */
   #finish(): void {
-    if (!this.#reader.complete()) throw new ProviderFault('cut', 'The stream ended without its end marker.');
+    if (!this.#reader.complete) throw new ProviderFault('cut', 'The stream ended without its end marker.');
     // A server that does not close after its end marker is not waited for.
-    if (this.#reader.ended()) this.#events.release();
+    if (this.#reader.ended) this.#events.release();
     const { usage, tokensSource, latencyMs } = this.#call.succeed(this.#used());
     const { provider, model } = this.#call.route;
     const ttftMs = this.#ttftMs ?? latencyMs;
-    const finish = this.#reader.finish() ?? 'stop';
+    const finish = this.#reader.finish ?? 'stop';
     this.#end = { provider, model, finish, usage, tokensSource, latencyMs, ttftMs };
   }
 

@@ -1,27 +1,18 @@
-import type {
-  ChatAnswer,
-  ChatMessage,
-  ChatPiece,
-  ChatRequest,
-  ContentPart,
-  FinishReason,
-  TokenUsage,
-  ToolCallPart,
-  ToolChoice,
-  UsageDetails,
-} from '../chat.ts';
+import type { ChatMessage, ChatPiece, ChatRequest, ContentPart, FinishReason, TokenUsage, ToolCallPart, ToolChoice } from '../chat.ts';
 import { argumentsOf, instructionsOf, jsonInWords, partsOf, plainText, readDataUrl, turnsOf } from './turns.ts';
 import {
   type Dialect,
-  type ListedModel,
+  type Outgoing,
   type SentEvent,
   type StreamReader,
   type Target,
   ProviderFault,
+  outgoing,
 } from './dialect.ts';
-import { readFault, sentFault } from './faults.ts';
+import { sentFault } from './faults.ts';
 import {
   type Loose,
+  type ReportedCounts,
   badAnswer,
   countIn,
   listIn,
@@ -31,13 +22,13 @@ import {
   parseObject,
   requireFew,
   textIn,
+  toolCall,
   usageOf,
 } from './json.ts';
 
 /**
  * Differences among Anthropic's models (docs.anthropic.com, "Models overview", "Structured outputs"; checked against
  * @ai-sdk/anthropic 3.0.138). An unknown model is taken for one of the newest.
- * @ai-sdk/anthropic 3.0.138). A model that is not known yet is taken for one of the newest.
  */
 const isClaude = (model: string): boolean => model.startsWith('claude-');
 const oldest = /^claude-(?:instant|v?2|3)(?:[-.]|$)/;
@@ -78,39 +69,31 @@ const refused = new Set([
 ]);
 // Below these the names are the schema's author's own.
 const named = new Set(['properties', '$defs', 'definitions', 'patternProperties']);
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+// Their values are data, not schemas.
+const data = new Set(['enum', 'const', 'default', 'examples', 'required']);
 
 /** A JSON Schema as Anthropic takes it: without those keywords, and every object closed. */
 export const acceptedSchema = (schema: unknown, areNames = false): unknown => {
   if (Array.isArray(schema)) return schema.map((one: unknown) => acceptedSchema(one));
-  if (!isRecord(schema)) return schema;
-  const kept = Object.entries(schema)
+  const object = objectIn(schema);
+  if (object !== schema) return schema;
+  const kept = Object.entries(object)
     .filter(([name]) => areNames || !refused.has(name))
     .map(([name, value]) => [
       name,
-      keepsValue(name, areNames) ? value : acceptedSchema(value, !areNames && named.has(name)),
+      !areNames && data.has(name) ? value : acceptedSchema(value, !areNames && named.has(name)),
     ]);
-  const isObject = !areNames && schema['type'] === 'object';
+  const isObject = !areNames && object['type'] === 'object';
   return { ...(Object.fromEntries(kept) as object), ...(isObject && { additionalProperties: false }) };
 };
 
-/** Values that are data, not schemas. */
-const keepsValue = (name: string, areNames: boolean): boolean =>
-  !areNames &&
-  (name === 'enum' || name === 'const' || name === 'default' || name === 'examples' || name === 'required');
-
 const apiVersion = '2023-06-01';
 
-const headers = ({ apiKey }: Target): Record<string, string> => ({
-  'content-type': 'application/json',
-  'x-api-key': apiKey,
-  'anthropic-version': apiVersion,
-});
-
 /** Anthropic's own SDK takes the base URL without `/v1`, others take it with it. */
-const urlOf = ({ baseUrl }: Target, path: string): string => `${baseUrl.replace(/\/v1$/, '')}/v1/${path}`;
+const requestTo = ({ baseUrl, apiKey }: Target, path: string, body?: object): Outgoing => {
+  const headers = { 'x-api-key': apiKey, 'anthropic-version': apiVersion };
+  return outgoing(`${baseUrl.replace(/\/v1$/, '')}/v1/${path}`, headers, body);
+};
 
 const contentBlock = (part: ContentPart): object => {
   if (part.type === 'text') return { type: 'text', text: part.text };
@@ -184,13 +167,6 @@ const bodyOf = (request: ChatRequest, stream: boolean): object => {
   };
 };
 
-const noEmbeddings = (): never => {
-  throw new ProviderFault('bad_request', 'Anthropic has no embeddings.');
-};
-
-const listUrl = (target: Target, after: string | null): string =>
-  `${urlOf(target, 'models')}?limit=1000${after === null ? '' : `&after_id=${encodeURIComponent(after)}`}`;
-
 const finishes: Readonly<Record<string, FinishReason>> = {
   end_turn: 'stop',
   stop_sequence: 'stop',
@@ -204,27 +180,21 @@ const finishes: Readonly<Record<string, FinishReason>> = {
 const finishIn = (value: unknown): FinishReason | null =>
   typeof value === 'string' ? (finishes[value] ?? 'stop') : null;
 
-/** Tokens that were read from and written to the cache are not in `input_tokens`; null when no input is reported. */
-const promptIn = (usage: Loose): number | null => {
+/** Tokens that were read from and written to the cache are not in `input_tokens`. */
+const countsIn = (usage: Loose): ReportedCounts => {
   const input = countIn(usage['input_tokens']);
-  if (input === null) return null;
-  return (
-    input + (countIn(usage['cache_read_input_tokens']) ?? 0) + (countIn(usage['cache_creation_input_tokens']) ?? 0)
-  );
+  const cached = countIn(usage['cache_read_input_tokens']);
+  const written = countIn(usage['cache_creation_input_tokens']);
+  return {
+    prompt_tokens: input === null ? null : input + (cached ?? 0) + (written ?? 0),
+    completion_tokens: countIn(usage['output_tokens']),
+    cached_tokens: cached,
+    cache_write_tokens: written,
+    service_tier: usage['service_tier'],
+  };
 };
 
-const detailsIn = (usage: Loose): UsageDetails => ({
-  cached: countIn(usage['cache_read_input_tokens']),
-  written: countIn(usage['cache_creation_input_tokens']),
-  tier: usage['service_tier'],
-});
-
-const usageIn = (value: unknown): TokenUsage | null => {
-  const usage = objectIn(value);
-  return usageOf(promptIn(usage), countIn(usage['output_tokens']), detailsIn(usage));
-};
-
-const readChat = (body: string): ChatAnswer => {
+const readChat: Dialect['readChat'] = (body) => {
   const answer = parseObject(body);
   if (answer['type'] === 'error') throw sentFault(objectIn(answer['error']));
   if (!Array.isArray(answer['content'])) throw badAnswer('The answer holds no content.');
@@ -234,13 +204,9 @@ const readChat = (body: string): ChatAnswer => {
   return {
     model: textIn(answer['model']),
     content: blocks.map((block) => (block['type'] === 'text' ? textIn(block['text']) : '')).join(''),
-    toolCalls: calls.map((block) => ({
-      id: textIn(block['id']),
-      type: 'function',
-      function: { name: textIn(block['name']), arguments: JSON.stringify(block['input'] ?? {}) },
-    })),
+    toolCalls: calls.map(({ id, name, input }) => toolCall(textIn(id), textIn(name), JSON.stringify(input ?? {}))),
     finish: finishIn(answer['stop_reason']) ?? 'stop',
-    usage: usageIn(answer['usage']),
+    usage: usageOf(countsIn(objectIn(answer['usage']))),
     raw: null,
   };
 };
@@ -256,23 +222,22 @@ interface Writing {
 
 /** Reads a stream; it is whole with `message_stop`. */
 class AnthropicReader implements StreamReader {
-  #stopped = false;
-  #began = false;
-  #finish: FinishReason | null = null;
-  #prompt: number | null = null;
-  #completion: number | null = null;
-  #details: UsageDetails = {};
-  #model = '';
+  began = false;
+  ended = false;
+  finish: FinishReason | null = null;
+  model = '';
+  #counts: ReportedCounts = {};
   #calls = 0;
   /** By the number of their content block. */
   readonly #writing = new Map<unknown, Writing>();
 
-  readonly began = (): boolean => this.#began;
-  readonly ended = (): boolean => this.#stopped;
-  readonly complete = (): boolean => this.#stopped;
-  readonly finish = (): FinishReason | null => this.#finish;
-  readonly usage = (): TokenUsage | null => usageOf(this.#prompt, this.#completion, this.#details);
-  readonly model = (): string => this.#model;
+  get complete(): boolean {
+    return this.ended;
+  }
+
+  get usage(): TokenUsage | null {
+    return usageOf(this.#counts);
+  }
 
   readonly take = ({ event, data }: SentEvent): ChatPiece | null => {
     // Nothing to read in it, whatever it is.
@@ -290,7 +255,7 @@ class AnthropicReader implements StreamReader {
       case 'message_delta':
         return this.#end(sent);
       case 'message_stop':
-        this.#stopped = true;
+        this.ended = true;
         return null;
       case 'error':
         throw sentFault(objectIn(sent['error']));
@@ -301,13 +266,13 @@ class AnthropicReader implements StreamReader {
   };
 
   #start(message: Loose): null {
-    this.#model = textIn(message['model']);
+    this.model = textIn(message['model']);
     this.#count(objectIn(message['usage']));
     return null;
   }
 
   #startBlock(at: unknown, block: Loose): ChatPiece | null {
-    if (block['type'] !== 'text') this.#began = true;
+    if (block['type'] !== 'text') this.began = true;
     if (block['type'] === 'text') return textPiece(textIn(block['text']));
     if (block['type'] !== 'tool_use') return null;
     const writing = { index: this.#calls, hasArguments: false };
@@ -318,7 +283,7 @@ class AnthropicReader implements StreamReader {
   }
 
   #delta(at: unknown, delta: Loose): ChatPiece | null {
-    this.#began = true;
+    this.began = true;
     if (delta['type'] === 'text_delta') return textPiece(textIn(delta['text']));
     const writing = this.#writing.get(at);
     const json = textIn(delta['partial_json']);
@@ -335,51 +300,43 @@ class AnthropicReader implements StreamReader {
   }
 
   #end(sent: Loose): null {
-    this.#finish = finishIn(objectIn(sent['delta'])['stop_reason']) ?? this.#finish;
+    this.finish = finishIn(objectIn(sent['delta'])['stop_reason']) ?? this.finish;
     this.#count(objectIn(sent['usage']));
     return null;
   }
 
-  /** A later figure replaces the earlier one. */
+  /** A later figure replaces the earlier one. A later event repeats the prompt's counts, or has those of the answer only. */
   #count(usage: Loose): void {
-    // A later event repeats the prompt's counts, or has those of the answer only.
-    if (promptIn(usage) !== null) this.#details = detailsIn(usage);
-    this.#prompt = promptIn(usage) ?? this.#prompt;
-    this.#completion = countIn(usage['output_tokens']) ?? this.#completion;
+    const counts = countsIn(usage);
+    this.#counts = {
+      ...(counts.prompt_tokens === null ? this.#counts : counts),
+      completion_tokens: counts.completion_tokens ?? this.#counts.completion_tokens ?? null,
+    };
   }
 }
 
-const openStream = (): StreamReader => new AnthropicReader();
+const modelIn = (model: Loose) => ({
+  id: textIn(model['id']),
+  type: 'chat' as const,
+  contextWindow: countIn(model['max_input_tokens']),
+});
 
-const modelIn = (value: unknown): ListedModel => {
-  const model = objectIn(value);
-  return { id: textIn(model['id']), type: 'chat', contextWindow: countIn(model['max_input_tokens']) };
-};
-
-const readModels = (body: string): { models: readonly ListedModel[]; next: string | null } => {
-  const answer = parseObject(body);
-  if (!Array.isArray(answer['data'])) throw badAnswer('There is no list of models.');
-  const last = textIn(answer['last_id']);
-  return {
-    models: modelsIn(answer['data'], modelIn),
-    next: answer['has_more'] === true && last !== '' ? last : null,
-  };
+const noEmbeddings = (): never => {
+  throw new ProviderFault('bad_request', 'Anthropic has no embeddings.');
 };
 
 export const anthropic: Dialect = {
   // It has none; `embeddings` says so.
   maxInputs: 1,
-  chat: (target, request, stream) => ({
-    method: 'POST',
-    url: urlOf(target, 'messages'),
-    headers: headers(target),
-    body: JSON.stringify(bodyOf(request, stream)),
-  }),
+  chat: (target, request, stream) => requestTo(target, 'messages', bodyOf(request, stream)),
   readChat,
-  openStream,
+  openStream: () => new AnthropicReader(),
   embeddings: noEmbeddings,
   readEmbeddings: noEmbeddings,
-  models: (target, after) => ({ method: 'GET', url: listUrl(target, after), headers: headers(target), body: null }),
-  readModels,
-  fault: readFault,
+  models: (target, after) =>
+    requestTo(target, `models?limit=1000${after === null ? '' : `&after_id=${encodeURIComponent(after)}`}`),
+  readModels: (body) => {
+    const { data, has_more: hasMore, last_id: last } = parseObject(body);
+    return { models: modelsIn(data, modelIn), next: hasMore === true ? textIn(last) || null : null };
+  },
 };

@@ -18,6 +18,14 @@ export interface Outgoing {
   readonly body: string | null;
 }
 
+/** A GET, or with a body a POST of it as JSON. */
+export const outgoing = (url: string, headers: Readonly<Record<string, string>>, body?: object): Outgoing => ({
+  method: body === undefined ? 'GET' : 'POST',
+  url,
+  headers: { 'content-type': 'application/json', ...headers },
+  body: body === undefined ? null : JSON.stringify(body),
+});
+
 /** One event of a server-sent stream. */
 export interface SentEvent {
   /** Empty when it has no name. */
@@ -33,16 +41,16 @@ export interface StreamReader {
    */
   readonly take: (event: SentEvent) => ChatPiece | null;
   /** The model has said something: text, a call of a tool, or a thought that is not shown. */
-  readonly began: () => boolean;
+  readonly began: boolean;
   /** No event that matters can follow: the rest need not be waited for. Not all dialects report it. */
-  readonly ended: () => boolean;
-  /** Asked when the stream has ended in order: the provider's end marker came. Without it the stream is cut. */
-  readonly complete: () => boolean;
-  readonly finish: () => FinishReason | null;
+  readonly ended: boolean;
+  /** Read when the stream has ended in order: the provider's end marker came. Without it the stream is cut. */
+  readonly complete: boolean;
+  readonly finish: FinishReason | null;
   /** As far as it was reported; for a stream that was cut, the counts until then. */
-  readonly usage: () => TokenUsage | null;
+  readonly usage: TokenUsage | null;
   /** As the provider names it; empty until it did. */
-  readonly model: () => string;
+  readonly model: string;
 }
 
 export type EmbeddingInput = string | readonly number[];
@@ -91,8 +99,6 @@ export interface Dialect {
   readonly models: (target: Target, after: string | null) => Outgoing;
   /** @throws {ProviderFault} `bad_answer` */
   readonly readModels: (body: string) => { readonly models: readonly ListedModel[]; readonly next: string | null };
-  /** The meaning of an answer that is no success. */
-  readonly fault: (status: number, body: string, retryAfter: string | undefined) => ProviderFault;
 }
 
 export type FaultKind =

@@ -1,27 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type {
-  ChatAnswer,
-  ChatMessage,
-  ChatPiece,
-  ChatRequest,
-  ContentPart,
-  FinishReason,
-  TokenUsage,
-  ToolCall,
-  ToolChoice,
-} from '../chat.ts';
+import type { ChatMessage, ChatPiece, ChatRequest, ContentPart, FinishReason, TokenUsage, ToolChoice } from '../chat.ts';
 import { argumentsOf, instructionsOf, partsOf, plainText, readDataUrl, turnsOf } from './turns.ts';
-import type {
-  Dialect,
-  EmbeddingAnswer,
-  EmbeddingRequest,
-  ListedModel,
-  Outgoing,
-  SentEvent,
-  StreamReader,
-  Target,
-} from './dialect.ts';
-import { readFault, sentFault } from './faults.ts';
+import { type Dialect, type Outgoing, type SentEvent, type StreamReader, type Target, outgoing } from './dialect.ts';
+import { sentFault } from './faults.ts';
 import {
   type Loose,
   badAnswer,
@@ -34,19 +15,19 @@ import {
   requireAll,
   requireFew,
   textIn,
+  toolCall,
   usageOf,
   vectorIn,
 } from './json.ts';
 
-// In a header: a URL is logged on its way.
-const headers = ({ apiKey }: Target): Record<string, string> => ({
-  'content-type': 'application/json',
-  'x-goog-api-key': apiKey,
-});
-
-/** Google's own SDK takes the base URL without the version, others take it with it. */
-const urlOf = ({ baseUrl }: Target, path: string): string =>
-  /\/v1(?:beta\d*|alpha)?$/.test(baseUrl) ? `${baseUrl}/${path}` : `${baseUrl}/v1beta/${path}`;
+/**
+ * Google's own SDK takes the base URL without the version, others take it with it. The key stands in a header: URLs are
+ * logged on their way.
+ */
+const requestTo = ({ baseUrl, apiKey }: Target, path: string, body?: object): Outgoing => {
+  const hasVersion = /\/v1(?:beta\d*|alpha)?$/.test(baseUrl);
+  return outgoing(`${baseUrl}${hasVersion ? '' : '/v1beta'}/${path}`, { 'x-goog-api-key': apiKey }, body);
+};
 
 /** As a part of a path; ids come with `models/` and without it. Tuned models have a list of their own. */
 const modelPath = (model: string): string => {
@@ -150,23 +131,15 @@ const bodyOf = (request: ChatRequest): object => {
   };
 };
 
-const embeddings = (target: Target, { model, input, dimensions }: EmbeddingRequest): Outgoing => {
+const embeddings: Dialect['embeddings'] = (target, { model, input, dimensions }) => {
   const path = modelPath(model);
   const requests = input.map((text) => ({
     model: path,
     content: { parts: [{ text }] },
     outputDimensionality: dimensions,
   }));
-  return {
-    method: 'POST',
-    url: urlOf(target, `${path}:batchEmbedContents`),
-    headers: headers(target),
-    body: JSON.stringify({ requests }),
-  };
+  return requestTo(target, `${path}:batchEmbedContents`, { requests });
 };
-
-const listUrl = (target: Target, after: string | null): string =>
-  `${urlOf(target, 'models')}?pageSize=1000${after === null ? '' : `&pageToken=${encodeURIComponent(after)}`}`;
 
 const filtered = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED_CONTENT|SPII/;
 
@@ -186,38 +159,25 @@ const sumOf = (first: unknown, second: unknown): number | null => {
 /** Reasoning tokens are paid as output, and are not in `candidatesTokenCount`. */
 const usageIn = (value: unknown): TokenUsage | null => {
   const usage = objectIn(value);
-  return usageOf(
-    sumOf(usage['promptTokenCount'], usage['toolUsePromptTokenCount']),
-    sumOf(usage['candidatesTokenCount'], usage['thoughtsTokenCount']),
-    { cached: countIn(usage['cachedContentTokenCount']), reasoning: countIn(usage['thoughtsTokenCount']) },
-  );
+  return usageOf({
+    prompt_tokens: sumOf(usage['promptTokenCount'], usage['toolUsePromptTokenCount']),
+    completion_tokens: sumOf(usage['candidatesTokenCount'], usage['thoughtsTokenCount']),
+    cached_tokens: countIn(usage['cachedContentTokenCount']),
+    reasoning_tokens: countIn(usage['thoughtsTokenCount']),
+  });
 };
 
-/** The content of one answer, or of one event of a stream. */
-interface ChunkReport {
-  readonly text: string;
-  /** Text, a call or a thought has come. */
-  readonly hasContent: boolean;
-  readonly calls: readonly ToolCall[];
-  readonly finish: FinishReason | null;
-  readonly usage: TokenUsage | null;
-  readonly model: string;
-}
-
-const callIn = (value: unknown): ToolCall => {
-  const call = objectIn(value);
-  return {
-    // Older models give none; the answer has to name one.
-    id: textIn(call['id']) || `call_${randomUUID()}`,
-    type: 'function',
-    function: { name: textIn(call['name']), arguments: JSON.stringify(call['args'] ?? {}) },
-  };
+/** Older models give a call no id; the answer has to name one. */
+const callIn = (value: unknown) => {
+  const { id, name, args } = objectIn(value);
+  return toolCall(textIn(id) || `call_${randomUUID()}`, textIn(name), JSON.stringify(args ?? {}));
 };
 
 const isAnswer = (body: Loose): boolean =>
   Array.isArray(body['candidates']) || 'promptFeedback' in body || 'usageMetadata' in body;
 
-const read = (body: Loose): ChunkReport => {
+/** The content of one answer, or of one event of a stream. */
+const read = (body: Loose) => {
   if ('error' in body) throw sentFault(objectIn(body['error']));
   if (!isAnswer(body)) throw badAnswer('The answer holds no candidates.');
   const candidate = objectIn(listIn(body['candidates'])[0]);
@@ -228,6 +188,7 @@ const read = (body: Loose): ChunkReport => {
   const isBlocked = textIn(objectIn(body['promptFeedback'])['blockReason']) !== '';
   return {
     text: parts.map((part) => (part['thought'] === true ? '' : textIn(part['text']))).join(''),
+    /** Text, a call or a thought has come. */
     hasContent: parts.some((part) => textIn(part['text']) !== '' || part['functionCall'] !== undefined),
     calls: called.map((part) => callIn(part['functionCall'])),
     finish: isBlocked ? 'content_filter' : finishIn(candidate['finishReason']),
@@ -240,7 +201,7 @@ const read = (body: Loose): ChunkReport => {
 const finishWith = (finish: FinishReason | null, calls: number): FinishReason | null =>
   finish === 'stop' && calls > 0 ? 'tool_calls' : finish;
 
-const readChat = (body: string): ChatAnswer => {
+const readChat: Dialect['readChat'] = (body) => {
   const { text, calls, finish, usage, model } = read(parseObject(body));
   if (finish === null && text === '' && calls.length === 0) throw badAnswer('The answer is empty.');
   return {
@@ -255,80 +216,73 @@ const readChat = (body: string): ChatAnswer => {
 
 /** Reads a stream; it is whole with a reason why it finished. */
 class GoogleReader implements StreamReader {
-  #finish: FinishReason | null = null;
-  #usage: TokenUsage | null = null;
-  #model = '';
-  #calls = 0;
-  #began = false;
-
-  readonly began = (): boolean => this.#began;
+  began = false;
   // Usage may come after the reason, so the stream's end is waited for.
-  readonly ended = (): boolean => false;
-  readonly complete = (): boolean => this.#finish !== null;
-  readonly finish = (): FinishReason | null => finishWith(this.#finish, this.#calls);
-  readonly usage = (): TokenUsage | null => this.#usage;
-  readonly model = (): string => this.#model;
+  readonly ended = false;
+  usage: TokenUsage | null = null;
+  model = '';
+  #finish: FinishReason | null = null;
+  #calls = 0;
+
+  get complete(): boolean {
+    return this.#finish !== null;
+  }
+
+  get finish(): FinishReason | null {
+    return finishWith(this.#finish, this.#calls);
+  }
 
   readonly take = ({ data }: SentEvent): ChatPiece | null => {
     const report = read(parseEvent(data));
-    this.#began ||= report.hasContent;
+    this.began ||= report.hasContent;
     const first = this.#calls;
     this.#calls += report.calls.length;
     requireFew(this.#calls, 'tool calls');
     this.#finish = report.finish ?? this.#finish;
-    this.#usage = report.usage ?? this.#usage;
-    if (report.model !== '') this.#model = report.model;
+    this.usage = report.usage ?? this.usage;
+    if (report.model !== '') this.model = report.model;
     if (report.text === '' && report.calls.length === 0) return null;
     const toolCalls = report.calls.map((call, at) => ({ index: first + at, id: call.id, ...call.function }));
     return { text: report.text, toolCalls, raw: null };
   };
 }
 
-const openStream = (): StreamReader => new GoogleReader();
-
-const readEmbeddings = (body: string, { input, model }: EmbeddingRequest): EmbeddingAnswer => {
+const readEmbeddings: Dialect['readEmbeddings'] = (body, { input, model }) => {
   const answer = parseObject(body);
   const vectors = listIn(answer['embeddings']).map((one) => vectorIn(objectIn(one)['values']));
   requireAll(vectors, input.length);
   return { model, vectors, promptTokens: countIn(objectIn(answer['usageMetadata'])['promptTokenCount']) };
 };
 
-/** Null: neither for talking nor for embeddings. */
-const typeIn = (model: Loose): 'chat' | 'embedding' | null => {
+/** The type is null for models that neither chat nor make embeddings. */
+const modelIn = (model: Loose) => {
   const methods = listIn(model['supportedGenerationMethods']);
-  if (methods.includes('generateContent')) return 'chat';
-  return methods.includes('embedContent') ? 'embedding' : null;
-};
-
-const modelIn = (value: unknown): ListedModel => {
-  const model = objectIn(value);
-  const id = textIn(model['name']).replace(/^models\//, '');
-  return { id, type: typeIn(model), contextWindow: countIn(model['inputTokenLimit']) };
-};
-
-const readModels = (body: string): { models: readonly ListedModel[]; next: string | null } => {
-  const answer = parseObject(body);
-  if (!Array.isArray(answer['models'])) throw badAnswer('There is no list of models.');
+  const isEmbedding = methods.includes('embedContent');
   return {
-    models: modelsIn(answer['models'], modelIn).filter(({ type }) => type !== null),
-    next: textIn(answer['nextPageToken']) || null,
+    id: textIn(model['name']).replace(/^models\//, ''),
+    type: methods.includes('generateContent') ? ('chat' as const) : isEmbedding ? ('embedding' as const) : null,
+    contextWindow: countIn(model['inputTokenLimit']),
   };
 };
 
 export const google: Dialect = {
   // "At most 100 requests can be in one batch."
   maxInputs: 100,
-  chat: (target, request, stream) => ({
-    method: 'POST',
-    url: urlOf(target, `${modelPath(request.model)}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`),
-    headers: headers(target),
-    body: JSON.stringify(bodyOf(request)),
-  }),
+  chat: (target, request, stream) => {
+    const method = stream ? 'streamGenerateContent?alt=sse' : 'generateContent';
+    return requestTo(target, `${modelPath(request.model)}:${method}`, bodyOf(request));
+  },
   readChat,
-  openStream,
+  openStream: () => new GoogleReader(),
   embeddings,
   readEmbeddings,
-  models: (target, after) => ({ method: 'GET', url: listUrl(target, after), headers: headers(target), body: null }),
-  readModels,
-  fault: readFault,
+  models: (target, after) =>
+    requestTo(target, `models?pageSize=1000${after === null ? '' : `&pageToken=${encodeURIComponent(after)}`}`),
+  readModels: (body) => {
+    const { models, nextPageToken } = parseObject(body);
+    return {
+      models: modelsIn(models, modelIn).filter(({ type }) => type !== null),
+      next: textIn(nextPageToken) || null,
+    };
+  },
 };

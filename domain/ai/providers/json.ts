@@ -1,4 +1,4 @@
-import type { TokenUsage, UsageDetails } from '../chat.ts';
+import type { TokenUsage, ToolCall } from '../chat.ts';
 import { scanJson } from '#lib/json-scan.ts';
 import { type ListedModel, ProviderFault } from './dialect.ts';
 
@@ -25,9 +25,9 @@ export const parseObject = (text: string): Loose => {
   } catch {
     throw badAnswer('What came is not JSON.');
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw badAnswer('What came is no JSON object.');
-  return value as Loose;
+  const object = objectIn(value);
+  if (object !== value) throw badAnswer('What came is no JSON object.');
+  return object;
 };
 
 /** Events that are larger are counted before they are parsed; most have 300 bytes. */
@@ -47,11 +47,11 @@ export const maxModels = 5000;
 /** The longest ids are those of fine-tuned models, with some 80 characters. */
 const maxIdLength = 200;
 
-/** @throws {ProviderFault} `bad_answer` when there are more than 5,000 */
-export const modelsIn = (value: unknown, read: (model: unknown) => ListedModel): readonly ListedModel[] => {
-  const list = listIn(value);
-  if (list.length > maxModels) throw badAnswer(`There are more than ${maxModels} models.`);
-  return list.map(read).filter(({ id }) => id !== '' && id.length <= maxIdLength);
+/** @throws {ProviderFault} `bad_answer` when it is no list, or there are more than 5,000 */
+export const modelsIn = (value: unknown, read: (model: Loose) => ListedModel): readonly ListedModel[] => {
+  if (!Array.isArray(value)) throw badAnswer('There is no list of models.');
+  if (value.length > maxModels) throw badAnswer(`There are more than ${maxModels} models.`);
+  return value.map((model) => read(objectIn(model))).filter(({ id }) => id !== '' && id.length <= maxIdLength);
 };
 
 /** The object, or an empty one in place of anything else. */
@@ -67,25 +67,34 @@ export const textIn = (value: unknown): string => (typeof value === 'string' ? v
 export const countIn = (value: unknown): number | null =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
 
-const tierName = /^[a-z][a-z_]{0,30}$/;
-
-/** Returns fields that are present and not empty. */
-const detailsOf = ({ cached, written, reasoning, tier }: UsageDetails): Partial<TokenUsage> => ({
-  ...(cached && { cached_tokens: cached }),
-  ...(written && { cache_write_tokens: written }),
-  ...(reasoning && { reasoning_tokens: reasoning }),
-  ...(typeof tier === 'string' && tierName.test(tier) && { service_tier: tier }),
+/** A tool call with its arguments as JSON text. */
+export const toolCall = (id: string, name: string, text: string): ToolCall => ({
+  id,
+  type: 'function',
+  function: { name, arguments: text },
 });
 
-/** Null when neither is reported; a missing one counts as none. */
-export const usageOf = (
-  prompt: number | null,
-  completion: number | null,
-  details: UsageDetails = {},
-): TokenUsage | null =>
-  prompt === null && completion === null
-    ? null
-    : { prompt_tokens: prompt ?? 0, completion_tokens: completion ?? 0, ...detailsOf(details) };
+/** Token counts as a provider reports them, under our names; null: not reported. */
+export type ReportedCounts = {
+  readonly [Count in Exclude<keyof TokenUsage, 'service_tier'>]?: number | null;
+} & { readonly service_tier?: unknown };
+
+const tierName = /^[a-z][a-z_]{0,30}$/;
+
+/** Null when neither sum is reported; a missing one counts as none. Details that are none are left out. */
+export const usageOf = (reported: ReportedCounts): TokenUsage | null => {
+  const { prompt_tokens: prompt = null, completion_tokens: completion = null, service_tier: tier } = reported;
+  if (prompt === null && completion === null) return null;
+  const { cached_tokens, cache_write_tokens, reasoning_tokens } = reported;
+  return {
+    prompt_tokens: prompt ?? 0,
+    completion_tokens: completion ?? 0,
+    ...(cached_tokens && { cached_tokens }),
+    ...(cache_write_tokens && { cache_write_tokens }),
+    ...(reasoning_tokens && { reasoning_tokens }),
+    ...(typeof tier === 'string' && tierName.test(tier) && { service_tier: tier }),
+  };
+};
 
 /**
  * A vector of an embedding.

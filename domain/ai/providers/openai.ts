@@ -1,27 +1,8 @@
 import { endianness } from 'node:os';
-import type {
-  ChatAnswer,
-  ChatMessage,
-  ChatPiece,
-  ChatRequest,
-  FinishReason,
-  TokenUsage,
-  ToolCall,
-  ToolCallPart,
-  UsageDetails,
-} from '../chat.ts';
+import type { ChatMessage, ChatPiece, ChatRequest, FinishReason, TokenUsage, ToolCallPart } from '../chat.ts';
 import type { ProviderName } from './providers.ts';
-import type {
-  Dialect,
-  EmbeddingAnswer,
-  EmbeddingRequest,
-  ListedModel,
-  Outgoing,
-  SentEvent,
-  StreamReader,
-  Target,
-} from './dialect.ts';
-import { readFault, sentFault } from './faults.ts';
+import { type Dialect, type Outgoing, type SentEvent, type StreamReader, type Target, outgoing } from './dialect.ts';
+import { sentFault } from './faults.ts';
 import {
   type Loose,
   badAnswer,
@@ -34,14 +15,13 @@ import {
   requireAll,
   requireFew,
   textIn,
+  toolCall,
   usageOf,
   vectorIn,
 } from './json.ts';
 
-const headers = ({ apiKey }: Target): Record<string, string> => ({
-  'content-type': 'application/json',
-  authorization: `Bearer ${apiKey}`,
-});
+const requestTo = ({ baseUrl, apiKey }: Target, path: string, body?: object): Outgoing =>
+  outgoing(`${baseUrl}/${path}`, { authorization: `Bearer ${apiKey}` }, body);
 
 /** Only OpenAI itself knows the role; elsewhere it is called system, as it was before. */
 const withoutDeveloper = (message: ChatMessage): ChatMessage =>
@@ -70,14 +50,6 @@ const bodyOf = (provider: ProviderName, target: Target, request: ChatRequest, st
   };
 };
 
-const embeddings = (target: Target, { model, input, dimensions }: EmbeddingRequest): Outgoing => ({
-  method: 'POST',
-  url: `${target.baseUrl}/embeddings`,
-  headers: headers(target),
-  // A quarter of the bytes, and no numbers to parse. Servers of the project's own may not have it.
-  body: JSON.stringify({ model, input, dimensions, encoding_format: target.isVendor ? 'base64' : 'float' }),
-});
-
 const finishes: Readonly<Record<string, FinishReason>> = {
   stop: 'stop',
   length: 'length',
@@ -90,25 +62,24 @@ const finishes: Readonly<Record<string, FinishReason>> = {
 const finishIn = (value: unknown): FinishReason | null =>
   typeof value === 'string' && value !== '' ? (finishes[value] ?? 'stop') : null;
 
-/** DeepSeek has its own name for tokens read from the cache; resellers of Anthropic's models report those written. */
-const detailsIn = (usage: Loose, tier: unknown): UsageDetails => {
-  const prompt = objectIn(usage['prompt_tokens_details']);
-  const completion = objectIn(usage['completion_tokens_details']);
-  return {
-    cached: countIn(prompt['cached_tokens']) ?? countIn(usage['prompt_cache_hit_tokens']),
-    written: countIn(prompt['cache_write_tokens']) ?? countIn(usage['cache_creation_input_tokens']),
-    reasoning: countIn(completion['reasoning_tokens']),
-    tier,
-  };
-};
-
-/** xAI counts what a model thought in the total only. */
+/**
+ * DeepSeek has its own name for tokens read from the cache, resellers of Anthropic's models report those written, and xAI
+ * counts what a model thought in the total only.
+ */
 const usageIn = (value: unknown, tier: unknown): TokenUsage | null => {
   const usage = objectIn(value);
+  const details = objectIn(usage['prompt_tokens_details']);
   const prompt = countIn(usage['prompt_tokens']);
   const completion = countIn(usage['completion_tokens']);
   const rest = (countIn(usage['total_tokens']) ?? 0) - (prompt ?? 0);
-  return usageOf(prompt, completion === null ? null : Math.max(completion, rest), detailsIn(usage, tier));
+  return usageOf({
+    prompt_tokens: prompt,
+    completion_tokens: completion === null ? null : Math.max(completion, rest),
+    cached_tokens: countIn(details['cached_tokens']) ?? countIn(usage['prompt_cache_hit_tokens']),
+    cache_write_tokens: countIn(details['cache_write_tokens']) ?? countIn(usage['cache_creation_input_tokens']),
+    reasoning_tokens: countIn(objectIn(usage['completion_tokens_details'])['reasoning_tokens']),
+    service_tier: tier,
+  });
 };
 
 const isError = (value: unknown): boolean => value !== undefined && value !== null;
@@ -118,20 +89,16 @@ const requireNoError = ({ error }: Loose): void => {
   if (isError(error)) throw sentFault(typeof error === 'string' ? { message: error } : objectIn(error));
 };
 
-const toolCallIn = (value: unknown, index: number): ToolCall => {
+const toolCallIn = (value: unknown, index: number) => {
   const call = objectIn(value);
-  const made = objectIn(call['function']);
-  return {
-    id: textIn(call['id']) || `call_${index}`,
-    type: 'function',
-    function: { name: textIn(made['name']), arguments: textIn(made['arguments']) },
-  };
+  const called = objectIn(call['function']);
+  return toolCall(textIn(call['id']) || `call_${index}`, textIn(called['name']), textIn(called['arguments']));
 };
 
 /** Text, or what the model says in place of it when it refuses. */
 const textOf = (message: Loose): string => textIn(message['content']) || textIn(message['refusal']);
 
-const readChat = (body: string): ChatAnswer => {
+const readChat: Dialect['readChat'] = (body) => {
   const answer = parseObject(body);
   requireNoError(answer);
   const choices = listIn(answer['choices']).map(objectIn);
@@ -156,9 +123,8 @@ const noCalls: readonly ToolCallPart[] = [];
 
 const toolPartIn = (value: unknown, position: number): ToolCallPart => {
   const part = objectIn(value);
-  const made = objectIn(part['function']);
   const { id } = part;
-  const { name, arguments: text } = made;
+  const { name, arguments: text } = objectIn(part['function']);
   return {
     index: countIn(part['index']) ?? position,
     ...(typeof id === 'string' && { id }),
@@ -198,30 +164,27 @@ const lengthOf = (delta: Loose): number => {
  * send it.
  */
 class OpenAiReader implements StreamReader {
+  began = false;
+  ended = false;
+  finish: FinishReason | null = null;
+  usage: TokenUsage | null = null;
+  model = '';
   readonly #isVendor: boolean;
-  #done = false;
-  #began = false;
   #choices = 0;
   #finished = 0;
-  #finish: FinishReason | null = null;
-  #usage: TokenUsage | null = null;
   #tier: unknown;
-  #model = '';
-
-  readonly began = (): boolean => this.#began;
-  readonly ended = (): boolean => this.#done;
-  readonly complete = (): boolean => this.#done || (!this.#isVendor && this.#allFinished());
-  readonly finish = (): FinishReason | null => this.#finish;
-  readonly usage = (): TokenUsage | null => this.#usage;
-  readonly model = (): string => this.#model;
 
   constructor(isVendor: boolean) {
     this.#isVendor = isVendor;
   }
 
+  get complete(): boolean {
+    return this.ended || (!this.#isVendor && this.#finished > 0 && this.#finished >= this.#choices);
+  }
+
   readonly take = ({ event, data }: SentEvent): ChatPiece | null => {
     if (data === '[DONE]') {
-      this.#done = true;
+      this.ended = true;
       return null;
     }
     const chunk = parseEvent(data);
@@ -231,16 +194,12 @@ class OpenAiReader implements StreamReader {
     return this.#read(chunk, data);
   };
 
-  #allFinished(): boolean {
-    return this.#finished > 0 && this.#finished >= this.#choices;
-  }
-
   #note(chunk: Loose): void {
-    if (this.#model === '') this.#model = textIn(chunk['model']);
+    if (this.model === '') this.model = textIn(chunk['model']);
     // The last one counts: xAI sends the sum so far with each chunk. Groq has its own place for it.
     const reportedUsage = chunk['usage'] ?? objectIn(chunk['x_groq'])['usage'];
     this.#tier = chunk['service_tier'] ?? this.#tier;
-    if (isError(reportedUsage)) this.#usage = usageIn(reportedUsage, this.#tier) ?? this.#usage;
+    if (isError(reportedUsage)) this.usage = usageIn(reportedUsage, this.#tier) ?? this.usage;
   }
 
   #read(chunk: Loose, raw: string): ChatPiece {
@@ -255,9 +214,10 @@ class OpenAiReader implements StreamReader {
       requireFew(index + 1, 'choices');
       if (index >= this.#choices) this.#choices = index + 1;
       const finish = finishIn(choice['finish_reason']);
-      if (finish !== null) this.#end(index, finish);
+      if (finish !== null) this.#finished += 1;
+      if (index === 0) this.finish = finish ?? this.finish;
       const delta = objectIn(choice['delta']);
-      this.#began ||= hasContent(delta);
+      this.began ||= hasContent(delta);
       unshown += thoughtsIn(delta);
       if (index !== 0) {
         unshown += lengthOf(delta);
@@ -267,11 +227,6 @@ class OpenAiReader implements StreamReader {
       if (delta['tool_calls'] !== undefined) toolCalls = callsIn(delta['tool_calls']);
     }
     return { text, toolCalls, ...(unshown > 0 && { unshown }), raw };
-  }
-
-  #end(index: number, finish: FinishReason): void {
-    this.#finished += 1;
-    if (index === 0) this.#finish = finish;
   }
 }
 
@@ -287,7 +242,7 @@ const floatsIn = (base64: string): readonly number[] => {
   return Array.from(new Float32Array(own.buffer));
 };
 
-const readEmbeddings = (body: string, { input, model }: EmbeddingRequest): EmbeddingAnswer => {
+const readEmbeddings: Dialect['readEmbeddings'] = (body, { input, model }) => {
   const answer = parseObject(body);
   requireNoError(answer);
   const vectors: (readonly number[])[] = [];
@@ -307,39 +262,31 @@ const readEmbeddings = (body: string, { input, model }: EmbeddingRequest): Embed
   };
 };
 
-const modelIn = (value: unknown): ListedModel => {
-  const model = objectIn(value);
+const modelIn = (model: Loose) => {
   const id = textIn(model['id']);
   return {
     id,
-    type: /embed/i.test(id) ? 'embedding' : null,
+    type: /embed/i.test(id) ? ('embedding' as const) : null,
     // Groq's and vLLM's names for it; OpenAI's own list does not say.
     contextWindow:
       countIn(model['context_window']) ?? countIn(model['max_model_len']) ?? countIn(model['context_length']),
   };
 };
 
-const readModels = (body: string): { models: readonly ListedModel[]; next: null } => {
-  const answer = parseObject(body);
-  requireNoError(answer);
-  if (!Array.isArray(answer['data'])) throw badAnswer('There is no list of models.');
-  return { models: modelsIn(answer['data'], modelIn), next: null };
-};
-
 /** OpenAI's dialect, as one of its speakers has it. */
 export const createOpenAi = (provider: ProviderName): Dialect => ({
   maxInputs: 2048,
-  chat: (target, request, stream) => ({
-    method: 'POST',
-    url: `${target.baseUrl}/chat/completions`,
-    headers: headers(target),
-    body: JSON.stringify(bodyOf(provider, target, request, stream)),
-  }),
+  chat: (target, request, stream) => requestTo(target, 'chat/completions', bodyOf(provider, target, request, stream)),
   readChat,
   openStream,
-  embeddings,
+  embeddings: (target, { model, input, dimensions }) =>
+    // In base64: a quarter of the bytes, and no numbers to parse. Servers of the project's own may not have it.
+    requestTo(target, 'embeddings', { model, input, dimensions, encoding_format: target.isVendor ? 'base64' : 'float' }),
   readEmbeddings,
-  models: (target) => ({ method: 'GET', url: `${target.baseUrl}/models`, headers: headers(target), body: null }),
-  readModels,
-  fault: readFault,
+  models: (target) => requestTo(target, 'models'),
+  readModels: (body) => {
+    const answer = parseObject(body);
+    requireNoError(answer);
+    return { models: modelsIn(answer['data'], modelIn), next: null };
+  },
 });

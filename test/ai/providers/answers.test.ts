@@ -113,17 +113,17 @@ const ending = (index: number, finish: string | null) => ({ choices: [{ index, d
 
 test('an OpenAI stream is whole with [DONE], or when each of its choices has ended', (t) => {
   const { openStream } = dialectOf('openai');
-  t.true(feed(openStream(), '[DONE]').complete());
-  t.true(feed(openStream(), '[DONE]').ended());
-  t.true(feed(openStream(), ending(0, 'stop')).complete());
-  t.false(feed(openStream(), ending(0, 'stop')).ended());
-  t.false(feed(openStream(), ending(0, null)).complete());
-  t.false(feed(openStream(), ending(1, null), ending(0, 'stop')).complete());
-  t.false(feed(openStream({ isVendor: true }), ending(0, 'stop')).complete(), 'the vendors send their marker');
-  t.true(feed(openStream({ isVendor: true }), ending(0, 'stop'), '[DONE]').complete());
+  t.true(feed(openStream(), '[DONE]').complete);
+  t.true(feed(openStream(), '[DONE]').ended);
+  t.true(feed(openStream(), ending(0, 'stop')).complete);
+  t.false(feed(openStream(), ending(0, 'stop')).ended);
+  t.false(feed(openStream(), ending(0, null)).complete);
+  t.false(feed(openStream(), ending(1, null), ending(0, 'stop')).complete);
+  t.false(feed(openStream({ isVendor: true }), ending(0, 'stop')).complete, 'the vendors send their marker');
+  t.true(feed(openStream({ isVendor: true }), ending(0, 'stop'), '[DONE]').complete);
   const both = feed(openStream(), ending(1, 'length'), ending(0, 'stop'));
-  t.true(both.complete());
-  t.is(both.finish(), 'stop');
+  t.true(both.complete);
+  t.is(both.finish, 'stop');
 });
 
 const usageOf = (prompt: number, completion: number, total?: number) => ({
@@ -132,15 +132,15 @@ const usageOf = (prompt: number, completion: number, total?: number) => ({
 
 test('usage is found wherever OpenAI-compatible servers tell it, and the last one counts', (t) => {
   const { openStream, readChat } = dialectOf('xai');
-  t.deepEqual(feed(openStream(), usageOf(3, 1), usageOf(3, 2), { usage: null }).usage(), {
+  t.deepEqual(feed(openStream(), usageOf(3, 1), usageOf(3, 2), { usage: null }).usage, {
     prompt_tokens: 3,
     completion_tokens: 2,
   });
-  t.is(feed(openStream(), { x_groq: usageOf(3, 4) }).usage()?.completion_tokens, 4);
+  t.is(feed(openStream(), { x_groq: usageOf(3, 4) }).usage?.completion_tokens, 4);
   const thinking = { choices: [{ message: { content: 'a' } }], ...usageOf(10, 5, 40) };
   t.is(readChat(JSON.stringify(thinking)).usage?.completion_tokens, 30);
   for (const bad of [{ prompt_tokens: '3' }, { prompt_tokens: -1 }, { prompt_tokens: 1.5 }, 7, []]) {
-    t.is(feed(openStream(), { usage: bad }).usage(), null);
+    t.is(feed(openStream(), { usage: bad }).usage, null);
   }
 });
 
@@ -180,9 +180,9 @@ test("Anthropic's usage holds what was read from and written to the cache, and t
     null,
   );
   const cache = { cached_tokens: 20, cache_write_tokens: 300 };
-  t.deepEqual(reader.usage(), { prompt_tokens: 325, completion_tokens: 70, ...cache });
-  t.is(reader.model(), 'claude-x');
-  t.false(reader.complete());
+  t.deepEqual(reader.usage, { prompt_tokens: 325, completion_tokens: 70, ...cache });
+  t.is(reader.model, 'claude-x');
+  t.false(reader.complete);
 });
 
 test("Google's thoughts are paid and not shown, and a refused prompt is a filtered answer", (t) => {
@@ -201,5 +201,5 @@ test("Google's thoughts are paid and not shown, and a refused prompt is a filter
   t.like(answer, { content: 'a', usage: { prompt_tokens: 5, completion_tokens: 32 } });
   const refused = { promptFeedback: { blockReason: 'SAFETY' }, usageMetadata: { promptTokenCount: 8 } };
   t.like(readChat(JSON.stringify(refused)), { content: '', finish: 'content_filter' });
-  t.true(feed(openStream(), refused).complete());
+  t.true(feed(openStream(), refused).complete);
 });

@@ -1,7 +1,7 @@
 import test from 'ava';
-import { type DialectName, dialectOf } from '#domain/ai/providers/providers.ts';
+import type { DialectName } from '#domain/ai/providers/providers.ts';
 import type { FaultKind } from '#domain/ai/providers/dialect.ts';
-import { cleanMessage, retryAfterMsOf } from '#domain/ai/providers/faults.ts';
+import { cleanMessage, readFault, retryAfterMsOf } from '#domain/ai/providers/faults.ts';
 import { chatWith, faultIn, peerFor, saying } from '#test/support/ai-talk.ts';
 import { aiUpstreamFor } from '#test/support/ai-upstream.ts';
 
@@ -81,7 +81,7 @@ const cases: readonly (readonly [FaultKind, readonly [number, string]])[] = [
 
 for (const [kind, [status, body]] of cases) {
   test(`${status} with ${body.slice(0, 110)} is ${kind}`, (t) => {
-    const fault = dialectOf('openai').fault(status, body, undefined);
+    const fault = readFault(status, body, undefined);
     t.is(fault.kind, kind);
     t.is(fault.status, status);
     t.notRegex(fault.message, /html/);
@@ -101,9 +101,9 @@ test('Retry-After is seconds or a date, and nothing else', (t) => {
 test('a wait that is told in the body counts, the header more; where it is about money nobody waits', (t) => {
   const details = [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '17.5s' }];
   const [status, body] = google(429, 'RESOURCE_EXHAUSTED', 'm', details);
-  t.is(dialectOf('google').fault(status, body, undefined).retryAfterMs, 17_500);
-  t.is(dialectOf('google').fault(status, body, '2').retryAfterMs, 2000);
-  t.is(dialectOf('openai').fault(...openAi(429, 'insufficient_quota'), '2').retryAfterMs, null);
+  t.is(readFault(status, body, undefined).retryAfterMs, 17_500);
+  t.is(readFault(status, body, '2').retryAfterMs, 2000);
+  t.is(readFault(...openAi(429, 'insufficient_quota'), '2').retryAfterMs, null);
 });
 
 test("a provider's words are on one line, without control characters, and not long", (t) => {
