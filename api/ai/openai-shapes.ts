@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import type { GatewayChatRequest, GatewayEmbeddingRequest } from '#domain/ai/gateway/types.ts';
+import type { ChatRequest } from '#domain/ai/chat.ts';
+import type { EmbeddingRequest } from '#domain/ai/providers/dialect.ts';
 import {
   calledFunction,
   choiceError,
@@ -128,14 +129,14 @@ const foreignIn = (body: CompletionBody): string | undefined => {
 /**
  * Returns the request to the model; the form of the answer (`stream`, `stream_options`) is between the client and us.
  */
-export const requestOf = (body: CompletionBody): GatewayChatRequest => {
+export const requestOf = (body: CompletionBody): ChatRequest => {
   const { max_tokens, max_completion_tokens, stream: _stream, stream_options: _options, ...fields } = body;
   const { model: name, messages, temperature: heat, top_p, stop: stops, tools, tool_choice, ...rest } = fields;
   const { response_format, ...extra } = rest;
   return {
     model: name,
     // Fields that are not among its types are named in `onlyOpenAi`.
-    messages: messages as GatewayChatRequest['messages'],
+    messages: messages as ChatRequest['messages'],
     onlyOpenAi: foreignIn(body),
     temperature: heat ?? undefined,
     max_tokens: max_completion_tokens ?? max_tokens ?? undefined,
@@ -157,7 +158,7 @@ const openAiInput = z.union([input, tokens, z.array(tokens).min(1).max(maxInputs
 const isTokens = (value: z.output<typeof openAiInput>): value is number[] => typeof value[0] === 'number';
 
 /** One text or one list of tokens stands for a list of one. */
-export const inputsOf = (value: z.output<typeof openAiInput>): GatewayEmbeddingRequest['input'] =>
+export const inputsOf = (value: z.output<typeof openAiInput>): EmbeddingRequest['input'] =>
   typeof value === 'string' || isTokens(value) ? [value] : value;
 
 export const embeddingsRequest = z.looseObject({

@@ -1,10 +1,11 @@
 import type { ArenaResult } from '#queues/ai-arena.ts';
 import { type ErrorCode, ServiceError, isErrorCode, toServiceError } from '#lib/errors.ts';
-import type { AiCaller, Gateway, GatewayChatRequest, StreamEnd } from './gateway/types.ts';
+import type { ChatRequest } from './chat.ts';
+import type { AiCaller, Gateway, StreamEnd } from './gateway/types.ts';
 import { isProviderName } from './providers/providers.ts';
 
 /** The request that all models of an arena get. */
-export type ArenaChat = Omit<GatewayChatRequest, 'model'>;
+export type ArenaChat = Omit<ChatRequest, 'model'>;
 
 /** An arena's place in the usage records and its one way to models. */
 export interface ArenaCaller {

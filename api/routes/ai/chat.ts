@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { GatewayEmbeddingRequest } from '#domain/ai/gateway/types.ts';
+import type { EmbeddingRequest } from '#domain/ai/providers/dialect.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { inProject, withKey } from '../../access.ts';
 import { aiCallerOf } from '../../ai/call.ts';
@@ -31,7 +31,7 @@ const streamChat = async (body: z.output<typeof chatBody>, call: AiCall): Promis
   return new RawReply(events, eventStreamType);
 };
 
-const requestOf = ({ input, ...rest }: z.output<typeof embeddingsBody>): GatewayEmbeddingRequest => ({
+const requestOf = ({ input, ...rest }: z.output<typeof embeddingsBody>): EmbeddingRequest => ({
   ...rest,
   input: typeof input === 'string' ? [input] : input,
 });

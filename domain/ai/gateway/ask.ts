@@ -272,7 +272,10 @@ export const askModels = async (
   const models: ListedModel[] = [];
   let after: string | null = null;
   for (let page = 0; page < maxPages; page += 1) {
-    const answer = await transport.send(dialect.models(target, after), { signal: neverDisconnects, maxBytes: maxListBytes });
+    const answer = await transport.send(dialect.models(target, after), {
+      signal: neverDisconnects,
+      maxBytes: maxListBytes,
+    });
     const read = await answers.models({ provider, owner: id }, bodyOf(answer));
     models.push(...read.models);
     if (models.length > maxModels) throw badAnswer(`There are more than ${maxModels} models.`);

@@ -6,10 +6,11 @@ import type { Log } from '#lib/log.ts';
 import { type ProviderName, providerFacts } from '../providers/providers.ts';
 import { type ProviderKeys, notConfigured } from '../keys/keys.ts';
 import type { KnownModel, Prices } from '../prices/prices.ts';
-import { ProviderFault } from '../providers/dialect.ts';
+import { type EmbeddingRequest, ProviderFault } from '../providers/dialect.ts';
 import { type Times, createTransport } from '../providers/transport.ts';
 import type { CallLog } from '../usage/calls.ts';
-import type { AiCaller, AiModel, GatewayChatRequest, GatewayEmbeddingRequest, ProviderGateway } from './types.ts';
+import type { AiCaller, AiModel, ProviderGateway } from './types.ts';
+import type { ChatRequest } from '../chat.ts';
 import { type Line, createAnswers, askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
 import { bounded, inputTokens, promptTokens, requirePrice, reserveFor, reserveForInput, tierOf } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
@@ -21,7 +22,7 @@ import { type Route, type Spending, RunningCall } from './running-call.ts';
  * A field that the provider's dialect cannot express would be lost on the way: the request is refused instead.
  * @throws {ServiceError} `not_supported`
  */
-const requireSupported = (provider: ProviderName, request: GatewayChatRequest | GatewayEmbeddingRequest): void => {
+const requireSupported = (provider: ProviderName, request: ChatRequest | EmbeddingRequest): void => {
   const { dialect, label } = providerFacts[provider];
   if (dialect === 'openai') return;
   const foreign = 'messages' in request ? request.onlyOpenAi : tokensIn(request);
@@ -31,7 +32,7 @@ const requireSupported = (provider: ProviderName, request: GatewayChatRequest | 
   });
 };
 
-const tokensIn = ({ input }: GatewayEmbeddingRequest): string | undefined =>
+const tokensIn = ({ input }: EmbeddingRequest): string | undefined =>
   input.some((one) => typeof one !== 'string') ? 'the numbers of tokens in place of text' : undefined;
 
 interface GatewayDeps {
@@ -141,7 +142,7 @@ const openRoutes = ({ router }: Pick<Parts, 'router'>) => {
   };
   return {
     routeOf,
-    chat: async (project: AiCaller['project'], incoming: GatewayChatRequest) => {
+    chat: async (project: AiCaller['project'], incoming: ChatRequest) => {
       const route = await routeOf(project, incoming.model, 'chat');
       requireSupported(route.provider, incoming);
       const request = bounded({ ...incoming, model: route.model }, route);

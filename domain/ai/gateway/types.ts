@@ -16,10 +16,6 @@ export interface AiCaller {
   readonly signal: Disconnection;
 }
 
-/** The request of chat and arena; `model` may still carry its provider: `anthropic/claude-…`. */
-export type GatewayChatRequest = ChatRequest;
-export type GatewayEmbeddingRequest = EmbeddingRequest;
-
 interface CallReport {
   readonly provider: ProviderName;
   readonly latencyMs: number;
@@ -83,10 +79,11 @@ export interface AiModel {
  * `too_many_calls`, `dependency_unavailable`).
  */
 export interface Gateway {
-  readonly chat: (caller: AiCaller, request: GatewayChatRequest) => Promise<ChatOutcome>;
+  /** `model` may carry its provider: `anthropic/claude-…`. */
+  readonly chat: (caller: AiCaller, request: ChatRequest) => Promise<ChatOutcome>;
   /** Resolves with the first event: what fails before is thrown here. */
-  readonly stream: (caller: AiCaller, request: GatewayChatRequest) => Promise<ChatStream>;
-  readonly embed: (caller: AiCaller, request: GatewayEmbeddingRequest) => Promise<EmbeddingOutcome>;
+  readonly stream: (caller: AiCaller, request: ChatRequest) => Promise<ChatStream>;
+  readonly embed: (caller: AiCaller, request: EmbeddingRequest) => Promise<EmbeddingOutcome>;
   /** The models of all configured providers; a provider that does not answer is named in `failed`. */
   readonly models: (project: AiCaller['project']) => Promise<{
     readonly models: readonly AiModel[];

@@ -1,4 +1,13 @@
-import type { ChatMessage, ChatPiece, ChatRequest, ContentPart, FinishReason, TokenUsage, ToolCallPart, ToolChoice } from '../chat.ts';
+import type {
+  ChatMessage,
+  ChatPiece,
+  ChatRequest,
+  ContentPart,
+  FinishReason,
+  TokenUsage,
+  ToolCallPart,
+  ToolChoice,
+} from '../chat.ts';
 import { argumentsOf, instructionsOf, jsonInWords, partsOf, plainText, readDataUrl, turnsOf } from './turns.ts';
 import {
   type Dialect,

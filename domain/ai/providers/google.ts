@@ -1,5 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import type { ChatMessage, ChatPiece, ChatRequest, ContentPart, FinishReason, TokenUsage, ToolChoice } from '../chat.ts';
+import type {
+  ChatMessage,
+  ChatPiece,
+  ChatRequest,
+  ContentPart,
+  FinishReason,
+  TokenUsage,
+  ToolChoice,
+} from '../chat.ts';
 import { argumentsOf, instructionsOf, partsOf, plainText, readDataUrl, turnsOf } from './turns.ts';
 import { type Dialect, type Outgoing, type SentEvent, type StreamReader, type Target, outgoing } from './dialect.ts';
 import { sentFault } from './faults.ts';

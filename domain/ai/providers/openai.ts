@@ -281,7 +281,12 @@ export const createOpenAi = (provider: ProviderName): Dialect => ({
   openStream,
   embeddings: (target, { model, input, dimensions }) =>
     // In base64: a quarter of the bytes, and no numbers to parse. Servers of the project's own may not have it.
-    requestTo(target, 'embeddings', { model, input, dimensions, encoding_format: target.isVendor ? 'base64' : 'float' }),
+    requestTo(target, 'embeddings', {
+      model,
+      input,
+      dimensions,
+      encoding_format: target.isVendor ? 'base64' : 'float',
+    }),
   readEmbeddings,
   models: (target) => requestTo(target, 'models'),
   readModels: (body) => {

@@ -94,7 +94,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   readonly #times: Times;
   readonly #watch: Watch;
   readonly #signal: Disconnection;
-  readonly #lastAt: number;
+  readonly #deadlineAt: number;
   #dueAt: number;
   #controller: Dispatcher.DispatchController | null = null;
   #answered = false;
@@ -108,21 +108,21 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#watch = watch;
     this.#signal = signal;
     const now = performance.now();
-    this.#lastAt = now + times.totalMs;
-    this.#dueAt = Math.min(now + times.firstByteMs, this.#lastAt);
+    this.#deadlineAt = now + times.totalMs;
+    this.#dueAt = Math.min(now + times.firstByteMs, this.#deadlineAt);
   }
 
   start(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): void {
     this.#watch.add(this);
-    this.#signal.addEventListener('abort', this.#depart);
-    if (this.#signal.aborted) this.#depart();
+    this.#signal.addEventListener('abort', this.#disconnected);
+    if (this.#signal.aborted) this.#disconnected();
     else dispatcher.dispatch({ ...options, headersTimeout: 0, bodyTimeout: 0 }, this);
   }
 
   /** Ends it from our side; the connection is closed at once. */
   stop(reason: ProviderFault): void {
     if (this.#over) return;
-    this.#leave();
+    this.#close();
     this.#controller?.abort(reason);
     this.#receiver.fail(reason);
   }
@@ -136,7 +136,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   started(): void {
     if (!this.#awaitsFirst) return;
     this.#awaitsFirst = false;
-    this.#heard();
+    this.#extend();
   }
 
   /** Nothing more is read until `resume`; the provider is kept waiting, and is not blamed for it. */
@@ -148,19 +148,19 @@ export class Exchange implements Dispatcher.DispatchHandler {
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
-    this.#patience(this.#awaitsFirst ? this.#times.firstByteMs : this.#times.idleMs);
+    this.#extend(this.#awaitsFirst ? this.#times.firstByteMs : this.#times.idleMs);
     this.#controller?.resume();
   }
 
   /** The rest does not matter to anybody: it may come within `graceMs`, then the connection is kept for the next request. */
   release(graceMs: number): void {
-    this.#signal.removeEventListener('abort', this.#depart);
+    this.#signal.removeEventListener('abort', this.#disconnected);
     this.resume();
     this.#dueAt = Math.min(this.#dueAt, performance.now() + graceMs);
   }
 
   check(now: number): void {
-    const due = this.#paused ? this.#lastAt : this.#dueAt;
+    const due = this.#paused ? this.#deadlineAt : this.#dueAt;
     if (now >= due) this.stop(fault('timeout'));
   }
 
@@ -173,31 +173,31 @@ export class Exchange implements Dispatcher.DispatchHandler {
     // An interim answer (RFC 9110, 15.2).
     if (this.#over || status < 200) return;
     this.#answered = true;
-    if (status < 300 || status >= 400) this.#guarded(() => this.#receiver.head(status, headers));
+    if (status < 300 || status >= 400) this.#deliver(() => this.#receiver.head(status, headers));
     else this.stop(new ProviderFault('bad_answer', 'The provider answered with a redirect.', { status }));
   }
 
   onResponseData(_controller: unknown, chunk: Buffer): void {
     if (this.#over) return;
-    if (!this.#awaitsFirst) this.#heard();
-    this.#guarded(() => this.#receiver.data(chunk));
+    if (!this.#awaitsFirst) this.#extend();
+    this.#deliver(() => this.#receiver.data(chunk));
   }
 
   onResponseEnd(): void {
     if (this.#over) return;
-    this.#leave();
+    this.#close();
     this.#receiver.end();
   }
 
   onResponseError(_controller: unknown, error: Error): void {
     if (this.#over) return;
-    this.#leave();
+    this.#close();
     this.#receiver.fail(connectionFault(error, this.#answered));
   }
 
-  readonly #depart = (): void => this.stop(fault('cut'));
+  readonly #disconnected = (): void => this.stop(fault('cut'));
 
-  #guarded(take: () => void): void {
+  #deliver(take: () => void): void {
     try {
       take();
     } catch (error) {
@@ -205,18 +205,15 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  #heard(): void {
-    this.#patience(this.#times.idleMs);
+  /** Its deadline is so long from now, but never beyond that of the whole exchange. */
+  #extend(ms: number = this.#times.idleMs): void {
+    this.#dueAt = Math.min(performance.now() + ms, this.#deadlineAt);
   }
 
-  #patience(patienceMs: number): void {
-    this.#dueAt = Math.min(performance.now() + patienceMs, this.#lastAt);
-  }
-
-  #leave(): void {
+  #close(): void {
     this.#over = true;
     this.#watch.remove(this);
-    this.#signal.removeEventListener('abort', this.#depart);
+    this.#signal.removeEventListener('abort', this.#disconnected);
   }
 }
 
@@ -261,24 +258,6 @@ const requireWithin = (bytes: number, max: number): void => {
   if (bytes > max) throw new ProviderFault('bad_answer', `The answer is longer than ${max} bytes.`);
 };
 
-/** The parts of a body, bounded. */
-const createBody = ({ reserved }: Call) => {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  return {
-    /** Before any of it is read, where the provider says how long it is. */
-    expect: (headers: IncomingHttpHeaders, max: number): void =>
-      requireWithin(Number(headers['content-length'] ?? 0), max),
-    add: (chunk: Buffer, max: number): void => {
-      size += chunk.length;
-      requireWithin(size, max);
-      reserve(reserved, chunk.length);
-      chunks.push(chunk);
-    },
-    bytes: (): Buffer => Buffer.concat(chunks),
-  };
-};
-
 const requireEventStream = (headers: IncomingHttpHeaders): void => {
   // Servers of the project's own may name no type, or text/plain.
   if (!String(headers['content-type']).includes('json')) return;
@@ -303,60 +282,76 @@ const createStart = (egress: Pick<Egress, 'check' | 'dispatcher'>, times: Times)
   };
 };
 
-const sendWith = (start: Start, outgoing: Outgoing, call: Call): Promise<WholeAnswer> => {
-  const { promise, resolve, reject } = Promise.withResolvers<WholeAnswer>();
-  const body = createBody(call);
-  let max = call.maxBytes ?? maxAnswerBytes;
-  let status = 0;
-  let headers: IncomingHttpHeaders = {};
-  start(outgoing, call, {
-    head: (answered, answerHead) => {
-      [status, headers] = [answered, answerHead];
-      if (!isGood(status)) max = maxErrorBytes;
-      body.expect(headers, max);
-    },
-    data: (chunk) => body.add(chunk, max),
-    end: () => resolve({ status, headers, bytes: body.bytes() }),
-    fail: reject,
-  });
-  return promise;
-};
-
 /** Where the rest of an answer goes, from its headers on. */
 type Sink = Pick<Receiver, 'data' | 'end' | 'fail'>;
 
-const openWith = (start: Start, outgoing: Outgoing, call: Call): Promise<Opened> => {
-  const { promise, resolve, reject } = Promise.withResolvers<Opened>();
-  const errorSink = (status: number, headers: IncomingHttpHeaders): Sink => {
-    const body = createBody(call);
-    return {
-      data: (chunk) => body.add(chunk, maxErrorBytes),
-      end: () => resolve({ ok: false, status, headers, bytes: body.bytes() }),
-      fail: reject,
-    };
+/** Collects a whole answer, of at most `max` bytes. */
+const collect = (
+  { reserved }: Call,
+  { status, headers, max }: Omit<WholeAnswer, 'bytes'> & { readonly max: number },
+  { resolve, reject }: { readonly resolve: (answer: WholeAnswer) => void; readonly reject: Receiver['fail'] },
+): Sink => {
+  // Before any of it is read, where the provider says how long it is.
+  requireWithin(Number(headers['content-length'] ?? 0), max);
+  const chunks: Buffer[] = [];
+  let size = 0;
+  return {
+    data: (chunk) => {
+      size += chunk.length;
+      requireWithin(size, max);
+      reserve(reserved, chunk.length);
+      chunks.push(chunk);
+    },
+    end: () => resolve({ status, headers, bytes: Buffer.concat(chunks) }),
+    fail: reject,
   };
-  const streamSink = (headers: IncomingHttpHeaders): Sink => {
-    requireEventStream(headers);
-    const events = new EventStream(exchange, createSseReader(), call.reserved);
-    resolve({ ok: true, headers, events });
-    return events.sink;
-  };
+};
+
+/** Sends a request; `sinkFor` decides by the headers where the rest of the answer goes. */
+const exchangeWith = (
+  start: (receiver: Receiver) => Exchange,
+  reject: (fault: ProviderFault) => void,
+  sinkFor: (status: number, headers: IncomingHttpHeaders, exchange: Exchange) => Sink,
+): void => {
   let sink: Sink = { data: () => undefined, end: () => undefined, fail: reject };
-  const exchange = start(outgoing, call, {
+  const exchange = start({
     head: (status, headers) => {
-      sink = isGood(status) ? streamSink(headers) : errorSink(status, headers);
+      sink = sinkFor(status, headers, exchange);
     },
     data: (chunk) => sink.data(chunk),
     end: () => sink.end(),
     fail: (fault) => sink.fail(fault),
   });
-  return promise;
 };
 
 export const createTransport = (egress: Pick<Egress, 'check' | 'dispatcher'>, times: Times = usualTimes): Transport => {
   const start = createStart(egress, times);
   return {
-    send: (outgoing, call) => sendWith(start, outgoing, call),
-    openStream: (outgoing, call) => openWith(start, outgoing, call),
+    send: (outgoing, call) => {
+      const answer = Promise.withResolvers<WholeAnswer>();
+      const { maxBytes = maxAnswerBytes } = call;
+      exchangeWith(
+        (receiver) => start(outgoing, call, receiver),
+        answer.reject,
+        (status, headers) => collect(call, { status, headers, max: isGood(status) ? maxBytes : maxErrorBytes }, answer),
+      );
+      return answer.promise;
+    },
+    openStream: (outgoing, call) => {
+      const { promise, resolve, reject } = Promise.withResolvers<Opened>();
+      const failed = { resolve: (answer: WholeAnswer) => resolve({ ok: false, ...answer }), reject };
+      exchangeWith(
+        (receiver) => start(outgoing, call, receiver),
+        reject,
+        (status, headers, exchange) => {
+          if (!isGood(status)) return collect(call, { status, headers, max: maxErrorBytes }, failed);
+          requireEventStream(headers);
+          const events = new EventStream(exchange, createSseReader(), call.reserved);
+          resolve({ ok: true, headers, events });
+          return events.sink;
+        },
+      );
+      return promise;
+    },
   };
 };
