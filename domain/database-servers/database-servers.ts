@@ -134,7 +134,8 @@ export const createDatabaseServers = ({ db, sealer, controlUrl, log }: DatabaseS
     },
     address: async (serverId) => {
       const url = new URL(await urlOf(serverId));
-      return { host: url.hostname, port: Number(url.port || 5432) };
+      // As in libpq, a folder with a Unix socket stands in the query.
+      return { host: url.searchParams.get('host') ?? url.hostname, port: Number(url.port || 5432) };
     },
     close: async () => {
       await Promise.all([...pools.values()].map((pool) => pool.end()));

@@ -174,7 +174,8 @@ const sessionsOn = async (admin: Pool): Promise<Session[]> => {
 };
 
 const isHere = (host: string): boolean =>
-  process.platform === 'linux' && (host === 'localhost' || host === '::1' || host.startsWith('127.'));
+  process.platform === 'linux' &&
+  (host.startsWith('/') || host === 'localhost' || host === '::1' || host.startsWith('127.'));
 
 const tooLarge = async (session: Session, limits: Limits): Promise<Verdict | null> => {
   const resident = await residentKib(session);

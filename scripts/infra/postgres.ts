@@ -8,6 +8,7 @@ import { freePortAnywhere, freePortFrom } from './ports.ts';
 import { type Cluster, createCluster, database, serverEnvironment, user } from './postgres-cluster.ts';
 import { type PostgresPrograms, findPrograms, hasExtension } from './postgres-programs.ts';
 import type { Site } from './site.ts';
+import { makeSocketFolder } from './socket-folder.ts';
 import { giveTo, unprivileged } from './unprivileged.ts';
 
 export interface ProvidedPostgres {
@@ -83,9 +84,16 @@ const throwawaySettings = [
   'checkpoint_timeout=30min',
 ];
 
-const serverSettings = (site: Site, programs: PostgresPrograms, port: number): string[] => [
+/** Where the server listens. */
+interface Place {
+  readonly port: number;
+  readonly socketFolder: string | null;
+}
+
+const serverSettings = (site: Site, programs: PostgresPrograms, { port, socketFolder }: Place): string[] => [
   'listen_addresses=127.0.0.1',
-  'unix_socket_directories=',
+  `unix_socket_directories=${socketFolder === null ? '' : `"${socketFolder.replaceAll('"', '""')}"`}`,
+  'unix_socket_permissions=0700',
   `port=${port}`,
   'max_connections=200',
   'max_locks_per_transaction=256',
@@ -98,9 +106,9 @@ const serverSettings = (site: Site, programs: PostgresPrograms, port: number): s
   ...(site.durable ? [] : throwawaySettings),
 ];
 
-const specOf = (cluster: Cluster, port: number): ProcessSpec => {
+const specOf = (cluster: Cluster, place: Place): ProcessSpec => {
   const { site, programs, account, data } = cluster;
-  const settings = serverSettings(site, programs, port).flatMap((setting) => ['-c', setting]);
+  const settings = serverSettings(site, programs, place).flatMap((setting) => ['-c', setting]);
   const [command = '', ...args] = [...account.prefix, path.join(programs.bin, 'postgres'), '-D', data, ...settings];
   const logFile = path.join(site.dataDir, 'postgres.log');
   trimLog(logFile);
@@ -114,7 +122,7 @@ const specOf = (cluster: Cluster, port: number): ProcessSpec => {
     ...(account.uid !== undefined && { uid: account.uid }),
     ...(account.gid !== undefined && { gid: account.gid }),
     logFile,
-    port,
+    port: place.port,
     stopSignal: 'SIGINT',
     killSignal: 'SIGQUIT',
     stopWithinMs: 20_000,
@@ -138,6 +146,10 @@ export const providePostgres = async (site: Site): Promise<ProvidedPostgres> => 
   }
   const port = await (site.throwaway ? freePortAnywhere() : freePortFrom(firstPort));
   const name = `PostgreSQL ${programs.major}${programs.isEmbedded ? '' : ' (of this machine)'} on port ${port}`;
-  const url = `postgres://${user}:${password}@127.0.0.1:${port}/${database}`;
-  return { url, name, spec: specOf(cluster, port), programs };
+  const socketFolder = makeSocketFolder(path.dirname(data), 'postgres');
+  if (socketFolder !== null) giveTo(socketFolder, account.owner);
+  // libpq and pg connect to the host in the query; the address in front of it serves programs that know TCP only.
+  const host = socketFolder === null ? '' : `?host=${encodeURIComponent(socketFolder)}`;
+  const url = `postgres://${user}:${password}@127.0.0.1:${port}/${database}${host}`;
+  return { url, name, spec: specOf(cluster, { port, socketFolder }), programs };
 };

@@ -8,6 +8,7 @@ import { download, hasApt, libraryFolders, unpack } from './apt.ts';
 import { trimLog } from './logs.ts';
 import { freePortAnywhere, freePortFrom } from './ports.ts';
 import type { Site } from './site.ts';
+import { makeSocketFolder } from './socket-folder.ts';
 import { onWorkbench, publish } from './workbench.ts';
 
 interface RedisProgram {
@@ -84,10 +85,17 @@ const findProgram = async (site: Site): Promise<RedisProgram> => {
 
 const quoted = (text: string): string => `"${text.replaceAll(/["\\]/g, String.raw`\$&`)}"`;
 
-const configuration = (site: Site, port: number, folder: string, password: string): string =>
+interface Place {
+  readonly folder: string;
+  readonly port: number;
+  readonly socket: string | null;
+}
+
+const configuration = (site: Site, { folder, port, socket }: Place, password: string): string =>
   [
     'bind 127.0.0.1',
     `port ${port}`,
+    ...(socket === null ? [] : [`unixsocket ${quoted(socket)}`, 'unixsocketperm 700']),
     `requirepass ${password}`,
     `dir ${quoted(folder)}`,
     `appendonly ${site.durable ? 'yes' : 'no'}`,
@@ -126,7 +134,9 @@ export const provideRedis = async (site: Site): Promise<ProvidedRedis> => {
   const port = await (site.throwaway ? freePortAnywhere() : freePortFrom(firstPort));
   const config = path.join(site.dataDir, 'redis.conf');
   const logFile = path.join(site.dataDir, 'redis.log');
-  writeFileSync(config, configuration(site, port, folder, password), { mode: 0o600 });
+  const socketFolder = makeSocketFolder(site.dataDir, 'redis');
+  const socket = socketFolder && path.join(socketFolder, 'redis.sock');
+  writeFileSync(config, configuration(site, { folder, port, socket }, password), { mode: 0o600 });
   trimLog(logFile);
   const spec: ProcessSpec = {
     name: 'redis',
@@ -141,5 +151,7 @@ export const provideRedis = async (site: Site): Promise<ProvidedRedis> => {
     stopWithinMs: 10_000,
     ready: (_child, signal) => readyWhen(() => answers(port, password), signal),
   };
-  return { url: `redis://:${password}@127.0.0.1:${port}/0`, name: `${program.name} on port ${port}`, spec };
+  // ioredis connects to the path in the query; the address in front of it serves programs that know TCP only.
+  const url = `redis://:${password}@127.0.0.1:${port}/0${socket === null ? '' : `?path=${encodeURIComponent(socket)}`}`;
+  return { url, name: `${program.name} on port ${port}`, spec };
 };

@@ -3,7 +3,7 @@ import { closeLostCalls } from '#domain/ai/usage/call-store.ts';
 import { newId } from '#lib/ids.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { type PlatformProcess, environmentOf, startProcess } from '#test/support/processes.ts';
-import { type TcpProxy, startTcpProxy } from '#test/support/tcp-proxy.ts';
+import { type TcpProxy, startProxyTo } from '#test/support/tcp-proxy.ts';
 import { patienceMs } from '#test/support/time-outs.ts';
 import { type ChatScene, createScene, saying } from './chat-scene.ts';
 
@@ -46,11 +46,9 @@ let environment: Record<string, string>;
 
 test.before('a project has a provider, and the way to Postgres can be cut', async () => {
   scene = await createScene(platform());
-  const url = new URL(platform().config.DATABASE_URL);
-  proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
-  url.hostname = '127.0.0.1';
-  url.port = String(proxy.port);
-  environment = { ...environmentOf(platform().config), DATABASE_URL: url.toString(), PORT: '0' };
+  const proxied = await startProxyTo(platform().config.DATABASE_URL);
+  proxy = proxied.proxy;
+  environment = { ...environmentOf(platform().config), DATABASE_URL: proxied.url, PORT: '0' };
 });
 test.after.always('both are gone', async () => {
   scene.upstream.close();

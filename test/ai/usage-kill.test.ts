@@ -5,7 +5,7 @@ import { releaseLeftReservations } from '#domain/ai/usage/budget.ts';
 import { closeLostCalls } from '#domain/ai/usage/call-store.ts';
 import { usageReport } from '#domain/ai/usage/report.ts';
 import { startProcess } from '#test/support/processes.ts';
-import { startTcpProxy } from '#test/support/tcp-proxy.ts';
+import { startProxyTo } from '#test/support/tcp-proxy.ts';
 import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 import { forgetHeartbeats, monthOf, rowsOf, useUsageScene } from './usage-scene.ts';
@@ -15,13 +15,7 @@ const caller = path.join(import.meta.dirname, 'usage-caller.ts');
 const budget = 40_000;
 const rounds = 6;
 
-const openWay = async () => {
-  const target = new URL(scene().url);
-  const proxy = await startTcpProxy({ host: target.hostname, port: Number(target.port) });
-  target.hostname = '127.0.0.1';
-  target.port = String(proxy.port);
-  return { proxy, url: target.toString() };
-};
+const openWay = () => startProxyTo(scene().url);
 
 /** The callers' lines about each call, by their first word. */
 const parse = (outputs: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, number>> => {

@@ -3,7 +3,7 @@ import { closeLostCalls } from '#domain/ai/usage/call-store.ts';
 import { createCallLog } from '#domain/ai/usage/call-log.ts';
 import { openControlDb } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { startTcpProxy } from '#test/support/tcp-proxy.ts';
+import { startProxyTo } from '#test/support/tcp-proxy.ts';
 import { until } from '#test/support/until.ts';
 import { forgetHeartbeats, madeEnd, madeIntent, rowsOf, silent, useUsageScene } from './usage-scene.ts';
 
@@ -91,12 +91,8 @@ test('numbers that no provider should give are kept within bounds and hold up no
 });
 
 const proxied = async () => {
-  const { url } = scene();
-  const target = new URL(url);
-  const proxy = await startTcpProxy({ host: target.hostname, port: Number(target.port) });
-  target.hostname = '127.0.0.1';
-  target.port = String(proxy.port);
-  const db = openControlDb({ url: target.toString(), connections: 4, log: silent });
+  const { proxy, url } = await startProxyTo(scene().url);
+  const db = openControlDb({ url, connections: 4, log: silent });
   const close = async (): Promise<void> => {
     await db.close();
     await proxy.close();

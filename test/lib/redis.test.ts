@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { testEnv } from '#test/support/env.ts';
 import { memoryLog } from '#test/support/platform.ts';
-import { type TcpProxy, startTcpProxy } from '#test/support/tcp-proxy.ts';
+import { type TcpProxy, startProxyTo } from '#test/support/tcp-proxy.ts';
 import { until } from '#test/support/until.ts';
 
 interface Scene {
@@ -13,13 +13,10 @@ interface Scene {
 }
 
 const scene = async (t: ExecutionContext, open: typeof openRequestRedis, up = true): Promise<Scene> => {
-  const url = new URL(testEnv('REDIS_URL'));
-  const proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
-  url.hostname = '127.0.0.1';
-  url.port = String(proxy.port);
+  const { proxy, url } = await startProxyTo(testEnv('REDIS_URL'));
   if (!up) await proxy.refuse();
   const { log, text } = memoryLog();
-  const redis = open(url.toString(), log);
+  const redis = open(url, log);
   t.teardown(async () => {
     redis.disconnect();
     await proxy.close();

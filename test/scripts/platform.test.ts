@@ -71,6 +71,19 @@ const query = async (dataDir: string, sql: string): Promise<unknown[]> => {
 
 const opsToken = (dataDir: string): string => readText(path.join(dataDir, 'ops-token')).trim();
 
+/** The processes connect over Unix sockets in folders that only their owner may enter. */
+const serversAreReachedBySockets = async (t: ExecutionContext, dataDir: string): Promise<void> => {
+  const byTcp = `select application_name from pg_stat_activity where application_name = 'plinth' and client_addr is not null`;
+  t.deepEqual(await query(dataDir, byTcp), []);
+  for (const folder of ['postgres-socket', 'redis-socket']) {
+    t.is(statSync(path.join(dataDir, folder)).mode & 0o777, 0o700, folder);
+    t.true(
+      readdirSync(path.join(dataDir, folder), { withFileTypes: true }).some((entry) => entry.isSocket()),
+      folder,
+    );
+  }
+};
+
 const nothingIsLeft = async (t: ExecutionContext, dataDir: string, pids: readonly number[]): Promise<void> => {
   await until(() => !pids.some(isAlive));
   await until(() => !existsSync(lockFile(dataDir)));
@@ -88,6 +101,7 @@ test.serial(
     t.is(await status(`${platform.url}/healthz`), 200);
     t.true(platform.program.output().includes(opsToken(dataDir)), 'the token is shown on the first start');
     t.is(statSync(path.join(dataDir, 'secret-keys')).mode & 0o777, 0o600);
+    await serversAreReachedBySockets(t, dataDir);
 
     const second = cli('start', dataDir);
     t.is(await second.end, 1);

@@ -8,7 +8,7 @@ import { type Client, createClient } from './client.ts';
 import { createTestDatabase, dropProjectDatabases } from './databases.ts';
 import { testEnv } from './env.ts';
 import { type Settings, memoryLog, testConfig } from './platform.ts';
-import { type TcpProxy, startTcpProxy } from './tcp-proxy.ts';
+import { type TcpProxy, startProxyTo } from './tcp-proxy.ts';
 
 /** A platform whose ways to Postgres and Redis can be broken. */
 export interface FaultyPlatform {
@@ -24,18 +24,6 @@ export interface FaultyPlatform {
   readonly stop: () => Promise<void>;
 }
 
-const targetOf = (url: string): { host: string; port: number } => {
-  const { hostname, port } = new URL(url);
-  return { host: hostname, port: Number(port) };
-};
-
-const through = (url: string, proxy: TcpProxy): string => {
-  const proxied = new URL(url);
-  proxied.hostname = '127.0.0.1';
-  proxied.port = String(proxy.port);
-  return proxied.toString();
-};
-
 const removeKeys = async (prefix: string): Promise<void> => {
   const redis = new Redis(testEnv('REDIS_URL'));
   for await (const keys of redis.scanStream({ match: `*${prefix}*`, count: 1000 })) {
@@ -46,12 +34,9 @@ const removeKeys = async (prefix: string): Promise<void> => {
 
 const startFaultyPlatform = async (settings: Settings = {}): Promise<FaultyPlatform> => {
   const database = await createTestDatabase();
-  const postgres = await startTcpProxy(targetOf(database.url));
-  const redis = await startTcpProxy(targetOf(testEnv('REDIS_URL')));
-  const config = testConfig(through(database.url, postgres), {
-    REDIS_URL: through(testEnv('REDIS_URL'), redis),
-    ...settings,
-  });
+  const { proxy: postgres, url: postgresUrl } = await startProxyTo(database.url);
+  const { proxy: redis, url: redisUrl } = await startProxyTo(testEnv('REDIS_URL'));
+  const config = testConfig(postgresUrl, { REDIS_URL: redisUrl, ...settings });
   const { log, text } = memoryLog();
   const api = await startApi(config, log);
   const stopWorker = await startWorker(config, log);

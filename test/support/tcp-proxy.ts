@@ -21,7 +21,7 @@ interface Pair {
   readonly upstream: Socket;
 }
 
-export const startTcpProxy = async (target: { readonly host: string; readonly port: number }): Promise<TcpProxy> => {
+const startTcpProxy = async (target: { readonly host: string; readonly port: number }): Promise<TcpProxy> => {
   const pairs = new Set<Pair>();
   let hanging = false;
   let trap: string | undefined;
@@ -97,4 +97,13 @@ export const startTcpProxy = async (target: { readonly host: string; readonly po
     },
     close: refuse,
   };
+};
+
+/** A proxy in front of the server of a database or Redis URL, and the URL that goes through it: never by a Unix socket. */
+export const startProxyTo = async (url: string): Promise<{ readonly proxy: TcpProxy; readonly url: string }> => {
+  const through = new URL(url);
+  const proxy = await startTcpProxy({ host: through.hostname, port: Number(through.port) });
+  through.host = `127.0.0.1:${proxy.port}`;
+  for (const socket of ['host', 'path']) through.searchParams.delete(socket);
+  return { proxy, url: through.toString() };
 };
