@@ -52,7 +52,7 @@ export const openAiErrorBody = (
 };
 
 // OpenAI's clients retry after any 409, 429 and 5xx unless a header says that it is futile.
-const inVain: ReadonlySet<ErrorCode> = new Set([
+const notRetryable: ReadonlySet<ErrorCode> = new Set([
   'provider_not_configured',
   'project_not_ready',
   'budget_exceeded',
@@ -61,7 +61,7 @@ const inVain: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 export const openAiErrorHeaders = ({ code }: ServiceError): Record<string, string> =>
-  inVain.has(code) ? { 'X-Should-Retry': 'false' } : {};
+  notRetryable.has(code) ? { 'X-Should-Retry': 'false' } : {};
 
 /** Answers as OpenAI's clients read them: as they came where the provider speaks so, otherwise made. */
 

@@ -36,27 +36,27 @@ const quickMs = 1;
 const restMs = 2;
 
 /** A stream that has started. */
-interface Talk {
+interface StartedStream {
   readonly stream: ChatStream;
   readonly steps: AsyncIterator<readonly TimedPiece[]>;
   readonly form: StreamForm;
 }
 
-const talkOf = (stream: ChatStream, form: StreamForm): Talk => ({
+const startedStream = (stream: ChatStream, form: StreamForm): StartedStream => ({
   stream,
   steps: stream.pieces[Symbol.asyncIterator](),
   form,
 });
 
-const leaveTalk = ({ steps }: Talk): unknown => steps.return?.().catch(() => undefined);
+const closeUpstream = ({ steps }: StartedStream): unknown => steps.return?.().catch(() => undefined);
 
 /**
  * A chat on its way to the client. It takes the next step when what it has was read, so a slow reader slows down the
  * provider; what came at once goes out at once, in one write.
  */
 class ChatEvents extends Readable {
-  #talk: Talk | null;
-  readonly #opening: Promise<Talk>;
+  #started: StartedStream | null;
+  readonly #opening: Promise<StartedStream>;
   readonly #form: BrokenForm;
   readonly #log: Log;
   readonly #quiet: NodeJS.Timeout;
@@ -65,11 +65,15 @@ class ChatEvents extends Readable {
   /** The last step came as soon as it was asked for. */
   #isQuick = false;
 
-  constructor(talk: Talk | Promise<Talk>, form: BrokenForm, { log, keepAliveMs = usualKeepAliveMs }: StreamOptions) {
+  constructor(
+    started: StartedStream | Promise<StartedStream>,
+    form: BrokenForm,
+    { log, keepAliveMs = usualKeepAliveMs }: StreamOptions,
+  ) {
     // Text stays text, and no more than a step waits to be read.
     super({ encoding: 'utf8', highWaterMark: 1 });
-    this.#talk = talk instanceof Promise ? null : talk;
-    this.#opening = Promise.resolve(talk);
+    this.#started = started instanceof Promise ? null : started;
+    this.#opening = Promise.resolve(started);
     this.#form = form;
     this.#log = log;
     this.#quiet = setInterval(() => this.#sayAlive(), keepAliveMs);
@@ -81,7 +85,7 @@ class ChatEvents extends Readable {
   }
 
   async #next(): Promise<string> {
-    const { steps, stream, form } = (this.#talk ??= await this.#opening);
+    const { steps, stream, form } = (this.#started ??= await this.#opening);
     for (;;) {
       const step = await steps.next();
       this.#ended = step.done === true;
@@ -117,8 +121,8 @@ class ChatEvents extends Readable {
 
   /** The client reads no further. */
   #leave(): void {
-    if (this.#talk === null) this.#opening.then(leaveTalk).catch(() => undefined);
-    else leaveTalk(this.#talk);
+    if (this.#started === null) this.#opening.then(closeUpstream).catch(() => undefined);
+    else closeUpstream(this.#started);
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
@@ -130,12 +134,12 @@ class ChatEvents extends Readable {
 
 /** The body of an answer that goes on as long as the model speaks. */
 export const chatEvents = (stream: ChatStream, form: StreamForm, options: StreamOptions): Readable =>
-  new ChatEvents(talkOf(stream, form), form, options);
+  new ChatEvents(startedStream(stream, form), form, options);
 
 /**
  * The same for a stream that is being opened. After `keepAliveMs` of silence it starts without it, with a keep-alive
  * comment: proxies on the way end connections that are silent for a minute, and models may think for longer.
- * @throws what `opening` throws until then; later that is told inside the stream
+ * @throws what `opening` throws until then; later errors stand inside the stream
  */
 export const openingEvents = async (
   opening: Promise<ChatStream>,
@@ -150,10 +154,10 @@ export const openingEvents = async (
   } finally {
     clearTimeout(timer);
   }
-  const talk = opening.then((stream) => talkOf(stream, form.of(stream)));
+  const started = opening.then((stream) => startedStream(stream, form.of(stream)));
   // The client of the stream gets the error.
-  talk.catch(() => undefined);
-  const events = new ChatEvents(talk, form, options);
+  started.catch(() => undefined);
+  const events = new ChatEvents(started, form, options);
   events.push(keepAlive);
   return events;
 };

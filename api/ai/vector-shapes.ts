@@ -12,7 +12,7 @@ export const projectPath = z.object({ project_id: id });
 export const collectionPath = projectPath.extend({ collection: text(1000, 1) });
 export const documentPath = collectionPath.extend({ document: text(1000, 1) });
 
-const deepest = 100;
+const maxDepth = 100;
 
 /** Why a value cannot be kept as jsonb as it is; null: it can. */
 const flawOf = (value: unknown, depth = 0): string | null => {
@@ -21,7 +21,7 @@ const flawOf = (value: unknown, depth = 0): string | null => {
     return value.isWellFormed() ? null : 'must be well-formed Unicode';
   }
   if (typeof value !== 'object' || value === null) return null;
-  if (depth === deepest) return `must not be nested deeper than ${deepest} levels`;
+  if (depth === maxDepth) return `must not be nested deeper than ${maxDepth} levels`;
   // A record would drop this name without a word.
   if (Object.hasOwn(value, '__proto__')) return '__proto__ is not possible as a name';
   for (const [key, inner] of Object.entries(value)) {
@@ -67,7 +67,10 @@ const document = z.strictObject({
   metadata: jsonObject.default({}).describe('At most 64 KB of JSON.'),
 });
 
-const refuseTwins = (documents: readonly { readonly id?: string | undefined }[], context: z.core.$RefinementCtx) => {
+const refuseDuplicates = (
+  documents: readonly { readonly id?: string | undefined }[],
+  context: z.core.$RefinementCtx,
+) => {
   const seen = new Set<string>();
   documents.forEach(({ id: own }, index) => {
     if (own === undefined) return;
@@ -78,7 +81,7 @@ const refuseTwins = (documents: readonly { readonly id?: string | undefined }[],
 };
 
 export const newDocuments = z.strictObject({
-  documents: z.array(document).min(1).max(maxDocuments).superRefine(refuseTwins),
+  documents: z.array(document).min(1).max(maxDocuments).superRefine(refuseDuplicates),
   model: text(200, 1).nullish().describe('An embedding model; left out: the one of the collection.'),
 });
 

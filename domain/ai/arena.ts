@@ -74,7 +74,7 @@ const callModel = async (arenaCaller: ArenaCaller, model: string, chat: ArenaCha
 
 /**
  * Calls all models with the same request, side by side; one that fails is an entry with its error.
- * @param onAnswer is told of each as it comes
+ * @param onAnswer receives each entry as it comes
  * @returns the entries in the order in which the models were named; one may stand there twice
  */
 export const runArena = (

@@ -140,9 +140,9 @@ const unusable = (problems: readonly string[]): ServiceError =>
 const askForSql = async <Name extends GeneratorName>(
   gateway: Pick<Gateway, 'chat' | 'models' | 'resolve'>,
   caller: AiCaller,
-  { name, prompt, schemaText, model: wished }: Question & { readonly name: Name },
+  { name, prompt, schemaText, model: requested }: Question & { readonly name: Name },
 ): Promise<GeneratedAnswer<Name>> => {
-  const model = wished ?? (await defaultChatModel(gateway, caller.project));
+  const model = requested ?? (await defaultChatModel(gateway, caller.project));
   const { provider } = await gateway.resolve(caller.project, model, 'chat');
   const response_format = formatFor(provider, name);
   const askModel = async (messages: readonly ChatMessage[]): Promise<string> =>

@@ -92,7 +92,7 @@ type Owner = Pick<Project, 'id' | 'data_key'>;
 /** Answers for five minutes, for all processes. Without Redis there are none. */
 export interface AnswerCache {
   readonly find: (project: Owner, key: string) => Promise<string | null>;
-  readonly keep: (project: Owner, key: string, answer: string) => Promise<void>;
+  readonly store: (project: Owner, key: string, answer: string) => Promise<void>;
 }
 
 interface AnswerCacheOptions {
@@ -103,7 +103,7 @@ interface AnswerCacheOptions {
 }
 
 const cacheTtlSeconds = 300;
-const maxKeptLength = 256 * 1024;
+const maxCachedBytes = 256 * 1024;
 
 const aboutAnswer = (key: string): string => `assistant:${key}`;
 
@@ -123,8 +123,8 @@ export const createAnswerCache = ({ redis, prefix, sealer, log }: AnswerCacheOpt
         return without(error);
       }
     },
-    keep: async (project, key, answer) => {
-      if (Buffer.byteLength(answer) > maxKeptLength) return;
+    store: async (project, key, answer) => {
+      if (Buffer.byteLength(answer) > maxCachedBytes) return;
       const sealed = sealer(project).seal(aboutAnswer(key), answer);
       await redis.set(nameOf(project, key), sealed, 'EX', cacheTtlSeconds).catch(without);
     },
@@ -176,7 +176,7 @@ const keyOf = (projectId: string, model: string, messages: unknown): string =>
     .update(JSON.stringify([projectId, model, messages]))
     .digest('base64url');
 
-interface Order {
+interface AnswerRequest {
   readonly caller: AiCaller;
   readonly key: string;
   readonly model: string;
@@ -188,7 +188,7 @@ const emptyAnswer = (): ServiceError => new ServiceError('provider_bad_output', 
 /** Writes an answer and caches it once it is whole; one that failed is not cached. */
 const write = async (
   { gateway, cache }: AssistantDeps,
-  { caller, key, model, messages }: Order,
+  { caller, key, model, messages }: AnswerRequest,
   emit: (piece: string) => void,
 ): Promise<void> => {
   const stream = await gateway.stream(caller, { model, messages });
@@ -200,7 +200,7 @@ const write = async (
   }
   stream.end();
   if (text === '') throw emptyAnswer();
-  await cache.keep(caller.project, key, text);
+  await cache.store(caller.project, key, text);
 };
 
 /**
@@ -210,29 +210,29 @@ const write = async (
 const createAssistant = (deps: AssistantDeps): Assistant => {
   const underWay = new Map<string, Answering>();
 
-  const begin = (order: Order): Answering => {
-    const { project } = order.caller;
+  const begin = (request: AnswerRequest): Answering => {
+    const { project } = request.caller;
     const answer = shareAnswer(async (signal, emit) => {
-      const known = await deps.cache.find(project, order.key);
-      if (known === null) return write(deps, { ...order, caller: { ...order.caller, signal } }, emit);
+      const known = await deps.cache.find(project, request.key);
+      if (known === null) return write(deps, { ...request, caller: { ...request.caller, signal } }, emit);
       answering.isCached = true;
       return emit(known);
     });
     const answering: Answering = { answer, isCached: false };
-    underWay.set(order.key, answering);
+    underWay.set(request.key, answering);
     const forget = (): void => {
-      if (underWay.get(order.key) === answering) underWay.delete(order.key);
+      if (underWay.get(request.key) === answering) underWay.delete(request.key);
     };
     answer.signal.addEventListener('abort', forget);
     answer.whole.then(forget, forget);
     return answering;
   };
 
-  const exchange = (order: Order, { used }: AssistantContext): Exchange => {
-    const present = underWay.get(order.key);
-    const answering = present ?? begin(order);
+  const exchange = (request: AnswerRequest, { used }: AssistantContext): Exchange => {
+    const present = underWay.get(request.key);
+    const answering = present ?? begin(request);
     const { answer } = answering;
-    answer.join(order.caller.signal);
+    answer.join(request.caller.signal);
     const { started, whole, pieces } = answer;
     return { started, whole, pieces, contextUsed: used, cached: () => present !== undefined || answering.isCached };
   };

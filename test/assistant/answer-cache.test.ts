@@ -22,11 +22,11 @@ test('an answer is found by its project and question alone, and a long one is no
   t.teardown(() => redis.disconnect());
   await new Promise((resolve) => void redis.once('ready', resolve));
   const [one, two] = [projectOf('one'), projectOf('two')];
-  await cache.keep(one, 'question', 'An answer.');
+  await cache.store(one, 'question', 'An answer.');
   t.is(await cache.find(one, 'question'), 'An answer.');
   t.is(await cache.find(one, 'another'), null);
   t.is(await cache.find(two, 'question'), null);
-  await cache.keep(one, 'long', 'ü'.repeat(131_073));
+  await cache.store(one, 'long', 'ü'.repeat(131_073));
   t.is(await cache.find(one, 'long'), null);
   await redis.copy(`${prefix}:assistant:one:question`, `${prefix}:assistant:two:question`);
   t.is(await cache.find(two, 'question'), null);
@@ -36,6 +36,6 @@ test('an answer is found by its project and question alone, and a long one is no
 test('without Redis nothing is found, nothing is kept, and nothing fails', async (t) => {
   const { cache, redis } = cacheAt('redis://127.0.0.1:1');
   t.teardown(() => redis.disconnect());
-  await t.notThrowsAsync(cache.keep(projectOf('one'), 'question', 'An answer.'));
+  await t.notThrowsAsync(cache.store(projectOf('one'), 'question', 'An answer.'));
   t.is(await cache.find(projectOf('one'), 'question'), null);
 });

@@ -20,7 +20,7 @@ const all = async (pieces: AsyncIterable<string>): Promise<string[]> => {
   return found;
 };
 
-test('who comes late gets what was said so far at once, then what comes', async (t) => {
+test('a late reader gets the text so far at once, then the further pieces', async (t) => {
   const { answer, say, end } = play();
   answer.join(stays);
   say('a');
@@ -35,7 +35,7 @@ test('who comes late gets what was said so far at once, then what comes', async 
   t.deepEqual(await all(answer.pieces()), ['abc']);
 });
 
-test('what breaks off is told behind what was said', async (t) => {
+test('an answer that breaks off ends with its error after the pieces that came', async (t) => {
   const { answer, say, end } = play();
   say('a');
   const received: string[] = [];
@@ -50,14 +50,14 @@ test('what breaks off is told behind what was said', async (t) => {
   await t.notThrowsAsync(answer.started);
 });
 
-test('what fails before the first word does not begin', async (t) => {
+test('an answer that fails before its first piece does not start', async (t) => {
   const { answer, end } = play();
   end.reject(new Error('refused'));
   await t.throwsAsync(answer.started, { message: 'refused' });
   await t.throwsAsync(all(answer.pieces()), { message: 'refused' });
 });
 
-test('it is stopped when the last who waits has left, not before, and not once it has ended', async (t) => {
+test('the writing is stopped when the last waiting reader has left, not before, and not once it has ended', async (t) => {
   const [one, two] = [new AbortController(), new AbortController()];
   const { answer } = play();
   answer.join(one.signal);

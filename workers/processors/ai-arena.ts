@@ -15,7 +15,7 @@ export interface AiArenaDeps {
 }
 
 /** Reports to readers of the job which models have ended. */
-const tellerOf = (context: JobContext, of: number): ((entry: ArenaResult) => void) => {
+const progressReporter = (context: JobContext, of: number): ((entry: ArenaResult) => void) => {
   let done = 0;
   return ({ model, latency_ms: ms, error }) => {
     done += 1;
@@ -35,7 +35,7 @@ const outcomeOf = (results: readonly ArenaResult[]): JobOutcome => {
 };
 
 /** Older data are read again: a start may wait for minutes to be recorded. */
-const oldReadMs = 500;
+const staleAfterMs = 500;
 
 /** Somebody waits for it: the project is read while the start is recorded. */
 const aheadWith =
@@ -46,7 +46,7 @@ const aheadWith =
     const early = findProject(db, projectId).catch(() => undefined);
     return async (given, context) => {
       const { models, chat } = given as JobData<typeof aiArena>;
-      const isFresh = performance.now() - readAt < oldReadMs;
+      const isFresh = performance.now() - readAt < staleAfterMs;
       const project = (isFresh ? await early : undefined) ?? (await findProject(db, projectId));
       if (project === undefined) throw notFound('project');
       const { requestId, signal } = context;
@@ -55,8 +55,8 @@ const aheadWith =
         caller: { project, kind: 'arena', requestId, signal },
         noteFault: (error: unknown) => log.error({ err: error }, 'a model of an arena could not be called'),
       } as const;
-      const order = { models, chat: chat as unknown as ArenaChat };
-      return outcomeOf(await runArena(arenaCaller, order, tellerOf(context, models.length)));
+      const arenaRequest = { models, chat: chat as unknown as ArenaChat };
+      return outcomeOf(await runArena(arenaCaller, arenaRequest, progressReporter(context, models.length)));
     };
   };
 

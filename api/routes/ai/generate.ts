@@ -1,14 +1,8 @@
 import { z } from 'zod';
 import { type GenerateDeps, generateRls, generateSchema, generateSelect } from '#domain/ai/generators.ts';
-import {
-  type ApplyDeps,
-  type ApplyRequest,
-  applyRlsSql,
-  applySchemaSql,
-  runGeneratedSelect,
-} from '#domain/ai/sql-guard/run.ts';
+import { type ApplyRequest, applyGeneratedSql, runGeneratedSelect } from '#domain/ai/sql-guard/run.ts';
+import { checkRlsSql, checkSchemaSql } from '#domain/ai/sql-guard/sql-guard.ts';
 import { CallerGone, DataError } from '#domain/data-api/errors.ts';
-import type { Once } from '#domain/database/console/owner-key.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type InProject, inProject } from '../../access.ts';
 import { aiCallerOf } from '../../ai/call.ts';
@@ -42,18 +36,18 @@ const generateDeps = ({ deps }: MemberCall): GenerateDeps => ({
   tenantDb: deps.projects.tenantDb,
 });
 
-const applyDeps = ({ deps }: MemberCall): ApplyDeps => ({ ...deps, tenantDb: deps.projects.tenantDb });
+interface ApplyInput extends Pick<ApplyRequest, 'check'> {
+  readonly body: z.output<typeof applyBody>;
+  readonly key: Parameters<typeof inTurn>[1];
+}
 
-const requestOf = (
-  { project }: MemberCall,
-  { sql, approved }: z.output<typeof applyBody>,
-  once?: Once,
-): ApplyRequest => ({
-  projectId: project.id,
-  sql,
-  approved: approved === true,
-  once,
-});
+const applyOnce = (call: MemberCall, { body: { sql, approved }, key, check }: ApplyInput) => {
+  const { deps, project, signal } = call;
+  return inTurn(call, key, (once) => {
+    const request = { projectId: project.id, sql, approved: approved === true, once, check };
+    return applyGeneratedSql({ ...deps, tenantDb: deps.projects.tenantDb }, request, signal);
+  });
+};
 
 /** The error details that a caller may see of a query that did not run; the SQL is answered all the same. */
 const executionError = (error: unknown): { code: string; message: string; details: unknown; hint: string | null } => {
@@ -123,10 +117,8 @@ const applyEndpoints: readonly Endpoint[] = [
     body: applyBody,
     response: appliedSchema,
     handle: async ({ body, key }, call) => {
-      const done = await inTurn(call, key, (once) =>
-        applySchemaSql(applyDeps(call), requestOf(call, body, once), call.signal),
-      );
-      return { ...done, tables: [...done.tables] };
+      const { objects, ...done } = await applyOnce(call, { body, key, check: checkSchemaSql });
+      return { ...done, tables: objects.tables };
     },
   }),
   endpoint({
@@ -136,10 +128,8 @@ const applyEndpoints: readonly Endpoint[] = [
     body: applyBody,
     response: appliedRls,
     handle: async ({ body, key }, call) => {
-      const done = await inTurn(call, key, (once) =>
-        applyRlsSql(applyDeps(call), requestOf(call, body, once), call.signal),
-      );
-      return { ...done, policies: [...done.policies] };
+      const { objects, ...done } = await applyOnce(call, { body, key, check: checkRlsSql });
+      return { ...done, policies: objects.policies };
     },
   }),
 ];

@@ -15,8 +15,8 @@ import {
 import type { KnownModel } from '../prices/prices.ts';
 import {
   type EmbeddingsReaderCall,
-  type EmbeddingsThere,
-  type ReadThere,
+  type ThreadEmbeddings,
+  type ThreadResult,
   threadReaders,
 } from '../providers/thread-readers.ts';
 import type { Disconnection } from '#lib/disconnection.ts';
@@ -91,7 +91,7 @@ const asFault = (error: unknown): unknown => {
   return new ProviderFault(error.code === 'overloaded' ? 'overloaded' : 'bad_answer', error.message);
 };
 
-const here = <T>(read: () => T): T => {
+const readInline = <T>(read: () => T): T => {
   try {
     return read();
   } catch (error) {
@@ -101,38 +101,46 @@ const here = <T>(read: () => T): T => {
   }
 };
 
-const vectorsOf = ({ numbers, dimensions }: EmbeddingsThere): Float64Array[] =>
+const vectorsOf = ({ numbers, dimensions }: ThreadEmbeddings): Float64Array[] =>
   Array.from({ length: dimensions === 0 ? 0 : numbers.length / dimensions }, (_, at) =>
     numbers.subarray(at * dimensions, (at + 1) * dimensions),
   );
 
 /** A chat that a thread has read: the text itself need not come back. */
-type ChatThere = Omit<ChatAnswer, 'raw'> & { readonly raw: boolean };
+type ThreadChat = Omit<ChatAnswer, 'raw'> & { readonly raw: boolean };
 
 export const createAnswers = (json: Pick<JsonParser, 'read'>): Answers => {
-  const there = async <T>(name: string, bytes: Buffer, options: Parameters<JsonParser['read']>[2]): Promise<T> => {
+  const readInThread = async <T>(
+    name: string,
+    bytes: Buffer,
+    options: Parameters<JsonParser['read']>[2],
+  ): Promise<T> => {
     const answer = (await json.read(bytes, { module: threadReaders, name }, options).catch((error: unknown) => {
       throw asFault(error);
-    })) as ReadThere;
+    })) as ThreadResult;
     if (!('fault' in answer)) return answer.read as T;
     const { kind, message, status, retryAfterMs } = answer.fault;
     throw new ProviderFault(kind, message, { status, retryAfterMs });
   };
   return {
     chat: async ({ provider, owner }, bytes) => {
-      if (!isLarge(bytes)) return here(() => dialectOf(provider).readChat(bytes.toString()));
-      const read = await there<ChatThere>('chat', bytes, { owner, args: { provider }, maxParts: maxChatParts });
+      if (!isLarge(bytes)) return readInline(() => dialectOf(provider).readChat(bytes.toString()));
+      const read = await readInThread<ThreadChat>('chat', bytes, { owner, args: { provider }, maxParts: maxChatParts });
       return { ...read, raw: read.raw ? bytes.toString() : null };
     },
     embeddings: async ({ provider, owner }, bytes, request) => {
-      if (!isLarge(bytes)) return here(() => dialectOf(provider).readEmbeddings(bytes.toString(), request));
+      if (!isLarge(bytes)) return readInline(() => dialectOf(provider).readEmbeddings(bytes.toString(), request));
       const args: EmbeddingsReaderCall = { provider, model: request.model, inputs: request.input.length };
-      const read = await there<EmbeddingsThere>('embeddings', bytes, { owner, args, maxParts: maxPartsOf(request) });
+      const read = await readInThread<ThreadEmbeddings>('embeddings', bytes, {
+        owner,
+        args,
+        maxParts: maxPartsOf(request),
+      });
       return { model: read.model, promptTokens: read.promptTokens, vectors: vectorsOf(read) };
     },
     models: async ({ provider, owner }, bytes) => {
-      if (!isLarge(bytes)) return here(() => dialectOf(provider).readModels(bytes.toString()));
-      return there('models', bytes, { owner, args: { provider }, maxParts: maxModelParts });
+      if (!isLarge(bytes)) return readInline(() => dialectOf(provider).readModels(bytes.toString()));
+      return readInThread('models', bytes, { owner, args: { provider }, maxParts: maxModelParts });
     },
   };
 };
@@ -149,7 +157,7 @@ const bodyOf = (answer: WholeAnswer): Buffer => {
 };
 
 /** The transport of answers and the threads that read them. */
-export interface Line {
+export interface ProviderClient {
   readonly transport: Transport;
   readonly answers: Answers;
 }
@@ -161,7 +169,7 @@ interface Question<T> {
 }
 
 const answerTo = <T>(
-  { transport }: Line,
+  { transport }: ProviderClient,
   call: RunningCall,
   { outgoing, read, ...bounds }: Question<T>,
 ): Promise<T> => {
@@ -176,11 +184,15 @@ const answerTo = <T>(
 const requestFor = (call: RunningCall): AnswerRequest => ({ provider: call.route.provider, owner: call.projectId });
 
 /** A whole answer to a chat. */
-export const askChat = async (line: Line, call: RunningCall, incoming: ChatRequest): Promise<ChatOutcome> => {
+export const askChat = async (
+  client: ProviderClient,
+  call: RunningCall,
+  incoming: ChatRequest,
+): Promise<ChatOutcome> => {
   const { provider, model, key } = call.route;
   const outgoing = dialectOf(provider).chat(key.target, { ...incoming, model }, false);
-  const read = (bytes: Buffer) => line.answers.chat(requestFor(call), bytes);
-  const answer = await answerTo(line, call, { outgoing, read });
+  const read = (bytes: Buffer) => client.answers.chat(requestFor(call), bytes);
+  const answer = await answerTo(client, call, { outgoing, read });
   await call.recorded;
   let length = answer.content.length;
   for (const { function: called } of answer.toolCalls) length += called.name.length + called.arguments.length;
@@ -204,7 +216,11 @@ const openOnce = async (transport: Transport, call: RunningCall, outgoing: Outgo
 };
 
 /** A stream, once its first event has come. */
-export const openChat = async ({ transport }: Line, call: RunningCall, incoming: ChatRequest): Promise<ChatStream> => {
+export const openChat = async (
+  { transport }: ProviderClient,
+  call: RunningCall,
+  incoming: ChatRequest,
+): Promise<ChatStream> => {
   const { provider, model, key } = call.route;
   const outgoing = dialectOf(provider).chat(key.target, { ...incoming, model }, true);
   const pieces = await withRetries(() => openOnce(transport, call, outgoing), call.abort);
@@ -216,7 +232,11 @@ export const openChat = async ({ transport }: Line, call: RunningCall, incoming:
  * In as many requests as the provider needs; to the caller it is one. The usage of the answers so far counts whatever
  * becomes of the rest.
  */
-const embedAll = async (line: Line, call: RunningCall, incoming: EmbeddingRequest): Promise<readonly Vector[]> => {
+const embedAll = async (
+  client: ProviderClient,
+  call: RunningCall,
+  incoming: EmbeddingRequest,
+): Promise<readonly Vector[]> => {
   const { provider, model, key, known } = call.route;
   const dialect = dialectOf(provider);
   const vectors: Vector[] = [];
@@ -224,10 +244,10 @@ const embedAll = async (line: Line, call: RunningCall, incoming: EmbeddingReques
   let isReported = true;
   for (let from = 0; from < incoming.input.length; from += dialect.maxInputs) {
     const request = { ...incoming, model, input: incoming.input.slice(from, from + dialect.maxInputs) };
-    const read = (bytes: Buffer) => line.answers.embeddings(requestFor(call), bytes, request);
+    const read = (bytes: Buffer) => client.answers.embeddings(requestFor(call), bytes, request);
     const outgoing = dialect.embeddings(key.target, request);
     const maxBytes = maxBytesOf(request, known, key.target);
-    const answer = await answerTo(line, call, { outgoing, maxBytes, read });
+    const answer = await answerTo(client, call, { outgoing, maxBytes, read });
     vectors.push(...answer.vectors);
     promptTokens += answer.promptTokens ?? inputTokens(request.input);
     isReported &&= answer.promptTokens !== null;
@@ -240,11 +260,11 @@ const embedAll = async (line: Line, call: RunningCall, incoming: EmbeddingReques
 
 /** Vectors for texts. */
 export const askEmbeddings = async (
-  line: Line,
+  client: ProviderClient,
   call: RunningCall,
   incoming: EmbeddingRequest,
 ): Promise<EmbeddingOutcome> => {
-  const vectors = await embedAll(line, call, incoming);
+  const vectors = await embedAll(client, call, incoming);
   await call.recorded;
   const { provider, model } = call.route;
   const report = call.succeed(call.used());
@@ -265,7 +285,7 @@ const neverDisconnects: Disconnection = {
 
 /** A provider's whole list. @throws {ProviderFault} */
 export const askModels = async (
-  { transport, answers }: Line,
+  { transport, answers }: ProviderClient,
   { id, provider, target }: ProviderKey,
 ): Promise<readonly ListedModel[]> => {
   const dialect = dialectOf(provider);
@@ -288,7 +308,7 @@ export const askModels = async (
 type Run = (work: (call: RunningCall) => Promise<void>) => Promise<void>;
 
 /** Asks for one page of models: what needs the key, changes nothing and costs nothing. */
-export const testKey = async ({ transport, answers }: Line, run: Run): Promise<KeyTest> => {
+export const testKey = async ({ transport, answers }: ProviderClient, run: Run): Promise<KeyTest> => {
   const began = performance.now();
   const report = (error: string | null): KeyTest => ({
     ok: error === null,

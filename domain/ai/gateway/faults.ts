@@ -67,9 +67,7 @@ type ProviderRef = Pick<ProviderKey, 'provider' | 'target'>;
 const filters = new WeakMap<ProviderRef['target'], SecretFilter>();
 
 const filterFor = (target: ProviderRef['target']): SecretFilter => {
-  const present = filters.get(target);
-  if (present !== undefined) return present;
-  const filter = createSecretFilter(target.apiKey);
+  const filter = filters.get(target) ?? createSecretFilter(target.apiKey);
   filters.set(target, filter);
   return filter;
 };
@@ -217,17 +215,12 @@ const piecesOf = (secret: string, length: number): ReadonlySet<string> => {
 /** Takes a key out of a text; the text is short: what a provider says of an error. */
 export type SecretFilter = (text: string) => string;
 
-interface Pieces {
-  readonly all: ReadonlySet<string>;
-  readonly length: number;
-}
-
-const withoutPieces = (text: string, { all, length }: Pieces): string => {
+const withoutPieces = (text: string, pieces: ReadonlySet<string>, length: number): string => {
   const characters = charactersOf(text);
   const meant = meaningOf(characters);
   let [clean, hiddenTo] = ['', 0];
   characters.forEach(({ whole }, at) => {
-    if (all.has(meant.slice(at, at + length))) {
+    if (pieces.has(meant.slice(at, at + length))) {
       if (hiddenTo <= at) clean += '[key]';
       hiddenTo = at + length;
     }
@@ -243,6 +236,6 @@ const withoutPieces = (text: string, { all, length }: Pieces): string => {
 export const createSecretFilter = (secret: string): SecretFilter => {
   if (secret.length < minSecretLength) return (text) => text;
   const length = Math.min(secret.length, maxHarmlessLength + 1);
-  const pieces: Pieces = { all: piecesOf(secret, length), length };
-  return (text) => withoutPieces(text, pieces);
+  const pieces = piecesOf(secret, length);
+  return (text) => withoutPieces(text, pieces, length);
 };

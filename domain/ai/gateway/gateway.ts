@@ -7,15 +7,15 @@ import { type ProviderName, providerFacts } from '../providers/providers.ts';
 import { type ProviderKeys, notConfigured } from '../keys/keys.ts';
 import type { KnownModel, Prices } from '../prices/prices.ts';
 import { type EmbeddingRequest, ProviderFault } from '../providers/dialect.ts';
-import { type Times, createTransport } from '../providers/transport.ts';
+import { type Times, createTransport, usualTimes } from '../providers/transport.ts';
 import type { CallLog } from '../usage/calls.ts';
 import type { AiCaller, AiModel, ProviderGateway } from './types.ts';
 import type { ChatRequest } from '../chat.ts';
-import { type Line, createAnswers, askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
+import { type ProviderClient, createAnswers, askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
 import { bounded, inputTokens, promptTokens, requirePrice, reserveFor, reserveForInput, tierOf } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
 import type { InFlight } from './in-flight.ts';
-import { createModelLists, modelsOf, createRouter } from './models.ts';
+import { type ModelLists, createModelLists, createRouter, modelsOf } from './models.ts';
 import { type Route, type Spending, RunningCall } from './running-call.ts';
 
 /**
@@ -25,14 +25,14 @@ import { type Route, type Spending, RunningCall } from './running-call.ts';
 const requireSupported = (provider: ProviderName, request: ChatRequest | EmbeddingRequest): void => {
   const { dialect, label } = providerFacts[provider];
   if (dialect === 'openai') return;
-  const foreign = 'messages' in request ? request.onlyOpenAi : tokensIn(request);
+  const foreign = 'messages' in request ? request.onlyOpenAi : tokenNumbersIn(request);
   if (foreign === undefined) return;
   throw new ServiceError('not_supported', `${label} does not take ${foreign}.`, {
     hint: 'Providers that speak OpenAI’s dialect do.',
   });
 };
 
-const tokensIn = ({ input }: EmbeddingRequest): string | undefined =>
+const tokenNumbersIn = ({ input }: EmbeddingRequest): string | undefined =>
   input.some((one) => typeof one !== 'string') ? 'the numbers of tokens in place of text' : undefined;
 
 interface GatewayDeps {
@@ -78,30 +78,16 @@ const createRunning = (deps: Pick<GatewayDeps, 'calls' | 'inFlight' | 'answerByt
   };
 };
 
-type Running = ReturnType<typeof createRunning>;
-type Parts = GatewayDeps & Pick<ReturnType<typeof open>, 'line' | 'quick' | 'router' | 'lists' | 'running'>;
-
 /** Lists and tests ask for nothing that takes time. */
-const quickTimes: Times = { firstByteMs: 10_000, idleMs: 10_000, totalMs: 30_000 };
-
-const shorterOf = (times: Times | undefined): Times => ({
-  firstByteMs: Math.min(quickTimes.firstByteMs, times?.firstByteMs ?? Infinity),
-  idleMs: Math.min(quickTimes.idleMs, times?.idleMs ?? Infinity),
-  totalMs: Math.min(quickTimes.totalMs, times?.totalMs ?? Infinity),
+const quickTimes = ({ firstByteMs, idleMs, totalMs }: Times): Times => ({
+  firstByteMs: Math.min(firstByteMs, 10_000),
+  idleMs: Math.min(idleMs, 10_000),
+  totalMs: Math.min(totalMs, 30_000),
 });
 
-const open = (deps: GatewayDeps) => {
-  const answers = createAnswers(deps.json);
-  const line: Line = { transport: createTransport(deps.egress, deps.times), answers };
-  const quick: Line = { transport: createTransport(deps.egress, shorterOf(deps.times)), answers };
-  const lists = createModelLists((key) => askModels(quick, key));
-  const router = createRouter({ keys: deps.keys, prices: deps.prices, lists });
-  const running: Running = createRunning(deps);
-  return { line, quick, lists, router, running };
-};
-
 const listModels = async (
-  { keys, lists, prices, log }: Parts,
+  { keys, prices, log }: GatewayDeps,
+  lists: ModelLists,
   project: AiCaller['project'],
 ): ReturnType<ProviderGateway['models']> => {
   const configured = [...(await keys.all(project)).byProvider.values()];
@@ -133,55 +119,56 @@ const freeOf = (provider: ProviderName): KnownModel => ({
   price: { input: 0, output: 0 },
 });
 
-/** Where a request goes, in the form in which its budget can grant it. */
-const openRoutes = ({ router }: Pick<Parts, 'router'>) => {
+/** A chat in the form in which its budget can grant it. */
+const prepareChat = (route: Route, incoming: ChatRequest) => {
+  requireSupported(route.provider, incoming);
+  const request = bounded({ ...incoming, model: route.model }, route);
+  const reserveNanoUsd = reserveFor(request, route.known);
+  const spending: Spending = { promptTokens: promptTokens(request), reserveNanoUsd, tier: tierOf(request) };
+  return { request, spending };
+};
+
+/** See `Gateway`. */
+export const createGateway = (deps: GatewayDeps): ProviderGateway => {
+  const { keys, prices, egress, times = usualTimes } = deps;
+  const answers = createAnswers(deps.json);
+  const client: ProviderClient = { transport: createTransport(egress, times), answers };
+  const quickClient: ProviderClient = { transport: createTransport(egress, quickTimes(times)), answers };
+  const lists = createModelLists((key) => askModels(quickClient, key));
+  const router = createRouter({ keys, prices, lists });
+  const running = createRunning(deps);
+
   const routeOf = async (project: AiCaller['project'], model: string, type: AiModel['type']): Promise<Route> => {
     const route = await router(project, model, type);
     requirePrice(route);
     return route;
   };
   return {
-    routeOf,
-    chat: async (project: AiCaller['project'], incoming: ChatRequest) => {
-      const route = await routeOf(project, incoming.model, 'chat');
-      requireSupported(route.provider, incoming);
-      const request = bounded({ ...incoming, model: route.model }, route);
-      const reserveNanoUsd = reserveFor(request, route.known);
-      const spending: Spending = { promptTokens: promptTokens(request), reserveNanoUsd, tier: tierOf(request) };
-      return { route, request, spending };
-    },
-  };
-};
-
-/** See `Gateway`. */
-export const createGateway = (deps: GatewayDeps): ProviderGateway => {
-  const parts: Parts = { ...deps, ...open(deps) };
-  const { router, running, line, quick } = parts;
-  const routes = openRoutes(parts);
-  return {
     chat: async (caller, incoming) => {
-      const { route, request, spending } = await routes.chat(caller.project, incoming);
-      return running.run({ caller, route, spending }, (call) => askChat(line, call, request));
+      const route = await routeOf(caller.project, incoming.model, 'chat');
+      const { request, spending } = prepareChat(route, incoming);
+      return running.run({ caller, route, spending }, (call) => askChat(client, call, request));
     },
     stream: async (caller, incoming) => {
-      const { route, request, spending } = await routes.chat(caller.project, incoming);
-      return running.run({ caller, route, spending }, (call) => openChat(line, call, request));
+      const route = await routeOf(caller.project, incoming.model, 'chat');
+      const { request, spending } = prepareChat(route, incoming);
+      return running.run({ caller, route, spending }, (call) => openChat(client, call, request));
     },
     embed: async (caller, request) => {
-      const route = await routes.routeOf(caller.project, request.model, 'embedding');
+      const route = await routeOf(caller.project, request.model, 'embedding');
       requireSupported(route.provider, request);
       const reserveNanoUsd = reserveForInput(request.input, route.known);
       const spending = { promptTokens: inputTokens(request.input), reserveNanoUsd };
-      return running.run({ caller, route, spending }, (call) => askEmbeddings(line, call, request));
+      return running.run({ caller, route, spending }, (call) => askEmbeddings(client, call, request));
     },
     test: async (caller, provider) => {
-      const key = await deps.keys.find(caller.project, provider);
+      const key = await keys.find(caller.project, provider);
       if (key === undefined) throw notConfigured(provider);
       const route: Route = { provider, model: '', key, known: freeOf(provider), hardBudget: false };
       const spending = { promptTokens: 0, reserveNanoUsd: 0 };
-      return testKey(quick, (work) => running.run({ caller, route, spending }, work));
+      return testKey(quickClient, (work) => running.run({ caller, route, spending }, work));
     },
-    models: (project) => listModels(parts, project),
+    models: (project) => listModels(deps, lists, project),
     resolve: async (project, name, type) => {
       const { provider, model } = await router(project, name, type);
       return { provider, model };

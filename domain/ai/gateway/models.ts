@@ -26,8 +26,8 @@ interface CachedList {
 
 const cacheTtlMs = 3_600_000;
 // Room for lists of some 100 models each, and of 5,000 at most.
-const maxKept = 500;
-const maxModelsKept = 100_000;
+const maxCached = 500;
+const maxModelsCached = 100_000;
 
 /** A changed key is another: it may open other models. */
 const nameOf = ({ id, version }: ProviderKey): string => `${id}:${version}`;
@@ -38,8 +38,8 @@ export const createModelLists = (
   now: () => number = Date.now,
 ): ModelLists => {
   const lists = new LRUCache<string, CachedList>({
-    max: maxKept,
-    maxSize: maxModelsKept,
+    max: maxCached,
+    maxSize: maxModelsCached,
     sizeCalculation: ({ models }) => models.length + 1,
   });
   const pending = new Map<string, Promise<readonly ListedModel[]>>();

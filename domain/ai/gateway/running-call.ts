@@ -153,7 +153,7 @@ const queued: ReadonlySet<CallKind> = new Set(['arena', 'vectors']);
 
 const nothingUsed: Used = { reported: null, completionTokens: 0, ttftMs: null };
 
-const ended = (): void => undefined;
+const noRelease = (): void => undefined;
 
 const left = (): ServiceError =>
   new ServiceError('request_timeout', 'The caller disconnected before the answer was complete.');
@@ -187,7 +187,7 @@ export class RunningCall {
     { caller, route, spending }: { readonly caller: AiCaller; readonly route: Route; readonly spending: Spending },
     over: (call: RunningCall) => void,
   ) {
-    this.#release = queued.has(caller.kind) && !caller.direct ? ended : inFlight.take(caller.project);
+    this.#release = queued.has(caller.kind) && !caller.direct ? noRelease : inFlight.take(caller.project);
     this.reserved = answerBytes.reserve(caller.project.id);
     this.#caller = caller;
     this.route = route;
@@ -206,7 +206,7 @@ export class RunningCall {
     });
     // Not recorded, or not granted: the provider need not go on.
     this.#open.recorded.catch((error: unknown) => this.abort.abort('refused', error));
-    this.abort.addEventListener('abort', this.#halted);
+    this.abort.addEventListener('abort', this.#onAbort);
   }
 
   /** The caller. */
@@ -271,7 +271,7 @@ export class RunningCall {
     return explained;
   }
 
-  readonly #halted = (): void => {
+  readonly #onAbort = (): void => {
     if (this.abort.reason === 'left') this.#giveUp('client_closed', null, true);
     if (this.abort.reason === 'closing') this.#giveUp('incomplete', null, true);
   };

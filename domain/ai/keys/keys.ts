@@ -125,7 +125,7 @@ interface ProviderKeysOptions {
 }
 
 const cacheTtlMs = 5000;
-const maxKept = 5000;
+const maxCached = 5000;
 
 /** The associated data of a sealed provider key: it opens in no other row. */
 const aboutKey = (provider: ProviderName): string => `ai_key:${provider}`;
@@ -146,7 +146,7 @@ const opened = (row: KeyRow, sealer: Sealer): ProviderKey => {
  * processes (`forget`, of which they notify each other).
  */
 export const createProviderKeys = ({ db, sealer, isSubscribed }: ProviderKeysOptions): ProviderKeys => {
-  const cache = new LRUCache<string, ProjectKeys>({ max: maxKept, ttl: cacheTtlMs });
+  const cache = new LRUCache<string, ProjectKeys>({ max: maxCached, ttl: cacheTtlMs });
   /** Rises with each change: what was read before one must not be kept after it. */
   let changes = 0;
 
@@ -196,30 +196,15 @@ export interface KeyEntry {
   readonly last_test_ok: boolean | null;
 }
 
-const nothingKnown = {
-  masked_key: null,
-  base_url: null,
-  created_at: null,
-  updated_at: null,
-  last_tested_at: null,
-  last_test_ok: null,
-} as const;
+const noRow: { readonly [Column in keyof KeyRow]?: KeyRow[Column] | null } = {};
 
-const knownOf = ({ masked_key, base_url, created_at, updated_at, last_tested_at, last_test_ok }: KeyRow) => ({
-  masked_key,
-  base_url,
-  created_at,
-  updated_at,
-  last_tested_at,
-  last_test_ok,
-});
-
-const entryOf = (provider: ProviderName, row: KeyRow | undefined): KeyEntry => ({
-  provider,
-  configured: row !== undefined,
-  supports: providerFacts[provider].supports,
-  ...(row ? knownOf(row) : nothingKnown),
-});
+const entryOf = (provider: ProviderName, row: KeyRow | undefined): KeyEntry => {
+  const { masked_key = null, base_url = null, created_at = null, updated_at = null } = row ?? noRow;
+  const { last_tested_at = null, last_test_ok = null } = row ?? noRow;
+  const { supports } = providerFacts[provider];
+  const times = { created_at, updated_at, last_tested_at, last_test_ok };
+  return { provider, configured: row !== undefined, masked_key, base_url, supports, ...times };
+};
 
 /** @throws {ServiceError} `not_found` */
 export const requireAiProvider = (name: string): ProviderName => {

@@ -138,8 +138,8 @@ interface PricesPackage {
 export type PackagedModels = readonly (readonly [ProviderName, readonly ModelInfo[]])[];
 
 /**
- * Reads the package's own table and releases it; it takes some 40 ms. The package uses the network only when it is told
- * to, which never happens here.
+ * Reads the package's own table and releases it; it takes some 40 ms. The package uses the network only on request,
+ * which never happens here.
  */
 export const readPackagedModels = (): PackagedModels => {
   const require = createRequire(import.meta.url);

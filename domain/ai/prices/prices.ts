@@ -189,13 +189,13 @@ const baseOf = (name: string): string[] => {
 };
 
 /** As it is named, as its date is written elsewhere, and without its date; at last as the model that it was made from. */
-const waysOf = (model: string): string[] => {
+const candidateNames = (model: string): string[] => {
   const named = model.toLowerCase().replace(/^models\//, '');
   return [...new Set([named, ...baseOf(named)].flatMap((name) => [name, dashed(name), name.replace(edition, '')]))];
 };
 
 /** Names are what callers write: as many as are asked for are kept, within reason. */
-const maxKept = 2000;
+const maxCached = 2000;
 /** No model has so long a name. */
 const maxNameLength = 200;
 
@@ -226,7 +226,7 @@ const createTable = (given: GivenModels, source: ModelSource): LoadedPrices => {
 
   const findPrice = (provider: ProviderName, model: string): Found | null => {
     listed ??= source.read();
-    for (const name of waysOf(model)) {
+    for (const name of candidateNames(model)) {
       const found = { name, listed: listedAs(listed.get(provider), name), given: given[provider]?.get(name) };
       const isKnown = found.listed ?? found.given ?? dimensionsOf(provider, name);
       if (isKnown !== undefined) return found;
@@ -240,7 +240,7 @@ const createTable = (given: GivenModels, source: ModelSource): LoadedPrices => {
     let found = cachedPrices.get(key);
     if (found === undefined) {
       found = findPrice(provider, model);
-      if (cachedPrices.size >= maxKept) cachedPrices.clear();
+      if (cachedPrices.size >= maxCached) cachedPrices.clear();
       cachedPrices.set(key, found);
     }
     return found === null ? undefined : knownModel(provider, model, found, Date.now());

@@ -37,7 +37,7 @@ export interface SentEvent {
 export interface StreamReader {
   /**
    * Takes the next event; null when it has nothing for the caller.
-   * @throws {ProviderFault} of an event that tells of an error, or that is not what the dialect allows
+   * @throws {ProviderFault} for an event that reports an error, or that is not what the dialect allows
    */
   readonly take: (event: SentEvent) => ChatPiece | null;
   /** The model has said something: text, a call of a tool, or a thought that is not shown. */
@@ -83,7 +83,7 @@ export interface ListedModel {
   readonly contextWindow: number | null;
 }
 
-/** How one kind of provider is spoken to: requests out, answers and streams in. Pure; `transport.ts` does the talking. */
+/** Writes requests to one kind of provider, and reads its answers and streams. Pure; `transport.ts` sends and receives. */
 export interface Dialect {
   /** Texts in one request for embeddings; more have to be asked for in several. */
   readonly maxInputs: number;

@@ -72,7 +72,7 @@ export const createSseReader = (): SseReader => {
 };
 
 // The bound of events that are read and not yet released, in UTF-16 units: one socket's read buffer.
-const maxHeld = 65_536;
+const maxBuffered = 65_536;
 // The memory of an event beside its data, once it is read.
 const eventCost = 256;
 // A whole stream: 64,000 tokens at 250 bytes each, comments included.
@@ -94,7 +94,7 @@ type StreamExchange = Pick<Exchange, 'awaitFirst' | 'started' | 'pause' | 'resum
 export class EventStream implements AsyncIterableIterator<readonly SentEvent[], undefined> {
   readonly #reader: SseReader;
   readonly #exchange: StreamExchange;
-  readonly #held: StreamReservation | undefined;
+  readonly #reserved: StreamReservation | undefined;
   #received = 0;
   #waiting: SentEvent[] = [];
   #size = 0;
@@ -107,7 +107,7 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
 
   constructor(exchange: StreamExchange, reader: SseReader, reserved?: StreamReservation) {
     this.#exchange = exchange;
-    this.#held = reserved;
+    this.#reserved = reserved;
     this.#reader = reader;
     exchange.awaitFirst();
   }
@@ -120,7 +120,7 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
   next(): Promise<Step> {
     const value = this.#takeAll();
     if (value.length > 0) {
-      if (this.#taken <= maxHeld) this.#exchange.resume();
+      if (this.#taken <= maxBuffered) this.#exchange.resume();
       return Promise.resolve({ done: false, value });
     }
     if (this.#broken) return Promise.reject(this.#broken);
@@ -164,12 +164,12 @@ export class EventStream implements AsyncIterableIterator<readonly SentEvent[], 
     }
     const events = this.#reader.feed(chunk);
     // Until the event is whole, its beginning is kept.
-    if (events.length === 0) return reserve(this.#held, chunk.length);
-    this.#held?.shrink(this.#held.bytes);
+    if (events.length === 0) return reserve(this.#reserved, chunk.length);
+    this.#reserved?.shrink(this.#reserved.bytes);
     for (const event of events) this.#size += event.data.length + eventCost;
     this.#waiting.push(...events);
     if (this.#pending) this.#hand(this.#pending);
-    if (this.#taken + this.#size > maxHeld) this.#exchange.pause();
+    if (this.#taken + this.#size > maxBuffered) this.#exchange.pause();
   }
 
   #end(): void {

@@ -2,7 +2,7 @@ import { type FaultKind, ProviderFault } from './dialect.ts';
 import { type Loose, countIn, listIn, objectIn, textIn } from './json.ts';
 
 /** The error that a provider reports, in whatever dialect. */
-export interface Complaint {
+export interface ReportedError {
   readonly message: string;
   /** All that names the kind of the error: codes, types, reasons. */
   readonly codes: readonly string[];
@@ -46,7 +46,7 @@ const keyWords = /api key (not valid|not found|expired)/i;
 const has = (codes: readonly string[], known: RegExp): boolean => codes.some((code) => known.test(code));
 
 /** By what the provider calls it, whatever the status. */
-const kindByCodes = ({ codes, message }: Complaint): FaultKind | null => {
+const kindByCodes = ({ codes, message }: ReportedError): FaultKind | null => {
   if (has(codes, quotaCodes)) return 'rate_limited';
   if (has(codes, lengthCodes)) return 'context_length';
   if (has(codes, modelCodes)) return 'model_not_found';
@@ -56,7 +56,7 @@ const kindByCodes = ({ codes, message }: Complaint): FaultKind | null => {
   return null;
 };
 
-const kindByStatus = (status: number, { message }: Complaint): FaultKind => {
+const kindByStatus = (status: number, { message }: ReportedError): FaultKind => {
   if (status === 401 || status === 403) return 'auth';
   if (status === 402 || status === 429) return 'rate_limited';
   if (status === 404 && modelWords.test(message)) return 'model_not_found';
@@ -64,27 +64,27 @@ const kindByStatus = (status: number, { message }: Complaint): FaultKind => {
   return status >= 400 ? 'bad_request' : 'bad_answer';
 };
 
-const isTooLong = (status: number, { message }: Complaint): boolean =>
+const isTooLong = (status: number, { message }: ReportedError): boolean =>
   (status === 400 || status === 413 || status === 422) && lengthWords.test(message);
 
-const kindOf = (status: number | null, complaint: Complaint): FaultKind => {
+const kindOf = (status: number | null, reported: ReportedError): FaultKind => {
   if (status === null) {
-    if (lengthWords.test(complaint.message)) return 'context_length';
+    if (lengthWords.test(reported.message)) return 'context_length';
     // In a stream that had started the provider's side failed, unless it reports otherwise.
-    return kindByCodes(complaint) ?? 'unavailable';
+    return kindByCodes(reported) ?? 'unavailable';
   }
-  if (isTooLong(status, complaint)) return 'context_length';
+  if (isTooLong(status, reported)) return 'context_length';
   // A status that is clear is believed before a code: `type` of a 500 may be anything.
-  if (status >= 500 || status === 401) return kindByStatus(status, complaint);
-  return kindByCodes(complaint) ?? kindByStatus(status, complaint);
+  if (status >= 500 || status === 401) return kindByStatus(status, reported);
+  return kindByCodes(reported) ?? kindByStatus(status, reported);
 };
 
 /** @param status null: it came within a stream */
-const faultOf = (status: number | null, complaint: Complaint, retryAfter?: string): ProviderFault => {
-  const waits = !has(complaint.codes, quotaCodes) && status !== 402;
-  return new ProviderFault(kindOf(status, complaint), cleanMessage(complaint.message), {
+const faultOf = (status: number | null, reported: ReportedError, retryAfter?: string): ProviderFault => {
+  const waits = !has(reported.codes, quotaCodes) && status !== 402;
+  return new ProviderFault(kindOf(status, reported), cleanMessage(reported.message), {
     status,
-    retryAfterMs: waits ? (retryAfterMsOf(retryAfter) ?? complaint.retryAfterMs ?? null) : null,
+    retryAfterMs: waits ? (retryAfterMsOf(retryAfter) ?? reported.retryAfterMs ?? null) : null,
   });
 };
 
@@ -110,7 +110,7 @@ const errorIn = (body: string): Loose => {
 };
 
 /** OpenAI's `code` and `type`, Anthropic's `type`, Google's `status` and the reasons in its `details`. */
-const complaintOf = (error: Loose): Complaint => {
+const reportedErrorOf = (error: Loose): ReportedError => {
   const details = listIn(error['details']).map(objectIn);
   const codes = [error['code'], error['type'], error['status'], ...details.map((one) => one['reason'])];
   const delay = /^(\d+(?:\.\d+)?)s$/.exec(details.map((one) => textIn(one['retryDelay'])).join(''))?.[1];
@@ -123,10 +123,10 @@ const complaintOf = (error: Loose): Complaint => {
 
 /** The meaning of an answer that is no success, in each of the dialects. */
 export const readFault = (status: number, body: string, retryAfter: string | undefined): ProviderFault =>
-  faultOf(status, complaintOf(errorIn(body)), retryAfter);
+  faultOf(status, reportedErrorOf(errorIn(body)), retryAfter);
 
 /** The meaning of an error within an answer of status 200; some name the status that it would have had. */
 export const sentFault = (error: Loose): ProviderFault => {
   const status = countIn(error['code']);
-  return faultOf(status !== null && status >= 400 && status < 600 ? status : null, complaintOf(error));
+  return faultOf(status !== null && status >= 400 && status < 600 ? status : null, reportedErrorOf(error));
 };

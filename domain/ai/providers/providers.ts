@@ -39,13 +39,14 @@ export const providerFacts: Readonly<Record<ProviderName, ProviderFacts>> = {
   xai: { label: 'xAI', dialect: 'openai', baseUrl: 'https://api.x.ai/v1', supports: chatOnly },
 };
 
-const create = (provider: ProviderName): Dialect => {
-  const { dialect } = providerFacts[provider];
-  if (dialect === 'anthropic') return anthropic;
-  return dialect === 'google' ? google : createOpenAi(provider);
+const dialects: Readonly<Record<ProviderName, Dialect>> = {
+  openai: createOpenAi('openai'),
+  anthropic,
+  google,
+  groq: createOpenAi('groq'),
+  deepseek: createOpenAi('deepseek'),
+  xai: createOpenAi('xai'),
 };
 
-const dialects = new Map(providerNames.map((provider) => [provider, create(provider)]));
-
-/** How a provider is spoken to. */
-export const dialectOf = (provider: ProviderName): Dialect => dialects.get(provider) ?? create(provider);
+/** How requests to a provider are written, and its answers read. */
+export const dialectOf = (provider: ProviderName): Dialect => dialects[provider];

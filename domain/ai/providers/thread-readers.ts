@@ -7,16 +7,16 @@ import { type EmbeddingRequest, type FaultKind, ProviderFault } from './dialect.
 export const threadReaders = import.meta.url;
 
 /** An error whose class cannot cross threads. */
-export interface FaultThere {
+export interface ThreadFault {
   readonly kind: FaultKind;
   readonly message: string;
   readonly status: number | null;
   readonly retryAfterMs: number | null;
 }
 
-export type ReadThere = { readonly read: unknown } | { readonly fault: FaultThere };
+export type ThreadResult = { readonly read: unknown } | { readonly fault: ThreadFault };
 
-const faultThere = (error: unknown): FaultThere => {
+const faultOf = (error: unknown): ThreadFault => {
   if (error instanceof RangeError) {
     return { kind: 'bad_answer', message: 'The answer is nested too deep.', status: null, retryAfterMs: null };
   }
@@ -28,9 +28,9 @@ const faultThere = (error: unknown): FaultThere => {
 const reading = (read: () => ReaderResult): ReaderResult => {
   try {
     const { value, transfer = [] } = read();
-    return { value: { read: value } satisfies ReadThere, transfer };
+    return { value: { read: value } satisfies ThreadResult, transfer };
   } catch (error) {
-    return { value: { fault: faultThere(error) } satisfies ReadThere };
+    return { value: { fault: faultOf(error) } satisfies ThreadResult };
   }
 };
 
@@ -45,7 +45,7 @@ export const chat: Reader = (text, args) =>
     return { value: { ...answer, raw: answer.raw !== null } };
   });
 
-export interface EmbeddingsThere {
+export interface ThreadEmbeddings {
   readonly model: string;
   readonly promptTokens: number | null;
   readonly dimensions: number;
@@ -68,7 +68,7 @@ export const embeddings: Reader = (text, args) =>
     const numbers = new Float64Array(vectors.length * dimensions);
     for (const [at, vector] of vectors.entries()) numbers.set(vector, at * dimensions);
     const { promptTokens } = rest;
-    const value: EmbeddingsThere = { model: rest.model, promptTokens, dimensions, numbers };
+    const value: ThreadEmbeddings = { model: rest.model, promptTokens, dimensions, numbers };
     return { value, transfer: [numbers.buffer] };
   });
 

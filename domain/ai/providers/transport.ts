@@ -132,14 +132,14 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#awaitsFirst = true;
   }
 
-  /** The awaited bytes have come. */
+  /** The model has started to answer. */
   started(): void {
     if (!this.#awaitsFirst) return;
     this.#awaitsFirst = false;
     this.#extend();
   }
 
-  /** Nothing more is read until `resume`; the provider is kept waiting, and is not blamed for it. */
+  /** Nothing more is read until `resume`; meanwhile the provider waits, which is not its time-out. */
   pause(): void {
     this.#paused = true;
     this.#controller?.pause();

@@ -7,15 +7,7 @@ import { connectionLost, sessionEnded, sqlError } from '#domain/database/console
 import { type ChangeListeners, noteChange } from '#domain/database/database.ts';
 import { Refusal, ServiceError } from '#lib/errors.ts';
 import { runBound } from '#lib/postgres/bound-query.ts';
-import {
-  type Allowed,
-  type Reason,
-  type UsedNames,
-  type Verdict,
-  checkRlsSql,
-  checkSchemaSql,
-  checkSelectSql,
-} from './sql-guard.ts';
+import { type Allowed, type Reason, type UsedNames, type Verdict, checkSelectSql } from './sql-guard.ts';
 import { queryFunctions } from './functions.ts';
 
 /** `details` are the reasons, each with its rule, message and place. */
@@ -232,12 +224,14 @@ export interface ApplyRequest {
   /** A person has seen the statement and wants it. */
   readonly approved: boolean;
   readonly once?: Once | undefined;
+  /** `checkSchemaSql` or `checkRlsSql`. */
+  readonly check: (sql: string) => Verdict;
 }
 
-interface Applied {
+interface Applied extends Pick<Allowed, 'command'> {
   readonly applied: true;
-  readonly command: string;
   readonly sql: string;
+  readonly objects: { readonly tables: string[]; readonly policies: string[] };
 }
 
 const applyTimeoutMs = 30_000;
@@ -267,18 +261,19 @@ const requireApproval = (approved: boolean): void => {
 };
 
 /**
- * Runs one statement that the guard allows, once for its key, as the project's owner: in a transaction of a session of its
- * own (CREATE INDEX CONCURRENTLY without one), for at most 30 s, and 5 s of waiting for a lock.
+ * Applies one statement that the guard allows, once for its key, as the project's owner: in a transaction of a session of
+ * its own (CREATE INDEX CONCURRENTLY without one), for at most 30 s, and 5 s of waiting for a lock (interface, "AI limits" 3
+ * to 5; contract, section 8).
+ * @throws {ServiceError} `approval_required`, `sql_not_allowed`, `conflict`, `idempotency_mismatch`
+ * @throws {DataError} with the SQLSTATE as code; `plan_limit_exceeded`
  */
-const apply = async (
+export const applyGeneratedSql = async (
   deps: ApplyDeps,
-  { projectId, sql, approved, once }: ApplyRequest,
+  { projectId, sql, approved, once, check }: ApplyRequest,
   signal: AbortSignal,
-  check: typeof checkSchemaSql,
-): Promise<Applied & { readonly verdict: Allowed }> => {
+): Promise<Applied> => {
   requireApproval(approved);
   const verdict = requireAllowed(check(sql));
-  const done: Applied = { applied: true, command: verdict.command, sql };
   const fence = { projectId, role: 'owner', timeoutMs: applyTimeoutMs, signal } as const;
   await inCallersFence(deps.tenantDb, fence, async (client, stoppedBy) => {
     try {
@@ -295,32 +290,6 @@ const apply = async (
     }
   });
   noteChange(deps, projectId, { schema: true, rows: true });
-  return { ...done, verdict };
-};
-
-/**
- * Applies a CREATE TABLE, CREATE INDEX or ALTER TABLE (interface, "AI limits" 3 to 5; contract, section 8).
- * @throws {ServiceError} `approval_required`, `sql_not_allowed`, `conflict`, `idempotency_mismatch`
- * @throws {DataError} with the SQLSTATE as code; `plan_limit_exceeded`
- */
-export const applySchemaSql = async (
-  deps: ApplyDeps,
-  request: ApplyRequest,
-  signal: AbortSignal,
-): Promise<Applied & { readonly tables: readonly string[] }> => {
-  const { verdict, ...done } = await apply(deps, request, signal, checkSchemaSql);
-  return { ...done, tables: verdict.objects.tables };
-};
-
-/**
- * Applies a CREATE or ALTER POLICY, or switches row-level security on.
- * @throws as `applySchemaSql`
- */
-export const applyRlsSql = async (
-  deps: ApplyDeps,
-  request: ApplyRequest,
-  signal: AbortSignal,
-): Promise<Applied & { readonly policies: readonly string[] }> => {
-  const { verdict, ...done } = await apply(deps, request, signal, checkRlsSql);
-  return { ...done, policies: verdict.objects.policies };
+  const { tables, policies } = verdict.objects;
+  return { applied: true, command: verdict.command, sql, objects: { tables: [...tables], policies: [...policies] } };
 };

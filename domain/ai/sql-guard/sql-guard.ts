@@ -6,7 +6,7 @@ import { rlsGrammar, schemaGrammar } from './schema-grammar.ts';
 
 /** Why a statement is refused. */
 export interface Reason {
-  /** Which fence, for programs. */
+  /** The rule that it breaks, for programs. */
   readonly rule:
     | 'empty'
     | 'too_long'

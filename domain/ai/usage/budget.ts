@@ -145,7 +145,7 @@ export const deleteBudget = async (tx: Queryable, projectId: string): Promise<vo
 };
 
 /** Among advisory locks of the control database: two at once would give the same back twice. */
-const mendLock = 7_245_993;
+const releaseLock = 7_245_993;
 
 /**
  * Gives back what is reserved for no open call: an intent whose connection broke may have taken its part and left no row. A
@@ -153,24 +153,26 @@ const mendLock = 7_245_993;
  */
 export const releaseLeftReservations = (db: ControlDb): Promise<void> =>
   db.transaction(async (tx) => {
-    await tx.query('select pg_advisory_xact_lock($1)', [mendLock]);
+    await tx.query('select pg_advisory_xact_lock($1)', [releaseLock]);
     await tx.query(
       `with open as (
          select project_id, ${monthOfCall} as month,
            sum(reserved_nano_usd) as reserved
          from ai_calls where status = 'open' group by 1, 2
-       ), held as materialized (
+       ), leftover as materialized (
          select m.project_id, m.month, m.reserved_nano_usd - coalesce(o.reserved, 0) as left_over
          from ai_budget_months m left join open o using (project_id, month)
        )
        update ai_budget_months m set reserved_nano_usd = m.reserved_nano_usd - h.left_over
-       from held h where h.left_over <> 0 and m.project_id = h.project_id and m.month = h.month`,
+       from leftover h where h.left_over <> 0 and m.project_id = h.project_id and m.month = h.month`,
     );
   });
 
-const keptMonths = 13;
+const retentionMonths = 13;
 
 /** Counts of long ago. */
 export const deleteOldMonths = async (db: Queryable): Promise<void> => {
-  await db.query(`delete from ai_budget_months where month < ${thisMonth} - make_interval(months => $1)`, [keptMonths]);
+  await db.query(`delete from ai_budget_months where month < ${thisMonth} - make_interval(months => $1)`, [
+    retentionMonths,
+  ]);
 };

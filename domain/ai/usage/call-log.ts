@@ -1,5 +1,6 @@
 import { setImmediate as nextLoopTurn, setTimeout as pause } from 'node:timers/promises';
 import { Counter } from 'prom-client';
+import { type BulkCall, createBatcher, splitRefused } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { ServiceError, isDependencyFailure, isTooSlow, toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
@@ -22,7 +23,7 @@ const unrecordedCalls = new Counter({
 
 const touchEveryMs = 5000;
 
-/** Says for as long as this process has calls open that it lives; a process without calls does nothing. */
+/** Shows by a heartbeat that this process lives while it has open calls; a process without calls does nothing. */
 const createCallHeartbeat = (db: ControlDb, log: Log) => {
   let id = newId();
   let touchedAt = -Infinity;
@@ -49,7 +50,7 @@ const createCallHeartbeat = (db: ControlDb, log: Log) => {
   };
   return {
     id: () => id,
-    /** Whether the next statement has to say so. */
+    /** Whether the next statement has to touch the heartbeat. */
     isDue,
     touched,
     callOpened: () => {
@@ -83,13 +84,6 @@ interface RecordingDeps {
   readonly heartbeat: ReturnType<typeof createCallHeartbeat>;
   readonly log: Log;
 }
-
-/** Postgres refused one of a batch: its halves are sent by themselves, so that the others are recorded. */
-const sendHalves = async <T>(batch: readonly T[], send: (half: readonly T[]) => Promise<void>): Promise<void> => {
-  const middle = Math.ceil(batch.length / 2);
-  await send(batch.slice(0, middle));
-  await send(batch.slice(middle));
-};
 
 /** The time at which budgets reset, and the seconds until then. */
 export const nextMonth = (now = new Date()): { readonly resets: Date; readonly inSeconds: number } => {
@@ -129,26 +123,27 @@ interface WaitingIntent extends Pick<PromiseWithResolvers<Recorded>, 'resolve' |
 
 /** @returns a function that sends one batch to its end; it never rejects */
 const intentSender = ({ recorder, heartbeat, log }: RecordingDeps) => {
-  const send = async (batch: readonly WaitingIntent[]): Promise<void> => {
-    const [id, touch] = [heartbeat.id(), heartbeat.isDue()];
-    try {
+  const failed = (batch: readonly WaitingIntent[], error: unknown, failure: ServiceError): void => {
+    log.warn({ err: error, calls: batch.length }, 'intents of AI calls could not be recorded');
+    for (const { reject } of batch) reject(failure);
+  };
+  const record = splitRefused<WaitingIntent, void>(
+    async (batch) => {
+      const [id, touch] = [heartbeat.id(), heartbeat.isDue()];
       const intents = batch.map(({ intent }) => intent);
       const verdicts = await recorder.intents(intents, { heartbeat: id, touch });
       if (touch) heartbeat.touched(id);
-      for (const { intent, resolve, reject } of batch) {
+      return batch.map(({ intent, resolve, reject }) => {
         const isGranted = verdicts.get(intent.id);
         if (isGranted === false) reject(budgetExceeded());
         else resolve(isGranted === undefined ? 'unlimited' : 'budgeted');
-      }
-    } catch (error) {
-      const isOutage = isDependencyFailure(error);
-      if (batch.length > 1 && !isOutage) return sendHalves(batch, send);
-      log.warn({ err: error, calls: batch.length }, 'intents of AI calls could not be recorded');
-      const failure = isOutage ? unavailable(error) : toServiceError(error);
-      for (const { reject } of batch) reject(failure);
-    }
-  };
-  return send;
+      });
+    },
+    (waiting, error) => Promise.resolve(failed([waiting], error, toServiceError(error))),
+  );
+  // Callers whose intents an earlier half has recorded have their answers already.
+  return (batch: readonly WaitingIntent[]): Promise<unknown> =>
+    record(batch).catch((error: unknown) => failed(batch, error, unavailable(error)));
 };
 
 /** Records intents in batches: what arrives while one is under way goes out in the next. */
@@ -194,80 +189,69 @@ const createIntents = (deps: RecordingDeps) => {
 };
 
 /** No caller waits for an end: it lets the answer go first, and shares a statement with others. */
-const restMs = 10;
+const lingerMs = 10;
 const firstPauseMs = 50;
 const maxPauseMs = 2000;
 /** Some 50 MB of ends that wait for Postgres to come back. */
 const maxWaitingEnds = 100_000;
 
-interface WaitingEnd extends EndedCall {
-  readonly settled: () => void;
-}
-
 /** @returns a function that retries one batch until it is recorded; it never rejects */
-const endSender = ({ recorder, heartbeat, log }: RecordingDeps) => {
-  const send = async (batch: readonly WaitingEnd[]): Promise<void> => {
-    for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, maxPauseMs)) {
-      try {
-        await recorder.ends(batch, heartbeat.id());
-        break;
-      } catch (error) {
-        // A row that Postgres refuses would hold up all others for ever.
-        const isRefused = !isDependencyFailure(error);
-        if (batch.length > 1 && (isRefused || isTooSlow(error))) return sendHalves(batch, send);
-        if (isRefused) {
-          log.error({ err: error, call: batch[0]?.intent.id }, 'the end of an AI call cannot be recorded');
-          unrecordedCalls.inc();
-          break;
+const endSender = ({ recorder, heartbeat, log }: RecordingDeps): BulkCall<EndedCall, void> =>
+  splitRefused(
+    async (batch) => {
+      for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, maxPauseMs)) {
+        try {
+          await recorder.ends(batch, heartbeat.id());
+          return batch.map(() => undefined);
+        } catch (error) {
+          // A row that Postgres refuses would hold up all others for ever.
+          if (!isDependencyFailure(error)) throw error;
+          if (batch.length > 1 && isTooSlow(error)) throw new Error('the batch is too large', { cause: error });
+          log.warn({ err: error, calls: batch.length }, 'ends of AI calls could not be recorded; trying again');
+          await pause(pauseMs);
         }
-        log.warn({ err: error, calls: batch.length }, 'ends of AI calls could not be recorded; trying again');
-        await pause(pauseMs);
       }
-    }
-    for (const { settled } of batch) settled();
-  };
-  return send;
-};
+    },
+    ({ intent }, error) => {
+      log.error({ err: error, call: intent.id }, 'the end of an AI call cannot be recorded');
+      unrecordedCalls.inc();
+      return Promise.resolve();
+    },
+  );
 
 /** Records how calls ended, in batches, for as long as it takes. */
 const createEnds = (deps: RecordingDeps, max: number) => {
   const { heartbeat, log } = deps;
-  let waiting: WaitingEnd[] = [];
-  let isRunning = false;
-  let isFull = false;
   const send = endSender(deps);
+  let waiting = 0;
+  let isFull = false;
 
-  const drain = async (): Promise<void> => {
-    while (waiting.length > 0) {
-      await pause(restMs);
+  const batcher = createBatcher<EndedCall, void>(
+    (batch) => {
+      waiting -= batch.length;
       isFull = false;
-      const batch = waiting.slice(0, maxInStatement);
-      waiting = waiting.slice(maxInStatement);
-      await send(batch);
-    }
-    isRunning = false;
-  };
+      return send(batch);
+    },
+    { max: maxInStatement, lingerMs, eager: true },
+  );
 
   /** Its intent would stay open for as long as this process lives, and so would what it took of a budget. */
-  const giveUp = (settled: () => void): void => {
+  const giveUp = (): void => {
     if (!isFull) log.error({ calls: max }, 'too many ends of AI calls wait for Postgres: further ones are given up');
     isFull = true;
     unrecordedCalls.inc();
     heartbeat.replace();
-    settled();
   };
 
-  /** @param settled called once the end is recorded, or was given up */
-  return (call: EndedCall, settled: () => void): void => {
-    if (waiting.length >= max) return giveUp(settled);
-    waiting.push({ ...call, settled });
-    if (isRunning) return;
-    isRunning = true;
-    void drain();
+  /** Resolves once the end is recorded, or was given up. */
+  return async (call: EndedCall): Promise<void> => {
+    if (waiting >= max) return giveUp();
+    waiting += 1;
+    await batcher.add(call);
   };
 };
 
-/** The caller keeps what it was told, whatever the provider answered; a guess holds no budget. */
+/** A call that failed for its caller is recorded as an error, whatever the provider answered; a guess reserves no budget. */
 const endOf = (end: CallEnd, state: Recorded | ServiceError, { reserveNanoUsd }: CallIntent): CallEnd => {
   if (state instanceof ServiceError)
     return end.status === 'success' || end.status === 'error'
@@ -299,7 +283,7 @@ const openCall = ({ heartbeat, recordIntent, recordEnd, unsettled }: Parts, inte
     if (state === undefined || end === undefined) return;
     // Meanwhile the provider was called on a budget that this process did not know: that counts like any other call.
     if (state instanceof ServiceError && state.code === 'budget_exceeded' && !end.givenUp) return finish();
-    recordEnd({ intent, end: endOf(end, state, intent) }, finish);
+    void recordEnd({ intent, end: endOf(end, state, intent) }).then(finish);
   };
   const record = async (): Promise<void> => {
     try {

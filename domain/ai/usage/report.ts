@@ -2,7 +2,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { firstIdAt } from '#lib/ids.ts';
 import { maxSum } from './call-store.ts';
 import type { CallKind, CallStatus } from './calls.ts';
-import { dayBegins, dayText } from './roll-up.ts';
+import { addedColumns, dayBegins, dayText } from './roll-up.ts';
 
 /** A call that has ended, as it is listed. */
 interface LoggedCall {
@@ -14,8 +14,8 @@ interface LoggedCall {
   readonly status: CallStatus;
   readonly prompt_tokens: number | null;
   readonly completion_tokens: number | null;
-  readonly prompt_tokens_details: { readonly cached_tokens: number; readonly cache_write_tokens: number } | null;
-  readonly completion_tokens_details: { readonly reasoning_tokens: number } | null;
+  readonly prompt_tokens_details: Details['prompt_tokens_details'] | null;
+  readonly completion_tokens_details: Details['completion_tokens_details'] | null;
   /** Null: not reported. */
   readonly service_tier: string | null;
   readonly tokens_source: 'reported' | 'estimated' | null;
@@ -51,16 +51,10 @@ export interface UsageReport extends Details {
   readonly recent_logs: readonly LoggedCall[];
 }
 
-interface Row {
+interface Row extends Readonly<Record<(typeof addedColumns)[number], number>> {
   readonly day: string;
   readonly provider: string;
   readonly requests: number;
-  readonly prompt: number;
-  readonly completion: number;
-  readonly cost: number;
-  readonly cached: number;
-  readonly written: number;
-  readonly reasoning: number;
 }
 
 const dayMs = 86_400_000;
@@ -69,19 +63,15 @@ const maxRecent = 50;
 
 // One statement, one view: each call is in its day's sum, or in the days that are not added up yet.
 const sumsSql = `
-  select day::text, provider, sum(requests)::bigint as requests, least(sum(prompt), ${maxSum})::bigint as prompt,
-    least(sum(completion), ${maxSum})::bigint as completion, least(sum(cost), ${maxSum})::bigint as cost,
-    least(sum(cached), ${maxSum})::bigint as cached, least(sum(written), ${maxSum})::bigint as written,
-    least(sum(reasoning), ${maxSum})::bigint as reasoning
+  select day::text, provider, sum(requests)::bigint as requests,
+    ${addedColumns.map((name) => `least(sum(${name}), ${maxSum})::bigint as ${name}`).join(', ')}
   from (
-    select d.day, d.provider, d.requests, d.prompt_tokens as prompt, d.completion_tokens as completion,
-      d.cost_nano_usd as cost, d.cached_tokens as cached, d.cache_write_tokens as written, d.reasoning_tokens as reasoning
+    select d.day, d.provider, d.requests, ${addedColumns.map((name) => `d.${name}`).join(', ')}
     from ai_usage_days d, ai_usage_rolled r
     where d.project_id = $1 and d.day >= $2::date and d.day <= r.day
     union all
-    select (c.started_at at time zone 'utc')::date, c.provider, 1, coalesce(c.prompt_tokens, 0),
-      coalesce(c.completion_tokens, 0), coalesce(c.cost_nano_usd, 0), coalesce(c.cached_tokens, 0),
-      coalesce(c.cache_write_tokens, 0), coalesce(c.reasoning_tokens, 0)
+    select (c.started_at at time zone 'utc')::date, c.provider, 1,
+      ${addedColumns.map((name) => `coalesce(c.${name}, 0)`).join(', ')}
     from ai_calls c, ai_usage_rolled r
     where c.project_id = $1 and c.status <> 'open'
       and c.id >= $3
@@ -92,21 +82,21 @@ const sumsSql = `
 /** The largest whole numbers that JSON keeps exact. */
 const added = (a: number, b: number): number => Math.min(a + b, maxSum);
 
-const total = (rows: readonly Row[], of: (row: Row) => number): number =>
-  rows.reduce((sum, row) => added(sum, of(row)), 0);
+const total = (rows: readonly Row[], name: keyof Omit<Row, 'day' | 'provider'>): number =>
+  rows.reduce((sum, row) => added(sum, row[name]), 0);
 
 const detailsOf = (rows: readonly Row[]): Details => ({
   prompt_tokens_details: {
-    cached_tokens: total(rows, (row) => row.cached),
-    cache_write_tokens: total(rows, (row) => row.written),
+    cached_tokens: total(rows, 'cached_tokens'),
+    cache_write_tokens: total(rows, 'cache_write_tokens'),
   },
-  completion_tokens_details: { reasoning_tokens: total(rows, (row) => row.reasoning) },
+  completion_tokens_details: { reasoning_tokens: total(rows, 'reasoning_tokens') },
 });
 
 const sumOf = (rows: readonly Row[]): Sum => ({
-  requests: total(rows, (row) => row.requests),
-  tokens: total(rows, (row) => added(row.prompt, row.completion)),
-  cost_nano_usd: total(rows, (row) => row.cost),
+  requests: total(rows, 'requests'),
+  tokens: added(total(rows, 'prompt_tokens'), total(rows, 'completion_tokens')),
+  cost_nano_usd: total(rows, 'cost_nano_usd'),
   ...detailsOf(rows),
 });
 
@@ -150,9 +140,9 @@ export const usageReport = async (
     recentCalls(db, projectId),
   ]);
   return {
-    total_requests: total(rows, (row) => row.requests),
-    total_tokens: { prompt: total(rows, (row) => row.prompt), completion: total(rows, (row) => row.completion) },
-    total_cost_nano_usd: total(rows, (row) => row.cost),
+    total_requests: total(rows, 'requests'),
+    total_tokens: { prompt: total(rows, 'prompt_tokens'), completion: total(rows, 'completion_tokens') },
+    total_cost_nano_usd: total(rows, 'cost_nano_usd'),
     ...detailsOf(rows),
     by_provider: Object.fromEntries(sumsBy(rows, (row) => row.provider)),
     by_day: sumsBy(rows, (row) => row.day).map(([day, sum]) => ({ day, ...sum })),

@@ -10,7 +10,7 @@ import { deleteOldMonths, releaseLeftReservations } from './budget.ts';
  */
 
 const dayMs = 86_400_000;
-const keptDays = 90;
+const retentionDays = 90;
 /** Ids are made a moment before or after a call's time. */
 const marginMs = 3_600_000;
 /** Longer than any statement takes (14 s). */
@@ -26,13 +26,20 @@ const idsOf = (day: string): readonly [string, string] => [
   firstIdAt(dayBegins(day) + dayMs + marginMs),
 ];
 
+/** The columns of calls that are added up, and those of the sums. */
+export const addedColumns = [
+  'prompt_tokens',
+  'completion_tokens',
+  'cost_nano_usd',
+  'cached_tokens',
+  'cache_write_tokens',
+  'reasoning_tokens',
+] as const;
+
 const totals = `
-  insert into ai_usage_days (project_id, day, provider, model, kind, status, requests, prompt_tokens, completion_tokens,
-    cost_nano_usd, cached_tokens, cache_write_tokens, reasoning_tokens)
+  insert into ai_usage_days (project_id, day, provider, model, kind, status, requests, ${addedColumns.join(', ')})
   select c.project_id, $1::date, c.provider, c.model, c.kind, c.status, count(*),
-    least(coalesce(sum(c.prompt_tokens), 0), ${maxSum}), least(coalesce(sum(c.completion_tokens), 0), ${maxSum}),
-    least(coalesce(sum(c.cost_nano_usd), 0), ${maxSum}), least(coalesce(sum(c.cached_tokens), 0), ${maxSum}),
-    least(coalesce(sum(c.cache_write_tokens), 0), ${maxSum}), least(coalesce(sum(c.reasoning_tokens), 0), ${maxSum})
+    ${addedColumns.map((name) => `least(coalesce(sum(c.${name}), 0), ${maxSum})`).join(', ')}
   from ai_calls c join projects p on p.id = c.project_id
   where c.id >= $2 and c.id < $3 and (c.started_at at time zone 'utc')::date = $1::date and c.status <> 'open'`;
 const grouped = 'group by c.project_id, c.provider, c.model, c.kind, c.status';
@@ -82,7 +89,7 @@ const rollNext = (db: ControlDb, newest: string): Promise<boolean> =>
 
 /** Adds up again the days in which calls ended late. */
 const rollStale = async (db: ControlDb, today: string): Promise<void> => {
-  const oldest = dayText(dayBegins(today) - keptDays * dayMs);
+  const oldest = dayText(dayBegins(today) - retentionDays * dayMs);
   const stale = await db.query<{ project_id: string; day: string }>(
     `select s.project_id, s.day::text from ai_usage_stale s, ai_usage_rolled r where s.day <= r.day limit 1000`,
   );
@@ -108,7 +115,7 @@ export const rollUp = async (db: ControlDb, now = new Date()): Promise<void> => 
 
 /** Deletes calls of long ago whose days are added up; answers how many there were. */
 export const deleteOldCalls = async (db: Queryable, max: number, now = new Date()): Promise<number> => {
-  const oldest = dayBegins(dayText(now.getTime())) - keptDays * dayMs;
+  const oldest = dayBegins(dayText(now.getTime())) - retentionDays * dayMs;
   const gone = await db.query(
     `delete from ai_calls where id in (
        select c.id from ai_calls c, ai_usage_rolled r
