@@ -35,7 +35,10 @@ export interface JobDefinition<Data extends z.ZodType = z.ZodType, Result extend
   readonly result: Result;
   /** How many jobs of this type one project may have running. */
   readonly running: ByPlan;
-  /** The jobs in the plural, as the meaning of its setting PLINTH_GLOBAL_<TYPE> begins, which bounds all projects together. */
+  /**
+   * The jobs in the plural, as the meaning of its setting PLINTH_GLOBAL_<TYPE> begins, which bounds all projects
+   * together.
+   */
   readonly plural: string;
   /** How often the job is tried when we or a dependency fail. Code of users runs once, whatever it does. */
   readonly maxAttempts: number;
@@ -70,8 +73,8 @@ export interface JobOutcome {
   readonly result: string | null;
   readonly error: JobError | null;
   /**
-   * The report that the record of the run keeps beside the result (see `domain/functions/run-report.ts`). Callers do not
-   * see it.
+   * The report that the record of the run keeps beside the result (see `domain/functions/run-report.ts`). Callers do
+   * not see it.
    */
   readonly report?: string | null | undefined;
 }

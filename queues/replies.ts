@@ -15,7 +15,9 @@ const streamTtlSeconds = 3600;
 const outcomeTtlSeconds = 24 * 3600;
 const streamLength = 10_000;
 const blockMs = 5000;
-/** Replies that were read lie in the stream until they are so many characters together, an entry's own cost included. */
+/**
+ * Replies that were read lie in the stream until they are so many characters together, an entry's own cost included.
+ */
 const trimAfterLength = 65_536;
 const entryLength = 256;
 
@@ -212,7 +214,9 @@ const escapedInTurns = async ({ result, report = null }: JobOutcome): Promise<Es
 const endText = ({ jobId, runId, finishedAt, outcome, replyTo }: RunEnd, [result, report]: Escaped): EndText => ({
   jobId,
   replyTo,
-  keeping: `{"runId":"${runId}","finishedAt":"${finishedAt.toISOString()}","outcome":${outcomeText(outcome, result)},"report":${report}}}`,
+  keeping:
+    `{"runId":"${runId}","finishedAt":"${finishedAt.toISOString()}",` +
+    `"outcome":${outcomeText(outcome, result)},"report":${report}}}`,
   reply: replyTo === null ? null : replyText(jobId, outcome, result),
 });
 

@@ -52,7 +52,9 @@ const noticeSchema = z.object({ about: z.enum(['project', 'schema']), projectId:
 export interface Signals {
   /** Sent to present listeners; lost when Redis is away. */
   readonly announce: (jobId: string, event: SentEvent) => void;
-  /** Asks the worker that runs the job to stop it. The request stands in the job's row too, and is repeated from there. */
+  /**
+   * Asks the worker that runs the job to stop it. The request stands in the job's row too, and is repeated from there.
+   */
   readonly requestCancel: (jobId: string) => Promise<void>;
   /** A process that misses it reads again after a few seconds. */
   readonly notify: (notice: Notice) => Promise<void>;

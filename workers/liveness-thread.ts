@@ -16,8 +16,8 @@ const log = (line: string): void => {
   }
 };
 
-// Waits from beat to beat; asleep in between, the thread costs next to nothing. A wait that took far longer than it should
-// means that the process was halted as a whole: by now others have taken over its jobs.
+// Waits from beat to beat; asleep in between, the thread costs next to nothing. A wait that took far longer than it
+// should means that the process was halted as a whole: by now others have taken over its jobs.
 const max = Math.ceil(limitMs / beatMs);
 let silent = 0;
 let seen = Atomics.load(counter, 0);

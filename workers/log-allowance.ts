@@ -2,8 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 /**
  * Log of one project that a worker records in a second on average, in characters of JSON, and at once after a silence.
- * The longest log of a run has some 540,000: its way through Redis and PostgreSQL to the caller takes 60 ms of processor
- * time, none of which is the runner's own.
+ * The longest log of a run has some 540,000: its way through Redis and PostgreSQL to the caller takes 60 ms of
+ * processor time, none of which is the runner's own.
  */
 const charactersPerSecond = 1024 * 1024;
 const burst = 2 * 1024 * 1024;

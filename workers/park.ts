@@ -9,8 +9,8 @@ const resume = async ({ deps, job, started }: Work, isAnswered: boolean): Promis
 };
 
 /**
- * Puts a job back that only waits for an answer: meanwhile it holds no place at the gate and no slot of this worker. When
- * this worker dies, the job runs again after `maxMs`.
+ * Puts a job back that only waits for an answer: meanwhile it holds no place at the gate and no slot of this worker.
+ * When this worker dies, the job runs again after `maxMs`.
  */
 export const park = async (work: Work, { answered, maxMs }: JobParked, left: Promise<void>): Promise<void> => {
   const { deps, started, runId } = work;

@@ -46,8 +46,8 @@ export interface Processor {
    */
   readonly run: Run;
   /**
-   * Called when a job arrives, before it is known whether it may begin: what it reads of the project is there sooner. It
-   * must change nothing and not throw. What it answers runs the job in place of `run`.
+   * Called when a job arrives, before it is known whether it may begin: what it reads of the project is there sooner.
+   * It must change nothing and not throw. What it answers runs the job in place of `run`.
    */
   readonly ahead?: (projectId: string) => Run;
   /**

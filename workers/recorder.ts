@@ -25,12 +25,15 @@ export interface Recorder {
   readonly idle: () => Promise<void>;
 }
 
-/** Lines are out of the way of the answers that the same jobs give meanwhile; a process that dies takes the last along. */
+/**
+ * Lines are out of the way of the answers that the same jobs give meanwhile; a process that dies takes the last along.
+ */
 const lineLingerMs = 5;
 const maxPartsAtOnce = 50;
 /**
- * Text of one statement, in characters: a statement is made in one piece, while the event loop does nothing else. A part of a
- * log may have 500,000 characters, so that 50 parts would be 25 MB; the end of a run has its result and its log twice.
+ * Text of one statement, in characters: a statement is made in one piece, while the event loop does nothing else. A
+ * part of a log may have 500,000 characters, so that 50 parts would be 25 MB; the end of a run has its result and its
+ * log twice.
  */
 const maxCharacters = 2_000_000;
 const progressEveryMs = 100;
@@ -46,7 +49,9 @@ const charactersOfEnd = ({ outcome: { result, report } }: JobEnd): number =>
 
 type LoseIt = (error: unknown) => void;
 
-/** Keeps the last word of each running job, for all of them in one statement; it goes with the job's end in any case. */
+/**
+ * Keeps the last word of each running job, for all of them in one statement; it goes with the job's end in any case.
+ */
 const createProgress = (db: ControlDb, loseIt: LoseIt) => {
   const last = new Map<string, number>();
   /** However often a job says something, it waits once. */

@@ -198,7 +198,9 @@ const startRounds = (log: Log, sweeps: Record<string, () => Promise<unknown>>, e
   return startPoller(round, { everyMs, firstInMs: everyMs, onFailure });
 };
 
-/** Every system worker sweeps what projects store every 10 s, all else every minute; each step can run beside itself. */
+/**
+ * Every system worker sweeps what projects store every 10 s, all else every minute; each step can run beside itself.
+ */
 export const startSweeps = (deps: SweepDeps): Pick<Poller, 'stop'> => {
   const pollers = [
     startRounds(deps.log, storedSweepsOf(deps), storedEveryMs),

@@ -98,8 +98,8 @@ const openEgress = (config: Config, log: Log): Egress => {
 };
 
 /**
- * Large backlogs of events are worked off at a low priority, over two connections that the relay and the fan-out share: at
- * the usual priority they took both processors from everybody else (decision 043).
+ * Large backlogs of events are worked off at a low priority, over two connections that the relay and the fan-out share:
+ * at the usual priority they took both processors from everybody else (decision 043).
  */
 const openBacklogDb = (config: Config, log: Log): ControlDb =>
   openControlDb({ url: config.DATABASE_URL, connections: 2, log, isLowPriority: true });

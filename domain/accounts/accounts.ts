@@ -1,8 +1,9 @@
 /*
  * Accounts of people. This file has signing up and signing in, with the second factor as a second step. sign-ins.ts has
  * the tokens and the list of sessions; passwords.ts hashes; codes.ts has codes of second factors, and factors.ts sets a
- * factor up. proof.ts proves who the user is before a change, and counts failures; profile.ts changes and deletes the own
- * account; resets.ts mails links for a forgotten password; join.ts accepts an invite. store.ts has the rows of mailed links.
+ * factor up. proof.ts proves who the user is before a change, and counts failures; profile.ts changes and deletes the
+ * own account; resets.ts mails links for a forgotten password; join.ts accepts an invite. store.ts has the rows of
+ * mailed links.
  */
 import { noteAccount } from '#domain/audit/audit.ts';
 import { type Actor, actingAs } from '#domain/audit/actor.ts';

@@ -36,7 +36,8 @@ export const codeAt = (secret: Buffer, step: number, digits = usualDigits): stri
 };
 
 /**
- * The time step whose code this is, among those near to now that lie behind the one that was used last: a code works once.
+ * The time step whose code this is, among those near to now that lie behind the one that was used last: a code works
+ * once.
  * @param lastStep null: none was used
  */
 export const stepOfCode = (
@@ -56,7 +57,8 @@ export const stepOfCode = (
 
 /** The URI that authenticator apps read from a QR code. */
 export const totpUri = (secret: Buffer, account: string): string =>
-  `otpauth://totp/plinth:${encodeURIComponent(account)}?secret=${base32(secret)}&issuer=plinth&algorithm=SHA1&digits=${usualDigits}&period=${stepSeconds}`;
+  `otpauth://totp/plinth:${encodeURIComponent(account)}?secret=${base32(secret)}` +
+  `&issuer=plinth&algorithm=SHA1&digits=${usualDigits}&period=${stepSeconds}`;
 
 interface Factor {
   readonly id: string;

@@ -63,8 +63,8 @@ const proveFactor = async (
 };
 
 /**
- * Accepts an invite for the account of its address, by the password and, where the account has one, the second factor. No
- * sign-in begins.
+ * Accepts an invite for the account of its address, by the password and, where the account has one, the second factor.
+ * No sign-in begins.
  * @param given.code empty: not asked for yet
  * @returns false: the password is right, and a code is needed, too
  * @throws {ServiceError} `invalid_credentials`, `rate_limited`, and what `acceptInvite` throws

@@ -37,7 +37,9 @@ import {
 } from '#domain/teams/store.ts';
 
 const confirmHours = 24;
-/** Links that one user may have sent in a day, to whatever addresses: strangers are not to be written to in our name. */
+/**
+ * Links that one user may have sent in a day, to whatever addresses: strangers are not to be written to in our name.
+ */
 const maxConfirmations = 20;
 
 /** A new password in the place of one that was proven. */
@@ -56,7 +58,9 @@ export const prepareNewPassword = async (
   return { provenHash, newHash: await hashPassword(next) };
 };
 
-/** The user who changes the own account, and the sign-in that is used. All changes are made in the caller's transaction. */
+/**
+ * The user who changes the own account, and the sign-in that is used. All changes are made in the caller's transaction.
+ */
 interface Self {
   readonly user: User;
   readonly signInId: string;
@@ -92,7 +96,8 @@ const changePassword = async (
 };
 
 /**
- * Mails a link that proves that an address is the user's; where it is another than the present one, the link changes it.
+ * Mails a link that proves that an address is the user's; where it is another than the present one, the link changes
+ * it.
  * @throws {ServiceError} `email_taken`; `conflict` when the present one is confirmed; `rate_limited`
  */
 export const sendConfirmation = async (
@@ -223,8 +228,8 @@ const requireNobodyLeftBehind = (memberships: readonly Membership[]): void => {
 };
 
 /**
- * Deletes an account: organizations of which the user is the only member go with their projects, from all others the user
- * is removed, with the invites that rest on their right. Needs a transaction.
+ * Deletes an account: organizations of which the user is the only member go with their projects, from all others the
+ * user is removed, with the invites that rest on their right. Needs a transaction.
  * @returns the projects, whose deletion is to be finished after the commit
  * @throws {ServiceError} `last_owner`, `invalid_credentials`, `factor_required`, `conflict`
  */

@@ -43,7 +43,8 @@ const count = async (db: Queryable, account: Buffer): Promise<Attempt> => {
     db.query<Counted>(
       `insert into sign_in_failures as f (account, failures, began_at) values ($1, 1, now())
        on conflict (account) do update set
-         failures = case when f.began_at < now() - make_interval(mins => $2) then 1 else least(f.failures + 1, 1000) end,
+         failures = case when f.began_at < now() - make_interval(mins => $2) then 1
+           else least(f.failures + 1, 1000) end,
          began_at = case when f.began_at < now() - make_interval(mins => $2) then now() else f.began_at end
        returning failures,
          greatest(1, ceil(extract(epoch from began_at + make_interval(mins => $2) - now())))::int as seconds`,

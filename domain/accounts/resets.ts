@@ -24,8 +24,8 @@ const resetMinutes = 60;
 const maxResetLinks = 5;
 
 /**
- * Notes that somebody asks for a reset link. The same single statement for known and unknown addresses, so that the time
- * of the answer says nothing; the poller of `createResetSender` does the rest after the answer.
+ * Notes that somebody asks for a reset link. The same single statement for known and unknown addresses, so that the
+ * time of the answer says nothing; the poller of `createResetSender` does the rest after the answer.
  */
 export const requestReset = (db: Queryable, email: string): Promise<void> => insertResetRequest(db, newId(), email);
 
@@ -97,8 +97,8 @@ const removeForeignFactor = async (db: Queryable, userId: string): Promise<void>
 };
 
 /**
- * Sets a new password by the token of a reset link; all sign-ins and links of the user end, those to a new address included.
- * The second factor goes, too, when the address was never confirmed before. Needs a transaction.
+ * Sets a new password by the token of a reset link; all sign-ins and links of the user end, those to a new address
+ * included. The second factor goes, too, when the address was never confirmed before. Needs a transaction.
  * @throws {ServiceError} `expired`
  */
 export const resetPassword = async (db: Queryable, token: string, passwordHash: string): Promise<void> => {

@@ -123,7 +123,8 @@ export const sweepSignIns = async (db: Queryable): Promise<void> => {
   );
   await db.query(
     `delete from email_confirmations where hash = any (array(
-       select hash from email_confirmations where expires_at < now() - interval '1 day' limit 5000 for update skip locked))`,
+       select hash from email_confirmations where expires_at < now() - interval '1 day'
+       limit 5000 for update skip locked))`,
   );
   await db.query(
     `delete from password_resets where hash = any (array(

@@ -65,8 +65,8 @@ export const findProfile = (db: Queryable, userId: string): Promise<Profile> =>
   one(
     db.query<Profile>(
       `select ${userColumns}, email_confirmed_at is not null as email_confirmed,
-         (select c.email from email_confirmations c where c.user_id = u.id and c.expires_at > now() and c.email <> u.email
-          limit 1) as pending_email
+         (select c.email from email_confirmations c
+          where c.user_id = u.id and c.expires_at > now() and c.email <> u.email limit 1) as pending_email
        from users u where id = $1`,
       [userId],
     ),
@@ -89,7 +89,10 @@ export const findConfirmation = (
 ): Promise<{ readonly user_id: string; readonly email: string } | undefined> =>
   maybeOne(db.query('select user_id, email from email_confirmations where hash = $1 and expires_at > now()', [hash]));
 
-/** None of the user's links works any more. Their rows stay for a day: by them the links that a user has sent are counted. */
+/**
+ * None of the user's links works any more. Their rows stay for a day: by them the links that a user has sent are
+ * counted.
+ */
 export const endConfirmations = async (db: Queryable, userId: string): Promise<void> => {
   await db.query('update email_confirmations set expires_at = now() where user_id = $1 and expires_at > now()', [
     userId,

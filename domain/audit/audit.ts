@@ -2,8 +2,8 @@ import { type Queryable, one } from '#lib/control-db.ts';
 import type { Actor } from './actor.ts';
 
 /**
- * The audit log of each organization. Triggers write it in the transaction of the change itself; whoever changes an audited
- * table says who acts (`actor.ts`). Here it is read, and gets the entries of accounts, which no trigger writes.
+ * The audit log of each organization. Triggers write it in the transaction of the change itself; whoever changes an
+ * audited table says who acts (`actor.ts`). Here it is read, and gets the entries of accounts, which no trigger writes.
  */
 
 interface AuditRow {

@@ -1,7 +1,8 @@
 /*
- * Schedules. This file has what members do with them: create, change, delete, run now. store.ts has the rows of schedules
- * and of their runs. expression.ts parses cron expressions and computes the next fire in any time zone. tick.ts runs once
- * a second in each system worker: due-store.ts locks what is due, fires.ts decides which fires start, wait or are skipped.
+ * Schedules. This file has what members do with them: create, change, delete, run now. store.ts has the rows of
+ * schedules and of their runs. expression.ts parses cron expressions and computes the next fire in any time zone.
+ * tick.ts runs once a second in each system worker: due-store.ts locks what is due, fires.ts decides which fires start,
+ * wait or are skipped.
  */
 import { presentVersion } from '#domain/functions/store.ts';
 import { requireRoomAt } from '#domain/jobs/accept.ts';
@@ -54,7 +55,8 @@ const requireInterval = (expression: CronExpression, plan: Plan): void => {
   if (wanted >= minSeconds[plan]) return;
   throw new ServiceError(
     'plan_limit_exceeded',
-    `The least interval on the ${plan} plan is ${minSeconds[plan]} seconds; this schedule fires ${wanted} seconds apart.`,
+    `The least interval on the ${plan} plan is ${minSeconds[plan]} seconds; ` +
+      `this schedule fires ${wanted} seconds apart.`,
     { details: { limit: minSeconds[plan], value: wanted } },
   );
 };

@@ -91,7 +91,8 @@ export interface Facts {
 /** Read by a statement of its own after the locks are held, so that nothing in it is older than the locks. */
 export const factsOf = async (db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, Facts>> => {
   const rows = await db.query<Facts>(
-    `select s.id, now() as now, p.plan, p.status = 'active' and p.deleted_at is null as active, f.version as function_version,
+    `select s.id, now() as now, p.plan, p.status = 'active' and p.deleted_at is null as active,
+       f.version as function_version,
        (select count(*) from ${runsThatGoOn(maxUnfinished)} as r) as unfinished,
        (select count(*) from schedule_runs r where r.schedule_id = s.id and r.status = 'waiting') as waiting
      from schedules s join projects p on p.id = s.project_id

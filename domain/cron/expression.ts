@@ -152,9 +152,9 @@ export const minIntervalSeconds = (expression: CronExpression): number => {
 
 /*
  * Which instants a schedule fires at. Local time is calculated with as if it were UTC; where the zone's offset changes,
- * Debian's cron is followed: a fixed time that the clock skips fires right after the jump, one that comes twice fires the
- * first time; with `*` in the hour or minute only the clock as it stands counts, so such schedules follow elapsed time.
- * Instants and local times are in ms.
+ * Debian's cron is followed: a fixed time that the clock skips fires right after the jump, one that comes twice fires
+ * the first time; with `*` in the hour or minute only the clock as it stands counts, so such schedules follow elapsed
+ * time. Instants and local times are in ms.
  */
 
 const dayMs = 86_400_000;

@@ -121,8 +121,8 @@ const jobOf = (
 
 /**
  * The job of one run.
- * @param called the function that the schedule calls: its present version, null when there is none, and how many runs of
- * functions the project may have this month
+ * @param called the function that the schedule calls: its present version, null when there is none, and how many runs
+ * of functions the project may have this month
  */
 export const startOf = (
   schedule: Contents,

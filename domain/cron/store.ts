@@ -27,8 +27,8 @@ export interface ScheduleRow extends ScheduleFields {
   readonly updated_at: Date;
 }
 
-const columns =
-  'id, project_id, name, schedule, timezone, target, payload, enabled, overlap, misfire, next_run_at, created_at, updated_at';
+const columns = `id, project_id, name, schedule, timezone, target, payload, enabled, overlap, misfire,
+  next_run_at, created_at, updated_at`;
 
 const valuesOf = (fields: ScheduleFields, nextRunAt: Date | null): unknown[] => [
   fields.name,
@@ -83,7 +83,8 @@ export const replaceSchedule = async (
   nextRunAt: Date | null,
 ): Promise<void> => {
   await db.query(
-    `update schedules set name = $2, schedule = $3, timezone = $4, target = $5, payload = $6, enabled = $7, overlap = $8,
+    `update schedules set name = $2, schedule = $3, timezone = $4, target = $5, payload = $6, enabled = $7,
+       overlap = $8,
        misfire = $9, next_run_at = $10, due_at = $10, updated_at = now()
      where id = $1`,
     [id, ...valuesOf(fields, nextRunAt)],

@@ -47,7 +47,9 @@ interface Kind {
 
 const nothing: Pass = { jobs: [], more: false };
 
-/** All in one transaction. When that fails for what is in it, smaller parts: one schedule must not hold up the others. */
+/**
+ * All in one transaction. When that fails for what is in it, smaller parts: one schedule must not hold up the others.
+ */
 const runFireBatch = async (db: ControlDb, log: Log, kind: Kind): Promise<Pass> => {
   let due: readonly string[] = [];
   const lockAnd = (which: Which, work: (tx: Tx, locked: readonly DueRow[]) => Promise<Pass>): Promise<Pass> =>

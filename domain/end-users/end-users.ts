@@ -40,7 +40,8 @@ interface KeyRow {
 const newest = (db: Queryable, projectId: string): Promise<KeyRow | undefined> =>
   maybeOne(
     db.query<KeyRow>(
-      `select id, private_sealed from project_signing_keys where project_id = $1 order by created_at desc, id desc limit 1`,
+      `select id, private_sealed from project_signing_keys where project_id = $1
+       order by created_at desc, id desc limit 1`,
       [projectId],
     ),
   );

@@ -202,8 +202,8 @@ const exportStatement = /export\s*\{((?:[^{}"]|"(?:[^"\\]|\\.)*")*)\}\s*;?\s*$/;
 const exportEntry = /([^\s,"]+)(?:\s+as\s*("(?:[^"\\]|\\.)*"|[^\s,"]+))?/g;
 
 /**
- * Getters, as exports are bindings. The object is handed out of the function, where the code's own `module` may hide the
- * outer one, and within another object, as a promise would call an export named `then`.
+ * Getters, as exports are bindings. The object is handed out of the function, where the code's own `module` may hide
+ * the outer one, and within another object, as a promise would call an export named `then`.
  */
 const asPromise = (code: string): string => {
   const [, list = ''] = exportStatement.exec(code) ?? [];
@@ -228,7 +228,9 @@ interface Segment {
 
 /** After these characters a line break can neither end a statement nor split a token. */
 const breakable = new Set(';{},([=&|?:*%<>!~^.');
-/** After these words it cannot either; `return`, `throw`, `yield`, `break`, `continue` and `async` are not among them. */
+/**
+ * After these words it cannot either; `return`, `throw`, `yield`, `break`, `continue` and `async` are not among them.
+ */
 const breakableWord =
   /(?:^|[^\w$.])(?:else|await|new|typeof|void|delete|in|of|instanceof|case|const|let|var|extends) $/;
 

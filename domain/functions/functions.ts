@@ -1,8 +1,8 @@
 /*
- * Functions. This file has what members and callers do with them: deploy, change, invoke, run again. store.ts has the rows
- * of functions and their versions; compiler.ts compiles JavaScript in processes of its own by compile.ts, and python.ts
- * checks Python; handler-names.ts refuses code without its handler. run-report.ts makes a run's answer and record;
- * invocations.ts reads these records; stored.ts measures what a project stores.
+ * Functions. This file has what members and callers do with them: deploy, change, invoke, run again. store.ts has the
+ * rows of functions and their versions; compiler.ts compiles JavaScript in processes of its own by compile.ts, and
+ * python.ts checks Python; handler-names.ts refuses code without its handler. run-report.ts makes a run's answer and
+ * record; invocations.ts reads these records; stored.ts measures what a project stores.
  */
 import { LRUCache } from 'lru-cache';
 import type { JobRequest } from '#domain/jobs/accept.ts';

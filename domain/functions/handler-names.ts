@@ -3,7 +3,9 @@ import { ServiceError } from '#lib/errors.ts';
 /** The names under which code offers its functions, as far as they can be read without running it. */
 export interface HandlerNames {
   readonly names: readonly string[];
-  /** False when the code may offer others too: by names that it computes, or by a function without a name of its own. */
+  /**
+   * False when the code may offer others too: by names that it computes, or by a function without a name of its own.
+   */
   readonly isComplete: boolean;
 }
 
@@ -29,7 +31,9 @@ export const requireHandler = (
   const lack = `The code ${verb} no function named "${entryPoint}"; it ${verb} ${listed(names)}.`;
   throw new ServiceError('validation_failed', lack, {
     details: [{ path: 'entry_point', message: `is not among the names that the code ${verb}` }],
-    hint: `Give the function that is to run this name${verb === 'exports' ? ' and export it' : ''}, or set entry_point to its name.`,
+    hint:
+      `Give the function that is to run this name${verb === 'exports' ? ' and export it' : ''}, ` +
+      'or set entry_point to its name.',
   });
 };
 
@@ -38,7 +42,10 @@ const namedExport = /(?<![\w$.])(?:module\.)?exports\.([A-Za-z_$][\w$]*)/g;
 /** `module.exports = { one, two: other }`, where nothing is spread or computed. */
 const listedExports = /(?<![\w$.])module\.exports=\{((?:[\w$]+(?::[\w$]+)?(?:,|(?=\})))*)\}(?=[;}]|\s*$)/g;
 const moduleMark = 'Object.defineProperty(exports,"__esModule",{value:true})';
-/** By these words code can reach its exports in other ways. A word in a text counts too: that only makes it less certain. */
+/**
+ * By these words code can reach its exports in other ways. A word in a text counts too: that only makes it less
+ * certain.
+ */
 const otherWays = /(?<![\w$])(?:exports|module|eval|arguments)(?![\w$])/;
 
 const keysOf = (list: string): string[] => list.split(',').flatMap((entry) => entry.split(':', 1));

@@ -92,7 +92,8 @@ const findUnfinished = (db: Queryable, functionId: string, id: string): Promise<
   maybeOne(
     db.query<InvocationRow>(
       `select id, status, started_at, given[4] as function_id, version, given[10] as trigger,
-         null as duration_ms, null as cpu_ms, null as memory_peak_mb, null as error, null as logs, false as logs_truncated
+         null as duration_ms, null as cpu_ms, null as memory_peak_mb, null as error, null as logs,
+         false as logs_truncated
        from (
          select j.id, j.status, j.started_at, ${given} as given, ${version} as version from jobs j
          where j.id = $2 and j.type = 'function.invoke' and j.status in ('queued', 'running')) as job

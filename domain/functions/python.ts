@@ -21,11 +21,15 @@ const usualPlaces = ['/usr/bin/python3', '/usr/local/bin/python3'];
 const oldestMinor = 9;
 
 /** The hint for users who want Python where there is none. */
-export const howToInstall = `Functions in Python need Python 3.${oldestMinor} or newer on the machine of the worker: install it with \`apt-get install python3\`, or name it by PLINTH_PYTHON.`;
+export const howToInstall =
+  `Functions in Python need Python 3.${oldestMinor} or newer on the machine of the worker: ` +
+  'install it with `apt-get install python3`, or name it by PLINTH_PYTHON.';
 
 const facts = z.object({ minor: z.number(), major: z.number(), program: z.string(), prefix: z.string() });
 const question =
-  'import json, os, sys; print(json.dumps({"major": sys.version_info[0], "minor": sys.version_info[1], "program": os.path.realpath(sys.executable), "prefix": sys.base_prefix}))';
+  'import json, os, sys; ' +
+  'print(json.dumps({"major": sys.version_info[0], "minor": sys.version_info[1], ' +
+  '"program": os.path.realpath(sys.executable), "prefix": sys.base_prefix}))';
 
 /**
  * The Python interpreter of functions.
@@ -60,8 +64,8 @@ export interface PythonChecker {
   /**
    * @param projectId whose turn it takes
    * @param entryPoint name of the handler; left out: whether the code has it is not checked
-   * @throws {ServiceError} `validation_failed`, with line and column or without a handler; `queue_full`; `overloaded` when it had too little processor
-   * time to be done
+   * @throws {ServiceError} `validation_failed`, with line and column or without a handler; `queue_full`; `overloaded`
+   * when it had too little processor time to be done
    */
   readonly check: (source: string, projectId?: string, entryPoint?: string) => Promise<void>;
 }
@@ -71,8 +75,8 @@ const maxMs = 60_000;
 
 /**
  * Only compiled, never run; bounded because 1 MB of brackets can take gigabytes, or end the parser. The names that the
- * module defines are read from its instructions, which take less memory than its syntax tree and leave nothing out. Code
- * that can reach its own namespace by another way (`reaching`) may define others too.
+ * module defines are read from its instructions, which take less memory than its syntax tree and leave nothing out.
+ * Code that can reach its own namespace by another way (`reaching`) may define others too.
  */
 const script = `
 import json, resource, sys
@@ -90,10 +94,10 @@ except UnicodeEncodeError:
 except ValueError as error:
     found = {'line': 1, 'column': 1, 'text': str(error)}
 
-reaching = set('''globals locals vars exec eval setattr getattr delattr attrgetter methodcaller modules inspect gc ctypes pickle
-shelve runpy pkgutil import_module importlib function f_globals f_locals global_enum _convert_ cProfile doctest pdb bdb mock
-__main__ __import__ __builtins__ __dict__ __globals__ __setattr__ __getattribute__ __reduce__ __reduce_ex__
-__setstate__'''.split())
+reaching = set('''globals locals vars exec eval setattr getattr delattr attrgetter methodcaller modules inspect
+gc ctypes pickle shelve runpy pkgutil import_module importlib function f_globals f_locals global_enum _convert_
+cProfile doctest pdb bdb mock __main__ __import__ __builtins__ __dict__ __globals__ __setattr__ __getattribute__
+__reduce__ __reduce_ex__ __setstate__'''.split())
 
 def codes(code):
     waiting = [code]

@@ -1,7 +1,9 @@
 import type { Plan } from '#domain/projects/store.ts';
 import { type Queryable, one } from '#lib/control-db.ts';
 
-/** Bytes, before compression, of a project's payloads, results, logs, events, receivers' answers and replaced versions. */
+/**
+ * Bytes, before compression, of a project's payloads, results, logs, events, receivers' answers and replaced versions.
+ */
 export const storedBytesOf = async (db: Queryable, projectId: string): Promise<number> => {
   const { bytes } = await one(
     db.query<{ bytes: number }>(
@@ -39,7 +41,9 @@ interface Quota {
 }
 
 const projectsInPage = 100;
-/** Nothing can be deleted of a project whose events are all still to be delivered: it must not keep the others waiting. */
+/**
+ * Nothing can be deleted of a project whose events are all still to be delivered: it must not keep the others waiting.
+ */
 const maxPages = 10;
 
 const projectsOver = (db: Queryable, quotas: Readonly<Record<Plan, number>>, offset: number): Promise<Quota[]> =>
@@ -52,8 +56,8 @@ const projectsOver = (db: Queryable, quotas: Readonly<Record<Plan, number>>, off
   );
 
 /**
- * By how much the project $1 is over $2. Part of the statement that deletes: in one snapshot the sum and the rows agree, so
- * that two workers that sweep at once never delete more than what is too much.
+ * By how much the project $1 is over $2. Part of the statement that deletes: in one snapshot the sum and the rows
+ * agree, so that two workers that sweep at once never delete more than what is too much.
  */
 const excess = `(
   select coalesce((select bytes from stored_bytes where project_id = $1), 0)
@@ -89,8 +93,9 @@ const candidates = `
     where before < ${excess}
   )`;
 
-// An event goes with its deliveries, since they could not be sent again without it. Where it stays, or is small, the answers
-// go and the deliveries stay. A delivery that somebody else holds, or asked for again meanwhile, keeps its event.
+// An event goes with its deliveries, since they could not be sent again without it. Where it stays, or is small, the
+// answers go and the deliveries stay. A delivery that somebody else holds, or asked for again meanwhile, keeps its
+// event.
 const webhookDeletions = `
   held as materialized (
     select id, event_id, next_attempt_at is null and job_id is null as is_ended from webhook_deliveries
@@ -111,8 +116,8 @@ const webhookDeletions = `
   )`;
 
 /**
- * The oldest runs, ended jobs of any type, events and receivers' answers, until no more is stored than the quota. A retried
- * job is left alone.
+ * The oldest runs, ended jobs of any type, events and receivers' answers, until no more is stored than the quota. A
+ * retried job is left alone.
  */
 const deleteOldestEntries = async (
   db: Queryable,

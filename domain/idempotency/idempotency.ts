@@ -1,8 +1,8 @@
 /*
  * Idempotency keys: a request that is repeated with its key takes effect once and gets the first answer again. In the
  * transaction of the change a request claims its key (`claimKey`) and stores its answer (`keepAnswer`); a repeated one
- * finds that answer, or the job that was started (`findAnswer`). `releaseKey` frees the key of a job that was taken back;
- * after a day keys are deleted. api/idempotency.ts reads the header.
+ * finds that answer, or the job that was started (`findAnswer`). `releaseKey` frees the key of a job that was taken
+ * back; after a day keys are deleted. api/idempotency.ts reads the header.
  */
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';

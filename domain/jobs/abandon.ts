@@ -8,8 +8,8 @@ import type { Changed } from './changes.ts';
 import { jobColumns, outcomeOf } from './store.ts';
 
 /**
- * Cancelling 500 jobs takes about 100 ms, their records included; 10,000 in one statement exceeded the statement time-out
- * of 14 s on a busy machine.
+ * Cancelling 500 jobs takes about 100 ms, their records included; 10,000 in one statement exceeded the statement
+ * time-out of 14 s on a busy machine.
  */
 const batchSize = 500;
 const beginning = '00000000-0000-0000-0000-000000000000';
@@ -98,7 +98,9 @@ export const abandonJobsOf = async (
   return false;
 };
 
-/** Ends one waiting job whose project is deleted: it was accepted while the project went. Undefined for any other job. */
+/**
+ * Ends one waiting job whose project is deleted: it was accepted while the project went. Undefined for any other job.
+ */
 export const cancelIfAbandoned = (db: Queryable, id: string): Promise<Changed | undefined> =>
   maybeOne(
     db.query<Changed>(

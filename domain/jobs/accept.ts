@@ -21,8 +21,8 @@ const queueFull = (type: string): ServiceError =>
 const maxProjects = 1000;
 
 /**
- * Before the row is written, by the gate's own count: a refusal then leaves nothing behind, the Idempotency-Key included.
- * Requests at the same moment may go over the limit by their number.
+ * Before the row is written, by the gate's own count: a refusal then leaves nothing behind, the Idempotency-Key
+ * included. Requests at the same moment may go over the limit by their number.
  * @throws {ServiceError} `queue_full`
  */
 export const requireRoomAt = async (
@@ -38,8 +38,8 @@ export const requireRoomAt = async (
 export type WaitingBytes = Readonly<Record<Plan, number>>;
 
 /**
- * Shorter payloads are accepted unasked: as many as may wait by number (10,000 of a type) are 80 MB, less than the smallest
- * plan gives, and adding up that many rows takes some 10 ms.
+ * Shorter payloads are accepted unasked: as many as may wait by number (10,000 of a type) are 80 MB, less than the
+ * smallest plan gives, and adding up that many rows takes some 10 ms.
  */
 const countedFrom = 8 * 1024;
 
@@ -47,7 +47,8 @@ const countedFrom = 8 * 1024;
 export const waitingBytesOf = async (db: Queryable, projectId: string): Promise<number> => {
   const { bytes } = await one(
     db.query<{ bytes: number }>(
-      `select coalesce(sum(octet_length(data)), 0)::float8 as bytes from jobs where project_id = $1 and status = 'queued'`,
+      `select coalesce(sum(octet_length(data)), 0)::float8 as bytes
+       from jobs where project_id = $1 and status = 'queued'`,
       [projectId],
       'waiting-bytes',
     ),
@@ -57,13 +58,15 @@ export const waitingBytesOf = async (db: Queryable, projectId: string): Promise<
 
 const waitingFull = (limit: number): ServiceError =>
   new ServiceError('queue_full', `The waiting jobs of this project may hold ${limit} bytes. Nothing was accepted.`, {
-    hint: 'Try again when some have run, or store large data elsewhere and send its address; GET /projects/{id}/usage tells how much waits.',
+    hint:
+      'Try again when some have run, or store large data elsewhere and send its address; ' +
+      'GET /projects/{id}/usage tells how much waits.',
     headers: { 'Retry-After': '5' },
   });
 
 /**
- * Asked before the row is written. Requests at the same moment may go over the limit together, by no more than the bodies
- * that a project may have in flight.
+ * Asked before the row is written. Requests at the same moment may go over the limit together, by no more than the
+ * bodies that a project may have in flight.
  * @param data the new job's, JSON text
  * @throws {ServiceError} `queue_full`
  */

@@ -47,7 +47,8 @@ export const revive = (db: Queryable, projectId: string, id: string): Promise<Jo
     db.query<JobRow>(
       `with forgotten as (
          delete from job_log_parts where job_id = (
-           select id from jobs where project_id = $1 and id = $2 and status in ('failed', 'dead', 'cancelled', 'expired'))
+           select id from jobs
+            where project_id = $1 and id = $2 and status in ('failed', 'dead', 'cancelled', 'expired'))
        )
        update jobs set status = 'queued', attempt = 0, crashes = 0, run_id = null, worker_id = null, result = null,
          error_code = null, error_message = null, progress = null, started_at = null, finished_at = null,

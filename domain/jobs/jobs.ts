@@ -155,7 +155,7 @@ const cancelTeller = ({ gate, outcomes, signals, log }: JobsDeps) => {
     const outcome = outcomeOf(ended);
     noteFinished(ended.type, ended.status);
     await gate.withdraw(refOf(ended)).catch(otherwise('a cancelled job leaves the gate later'));
-    if (outcome) await outcomes.notify(ended.id, outcome, ended.reply_to).catch(otherwise('a caller was not told'));
+    if (outcome) await outcomes.notify(ended.id, outcome, ended.reply_to).catch(otherwise('a caller was not notified'));
     signals.announce(ended.id, { event: 'status', status: ended.status, attempt: ended.attempt });
     return ended;
   };
@@ -190,7 +190,7 @@ const steeringWith = (deps: JobsDeps, get: Jobs['get']): Steering => {
         if (ended) return notifyCancelled(ended);
         const running = await markCancelRequested(db, projectId, jobId);
         if (running) {
-          await signals.requestCancel(jobId).catch(otherwise('the wish to cancel is told later'));
+          await signals.requestCancel(jobId).catch(otherwise('a cancellation is announced later'));
           return untilEnded(running);
         }
         if (hasEnded(await get(projectId, jobId))) break;

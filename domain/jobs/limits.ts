@@ -30,8 +30,8 @@ export const setGlobalLimit = async (db: Queryable, type: string, limit: number 
 };
 
 /**
- * Keeps the settings of a worker that starts: with one value in Postgres all workers count by the same, also while old ones
- * with another setting still run. The one that was started last has its way.
+ * Keeps the settings of a worker that starts: with one value in Postgres all workers count by the same, also while old
+ * ones with another setting still run. The one that was started last has its way.
  * @returns the types whose setting was another one before
  */
 export const noteGlobalSettings = async (

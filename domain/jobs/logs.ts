@@ -77,8 +77,8 @@ export const lastLogLines = async (db: Queryable, jobId: string, max: number): P
 };
 
 /**
- * Rows that somebody else changes just now are left out: two statements that each wait for a row of the other's would not
- * end.
+ * Rows that somebody else changes just now are left out: two statements that each wait for a row of the other's would
+ * not end.
  * @param percents 0 to 100, by the jobs' ids
  */
 export const setProgress = async (db: Queryable, percents: ReadonlyMap<string, number>): Promise<void> => {

@@ -81,7 +81,8 @@ const leadSql = `
     from free where l.name = free.name returning l.name, l.epoch
   )
   select name, epoch,
-    (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at <= now() limit 1) is not null as due,
+    (select true from jobs j where j.type = a.type and status = 'queued' and next_run_at <= now() limit 1)
+      is not null as due,
     (select true from jobs j where j.type = a.type and status = 'running' limit 1) is not null as running,
     a.compares and (select true from jobs j where j.type = a.type and status = 'queued' limit 1) is not null as waiting
   from led join unnest($2::text[], $3::text[], $4::boolean[]) as a (name, type, compares) using (name)`;
@@ -136,7 +137,9 @@ export const sweepSeen = async (db: Queryable): Promise<void> => {
   await db.query(`delete from job_workers where seen_at < now() - interval '1 day'`);
 };
 
-/** SQL: whether the jobs of its project are cancelled just now. One that was accepted late is admitted, and turned away. */
+/**
+ * SQL: whether the jobs of its project are cancelled just now. One that was accepted late is admitted, and turned away.
+ */
 const isBeingCancelled = `(jobs.type <> '${projectProvision.type}'
   and (select p.deleted_at is not null and p.retired_at is null from projects p where p.id = jobs.project_id) is true)`;
 
@@ -212,11 +215,13 @@ export const suspectRuns = (
   { type, part, alive }: { readonly type: string; readonly part: Part; readonly alive: readonly string[] },
 ): Promise<SuspectRun[]> =>
   db.query<SuspectRun>(
-    `select id, project_id, run_id, worker_id, attempt, crashes, reply_to, cancel_requested_at is not null or ${isAbandoned} as cancelled,
+    `select id, project_id, run_id, worker_id, attempt, crashes, reply_to, 
+       cancel_requested_at is not null or ${isAbandoned} as cancelled,
        exists (select from job_workers w
          where w.id = jobs.worker_id and w.seen_at > now() - make_interval(secs => $5)) as seen
      from jobs where type = $1 and status = 'running' and ${inPart('$3', '$4')}
-       and (worker_id is null or worker_id <> all($2::uuid[]) or cancel_requested_at is not null or ${isAbandoned}) limit 1000`,
+       and (worker_id is null or worker_id <> all($2::uuid[]) or cancel_requested_at is not null or ${isAbandoned})
+     limit 1000`,
     [type, alive, part.count, part.index, seenSeconds],
     'suspect-runs',
   );

@@ -38,7 +38,10 @@ export interface NewJobRow {
   readonly traceparent?: string | null;
   /** Left out: the platform itself. */
   readonly startedBy?: Starter | undefined;
-  /** How many of its type its project may have accepted this month; null: counted without a limit. Left out: not counted. */
+  /**
+   * How many of its type its project may have accepted this month; null: counted without a limit. Left out: not
+   * counted.
+   */
   readonly monthlyLimit?: number | null | undefined;
 }
 
@@ -63,8 +66,8 @@ export interface JobRow extends StartedBy {
 }
 
 /** The columns of a job as it is shown, from the table `jobs`. */
-export const jobColumns =
-  'id, project_id, type, status, result, error_code, error_message, progress, attempt, max_attempts, request_id, run_id, next_run_at, created_at, started_at, finished_at, started_by_kind, started_by_id';
+export const jobColumns = `id, project_id, type, status, result, error_code, error_message, progress, attempt,
+  max_attempts, request_id, run_id, next_run_at, created_at, started_at, finished_at, started_by_kind, started_by_id`;
 
 const ends: ReadonlySet<string> = new Set(endStatuses);
 
@@ -104,8 +107,8 @@ export const refOf = (row: Pick<JobRow, 'id' | 'type' | 'project_id'>): JobRef =
 const insertSql = `
   with new as materialized (
     select *, row_number() over (partition by project_id, type, counted order by place) as nth
-    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[], $9::bool[],
-        $10::bigint[], $11::text[], $12::text[]) with ordinality
+    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[],
+        $9::bool[], $10::bigint[], $11::text[], $12::text[]) with ordinality
       as given (id, project_id, type, data, max_attempts, request_id, reply_to, traceparent, counted, most,
         started_by_kind, started_by_id, place)
   ), granted as (

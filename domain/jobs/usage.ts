@@ -39,7 +39,8 @@ interface MonthlyUsage {
 export const usageOf = async (db: Queryable, projectId: string, type: string): Promise<MonthlyUsage> => {
   const row = await maybeOne(
     db.query<MonthlyUsage>(
-      `select coalesce((select used from job_usage where project_id = $1 and type = $2 and month = ${thisMonth}), 0) as used,
+      `select coalesce((select used from job_usage
+           where project_id = $1 and type = $2 and month = ${thisMonth}), 0) as used,
          (date_trunc('month', now() at time zone 'utc') + interval '1 month') at time zone 'utc' as resets_at`,
       [projectId, type],
     ),

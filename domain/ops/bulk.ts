@@ -141,7 +141,8 @@ export interface DeadFilter {
 const maxAtOnce = 200;
 const redrivenTogether = 4;
 
-const conditions = `status = 'dead' and ($1::uuid[] is null or id = any ($1)) and ($2::uuid[] is null or project_id = any ($2))
+const conditions = `status = 'dead' and ($1::uuid[] is null or id = any ($1))
+  and ($2::uuid[] is null or project_id = any ($2))
   and ($3::text is null or type = $3) and ($4::text is null or error_code = $4)`;
 
 const valuesOf = ({ ids, projectIds, type, errorCode }: DeadFilter): unknown[] => [

@@ -1,8 +1,8 @@
 /*
- * The operators' views of the whole installation, above every other folder of domain/. This file has the snapshot of all
- * queues and workers, one per second for everybody who is subscribed. charts.ts counts the last hour by minutes;
- * trouble.ts says what is wrong now and lists schedules that are due; search.ts finds jobs and projects; bulk.ts retries
- * and cancels many jobs; projects.ts shows each project's load and sets its limits and pauses.
+ * The operators' views of the whole installation, above every other folder of domain/. This file has the snapshot of
+ * all queues and workers, one per second for everybody who is subscribed. charts.ts counts the last hour by minutes;
+ * trouble.ts says what is wrong now and lists schedules that are due; search.ts finds jobs and projects; bulk.ts
+ * retries and cancels many jobs; projects.ts shows each project's load and sets its limits and pauses.
  */
 import { type GlobalLimit, globalLimits } from '#domain/jobs/limits.ts';
 import { waitingSince } from '#domain/jobs/store.ts';

@@ -32,12 +32,14 @@ const maxNamed = 50;
 
 /** The payload is text within this text, where quotes are escaped: what is found is the key that we wrote. */
 export const functionOf = (job: string): string =>
-  `case when ${job}.type = '${functionInvoke.type}' then substring(${job}.data from '^\\{"function_id":"([0-9a-f-]{36})"') end`;
+  `case when ${job}.type = '${functionInvoke.type}'
+     then substring(${job}.data from '^\\{"function_id":"([0-9a-f-]{36})"') end`;
 
 const likePattern = (text: string): string => `%${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
 
 /**
- * Finds the projects and functions that are meant. A function bounds the projects, too, so that only their jobs are read.
+ * Finds the projects and functions that are meant. A function bounds the projects, too, so that only their jobs are
+ * read.
  * @returns empty lists where nothing has that name
  */
 export const idsOfNamed = async (
@@ -67,7 +69,8 @@ export const filterSql = `($1::uuid[] is null or j.id = any ($1)) and ($2::uuid[
   and ($3::text[] is null or ${functionOf('j')} = any ($3)) and ($4::text is null or j.type = $4)
   and ($5::text[] is null or j.status = any ($5)) and ($6::text is null or j.error_code = $6)
   and ($7::text is null or (j.error_code is not null and j.error_message ilike $7))
-  and ($8::text is null or j.request_id = $8) and ($9::uuid is null or j.id >= $9) and ($10::uuid is null or j.id < $10)`;
+  and ($8::text is null or j.request_id = $8)
+  and ($9::uuid is null or j.id >= $9) and ($10::uuid is null or j.id < $10)`;
 
 /** So many values `filterSql` takes. */
 export const filterSize = 10;

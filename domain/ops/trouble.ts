@@ -120,7 +120,9 @@ const ofGroup = (group: FailureGroup): Trouble => {
   const spread = projects === 1 ? `All in ${where}.` : `In ${projects} projects, ${max} of them in ${where}.`;
   return {
     severity: projects > 3 ? 'bad' : 'warn',
-    title: `${count >= sampled ? 'More than ' : ''}${count.toLocaleString('en')} ${type} failed with ${code} in the last hour`,
+    title:
+      `${count >= sampled ? 'More than ' : ''}${count.toLocaleString('en')} ${type} ` +
+      `failed with ${code} in the last hour`,
     detail: `${spread} Latest: ${group.message}`,
     view: viewOf('jobs', { type, error_code: code, ...(projects === 1 && { project_id: group.top_project_id }) }),
   };
@@ -267,7 +269,8 @@ export const upcomingFires = async (db: Queryable, limit: number): Promise<Upcom
 const overdueSchedules = async (db: Queryable): Promise<{ count: number; seconds: number }> => {
   const [row] = await db.query<{ count: number; seconds: number | null }>(
     `select count(*)::int as count, extract(epoch from now() - min(due_at))::float8 as seconds
-     from (select due_at from schedules where due_at < now() - make_interval(secs => $1) order by due_at limit 1000) late`,
+     from (select due_at from schedules where due_at < now() - make_interval(secs => $1)
+       order by due_at limit 1000) late`,
     [overdueAfterSeconds],
   );
   return { count: row?.count ?? 0, seconds: row?.seconds ?? 0 };

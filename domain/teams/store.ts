@@ -74,7 +74,8 @@ export const organizationFor = (
   maybeOne(
     db.query(
       `select o.id, o.name, o.own_of, m.role from members m join organizations o on o.id = m.org_id
-       where m.user_id = $1 and o.deleted_at is null and case when $2::text is null then o.own_of = $1 else o.id = $2 end`,
+       where m.user_id = $1 and o.deleted_at is null
+          and case when $2::text is null then o.own_of = $1 else o.id = $2 end`,
       [userId, orgId ?? null],
     ),
   );
@@ -256,7 +257,10 @@ export const markOrganizationDeleted = async (db: Queryable, orgId: string): Pro
   return row?.own_of ?? null;
 };
 
-/** Marks the projects of an organization as deleted: they are gone for everybody, and their slugs are free. @returns which */
+/**
+ * Marks the projects of an organization as deleted: they are gone for everybody, and their slugs are free. @returns
+ * which
+ */
 export const markProjectsDeleted = async (db: Queryable, orgId: string): Promise<readonly string[]> => {
   const rows = await db.query<{ id: string }>(
     `update projects set status = 'deleting', deleted_at = now(), updated_at = now()

@@ -1,7 +1,7 @@
 /*
  * Organizations and their members. This file has the rules of changes: invites, roles, transfer, deletion, and how many
- * organizations one user may own. store.ts has the rows, and which role is above which. Accepting an invite without being
- * signed in is domain/accounts/join.ts; the people themselves are in domain/users/users.ts.
+ * organizations one user may own. store.ts has the rows, and which role is above which. Accepting an invite without
+ * being signed in is domain/accounts/join.ts; the people themselves are in domain/users/users.ts.
  */
 import { type PlatformMail, requireRoomForInvite } from '#domain/mail/mail.ts';
 import { type User, findUser, lockUser } from '#domain/users/users.ts';
@@ -36,8 +36,8 @@ import { hashToken, newToken } from '#lib/ids.ts';
 import { nameAction } from '#domain/audit/actor.ts';
 
 /**
- * Before a user becomes the owner of one more organization: by creating it, by an invite, or by a change of role. Requests
- * at the same moment wait for each other until the caller's transaction ends, so that the limit is exact.
+ * Before a user becomes the owner of one more organization: by creating it, by an invite, or by a change of role.
+ * Requests at the same moment wait for each other until the caller's transaction ends, so that the limit is exact.
  * @param max `PLINTH_ORGS_PER_USER`
  * @throws {ServiceError} `plan_limit_exceeded`
  */
@@ -153,7 +153,9 @@ export const invite = async (
   return { id, email, role, status: 'pending', invite_link: link };
 };
 
-/** A new link; the old one dies. @throws {ServiceError} `already_member` when the invite was accepted, `rate_limited` */
+/**
+ * A new link; the old one dies. @throws {ServiceError} `already_member` when the invite was accepted, `rate_limited`
+ */
 export const resendInvite = async (
   db: Queryable,
   mail: PlatformMail,
@@ -292,8 +294,8 @@ export const transferOrganization = async (
 };
 
 /**
- * Deletes an organization that the caller has locked: its projects go as deleted ones do, its invites die, and whose own
- * one it was gets a new one.
+ * Deletes an organization that the caller has locked: its projects go as deleted ones do, its invites die, and whose
+ * own one it was gets a new one.
  * @param leaver the user who is about to be deleted, and gets none
  * @returns the projects, whose deletion is to be finished after the commit
  */

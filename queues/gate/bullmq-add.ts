@@ -24,9 +24,10 @@ export const knownScript = (): string | null => {
 };
 
 /**
- * Lua that defines `bull_add(KEYS, ARGV)`: BullMQ's own script as a function, so that a lease and its BullMQ job are made
- * in one step and a job costs no message of its own. The script is private to BullMQ: with any other version than the one
- * that was tried (null) `bull_add` is nil, and jobs are added through BullMQ's public interface, slower and just as right.
+ * Lua that defines `bull_add(KEYS, ARGV)`: BullMQ's own script as a function, so that a lease and its BullMQ job are
+ * made in one step and a job costs no message of its own. The script is private to BullMQ: with any other version than
+ * the one that was tried (null) `bull_add` is nil, and jobs are added through BullMQ's public interface, slower and
+ * just as right.
  */
 export const bullmqAdd = (script: string | null = knownScript()): string =>
   script === null ? 'local bull_add = nil\n' : `local function bull_add(KEYS, ARGV)\n${script}\nend\n`;

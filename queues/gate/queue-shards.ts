@@ -1,6 +1,6 @@
 /**
- * A queue shard: one job type, or a part of it when a type is spread over a Redis Cluster. It has its own BullMQ queue and
- * its own gate; a project's jobs of one type are all in one shard.
+ * A queue shard: one job type, or a part of it when a type is spread over a Redis Cluster. It has its own BullMQ queue
+ * and its own gate; a project's jobs of one type are all in one shard.
  */
 export interface QueueShard {
   readonly type: string;

@@ -14,8 +14,8 @@ const textOf = ({ pauses, limits, globalLimit }: Read): string =>
 const maxTries = 5;
 
 /**
- * Gives a shard the rules as Postgres has them, and reads them again: a change that was made in between, and given to the
- * gate before, must not be undone by what was read earlier.
+ * Gives a shard the rules as Postgres has them, and reads them again: a change that was made in between, and given to
+ * the gate before, must not be undone by what was read earlier.
  */
 export const settleRules = async (
   gate: ShardGate,

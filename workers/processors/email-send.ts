@@ -31,7 +31,10 @@ export interface EmailSendDeps {
 /** How much later than the last possible answer a mail's fate counts as unknown. */
 const parkSlackMs = 90_000;
 const usuallyParked = { ofProject: 20, ofAll: 500 };
-/** As long as a server may take before it has the mail: a few projects with slow servers must not hold all slots for longer. */
+/**
+ * As long as a server may take before it has the mail: a few projects with slow servers must not hold all slots for
+ * longer.
+ */
 const usuallyUnparkedMs = 60_000;
 /** A mail that may be on its way when the job is to stop has so long to be answered: its fate would be unknown. */
 const stopGraceMs = 8000;
@@ -76,7 +79,7 @@ interface Outgoing {
 }
 
 /** The signals that a run receives, and the events that it reports. */
-interface Surroundings extends Pick<JobContext, 'projectId' | 'signal' | 'attempt'> {
+interface SendContext extends Pick<JobContext, 'projectId' | 'signal' | 'attempt'> {
   /** Only the server's answer is missing, and it takes its time. */
   readonly onSlow: () => void;
   /** Aborted when the answer is not waited for any longer. */
@@ -86,7 +89,7 @@ interface Surroundings extends Pick<JobContext, 'projectId' | 'signal' | 'attemp
 const attempt = async (
   sender: Sender,
   { row, sealer, messageId }: Outgoing,
-  { signal: stopped, onSlow, givenUp }: Surroundings,
+  { signal: stopped, onSlow, givenUp }: SendContext,
 ): Promise<Attempt> => {
   const { id, recipient: to, content_sealed: sealed } = row;
   if (sealed === null) return { failure: new MailFailure('rejected', 'The text of the mail is no longer stored.') };
@@ -114,7 +117,8 @@ const whenDone = ({ id, status, response }: SendableRow): JobOutcome | null => {
 type Record = TryRecorder['record'];
 
 const lostAnswer =
-  'The mail server had the whole mail, and its answer was not heard. It may have been delivered, so it is not sent again by itself.';
+  'The mail server had the whole mail, and its answer was not heard. ' +
+  'It may have been delivered, so it is not sent again by itself.';
 
 /**
  * Null: it may be sent. A mail that was handed over and is not under way here has lost the worker that waited for the
@@ -167,18 +171,18 @@ const sendMail = async (
   deps: EmailSendDeps,
   record: Record,
   emailId: string,
-  surroundings: Surroundings,
+  context: SendContext,
 ): Promise<JobOutcome> => {
-  const { projectId } = surroundings;
+  const { projectId } = context;
   const row = await findSendable(deps.db, projectId, emailId);
   if (row === undefined) return failed('not_found', 'The mail or its project was deleted.');
-  const done = whenDone(row) ?? (await whenHandedOver(record, row, surroundings.attempt));
+  const done = whenDone(row) ?? (await whenHandedOver(record, row, context.attempt));
   if (done) return done;
   const sealer = deps.projects.sealer({ id: projectId, data_key: row.data_key });
   const sender = await deps.transports.senderOf({ id: projectId, sealer, settings: row.settings });
   const outgoing = { row, sealer, messageId: `${emailId}@${sender?.domain ?? ''}` };
   if (sender === null) return withoutSender(deps, record, outgoing);
-  return conclude(record, await attempt(sender, outgoing, surroundings), outgoing);
+  return conclude(record, await attempt(sender, outgoing, context), outgoing);
 };
 
 /** Counts mails that wait for a slow answer without a slot: each still holds a connection. */
@@ -230,8 +234,8 @@ const parkSlow = async (
 
 /**
  * Sends one mail. The server's 250 is recorded before anything else, so that no later run sends it again. What ended
- * without an answer before the server had the whole mail is sent again, under the same message id; after that its fate is
- * unknown and it is not.
+ * without an answer before the server had the whole mail is sent again, under the same message id; after that its fate
+ * is unknown and it is not.
  */
 export const emailSendProcessor = (deps: EmailSendDeps): Processor => {
   const recorder = createTryRecorder(deps);
@@ -251,8 +255,8 @@ export const emailSendProcessor = (deps: EmailSendDeps): Processor => {
       await noted;
       await recorder.record(tried);
     };
-    const surroundings = { projectId, signal, attempt: tries, onSlow, givenUp: late.signal };
-    const sending = sendMail(deps, record, id, surroundings).finally(() => underWay.delete(id));
+    const context = { projectId, signal, attempt: tries, onSlow, givenUp: late.signal };
+    const sending = sendMail(deps, record, id, context).finally(() => underWay.delete(id));
     underWay.set(id, sending);
     return { sending, slow: slow.promise, noted: () => noted, giveUp: () => late.abort() };
   };

@@ -141,7 +141,10 @@ const resultOf = (deliveryId: string, { statusCode, responseTimeMs }: Answered):
     response_time_ms: Math.round(responseTimeMs * 100) / 100,
   });
 
-/** One that is stopped by hand has failed, which says nothing of its receiver; one whose worker stops is another worker's. */
+/**
+ * One that is stopped by hand has failed, which says nothing of its receiver; one whose worker stops is another
+ * worker's.
+ */
 const sendUnlessStopped = async (
   message: Message,
   { egress }: WebhookDeliverDeps,
@@ -160,8 +163,8 @@ const sendUnlessStopped = async (
 const isTest = (name: string): boolean => name.startsWith('test.');
 
 /**
- * Makes one try of a delivery. What the receiver does is recorded with the delivery and is no failure of the job; with the
- * record the next try is planned, and others begin for which this one made room.
+ * Makes one try of a delivery. What the receiver does is recorded with the delivery and is no failure of the job; with
+ * the record the next try is planned, and others begin for which this one made room.
  */
 export const webhookDeliverProcessor = (deps: WebhookDeliverDeps): Processor => {
   const { db, projects, recorder, baseUrl } = deps;

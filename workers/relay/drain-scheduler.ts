@@ -1,7 +1,10 @@
 import type { EventSource } from '#domain/events/subscriptions.ts';
 
 export interface DrainOptions {
-  /** Drains one project once; `isLarge` says whether its backlog is known to be large. Never throws. @returns whether there is more */
+  /**
+   * Drains one project once; `isLarge` says whether its backlog is known to be large. Never throws. @returns whether
+   * there is more
+   */
   readonly drain: (source: EventSource, isLarge: boolean) => Promise<boolean>;
   /** Schedules another drain of a project that was marked during its last one, behind those that wait already. */
   readonly markDirty: (projectId: string) => void;

@@ -87,8 +87,8 @@ const isNoteDue = (projectId: string, isEmpty: boolean): boolean => {
 };
 
 /**
- * Drains one project's outbox once: at most 1,000 events, and one further batch after 50 ms. Any number of processes may
- * do so at once.
+ * Drains one project's outbox once: at most 1,000 events, and one further batch after 50 ms. Any number of processes
+ * may do so at once.
  * @returns whether there is more
  */
 export const drainSource = async (deps: RelayDeps, source: EventSource): Promise<boolean> =>
@@ -165,8 +165,8 @@ const openDrains = ({ usual, large }: DrainDeps, markDirty: (projectId: string) 
   });
 
 /**
- * As `servers`, but what it opens has a low priority from its first statement, and does not wait for the disk: events whose
- * removal a crash undoes are taken again, and are kept once.
+ * As `servers`, but what it opens has a low priority from its first statement, and does not wait for the disk: events
+ * whose removal a crash undoes are taken again, and are kept once.
  */
 const yielding = (servers: Pick<DatabaseServers, 'connectTo'>): Pick<DatabaseServers, 'connectTo'> => ({
   connectTo: async (...where) => {

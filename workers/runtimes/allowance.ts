@@ -7,8 +7,8 @@ const bytesPerSecond = 32 * 1024 * 1024;
 const maxPauseMs = 250;
 
 /**
- * Reading costs the worker time that other runs need, and a guest can write faster than anybody reads. One that says too
- * much is read more slowly, until its own buffers are full; nothing is lost.
+ * Reading costs the worker time that other runs need, and a guest can write faster than anybody reads. One that says
+ * too much is read more slowly, until its own buffers are full; nothing is lost.
  */
 export class Allowance {
   #messages = messagesPerSecond;

@@ -3,8 +3,8 @@ import { baseNice, busyNice, changeNice, niceOfEach } from '#lib/cpu-priority.ts
 /** The part of a project's share of processor time that one run has. */
 export interface CpuShare {
   /**
-   * Weighs the processes of the run by what is busy now. Called again and again: other runs begin and end, and user code
-   * may write to /proc/self/autogroup.
+   * Weighs the processes of the run by what is busy now. Called again and again: other runs begin and end, and user
+   * code may write to /proc/self/autogroup.
    * @param started the processes that the guest started for it; without any, user code runs in the guest itself
    * @param cpuMs processor time that the run has used so far
    */
@@ -14,8 +14,8 @@ export interface CpuShare {
 }
 
 /**
- * A project that uses more than a tenth of a processor, and half a second at once, weighs less. It weighs as before at most
- * 20 s after its last use.
+ * A project that uses more than a tenth of a processor, and half a second at once, weighs less. It weighs as before at
+ * most 20 s after its last use.
  */
 const creditPerMs = 0.1;
 const burstMs = 500;
@@ -41,11 +41,12 @@ const niceOf = (project: ProjectUse, now: number): number =>
   niceOfEach(project.runs.size, usedNow(project, now) > burstMs ? busyNice : baseNice);
 
 /**
- * Gives projects, and not runs, an equal share of processor time: the more runs of a project go on at once on this worker,
- * the less each of them weighs, and all weigh less when the project has used much. Processes that a run starts are in the
- * session of its runner, which the scheduler weighs as one; with a lower value for each of them, reading their memory had to
- * wait for them so long that honest runs were ended. Of a project that has used little nothing is changed before the first
- * tick of the watchdog: one change takes some 40 µs for the dozen threads of a Node, and most runs are over by then.
+ * Gives projects, and not runs, an equal share of processor time: the more runs of a project go on at once on this
+ * worker, the less each of them weighs, and all weigh less when the project has used much. Processes that a run starts
+ * are in the session of its runner, which the scheduler weighs as one; with a lower value for each of them, reading
+ * their memory had to wait for them so long that honest runs were ended. Of a project that has used little nothing is
+ * changed before the first tick of the watchdog: one change takes some 40 µs for the dozen threads of a Node, and most
+ * runs are over by then.
  */
 export class CpuShares {
   readonly #projects = new Map<string, ProjectUse>();

@@ -49,7 +49,9 @@ export class FrameReader {
     }
   }
 
-  /** Copies only what came in several chunks: copying the rest of a chunk for each of its frames takes quadratic time. */
+  /**
+   * Copies only what came in several chunks: copying the rest of a chunk for each of its frames takes quadratic time.
+   */
   #joined(): Buffer {
     const [only] = this.#chunks;
     if (only !== undefined && this.#chunks.length === 1) return only;

@@ -75,8 +75,8 @@ const neededOfUsr = /^(?:bin|sbin|lib\w*|share|include)$/;
 let foldersOfUsr: readonly string[] | undefined;
 
 /**
- * Nothing else of /usr is of use to a guest, unless the guest's own language is there. The folders are read once: on a busy
- * machine that held up the event loop by as much as 47 ms for each process.
+ * Nothing else of /usr is of use to a guest, unless the guest's own language is there. The folders are read once: on a
+ * busy machine that held up the event loop by as much as 47 ms for each process.
  */
 const hiddenOfUsr = (files: readonly GuestFile[]): string[] =>
   (foldersOfUsr ??= unneededOfUsr()).filter(
@@ -110,8 +110,8 @@ function systemFolders(): string[] {
 
 /**
  * A checkout below /root or another private folder cannot be reached by the guest's user id. Then an outer bubblewrap,
- * still root and without namespaces of ids, lays an empty folder over the private one and puts back only what is needed.
- * Nothing of it is seen outside, and nothing stays behind.
+ * still root and without namespaces of ids, lays an empty folder over the private one and puts back only what is
+ * needed. Nothing of it is seen outside, and nothing stays behind.
  */
 function openFolders({ bwrap }: StrictTools, files: readonly GuestFile[]): string[] {
   const needed = [bwrapFolder(bwrap), ...files.map(({ source }) => source)];

@@ -48,7 +48,8 @@ const startPython = async (options: PythonOptions): Promise<Runtime | null> => {
 };
 
 /**
- * User code of Python is fenced in by the sandbox alone: in a weak one it runs only where an operator has asked for that.
+ * User code of Python is fenced in by the sandbox alone: in a weak one it runs only where an operator has asked for
+ * that.
  * @throws {SandboxUnavailable} when the Python that was named cannot be used
  */
 const pythonFor = async (config: Config, sandbox: Sandbox, log: Log): Promise<Interpreter | null> => {

@@ -13,8 +13,8 @@ export { cpuTimeMs, processTree } from '#lib/processes.ts';
 export const parentOf = (pid: number): number => fieldOf(readProc(`/proc/${pid}/status`), 'PPid');
 
 /**
- * Memory of a process in KiB: its anonymous pages, its own and those shared by a fork, and the tables that map them; not the
- * text of its program.
+ * Memory of a process in KiB: its anonymous pages, its own and those shared by a fork, and the tables that map them;
+ * not the text of its program.
  */
 export function anonymousKib(pid: number): number {
   const status = ofLivingThread(pid, 'status', 'RssAnon');
@@ -22,8 +22,8 @@ export function anonymousKib(pid: number): number {
 }
 
 /**
- * Like `anonymousKib`, but pages that it shares with others are divided among them: sums over processes are exact. Reading it
- * takes the longer the more there is: 35 ms were seen.
+ * Like `anonymousKib`, but pages that it shares with others are divided among them: sums over processes are exact.
+ * Reading it takes the longer the more there is: 35 ms were seen.
  */
 export function proportionalKib(pid: number): number {
   const rollup = ofLivingThread(pid, 'smaps_rollup', 'Pss_Anon');

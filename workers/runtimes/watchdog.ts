@@ -2,7 +2,9 @@ import { anonymousKib, cpuTimeMs, processTree } from './processes.ts';
 
 const tickMs = 25;
 const ticksPerCpu = 4;
-/** An engine frees buffers on another thread, a little after they became garbage: so long a guest may be over a little. */
+/**
+ * An engine frees buffers on another thread, a little after they became garbage: so long a guest may be over a little.
+ */
 const graceTicks = 2;
 const graceKib = 32 * 1024;
 
@@ -18,7 +20,10 @@ export interface WatchedProcess {
   readonly idleKib: number;
   readonly idlePids: readonly number[];
   readonly measure?: Measure | undefined;
-  /** Called on the first tick and then ten times a second, with the processes that there are and the CPU time until then. */
+  /**
+   * Called on the first tick and then ten times a second, with the processes that there are and the CPU time until
+   * then.
+   */
   readonly onProcesses?: (pids: readonly number[], cpuMs: number) => void;
 }
 

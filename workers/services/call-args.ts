@@ -74,8 +74,9 @@ const readLong = (op: string, text: string): unknown => {
   const { isMuch, isUnsafe } = inspectArguments(text);
   if (isMuch) throw new CallFault('TypeError', `${op}: too many values for one call. Send them in parts.`);
   if (!isUnsafe) return JSON.parse(text);
-  const limit = `above ${maxExactLength / kib} KB in one call, whole numbers of ${unsafeDigits} digits and more must be text`;
-  throw new CallFault('TypeError', `${op}: ${limit}, or be sent in smaller parts.`);
+  const limit = `above ${maxExactLength / kib} KB in one call`;
+  const rule = `whole numbers of ${unsafeDigits} digits and more must be text, or be sent in smaller parts.`;
+  throw new CallFault('TypeError', `${op}: ${limit}, ${rule}`);
 };
 
 /**

@@ -10,7 +10,9 @@ export interface LeaseWatch {
   readonly isBroken: () => Promise<boolean>;
 }
 
-/** A run counts when it is found twice in a row, and no end of it is known: its end may just be on its way to Postgres. */
+/**
+ * A run counts when it is found twice in a row, and no end of it is known: its end may just be on its way to Postgres.
+ */
 export const watchLeases = ({ db, gate, job, part, outcomes }: ShardContext): LeaseWatch => {
   let suspects: ReadonlySet<string> = new Set();
   return {

@@ -85,9 +85,9 @@ export interface Reconciler {
 }
 
 /**
- * A page of 1,000 jobs that the gate knows takes some 15 ms. New rows have 2 s of each round, which come every 5 s: less
- * than the lead of a shard lasts. Comparing again what was compared has 0.5 s, so that a long backlog does not cost Redis
- * more than a tenth of its time.
+ * A page of 1,000 jobs that the gate knows takes some 15 ms. New rows have 2 s of each round, which come every 5 s:
+ * less than the lead of a shard lasts. Comparing again what was compared has 0.5 s, so that a long backlog does not
+ * cost Redis more than a tenth of its time.
  */
 const followMs = 2000;
 const recompareMs = 500;

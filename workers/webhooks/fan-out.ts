@@ -27,8 +27,8 @@ interface Allowance {
 }
 
 /**
- * Each project has an allowance of 400 events that grows by 200 a second. Events that were passed on at the lower priority
- * count, too, so that a flood stays there until it ends.
+ * Each project has an allowance of 400 events that grows by 200 a second. Events that were passed on at the lower
+ * priority count, too, so that a flood stays there until it ends.
  * @param now in milliseconds, of a clock that never goes back
  */
 export const createBulkWatch = (now: () => number = () => performance.now()): BulkWatch => {

@@ -45,8 +45,8 @@ const outcomeOf = async ({ tenantDb }: SqlTargetDeps, { projectId, sql }: SqlOrd
 const changeOf = (sql: string): Change => ({ schema: mentionsSchemaChange(sql), rows: mayWriteRows(sql) });
 
 /**
- * Runs SQL as the project's owner role, one or several statements, which then are one transaction. The session is closed
- * afterwards: its settings, locks and temporary tables outlive no run.
+ * Runs SQL as the project's owner role, one or several statements, which then are one transaction. The session is
+ * closed afterwards: its settings, locks and temporary tables outlive no run.
  * @throws what connecting throws: nothing was run yet
  */
 export const runSqlTarget = async (deps: SqlTargetDeps, order: SqlOrder, signal: AbortSignal): Promise<JobOutcome> => {

@@ -4,7 +4,9 @@ import { dirname, join } from 'node:path';
 import type { GuestCommand, GuestFile } from '../guest.ts';
 import { insideScript } from './inside-script.ts';
 
-/** The guest: our own Node, the engine's addon, a few files of ours and the script for the isolates, each bound alone. */
+/**
+ * The guest: our own Node, the engine's addon, a few files of ours and the script for the isolates, each bound alone.
+ */
 export function guestCommand(): GuestCommand {
   const folder = join(import.meta.dirname, 'guest');
   const ours = readdirSync(folder)

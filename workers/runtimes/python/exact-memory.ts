@@ -1,6 +1,8 @@
 import { anonymousKib, cpuTimeMs, readProportionalKib } from '../processes.ts';
 
-/** So long the processes that are new may count by what they have taken since they were first seen, until they are read. */
+/**
+ * So long the processes that are new may count by what they have taken since they were first seen, until they are read.
+ */
 const newMs = 150;
 /** So long a figure stands, with what the process has taken since then; pages that it only wrote to count as shared. */
 const freshMs = 150;

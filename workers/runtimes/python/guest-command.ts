@@ -33,8 +33,8 @@ export function guestCommand({ program, folder }: Interpreter, level: SandboxLev
 }
 
 /**
- * Each further arena would reserve 64 MiB of the address space by which a run's memory is limited. What lies in the cache of
- * a thread is not overwritten when it is freed (`overwrite_freed` in fence.py).
+ * Each further arena would reserve 64 MiB of the address space by which a run's memory is limited. What lies in the
+ * cache of a thread is not overwritten when it is freed (`overwrite_freed` in fence.py).
  */
 const malloc = { MALLOC_ARENA_MAX: '1', GLIBC_TUNABLES: 'glibc.malloc.tcache_count=0' };
 

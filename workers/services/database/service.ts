@@ -131,7 +131,8 @@ export const databaseService = ({ tenantDb, ...listeners }: DatabaseServiceDeps)
     let endsAt: number | undefined;
     const leftMs = (): number => {
       const now = performance.now();
-      // The run's time counts from when its process is there, which may take a while: from the first call is late enough.
+      // The run's time counts from when its process is there, which may take a while: from the first call is late
+      // enough.
       endsAt ??= now + timeoutMs + slackMs;
       return Math.max(1, Math.ceil(endsAt - now));
     };

@@ -63,7 +63,8 @@ export class RunSessions {
   }
 
   /**
-   * Where the calls of a transaction go. Not a promise: who waited for one would come behind a commit that was sent later.
+   * Where the calls of a transaction go. Not a promise: who waited for one would come behind a commit that was sent
+   * later.
    * @throws {CallFault}
    */
   transaction(number: number): Session {

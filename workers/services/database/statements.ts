@@ -19,8 +19,8 @@ const list = (columns: readonly string[], prefix = ''): string =>
   columns.map((column) => prefix + quotedColumn(column)).join(', ');
 
 /**
- * No row, of a table's type. Not by the type's name: that of a table called "line" or "date" is found to be the server's
- * own. Not `t` alone either: a column may be called so.
+ * No row, of a table's type. Not by the type's name: that of a table called "line" or "date" is found to be the
+ * server's own. Not `t` alone either: a column may be called so.
  */
 const noRowOf = (table: string): string => `(select coalesce(t.*) from ${table} as t where false)`;
 
