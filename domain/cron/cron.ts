@@ -1,7 +1,7 @@
 /*
  * Schedules. This file has what members do with them: create, change, delete, run now. store.ts has the rows of
  * schedules and of their runs. expression.ts parses cron expressions and computes the next fire in any time zone.
- * tick.ts runs once a second in each system worker: due-store.ts locks what is due, fires.ts decides which fires start,
+ * tick.ts runs once a second in each system worker: it locks what is due, and fires.ts decides which fires start,
  * wait or are skipped.
  */
 import { presentVersion } from '#domain/functions/store.ts';

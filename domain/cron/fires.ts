@@ -3,7 +3,7 @@ import { newId } from '#lib/ids.ts';
 import { cronFire } from '#queues/cron-fire.ts';
 import type { JobData, JobDefinition } from '#queues/define.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
-import type { Contents } from './due-store.ts';
+import type { Contents } from './store.ts';
 import { fireAfter, fireUpTo, parseExpression } from './expression.ts';
 
 /** When the run before has not ended: skip this one, queue it, or run both. */

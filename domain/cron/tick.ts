@@ -14,18 +14,23 @@ import {
   type DueRow,
   type Facts,
   type Move,
+  type NewRun,
+  type RunChange,
   type Which,
+  changeWaiting,
   contentsOf,
   factsOf,
+  failRuns,
   findDue,
+  insertRuns,
   lockDue,
   lockReleasable,
   moveOn,
+  oldestWaiting,
   park,
   putOff,
-} from './due-store.ts';
+} from './store.ts';
 import { type Decision, type Fire, type Room, type Start, createRoom, decideFires, startOf } from './fires.ts';
-import { type NewRun, type RunChange, changeWaiting, failRuns, insertRuns, oldestWaiting } from './store.ts';
 
 /** Schedules that one transaction takes. */
 const batchSize = 200;

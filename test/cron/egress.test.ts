@@ -2,7 +2,7 @@ import test from 'ava';
 import { type Egress, createEgress } from '#lib/egress.ts';
 import { EgressFailed } from '#lib/egress/failures.ts';
 import { egressCases } from '#test/support/egress-cases.ts';
-import { runHttpTarget } from '#workers/processors/cron/http-target.ts';
+import { runHttpTarget } from '#workers/processors/cron-fire.ts';
 
 const opened: Egress[] = [];
 

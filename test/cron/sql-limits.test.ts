@@ -1,7 +1,7 @@
 import test from 'ava';
 import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
-import { failed } from '#workers/processors/cron/outcomes.ts';
+import { failed } from '#workers/processors/cron-fire.ts';
 import { type CronClient, cronClient } from './cron-client.ts';
 
 const platform = usePlatform(test);

@@ -7,7 +7,7 @@ import { type EngineScene, heldRuns, openEngine, succeeded, testJobs } from '#te
 import { until } from '#test/support/until.ts';
 import type { ShardContext } from '#workers/shard-leader/context.ts';
 import { reap } from '#workers/shard-leader/reap.ts';
-import type { FailureDetector } from '#workers/shard-leader/failure-detector.ts';
+import type { FailureDetector } from '#workers/shard-leader/heartbeat.ts';
 import type { Processor } from '#workers/processor.ts';
 
 const idle: Processor = { run: () => Promise.resolve(succeeded()) };

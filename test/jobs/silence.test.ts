@@ -1,5 +1,5 @@
 import test from 'ava';
-import { createFailureDetector } from '#workers/shard-leader/failure-detector.ts';
+import { createFailureDetector } from '#workers/shard-leader/heartbeat.ts';
 
 const beats = (...entries: [string, string][]): Map<string, string> => new Map(entries);
 

@@ -1,16 +1,38 @@
+import { Counter, Gauge } from 'prom-client';
 import { MailFailure } from '#domain/email/failure.ts';
-import { type DueMail, keepDueMail, oldestWait, takeDueMail } from '#domain/mail/due.ts';
-import { giveUpHandedOver, noteHandedOver, noteNotSent, noteSent } from '#domain/mail/due.ts';
 import { usualTimeouts } from '#domain/email/smtp.ts';
-import { htmlOf } from '#domain/mail/message.ts';
+import {
+  type DueMail,
+  giveUpHandedOver,
+  keepDueMail,
+  noteHandedOver,
+  noteNotSent,
+  noteSent,
+  oldestWait,
+  takeDueMail,
+} from '#domain/mail/due.ts';
 import { aboutMail } from '#domain/mail/mail.ts';
+import { htmlOf } from '#domain/mail/message.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import { registry } from '#lib/metrics.ts';
 import { type Poller, startPoller } from '#lib/poller.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import { retryUntilDone } from '#workers/retry-until-done.ts';
-import { mailOldestWait, mailTries } from './metrics.ts';
 import type { PlatformMailServer } from './server.ts';
+
+const mailTries = new Counter({
+  name: 'plinth_platform_mail_tries_total',
+  help: 'Tries to send mail of the platform itself, by their outcome: sent, again or failed.',
+  labelNames: ['outcome'] as const,
+  registers: [registry],
+});
+
+const mailOldestWait = new Gauge({
+  name: 'plinth_platform_mail_oldest_wait_seconds',
+  help: 'How long the oldest mail of the platform itself has waited to be sent.',
+  registers: [registry],
+});
 
 export interface SenderDeps {
   readonly db: Queryable;

@@ -1,17 +1,76 @@
+import {
+  type EmailContent,
+  type EmailTry,
+  type SendableRow,
+  aboutContent,
+  findSendable,
+  noteHandedOver,
+  recordTries,
+} from '#domain/email/email.ts';
 import { MailFailure } from '#domain/email/failure.ts';
-import { type EmailContent, type SendableRow, aboutContent, findSendable } from '#domain/email/email.ts';
 import { textOf } from '#domain/email/render.ts';
 import { usualTimeouts } from '#domain/email/smtp.ts';
 import type { Sender, Transports } from '#domain/email/transports.ts';
 import type { Projects } from '#domain/projects/projects.ts';
+import { createBatcher, splitRefused } from '#lib/batch.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
 import { emailSend } from '#queues/email-send.ts';
-import { type TryRecorder, createTryRecorder } from '../mail/record-tries.ts';
-import { type JobContext, JobParked, type Processor } from '../processor.ts';
+import { retryEachUntilDone, retryUntilDone } from '#workers/retry-until-done.ts';
+import { type JobContext, type Processor, JobParked } from '../processor.ts';
+
+const unrecordable = 'What was said about it could not be recorded.';
+
+/** The outcome of the attempt, without the text that Postgres refused. */
+const withoutWords = ({ id, status, response, error }: EmailTry): EmailTry => ({
+  id,
+  status,
+  response: response && unrecordable,
+  error: error && unrecordable,
+  messageId: null,
+});
+
+interface RecorderDeps {
+  readonly db: Queryable;
+  readonly log: Log;
+}
+
+/** Writes what becomes of mails, however long Postgres is away: what is not recorded would be sent again. */
+interface TryRecorder {
+  readonly record: (tried: EmailTry) => Promise<void>;
+  /** Only the server's answer to this mail is missing. */
+  readonly handedOver: (emailId: string) => Promise<void>;
+}
+
+const createTryRecorder = ({ db, log }: RecorderDeps): TryRecorder => {
+  const storeAll = async (tries: readonly EmailTry[]): Promise<boolean[]> => {
+    await recordTries(db, tries);
+    return tries.map(() => true);
+  };
+  /** Answers which could be stored. */
+  const batches = createBatcher(
+    retryEachUntilDone(
+      log,
+      'recording mails',
+      splitRefused(storeAll, async (tried, error) => {
+        log.error({ err: error, email_id: tried.id }, 'Postgres refused the record of a mail');
+        return false;
+      }),
+    ),
+  );
+  return {
+    record: async (tried) => {
+      // From here on each mail is recorded by itself: one that is refused again holds up no other.
+      if (!(await batches.add(tried)))
+        await retryUntilDone(log, 'recording a mail', () => recordTries(db, [withoutWords(tried)]));
+    },
+    handedOver: (emailId) =>
+      retryUntilDone(log, 'recording that a mail was handed over', () => noteHandedOver(db, emailId)),
+  };
+};
 
 export interface EmailSendDeps {
   readonly db: Queryable;

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis';
+import { Counter, Gauge } from 'prom-client';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { dirtyKey } from '#domain/events/marks.ts';
 import {
@@ -14,11 +15,29 @@ import { type EventSource, findSource, notePolled, removeSource, sourcesToPoll }
 import { hasWaitingEvents } from '#domain/webhooks/fan-out.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import { registry } from '#lib/metrics.ts';
 import { type Poller, startPoller } from '#lib/poller.ts';
 import { lowerPriority } from '#lib/postgres/lower-priority.ts';
 import { type RelayConnections, createRelayConnections } from './connections.ts';
-import { fullest, relayed, setAside } from './metrics.ts';
 import { type Drains, createDrains } from './drain-scheduler.ts';
+
+const relayed = new Counter({
+  name: 'plinth_table_events_relayed_total',
+  help: 'Events of writes to tables that this process took from projects’ databases.',
+  registers: [registry],
+});
+
+const setAside = new Counter({
+  name: 'plinth_table_events_set_aside_total',
+  help: 'Events of writes to tables that could not be kept, and wait in their project’s plinth.outbox_failed.',
+  registers: [registry],
+});
+
+const fullest = new Gauge({
+  name: 'plinth_event_backlog_share',
+  help: 'How full the fullest outbox of a project is that this process looked into, 0 to 1: at 1 writes are refused.',
+  registers: [registry],
+});
 
 export interface RelayDeps {
   readonly db: Queryable;

@@ -5,9 +5,7 @@ import { settleRules } from '#queues/gate/settle-rules.ts';
 import type { Heartbeat } from './heartbeat.ts';
 import type { ShardContext } from './context.ts';
 import { reap } from './reap.ts';
-import { type LeaseWatch, watchLeases } from './lost-leases.ts';
-import { type Reconciler, createReconciler } from './reconcile.ts';
-import { restoreShard } from './restore.ts';
+import { type LeaseWatch, type Reconciler, createReconciler, restoreShard, watchLeases } from './reconcile.ts';
 
 // In rounds.
 const reapEvery = 2;

@@ -6,7 +6,7 @@ import type { KnownEnd } from '#queues/replies.ts';
 import { noteFinished, noteReconciled } from '#queues/metrics.ts';
 import { lastWord } from '#workers/give-up.ts';
 import type { ShardContext } from './context.ts';
-import type { FailureDetector } from './failure-detector.ts';
+import type { FailureDetector } from './heartbeat.ts';
 
 /** A job under which so many workers died is not given to another one. */
 const maxCrashes = 3;

@@ -1,8 +1,8 @@
-import { standings, waitingBetween } from '#domain/jobs/queue-shards.ts';
+import { runningSince, standings, startShardEpoch, waitingBetween } from '#domain/jobs/queue-shards.ts';
 import { firstIdAt } from '#lib/ids.ts';
-import { noteReconciled } from '#queues/metrics.ts';
-import type { ShardSnapshot } from '#queues/gate/shard-gate.ts';
 import type { Lease } from '#queues/gate/lease.ts';
+import type { ShardSnapshot } from '#queues/gate/shard-gate.ts';
+import { noteReconciled } from '#queues/metrics.ts';
 import type { ShardContext } from './context.ts';
 
 /** Changes that are younger may still be on their way. */
@@ -123,4 +123,47 @@ export const createReconciler = (
       await admitBetween(shard, all, stopped);
     },
   };
+};
+
+/** A run gives up its lease a moment before Postgres has its end, and gets it a moment before it begins. */
+const settledSeconds = 3;
+
+/** Finds runs that hold no lease: Redis lost leases, by an eviction or by somebody's hand. */
+export interface LeaseWatch {
+  /** True when the shard's leases are incomplete, so that more jobs could be handed over than may run. */
+  readonly isBroken: () => Promise<boolean>;
+}
+
+/**
+ * A run counts when it is found twice in a row, and no end of it is known: its end may just be on its way to Postgres.
+ */
+export const watchLeases = ({ db, gate, job, part, outcomes }: ShardContext): LeaseWatch => {
+  let suspects: ReadonlySet<string> = new Set();
+  return {
+    isBroken: async () => {
+      const running = await runningSince(db, { type: job.type, part, seconds: settledSeconds });
+      const held = await gate.holders(running.map(({ id }) => id));
+      const without = running.filter((_, nth) => held[nth] === false);
+      const twice = without.filter(({ run_id: runId }) => suspects.has(runId));
+      suspects = new Set(without.map(({ run_id: runId }) => runId));
+      for (const { id, run_id: runId } of twice) {
+        if ((await outcomes.find(id, runId)) === null) return true;
+      }
+      return false;
+    },
+  };
+};
+
+/**
+ * Opens a shard again after Redis lost its memory, or some of it: first no job that was handed over before can start
+ * any more, then running jobs get their leases back, then the gate opens. Waiting jobs are admitted again after that.
+ */
+export const restoreShard = async ({ db, gate, rules, job, part, log }: ShardContext): Promise<void> => {
+  const { name, type } = gate.shard;
+  const { epoch, running } = await startShardEpoch(db, { name, type, part });
+  await gate.setGlobalLimit(await rules.globalLimitOf(type));
+  await gate.setPauses(await rules.pausesOf(type));
+  await gate.restore(epoch, running);
+  noteReconciled(job.type, 'gate_lost');
+  log.info({ shard: name, epoch, running: running.length }, 'the gate was opened from Postgres');
 };

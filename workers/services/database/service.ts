@@ -8,16 +8,16 @@ import { endArgs, insertArgs, parseArgs, queryArgs, removeArgs, selectArgs, upda
 import { type Answer, type Statement, runBound } from '#lib/postgres/bound-query.ts';
 import { faultOfStatement } from './faults.ts';
 import { JsonText } from '#lib/json-text.ts';
-import { numbered } from './placeholders.ts';
-import { RunSessions } from './sessions.ts';
 import {
   type Condition,
   type Row,
   insertStatement,
+  numbered,
   removeStatement,
   selectStatement,
   updateStatement,
 } from './statements.ts';
+import { RunSessions } from './sessions.ts';
 
 export interface DatabaseServiceDeps extends ChangeListeners {
   readonly tenantDb: Pick<ProjectDb, 'lease' | 'endSession'>;

@@ -1,6 +1,57 @@
 import type { Statement } from '#lib/postgres/bound-query.ts';
 import { CallFault } from '../../runtimes/runtime.ts';
-import { quotedColumn, quotedTable } from './names.ts';
+
+/** How parameters stand in SQL: `$1` (PostgreSQL), or `%s` (Python's drivers). */
+type Style = 'percent' | 'numbered';
+
+const badPercent = (found: string): CallFault =>
+  new CallFault('TypeError', `"${found}" is no placeholder: parameters are written %s, a percent sign %%.`);
+
+const fromPercent = (sql: string, count: number): string => {
+  let used = 0;
+  const text = sql.replaceAll(/%([\s\S]?)/g, (found: string, kind: string) => {
+    if (kind === '%') return '%';
+    if (kind !== 's') throw badPercent(found);
+    used += 1;
+    return `$${used}`;
+  });
+  if (used !== count) {
+    throw new CallFault('TypeError', `The SQL has ${used} placeholders (%s), but ${count} parameters are given.`);
+  }
+  return text;
+};
+
+/**
+ * SQL with `$n` for parameters. As in Python's drivers, every percent sign counts, also in literals, and none does when
+ * no parameters are given at all.
+ * @throws {CallFault}
+ */
+export const numbered = (sql: string, style: Style, params: readonly unknown[] | null): string =>
+  style === 'percent' && params !== null ? fromPercent(sql, params.length) : sql;
+
+// PostgreSQL cuts longer names, which then may be another table's.
+const maxNameLength = 63;
+
+/** @throws {CallFault} when nothing can bear the name */
+const quotedName = (name: string, what: string): string => {
+  if (name === '' || name.includes('\0') || Buffer.byteLength(name) > maxNameLength) {
+    throw new CallFault('TypeError', `A name of a ${what} has 1 to ${maxNameLength} bytes, none of them NUL.`);
+  }
+  return `"${name.replaceAll('"', '""')}"`;
+};
+
+/** @throws {CallFault} */
+const quotedColumn = (name: string): string => quotedName(name, 'column');
+
+/**
+ * `name` or `schema.name`, exactly as the table is called, capitals and all.
+ * @throws {CallFault}
+ */
+const quotedTable = (name: string): string => {
+  const parts = name.split('.');
+  if (parts.length > 2) throw new CallFault('TypeError', 'A table is called "name" or "schema.name".');
+  return parts.map((part) => quotedName(part, 'table')).join('.');
+};
 
 export type Row = Readonly<Record<string, unknown>>;
 
