@@ -4,6 +4,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { memory, projectRead } from './api.ts';
 import { aiBenchmarks } from './ai.ts';
+import { callBenchmarks } from './calls.ts';
 import { cronTick } from './cron.ts';
 import { dataBenchmarks } from './data.ts';
 import { emailSending } from './email.ts';
@@ -26,6 +27,7 @@ const benchmarksOf = (million: boolean, noise: NoiseOptions): readonly Benchmark
   projectCreate,
   projectCreateAtOnce,
   ...functionBenchmarks,
+  ...callBenchmarks,
   ...jobBenchmarks(million),
   cronTick,
   ...webhookBenchmarks(million),

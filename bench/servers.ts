@@ -8,6 +8,8 @@ import type { LoadPlan, LoadResult } from './load.ts';
 export interface Server {
   readonly pid: number;
   readonly url: string;
+  /** Sends it a message; resolves with the next one that it sends. */
+  readonly request: (message: string) => Promise<unknown>;
   readonly stop: () => Promise<void>;
 }
 
@@ -93,7 +95,12 @@ export const createServers = ({ root, env, folder, profileFolder }: ServersPlace
       closeSync(log);
       note(child);
       const port = await portOf(child, logFile);
-      return { pid: child.pid ?? 0, url: `http://127.0.0.1:${port}`, stop: () => end(child) };
+      const request = async (message: string): Promise<unknown> => {
+        const answered = once(child, 'message');
+        child.send(message);
+        return ((await answered) as unknown[])[0];
+      };
+      return { pid: child.pid ?? 0, url: `http://127.0.0.1:${port}`, request, stop: () => end(child) };
     },
     load: async (plan) => {
       const child = fork(path.join(root, 'bench/load.ts'), [], { cwd: root, serialization: 'advanced' });

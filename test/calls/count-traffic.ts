@@ -15,26 +15,43 @@ export type Traffic = readonly (readonly [at: number, what: string])[];
 const seen: [at: number, what: string][] = [];
 const note = (what: string): void => void seen.push([performance.timeOrigin + performance.now(), what]);
 
-const portOf = (url: string | undefined): number => Number(new URL(url ?? 'none:').port);
+const portOf = (url: string | undefined, usual: string): string => /:(\d+)(?:\/[^/]*)?$/.exec(url ?? '')?.[1] ?? usual;
+
+/** The servers of the platform by port; those that `npm start` and `npm test` made are reached by a path. */
 const ports = new Map([
-  [portOf(process.env['REDIS_URL']), 'redis'],
-  [portOf(process.env['DATABASE_URL']), 'postgres'],
+  [portOf(process.env['REDIS_URL'], '6379'), 'redis'],
+  [portOf(process.env['DATABASE_URL'], '5432'), 'postgres'],
 ]);
 
-/** Pipes have no address: the sandboxed processes, and the standard output of a process that a test starts. */
+const byPath = (path: string): string => (path.includes('.s.PGSQL.') ? 'postgres' : 'redis');
+
+interface Target {
+  readonly path?: string;
+  readonly port?: number | string;
+}
+
+/** Sockets that this process has connected; it got the others from somebody: pipes to its children, and its clients. */
+const connected = new WeakMap<Socket, string>();
+
+const peerOfTarget = (target: unknown): string => {
+  if (typeof target === 'string') return byPath(target);
+  const { path, port } = (typeof target === 'object' && target !== null ? target : { port: target }) as Target;
+  return path === undefined ? (ports.get(String(port)) ?? 'other') : byPath(path);
+};
+
 const peerOf = (socket: Socket): string => {
   if (socket === (process.stdout as unknown) || socket === (process.stderr as unknown)) return 'log';
-  if (socket.remotePort === undefined) return 'runner';
-  return ports.get(socket.remotePort) ?? 'client';
+  return connected.get(socket) ?? (socket.remoteAddress === undefined ? 'runner' : 'client');
 };
 
 interface Methods {
+  connect: (...args: unknown[]) => unknown;
   _write: (...args: unknown[]) => unknown;
   _writev: (...args: unknown[]) => unknown;
   push: (...args: unknown[]) => unknown;
 }
 
-const before = (name: keyof Methods, observe: (socket: Socket, chunk: unknown) => void): void => {
+const before = (name: keyof Methods, observe: (socket: Socket, first: unknown) => void): void => {
   const methods = Socket.prototype as unknown as Methods;
   const original = methods[name];
   methods[name] = function counted(this: Socket, ...args) {
@@ -43,6 +60,8 @@ const before = (name: keyof Methods, observe: (socket: Socket, chunk: unknown) =
   };
 };
 
+// Node hands over what it has read of the arguments as a list.
+before('connect', (socket, first) => connected.set(socket, peerOfTarget(Array.isArray(first) ? first[0] : first)));
 const noteWrite = (socket: Socket): void => note(`write ${peerOf(socket)}`);
 before('_write', noteWrite);
 before('_writev', noteWrite);
