@@ -1,5 +1,5 @@
 import type { AiCaller } from '#domain/ai/gateway/types.ts';
-import type { CallKind } from '#domain/ai/usage/calls.ts';
+import type { CallKind } from '#domain/ai/usage/usage.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { BaseCall } from '../call.ts';

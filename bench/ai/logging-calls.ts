@@ -3,7 +3,7 @@ import type { Gateway } from '#domain/ai/gateway/types.ts';
 import { createInFlight } from '#domain/ai/gateway/in-flight.ts';
 import { createProviderKeys } from '#domain/ai/keys/keys.ts';
 import { createCallLog } from '#domain/ai/usage/call-log.ts';
-import type { CallLog } from '#domain/ai/usage/calls.ts';
+import type { CallLog } from '#domain/ai/usage/usage.ts';
 import { openPrices } from '#domain/ai/prices/prices.ts';
 import { openPlatform } from '#domain/platform.ts';
 import { type Project, findProject } from '#domain/projects/store.ts';

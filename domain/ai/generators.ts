@@ -7,8 +7,8 @@ import { defaultChatModel } from './gateway/models.ts';
 import type { AiCaller, Gateway } from './gateway/types.ts';
 import type { ProviderName } from './providers/providers.ts';
 import { readPolicies, schemaContext } from './schema-context.ts';
-import { type Reason, type Verdict, checkRlsSql, checkSchemaSql, checkSelectSql } from './sql-guard/sql-guard.ts';
 import { splitStatements } from './sql-guard/parse.ts';
+import { type Reason, type Verdict, checkRlsSql, checkSchemaSql, checkSelectSql } from './sql-guard/sql-guard.ts';
 
 const sql = z.string().trim().min(1).max(60_000).describe('The SQL for PostgreSQL 17.');
 const explanation = z.string().describe('What it does and why, in a few plain sentences.');

@@ -5,12 +5,12 @@ import { defaultChatModel } from '#domain/ai/gateway/models.ts';
 import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
 import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
 import type { Platform } from '#domain/platform.ts';
+import type { Project } from '#domain/projects/store.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { type AssistantContext, type ContextDeps, contextOf, promptOf } from './context.ts';
-import type { Disconnection } from '#lib/disconnection.ts';
-import type { Project } from '#domain/projects/store.ts';
 import type { Sealer } from '#lib/secrets.ts';
+import { type AssistantContext, type ContextDeps, contextOf, promptOf } from './context.ts';
 
 /*
  * Answers to questions about a project. `context.ts` writes what the model learns of the project and the prompt around it.

@@ -7,7 +7,7 @@ import type { ProviderKey } from '#domain/ai/keys/keys.ts';
 import type { KnownModel, Prices } from '#domain/ai/prices/prices.ts';
 import { type ProviderName, providerFacts } from '#domain/ai/providers/providers.ts';
 import { type Times, usualTimes } from '#domain/ai/providers/transport.ts';
-import type { CallEnd, CallIntent, CallLog } from '#domain/ai/usage/calls.ts';
+import type { CallEnd, CallIntent, CallLog } from '#domain/ai/usage/usage.ts';
 import { type ByteBudgetOptions, createByteBudget } from '#lib/byte-budget.ts';
 import type { Disconnection } from '#lib/disconnection.ts';
 import { createEgress } from '#lib/egress.ts';

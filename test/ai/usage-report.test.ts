@@ -1,5 +1,5 @@
 import test from 'ava';
-import type { CallEnd } from '#domain/ai/usage/calls.ts';
+import type { CallEnd } from '#domain/ai/usage/usage.ts';
 import { closeLostCalls } from '#domain/ai/usage/call-store.ts';
 import { usageReport } from '#domain/ai/usage/report.ts';
 import { deleteOldCalls, rollUp } from '#domain/ai/usage/roll-up.ts';

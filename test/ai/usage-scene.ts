@@ -3,7 +3,7 @@ import { pino } from 'pino';
 import { systemActor } from '#domain/audit/actor.ts';
 import { type Budget, setBudget } from '#domain/ai/usage/budget.ts';
 import { createCallLog } from '#domain/ai/usage/call-log.ts';
-import type { CallEnd, CallIntent, CallLog } from '#domain/ai/usage/calls.ts';
+import type { CallEnd, CallIntent, CallLog } from '#domain/ai/usage/usage.ts';
 import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId, newOrgId, newProjectRef } from '#lib/ids.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { deleteBudget, getBudget, setBudget } from '#domain/ai/usage/budget.ts';
-import { callKinds, callStatuses } from '#domain/ai/usage/calls.ts';
+import { callKinds, callStatuses } from '#domain/ai/usage/usage.ts';
 import { usageReport } from '#domain/ai/usage/report.ts';
 import { type InProject, inProject } from '../../access.ts';
 import type { Call } from '../../call.ts';

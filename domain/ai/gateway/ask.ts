@@ -1,34 +1,34 @@
-import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
+import type { Disconnection } from '#lib/disconnection.ts';
+import { isDependencyFailure, ServiceError } from '#lib/errors.ts';
 import { type JsonParser, maxInlineBytes } from '#lib/json-parser.ts';
 import type { ChatAnswer, ChatRequest } from '../chat.ts';
-import { type ProviderName, dialectOf } from '../providers/providers.ts';
+import type { ProviderKey } from '../keys/keys.ts';
+import type { KnownModel } from '../prices/prices.ts';
 import {
   type Dialect,
   type EmbeddingAnswer,
   type EmbeddingRequest,
-  type Target,
   type ListedModel,
   type Outgoing,
+  type Target,
   type Vector,
   ProviderFault,
 } from '../providers/dialect.ts';
-import type { KnownModel } from '../prices/prices.ts';
+import { readFault } from '../providers/faults.ts';
+import { badAnswer, maxModels } from '../providers/json.ts';
+import { type ProviderName, dialectOf } from '../providers/providers.ts';
 import {
   type EmbeddingsReaderCall,
   type ThreadEmbeddings,
   type ThreadResult,
   threadReaders,
 } from '../providers/thread-readers.ts';
-import type { Disconnection } from '#lib/disconnection.ts';
+import type { Transport, WholeAnswer } from '../providers/transport.ts';
 import { inputTokens, tokensIn } from './estimate.ts';
 import { sentenceOf, withRetries } from './faults.ts';
-import type { ChatOutcome, ChatStream, EmbeddingOutcome, KeyTest } from './types.ts';
-import type { ProviderKey } from '../keys/keys.ts';
 import { PieceReader } from './piece-reader.ts';
-import { readFault } from '../providers/faults.ts';
-import { badAnswer, maxModels } from '../providers/json.ts';
-import type { Transport, WholeAnswer } from '../providers/transport.ts';
 import type { RunningCall } from './running-call.ts';
+import type { ChatOutcome, ChatStream, EmbeddingOutcome, KeyTest } from './types.ts';
 
 /** Reads whole answers of providers: small ones here, large ones in a thread that checks and counts them first. */
 export interface Answers {

@@ -2,7 +2,7 @@ import { ServiceError } from '#lib/errors.ts';
 import type { ChatMessage, ChatRequest, ContentPart, TokenUsage } from '../chat.ts';
 import { type KnownModel, costOf as costAt, maxCostOf } from '../prices/prices.ts';
 import type { EmbeddingInput } from '../providers/dialect.ts';
-import { maxNanoUsd, maxTokens } from '../usage/calls.ts';
+import { maxNanoUsd, maxTokens } from '../usage/usage.ts';
 
 /**
  * The tokens that a call may use. A prompt has two counts: the likely one, for the row when its provider reports none,

@@ -1,8 +1,8 @@
 import type { Disconnection } from '#lib/disconnection.ts';
 import { type ErrorCode, type ErrorExtras, ServiceError } from '#lib/errors.ts';
 import type { ProviderKey } from '../keys/keys.ts';
-import { providerFacts } from '../providers/providers.ts';
 import { type FaultKind, ProviderFault } from '../providers/dialect.ts';
+import { providerFacts } from '../providers/providers.ts';
 import { isConnectTimeout } from '../providers/transport.ts';
 
 interface Meaning {

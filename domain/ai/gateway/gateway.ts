@@ -3,20 +3,26 @@ import type { Egress } from '#lib/egress.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { JsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
-import { type ProviderName, providerFacts } from '../providers/providers.ts';
+import type { ChatRequest } from '../chat.ts';
 import { type ProviderKeys, notConfigured } from '../keys/keys.ts';
 import type { KnownModel, Prices } from '../prices/prices.ts';
 import { type EmbeddingRequest, ProviderFault } from '../providers/dialect.ts';
+import { type ProviderName, providerFacts } from '../providers/providers.ts';
 import { type Times, createTransport, usualTimes } from '../providers/transport.ts';
-import type { CallLog } from '../usage/calls.ts';
-import type { AiCaller, AiModel, ProviderGateway } from './types.ts';
-import type { ChatRequest } from '../chat.ts';
-import { type ProviderClient, createAnswers, askChat, askEmbeddings, askModels, openChat, testKey } from './ask.ts';
+import type { CallLog } from '../usage/usage.ts';
+import { type ProviderClient, askChat, askEmbeddings, askModels, createAnswers, openChat, testKey } from './ask.ts';
 import { bounded, inputTokens, promptTokens, requirePrice, reserveFor, reserveForInput, tierOf } from './estimate.ts';
 import { sentenceOf } from './faults.ts';
 import type { InFlight } from './in-flight.ts';
 import { type ModelLists, createModelLists, createRouter, modelsOf } from './models.ts';
 import { type Route, type Spending, RunningCall } from './running-call.ts';
+import type { AiCaller, AiModel, ProviderGateway } from './types.ts';
+
+/*
+ * The gateway to all models: `models.ts` finds out where a model's name leads, `estimate.ts` what the call may cost,
+ * `in-flight.ts` bounds the calls under way, `running-call.ts` holds one call from its intent to its end, and `ask.ts` makes
+ * it, with retries (`faults.ts`) and streams (`piece-reader.ts`). `types.ts` is what the callers see.
+ */
 
 /**
  * A field that the provider's dialect cannot express would be lost on the way: the request is refused instead.

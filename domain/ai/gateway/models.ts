@@ -1,12 +1,12 @@
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '#lib/errors.ts';
-import { type ProviderKey, type ProjectKeys, type ProviderKeys, notConfigured } from '../keys/keys.ts';
-import type { ListedModel } from '../providers/dialect.ts';
-import type { KnownModel, Price, Prices } from '../prices/prices.ts';
-import { type ProviderName, providerFacts, providerNames, isProviderName } from '../providers/providers.ts';
-import type { AiCaller, AiModel, Gateway } from './types.ts';
 import { nearest } from '#lib/nearest.ts';
+import { type ProjectKeys, type ProviderKey, type ProviderKeys, notConfigured } from '../keys/keys.ts';
+import type { KnownModel, Price, Prices } from '../prices/prices.ts';
+import type { ListedModel } from '../providers/dialect.ts';
+import { type ProviderName, isProviderName, providerFacts, providerNames } from '../providers/providers.ts';
 import type { Route } from './running-call.ts';
+import type { AiCaller, AiModel, Gateway } from './types.ts';
 
 /** The model lists of providers, for each key. */
 export interface ModelLists {

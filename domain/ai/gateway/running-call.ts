@@ -4,7 +4,7 @@ import type { Disconnection } from '#lib/disconnection.ts';
 import { ServiceError, toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import { registry } from '#lib/metrics.ts';
-import type { CallIntent, CallKind, CallLog, CallStatus, OpenCall } from '../usage/calls.ts';
+import type { CallIntent, CallKind, CallLog, CallStatus, OpenCall } from '../usage/usage.ts';
 import type { TokenUsage } from '../chat.ts';
 import type { ProviderKey } from '../keys/keys.ts';
 import type { KnownModel } from '../prices/prices.ts';

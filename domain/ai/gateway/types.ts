@@ -3,7 +3,7 @@ import type { Disconnection } from '#lib/disconnection.ts';
 import type { ChatAnswer, ChatPiece, ChatRequest, FinishReason, TokenUsage } from '../chat.ts';
 import type { EmbeddingRequest, Vector } from '../providers/dialect.ts';
 import type { ProviderName } from '../providers/providers.ts';
-import type { CallKind } from '../usage/calls.ts';
+import type { CallKind } from '../usage/usage.ts';
 
 /** For whom and for what a provider is asked. */
 export interface AiCaller {

@@ -1,14 +1,19 @@
 import { LRUCache } from 'lru-cache';
+import { faultOfAddress, isMasked, maskSecret } from '#domain/integrations/config.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
-import type { Sealer } from '#lib/secrets.ts';
-import { type ProviderName, providerFacts, providerNames, isProviderName } from '../providers/providers.ts';
-import type { Target } from '../providers/dialect.ts';
-import { faultOfAddress, isMasked, maskSecret } from '#domain/integrations/config.ts';
 import type { Egress } from '#lib/egress.ts';
 import { EgressFailed, EgressRefused } from '#lib/egress/failures.ts';
-import { ServiceError, notFound } from '#lib/errors.ts';
+import { notFound, ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import type { Sealer } from '#lib/secrets.ts';
+import type { Target } from '../providers/dialect.ts';
+import { type ProviderName, isProviderName, providerFacts, providerNames } from '../providers/providers.ts';
+
+/*
+ * The keys of projects for providers: the rows, the opened keys that calls use, cached for 5 s, and then the changes that the
+ * project's people make.
+ */
 
 interface KeyRow {
   readonly id: string;

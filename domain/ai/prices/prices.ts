@@ -1,8 +1,8 @@
-import type { TokenUsage } from '../chat.ts';
-import { type ProviderName, providerNames } from '../providers/providers.ts';
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { ConfigError } from '#lib/config.ts';
+import type { TokenUsage } from '../chat.ts';
+import { type ProviderName, providerNames } from '../providers/providers.ts';
 import {
   type ListedModel,
   type ListedModels,
@@ -12,6 +12,11 @@ import {
   packagedModels,
   priceAt,
 } from './package.ts';
+
+/*
+ * The prices and limits of models: the operator's file, and what it leaves out from the table of a package, which `package.ts`
+ * reads, in a thread (`package-thread.ts`) unless it is needed at once.
+ */
 
 /** In billionths of a US dollar for a single token; may be fractions of one. */
 export interface TokenPrice {
@@ -104,25 +109,27 @@ const priceFile = z.partialRecord(z.enum(providerNames), z.record(z.string().min
 type GivenModel = Partial<Omit<KnownModel, 'provider' | 'id'>>;
 type GivenModels = Partial<Record<ProviderName, ReadonlyMap<string, GivenModel>>>;
 
-const givenModel = (given: z.output<typeof model>): GivenModel => ({
-  ...(given.input_usd_per_million !== undefined && {
-    price: {
-      input: given.input_usd_per_million * nanoPerUsdPerMillion,
-      output: (given.output_usd_per_million ?? 0) * nanoPerUsdPerMillion,
-      ...(given.cached_usd_per_million !== undefined && {
-        cached: given.cached_usd_per_million * nanoPerUsdPerMillion,
-      }),
-      ...(given.cache_write_usd_per_million !== undefined && {
-        written: given.cache_write_usd_per_million * nanoPerUsdPerMillion,
-      }),
-    },
-  }),
-  ...(given.context_window !== undefined && { contextWindow: given.context_window }),
-  ...(given.max_output !== undefined && { maxOutput: given.max_output }),
-  ...(given.tiers !== undefined && { tiers: given.tiers }),
-  ...(given.type !== undefined && { type: given.type }),
-  ...(given.dimensions !== undefined && { dimensions: given.dimensions }),
-});
+/** The fields that are there. */
+const defined = <Fields extends object>(fields: Fields) =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    readonly [Name in keyof Fields]?: Exclude<Fields[Name], undefined>;
+  };
+
+const nanoOf = (usdPerMillion: number | undefined): number | undefined =>
+  usdPerMillion === undefined ? undefined : usdPerMillion * nanoPerUsdPerMillion;
+
+const priceOf = (given: z.output<typeof model>): Price | undefined => {
+  const input = nanoOf(given.input_usd_per_million);
+  if (input === undefined) return undefined;
+  const output = nanoOf(given.output_usd_per_million) ?? 0;
+  const [cached, written] = [nanoOf(given.cached_usd_per_million), nanoOf(given.cache_write_usd_per_million)];
+  return { input, output, ...defined({ cached, written }) };
+};
+
+const givenModel = (given: z.output<typeof model>): GivenModel => {
+  const { context_window: contextWindow, max_output: maxOutput, tiers, type, dimensions } = given;
+  return defined({ price: priceOf(given), contextWindow, maxOutput, tiers, type, dimensions });
+};
 
 const faultOf = (error: unknown): string => {
   if (error instanceof z.ZodError)

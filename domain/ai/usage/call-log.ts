@@ -2,7 +2,7 @@ import { setImmediate as nextLoopTurn, setTimeout as pause } from 'node:timers/p
 import { Counter } from 'prom-client';
 import { type BulkCall, createBatcher, splitRefused } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
-import { ServiceError, isDependencyFailure, isTooSlow, toServiceError } from '#lib/errors.ts';
+import { isDependencyFailure, isTooSlow, ServiceError, toServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
 import { registry } from '#lib/metrics.ts';
@@ -13,7 +13,7 @@ import {
   deleteHeartbeat,
   touchHeartbeat,
 } from './call-store.ts';
-import type { CallEnd, CallIntent, CallLog, OpenCall } from './calls.ts';
+import type { CallEnd, CallIntent, CallLog, OpenCall } from './usage.ts';
 
 const unrecordedCalls = new Counter({
   name: 'plinth_ai_calls_unrecorded_total',

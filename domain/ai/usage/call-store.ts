@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Queryable } from '#lib/control-db.ts';
-import { type CallEnd, type CallIntent, maxNanoUsd, maxTokens } from './calls.ts';
+import { type CallEnd, type CallIntent, maxNanoUsd, maxTokens } from './usage.ts';
 
 /**
  * The SQL of ai_calls, of the sums in ai_budget_months that change with them, and of the heartbeats of the processes that

@@ -1,7 +1,7 @@
 import type { Queryable } from '#lib/control-db.ts';
 import { firstIdAt } from '#lib/ids.ts';
 import { maxSum } from './call-store.ts';
-import type { CallKind, CallStatus } from './calls.ts';
+import type { CallKind, CallStatus } from './usage.ts';
 import { addedColumns, dayBegins, dayText } from './roll-up.ts';
 
 /** A call that has ended, as it is listed. */
