@@ -112,7 +112,8 @@ const chunkWriter = (model: string) => {
   const head = JSON.stringify(common).slice(0, -1);
   let role = '"role":"assistant",';
   const choice = (delta: string, finish: FinishReason | null): string =>
-    `data: ${head},"choices":[{"index":0,"delta":{${delta}},"logprobs":null,"finish_reason":${JSON.stringify(finish)}}]}\n\n`;
+    `data: ${head},"choices":[{"index":0,"delta":{${delta}},"logprobs":null,` +
+    `"finish_reason":${JSON.stringify(finish)}}]}\n\n`;
   return {
     piece: ({ text, toolCalls }: ChatPiece): string => {
       if (text === '' && toolCalls.length === 0) return '';

@@ -24,8 +24,8 @@ import {
 } from './shapes.ts';
 
 /**
- * Requests as OpenAI's clients write them: what they know and we do not goes on to providers that speak the same dialect,
- * and null stands for what was left out.
+ * Requests as OpenAI's clients write them: what they know and we do not goes on to providers that speak the same
+ * dialect, and null stands for what was left out.
  */
 
 const part = z.discriminatedUnion('type', [

@@ -48,8 +48,10 @@ const toolsText = (calls: readonly ToolCallPart[]): string =>
 
 const says = ({ text, toolCalls }: TimedPiece): boolean => text !== '' || toolCalls.length > 0;
 
-const pieceText = (piece: TimedPiece): string =>
-  `data: {"chunk":${JSON.stringify(piece.text)},${toolsText(piece.toolCalls)}"elapsed_ms":${Math.round(piece.elapsedMs)}}\n\n`;
+const pieceText = ({ text, toolCalls, elapsedMs }: TimedPiece): string => {
+  const chunk = JSON.stringify(text);
+  return `data: {"chunk":${chunk},${toolsText(toolCalls)}"elapsed_ms":${Math.round(elapsedMs)}}\n\n`;
+};
 
 const endText = ({ usage, ttftMs, model, provider, finish }: StreamEnd): string => {
   const { prompt_tokens, completion_tokens } = usage;

@@ -162,7 +162,8 @@ export const eventsAnswer = z
   .string()
   .describe(
     '`data: {chunk,elapsed_ms}` for each piece (`tool_calls` where it is of one), at last ' +
-      '`data: {done:true,ttft_ms,total_tokens,usage,model,provider,finish_reason}`, or `data: {error:{code,message},done:true}`.',
+      '`data: {done:true,ttft_ms,total_tokens,usage,model,provider,finish_reason}`, or ' +
+      '`data: {error:{code,message},done:true}`.',
   );
 
 export const generateBody = z.strictObject({

@@ -30,8 +30,8 @@ export interface StreamOptions {
 
 const usualKeepAliveMs = 15_000;
 const keepAlive = ': keep-alive\n\n';
-// A write costs as much as what is done for several words: those of a provider that is quicker than anybody reads go out
-// some at a time. Of others each goes out as it comes.
+// A write costs as much as what is done for several words: those of a provider that is quicker than anybody reads go
+// out some at a time. Of others each goes out as it comes.
 const quickMs = 1;
 const restMs = 2;
 

@@ -104,7 +104,9 @@ export const results = z.object({
   ),
 });
 
-/** Bodies that their shape has let through, with their JSON as it was written: numbers that JavaScript cannot hold, too. */
+/**
+ * Bodies that their shape has let through, with their JSON as it was written: numbers that JavaScript cannot hold, too.
+ */
 
 interface Exact {
   readonly documents: readonly { readonly metadata?: unknown }[];

@@ -15,11 +15,11 @@ import { createCallLog } from './usage/call-log.ts';
 import type { CallLog } from './usage/usage.ts';
 
 /*
- * The way through this folder: a chat (`chat.ts` has its shapes) enters at `gateway/gateway.ts`, where `models.ts` finds
- * the provider by the model's name and the project's `keys/`, and `estimate.ts` the cost by `prices/`. `running-call.ts`
- * holds one call from its intent to its end, `ask.ts` makes it over one of the three dialects in `providers/`, and
- * `usage/` keeps its row and the project's budget. Built on the gateway: `arena.ts` asks several models, `generators.ts`
- * has models write SQL from `schema-context.ts`, and `sql-guard/` decides what of it may run.
+ * The way through this folder: a chat (`chat.ts` has its shapes) enters at `gateway/gateway.ts`, where `models.ts`
+ * finds the provider by the model's name and the project's `keys/`, and `estimate.ts` the cost by `prices/`.
+ * `running-call.ts` holds one call from its intent to its end, `ask.ts` makes it over one of the three dialects in
+ * `providers/`, and `usage/` keeps its row and the project's budget. Built on the gateway: `arena.ts` asks several
+ * models, `generators.ts` has models write SQL from `schema-context.ts`, and `sql-guard/` decides what of it may run.
  */
 
 /** All that has to do with models in one process. */

@@ -27,8 +27,8 @@ const expressionSql = (tree: string): string => `
 
 const policiesSql = `
   select c.relname as "table", p.polname as name, p.polpermissive as permissive,
-    case p.polcmd when 'r' then 'SELECT' when 'a' then 'INSERT' when 'w' then 'UPDATE' when 'd' then 'DELETE' else 'ALL' end
-      as command,
+    case p.polcmd when 'r' then 'SELECT' when 'a' then 'INSERT' when 'w' then 'UPDATE' when 'd' then 'DELETE'
+      else 'ALL' end as command,
     array(select case id when 0 then 'public' else pg_catalog.pg_get_userbyid(id) end::pg_catalog.text
       from pg_catalog.unnest(p.polroles) id order by 1 limit 20) as roles,
     ${expressionSql('p.polqual')} as "using", ${expressionSql('p.polwithcheck')} as "check"

@@ -13,8 +13,8 @@ import type { Sealer } from '#lib/secrets.ts';
 import { type AssistantContext, type ContextDeps, contextOf, promptOf } from './context.ts';
 
 /*
- * Answers to questions about a project. `context.ts` writes what the model learns of the project and the prompt around it.
- * Callers who ask the same at once share one answer while it is written; answers are cached for five minutes.
+ * Answers to questions about a project. `context.ts` writes what the model learns of the project and the prompt around
+ * it. Callers who ask the same at once share one answer while it is written; answers are cached for five minutes.
  */
 
 /** An answer that is being written, for all who wait for it. */
@@ -204,8 +204,8 @@ const write = async (
 };
 
 /**
- * The same question about the same state of a project goes to the model once: callers that come while it is answered share
- * that answer (in this process); callers within five minutes get the cached one (in all processes).
+ * The same question about the same state of a project goes to the model once: callers that come while it is answered
+ * share that answer (in this process); callers within five minutes get the cached one (in all processes).
  */
 const createAssistant = (deps: AssistantDeps): Assistant => {
   const underWay = new Map<string, Answering>();

@@ -48,8 +48,10 @@ const authText = async (
 ): Promise<string> => {
   const { signing_keys: signing, secret_keys: secret, publishable_keys: publishable } = await counts(db, projectId);
   return [
-    `Requests carry an API key of the project (${secret} secret and ${publishable} publishable ones are valid), the token of an end user, or both.`,
-    'The database role is service_role with a secret key (row-level security does not bind it), anon with a publishable key alone, authenticated with the token of an end user.',
+    `Requests carry an API key of the project (${secret} secret and ${publishable} publishable ones are valid), ` +
+      'the token of an end user, or both.',
+    'The database role is service_role with a secret key (row-level security does not bind it), ' +
+      'anon with a publishable key alone, authenticated with the token of an end user.',
     `Tokens of end users are signed with ${signingAlgorithm} by keys of the project's own (${signing} so far).`,
     "In policies auth.uid() is the end user's id, auth.jwt() are the token's claims, auth.role() is the role.",
   ].join('\n');

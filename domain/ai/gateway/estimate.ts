@@ -15,7 +15,9 @@ const charactersPerToken = 4;
 const maxCharactersPerToken = 8;
 /** An image of 1024 × 1024 is 765 tokens at OpenAI, 1400 at Anthropic. */
 const tokensPerImage = 1000;
-/** No vendor counts more of them for an image, except for the small models of OpenAI's: gpt-4o-mini has up to 48,169. */
+/**
+ * No vendor counts more of them for an image, except for the small models of OpenAI's: gpt-4o-mini has up to 48,169.
+ */
 const maxTokensPerImage = 10_000;
 const maxTokensPerImageOfMini = 50_000;
 const isMini = /(^|[-.])mini\b/;
@@ -158,7 +160,9 @@ interface Budgeted {
 export const requirePrice = ({ hardBudget, known, model }: Budgeted): void => {
   if (!hardBudget || (known?.price ?? null) !== null) return;
   throw new ServiceError('price_unknown', `The price of ${model} is not known, and the project has a hard budget.`, {
-    hint: 'The operator can set the price in the file that PLINTH_AI_PRICES names; a budget that is not hard allows the call.',
+    hint:
+      'The operator can set the price in the file that PLINTH_AI_PRICES names; ' +
+      'a budget that is not hard allows the call.',
   });
 };
 

@@ -87,8 +87,8 @@ const inWords = ({ provider }: ProviderRef, { kind, message }: ProviderFault): s
 export const sentenceOf = (ref: ProviderRef, fault: ProviderFault): string => inWords(ref, withoutKey(ref, fault));
 
 /**
- * Whether the provider has said its last word, or never had the request: nothing of it is going on. After a time-out, and
- * after an answer that was broken off or not understood, it may be.
+ * Whether the provider has said its last word, or never had the request: nothing of it is going on. After a time-out,
+ * and after an answer that was broken off or not understood, it may be.
  */
 export const isAnswered = (error: unknown): boolean => {
   if (!(error instanceof ProviderFault)) return false;
@@ -158,8 +158,8 @@ const pause = (ms: number, abort: Disconnection): Promise<void> =>
   });
 
 /**
- * Asks again what failed before its first byte: 5xx and connections that are lost or not made twice, a 429 as the provider
- * requests, up to 10 s in all; five times at most, the first included.
+ * Asks again what failed before its first byte: 5xx and connections that are lost or not made twice, a 429 as the
+ * provider requests, up to 10 s in all; five times at most, the first included.
  */
 export const withRetries = async <T>(attempt: () => Promise<T>, abort: Disconnection): Promise<T> => {
   const tried: Tried = { tries: 0, failures: 0, waitedMs: 0 };
@@ -230,8 +230,8 @@ const withoutPieces = (text: string, pieces: ReadonlySet<string>, length: number
 };
 
 /**
- * Gives texts without the key and without any piece of eight of its characters, however the provider writes it: plain, with
- * escapes of JSON or URLs, or in base64. To be kept for as long as the key: the pieces cost more than the texts.
+ * Gives texts without the key and without any piece of eight of its characters, however the provider writes it: plain,
+ * with escapes of JSON or URLs, or in base64. To be kept for as long as the key: the pieces cost more than the texts.
  */
 export const createSecretFilter = (secret: string): SecretFilter => {
   if (secret.length < minSecretLength) return (text) => text;

@@ -20,8 +20,8 @@ import type { AiCaller, AiModel, ProviderGateway } from './types.ts';
 
 /*
  * The gateway to all models: `models.ts` finds out where a model's name leads, `estimate.ts` what the call may cost,
- * `in-flight.ts` bounds the calls under way, `running-call.ts` holds one call from its intent to its end, and `ask.ts` makes
- * it, with retries (`faults.ts`) and streams (`piece-reader.ts`). `types.ts` is what the callers see.
+ * `in-flight.ts` bounds the calls under way, `running-call.ts` holds one call from its intent to its end, and `ask.ts`
+ * makes it, with retries (`faults.ts`) and streams (`piece-reader.ts`). `types.ts` is what the callers see.
  */
 
 /**

@@ -73,8 +73,11 @@ export const createModelLists = (
 };
 
 // Lists of OpenAI's dialect do not say what a model is for: these neither chat nor embed.
-const other =
-  /whisper|tts|dall-e|gpt-image|imagine|image-|moderation|realtime|audio|transcribe|sora|veo-|imagen|aqa|guard|davinci|babbage|computer-use|-live|orpheus/i;
+const other = new RegExp(
+  'whisper|tts|dall-e|gpt-image|imagine|image-|moderation|realtime|audio|transcribe|sora|veo-|imagen|aqa|guard|' +
+    'davinci|babbage|computer-use|-live|orpheus',
+  'i',
+);
 
 const namesEmbedding = /embed/i;
 
@@ -275,8 +278,8 @@ const configured = ({ byProvider }: ProjectKeys, provider: ProviderName): Provid
 };
 
 /**
- * A name with its provider goes there without further ado: the provider is the one to say what it has. Prices are those of
- * the name, at a `base_url` too: most of these are proxies before the vendor.
+ * A name with its provider goes there without further ado: the provider is the one to say what it has. Prices are those
+ * of the name, at a `base_url` too: most of these are proxies before the vendor.
  */
 export const createRouter =
   (deps: RouterDeps): Router =>

@@ -39,7 +39,9 @@ const lengthOf = ({ text, toolCalls, unshown = 0 }: ChatPiece): number => {
 
 type ReadCall = Pick<RunningCall, 'used' | 'abort' | 'route' | 'elapsed' | 'isWithin' | 'succeed' | 'fail'>;
 
-/** A stream's pieces as they come, one step for each part of the answer; for one reader, who goes on at its own pace. */
+/**
+ * A stream's pieces as they come, one step for each part of the answer; for one reader, who goes on at its own pace.
+ */
 export class PieceReader implements AsyncIterableIterator<readonly TimedPiece[], undefined> {
   readonly #call: ReadCall;
   readonly #events: EventStream;

@@ -11,8 +11,8 @@ import type { Target } from '../providers/dialect.ts';
 import { type ProviderName, isProviderName, providerFacts, providerNames } from '../providers/providers.ts';
 
 /*
- * The keys of projects for providers: the rows, the opened keys that calls use, cached for 5 s, and then the changes that the
- * project's people make.
+ * The keys of projects for providers: the rows, the opened keys that calls use, cached for 5 s, and then the changes
+ * that the project's people make.
  */
 
 interface KeyRow {
@@ -243,7 +243,8 @@ const normalized = (text: string): string => {
 };
 
 /**
- * Checks a base URL before it is kept: https, or http to where the operator alone lets anybody, since the key goes there.
+ * Checks a base URL before it is kept: https, or http to where the operator alone lets anybody, since the key goes
+ * there.
  * @returns as it is kept
  * @throws {ServiceError} `validation_failed`
  */

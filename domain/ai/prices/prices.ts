@@ -14,8 +14,8 @@ import {
 } from './package.ts';
 
 /*
- * The prices and limits of models: the operator's file, and what it leaves out from the table of a package, which `package.ts`
- * reads, in a thread (`package-thread.ts`) unless it is needed at once.
+ * The prices and limits of models: the operator's file, and what it leaves out from the table of a package, which
+ * `package.ts` reads, in a thread (`package-thread.ts`) unless it is needed at once.
  */
 
 /** In billionths of a US dollar for a single token; may be fractions of one. */
@@ -175,7 +175,9 @@ const edition = /-(\d{4}-\d{2}-\d{2}|20\d{6}|latest)$/;
 const dashed = (name: string): string => name.replace(/-(20\d\d)(\d\d)(\d\d)$/, '-$1-$2-$3');
 
 interface LoadedPrices extends Prices {
-  /** Loads the table beside the event loop; without that it is read when it is first asked, at the cost of some 40 ms. */
+  /**
+   * Loads the table beside the event loop; without that it is read when it is first asked, at the cost of some 40 ms.
+   */
   readonly load: () => Promise<void>;
 }
 
@@ -195,7 +197,9 @@ const baseOf = (name: string): string[] => {
   return base === undefined ? [] : [base];
 };
 
-/** As it is named, as its date is written elsewhere, and without its date; at last as the model that it was made from. */
+/**
+ * As it is named, as its date is written elsewhere, and without its date; at last as the model that it was made from.
+ */
 const candidateNames = (model: string): string[] => {
   const named = model.toLowerCase().replace(/^models\//, '');
   return [...new Set([named, ...baseOf(named)].flatMap((name) => [name, dashed(name), name.replace(edition, '')]))];
@@ -207,8 +211,8 @@ const maxCached = 2000;
 const maxNameLength = 200;
 
 /**
- * From OpenAI's page of prices: flex and batch cost half, priority 1.7 to 2 times as much, which differs by model; the most
- * of it is taken, and the operator's file can say it exactly. Tiers of the other vendors do not change the price.
+ * From OpenAI's page of prices: flex and batch cost half, priority 1.7 to 2 times as much, which differs by model; the
+ * most of it is taken, and the operator's file can say it exactly. Tiers of the other vendors do not change the price.
  */
 const tiersOf: Partial<Record<ProviderName, Tiers>> = { openai: { flex: 0.5, batch: 0.5, priority: 2 } };
 

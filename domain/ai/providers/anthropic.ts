@@ -55,8 +55,8 @@ export const takesSampling = (model: string): boolean =>
   !isClaude(model) || oldest.test(model) || samplingIsFree.test(model);
 
 /**
- * Whether the vendor itself holds the model to a JSON Schema (`output_config.format`). The other way, a tool that the model
- * is forced to call, is refused by the newest models; where there is neither, the schema is asked for in words.
+ * Whether the vendor itself holds the model to a JSON Schema (`output_config.format`). The other way, a tool that the
+ * model is forced to call, is refused by the newest models; where there is neither, the schema is asked for in words.
  */
 export const takesSchema = (model: string): boolean =>
   isClaude(model) && !oldest.test(model) && !fourOrFourZero.test(model);
@@ -145,8 +145,8 @@ const toolFields = ({ tools, tool_choice: choice }: ChatRequest): object => {
 };
 
 /**
- * Temperatures above 1 count as 1, as in Anthropic's own OpenAI-compatible endpoint. With a temperature top_p is left out:
- * since Claude 4.1 only one of the two is taken.
+ * Temperatures above 1 count as 1, as in Anthropic's own OpenAI-compatible endpoint. With a temperature top_p is left
+ * out: since Claude 4.1 only one of the two is taken.
  */
 const samplingFields = ({ model, temperature, top_p: topP }: ChatRequest): object => {
   if (!takesSampling(model)) return {};
@@ -314,7 +314,10 @@ class AnthropicReader implements StreamReader {
     return null;
   }
 
-  /** A later figure replaces the earlier one. A later event repeats the prompt's counts, or has those of the answer only. */
+  /**
+   * A later figure replaces the earlier one. A later event repeats the prompt's counts, or has those of the answer
+   * only.
+   */
   #count(usage: Loose): void {
     const counts = countsIn(usage);
     this.#counts = {

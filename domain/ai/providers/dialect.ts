@@ -83,7 +83,9 @@ export interface ListedModel {
   readonly contextWindow: number | null;
 }
 
-/** Writes requests to one kind of provider, and reads its answers and streams. Pure; `transport.ts` sends and receives. */
+/**
+ * Writes requests to one kind of provider, and reads its answers and streams. Pure; `transport.ts` sends and receives.
+ */
 export interface Dialect {
   /** Texts in one request for embeddings; more have to be asked for in several. */
   readonly maxInputs: number;

@@ -21,8 +21,8 @@ const maxEventBytes = 1_000_000;
 
 interface SseReader {
   /**
-   * Takes what came and answers the events that are whole with it. One that has no blank line after it at the stream's end
-   * is no event (HTML standard, 9.2.6).
+   * Takes what came and answers the events that are whole with it. One that has no blank line after it at the stream's
+   * end is no event (HTML standard, 9.2.6).
    * @throws {ProviderFault} `bad_answer` when an event is longer than 1,000,000 characters
    */
   readonly feed: (chunk: Buffer) => readonly SentEvent[];
@@ -88,8 +88,8 @@ type StreamReservation = Pick<ReservedBytes, 'bytes' | 'grow' | 'shrink'>;
 type StreamExchange = Pick<Exchange, 'awaitFirst' | 'started' | 'pause' | 'resume' | 'release' | 'stop'>;
 
 /**
- * The events of a stream, as many at a step as have come; for one reader. What it took last and what has come since are at
- * most 64 KiB and one event; meanwhile the provider waits.
+ * The events of a stream, as many at a step as have come; for one reader. What it took last and what has come since are
+ * at most 64 KiB and one event; meanwhile the provider waits.
  */
 export class EventStream implements AsyncIterableIterator<readonly SentEvent[], undefined> {
   readonly #reader: SseReader;

@@ -38,8 +38,11 @@ const busyCodes =
   /^(overloaded_error|api_error|server_error|internal_server_error|UNAVAILABLE|INTERNAL|DEADLINE_EXCEEDED)$/;
 
 /** How the six, vLLM and llama.cpp say that the prompt is too long. */
-const lengthWords =
-  /(maximum|model's) (context|prompt) length|prompt is too long|exceed context limit|input token count.{0,40}exceeds|exceeds? the (available |maximum )?context|reduce the length of the (messages|prompt)|context window/i;
+const lengthWords = new RegExp(
+  "(maximum|model's) (context|prompt) length|prompt is too long|exceed context limit|input token count.{0,40}exceeds|" +
+    'exceeds? the (available |maximum )?context|reduce the length of the (messages|prompt)|context window',
+  'i',
+);
 const modelWords = /\bmodels?\b/i;
 const keyWords = /api key (not valid|not found|expired)/i;
 
@@ -97,8 +100,8 @@ const parseLoosely = (body: string): unknown => {
 };
 
 /**
- * The `error` of a body, which all dialects have in some form: an object with a message, or text. A page of a proxy between
- * says nothing that is worth showing.
+ * The `error` of a body, which all dialects have in some form: an object with a message, or text. A page of a proxy
+ * between says nothing that is worth showing.
  */
 const errorIn = (body: string): Loose => {
   const parsed = parseLoosely(body);

@@ -67,8 +67,8 @@ const contentPart = (part: ContentPart): object => {
 };
 
 /**
- * Since Gemini 3 each function call in the conversation has to carry the signature of the thought behind it, which OpenAI's form
- * has no place for; this one stands for "it came from elsewhere" (Gemini API, "Thought signatures").
+ * Since Gemini 3 each function call in the conversation has to carry the signature of the thought behind it, which
+ * OpenAI's form has no place for; this one stands for "it came from elsewhere" (Gemini API, "Thought signatures").
  */
 const foreignSignature = 'skip_thought_signature_validator';
 const wantsSignature = (model: string): boolean => !/gemini-[12]\.|gemma/.test(model);

@@ -35,7 +35,9 @@ const maxPlainEventBytes = 16_384;
 /** The bound of one event: with the 20 likeliest of each token, one of 50 tokens has some 8,000. */
 const eventLimits = { maxParts: 20_000, maxDepth: 1000 };
 
-/** The object of a stream's event. @throws {ProviderFault} `bad_answer`, also when it holds too much to be read at once */
+/**
+ * The object of a stream's event. @throws {ProviderFault} `bad_answer`, also when it holds too much to be read at once
+ */
 export const parseEvent = (text: string): Loose => {
   if (text.length > maxPlainEventBytes && scanJson(Buffer.from(text), eventLimits).verdict !== 'valid')
     throw badAnswer('An event of the stream is not JSON, or holds too much.');

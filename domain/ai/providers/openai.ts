@@ -31,7 +31,8 @@ const withoutDeveloper = (message: ChatMessage): ChatMessage =>
 const schemaInWords = (request: ChatRequest): Partial<ChatRequest> => {
   const { response_format: format, messages } = request;
   if (format?.type !== 'json_schema') return {};
-  const content = `Answer with one JSON object that fits this JSON Schema: ${JSON.stringify(format.json_schema.schema ?? {})}`;
+  const schema = JSON.stringify(format.json_schema.schema ?? {});
+  const content = `Answer with one JSON object that fits this JSON Schema: ${schema}`;
   return { messages: [{ role: 'system', content }, ...messages], response_format: { type: 'json_object' } };
 };
 
@@ -63,8 +64,8 @@ const finishIn = (value: unknown): FinishReason | null =>
   typeof value === 'string' && value !== '' ? (finishes[value] ?? 'stop') : null;
 
 /**
- * DeepSeek has its own name for tokens read from the cache, resellers of Anthropic's models report those written, and xAI
- * counts what a model thought in the total only.
+ * DeepSeek has its own name for tokens read from the cache, resellers of Anthropic's models report those written, and
+ * xAI counts what a model thought in the total only.
  */
 const usageIn = (value: unknown, tier: unknown): TokenUsage | null => {
   const usage = objectIn(value);
@@ -142,7 +143,10 @@ const callsIn = (value: unknown): readonly ToolCallPart[] => {
   return parts;
 };
 
-/** The first chunk often names the role only. What else there is may have any name: `content`, `tool_calls`, `reasoning`. */
+/**
+ * The first chunk often names the role only. What else there is may have any name: `content`, `tool_calls`,
+ * `reasoning`.
+ */
 const hasContent = (delta: Loose): boolean =>
   Object.entries(delta).some(
     ([name, value]) =>

@@ -4,9 +4,10 @@ import { google } from './google.ts';
 import { createOpenAi } from './openai.ts';
 
 /*
- * How requests and answers of providers are written and read: `dialect.ts` has the types, `openai.ts`, `anthropic.ts` and `google.ts` the three dialects,
- * which share `turns.ts` for requests and `json.ts` and `faults.ts` for answers. `transport.ts` sends requests,
- * `event-stream.ts` reads streams, and `thread-readers.ts` reads large answers in a thread.
+ * How requests and answers of providers are written and read: `dialect.ts` has the types, `openai.ts`, `anthropic.ts`
+ * and `google.ts` the three dialects, which share `turns.ts` for requests and `json.ts` and `faults.ts` for answers.
+ * `transport.ts` sends requests, `event-stream.ts` reads streams, and `thread-readers.ts` reads large answers in a
+ * thread.
  */
 
 /** The providers of the interface, in the order in which they are listed. */

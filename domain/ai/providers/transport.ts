@@ -152,7 +152,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#controller?.resume();
   }
 
-  /** The rest does not matter to anybody: it may come within `graceMs`, then the connection is kept for the next request. */
+  /**
+   * The rest does not matter to anybody: it may come within `graceMs`, then the connection is kept for the next
+   * request.
+   */
   release(graceMs: number): void {
     this.#signal.removeEventListener('abort', this.#disconnected);
     this.resume();

@@ -106,9 +106,9 @@ const readStatements = (sql: string): Statements | Unread => {
 };
 
 /**
- * Reads one statement with PostgreSQL's own parser (of version 18; what an older server does not know it refuses itself).
- * The server has to be asked with `standard_conforming_strings` on, as `lib/tenant-db.ts` does, and by the extended
- * protocol: else it may read another text than we do.
+ * Reads one statement with PostgreSQL's own parser (of version 18; what an older server does not know it refuses
+ * itself). The server has to be asked with `standard_conforming_strings` on, as `lib/tenant-db.ts` does, and by the
+ * extended protocol: else it may read another text than we do.
  */
 export const parseStatement = (sql: string): Parsed => {
   const read = readStatements(sql);

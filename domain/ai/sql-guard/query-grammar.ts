@@ -7,7 +7,9 @@ const bare = (names: readonly string[]): string => (names[0] === 'pg_catalog' ? 
 const widest = 1000;
 const padding = new Set(['lpad', 'rpad']);
 
-/** A number that stands in the text and is not too large: 0 is left out by the parser, and what is large is no `ival`. */
+/**
+ * A number that stands in the text and is not too large: 0 is left out by the parser, and what is large is no `ival`.
+ */
 const isSmallWidth = (args: unknown): boolean => {
   const width = Array.isArray(args) ? (args[1] as { A_Const?: { ival?: { ival?: number } } } | undefined) : undefined;
   const number = width?.A_Const?.ival;
@@ -233,8 +235,8 @@ export const queryGrammar: Grammar = {
 };
 
 /**
- * The queries of a policy. There is no WITH RECURSIVE, and few stand in FROM and WITH: the planner writes the columns of
- * one into the next, so that thirty with `x + x` would be a thousand million terms, and it cannot be interrupted.
+ * The queries of a policy. There is no WITH RECURSIVE, and few stand in FROM and WITH: the planner writes the columns
+ * of one into the next, so that thirty with `x + x` would be a thousand million terms, and it cannot be interrupted.
  */
 export const policyQueryGrammar: Grammar = {
   ...queryGrammar,

@@ -44,13 +44,14 @@ export const ranFailure = (error: unknown, sql: string, lost?: string): unknown 
 };
 
 /**
- * Functions and operators of the project under names of the server's own, and what `x.name` would call: the parser cannot
- * know. What extensions brought is theirs.
+ * Functions and operators of the project under names of the server's own, and what `x.name` would call: the parser
+ * cannot know. What extensions brought is theirs.
  */
 const namesSql = `
   select 'function' as kind, p.proname::text as name from pg_proc p
   where p.pronamespace = 'public'::regnamespace and p.proname = any($1)
-    and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+    and not exists (
+      select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
   union
   select 'field', p.proname::text from pg_proc p
   where p.proname = any($2) and (p.provariadic <> 0 or 1 between p.pronargs - p.pronargdefaults and p.pronargs)
@@ -72,7 +73,9 @@ type Kind = 'function' | 'field' | 'operator' | 'target';
 const reasons: Readonly<Record<Kind, (name: string) => Reason>> = {
   function: (name) => ({
     rule: 'function',
-    message: `The project has a function ${name} of its own, which may be called instead of the server’s. Write pg_catalog.${name}.`,
+    message:
+      `The project has a function ${name} of its own, which may be called instead of the server’s. ` +
+      `Write pg_catalog.${name}.`,
   }),
   field: (name) => ({
     rule: 'function',
@@ -80,7 +83,9 @@ const reasons: Readonly<Record<Kind, (name: string) => Reason>> = {
   }),
   operator: (name) => ({
     rule: 'operator',
-    message: `The project has an operator ${name} of its own, which may be called instead of the server’s. Write OPERATOR(pg_catalog.${name}), and no CASE x WHEN, BETWEEN, IN (SELECT …) or USING that stands for it.`,
+    message:
+      `The project has an operator ${name} of its own, which may be called instead of the server’s. ` +
+      `Write OPERATOR(pg_catalog.${name}), and no CASE x WHEN, BETWEEN, IN (SELECT …) or USING that stands for it.`,
   }),
   target: (name) => ({
     rule: 'statement',
@@ -128,8 +133,8 @@ const readIn = async (client: ClientBase, sql: string): Promise<SelectedRows> =>
 };
 
 /**
- * Runs a query that a model has written, if the guard allows it: under the role that may only SELECT, READ ONLY, at most
- * 5 s and 1,000 rows, in a session that is closed afterwards, so that nothing is ever committed.
+ * Runs a query that a model has written, if the guard allows it: under the role that may only SELECT, READ ONLY, at
+ * most 5 s and 1,000 rows, in a session that is closed afterwards, so that nothing is ever committed.
  * @throws {ServiceError} `sql_not_allowed`, `dependency_unavailable`
  * @throws {DataError} with the SQLSTATE as code; 57014 when it took too long
  */
@@ -261,9 +266,9 @@ const requireApproval = (approved: boolean): void => {
 };
 
 /**
- * Applies one statement that the guard allows, once for its key, as the project's owner: in a transaction of a session of
- * its own (CREATE INDEX CONCURRENTLY without one), for at most 30 s, and 5 s of waiting for a lock (interface, "AI limits" 3
- * to 5; contract, section 8).
+ * Applies one statement that the guard allows, once for its key, as the project's owner: in a transaction of a session
+ * of its own (CREATE INDEX CONCURRENTLY without one), for at most 30 s, and 5 s of waiting for a lock (interface, "AI
+ * limits" 3 to 5; contract, section 8).
  * @throws {ServiceError} `approval_required`, `sql_not_allowed`, `conflict`, `idempotency_mismatch`
  * @throws {DataError} with the SQLSTATE as code; `plan_limit_exceeded`
  */

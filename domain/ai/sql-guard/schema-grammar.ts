@@ -42,7 +42,8 @@ const checkSubtype = oneOf(
   'subtype',
   changes,
   (subtype) =>
-    `ALTER TABLE may add and change columns and constraints, rename, and switch row-level security on; it may not “${readableChange(subtype)}”.`,
+    'ALTER TABLE may add and change columns and constraints, rename, and switch row-level security on; ' +
+    `it may not “${readableChange(subtype)}”.`,
 );
 
 /** Whether USING does not so much as mention the column. */
@@ -108,7 +109,8 @@ const checkIndexOptions = ({ accessMethod, options }: Fields, notes: Notes, byte
   for (const { DefElem: { defname, defnamespace, arg } = {} } of options as readonly Option[]) {
     const isKnown = defnamespace === undefined && allowed.includes(String(defname));
     if (isKnown && isWhole(arg)) continue;
-    const message = `WITH may set ${allowed.join(' and ')} of an index of the kind ${String(accessMethod)}, to whole numbers.`;
+    const names = allowed.join(' and ');
+    const message = `WITH may set ${names} of an index of the kind ${String(accessMethod)}, to whole numbers.`;
     notes.refuse('clause', message, byte);
   }
 };

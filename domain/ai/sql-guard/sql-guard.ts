@@ -5,10 +5,10 @@ import { expressionGrammar, queryGrammar } from './query-grammar.ts';
 import { rlsGrammar, schemaGrammar } from './schema-grammar.ts';
 
 /*
- * Decides whether SQL that a model wrote may run. `parse.ts` reads it with PostgreSQL's own parser, `grammar.ts` walks the
- * tree and refuses each node and field that is not listed in `query-grammar.ts` (queries and expressions) or
- * `schema-grammar.ts` (tables, indexes, policies); `functions.ts` lists the functions. `run.ts` runs and applies what is
- * allowed, after the database has checked the names that only it can resolve (docs/security/generated-sql.md).
+ * Decides whether SQL that a model wrote may run. `parse.ts` reads it with PostgreSQL's own parser, `grammar.ts` walks
+ * the tree and refuses each node and field that is not listed in `query-grammar.ts` (queries and expressions) or
+ * `schema-grammar.ts` (tables, indexes, policies); `functions.ts` lists the functions. `run.ts` runs and applies what
+ * is allowed, after the database has checked the names that only it can resolve (docs/security/generated-sql.md).
  */
 
 /** Why a statement is refused. */

@@ -44,8 +44,8 @@ export const getBudget = async (db: Queryable, projectId: string): Promise<UsedB
 };
 
 /**
- * Waits for the statements that are under way on the project's calls, and lets none of them go on until the transaction ends
- * (`ai_budget_of` asks for the same lock): each of them then either is seen here, or sees what is done here.
+ * Waits for the statements that are under way on the project's calls, and lets none of them go on until the transaction
+ * ends (`ai_budget_of` asks for the same lock): each of them then either is seen here, or sees what is done here.
  */
 const lockCalls = (tx: Queryable, projectId: string): Promise<unknown[]> =>
   tx.query('select pg_advisory_xact_lock(7245994, hashtext($1::uuid::text))', [projectId]);
@@ -68,7 +68,10 @@ interface Settled {
 const monthNow = monthOf('clock_timestamp()');
 const monthOfCall = monthOf('started_at');
 
-/** The greater part, which takes a while where there are millions: without the lock that all others' calls wait for, too. */
+/**
+ * The greater part, which takes a while where there are millions: without the lock that all others' calls wait for,
+ * too.
+ */
 const countSettled = async (tx: Queryable, projectId: string, now: Date): Promise<Settled> => {
   const monthBegins = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1);
   // Ids are made a moment before or after a call's time.
@@ -76,7 +79,9 @@ const countSettled = async (tx: Queryable, projectId: string, now: Date): Promis
   const until = firstIdAt(now.getTime() - settledMs);
   const [row] = await tx.query<{ month: string; used: number; unsettled: string[] | null }>(
     `select ${monthNow}::text as month,
-       least(coalesce(sum(cost_nano_usd) filter (where status not in ('open', 'incomplete')), 0), ${maxSum})::bigint as used,
+       least(
+         coalesce(sum(cost_nano_usd) filter (where status not in ('open', 'incomplete')), 0), ${maxSum}
+       )::bigint as used,
        array_agg(id) filter (where status in ('open', 'incomplete')) as unsettled
      from ai_calls where project_id = $1 and id >= $2 and id < $3 and ${monthOfCall} = ${monthNow}`,
     [projectId, firstIdAt(from), until],
@@ -85,7 +90,10 @@ const countSettled = async (tx: Queryable, projectId: string, now: Date): Promis
   return { ...row, until, unsettled: row.unsettled ?? [] };
 };
 
-/** From the first budget on calls count as they end; those before it are added up here, and the open ones take their part. */
+/**
+ * From the first budget on calls count as they end; those before it are added up here, and the open ones take their
+ * part.
+ */
 const countSoFar = async (tx: Queryable, projectId: string, settled: Settled): Promise<void> => {
   const { month, until, used, unsettled } = settled;
   await tx.query('delete from ai_budget_months where project_id = $1', [projectId]);
@@ -148,8 +156,8 @@ export const deleteBudget = async (tx: Queryable, projectId: string): Promise<vo
 const releaseLock = 7_245_993;
 
 /**
- * Gives back what is reserved for no open call: an intent whose connection broke may have taken its part and left no row. A
- * call and its part change in one statement, so that whatever differs in one view of both is such a part.
+ * Gives back what is reserved for no open call: an intent whose connection broke may have taken its part and left no
+ * row. A call and its part change in one statement, so that whatever differs in one view of both is such a part.
  */
 export const releaseLeftReservations = (db: ControlDb): Promise<void> =>
   db.transaction(async (tx) => {

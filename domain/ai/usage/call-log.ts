@@ -251,7 +251,10 @@ const createEnds = (deps: RecordingDeps, max: number) => {
   };
 };
 
-/** A call that failed for its caller is recorded as an error, whatever the provider answered; a guess reserves no budget. */
+/**
+ * A call that failed for its caller is recorded as an error, whatever the provider answered; a guess reserves no
+ * budget.
+ */
 const endOf = (end: CallEnd, state: Recorded | ServiceError, { reserveNanoUsd }: CallIntent): CallEnd => {
   if (state instanceof ServiceError)
     return end.status === 'success' || end.status === 'error'

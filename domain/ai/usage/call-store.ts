@@ -3,8 +3,8 @@ import type { Queryable } from '#lib/control-db.ts';
 import { type CallEnd, type CallIntent, maxNanoUsd, maxTokens } from './usage.ts';
 
 /**
- * The SQL of ai_calls, of the sums in ai_budget_months that change with them, and of the heartbeats of the processes that
- * make calls. Calls are handed over as one JSON list, which costs either side less than an array for each column.
+ * The SQL of ai_calls, of the sums in ai_budget_months that change with them, and of the heartbeats of the processes
+ * that make calls. Calls are handed over as one JSON list, which costs either side less than an array for each column.
  */
 
 export interface EndedCall {
@@ -94,7 +94,8 @@ const endsText = (calls: readonly EndedCall[]): string => JSON.stringify(calls.m
 export const monthOf = (time: string): string => `date_trunc('month', ${time} at time zone 'utc')::date`;
 const dayOf = (time: string): string => `(${time} at time zone 'utc')::date`;
 
-// Read in the statement that records, and locked until it is over: a budget that is made meanwhile waits, and counts it.
+// Read in the statement that records, and locked until it is over: a budget that is made meanwhile waits, and counts
+// it.
 const budgetsOf = (calls: string): string => `
   budgets as materialized (
     select p.project_id, b.hard, b.most
@@ -103,8 +104,8 @@ const budgetsOf = (calls: string): string => `
 
 /*
  * Most calls are of projects without a budget and of days that are not added up yet: the short statements record these,
- * and do nothing otherwise. A call cost PostgreSQL 60 µs with them and 400 to 650 µs with the whole ones in batches of 16,
- * alone 320 to 380 µs and 700 to 1,180 µs (decision 026).
+ * and do nothing otherwise. A call cost PostgreSQL 60 µs with them and 400 to 650 µs with the whole ones in batches of
+ * 16, alone 320 to 380 µs and 700 to 1,180 µs (decision 026).
  */
 
 const beginShortSql = `
@@ -199,7 +200,8 @@ interface BatchHeartbeat {
 
 /**
  * Records intents and takes what they may cost of their projects' budgets, all in one statement.
- * @returns for calls of projects with a budget, by id, whether there was room for them; those without room are not recorded
+ * @returns for calls of projects with a budget, by id, whether there was room for them; those without room are not
+ * recorded
  */
 const insertIntents = async (
   db: Queryable,
@@ -239,8 +241,8 @@ const accountedFor = `
   )
   select count(*) as calls from changed`;
 
-// `before` locks what is there and comes first, since the rows to insert are joined with it. A call that ended is left as
-// it is; one that was given up as incomplete gets its real end, and only the difference is accounted for.
+// `before` locks what is there and comes first, since the rows to insert are joined with it. A call that ended is left
+// as it is; one that was given up as incomplete gets its real end, and only the difference is accounted for.
 const endSql = `
   with given as materialized (
     ${givenEnds}
@@ -300,8 +302,8 @@ export const deleteHeartbeat = async (db: Queryable, heartbeat: string): Promise
 };
 
 /**
- * Gives up calls whose process was not seen for 30 s. Under a budget such a call counts with all that was kept free for it,
- * which is the most that the provider may ask for it; elsewhere what it cost is not known.
+ * Gives up calls whose process was not seen for 30 s. Under a budget such a call counts with all that was kept free for
+ * it, which is the most that the provider may ask for it; elsewhere what it cost is not known.
  * @returns how many there were
  */
 export const closeLostCalls = async (db: Queryable, max: number): Promise<number> => {

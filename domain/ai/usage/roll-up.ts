@@ -6,7 +6,8 @@ import { deleteOldMonths, releaseLeftReservations } from './budget.ts';
 /**
  * Calls of past days are added up in ai_usage_days. A day is so once it is over for a day and a minute: first it is
  * *closing*, from when on a call of it that ends all the same is noted in ai_usage_stale; a minute later, when every
- * statement that did not see that is over, it is added up. Noted days are added up again from their calls, never added to.
+ * statement that did not see that is over, it is added up. Noted days are added up again from their calls, never added
+ * to.
  */
 
 const dayMs = 86_400_000;

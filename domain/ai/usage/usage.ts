@@ -2,8 +2,9 @@ import type { ProviderName } from '../providers/providers.ts';
 import type { TokenUsage } from '../chat.ts';
 
 /*
- * One row of ai_calls for each call of a model: `call-log.ts` records its intent and its end in batches, `call-store.ts` has the
- * statements, `budget.ts` what a project may spend, `roll-up.ts` adds up past days, and `report.ts` answers from both.
+ * One row of ai_calls for each call of a model: `call-log.ts` records its intent and its end in batches,
+ * `call-store.ts` has the statements, `budget.ts` what a project may spend, `roll-up.ts` adds up past days, and
+ * `report.ts` answers from both.
  */
 
 /** The purpose of a call. */
