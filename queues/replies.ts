@@ -203,7 +203,7 @@ type Escaped = readonly [result: string, report: string];
 const escapedOf = ({ result, report = null }: JobOutcome): Escaped => [JSON.stringify(result), JSON.stringify(report)];
 
 /** One at a time: both outcomes of a run with the longest possible log held up a busy worker for 61 ms. */
-const escapedInTurns = async ({ result, report = null }: JobOutcome): Promise<Escaped> => {
+const escapeSeparately = async ({ result, report = null }: JobOutcome): Promise<Escaped> => {
   const escapedResult = JSON.stringify(result);
   await new Promise(setImmediate);
   const escapedReport = JSON.stringify(report);
@@ -259,7 +259,7 @@ export const outcomesIn = (redis: Redis, prefix: string): Outcomes => {
   return {
     publish: async (ended) => {
       const { outcome } = ended;
-      const end = endText(ended, isLong(outcome) ? await escapedInTurns(outcome) : escapedOf(outcome));
+      const end = endText(ended, isLong(outcome) ? await escapeSeparately(outcome) : escapedOf(outcome));
       await (end.keeping.length <= batchedTextLength ? published.add(end) : publishAll(redis, prefix, [end]));
     },
     notify: async (jobId, outcome, replyTo) => {

@@ -36,6 +36,13 @@ export class JobParked extends Error {
 
 export type Run = (data: unknown, context: JobContext) => Promise<JobOutcome>;
 
+/** The outcome of a job that failed for good: it is not tried again. */
+export const failed = (code: string, message: string): JobOutcome => ({
+  status: 'failed',
+  result: null,
+  error: { code, message },
+});
+
 /** Runs one kind of job. */
 export interface Processor {
   /** The worker's self-description while it serves these jobs. */

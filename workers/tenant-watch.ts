@@ -23,24 +23,24 @@ export interface TenantWatchDeps extends WatchdogDeps {
  * system worker does this: stopping a session twice does no harm.
  */
 export const startTenantWatch = (deps: TenantWatchDeps): Pick<Poller, 'stop'> => {
-  const looking = new Map<string, Promise<void>>();
+  const checks = new Map<string, Promise<void>>();
   const uncancellable = createUncancellableSessions();
   let servers: readonly string[] = [];
   let rounds = 0;
 
   const observed = (serverId: string): void => {
-    looking.delete(serverId);
+    checks.delete(serverId);
     uncancellableSessions.set(uncancellable.count());
   };
 
   const checkServer = (serverId: string): void => {
-    if (looking.has(serverId)) return;
+    if (checks.has(serverId)) return;
     const observe = watchServer({ ...deps, uncancellable }, serverId)
       .catch((error: unknown) =>
         deps.log.warn({ err: error, server_id: serverId }, 'sessions of project databases could not be checked'),
       )
       .then(() => observed(serverId));
-    looking.set(serverId, observe);
+    checks.set(serverId, observe);
   };
 
   const round = async (): Promise<void> => {
@@ -59,7 +59,7 @@ export const startTenantWatch = (deps: TenantWatchDeps): Pick<Poller, 'stop'> =>
   return {
     stop: async () => {
       await poller.stop();
-      await Promise.all(looking.values());
+      await Promise.all(checks.values());
     },
   };
 };

@@ -85,8 +85,7 @@ export const replaceSchedule = async (
 ): Promise<void> => {
   await db.query(
     `update schedules set name = $2, schedule = $3, timezone = $4, target = $5, payload = $6, enabled = $7,
-       overlap = $8,
-       misfire = $9, next_run_at = $10, due_at = $10, updated_at = now()
+       overlap = $8, misfire = $9, next_run_at = $10, due_at = $10, updated_at = now()
      where id = $1`,
     [id, ...valuesOf(fields, nextRunAt)],
   );
@@ -318,7 +317,7 @@ export const findDue = async (db: Queryable): Promise<{ now: number; due: boolea
     `select now() as now, exists (select from schedules where due_at <= now()) as due,
        exists (select from schedule_runs where status = 'waiting') as waiting`,
     [],
-    'cron-look',
+    'cron-find-due',
   );
   return row ? { ...row, now: row.now.getTime() } : { now: Date.now(), due: false, waiting: false };
 };

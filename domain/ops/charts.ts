@@ -25,7 +25,7 @@ export interface History {
 }
 
 const minuteMs = 60_000;
-const kept = 60;
+const minutesShown = 60;
 // The ends of jobs are recorded in batches, and clocks differ: a minute counts as over a while after it is.
 const settleMs = 15_000;
 // Minutes that are over are counted once, the newest first, for at most so long at a time: with 1,000 jobs a second an
@@ -116,14 +116,14 @@ export const createHistory = (db: Queryable): History => {
 
   const keep = (minutes: readonly Minute[], now: number): void => {
     for (const minute of minutes) if (minute.at + minuteMs + settleMs <= now) settled.set(minute.at, minute);
-    for (const at of settled.keys()) if (at < now - (kept + 1) * minuteMs) settled.delete(at);
+    for (const at of settled.keys()) if (at < now - (minutesShown + 1) * minuteMs) settled.delete(at);
   };
 
   const count = async (): Promise<Minute[]> => {
     const began = performance.now();
     const now = Date.now();
     const newest = Math.floor(now / minuteMs) * minuteMs;
-    const hour = Array.from({ length: kept }, (_, i) => newest - (kept - 1 - i) * minuteMs);
+    const hour = Array.from({ length: minutesShown }, (_, i) => newest - (minutesShown - 1 - i) * minuteMs);
     const missing = hour.filter((at) => !settled.has(at)).toReversed();
     const counted = new Map<number, Minute>();
     for (let i = 0; i < missing.length && performance.now() - began < budgetMs; i += chunk) {

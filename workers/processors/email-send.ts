@@ -20,7 +20,7 @@ import type { Sealer } from '#lib/secrets.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
 import { emailSend } from '#queues/email-send.ts';
 import { retryEachUntilDone, retryUntilDone } from '#workers/retry-until-done.ts';
-import { type JobContext, type Processor, JobParked } from '../processor.ts';
+import { type JobContext, type Processor, JobParked, failed } from '../processor.ts';
 
 const unrecordable = 'What was said about it could not be recorded.';
 
@@ -104,12 +104,6 @@ const succeeded = (id: string, response: string): JobOutcome => ({
   status: 'succeeded',
   result: JSON.stringify({ email_id: id, response }),
   error: null,
-});
-
-const failed = (code: string, message: string): JobOutcome => ({
-  status: 'failed',
-  result: null,
-  error: { code, message },
 });
 
 /** Ends a transmission some time after its job was cancelled. */

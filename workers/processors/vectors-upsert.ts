@@ -8,19 +8,13 @@ import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
 import type { vectorsUpsert } from '#queues/vectors-upsert.ts';
-import type { Processor } from '../processor.ts';
+import { type Processor, failed } from '../processor.ts';
 
 export interface VectorsUpsertDeps extends ChangeListeners {
   readonly db: Queryable;
   readonly projects: Pick<Projects, 'tenantDb'>;
   readonly gateway: Pick<Gateway, 'embed' | 'resolve'>;
 }
-
-const failed = (code: string, message: string): JobOutcome => ({
-  status: 'failed',
-  result: null,
-  error: { code, message },
-});
 
 /** The detail of the server's error, which names the row or the limit. */
 const detailOf = (details: unknown): string | null => {
