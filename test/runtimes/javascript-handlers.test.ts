@@ -198,8 +198,14 @@ test('timers run in order and are gone with the run', async (t) => {
     clearTimeout(cancelled);
     queueMicrotask(() => seen.push('microtask'));
     setImmediate((x) => seen.push(x), 'immediate');
-    const interval = setInterval(() => { seen.push('tick'); if (seen.filter((s) => s === 'tick').length === 3) clearInterval(interval) }, 2);
-    await new Promise((resolve) => setTimeout(resolve, 40).unref());
+    await new Promise((resolve) => {
+      const interval = setInterval(() => {
+        seen.push('tick');
+        if (seen.filter((s) => s === 'tick').length < 3) return;
+        clearInterval(interval);
+        setTimeout(resolve, 10).unref();
+      }, 2);
+    });
     setTimeout(() => console.log('late'), 1);
     return seen;
   }`;

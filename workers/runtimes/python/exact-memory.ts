@@ -42,7 +42,8 @@ const ofKernel: MemoryReader = {
   now: () => performance.now(),
 };
 
-let readers = 0;
+/** The reads that go on in this process. */
+const ofProcess = { reads: 0 };
 
 /**
  * Measures the memory of the processes of one runner, with shared pages counted once. User code can make the exact
@@ -51,6 +52,7 @@ let readers = 0;
  */
 export class ExactMemory {
   readonly #read: MemoryReader;
+  readonly #going: { reads: number };
   readonly #figures = new Map<number, Figure>();
   #firstSeenKib = new Map<number, number>();
   #cpuOf = new Map<number, number>();
@@ -59,7 +61,9 @@ export class ExactMemory {
   #lastAt = -Infinity;
   #isReading = false;
 
-  constructor(read: MemoryReader = ofKernel) {
+  /** @param going what shares the bound on reads */
+  constructor(read: MemoryReader = ofKernel, going = ofProcess) {
+    this.#going = going;
     this.#read = read;
   }
 
@@ -120,15 +124,15 @@ export class ExactMemory {
 
   /** One after the other, those that were not read for the longest first. */
   async #readAll(pids: readonly number[]): Promise<void> {
-    if (this.#isReading || readers >= maxReaders) return;
+    if (this.#isReading || this.#going.reads >= maxReaders) return;
     this.#isReading = true;
-    readers += 1;
+    this.#going.reads += 1;
     const readAt = (pid: number): number => this.#figures.get(pid)?.at ?? -Infinity;
     for (const pid of pids.toSorted((one, other) => readAt(one) - readAt(other))) {
       const [moment, residentKib] = [this.#moment(), this.#read.residentKib(pid)];
       this.#figures.set(pid, { ...moment, residentKib, kib: await this.#read.exactKib(pid) });
     }
     this.#isReading = false;
-    readers -= 1;
+    this.#going.reads -= 1;
   }
 }
