@@ -81,6 +81,7 @@ class TreeWatch implements Watch {
   readonly #limits: WatchLimits;
   readonly #onBreach: (breach: Breach) => void;
   readonly #onStop: () => void;
+  #isSeen = false;
   #ticks = 0;
   #ticksOver = 0;
   #pids: number[] = [];
@@ -95,7 +96,15 @@ class TreeWatch implements Watch {
     this.#onStop = onStop;
   }
 
+  /**
+   * Most runs are over within milliseconds. One that began between two ticks is measured from its second tick on: a run of
+   * 2 ms that lay over a tick cost 20 reads of /proc.
+   */
   tick(): void {
+    if (!this.#isSeen) {
+      this.#isSeen = true;
+      return;
+    }
     const { measure = anonymousMemory, idlePids, idleKib } = this.#process;
     if (this.#ticks % measure.ticksPerTree === 0) this.#pids = processTree(this.#process.pid);
     if (this.#ticks % ticksPerCpu === 0) this.#process.onProcesses?.(this.#pids, this.cpuMs);

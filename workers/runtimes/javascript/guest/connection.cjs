@@ -35,14 +35,13 @@ function connect(fd, onMessage) {
 
   /** False for a message that is too long to be sent. */
   const send = (message) => {
-    const body = Buffer.from(JSON.stringify(message));
-    if (body.length > maxFrameBytes) return false;
-    const header = Buffer.allocUnsafe(headerBytes);
-    header.writeUInt32BE(body.length);
-    socket.cork();
-    socket.write(header);
-    socket.write(body);
-    socket.uncork();
+    const text = JSON.stringify(message);
+    const length = Buffer.byteLength(text);
+    if (length > maxFrameBytes) return false;
+    const frame = Buffer.allocUnsafe(headerBytes + length);
+    frame.writeUInt32BE(length);
+    frame.write(text, headerBytes);
+    socket.write(frame);
     return true;
   };
   return { send };

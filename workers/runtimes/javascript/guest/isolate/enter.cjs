@@ -67,9 +67,6 @@ function install(globals) {
   }
 }
 
-// Memory shared between threads, and machine code of the user's own making, have no place here.
-for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics']) delete globalThis[name];
-
 defineWeb();
 install({
   global: globalThis,
