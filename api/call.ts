@@ -2,7 +2,7 @@ import type { Deps } from './deps.ts';
 import type { Access, Everyone, InOrganization, InProject, Operator, SignedIn, WithKey } from './access.ts';
 import type { Actor } from '#domain/audit/actor.ts';
 import type { User } from '#domain/users/users.ts';
-import type { DataCaller } from '#domain/data-api/db.ts';
+import type { DataCaller } from '#domain/data-api/data-api.ts';
 import type { Starter } from '#domain/jobs/store.ts';
 import type { ApiKey } from '#domain/projects/api-keys.ts';
 import type { Project } from '#domain/projects/store.ts';

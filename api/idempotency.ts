@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Context } from 'koa';
-import type { DataCaller } from '#domain/data-api/db.ts';
+import type { DataCaller } from '#domain/data-api/data-api.ts';
 import type { Once } from '#domain/database/console/owner-key.ts';
 import type { IdempotencyKey } from '#domain/idempotency/idempotency.ts';
 import { ServiceError } from '#lib/errors.ts';

@@ -1,5 +1,5 @@
 import type { Context } from 'koa';
-import type { DataCaller } from '#domain/data-api/db.ts';
+import type { DataCaller } from '#domain/data-api/data-api.ts';
 import { type KeyHolder as FoundKey, looksLikeApiKey } from '#domain/projects/api-keys.ts';
 import { type Project, statementTimeoutsOf } from '#domain/projects/store.ts';
 import { addLogContext } from '#lib/context.ts';

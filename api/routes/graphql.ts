@@ -3,12 +3,12 @@ import {
   type GraphqlDeps,
   MutationRefused,
   createGraphql,
-} from '#domain/data-api/graphql/execute.ts';
-import { failure } from '#domain/data-api/graphql/failure.ts';
+} from '#domain/data-api/graphql/graphql.ts';
+import { failure } from '#domain/data-api/graphql/model.ts';
 import { type AnswerBody, jsonObject } from '#domain/data-api/answer-body.ts';
 import { DataError } from '#domain/data-api/errors.ts';
 import { type DataKey, dataKeyOf } from '#domain/data-api/idempotency.ts';
-import { type Fields, isFields } from '#domain/data-api/graphql/literals.ts';
+import { type Fields, isFields } from '#domain/data-api/graphql/inputs.ts';
 import { TooManyValues, parseExactJson } from '#lib/json.ts';
 import { withKey } from '../access.ts';
 import type { BaseCall, DataCall } from '../call.ts';

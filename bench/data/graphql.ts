@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
 import { Pool } from 'pg';
 import { wholeBody } from '#domain/data-api/answer-body.ts';
-import type { DataDb, TextRow } from '#domain/data-api/db.ts';
-import { createGraphql } from '#domain/data-api/graphql/execute.ts';
-import type { Sql } from '#domain/data-api/plan.ts';
+import type { DataDb, TextRow, Sql } from '#domain/data-api/data-api.ts';
+import { createGraphql } from '#domain/data-api/graphql/graphql.ts';
 import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts';
 import { answerByGraphqlJs } from '../floors/graphql-js.ts';
 import { type Bench, type Benchmark, allRight, byTurns, digits, median, perSecond } from '../harness.ts';

@@ -1,5 +1,5 @@
 import { schemaOf } from '#domain/data-api/schema/introspect.ts';
-import type { DataSchema } from '#domain/data-api/schema/types.ts';
+import type { DataSchema } from '#domain/data-api/schema/schema.ts';
 
 /** A process that does nothing but hold so many schemas, each made from a text of its own. */
 const tables = 20;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
+import type { SchemaCache } from '#domain/data-api/schema/schema.ts';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { ChatMessage, ResponseFormat } from './chat.ts';

@@ -1,4 +1,4 @@
-import type { Column, DataSchema, Relationship, Table } from '#domain/data-api/schema/types.ts';
+import type { Column, DataSchema, Relationship, Table } from '#domain/data-api/schema/schema.ts';
 import type { FenceDb } from '#domain/database/console/fence.ts';
 
 /** A policy of row-level security, as the server writes it. */

@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis';
 import type { Ai } from '#domain/ai/ai.ts';
 import { defaultChatModel } from '#domain/ai/gateway/models.ts';
 import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
-import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
+import type { SchemaCache } from '#domain/data-api/schema/schema.ts';
 import type { Platform } from '#domain/platform.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Disconnection } from '#lib/disconnection.ts';

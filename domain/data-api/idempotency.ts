@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { type AnswerBody, piecesOf, wholeBody } from './answer-body.ts';
-import type { DataCaller, RunOne } from './db.ts';
+import type { DataCaller, RunOne } from './data-api.ts';
 import { DataError } from './errors.ts';
 import type { RestAnswer } from './rest/request.ts';
 

@@ -1,6 +1,6 @@
 import { type ClientBase, DatabaseError } from 'pg';
 import { hasAbandoned, noteAbandoned, refuseWhileAbandoned, stopQuery } from './stop-query.ts';
-import { createLine, maxAtOnce } from './line.ts';
+import { createLine, maxAtOnce, Effort, isHeavy, noteCourse } from './effort.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { AnswerTooLarge } from '#lib/postgres/answer-too-large.ts';
 import { type Bound, type PipelineLimits, runPipeline } from '#lib/postgres/pipeline.ts';
@@ -9,12 +9,9 @@ import { NoAnswer, type WatchLimits } from '#lib/postgres/watch.ts';
 import { processOf } from '#lib/postgres/wire.ts';
 import { type Disconnection, abortSignalOf } from '#lib/disconnection.ts';
 import { type TenantRole, leavesUsable, statementTimeoutSeconds } from '#lib/tenant-db.ts';
-import type { DataCaller, DataDb, DataRun, RunOne, RunRows, TextRow } from './db.ts';
-import type { Sql } from './plan.ts';
+import type { DataCaller, DataDb, DataRun, RunOne, RunRows, TextRow, Sql } from './data-api.ts';
 import { CallerGone, DataError } from './errors.ts';
-import { Effort } from './effort.ts';
-import { isHeavy, noteCourse } from './heavy-statements.ts';
-import { quoteName } from './sql/names.ts';
+import { quoteName } from './sql/sql.ts';
 
 export interface DataDbDeps {
   readonly tenantDb: Pick<ProjectDb, 'use' | 'useAtLowPriority' | 'endSession'>;

@@ -1,3 +1,8 @@
+/*
+ * The PostgreSQL servers that hold projects' databases. This file has the connections as the platform. The way through this
+ * folder: template.ts (what each new database is a copy of), provision.ts (making one), upgrade.ts (new migrations),
+ * retire.ts (deleting one), limits.ts (what a plan allows), watchdog.ts (sessions beyond every limit), names.ts.
+ */
 import { Client, Pool } from 'pg';
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import type { Sealer } from '#lib/secrets.ts';

@@ -1,4 +1,4 @@
-import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
+import type { SchemaCache } from '#domain/data-api/schema/schema.ts';
 import type { Client } from 'pg';
 
 /**

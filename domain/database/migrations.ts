@@ -1,6 +1,5 @@
 import { type ClientBase, DatabaseError, escapeLiteral } from 'pg';
-import { DataError } from '#domain/data-api/errors.ts';
-import { toDataError } from '#domain/data-api/failure.ts';
+import { DataError, toDataError } from '#domain/data-api/errors.ts';
 import { createHash } from 'node:crypto';
 import { ServiceError } from '#lib/errors.ts';
 import { type FenceDb, inFence } from './console/fence.ts';

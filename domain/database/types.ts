@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
 import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts';
-import type { Column, Relationship, Table } from '#domain/data-api/schema/types.ts';
+import type { Column, Relationship, Table } from '#domain/data-api/schema/schema.ts';
 import { DataError } from '#domain/data-api/errors.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 

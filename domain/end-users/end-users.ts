@@ -16,7 +16,7 @@ import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { hashToken, newId } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import { LRUCache } from 'lru-cache';
-import type { DataRole } from '#domain/data-api/db.ts';
+import type { DataRole } from '#domain/data-api/data-api.ts';
 
 /**
  * The users of a project's own application. The platform signs their tokens with a key of the project, publishes its

@@ -1,3 +1,8 @@
+/*
+ * Projects: a row, a database of its own, and a data key under which its secrets are sealed. This file has a project's life
+ * and the ways into its database. store.ts has the rows, api-keys.ts the keys of its clients, plans.ts what a plan allows,
+ * project-db.ts the roles in its database, rotate-keys.ts the change of the platform's key ring.
+ */
 import { LRUCache } from 'lru-cache';
 import { openPassword, provisionDatabase } from '#domain/database-servers/provision.ts';
 import { dropDatabase, reopenDatabase, retireDatabase } from '#domain/database-servers/retire.ts';

@@ -1,3 +1,8 @@
+/*
+ * Vectors: texts of a project with their embeddings, in its own database. This file has writing and searching. The way
+ * through this folder: collections.ts (what there is), embedding.ts (texts become vectors), documents.ts (rows), session.ts
+ * (the connection, and its bounds).
+ */
 import { type ClientBase, escapeIdentifier } from 'pg';
 import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
 import type { FenceDb } from '#domain/database/console/fence.ts';

@@ -2,7 +2,7 @@ import test from 'ava';
 import { defaultChatModel } from '#domain/ai/gateway/models.ts';
 import type { AiModel } from '#domain/ai/gateway/types.ts';
 import { type Policy, schemaContext } from '#domain/ai/schema-context.ts';
-import type { DataSchema, Table } from '#domain/data-api/schema/types.ts';
+import type { DataSchema, Table } from '#domain/data-api/schema/schema.ts';
 
 const tableOf = (name: string, columns: readonly string[]): Table => ({
   name,

@@ -2,9 +2,8 @@ import test from 'ava';
 import { DataError } from '#domain/data-api/errors.ts';
 import { parseQuery } from '#domain/data-api/rest/grammar/query.ts';
 import { nearest } from '#lib/nearest.ts';
-import { readPlan } from '#domain/data-api/rest/read-plan.ts';
-import { findRelationship } from '#domain/data-api/rest/relations.ts';
-import type { Relationship } from '#domain/data-api/schema/types.ts';
+import { readPlan, findRelationship } from '#domain/data-api/rest/read-plan.ts';
+import type { Relationship } from '#domain/data-api/schema/schema.ts';
 import { librarySchema, libraryTable } from './support/library.ts';
 
 const errorOf = (table: string, query: string): DataError => {

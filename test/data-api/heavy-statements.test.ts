@@ -1,7 +1,6 @@
 import test from 'ava';
-import { maxAtOnce } from '#domain/data-api/line.ts';
-import type { DataCaller, DataRun } from '#domain/data-api/db.ts';
-import { isHeavy, noteCourse } from '#domain/data-api/heavy-statements.ts';
+import { maxAtOnce, isHeavy, noteCourse } from '#domain/data-api/effort.ts';
+import type { DataCaller, DataRun } from '#domain/data-api/data-api.ts';
 import { createDataDb } from '#domain/data-api/postgres-db.ts';
 import { CallerGone } from '#domain/data-api/errors.ts';
 import type { TenantDb } from '#lib/tenant-db.ts';

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { createSchemaCache } from '#domain/data-api/schema/cache.ts';
-import type { DataSchema, Relationship } from '#domain/data-api/schema/types.ts';
+import type { DataSchema, Relationship } from '#domain/data-api/schema/schema.ts';
 import { tenantDbOf, useDataScene } from './scene.ts';
 
 const scene = useDataScene(test);

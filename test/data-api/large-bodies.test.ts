@@ -1,9 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import test from 'ava';
 import { createJsonParser } from '#lib/json-parser.ts';
-import { readEntries } from '#domain/data-api/rest/batch-entries.ts';
-import { type Outcome, outcomeOf, payloadOf } from '#domain/data-api/rest/body-reading.ts';
-import { readArguments, readPayload } from '#domain/data-api/rest/payload.ts';
+import { readEntries } from '#domain/data-api/rest/batch.ts';
+import { type Outcome, outcomeOf, payloadOf, readArguments, readPayload } from '#domain/data-api/rest/payload.ts';
 import { maxInlineBytes, readBatch, withBodyRead } from '#domain/data-api/rest/read-ahead.ts';
 import type { RestRequest } from '#domain/data-api/rest/request.ts';
 import { usePlatform } from '#test/support/platform.ts';

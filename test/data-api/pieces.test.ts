@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import test from 'ava';
-import { createSqlBuilder } from '#domain/data-api/sql/builder.ts';
-import { pieceBytes, piecesSql } from '#domain/data-api/sql/pieces.ts';
+import { createSqlBuilder, pieceBytes, piecesSql } from '#domain/data-api/sql/sql.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { chunksOf, connectTo } from '#test/support/raw-http.ts';
 import { createRestProject } from './rest-project.ts';

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { type DataDbDeps, createDataDb } from '#domain/data-api/postgres-db.ts';
-import type { DataCaller, DataRun } from '#domain/data-api/db.ts';
+import type { DataCaller, DataRun } from '#domain/data-api/data-api.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { sqlStateOf } from '#test/support/tenant.ts';
 import { tenantDbOf, useDataScene } from './scene.ts';

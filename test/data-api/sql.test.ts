@@ -1,7 +1,7 @@
 import test from 'ava';
 import { parseQuery } from '#domain/data-api/rest/grammar/query.ts';
 import { readPlan, returningPlan } from '#domain/data-api/rest/read-plan.ts';
-import { createSqlBuilder } from '#domain/data-api/sql/builder.ts';
+import { createSqlBuilder } from '#domain/data-api/sql/sql.ts';
 import { jsonRows, plannedCountSql, plannedRows } from '#domain/data-api/sql/read.ts';
 import { selectRows } from '#domain/data-api/sql/select.ts';
 import { readOf, useLibrary } from './support/library-db.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { createLine, inLine } from '#domain/data-api/line.ts';
+import { createLine, inLine } from '#domain/data-api/effort.ts';
 import type { TenantRole } from '#lib/tenant-db.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';

@@ -1,9 +1,7 @@
 import test from 'ava';
 import { buildSchema } from 'graphql';
-import { readDocument } from '#domain/data-api/graphql/document.ts';
-import { inputsOf } from '#domain/data-api/graphql/inputs.ts';
-import { type DocumentCache, createDocumentCache } from '#domain/data-api/graphql/document-cache.ts';
-import { type Fields, VariableUse } from '#domain/data-api/graphql/literals.ts';
+import { readDocument, type DocumentCache, createDocumentCache } from '#domain/data-api/graphql/document.ts';
+import { inputsOf, type Fields, VariableUse } from '#domain/data-api/graphql/inputs.ts';
 import type { CompiledQuery, Operation } from '#domain/data-api/graphql/operation.ts';
 
 const schema = buildSchema('type Query { f(a: String): Int }');

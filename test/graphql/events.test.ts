@@ -2,7 +2,7 @@ import test from 'ava';
 import type { BaseCall } from '#api/call.ts';
 import type { RawRequest } from '#api/raw-endpoint.ts';
 import { graphqlEndpoints } from '#api/routes/graphql.ts';
-import type { DataSchema, Table } from '#domain/data-api/schema/types.ts';
+import type { DataSchema, Table } from '#domain/data-api/schema/schema.ts';
 
 const log: Table = {
   name: 'log',

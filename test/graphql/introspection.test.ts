@@ -1,15 +1,11 @@
 import test from 'ava';
 import { executeSync, getIntrospectionQuery, parse } from 'graphql';
-import { createBudget } from '#domain/data-api/graphql/budget.ts';
+import { createBudget, chooseOperation, readDocument } from '#domain/data-api/graphql/document.ts';
 import { collect } from '#domain/data-api/graphql/collect.ts';
-import { chooseOperation, readDocument } from '#domain/data-api/graphql/document.ts';
-import { inputsOf } from '#domain/data-api/graphql/inputs.ts';
-import { introspect } from '#domain/data-api/graphql/introspection.ts';
-import type { Fields } from '#domain/data-api/graphql/literals.ts';
-import { graphModel } from '#domain/data-api/graphql/model.ts';
-import { graphqlSchema } from '#domain/data-api/graphql/schema.ts';
-import { reducedModel } from '#domain/data-api/graphql/visible.ts';
-import type { Column, Relationship, Table } from '#domain/data-api/schema/types.ts';
+import { inputsOf, type Fields } from '#domain/data-api/graphql/inputs.ts';
+import { introspect, graphqlSchema } from '#domain/data-api/graphql/schema.ts';
+import { graphModel, reducedModel } from '#domain/data-api/graphql/model.ts';
+import type { Column, Relationship, Table } from '#domain/data-api/schema/schema.ts';
 
 const types = ['int4', 'text', 'numeric', 'timestamptz', 'uuid', 'bool', 'jsonb', 'int8', 'varchar', '_text'];
 

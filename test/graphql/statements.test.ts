@@ -1,10 +1,9 @@
 import test from 'ava';
 import { Client } from 'pg';
 import { wholeBody } from '#domain/data-api/answer-body.ts';
-import type { DataDb, TextRow } from '#domain/data-api/db.ts';
-import type { Sql } from '#domain/data-api/plan.ts';
+import type { DataDb, TextRow, Sql } from '#domain/data-api/data-api.ts';
 import { introspectionOf, schemaOf } from '#domain/data-api/schema/introspect.ts';
-import { createGraphql } from '#domain/data-api/graphql/execute.ts';
+import { createGraphql } from '#domain/data-api/graphql/graphql.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { tenantLogin } from '#test/support/tenant.ts';
 import { createBlog } from './blog.ts';

@@ -1,10 +1,8 @@
 import type { FieldNode, FragmentDefinitionNode, SelectionNode, SelectionSetNode } from 'graphql';
-import type { SqlBuilder } from '#domain/data-api/sql/builder.ts';
-import type { Budget, ConditionBudget } from './budget.ts';
-import { failure } from './failure.ts';
-import type { Inputs } from './inputs.ts';
-import { valueOf } from './literals.ts';
-import type { GraphModel } from './model.ts';
+import type { SqlBuilder } from '../sql/sql.ts';
+import type { Budget, ConditionBudget } from './document.ts';
+import { failure, type GraphModel } from './model.ts';
+import { type Inputs, valueOf } from './inputs.ts';
 
 /** The state that one statement is compiled with. */
 export interface Making {

@@ -1,7 +1,118 @@
-import type { Column } from '#domain/data-api/schema/types.ts';
-import { failure } from './failure.ts';
-import { type Fields, VariableUse, isFields, numberText } from './literals.ts';
-import { elementType, isArray, isJson } from './scalars.ts';
+import { type ValueNode, GraphQLBoolean, GraphQLFloat, GraphQLInt, GraphQLScalarType, GraphQLString } from 'graphql';
+import type { Column } from '../schema/schema.ts';
+import { isName, failure } from './model.ts';
+
+// ECMAScript 2026; TypeScript's own libraries do not declare it yet.
+const rawJson = Reflect.get(JSON, 'rawJSON') as (text: string) => unknown;
+const isRawJson = Reflect.get(JSON, 'isRawJSON') as (value: unknown) => value is { readonly rawJSON: string };
+
+/** Where a document names a variable: what it is worth is asked for where it is used. */
+export class VariableUse {
+  readonly name: string;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+}
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** Whether a value is an object with fields, and no number that is kept as it was written. */
+export const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' &&
+  value !== null &&
+  !Array.isArray(value) &&
+  !isRawJson(value) &&
+  !(value instanceof VariableUse);
+
+const ownFields = (entries: Iterable<readonly [string, unknown]>): Fields =>
+  Object.assign(Object.create(null) as object, Object.fromEntries(entries)) as Fields;
+
+/** Numbers stay as they were written; variables stay variables. */
+export const valueOf = (node: ValueNode): unknown => {
+  switch (node.kind) {
+    case 'Variable':
+      return new VariableUse(node.name.value);
+    case 'NullValue':
+      return null;
+    case 'IntValue':
+    case 'FloatValue':
+      return rawJson(node.value);
+    case 'ListValue':
+      return node.values.map(valueOf);
+    case 'ObjectValue':
+      return ownFields(node.fields.map(({ name, value }) => [name.value, valueOf(value)]));
+    case 'StringValue':
+    case 'EnumValue':
+    case 'BooleanValue':
+      return node.value;
+    default:
+      return node satisfies never;
+  }
+};
+
+/** A number as it was written, or as JavaScript writes it. */
+const numberText = (value: unknown): string | null => {
+  if (isRawJson(value)) return value.rawJSON;
+  return typeof value === 'number' ? String(value) : null;
+};
+
+/** The literals that GraphQL's own Int and Float accept. */
+export const plainNumber = (value: unknown): unknown => (isRawJson(value) ? Number(value.rawJSON) : value);
+
+/** `int4` of `_int4`. */
+export const elementType = ({ baseType }: Column): string => (isArray(baseType) ? baseType.slice(1) : baseType);
+
+export const isArray = (baseType: string): boolean => baseType.startsWith('_');
+
+export const isJson = (baseType: string): boolean => baseType === 'json' || baseType === 'jsonb';
+
+const textTypes = new Set(['text', 'varchar', 'bpchar', 'char', 'name']);
+const numberTypes = new Set(['int2', 'int4', 'int8', 'float4', 'float8', 'numeric', 'money']);
+
+/** Whether `_like` and its kin are possible. */
+export const isText = (baseType: string): boolean => textTypes.has(baseType) || baseType === 'citext';
+
+export const isNumber = (baseType: string): boolean => numberTypes.has(baseType);
+
+const builtIn: Readonly<Record<string, GraphQLScalarType>> = {
+  int4: GraphQLInt,
+  float8: GraphQLFloat,
+  bool: GraphQLBoolean,
+  ...Object.fromEntries([...textTypes].map((name) => [name, GraphQLString])),
+};
+
+// As Hasura calls them.
+const renamed: Readonly<Record<string, string>> = { int2: 'smallint', int8: 'bigint' };
+
+const asItIs = (value: unknown): unknown => value;
+
+/** The server judges values: they travel as text that is not parsed here. */
+const passing = (name: string): GraphQLScalarType =>
+  new GraphQLScalarType({
+    name,
+    description: `PostgreSQL's ${name}.`,
+    coerceInputValue: asItIs,
+    coerceInputLiteral: valueOf,
+    coerceOutputValue: asItIs,
+  });
+
+/**
+ * The scalars of one schema: one GraphQL type for each type of the server.
+ * @param isTaken whether a table has the name: types of other schemas may be called as it is
+ */
+export const scalarTypes = (isTaken: (name: string) => boolean): ((baseType: string) => GraphQLScalarType) => {
+  const made = new Map<string, GraphQLScalarType>();
+  return (baseType) => {
+    const own = builtIn[baseType];
+    if (own !== undefined) return own;
+    const name = renamed[baseType] ?? baseType;
+    if (!isName(name) || isTaken(name)) return GraphQLString;
+    const scalar = made.get(name) ?? passing(name);
+    made.set(name, scalar);
+    return scalar;
+  };
+};
 
 type Encode = (value: unknown) => string;
 

@@ -1,5 +1,48 @@
-import type { Column, DataSchema, Relationship, Table } from '#domain/data-api/schema/types.ts';
-import { isName, relationNames } from './names.ts';
+import type { Relationship, Column, DataSchema, Table } from '../schema/schema.ts';
+import type { DataCaller, DataDb, DataRun } from '../data-api.ts';
+import { GraphQLError, type ASTNode } from 'graphql';
+
+/** Whether GraphQL can hold a name. Two underscores at the beginning are GraphQL's own. */
+export const isName = (name: string): boolean => /^(?!__)[A-Za-z_]\w*$/.test(name);
+
+const withoutId = (column: string): string => column.replace(/_id$|(?<=[a-z0-9])I[dD]$/, '');
+
+/** The foreign key's column without `_id`, else the name of the other table. */
+const plainName = ({ holdsKey, columns, target }: Relationship): string => {
+  const [column] = columns;
+  if (!holdsKey || column === undefined || columns.length > 1) return target;
+  const short = withoutId(column);
+  return short === column ? target : short;
+};
+
+/** `posts_by_author_id`: the columns are the foreign key's, on whichever side it is. */
+const longName = ({ holdsKey, columns, target, targetColumns }: Relationship): string =>
+  `${target}_by_${(holdsKey ? columns : targetColumns).join('_')}`;
+
+/**
+ * The fields of a table's relationships. To one row: the foreign key's column without `_id` (`author`), else the other
+ * table's name; to many: the other table's name. Those that would share a name, with each other or with a column, are
+ * named after table and foreign key (`posts_by_author_id`), all of them, so that a further one renames no more than it
+ * must.
+ * @param taken names of columns
+ */
+const relationNames = (
+  relationships: readonly Relationship[],
+  taken: ReadonlySet<string>,
+): Map<Relationship, string> => {
+  const wanted = Map.groupBy(relationships, plainName);
+  const used = new Set(taken);
+  const names = new Map<Relationship, string>();
+  const give = (relationship: Relationship, name: string): void => {
+    if (!isName(name) || used.has(name) || used.has(`${name}_aggregate`)) return;
+    used.add(name);
+    if (relationship.kind === 'one-to-many') used.add(`${name}_aggregate`);
+    names.set(relationship, name);
+  };
+  for (const [name, those] of wanted) if (those.length === 1) for (const one of those) give(one, name);
+  for (const one of relationships) if (!names.has(one)) give(one, longName(one));
+  return names;
+};
 
 /** A table as GraphQL shows it: what it can hold no name for is left out. */
 export interface GraphTable {
@@ -163,3 +206,50 @@ export const graphModel = (schema: DataSchema): GraphModel => {
     mutations: firstOf(all.flatMap((table) => mutationsOf(table))),
   };
 };
+
+/** Returns the tables that the caller's role may use in any way, as in the REST API's own document. */
+const visibleSql = `select coalesce(pg_catalog.json_agg(c.relname order by c.relname), '[]')::text
+  from pg_catalog.pg_class c
+  where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')
+    and (pg_catalog.has_table_privilege(c.oid, 'select, insert, update, delete')
+      or pg_catalog.has_any_column_privilege(c.oid, 'select, insert, update'))`;
+
+/** The names of the tables that a caller may see; null: all of them. */
+export const visibleTables = async (
+  caller: DataCaller,
+  run: DataRun,
+  data: DataDb,
+): Promise<ReadonlySet<string> | null> => {
+  if (caller.role === 'service') return null;
+  const [text] = await data.one(caller, { mode: 'read', signal: run.signal }, { text: visibleSql, params: [] });
+  return new Set(JSON.parse(text ?? '[]') as string[]);
+};
+
+type Copies = ReadonlyMap<string, GraphTable & { readonly relations: Map<string, Relation> }>;
+
+const rootsIn = (roots: GraphModel['queries'], copies: Copies): Map<string, RootField> =>
+  new Map(
+    [...roots].flatMap(([name, { kind, table }]): [string, RootField][] => {
+      const copy = copies.get(table.name);
+      return copy ? [[name, { kind, table: copy }]] : [];
+    }),
+  );
+
+/** The same under the same names, without the tables that are not visible, and what leads to them. */
+export const reducedModel = (model: GraphModel, visible: ReadonlySet<string>): GraphModel => {
+  const shown = [...model.tables.values()].filter(({ name }) => visible.has(name));
+  const copies: Copies = new Map(shown.map((table) => [table.name, { ...table, relations: new Map() }]));
+  for (const { name, relations } of shown)
+    for (const relation of relations.values()) {
+      const target = copies.get(relation.target.name);
+      if (target) copies.get(name)?.relations.set(relation.name, { ...relation, target });
+    }
+  return { tables: copies, queries: rootsIn(model.queries, copies), mutations: rootsIn(model.mutations, copies) };
+};
+
+/** A problem of a request, with a code for programs and, where there is one, the place in the document. */
+export const failure = (code: string, message: string, node?: ASTNode, hint?: string): GraphQLError =>
+  new GraphQLError(message, {
+    extensions: { code, ...(hint !== undefined && { hint }) },
+    ...(node && { nodes: node }),
+  });

@@ -1,20 +1,25 @@
 import type { FragmentDefinitionNode, OperationDefinitionNode } from 'graphql';
 import type { AnswerBody } from '#domain/data-api/answer-body.ts';
-import type { RunRows } from '#domain/data-api/db.ts';
-import type { Sql } from '#domain/data-api/plan.ts';
-import { createSqlBuilder } from '#domain/data-api/sql/builder.ts';
-import { bodyOf, partsSql } from '#domain/data-api/sql/pieces.ts';
-import { aggregateSql } from './aggregate.ts';
-import { type Budget, createBudget, createConditionBudget } from './budget.ts';
-import { type Which, deleteSql, insertSql, keySql, updateSql } from './changes.ts';
+import type { RunRows, Sql } from '../data-api.ts';
+import { createSqlBuilder, bodyOf, partsSql } from '../sql/sql.ts';
+import { aggregateSql, tableSource, listSql, oneSql } from './select.ts';
+import { type Budget, createBudget, createConditionBudget } from './document.ts';
+import {
+  type Which,
+  deleteSql,
+  insertSql,
+  keySql,
+  updateSql,
+  type Running,
+  insertNested,
+  insertOneNested,
+  isNested,
+  responseSql,
+  rowSql,
+} from './changes.ts';
 import { type Making, type SelectedField, argument, collect } from './collect.ts';
-import { type Inputs, type Trace, bound, inputsOf } from './inputs.ts';
-import { type Fields, isFields } from './literals.ts';
+import { type Inputs, type Trace, bound, inputsOf, type Fields, isFields } from './inputs.ts';
 import type { GraphModel, GraphTable, RootField } from './model.ts';
-import { type Running, insertNested, insertOneNested, isNested } from './nested-insert.ts';
-import { responseSql, rowSql } from './returning.ts';
-import { tableSource } from './rows.ts';
-import { listSql, oneSql } from './select.ts';
 
 /** A document's operation, as it was written. */
 export interface Operation {

@@ -1,10 +1,8 @@
-import type { ComparisonOperator, Condition, Value } from '#domain/data-api/plan.ts';
-import type { Column } from '#domain/data-api/schema/types.ts';
-import { failure } from './failure.ts';
+import type { ComparisonOperator, Condition, Value } from '../data-api.ts';
+import type { Column } from '../schema/schema.ts';
+import { failure, type GraphTable } from './model.ts';
 import type { Making } from './collect.ts';
-import { type Inputs, encoderOf, listEncoderOf } from './inputs.ts';
-import { isFields } from './literals.ts';
-import type { GraphTable } from './model.ts';
+import { type Inputs, encoderOf, listEncoderOf, isFields } from './inputs.ts';
 
 interface Operator {
   readonly operator: ComparisonOperator;

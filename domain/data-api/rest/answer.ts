@@ -1,16 +1,20 @@
-import type { DataCaller } from '#domain/data-api/db.ts';
+import type { DataCaller } from '../data-api.ts';
 import { DataError } from '#domain/data-api/errors.ts';
-import type { DataSchema } from '#domain/data-api/schema/types.ts';
-import { callFunction } from './call-function.ts';
+import type { DataSchema } from '../schema/schema.ts';
+import { callFunction, queryOf } from './call-function.ts';
 import { inTimeZone } from './executor.ts';
-import { queryOf } from './function-input.ts';
-import { negotiate } from './media.ts';
+import {
+  negotiate,
+  parsePreferences,
+  type Dialect,
+  type Executor,
+  type RestAnswer,
+  type RestRequest,
+  type Work,
+} from './request.ts';
 import { describeProject } from './openapi.ts';
-import { parsePreferences } from './prefer.ts';
-import { putRow } from './put-row.ts';
+import { putRow, createRows, deleteRows, updateRows } from './write-rows.ts';
 import { readRow, readRows } from './read-rows.ts';
-import type { Dialect, Executor, RestAnswer, RestRequest, Work } from './request.ts';
-import { createRows, deleteRows, updateRows } from './write-rows.ts';
 
 const methodRefused = (method: string, isFunction: boolean): DataError =>
   isFunction

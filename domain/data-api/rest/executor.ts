@@ -1,4 +1,4 @@
-import type { DataCaller, DataDb, DataRun, RunOne, RunRows } from '#domain/data-api/db.ts';
+import type { DataCaller, DataDb, DataRun, RunOne, RunRows } from '../data-api.ts';
 import type { Executor, Work } from './request.ts';
 
 /** Each statement by itself, or several in a transaction of their own. */

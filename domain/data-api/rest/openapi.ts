@@ -1,5 +1,5 @@
-import type { Column, DataSchema, Routine, Table } from '#domain/data-api/schema/types.ts';
-import { quoteName } from '#domain/data-api/sql/names.ts';
+import type { Column, DataSchema, Routine, Table } from '../schema/schema.ts';
+import { quoteName } from '../sql/sql.ts';
 import type { RestAnswer, Work } from './request.ts';
 
 type Json = Readonly<Record<string, unknown>>;

@@ -1,6 +1,84 @@
+import { DataError } from '../errors.ts';
 import { scanJson } from '#lib/json-scan.ts';
-import { DataError } from '#domain/data-api/errors.ts';
-import { csvToJson } from './csv.ts';
+import type { RestRequest, Target } from './request.ts';
+
+const bad = (message: string, status = 400): DataError => new DataError(status, 'PGRST102', message);
+
+/** Each line repeats the names of the columns as JSON: a megabyte with one long name would become a hundred gigabytes. */
+const maxJsonMib = 16;
+
+interface Cell {
+  readonly text: string;
+  readonly quoted: boolean;
+  /** Where the comma, the end of the line or the end of the text is. */
+  readonly end: number;
+}
+
+const quotedCell = (text: string, start: number): Cell => {
+  let value = '';
+  let from = start + 1;
+  for (;;) {
+    const quote = text.indexOf('"', from);
+    if (quote === -1) throw bad('The CSV has a quote that is not closed');
+    value += text.slice(from, quote);
+    if (text[quote + 1] !== '"') return { text: value, quoted: true, end: quote + 1 };
+    value += '"';
+    from = quote + 2;
+  }
+};
+
+const plainCell = (text: string, start: number): Cell => {
+  let end = start;
+  while (end < text.length && text[end] !== ',' && text[end] !== '\n' && text[end] !== '\r') end += 1;
+  return { text: text.slice(start, end), quoted: false, end };
+};
+
+const lineEnd = (text: string, at: number): number => {
+  if (text[at] === '\r' && text[at + 1] === '\n') return at + 2;
+  return text[at] === '\n' || text[at] === '\r' ? at + 1 : -1;
+};
+
+type Row = (string | null)[];
+
+/** `NULL` without quotes is no value. */
+const cellValue = ({ text, quoted }: Cell): string | null => (text === 'NULL' && !quoted ? null : text);
+
+/** Rows of RFC 4180; lines that hold nothing at all are passed over. */
+const rowsOf = (text: string): Row[] => {
+  const rows: Row[] = [];
+  let row: Row = [];
+  let at = 0;
+  while (at < text.length || row.length > 0) {
+    const cell = text[at] === '"' ? quotedCell(text, at) : plainCell(text, at);
+    row.push(cellValue(cell));
+    at = cell.end;
+    if (text[at] === ',') {
+      at += 1;
+      continue;
+    }
+    const next = lineEnd(text, at);
+    if (next === -1 && at < text.length) throw bad('The CSV has text behind a closing quote');
+    if (row.length > 1 || row[0] !== '' || cell.quoted) rows.push(row);
+    row = [];
+    at = next === -1 ? text.length : next;
+  }
+  return rows;
+};
+
+/** A CSV with a header, as the objects that it stands for: JSON text, and its keys. */
+const csvToJson = (text: string): { json: string; keys: readonly string[]; rows: number } => {
+  const [header, ...rows] = rowsOf(text.replace(/^\uFEFF/, ''));
+  if (header === undefined) throw bad('The CSV has no header');
+  const names = header.map(String);
+  if (new Set(names).size < names.length) throw bad('The CSV names a column twice');
+  if (rows.some((row) => row.length !== names.length)) throw bad('All lines must have same number of fields');
+  const keys = names.map((name) => `${JSON.stringify(name)}:`);
+  const namesLength = keys.reduce((sum, { length }) => sum + length + 1, 2);
+  if (rows.length * namesLength + text.length > maxJsonMib * 1024 * 1024)
+    throw bad(`The CSV is more than ${maxJsonMib} MB as JSON: send fewer lines, or shorter names of columns`, 413);
+  const objects = rows.map((row) => `{${row.map((value, i) => `${keys[i]}${JSON.stringify(value)}`).join(',')}}`);
+  return { json: `[${objects.join(',')}]`, keys: names, rows: rows.length };
+};
 
 /** The payload of a write: JSON text as it came, because only the server may read its numbers. */
 export interface Payload {
@@ -147,3 +225,65 @@ export const readArguments = (contentType: string, bytes: Buffer): NamedArgument
   const value = parseJson(json);
   return { json, names: isObject(value) ? Object.keys(value) : [] };
 };
+
+/** The result of a function, or its refusal: a DataError does not keep its class between threads. */
+export type Outcome<T> =
+  | { readonly value: T }
+  | { readonly refusal: Pick<DataError, 'status' | 'code' | 'message' | 'details' | 'hint'> };
+
+/** @throws what is no refusal */
+export const outcomeOf = <T>(make: () => T): Outcome<T> => {
+  try {
+    return { value: make() };
+  } catch (error) {
+    if (!(error instanceof DataError)) throw error;
+    const { status, code, message, details, hint } = error;
+    return { refusal: { status, code, message, details, hint } };
+  }
+};
+
+/** @throws {DataError} the refusal */
+export const valueOf = <T>(outcome: Outcome<T>): T => {
+  if ('value' in outcome) return outcome.value;
+  const { status, code, message, details, hint } = outcome.refusal;
+  throw new DataError(status, code, message, { details, hint });
+};
+
+/** A body that was read before its request is answered. What is wrong with it is thrown when somebody asks for it. */
+export type ReadBody =
+  | { readonly kind: 'payload'; readonly outcome: Outcome<Payload> }
+  | { readonly kind: 'arguments'; readonly outcome: Outcome<NamedArguments> };
+
+/** The facts that decide how a body is read. They can be sent to a thread. */
+export interface BodyUse {
+  readonly kind: ReadBody['kind'];
+  readonly contentType: string;
+}
+
+const writing = new Set(['POST', 'PATCH', 'PUT']);
+
+/** Returns how the body of a request will be read; null where it is not parsed. */
+export const useOf = (method: string, target: Target, contentType: string): BodyUse | null => {
+  if (target.kind !== 'function') return writing.has(method) ? { kind: 'payload', contentType } : null;
+  const isWhole = wholeBodyType(mediaTypeOf(contentType)) !== undefined;
+  return method !== 'POST' || isWhole ? null : { kind: 'arguments', contentType };
+};
+
+export const readBody = ({ kind, contentType }: BodyUse, bytes: Buffer): ReadBody =>
+  kind === 'payload'
+    ? { kind, outcome: outcomeOf(() => readPayload(contentType, bytes)) }
+    : { kind, outcome: outcomeOf(() => readArguments(contentType, bytes)) };
+
+/**
+ * Reads the payload of a write.
+ * @throws {DataError} PGRST102
+ */
+export const payloadOf = ({ read, header, body }: RestRequest): Payload =>
+  read?.kind === 'payload' ? valueOf(read.outcome) : readPayload(header('content-type'), body);
+
+/**
+ * The arguments that a request calls a function with.
+ * @throws {DataError} PGRST102
+ */
+export const argumentsOf = ({ read, header, body }: RestRequest): NamedArguments =>
+  read?.kind === 'arguments' ? valueOf(read.outcome) : readArguments(header('content-type'), body);

@@ -1,6 +1,6 @@
 import type { JsonParser } from '#lib/json-parser.ts';
-import { type BatchEntry, readEntries } from './batch-entries.ts';
-import { type Outcome, type ReadBody, useOf, valueOf } from './body-reading.ts';
+import { type BatchEntry, readEntries } from './batch.ts';
+import { type Outcome, type ReadBody, useOf, valueOf } from './payload.ts';
 import type { RestRequest } from './request.ts';
 
 /** The threads that read large bodies. */

@@ -1,12 +1,249 @@
-import { DataError } from '#domain/data-api/errors.ts';
-import type { Condition, Field, OrderTerm, ReadPlan, RelationField } from '#domain/data-api/plan.ts';
-import type { DataSchema, Table } from '#domain/data-api/schema/types.ts';
-import { wholeCondition } from '#domain/data-api/sql/conditions.ts';
-import { isToOne } from '#domain/data-api/sql/select.ts';
-import { valueOf } from './columns.ts';
-import { allOf, resolveCondition } from './filters.ts';
-import type { At, FieldAst, OrderAst, ParsedQuery, RelationAst, SelectItem } from './grammar/ast.ts';
-import { findRelationship, targetOf } from './relations.ts';
+import { DataError } from '../errors.ts';
+import type { Value, Condition, Field, OrderTerm, ReadPlan, RelationField } from '../data-api.ts';
+import type { Column, Table, DataSchema, Junction, Relationship } from '../schema/schema.ts';
+import type {
+  FieldAst,
+  ConditionAst,
+  TestAst,
+  RelationAst,
+  At,
+  OrderAst,
+  ParsedQuery,
+  SelectItem,
+} from './grammar/grammar.ts';
+import { nearest } from '#lib/nearest.ts';
+import { wholeCondition } from '../sql/conditions.ts';
+import { isToOne } from '../sql/select.ts';
+
+/**
+ * A column by its name.
+ * @throws {DataError} 42703 (400), in the server's own words, with the nearest name for a hint
+ */
+const findColumn = (table: Table, name: string): Column => {
+  const column = table.columns.get(name);
+  if (column !== undefined) return column;
+  const near = nearest(name, table.columns.keys());
+  throw new DataError(400, '42703', `column ${table.name}.${name} does not exist`, {
+    hint: near === null ? null : `Perhaps you meant to reference the column "${table.name}.${near}".`,
+  });
+};
+
+/** @throws {DataError} 42703 (400) */
+export const valueOf = (table: Table, { name, path }: FieldAst): Value => ({ column: findColumn(table, name), path });
+
+type FilterAst = Extract<ConditionAst, { kind: 'filter' }>;
+
+/** In a URL `%` has to be encoded, so that `*` is a wildcard, too. */
+const patternOf = (operand: string): string => operand.replaceAll('*', '%');
+
+const testedBy = (test: TestAst, value: Value): Condition => {
+  if (test.kind !== 'compare') return { ...test, value };
+  const { operator, quantifier, operand } = test;
+  const isPattern = operator === 'like' || operator === 'ilike';
+  return {
+    kind: 'compare',
+    value,
+    operator,
+    operand: isPattern ? patternOf(operand) : operand,
+    ...(quantifier !== null && { quantifier }),
+  };
+};
+
+const negatedIf = (negated: boolean, part: Condition): Condition => (negated ? { kind: 'not', part } : part);
+
+/** `author=is.null` asks for a related row by its name in `select`; null where the field is no such name. */
+type RequestRelated = (name: string) => Condition | null;
+
+const relatedTest = ({ field, test }: FilterAst, table: Table, requestRelated: RequestRelated): Condition | null => {
+  if (test.kind !== 'is' || field.path.length > 0 || table.columns.has(field.name)) return null;
+  if (test.what !== 'null' && test.what !== 'not_null') return null;
+  const related = requestRelated(field.name);
+  if (related === null) return null;
+  return negatedIf(test.what === 'null', related);
+};
+
+/** @throws {DataError} 42703 (400) for a column that the table does not have */
+const resolveCondition = (ast: ConditionAst, table: Table, requestRelated: RequestRelated): Condition => {
+  if (ast.kind === 'filter') {
+    const part = relatedTest(ast, table, requestRelated) ?? testedBy(ast.test, valueOf(table, ast.field));
+    return negatedIf(ast.negated, part);
+  }
+  const parts = ast.parts.map((part) => resolveCondition(part, table, requestRelated));
+  return negatedIf(ast.negated, { kind: ast.operator, parts });
+};
+
+/** All of them; null when there are none. */
+const allOf = (parts: readonly Condition[]): Condition | null => {
+  const [first] = parts;
+  if (first === undefined) return null;
+  return parts.length === 1 ? first : { kind: 'and', parts };
+};
+
+type Wanted = Pick<RelationAst, 'name' | 'hint'>;
+
+const isKeyColumn = ({ kind, columns }: Relationship, name: string): boolean =>
+  kind !== 'many-to-many' && columns.length === 1 && columns[0] === name;
+
+const isTargetKeyColumn = ({ holdsKey, kind, targetColumns }: Relationship, name: string): boolean =>
+  !holdsKey && kind !== 'many-to-many' && targetColumns.length === 1 && targetColumns[0] === name;
+
+/** The other table, the constraint or the column of the foreign key can be asked for by name. */
+const isNamed = (relationship: Relationship, name: string): boolean =>
+  relationship.target === name ||
+  (relationship.junction === null && relationship.constraint === name) ||
+  (relationship.holdsKey && isKeyColumn(relationship, name));
+
+/** The table between, or the key in it that leads to the target: both ways of a table to itself have the same table. */
+const isHintedThrough = ({ table, constraints: [, far], farColumns }: Junction, hint: string): boolean =>
+  table === hint || far === hint || (farColumns.length === 1 && farColumns[0] === hint);
+
+/** The constraint, the key's column on either side, or the table between. */
+const isHinted = (relationship: Relationship, hint: string): boolean => {
+  const { junction, constraint, holdsKey } = relationship;
+  if (junction !== null) return isHintedThrough(junction, hint);
+  if (constraint === hint) return true;
+  return holdsKey ? isKeyColumn(relationship, hint) : isTargetKeyColumn(relationship, hint);
+};
+
+/**
+ * A foreign key to the own table is a relationship twice. With its column for a hint it is the row that the column refers
+ * to, otherwise the rows that refer to this one, as in PostgREST.
+ */
+const oneOfSelf = (found: readonly Relationship[], { hint }: Wanted): Relationship | null => {
+  const [first, second] = found;
+  if (found.length !== 2 || first === undefined || second === undefined) return null;
+  const isSame = first.constraint === second.constraint && first.target === second.target;
+  if (!isSame || first.junction !== null) return null;
+  const holder = first.holdsKey ? first : second;
+  const other = first.holdsKey ? second : first;
+  return hint !== null && isKeyColumn(holder, hint) ? holder : other;
+};
+
+const columnList = (table: string, columns: readonly string[]): string => `${table}(${columns.join(', ')})`;
+
+const describe = (table: Table, relationship: Relationship): Readonly<Record<string, string>> => {
+  const { kind, constraint, columns, target, targetColumns, junction } = relationship;
+  const used =
+    junction === null
+      ? `${constraint} using ${columnList(table.name, columns)} and ${columnList(target, targetColumns)}`
+      : `${junction.table} using ${columnList(junction.constraints[0], junction.nearColumns)} and ` +
+        columnList(junction.constraints[1], junction.farColumns);
+  return { cardinality: kind, embedding: `${table.name} with ${target}`, relationship: used };
+};
+
+/** A hint that no other of the relationships fits. */
+const hintOf = ({ constraint, junction }: Relationship, others: readonly Relationship[]): string => {
+  if (junction === null) return constraint;
+  const isShared = others.filter((other) => other.junction?.table === junction.table).length > 1;
+  return isShared ? junction.constraints[1] : junction.table;
+};
+
+const refuseAmbiguous = (table: Table, { name }: Wanted, found: readonly Relationship[]): never => {
+  const choices = found.map((relationship) => `'${name}!${hintOf(relationship, found)}'`).join(', ');
+  throw new DataError(
+    300,
+    'PGRST201',
+    `Could not embed because more than one relationship was found for '${table.name}' and '${name}'`,
+    {
+      details: found.map((relationship) => describe(table, relationship)),
+      hint: `Try changing '${name}' to one of the following: ${choices}. Find the desired relationship in the 'details' key.`,
+    },
+  );
+};
+
+const refuseUnknown = (schema: DataSchema, table: Table, { name, hint }: Wanted): never => {
+  const near =
+    nearest(name, new Set(table.relationships.map(({ target }) => target))) ??
+    (schema.tables.has(name) ? null : nearest(name, schema.tables.keys()));
+  const using = hint === null ? '' : ` using the hint '${hint}'`;
+  throw new DataError(
+    400,
+    'PGRST200',
+    `Could not find a relationship between '${table.name}' and '${name}' in the schema cache`,
+    {
+      details:
+        `Searched for a foreign key relationship between '${table.name}' and '${name}'${using} in the schema '${schema.name}', ` +
+        'but no matches were found.',
+      hint: near === null || near === name ? null : `Perhaps you meant '${near}' instead of '${name}'.`,
+    },
+  );
+};
+
+/**
+ * The relationship that an embedding asks for.
+ * @throws {DataError} PGRST200 (400) when there is none, PGRST201 (300) when there are several
+ */
+export const findRelationship = (schema: DataSchema, table: Table, wanted: Wanted): Relationship => {
+  const { name, hint } = wanted;
+  const found = table.relationships
+    .filter((relationship) => isNamed(relationship, name) && schema.tables.has(relationship.target))
+    .filter((relationship) => hint === null || isHinted(relationship, hint));
+  const [only] = found;
+  if (only === undefined) return refuseUnknown(schema, table, wanted);
+  if (found.length === 1) return only;
+  return oneOfSelf(found, wanted) ?? refuseAmbiguous(table, wanted, found);
+};
+
+/** The table at the other end. */
+const targetOf = (schema: DataSchema, relationship: Relationship): Table => {
+  const target = schema.tables.get(relationship.target);
+  if (target === undefined)
+    throw new Error(`the schema has a relationship to ${relationship.target} and no such table`);
+  return target;
+};
+
+/** A window of rows; `limit` null: as many as there may be. */
+export interface Window {
+  readonly offset: number;
+  readonly limit: number | null;
+}
+
+/** @param total rows that there are, where they were counted */
+const notSatisfiable = (details: string, total: number | null): DataError =>
+  new DataError(416, 'PGRST103', 'Requested range not satisfiable', {
+    details,
+    headers: { 'Content-Range': `*/${total ?? '*'}` },
+  });
+
+/**
+ * `Range: 0-24` (with `Range-Unit: items`, or without). What is not of this form is ignored, as PostgREST does, a range of
+ * bytes for one.
+ * @throws {DataError} PGRST103 when it ends before it begins
+ */
+export const parseRange = (header: string): Window | null => {
+  const [, first, last] = /^(?:items=)?(\d{1,15})-(\d{0,15})$/.exec(header.trim()) ?? [];
+  if (first === undefined) return null;
+  const offset = Number(first);
+  if (last === undefined || last === '') return { offset, limit: null };
+  if (Number(last) < offset) {
+    const details = 'The lower boundary must be lower than or equal to the upper boundary in the Range header.';
+    throw notSatisfiable(details, null);
+  }
+  return { offset, limit: Number(last) - offset + 1 };
+};
+
+/** Returns the intersection of both: the part of the second range that lies within the first. */
+export const within = (outer: Window, inner: Window): Window => {
+  const offset = Math.max(outer.offset, inner.offset);
+  const ends = [outer, inner].flatMap(({ offset, limit }) => (limit === null ? [] : [offset + limit]));
+  return { offset, limit: ends.length === 0 ? null : Math.max(0, Math.min(...ends) - offset) };
+};
+
+/** `0-24/100`; an asterisk where nothing is, and where nothing was counted. */
+export const contentRange = (offset: number, rows: number, total: number | null): string =>
+  `${rows > 0 ? `${offset}-${offset + rows - 1}` : '*'}/${total ?? '*'}`;
+
+/**
+ * 200 for all there is (or when nothing was counted), 206 for a part.
+ * @throws {DataError} PGRST103 when the page begins after the last row
+ */
+export const pageStatus = (offset: number, rows: number, total: number | null): 200 | 206 => {
+  if (total === null) return 200;
+  if (offset > total) {
+    throw notSatisfiable(`An offset of ${offset} was requested, but there are only ${total} rows.`, total);
+  }
+  return rows < total ? 206 : 200;
+};
 
 export interface ReadDefaults {
   /** The largest page, and the page of who names none; of related rows, too. */
@@ -127,7 +364,7 @@ const relationOf = (item: RelationAst, level: Level, query: Located, resolver: R
   if (resolver.embedded > maxEmbedded) refuseTooMany('embedded resources', maxEmbedded);
   const relationship = findRelationship(resolver.schema, level.table, item);
   const table = targetOf(resolver.schema, relationship);
-  const plan = planOf({ table, items: item.items, query }, resolver, isToOne(relationship));
+  const plan = levelPlan({ table, items: item.items, query }, resolver, isToOne(relationship));
   return { kind: 'relation', as: item.alias ?? item.name, relationship, plan, inner: item.inner, spread: item.spread };
 };
 
@@ -160,7 +397,7 @@ const relatedCondition = ({ relationship, plan }: RelationField): Condition => (
   where: wholeCondition(plan),
 });
 
-const planOf = (level: Level, resolver: Resolver, toOne: boolean): ReadPlan => {
+const levelPlan = (level: Level, resolver: Resolver, toOne: boolean): ReadPlan => {
   const { table, items, query } = level;
   checkSize(level);
   const queryOf = queriesOf(level);
@@ -185,11 +422,11 @@ const planOf = (level: Level, resolver: Resolver, toOne: boolean): ReadPlan => {
     fields,
     where: allOf(here(query.where).map((ast) => resolveCondition(ast, table, requestRelated))),
     order: (here(query.order)[0] ?? []).map((term) => orderTerm(term, table, findRelation)),
-    ...pageOf(query, resolver, toOne),
+    ...levelPage(query, resolver, toOne),
   };
 };
 
-const pageOf = (query: Located, { defaults }: Resolver, toOne: boolean): Pick<ReadPlan, 'limit' | 'offset'> => {
+const levelPage = (query: Located, { defaults }: Resolver, toOne: boolean): Pick<ReadPlan, 'limit' | 'offset'> => {
   const limit = here(query.limit).at(-1);
   const offset = here(query.offset).at(-1) ?? 0;
   if (toOne && limit === undefined) return { limit: null, offset };
@@ -202,7 +439,7 @@ const pageOf = (query: Located, { defaults }: Resolver, toOne: boolean): Pick<Re
  * several
  */
 export const readPlan = (schema: DataSchema, table: Table, parsed: ParsedQuery, defaults: ReadDefaults): ReadPlan =>
-  planOf({ table, items: parsed.select, query: parsed }, { schema, defaults, embedded: 0 }, false);
+  levelPlan({ table, items: parsed.select, query: parsed }, { schema, defaults, embedded: 0 }, false);
 
 /**
  * Resolves the answer of a write: `select` and the conditions on related rows. The rows are those that were written:

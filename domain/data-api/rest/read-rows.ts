@@ -1,14 +1,18 @@
 import type { AnswerBody } from '#domain/data-api/answer-body.ts';
 import { DataError } from '#domain/data-api/errors.ts';
-import type { TextRow } from '#domain/data-api/db.ts';
-import type { ReadPlan, Sql } from '#domain/data-api/plan.ts';
-import { type SqlBuilder, createSqlBuilder } from '#domain/data-api/sql/builder.ts';
-import { bodyOf, piecesSql } from '#domain/data-api/sql/pieces.ts';
+import type { TextRow, ReadPlan, Sql } from '../data-api.ts';
+import { type SqlBuilder, createSqlBuilder, bodyOf, piecesSql } from '../sql/sql.ts';
 import { type ReadOptions, answerSql, plannedCountSql, plannedRows } from '#domain/data-api/sql/read.ts';
-import { type Form, notSingular } from './media.ts';
-import { preferenceApplied } from './prefer.ts';
-import { contentRange, pageStatus } from './ranges.ts';
-import { type RestAnswer, type Work, headersOf, maxRows } from './request.ts';
+import {
+  type Form,
+  notSingular,
+  preferenceApplied,
+  type RestAnswer,
+  type Work,
+  headersOf,
+  maxRows,
+} from './request.ts';
+import { contentRange, pageStatus } from './read-plan.ts';
 import { bothConditions, pageOf, planOf, rowCondition, tableOf } from './tables.ts';
 
 /** The columns `body, n, total` over a source, in the form that was asked for; see {@link answerSql}. */

@@ -1,10 +1,9 @@
-import type { AnswerBody } from '#domain/data-api/answer-body.ts';
-import type { DataCaller, RunOne, RunRows } from '#domain/data-api/db.ts';
-import type { DataSchema } from '#domain/data-api/schema/types.ts';
-import type { ReadBody } from './body-reading.ts';
-import type { ParsedQuery } from './grammar/ast.ts';
-import type { Form } from './media.ts';
-import type { Preferences } from './prefer.ts';
+import type { AnswerBody } from '../answer-body.ts';
+import type { DataCaller, RunOne, RunRows } from '../data-api.ts';
+import type { DataSchema } from '../schema/schema.ts';
+import type { ReadBody } from './payload.ts';
+import type { ParsedQuery } from './grammar/grammar.ts';
+import { DataError } from '../errors.ts';
 
 /** The meaning of a path of the REST surface. */
 export type Target =
@@ -77,3 +76,226 @@ export const maxRows = 1000;
 /** Only those that say something. */
 export const headersOf = (headers: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== ''));
+
+const decoded = (segment: string): string | null => {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return null;
+  }
+};
+
+/**
+ * Parses a path below the root of the surface: `films`, `rpc/add`, and with rows `films/7`.
+ * @returns null when it means nothing
+ */
+export const targetOf = (path: string, withRows: boolean): Target | null => {
+  const segments = path.replace(/^\//, '').split('/').map(decoded);
+  const [first = null, second = null] = segments;
+  if (first === null || segments.length > 2) return null;
+  if (segments.length === 1) return first === '' ? { kind: 'root' } : { kind: 'table', table: first };
+  if (second === null || second === '') return null;
+  if (first === 'rpc') return { kind: 'function', name: second };
+  return withRows ? { kind: 'row', table: first, id: second } : null;
+};
+
+const publicSchema = 'public';
+
+/**
+ * The schema that a request is about: `Accept-Profile` for GET and HEAD, `Content-Profile` for the others (PostgREST,
+ * "Schemas"). Without the header it is `public`.
+ * @param exposed the schemas beside public that the project's settings name
+ * @throws {DataError} PGRST106 when it is not exposed: to take another one would read and write the wrong table
+ */
+export const schemaNameOf = ({ method, header }: RestRequest, exposed: readonly string[]): string => {
+  const isRead = method === 'GET' || method === 'HEAD';
+  const name = header(isRead ? 'accept-profile' : 'content-profile') || publicSchema;
+  if (name === publicSchema || exposed.includes(name)) return name;
+  throw new DataError(406, 'PGRST106', `Invalid schema: ${name.slice(0, 200)}`, {
+    hint: `Only the following schemas are exposed: ${[publicSchema, ...exposed].join(', ')}`,
+  });
+};
+
+/**
+ * A batch is about one schema, that of its own header.
+ * @throws {DataError} PGRST106 when one of its requests names another
+ */
+export const requireSameSchema = ({ header }: RestRequest, schema: string): void => {
+  const named = [header('accept-profile'), header('content-profile')];
+  const other = named.find((name) => name !== '' && name !== schema);
+  if (other === undefined) return;
+  throw new DataError(406, 'PGRST106', `Invalid schema: ${other.slice(0, 200)}`, {
+    hint: `The requests of this batch are about the schema ${schema}, as its Content-Profile says.`,
+  });
+};
+
+/** The preferences of a request in `Prefer` (RFC 7240), in PostgREST's words; undefined where it has none. */
+export interface Preferences {
+  readonly return: 'minimal' | 'headers-only' | 'representation' | undefined;
+  readonly count: 'exact' | 'planned' | 'estimated' | undefined;
+  readonly resolution: 'merge-duplicates' | 'ignore-duplicates' | undefined;
+  readonly missing: 'default' | 'null' | undefined;
+  readonly handling: 'strict' | 'lenient' | undefined;
+  /** A name that JavaScript knows as a time zone; the server's own list decides. */
+  readonly timezone: string | undefined;
+  /** Counts only with `handling=strict`, as in PostgREST. */
+  readonly maxAffected: number | undefined;
+}
+
+export type PreferenceName = keyof Preferences;
+
+const choices: Readonly<Record<string, readonly string[]>> = {
+  return: ['minimal', 'headers-only', 'representation'],
+  count: ['exact', 'planned', 'estimated'],
+  resolution: ['merge-duplicates', 'ignore-duplicates'],
+  missing: ['default', 'null'],
+  handling: ['strict', 'lenient'],
+  // Every change is committed; to ask for that is no mistake.
+  tx: ['commit'],
+};
+
+const isTimeZone = (name: string): boolean => {
+  if (!/^[\w+/-]{1,64}$/.test(name)) return false;
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone !== '';
+  } catch {
+    return false;
+  }
+};
+
+const isKnown = (name: string, value: string): boolean => {
+  if (name === 'timezone') return isTimeZone(value);
+  if (name === 'max-affected') return /^\d{1,9}$/.test(value);
+  return Object.hasOwn(choices, name) && (choices[name]?.includes(value) ?? false);
+};
+
+const none: Preferences = {
+  return: undefined,
+  count: undefined,
+  resolution: undefined,
+  missing: undefined,
+  handling: undefined,
+  timezone: undefined,
+  maxAffected: undefined,
+};
+
+const preferencesOf = (given: ReadonlyMap<string, string>): Preferences => {
+  const choice = <N extends 'return' | 'count' | 'resolution' | 'missing' | 'handling'>(name: N): Preferences[N] =>
+    given.get(name) as Preferences[N];
+  const max = given.get('max-affected');
+  return {
+    return: choice('return'),
+    count: choice('count'),
+    resolution: choice('resolution'),
+    missing: choice('missing'),
+    handling: choice('handling'),
+    timezone: given.get('timezone'),
+    maxAffected: max === undefined ? undefined : Number(max),
+  };
+};
+
+/**
+ * Reads `Prefer`. Of a preference that is given twice the first counts (RFC 7240); what is not understood is ignored.
+ * @throws {DataError} PGRST122 with `handling=strict` when something is not understood
+ */
+export const parsePreferences = (header: string): Preferences => {
+  if (header === '') return none;
+  const given = new Map<string, string>();
+  const unknown: string[] = [];
+  for (const part of header.split(',').map((text) => text.trim())) {
+    const [name = '', value = ''] = part.split('=', 2).map((text) => text.trim().replaceAll('"', ''));
+    const key = name.toLowerCase();
+    if (!isKnown(key, value)) unknown.push(part);
+    else if (!given.has(key)) given.set(key, value);
+  }
+  const bad = unknown.filter((part) => part !== '');
+  if (given.get('handling') === 'strict' && bad.length > 0) {
+    throw new DataError(400, 'PGRST122', 'Invalid preferences given with handling=strict', {
+      details: `Invalid preferences: ${bad.join(', ')}`,
+    });
+  }
+  return preferencesOf(given);
+};
+
+const headerNames: Readonly<Record<PreferenceName, string>> = {
+  resolution: 'resolution',
+  return: 'return',
+  count: 'count',
+  missing: 'missing',
+  handling: 'handling',
+  timezone: 'timezone',
+  maxAffected: 'max-affected',
+};
+
+/** `Preference-Applied`: what was asked for among the preferences that mean something to this request. */
+export const preferenceApplied = (preferences: Preferences, names: readonly PreferenceName[]): string =>
+  (Object.keys(headerNames) as PreferenceName[])
+    .filter((name) => names.includes(name) && preferences[name] !== undefined)
+    .map((name) => `${headerNames[name]}=${preferences[name]}`)
+    .join(', ');
+
+/** In which form rows go out. */
+export interface Form {
+  readonly kind: 'array' | 'object' | 'csv';
+  /** Keys whose value is null are left out. */
+  readonly stripNulls: boolean;
+  /** For `Content-Type`. */
+  readonly type: string;
+}
+
+const objectType = 'application/vnd.pgrst.object';
+const arrayType = 'application/vnd.pgrst.array';
+
+const json: Form = { kind: 'array', stripNulls: false, type: 'application/json; charset=utf-8' };
+const csv: Form = { kind: 'csv', stripNulls: false, type: 'text/csv; charset=utf-8' };
+
+const pgrst = (kind: 'array' | 'object', stripNulls: boolean): Form => {
+  const name = kind === 'object' ? objectType : arrayType;
+  return { kind, stripNulls, type: `${name}+json;${stripNulls ? ' nulls=stripped;' : ''} charset=utf-8` };
+};
+
+interface Range {
+  readonly type: string;
+  readonly parameters: string;
+  readonly quality: number;
+}
+
+const rangeOf = (text: string): Range => {
+  const [type = '', ...rest] = text.split(';').map((part) => part.trim().toLowerCase());
+  const q = rest.find((part) => part.startsWith('q='))?.slice(2);
+  const quality = q === undefined ? 1 : Number(q);
+  return { type, parameters: rest.join(';'), quality: Number.isFinite(quality) ? quality : 0 };
+};
+
+const formOf = ({ type, parameters }: Range): Form | undefined => {
+  const bare = type.replace(/\+json$/, '');
+  if (bare === objectType) return pgrst('object', parameters.includes('nulls=stripped'));
+  if (bare === arrayType) return parameters.includes('nulls=stripped') ? pgrst('array', true) : json;
+  if (type === 'application/json' || type === 'application/*' || type === '*/*') return json;
+  if (type === 'text/csv' || type === 'text/*') return csv;
+  return undefined;
+};
+
+/**
+ * The form that `Accept` asks for, the most wanted first.
+ * @throws {DataError} PGRST107 when it takes none that there is
+ */
+export const negotiate = (accept: string): Form => {
+  if (accept === '' || accept === '*/*' || accept === 'application/json') return json;
+  const ranges = accept
+    .split(',')
+    .map(rangeOf)
+    .filter(({ type, quality }) => type !== '' && quality > 0)
+    .toSorted((a, b) => b.quality - a.quality);
+  for (const range of ranges) {
+    const form = formOf(range);
+    if (form !== undefined) return form;
+  }
+  throw new DataError(406, 'PGRST107', `None of these media types are available: ${accept.slice(0, 200)}`);
+};
+
+/** How a result of not exactly one row is refused where one was asked for. */
+export const notSingular = (rows: number): DataError =>
+  new DataError(406, 'PGRST116', 'Cannot coerce the result to a single JSON object', {
+    details: `The result contains ${rows} rows`,
+  });

@@ -1,13 +1,18 @@
-import type { DataCaller, DataDb, DataRun } from '#domain/data-api/db.ts';
-import { mayBeStale, toDataError } from '#domain/data-api/failure.ts';
+import type { DataCaller, DataDb, DataRun } from '../data-api.ts';
+import { mayBeStale, toDataError } from '../errors.ts';
 import { dataKeyOf, once } from '#domain/data-api/idempotency.ts';
-import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
-import type { DataSchema } from '#domain/data-api/schema/types.ts';
+import type { SchemaCache, DataSchema } from '../schema/schema.ts';
 import { answerRequest } from './answer.ts';
 import { BatchStopped, answerBatch, batchAnswer, stoppedAnswers } from './batch.ts';
 import { directExecutor, joinedExecutor } from './executor.ts';
-import type { Dialect, Executor, RestAnswer, RestRequest } from './request.ts';
-import { requireSameSchema, schemaNameOf } from './profile.ts';
+import {
+  type Dialect,
+  type Executor,
+  type RestAnswer,
+  type RestRequest,
+  requireSameSchema,
+  schemaNameOf,
+} from './request.ts';
 import { type BodyThreads, readBatch, withBodyRead } from './read-ahead.ts';
 import type { Disconnection } from '#lib/disconnection.ts';
 

@@ -1,10 +1,9 @@
 import { DataError } from '#domain/data-api/errors.ts';
-import type { Condition, ReadPlan } from '#domain/data-api/plan.ts';
-import type { Column, DataSchema, Table } from '#domain/data-api/schema/types.ts';
-import type { ParsedQuery } from './grammar/ast.ts';
+import type { Condition, ReadPlan } from '../data-api.ts';
+import type { Column, DataSchema, Table } from '../schema/schema.ts';
+import type { ParsedQuery } from './grammar/grammar.ts';
 import { nearest } from '#lib/nearest.ts';
-import { readPlan, returningPlan } from './read-plan.ts';
-import { type Window, parseRange, within } from './ranges.ts';
+import { readPlan, returningPlan, type Window, parseRange, within } from './read-plan.ts';
 import { type Work, maxRows } from './request.ts';
 
 /** @throws {DataError} PGRST205 */

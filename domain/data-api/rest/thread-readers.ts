@@ -1,6 +1,6 @@
 import type { BytesReader } from '#lib/json-thread.ts';
-import { readEntries } from './batch-entries.ts';
-import { type BodyUse, outcomeOf, readBody, useOf } from './body-reading.ts';
+import { readEntries } from './batch.ts';
+import { type BodyUse, outcomeOf, readBody, useOf } from './payload.ts';
 
 /** Run by the threads of `lib/json-parser.ts`. What they read is bounded by `payload.ts` and `csv.ts`, as on the event loop. */
 

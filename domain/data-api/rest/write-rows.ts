@@ -1,28 +1,125 @@
-import { DataError } from '#domain/data-api/errors.ts';
-import type { Condition, ReadPlan } from '#domain/data-api/plan.ts';
-import type { Column, Table } from '#domain/data-api/schema/types.ts';
-import type { SqlBuilder } from '#domain/data-api/sql/builder.ts';
-import { conditionSql } from '#domain/data-api/sql/conditions.ts';
+import type { AnswerBody } from '../answer-body.ts';
+import { DataError } from '../errors.ts';
+import type { RunRows, TextRow, ReadPlan, Sql, Condition } from '../data-api.ts';
+import { type SqlBuilder, createSqlBuilder, quoteName, bodyOf, piecesSql, fetchable } from '../sql/sql.ts';
+import { written, type InsertPlan, type Source, deleteSql, insertSql, unchangedSql, updateSql } from '../sql/write.ts';
 import {
-  type InsertPlan,
-  type Source,
-  deleteSql,
-  insertSql,
-  unchangedSql,
-  updateSql,
-  written,
-} from '#domain/data-api/sql/write.ts';
-import { type Change, type Changed, type Wanted, makeChange } from './change.ts';
-import type { Form } from './media.ts';
-import { payloadOf } from './body-reading.ts';
-import { type Payload, invalidBody } from './payload.ts';
-import { type PreferenceName, preferenceApplied } from './prefer.ts';
-import { noSuchRow } from './read-rows.ts';
-import { type RestAnswer, type Work, headersOf } from './request.ts';
+  notSingular,
+  type Work,
+  type Form,
+  type PreferenceName,
+  preferenceApplied,
+  type RestAnswer,
+  headersOf,
+} from './request.ts';
+import { pageSql, noSuchRow } from './read-rows.ts';
+import type { Column, Table } from '../schema/schema.ts';
+import { conditionSql } from '../sql/conditions.ts';
+import { payloadOf, type Payload, invalidBody } from './payload.ts';
 import { bothConditions, columnsOf, hasPage, planOf, returnedPlan, rowCondition, tableOf } from './tables.ts';
 
+/** The part of the changed rows that is returned. */
+type Wanted = 'rows' | 'keys' | 'nothing';
+
+/** A change of rows, before it is SQL. */
+interface Change {
+  readonly plan: ReadPlan;
+  /** INSERT, UPDATE or DELETE with that behind RETURNING. */
+  readonly dml: (builder: SqlBuilder, returning: string) => string;
+  /** Distinguishes inserted rows from updated ones. */
+  readonly merges: boolean;
+}
+
+interface Changed {
+  readonly body: AnswerBody;
+  /** Rows that were written or deleted. */
+  readonly rows: number;
+  /** The number of these rows that were inserted. */
+  readonly inserted: number;
+  /** Text of the first row's primary key, when keys were wanted. */
+  readonly keys: readonly string[];
+}
+
+// A row that ON CONFLICT updated carries the lock that it was updated under; only plain tables show it.
+const isNew = ({ table }: ReadPlan): string => (table.kind === 'table' ? `(${written}.xmax = 0)` : 'true');
+
+const returningOf = ({ plan, merges }: Change, wanted: Wanted): string => {
+  const flag = merges ? `${isNew(plan)} as plinth_new` : '1';
+  if (wanted === 'rows') return merges ? `${written}.*, ${flag}` : `${written}.*`;
+  const keys = wanted === 'keys' ? plan.table.primaryKey.map((key) => `${written}.${quoteName(key)}`) : [];
+  return [...keys, flag].join(', ');
+};
+
+const keysSql = ({ plan }: Change, wanted: Wanted): string => {
+  const keys = wanted === 'keys' ? plan.table.primaryKey : [];
+  if (keys.length === 0) return 'null';
+  return `(select json_build_array(${keys.map((key) => `c.${quoteName(key)}::text`).join(', ')})::text from changed c limit 1)`;
+};
+
+/** The changed rows without the mark of new ones. */
+const rowsOf = ({ plan, merges }: Change): string => {
+  if (!merges) return '';
+  const columns = [...plan.table.columns.keys()].map((name) => `c.${quoteName(name)}`);
+  return `, changed_rows as (select ${columns.join(', ')} from changed c)`;
+};
+
+const statementOf = (change: Change, wanted: Wanted, { form }: Work): Sql => {
+  const builder = createSqlBuilder();
+  const changed = `with changed as (${change.dml(builder, returningOf(change, wanted))})`;
+  const inserted = change.merges ? '(select count(*) filter (where c.plinth_new) from changed c)' : 'null';
+  const counts = `(select count(*) from changed) as "rows", ${inserted} as "inserted", ${keysSql(change, wanted)} as "keys"`;
+  if (wanted !== 'rows') return builder.finish(`${changed} select '' as "body", ${counts}`);
+  const from = change.merges ? 'changed_rows' : 'changed';
+  const page = pageSql(change.plan, form, builder, { exactCount: false, from });
+  const answer = `select ${fetchable('p."body"')} as "body", ${counts} from (${page}) p`;
+  return builder.finish(`${changed}${rowsOf(change)} ${piecesSql(answer, ['rows', 'inserted', 'keys'], builder)}`);
+};
+
+const changedOf = (answered: readonly TextRow[]): Changed => {
+  const [, rows, inserted, keys] = answered[0] ?? [];
+  return {
+    body: bodyOf(answered) ?? 'null',
+    rows: Number(rows),
+    inserted: Number(inserted ?? rows),
+    keys: typeof keys === 'string' ? (JSON.parse(keys) as string[]) : [],
+  };
+};
+
+/** @throws {DataError} PGRST124 when more is changed than the caller expects, and said to be strict about */
+export const requireAffordable = ({ preferences }: Pick<Work, 'preferences'>, rows: number): void => {
+  const { maxAffected, handling } = preferences;
+  if (maxAffected === undefined || handling !== 'strict' || rows <= maxAffected) return;
+  throw new DataError(400, 'PGRST124', 'Query result exceeds max-affected preference constraint', {
+    details: `The query affects ${rows} rows`,
+  });
+};
+
+interface ChangeOptions {
+  readonly wanted: Wanted;
+  /** The request asked for a single object: anything but one row is undone. */
+  readonly single: boolean;
+  /** Throws when what was done must not stay. */
+  readonly check?: (changed: Changed) => void;
+}
+
+/** Makes the change; what a check refuses is rolled back. */
+const makeChange = (work: Work, change: Change, options: ChangeOptions): Promise<Changed> => {
+  const { wanted, single, check } = options;
+  const sql = statementOf(change, wanted, work);
+  const isStrict = work.preferences.maxAffected !== undefined && work.preferences.handling === 'strict';
+  const run = async (rows: RunRows): Promise<Changed> => {
+    const changed = changedOf(await rows(sql));
+    if (single && changed.rows !== 1) throw notSingular(changed.rows);
+    requireAffordable(work, changed.rows);
+    check?.(changed);
+    return changed;
+  };
+  if (!single && !isStrict && check === undefined) return run((requested) => work.executor.rows('write', requested));
+  return work.executor.atomically('write', (_one, rows) => run(rows));
+};
+
 /** `headers-only` is for POST alone; elsewhere a header has nothing to report. */
-export const wantedOf = ({ preferences }: Work, byDefault: Wanted): Wanted => {
+const wantedOf = ({ preferences }: Work, byDefault: Wanted): Wanted => {
   if (preferences.return === 'representation') return 'rows';
   if (preferences.return === 'minimal') return 'nothing';
   return preferences.return === 'headers-only' ? 'keys' : byDefault;
@@ -37,7 +134,7 @@ interface Answered {
   readonly location?: string;
 }
 
-export const answerOf = (work: Work, { body }: Changed, wanted: Wanted, answered: Answered): RestAnswer => ({
+const answerOf = (work: Work, { body }: Changed, wanted: Wanted, answered: Answered): RestAnswer => ({
   status: answered.status,
   headers: headersOf({
     'Content-Range': answered.range,
@@ -49,7 +146,7 @@ export const answerOf = (work: Work, { body }: Changed, wanted: Wanted, answered
 });
 
 /** The written columns: those of `columns=`, else those that the objects name, which then all must name. */
-export const writtenColumns = ({ query }: Work, table: Table, payload: Payload): Column[] => {
+const writtenColumns = ({ query }: Work, table: Table, payload: Payload): Column[] => {
   if (query.columns === null && !payload.uniform) throw invalidBody('All object keys must match');
   return columnsOf(table, new Set(query.columns ?? payload.keys));
 };
@@ -127,7 +224,7 @@ const requireFilter = ({ request }: Work, where: Condition | null): Condition =>
   });
 };
 
-export const oneObject = (payload: Payload): Source => {
+const oneObject = (payload: Payload): Source => {
   if (payload.rows > 1) throw invalidBody('The body must be one object');
   return payload;
 };
@@ -204,4 +301,70 @@ export const deleteRows = (work: Work, name: string, id: string | null): Promise
   const chosen = chosenOf(work, name, id);
   const dml: Dml = (_builder, where, returning) => deleteSql(chosen.table, where, returning);
   return changeChosen(work, chosen, dml, 'nothing');
+};
+
+/** The columns that a condition compares by `eq`, and with what; null when it says anything else. */
+const equalities = (where: Condition | null): ReadonlyMap<string, string> | null => {
+  const parts = where?.kind === 'and' ? where.parts : [where];
+  const values = new Map<string, string>();
+  for (const part of parts) {
+    const isEqual = part?.kind === 'compare' && part.operator === 'eq' && part.quantifier === undefined;
+    const column = isEqual && part.value.path.length === 0 ? part.value.column : null;
+    if (!isEqual || column === null || values.has(column.name)) return null;
+    values.set(column.name, part.operand);
+  }
+  return values;
+};
+
+/** The values of the primary key that PUT's address names, each once and by `eq`. */
+const addressed = ({ primaryKey }: Table, where: Condition | null): ReadonlyMap<string, string> => {
+  const values = equalities(where);
+  if (
+    values !== null &&
+    values.size > 0 &&
+    values.size === primaryKey.length &&
+    primaryKey.every((key) => values.has(key))
+  )
+    return values;
+  const message = "Filters must include all and only primary key columns with 'eq' operators";
+  throw new DataError(405, 'PGRST105', message);
+};
+
+const requireWritten = ({ rows }: Changed): void => {
+  if (rows > 0) return;
+  throw new DataError(400, 'PGRST115', 'Payload values do not match URL in primary key column(s)');
+};
+
+/** PUT: one row, created or merged into the one that is there. */
+export const putRow = async (work: Work, name: string): Promise<RestAnswer> => {
+  const table = tableOf(work.schema, name);
+  if (hasPage(work.query.limit) || hasPage(work.query.offset)) {
+    throw new DataError(400, 'PGRST114', 'limit/offset querystring parameters are not allowed for PUT');
+  }
+  const payload = payloadOf(work.request);
+  const plan = planOf(work, table);
+  const values = addressed(table, plan.where);
+  const conflict = { columns: table.primaryKey, action: 'merge' } as const;
+  const columns = writtenColumns(work, table, payload);
+  // Without its key the object is not the row that the address means.
+  if (!table.primaryKey.every((key) => columns.some((column) => column.name === key)))
+    requireWritten({ body: '', rows: 0, inserted: 0, keys: [] });
+  const source = oneObject(payload);
+  const dml = (builder: SqlBuilder, returning: string): string => {
+    const only = new Map([...values].map(([key, value]) => [key, builder.bind(value)]));
+    return insertSql({ table, columns, source, missing: 'null', conflict, only }, builder.bind, returning);
+  };
+  const wanted = wantedOf(work, 'nothing');
+  const change = { plan: returnedPlan(work, table), dml, merges: true };
+  const changed = await makeChange(work, change, {
+    wanted,
+    single: work.form.kind === 'object',
+    check: requireWritten,
+  });
+  const status = changed.inserted > 0 ? 201 : 200;
+  return answerOf(work, changed, wanted, {
+    status: wanted === 'rows' ? status : 204,
+    range: '',
+    applied: ['return', 'count', 'handling', 'timezone'],
+  });
 };

@@ -1,11 +1,9 @@
 import { LRUCache } from 'lru-cache';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { runPipeline } from '#lib/postgres/pipeline.ts';
-import type { DataRole } from '#domain/data-api/db.ts';
-import type { Sql } from '#domain/data-api/plan.ts';
-import type { SchemaCache } from './cache-types.ts';
+import type { DataRole, Sql } from '../data-api.ts';
+import type { SchemaCache, DataSchema } from './schema.ts';
 import { introspectionOf, schemaOf } from './introspect.ts';
-import type { DataSchema } from './types.ts';
 
 export interface SchemaCacheDeps {
   readonly tenantDb: Pick<ProjectDb, 'use'>;

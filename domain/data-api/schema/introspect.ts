@@ -1,7 +1,14 @@
-import type { Sql } from '#domain/data-api/plan.ts';
-import { quoteName } from '#domain/data-api/sql/names.ts';
-import type { Column, DataSchema, Routine, Table, TableKind } from './types.ts';
-import { type ForeignKey, relationshipsOf } from './relationships.ts';
+import type { Sql } from '../data-api.ts';
+import { quoteName } from '../sql/sql.ts';
+import {
+  type Column,
+  type DataSchema,
+  type Routine,
+  type Table,
+  type TableKind,
+  type ForeignKey,
+  relationshipsOf,
+} from './schema.ts';
 
 /**
  * The one statement that reads a schema, `$1` being its quoted name: its version and its content are of one moment. Its

@@ -1,9 +1,6 @@
-import type { Condition, ReadPlan, RelationField } from '#domain/data-api/plan.ts';
-import type { Relationship, Table } from '#domain/data-api/schema/types.ts';
-import type { SqlBuilder } from './builder.ts';
-import { arrayText, quoteName, quoteText } from './names.ts';
-import { isSql, operatorSql, searchSql } from './operators.ts';
-import { rowValueSql } from './values.ts';
+import type { Condition, ReadPlan, RelationField } from '../data-api.ts';
+import type { Relationship, Table } from '../schema/schema.ts';
+import { type SqlBuilder, arrayText, quoteName, quoteText, isSql, operatorSql, searchSql, rowValueSql } from './sql.ts';
 
 type Compare = Extract<Condition, { kind: 'compare' }>;
 type Search = Extract<Condition, { kind: 'search' }>;

@@ -1,6 +1,5 @@
-import type { Parameter, Routine } from '#domain/data-api/schema/types.ts';
-import type { SqlBuilder } from './builder.ts';
-import { arrayText, quoteName } from './names.ts';
+import type { Parameter, Routine } from '../schema/schema.ts';
+import { type SqlBuilder, arrayText, quoteName } from './sql.ts';
 
 type Bind = SqlBuilder['bind'];
 

@@ -1,10 +1,7 @@
-import type { Field, OrderTerm, ReadPlan, RelationField } from '#domain/data-api/plan.ts';
-import type { Relationship } from '#domain/data-api/schema/types.ts';
-import type { SqlBuilder } from './builder.ts';
+import type { Field, OrderTerm, ReadPlan, RelationField } from '../data-api.ts';
+import type { Relationship } from '../schema/schema.ts';
+import { type SqlBuilder, showsNothing, quoteName, quoteText, aggregateSql, listSql, rowValueSql } from './sql.ts';
 import { conditionSql, relatedSource, wholeCondition } from './conditions.ts';
-import { showsNothing } from './keys.ts';
-import { quoteName, quoteText } from './names.ts';
-import { aggregateSql, listSql, rowValueSql } from './values.ts';
 
 /** One column of a SELECT, or all those of a row source (`key` null). */
 interface Output {

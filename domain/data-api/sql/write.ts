@@ -1,6 +1,5 @@
-import type { Column, Table } from '#domain/data-api/schema/types.ts';
-import type { SqlBuilder } from './builder.ts';
-import { quoteName, quoteText } from './names.ts';
+import type { Column, Table } from '../schema/schema.ts';
+import { type SqlBuilder, quoteName, quoteText } from './sql.ts';
 
 type Bind = SqlBuilder['bind'];
 

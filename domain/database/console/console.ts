@@ -16,7 +16,7 @@ import {
 } from './capped-query.ts';
 import { endSessionOf, hasAbandoned } from '#domain/data-api/stop-query.ts';
 import { type Fence, type FenceDb, type FencedWork, type StoppedBy, inCallersFence } from './fence.ts';
-import { inLine, inShortLine } from '#domain/data-api/line.ts';
+import { inLine, inShortLine } from '#domain/data-api/effort.ts';
 import { type Once, onceAsOwner } from './owner-key.ts';
 import { connectionLost, sessionEnded, sqlError } from './sql-error.ts';
 import { beginsShort, firstWord, isReading, isTransactionCommand, noteLong, shortMs } from './statement-words.ts';

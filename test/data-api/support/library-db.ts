@@ -1,6 +1,6 @@
 import type { TestFn } from 'ava';
 import { Client } from 'pg';
-import type { Sql } from '#domain/data-api/plan.ts';
+import type { Sql } from '#domain/data-api/data-api.ts';
 import { type ParseOptions, parseQuery } from '#domain/data-api/rest/grammar/query.ts';
 import { readPlan } from '#domain/data-api/rest/read-plan.ts';
 import { type ReadOptions, readSql } from '#domain/data-api/sql/read.ts';

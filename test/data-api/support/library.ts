@@ -1,4 +1,4 @@
-import type { Column, DataSchema, Relationship, Table } from '#domain/data-api/schema/types.ts';
+import type { Column, DataSchema, Relationship, Table } from '#domain/data-api/schema/schema.ts';
 
 /** A small library as SQL and, beside it, as the schema that introspection would give. */
 export const librarySql = `

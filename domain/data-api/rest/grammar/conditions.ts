@@ -1,6 +1,7 @@
-import type { ComparisonOperator } from '#domain/data-api/plan.ts';
-import type { ConditionAst, TestAst } from './ast.ts';
+import type { ComparisonOperator } from '../../data-api.ts';
 import {
+  type ConditionAst,
+  type TestAst,
   type Cursor,
   fail,
   isAtEnd,
@@ -12,8 +13,8 @@ import {
   take,
   takeForm,
   takeQuoted,
-} from './cursor.ts';
-import { readField } from './fields.ts';
+  readField,
+} from './grammar.ts';
 
 const comparisons: Readonly<Record<ComparisonOperator, { readonly quantified: boolean }>> = {
   eq: { quantified: true },

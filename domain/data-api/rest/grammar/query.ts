@@ -1,3 +1,176 @@
+import {
+  type OrderAst,
+  type Cursor,
+  fail,
+  isAtEnd,
+  requireEnd,
+  sees,
+  skipSpace,
+  take,
+  readField,
+  readName,
+  readRestOfField,
+  type RelationAst,
+  type SelectItem,
+  need,
+  refuse,
+  takeForm,
+  takeCast,
+  type At,
+  type ConditionAst,
+  type FieldAst,
+  type ParsedQuery,
+  cursorOf,
+  type Pair,
+  pairsOf,
+} from './grammar.ts';
+import type { Aggregate } from '../../data-api.ts';
+import { DataError } from '../../errors.ts';
+import { hasOperator, readFilterValue, readLogic } from './conditions.ts';
+
+const endsTerm = (cursor: Cursor): boolean => {
+  skipSpace(cursor);
+  return isAtEnd(cursor) || sees(cursor, ',');
+};
+
+const takeDirection = (cursor: Cursor): OrderAst['direction'] => {
+  if (take(cursor, '.asc')) return 'asc';
+  return take(cursor, '.desc') ? 'desc' : null;
+};
+
+const takeNulls = (cursor: Cursor): OrderAst['nulls'] => {
+  if (take(cursor, '.nullsfirst')) return 'first';
+  return take(cursor, '.nullslast') ? 'last' : null;
+};
+
+const failInTerm = (cursor: Cursor, { direction, nulls }: Pick<OrderAst, 'direction' | 'nulls'>): never => {
+  if (nulls !== null) return fail(cursor, '"," or end of input');
+  // The dot is right, what follows it is not.
+  if (take(cursor, '.')) return fail(cursor, direction === null ? waysWanted : '"nullsfirst" or "nullslast"');
+  return fail(cursor, 'delimiter (.), "," or end of input');
+};
+const waysWanted = '"asc", "desc", "nullsfirst" or "nullslast"';
+
+const readTarget = (cursor: Cursor): Pick<OrderAst, 'relation' | 'field'> => {
+  const name = readName(cursor);
+  if (!take(cursor, '(')) return { relation: null, field: readRestOfField(cursor, name) };
+  skipSpace(cursor);
+  const field = readField(cursor);
+  skipSpace(cursor);
+  if (!take(cursor, ')')) fail(cursor, '"->>", "->" or ")"');
+  return { relation: name, field };
+};
+
+const readTerm = (cursor: Cursor): OrderAst => {
+  skipSpace(cursor);
+  const target = readTarget(cursor);
+  const ways = { direction: takeDirection(cursor), nulls: takeNulls(cursor) };
+  if (!endsTerm(cursor)) failInTerm(cursor, ways);
+  return { ...target, ...ways };
+};
+
+/** The whole of `order=`. */
+const readOrder = (cursor: Cursor): readonly OrderAst[] => {
+  const terms: OrderAst[] = [];
+  do terms.push(readTerm(cursor));
+  while (take(cursor, ','));
+  requireEnd(cursor, '","');
+  return terms;
+};
+
+const maxDepth = 10;
+
+const aggregateForm = /\.(?:count|sum|avg|min|max)\(\)/y;
+const countForm = /count\(\)/y;
+
+const takeAggregate = (cursor: Cursor): Aggregate | null => {
+  const found = takeForm(cursor, aggregateForm);
+  return found === null ? null : (found.slice(1, -2) as Aggregate);
+};
+
+const takeAlias = (cursor: Cursor, name: string): string | null => {
+  if (!sees(cursor, ':') || sees(cursor, '::')) return null;
+  cursor.at += 1;
+  return name;
+};
+
+/** Up to one hint and one kind of join, in either order. */
+const readMarks = (cursor: Cursor): Pick<RelationAst, 'hint' | 'inner'> => {
+  let hint: string | null = null;
+  let join: string | null = null;
+  while (take(cursor, '!')) {
+    const mark = readName(cursor);
+    const isJoin = mark === 'inner' || mark === 'left';
+    if ((isJoin ? join : hint) !== null) fail(cursor, '"("');
+    if (isJoin) join = mark;
+    else hint = mark;
+  }
+  return { hint, inner: join === 'inner' };
+};
+
+const readRelation = (
+  cursor: Cursor,
+  depth: number,
+  head: Pick<RelationAst, 'alias' | 'name' | 'spread'>,
+): RelationAst => {
+  const marks = readMarks(cursor);
+  need(cursor, '(');
+  if (depth === maxDepth) refuse(cursor, `embedded resources are nested deeper than ${maxDepth} levels`);
+  skipSpace(cursor);
+  const items = sees(cursor, ')') ? [] : readItems(cursor, depth + 1);
+  if (!take(cursor, ')')) fail(cursor, '"," or ")"');
+  return { kind: 'relation', ...head, ...marks, items };
+};
+
+const countOf = (cursor: Cursor, alias: string | null): SelectItem => {
+  const aggregateCast = takeCast(cursor);
+  return { kind: 'field', alias, field: null, cast: null, aggregate: 'count', aggregateCast };
+};
+
+const readFieldItem = (cursor: Cursor, alias: string | null, name: string): SelectItem => {
+  const field = readRestOfField(cursor, name);
+  const cast = takeCast(cursor);
+  const aggregate = takeAggregate(cursor);
+  const aggregateCast = aggregate === null ? null : takeCast(cursor);
+  return { kind: 'field', alias, field, cast, aggregate, aggregateCast };
+};
+
+const readNamed = (cursor: Cursor, depth: number): SelectItem => {
+  const count = takeForm(cursor, countForm);
+  if (count !== null) return countOf(cursor, null);
+  const first = readName(cursor);
+  const alias = takeAlias(cursor, first);
+  if (alias !== null && takeForm(cursor, countForm) !== null) return countOf(cursor, alias);
+  const name = alias === null ? first : readName(cursor);
+  if (sees(cursor, '!') || sees(cursor, '(')) return readRelation(cursor, depth, { alias, name, spread: false });
+  return readFieldItem(cursor, alias, name);
+};
+
+const readItem = (cursor: Cursor, depth: number): SelectItem => {
+  skipSpace(cursor);
+  if (take(cursor, '*')) return { kind: 'all' };
+  if (take(cursor, '...')) return readRelation(cursor, depth, { alias: null, name: readName(cursor), spread: true });
+  return readNamed(cursor, depth);
+};
+
+const readItems = (cursor: Cursor, depth: number): SelectItem[] => {
+  const items: SelectItem[] = [];
+  do {
+    items.push(readItem(cursor, depth));
+    skipSpace(cursor);
+  } while (take(cursor, ','));
+  return items;
+};
+
+/** The whole of `select=`; nothing means everything. */
+const readSelect = (cursor: Cursor): readonly SelectItem[] => {
+  skipSpace(cursor);
+  if (isAtEnd(cursor)) return [{ kind: 'all' }];
+  const items = readItems(cursor, 0);
+  requireEnd(cursor, '","');
+  return items;
+};
+
 /*
  * The dialect, PostgREST's. A parameter is a name and a value, percent-decoded, `+` being a space; the parts below are
  * those of names and values. Every part has a function of its own in this folder.
@@ -35,14 +208,6 @@
  *   name       = quoted | letters, digits, "_", "$", " ", and "-" within
  *   quoted     = '"' {character | "\" character} '"'
  */
-import { DataError } from '#domain/data-api/errors.ts';
-import type { At, ConditionAst, FieldAst, OrderAst, ParsedQuery, SelectItem } from './ast.ts';
-import { hasOperator, readFilterValue, readLogic } from './conditions.ts';
-import { type Cursor, cursorOf, fail, requireEnd, skipSpace, take } from './cursor.ts';
-import { readName, readRestOfField } from './fields.ts';
-import { readOrder } from './order.ts';
-import { type Pair, pairsOf } from './pairs.ts';
-import { readSelect } from './select.ts';
 
 export interface ParseOptions {
   /** A value that does not begin with an operator is what the column has to be equal to (`/api/data`). */

@@ -1,19 +1,15 @@
 import { GraphQLError, getVariableValues } from 'graphql';
-import { type AnswerBody, jsonObject, maxAnswerLength } from '#domain/data-api/answer-body.ts';
-import type { DataCaller, DataDb, RunOne, RunRows } from '#domain/data-api/db.ts';
-import { DataError } from '#domain/data-api/errors.ts';
-import { mayBeStale, toDataError } from '#domain/data-api/failure.ts';
-import type { SchemaCache } from '#domain/data-api/schema/cache-types.ts';
-import { type Graph, createGraphs } from './cache.ts';
-import { type DataKey, once } from '#domain/data-api/idempotency.ts';
-import { bodiesOf } from '#domain/data-api/sql/pieces.ts';
-import { chooseOperation, withCodes } from './document.ts';
-import { failure } from './failure.ts';
-import { bound } from './inputs.ts';
-import type { Fields } from './literals.ts';
-import { normalizeVariables } from './normalize.ts';
+import { type AnswerBody, jsonObject, maxAnswerLength } from '../answer-body.ts';
+import type { DataCaller, DataDb, RunOne, RunRows } from '../data-api.ts';
+import { DataError, mayBeStale, toDataError } from '../errors.ts';
+import type { SchemaCache } from '../schema/schema.ts';
+import { type Graph, createGraphs } from './schema.ts';
+import { type DataKey, once } from '../idempotency.ts';
+import { bodiesOf } from '../sql/sql.ts';
+import { chooseOperation, withCodes, normalizeVariables } from './document.ts';
+import { failure, visibleTables } from './model.ts';
+import { bound, type Fields } from './inputs.ts';
 import { type CompiledQuery, type MutationPart, type Operation, mutationParts } from './operation.ts';
-import { visibleTables } from './visible.ts';
 import type { Disconnection } from '#lib/disconnection.ts';
 
 export interface GraphqlRequest {
