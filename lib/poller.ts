@@ -2,6 +2,8 @@
 export interface Poller {
   /** The next round starts at once, or right after the one under way; after a failure, when its pause is over. */
   readonly wake: () => void;
+  /** Resolves when no round is under way. */
+  readonly idle: () => Promise<void>;
   /** Starts no further round; resolves when the one under way has ended. */
   readonly stop: () => Promise<void>;
 }
@@ -78,6 +80,9 @@ export const startPoller = (round: PollRound, { everyMs, firstInMs = 0, onFailur
     wake: () => {
       isWoken = true;
       if (timer !== undefined && !signal.aborted) schedule(untilNext());
+    },
+    idle: async () => {
+      while (running !== undefined) await running;
     },
     stop: async () => {
       stopping.abort();

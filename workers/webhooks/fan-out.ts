@@ -5,6 +5,7 @@ import { noteFannedOut } from '#domain/webhooks/metrics.ts';
 import { byIndex } from '#domain/webhooks/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import { type Poller, startPoller } from '#lib/poller.ts';
 
 /** Tells projects with large backlogs of events from those whose few events are to go at once. */
 interface BulkWatch {
@@ -72,7 +73,7 @@ interface FanOutOptions {
 
 /** Events without a mark, since Redis was away for instance, are found by this poll. */
 const pollIntervalMs = 1000;
-const afterErrorMs = 1000;
+const markWaitSeconds = 5;
 /** How many deliveries wait is counted that often. */
 const countEveryMs = 10_000;
 
@@ -95,7 +96,8 @@ interface FanOutRun {
   readonly db: ControlDb;
   readonly which: () => Promise<Which>;
   readonly bulk: BulkWatch;
-  readonly isStopped: () => boolean;
+  /** Aborted when the poller stops. */
+  readonly stopping: AbortSignal;
 }
 
 const fanOutBatch = async (
@@ -116,10 +118,10 @@ const fanOutBatch = async (
  * @returns how many events there were
  */
 const fanOutAll = async (options: FanOutOptions, passing: FanOutRun): Promise<number> => {
-  const { db, isStopped } = passing;
+  const { db, stopping } = passing;
   let after: string | null = null;
   let passed = 0;
-  while (!isStopped()) {
+  while (!stopping.aborted) {
     const which = await passing.which();
     if (which.only?.length === 0) return passed;
     // Asked in a fraction of the time that a pass takes which finds nothing.
@@ -132,56 +134,31 @@ const fanOutAll = async (options: FanOutOptions, passing: FanOutRun): Promise<nu
   return passed;
 };
 
-interface Poller {
-  readonly poll: () => void;
-  /** Ends with the poll that is under way; undefined: none is. */
-  readonly running: () => Promise<void> | undefined;
-}
-
-/** One poll at a time; whoever asks for one meanwhile gets another. */
-const createPoller = (work: () => Promise<void>): Poller => {
-  let isWanted = false;
-  let running: Promise<void> | undefined;
-  const workOff = async (): Promise<void> => {
-    while (isWanted) {
-      isWanted = false;
-      await work();
-    }
-    running = undefined;
-  };
-  return {
-    poll: () => {
-      isWanted = true;
-      running ??= workOff();
-    },
-    running: () => running,
-  };
-};
-
 /** Polls for the few events of most projects, and for large backlogs, which go on at a lower priority beside them. */
-const createBothPollers = (
-  options: FanOutOptions,
-  isStopped: () => boolean,
-): { readonly usual: Poller; readonly large: Poller } => {
+const startBothPollers = (options: FanOutOptions): { readonly usual: Poller; readonly large: Poller } => {
+  const { log, db, backlogDb } = options;
   const overBacklog = createBacklogWatch(options);
   const bulk = createBulkWatch();
-  const pass = (db: ControlDb, which: () => Promise<Which>): Promise<number> =>
-    fanOutAll(options, { db, which, bulk, isStopped }).catch((error: unknown) => {
-      options.log.warn({ err: error }, 'events could not be fanned out; the next poll tries again');
-      return 0;
-    });
-  const usual = createPoller(async () => {
-    await pass(options.db, async () => ({ except: [...(await overBacklog()), ...bulk.projects()] }));
-    large.poll();
-  });
-  const large = createPoller(async () => {
-    const passed = await pass(options.backlogDb, async () => {
-      const waiting = new Set(await overBacklog());
-      return { only: bulk.projects().filter((id) => !waiting.has(id)) };
-    });
-    // The allowance of a project may have grown again while its last events waited.
-    if (passed > 0) usual.poll();
-  });
+  const onFailure = (error: unknown): void =>
+    log.warn({ err: error }, 'events could not be fanned out; the next poll tries again');
+  const usual = startPoller(
+    async (stopping) => {
+      const which = async (): Promise<Which> => ({ except: [...(await overBacklog()), ...bulk.projects()] });
+      await fanOutAll(options, { db, which, bulk, stopping }).finally(() => large.wake());
+    },
+    { everyMs: pollIntervalMs, onFailure },
+  );
+  const large: Poller = startPoller(
+    async (stopping) => {
+      const which = async (): Promise<Which> => {
+        const waiting = new Set(await overBacklog());
+        return { only: bulk.projects().filter((id) => !waiting.has(id)) };
+      };
+      // The allowance of a project may have grown again while its last events waited.
+      if ((await fanOutAll(options, { db: backlogDb, which, bulk, stopping })) > 0) usual.wake();
+    },
+    { everyMs: pollIntervalMs, firstInMs: pollIntervalMs, onFailure },
+  );
   return { usual, large };
 };
 
@@ -191,37 +168,20 @@ const createBothPollers = (
  */
 export const startFanOut = (options: FanOutOptions): { readonly stop: () => Promise<void> } => {
   const { redis, prefix, log } = options;
-  let isStopped = false;
-  const { usual, large } = createBothPollers(options, () => isStopped);
-  const poll = (): void => {
-    if (isStopped) return;
-    usual.poll();
-    large.poll();
-  };
-
-  const follow = async (): Promise<void> => {
-    while (!isStopped) {
-      try {
-        if ((await redis.bzpopmin(waitingKey(prefix), 5)) !== null) poll();
-      } catch (error) {
-        if (isStopped) return;
-        log.debug({ err: error }, 'the fan-out could not wait for events');
-        await new Promise((resolve) => setTimeout(resolve, afterErrorMs));
-      }
+  const { usual, large } = startBothPollers(options);
+  const marks = startPoller(
+    async () => {
+      if ((await redis.bzpopmin(waitingKey(prefix), markWaitSeconds)) !== null) usual.wake();
       // One poll at a time: marks that come meanwhile wait for it, or wake another worker.
-      await usual.running();
-    }
-  };
-
-  poll();
-  const timer = setInterval(poll, pollIntervalMs).unref();
-  const following = follow();
+      await usual.idle();
+    },
+    { everyMs: 0, onFailure: (error) => log.debug({ err: error }, 'the fan-out could not wait for events') },
+  );
   return {
     stop: async () => {
-      isStopped = true;
-      clearInterval(timer);
+      // Ends the wait for a mark.
       redis.disconnect();
-      await Promise.all([following, usual.running(), large.running()]);
+      await Promise.all([marks.stop(), usual.stop(), large.stop()]);
     },
   };
 };

@@ -6,6 +6,7 @@ import type { Config } from '#lib/config.ts';
 import type { ControlDb, Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
 import { ownAddress } from '#lib/own-address.ts';
+import { startPoller } from '#lib/poller.ts';
 import { openWorkerRedis } from '#lib/redis.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { type TryRecorder, createTryRecorder } from '../processors/webhook-deliver.ts';
@@ -80,13 +81,14 @@ export const openDeliveries = (options: DeliveriesOptions): Deliveries => {
         onDeliveries: pumper.add,
         onLockedElsewhere: throttleWaker.add,
       });
-      const timer = setInterval(() => {
-        freeStuck(db, recorder).catch((error: unknown) =>
+      const stuckPoller = startPoller(() => freeStuck(db, recorder), {
+        everyMs: stuckPollIntervalMs,
+        firstInMs: stuckPollIntervalMs,
+        onFailure: (error) =>
           log.warn({ err: error }, 'deliveries whose job is gone could not be freed; trying again in a minute'),
-        );
-      }, stuckPollIntervalMs).unref();
+      });
       stops.push(async () => {
-        clearInterval(timer);
+        await stuckPoller.stop();
         await fanOut.stop();
         await throttleWaker.stop();
         await pumper.stop();

@@ -10,6 +10,7 @@ import {
 import { latelyMs, wakeForgottenThrottles, wakeLatelyForgotten } from '#domain/webhooks/sweep.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import { startPoller } from '#lib/poller.ts';
 
 /** Queues due deliveries of webhooks, one poll at a time. */
 interface Pumper {
@@ -221,17 +222,19 @@ export const startThrottleWaker = ({ db, log, onWoken }: ThrottleWakerOptions): 
     running = undefined;
   };
 
-  const findForgotten = (find: (db: Queryable) => Promise<number>): Promise<void> =>
-    find(db).then(
-      () => undefined,
-      (error: unknown) => log.warn({ err: error }, 'forgotten throttles could not be searched for; trying again later'),
-    );
-
   // First all throttles that dead workers left behind; later only recent ones.
-  let finding = findForgotten(wakeForgottenThrottles);
-  const timer = setInterval(() => {
-    finding = finding.then(() => findForgotten(wakeLatelyForgotten));
-  }, findIntervalMs).unref();
+  let find = wakeForgottenThrottles;
+  const finder = startPoller(
+    async () => {
+      await find(db);
+      find = wakeLatelyForgotten;
+    },
+    {
+      everyMs: findIntervalMs,
+      onFailure: (error) =>
+        log.warn({ err: error }, 'forgotten throttles could not be searched for; trying again later'),
+    },
+  );
 
   return {
     add: (webhookIds) => {
@@ -239,12 +242,10 @@ export const startThrottleWaker = ({ db, log, onWoken }: ThrottleWakerOptions): 
       if (!isStopped && waiting.size > 0) running ??= work();
     },
     stop: async () => {
-      clearInterval(timer);
       isStopped = true;
-      await Promise.all([running, finding]);
-      // The free ones are due now; another worker finds the others.
-      if (waiting.size > 0)
-        await findForgotten(async (queryable) => (await wakeUnlockedThrottles(queryable, [...waiting])).length);
+      await Promise.all([running, finder.stop()]);
+      // The free ones are due now; another worker finds the others, and all of them when this fails.
+      if (waiting.size > 0) await wakeUnlockedThrottles(db, [...waiting]).catch(() => undefined);
     },
   };
 };
