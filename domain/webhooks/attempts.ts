@@ -18,7 +18,7 @@ const breakAfter = 5;
 const [minPauseSeconds, maxPauseSeconds] = [5, 300];
 
 /** A webhook becomes inactive after so many days and attempts of nothing but failures. */
-const [hopelessDays, hopelessTries] = [5, 10];
+const [disableAfterDays, disableAfterTries] = [5, 10];
 /** Failures are forgotten when nothing was tried for so many days, which is longer than any pause. */
 const forgottenDays = 2;
 
@@ -123,7 +123,7 @@ export interface Recorded {
 }
 
 /** A webhook that is to be made inactive, and why. */
-export interface Hopeless {
+export interface WebhookToDisable {
   readonly webhookId: string;
   /** The webhook that was tried. */
   readonly version: number;
@@ -275,8 +275,8 @@ const throttlesSql = `
           ${minPauseSeconds} * power(2, least(c.failures - ${breakAfter}, 20))))
       else c.closed_until end
   from counted c where l.webhook_id = c.webhook_id
-  returning l.webhook_id, l.failed_tries >= ${hopelessTries}
-    and l.failing_since < clock_timestamp() - interval '${hopelessDays} days' as is_hopeless`;
+  returning l.webhook_id, l.failed_tries >= ${disableAfterTries}
+    and l.failing_since < clock_timestamp() - interval '${disableAfterDays} days' as is_failing_for_long`;
 
 const heldSql = `
   with news as (${newsSql}), locked as materialized (
@@ -314,16 +314,16 @@ const lockToNote = async (tx: Tx, tries: readonly WebhookAttempt[]) => {
 
 const updateThrottles = async (tx: Tx, news: ReadonlyMap<string, ThrottleUpdate>): Promise<string[]> => {
   if (news.size === 0) return [];
-  const rows = await tx.query<{ webhook_id: string; is_hopeless: boolean | null }>(
+  const rows = await tx.query<{ webhook_id: string; is_failing_for_long: boolean | null }>(
     throttlesSql,
     asArrays(news),
     'note-throttles',
   );
-  return rows.filter((row) => row.is_hopeless === true).map((row) => row.webhook_id);
+  return rows.filter((row) => row.is_failing_for_long === true).map((row) => row.webhook_id);
 };
 
-const hopelessOf = (tries: readonly WebhookAttempt[], failing: ReadonlySet<string>): Hopeless[] => {
-  const found = new Map<string, Hopeless>();
+const webhooksToDisable = (tries: readonly WebhookAttempt[], failing: ReadonlySet<string>): WebhookToDisable[] => {
+  const found = new Map<string, WebhookToDisable>();
   for (const { webhookId, version, isGone } of tries) {
     if (version === null || found.get(webhookId)?.reason === 'gone') continue;
     if (isGone) found.set(webhookId, { webhookId, version, reason: 'gone' });
@@ -342,7 +342,7 @@ export const recordTries = async (
   tries: readonly WebhookAttempt[],
 ): Promise<{
   readonly recorded: readonly Recorded[];
-  readonly hopeless: readonly Hopeless[];
+  readonly toDisable: readonly WebhookToDisable[];
   readonly lockedElsewhere: ReadonlySet<string>;
 }> => {
   const { locked, lockedElsewhere } = await lockToNote(tx, tries);
@@ -355,7 +355,7 @@ export const recordTries = async (
   const failing = new Set(await updateThrottles(tx, newsOf(noted)));
   return {
     recorded: rows.map(({ id, status }) => ({ deliveryId: id, status })),
-    hopeless: hopelessOf(reported, failing),
+    toDisable: webhooksToDisable(reported, failing),
     lockedElsewhere,
   };
 };
@@ -365,8 +365,8 @@ export type Notify = (tx: Tx, notice: Notice) => Promise<void>;
 
 const reasons = {
   gone: 'The receiver answered 410 (Gone).',
-  failing: `Nothing but failures for ${hopelessDays} days.`,
-} as const satisfies Record<Hopeless['reason'], string>;
+  failing: `Nothing but failures for ${disableAfterDays} days.`,
+} as const satisfies Record<WebhookToDisable['reason'], string>;
 
 interface Disabled {
   readonly project_id: string;
@@ -402,8 +402,12 @@ const noticeOf = (projectId: string, disabled: readonly Disabled[]): Notice => {
  * Makes webhooks inactive whose receivers are gone or failed for too long, unless they have got another address or secret
  * since, and notifies their admins. The transaction acts as the system. The scheduler skips their waiting deliveries.
  */
-export const disableHopeless = async (tx: Tx, hopeless: readonly Hopeless[], notify: Notify): Promise<void> => {
-  if (hopeless.length === 0) return;
+export const disableWebhooks = async (
+  tx: Tx,
+  toDisable: readonly WebhookToDisable[],
+  notify: Notify,
+): Promise<void> => {
+  if (toDisable.length === 0) return;
   const rows = await tx.query<Disabled>(
     `update webhooks w set is_active = false, disabled_reason = given.reason, updated_at = now()
      from unnest($1::uuid[], $2::text[], $3::int[]) as given (id, reason, version), projects p
@@ -411,9 +415,9 @@ export const disableHopeless = async (tx: Tx, hopeless: readonly Hopeless[], not
        and p.id = w.project_id
      returning w.project_id, p.name as project, w.name, w.url, w.kind, given.reason`,
     [
-      hopeless.map(({ webhookId }) => webhookId),
-      hopeless.map(({ reason }) => reasons[reason]),
-      hopeless.map(({ version }) => version),
+      toDisable.map(({ webhookId }) => webhookId),
+      toDisable.map(({ reason }) => reasons[reason]),
+      toDisable.map(({ version }) => version),
     ],
   );
   for (const [projectId, disabled] of Map.groupBy(rows, (row) => row.project_id)) {

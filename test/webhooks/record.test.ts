@@ -1,7 +1,7 @@
 import test from 'ava';
 import { actingAs } from '#domain/audit/actor.ts';
 import { insertPing, newPing, requireRoomForPing } from '#domain/webhooks/deliveries.ts';
-import { type WebhookAttempt, disableHopeless, nothingSent, recordTries } from '#domain/webhooks/attempts.ts';
+import { type WebhookAttempt, disableWebhooks, nothingSent, recordTries } from '#domain/webhooks/attempts.ts';
 import { fanOut } from '#domain/webhooks/fan-out.ts';
 import { type DeliveryRow, reopenBreaker, reopenThrottle } from '#domain/webhooks/store.ts';
 import type { ServiceError } from '#lib/errors.ts';
@@ -61,8 +61,8 @@ const begin = async (
 /** Records them as workers do, with all that follows. */
 const record = async (tries: readonly WebhookAttempt[]): Promise<void> => {
   await platform().db.transaction(async (tx) => {
-    const { hopeless } = await recordTries(tx, tries);
-    await disableHopeless(tx, hopeless, () => Promise.resolve());
+    const { toDisable } = await recordTries(tx, tries);
+    await disableWebhooks(tx, toDisable, () => Promise.resolve());
   }, asSystem);
 };
 
@@ -176,10 +176,10 @@ test('a change of anything else is no new receiver, and what was present is not 
   const webhook = await scene();
   const [tried] = await begin(webhook, gone);
   await change(webhook, `name = 'other', rate_per_second = 7`);
-  const { hopeless } = await platform().db.transaction((tx) => recordTries(tx, [tried as WebhookAttempt]), asSystem);
-  t.deepEqual(hopeless, [{ webhookId: webhook.id, version: tried?.version, reason: 'gone' }]);
+  const { toDisable } = await platform().db.transaction((tx) => recordTries(tx, [tried as WebhookAttempt]), asSystem);
+  t.deepEqual(toDisable, [{ webhookId: webhook.id, version: tried?.version, reason: 'gone' }]);
   await change(webhook, `url = 'http://127.0.0.1:2/'`);
-  await platform().db.transaction((tx) => disableHopeless(tx, hopeless, () => Promise.resolve()), asSystem);
+  await platform().db.transaction((tx) => disableWebhooks(tx, toDisable, () => Promise.resolve()), asSystem);
   t.true(await isActive(webhook));
 });
 

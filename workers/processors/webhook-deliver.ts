@@ -4,13 +4,13 @@ import { setTimeout as rest } from 'node:timers/promises';
 import { actingAs } from '#domain/audit/actor.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import {
-  type Hopeless,
+  type WebhookToDisable,
   type LoadedTry,
   type Notify,
   type Recorded,
   type TryRef,
   type WebhookAttempt,
-  disableHopeless,
+  disableWebhooks,
   findTry,
   loadTries,
   noHeaders,
@@ -56,17 +56,17 @@ const lockRetryMs = 20;
 interface Done {
   readonly webhookIds: readonly string[];
   readonly recorded: readonly Recorded[];
-  readonly hopeless: readonly Hopeless[];
+  readonly toDisable: readonly WebhookToDisable[];
   /** Webhooks whose throttles somebody else held: nothing of their tries is recorded. */
   readonly lockedElsewhere: ReadonlySet<string>;
 }
 
 const recordSome = ({ db, notify }: TryRecorderDeps, tries: readonly WebhookAttempt[]): Promise<Done> =>
   db.transaction(async (tx) => {
-    const { recorded, hopeless, lockedElsewhere } = await recordTries(tx, tries);
-    await disableHopeless(tx, hopeless, notify);
+    const { recorded, toDisable, lockedElsewhere } = await recordTries(tx, tries);
+    await disableWebhooks(tx, toDisable, notify);
     const webhookIds = new Set(tries.map((tried) => tried.webhookId)).difference(lockedElsewhere);
-    return { webhookIds: [...webhookIds], recorded, hopeless, lockedElsewhere };
+    return { webhookIds: [...webhookIds], recorded, toDisable, lockedElsewhere };
   }, asSystem);
 
 const unrecordable = (tried: WebhookAttempt): WebhookAttempt => ({
@@ -78,9 +78,9 @@ const unrecordable = (tried: WebhookAttempt): WebhookAttempt => ({
 export const createTryRecorder = (deps: TryRecorderDeps): TryRecorder => {
   const { log } = deps;
 
-  const conclude = ({ webhookIds, recorded, hopeless }: Done): void => {
+  const conclude = ({ webhookIds, recorded, toDisable }: Done): void => {
     noteRecorded(recorded);
-    for (const { webhookId, reason } of hopeless) {
+    for (const { webhookId, reason } of toDisable) {
       noteDisabled(reason);
       log.info({ webhook_id: webhookId, reason }, 'a webhook was made inactive');
     }
