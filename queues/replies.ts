@@ -3,6 +3,7 @@ import type { ChainableCommander, Redis } from 'ioredis';
 import { z } from 'zod';
 import { createBatcher } from '#lib/batch.ts';
 import { type JobOutcome, endStatuses } from './define.ts';
+import { type JobStatusEvent, jobChannel } from './signals.ts';
 
 /**
  * The replies by which callers learn of the ends of their jobs: each API process owns one Redis stream, jobs carry its
@@ -157,22 +158,43 @@ const replyText = (jobId: string, outcome: JobOutcome, result = JSON.stringify(o
   `{"id":"${jobId}","outcome":${outcomeText(outcome, result)}}}`;
 
 /** One run of one job, and how it ended. */
-interface RunEnd {
+export interface RunEnd {
   readonly jobId: string;
   readonly runId: string;
   /** By the worker's clock; what is recorded later has this time, too. */
   readonly finishedAt: Date;
   readonly outcome: JobOutcome;
   readonly replyTo: string | null;
+  /** Published to those who listen to the job, in this order. Left out: nothing is. */
+  readonly statuses?: readonly JobStatusEvent[];
+  /** Whether Postgres has it: then it need not be kept in Redis any more. */
+  readonly isRecorded?: () => boolean;
 }
 
 /** An end that Postgres may not have yet. */
 export type KnownEnd = Pick<RunEnd, 'outcome' | 'finishedAt'>;
 
+/** An end as Redis stores and publishes it. */
+export interface EndTexts {
+  readonly outcomeKey: string;
+  /** Null: Postgres has it. */
+  readonly outcome: string | null;
+  readonly outcomeSeconds: number;
+  /** Null: nobody waits. */
+  readonly replyTo: string | null;
+  readonly reply: string | null;
+  readonly replyStreamLength: number;
+  readonly replyStreamSeconds: number;
+  readonly channel: string;
+  readonly statuses: readonly string[];
+}
+
 /** Outcomes between the end of a run and their record in Postgres. */
 export interface Outcomes {
   /** Stores the outcome and notifies the waiting caller, both or neither. */
   readonly publish: (end: RunEnd) => Promise<void>;
+  /** The texts and places of an end, for the script that writes all of them in one step. */
+  readonly textsOf: (end: RunEnd) => Promise<EndTexts>;
   /** Notifies the waiting caller of an end that Postgres has. */
   readonly notify: (jobId: string, outcome: JobOutcome, replyTo: string | null) => Promise<void>;
   /** The end of this very run, when it may not be recorded yet. */
@@ -220,6 +242,9 @@ const endText = ({ jobId, runId, finishedAt, outcome, replyTo }: RunEnd, [result
   reply: replyTo === null ? null : replyText(jobId, outcome, result),
 });
 
+const escapedEnd = async (end: RunEnd): Promise<EndText> =>
+  endText(end, isLong(end.outcome) ? await escapeSeparately(end.outcome) : escapedOf(end.outcome));
+
 /** Any number of ends in one MULTI: one packet; each by itself cost a worker a sixth more CPU time. */
 const publishAll = async (redis: Redis, prefix: string, ends: readonly EndText[]): Promise<void> => {
   const calls = redis.multi();
@@ -230,8 +255,8 @@ const publishAll = async (redis: Redis, prefix: string, ends: readonly EndText[]
   await whole(calls);
 };
 
-/** No caller waits for it. */
-const forgetEveryMs = 10;
+/** Nobody waits for it, and whoever finds an outcome that is recorded records it once more in vain. */
+const forgetEveryMs = 200;
 
 const whole = async (calls: ChainableCommander): Promise<void> => {
   for (const [error] of (await calls.exec()) ?? []) if (error) throw error;
@@ -243,7 +268,7 @@ export const outcomesIn = (redis: Redis, prefix: string): Outcomes => {
       await redis.unlink(...jobIds.map((jobId) => outcomeKey(prefix, jobId)));
       return jobIds.map(() => undefined);
     },
-    { restMs: forgetEveryMs },
+    { lingerMs: forgetEveryMs },
   );
   const published = createBatcher<EndText, void>(
     async (ends) => {
@@ -257,9 +282,22 @@ export const outcomesIn = (redis: Redis, prefix: string): Outcomes => {
     return text === null ? null : storedSchema.parse(JSON.parse(text));
   };
   return {
+    textsOf: async (ended) => {
+      const { keeping, reply: text } = await escapedEnd(ended);
+      return {
+        outcomeKey: outcomeKey(prefix, ended.jobId),
+        outcome: ended.isRecorded?.() === true ? null : keeping,
+        outcomeSeconds: outcomeTtlSeconds,
+        replyTo: ended.replyTo,
+        reply: text,
+        replyStreamLength: streamLength,
+        replyStreamSeconds: streamTtlSeconds,
+        channel: jobChannel(prefix, ended.jobId),
+        statuses: (ended.statuses ?? []).map((status) => JSON.stringify(status)),
+      };
+    },
     publish: async (ended) => {
-      const { outcome } = ended;
-      const end = endText(ended, isLong(outcome) ? await escapeSeparately(outcome) : escapedOf(outcome));
+      const end = await escapedEnd(ended);
       await (end.keeping.length <= batchedTextLength ? published.add(end) : publishAll(redis, prefix, [end]));
     },
     notify: async (jobId, outcome, replyTo) => {

@@ -28,13 +28,15 @@ const sentSchema = z.discriminatedUnion('event', [
   }),
 ]);
 type SentEvent = z.output<typeof sentSchema>;
+/** A change of a job's status, as it is published. */
+export type JobStatusEvent = Extract<JobEvent, { readonly event: 'status' }>;
 
 const eventsOf = (sent: SentEvent): readonly JobEvent[] =>
   sent.event === 'logs'
     ? sent.lines.map((line, place) => ({ event: 'log', ...line, line: sent.first_line + place }))
     : [sent];
 
-const jobChannel = (prefix: string, jobId: string): string => `${prefix}:job:${jobId}`;
+export const jobChannel = (prefix: string, jobId: string): string => `${prefix}:job:${jobId}`;
 const cancelChannel = (prefix: string): string => `${prefix}:cancel`;
 const noticeChannel = (prefix: string): string => `${prefix}:notices`;
 
@@ -52,6 +54,8 @@ const noticeSchema = z.object({ about: z.enum(['project', 'schema']), projectId:
 export interface Signals {
   /** Sent to present listeners; lost when Redis is away. */
   readonly announce: (jobId: string, event: SentEvent) => void;
+  /** Whether something that was announced of this job is yet to be sent. */
+  readonly isSending: (jobId: string) => boolean;
   /**
    * Asks the worker that runs the job to stop it. The request stands in the job's row too, and is repeated from there.
    */
@@ -89,12 +93,20 @@ export const signalsOn = (redis: Redis, prefix: string): Signals => {
     },
     { restMs: announceEveryMs },
   );
+  const sending = new Map<string, Promise<void>>();
   return {
     announce: (jobId, event) => {
       const channel = jobChannel(prefix, jobId);
       const isLog = event.event === 'logs';
-      announced.add({ channel, isLog, text: () => JSON.stringify(event) }).catch(() => undefined);
+      const sent = announced
+        .add({ channel, isLog, text: () => JSON.stringify(event) })
+        .catch(() => undefined)
+        .finally(() => {
+          if (sending.get(jobId) === sent) sending.delete(jobId);
+        });
+      sending.set(jobId, sent);
     },
+    isSending: (jobId) => sending.has(jobId),
     requestCancel: async (jobId) => {
       await redis.publish(cancelChannel(prefix), jobId);
     },

@@ -110,6 +110,7 @@ const serve = (options: QueueShardsOptions, runDeps: RunJobDeps, to: ToServe): S
       prefix: config.PLINTH_REDIS_PREFIX,
       shard: to.shard.shard,
       slots: share(slotsOf(to.job, config), config.PLINTH_QUEUE_SHARDS),
+      sendEnd: async (lease, end, finish) => to.shard.end(lease, await runDeps.outcomes.textsOf(end), finish),
       process: (delivery) => runJob(runDeps, delivery),
       onError: (error) => log.debug({ err: error }, 'the queue reported an error'),
     }),

@@ -10,7 +10,9 @@ import type { JobError, JobOutcome, JobRef } from '#queues/define.ts';
 import { noteFinished, noteRetried, noteRun, noteWait } from '#queues/metrics.ts';
 import { type Ran, backoff, runOnce } from './run-once.ts';
 import { park } from './park.ts';
-import type { RunJobDeps, Work } from './work.ts';
+import type { RunEnd } from '#queues/replies.ts';
+import type { JobStatusEvent, Signals } from '#queues/signals.ts';
+import type { RunJobDeps, RunningStatus, Work } from './work.ts';
 
 const maxMessageLength = 4096;
 const maxCheckAgeMs = 500;
@@ -36,33 +38,55 @@ const notifyLater = async ({ deps, started }: Work, outcome: JobOutcome): Promis
   }
 };
 
-/**
- * Redis first, where the waiting caller is notified; when it is away, Postgres first: one of them always knows the end.
- */
-const settle = async (work: Work, outcome: JobOutcome): Promise<void> => {
-  const { deps, runId, started, job } = work;
-  const finishedAt = new Date();
-  const end = { jobId: started.id, runId, finishedAt, outcome, replyTo: started.reply_to };
-  const isNotified = await deps.outcomes.publish(end).then(
-    () => true,
-    () => false,
-  );
-  await deps.recorder.end({ id: started.id, runId, finishedAt, outcome });
-  noteFinished(job.type, outcome.status);
-  deps.onEnded?.(job.type);
-  deps.signals.announce(started.id, { event: 'status', status: outcome.status, attempt: started.attempt });
-  // Not waited for: a Redis that is full would keep this worker's slots.
-  if (!isNotified) void notifyLater(work, outcome);
-  deps.outcomes
-    .forget(started.id)
-    .catch((error: unknown) => deps.log.debug({ err: error }, 'an outcome stays until it expires'));
-};
-
 /** The place at the gate is free as soon as the run is over. What Redis misses now the reconciler frees. */
 const leaveGate = (deps: RunJobDeps, delivery: Delivery): Promise<void> =>
   deps
     .finish(delivery.shard, delivery.lease)
     .catch((error: unknown) => deps.log.debug({ err: error }, 'a lease stays until the reconciler finds it'));
+
+/** In one step where the consumer can do that; else the caller is notified before the place at the gate is free. */
+const publishEnd = async (work: Work, end: RunEnd): Promise<void> => {
+  const { deps, delivery, started } = work;
+  if (delivery.complete !== undefined) return delivery.complete(end);
+  const isPublished = deps.outcomes.publish(end);
+  const left = Promise.resolve().then(() => leaveGate(deps, delivery));
+  for (const status of end.statuses ?? []) deps.signals.announce(started.id, status);
+  await Promise.all([isPublished, left]);
+};
+
+/**
+ * Redis first, where the waiting caller is notified; when it is away, Postgres first: one of them always knows the end.
+ */
+const settle = async (work: Work, outcome: JobOutcome): Promise<void> => {
+  const { deps, runId, started, job, delivery } = work;
+  const finishedAt = new Date();
+  const ending = { event: 'status', status: outcome.status, attempt: started.attempt } as const;
+  // Lines of its log that are on their way to listeners come before its end.
+  const isSeparate = deps.signals.isSending(started.id);
+  let isRecorded = false;
+  const isPublished = await publishEnd(work, {
+    jobId: started.id,
+    runId,
+    finishedAt,
+    outcome,
+    replyTo: started.reply_to,
+    statuses: isSeparate ? [] : [...work.status.take(), ending],
+    isRecorded: () => isRecorded,
+  }).then(
+    () => true,
+    () => false,
+  );
+  await deps.recorder.end({ id: started.id, runId, finishedAt, outcome });
+  isRecorded = true;
+  if (isSeparate) deps.signals.announce(started.id, ending);
+  noteFinished(job.type, outcome.status);
+  deps.onEnded?.(job.type);
+  // Not waited for: a Redis that is full would keep this worker's slots.
+  if (!isPublished && delivery.complete === undefined) void notifyLater(work, outcome);
+  deps.outcomes
+    .forget(started.id)
+    .catch((error: unknown) => deps.log.debug({ err: error }, 'an outcome stays until it expires'));
+};
 
 const retry = async (work: Work, error: JobError, left: Promise<void>): Promise<void> => {
   const { deps, started, runId, job } = work;
@@ -88,48 +112,80 @@ const handBack = async ({ deps, delivery, started, runId }: Work, left: Promise<
   await bringBack(deps, delivery.shard, { id: started.id, projectId: delivery.projectId });
 };
 
-const conclude = (work: Work, ran: Ran, left: Promise<void>): Promise<void> => {
-  if (ran.kind === 'back') return handBack(work, left);
-  if (ran.kind === 'parked') return park(work, ran.parked, left);
-  if (ran.kind === 'again') return retry(work, recordable(ran.error), left);
-  const { outcome } = ran;
-  return settle(work, { ...outcome, error: outcome.error && recordable(outcome.error) });
+const conclude = async (work: Work, ran: Ran): Promise<void> => {
+  if (ran.kind === 'ended') {
+    const { outcome } = ran;
+    return settle(work, { ...outcome, error: outcome.error && recordable(outcome.error) });
+  }
+  const left = leaveGate(work.deps, work.delivery);
+  if (ran.kind === 'back') await handBack(work, left);
+  else if (ran.kind === 'parked') await park(work, ran.parked, left);
+  else await retry(work, recordable(ran.error), left);
+  await left;
 };
 
-const run = async (work: Work): Promise<void> => {
-  const { deps, started, job, delivery } = work;
+/** Most runs are over within that time: then `running` goes with their end, at no cost of its own. */
+const announceRunningAfterMs = 20;
+
+/** Announces that the job runs: soon, before anything else that is said of it, or with its end. */
+const announceRunning = ({ signals }: RunJobDeps, { id, attempt }: StartedJob): RunningStatus => {
+  const event = { event: 'status', status: 'running', attempt } as const;
+  let isPending = true;
+  const take = (): readonly JobStatusEvent[] => {
+    const events = isPending ? [event] : [];
+    isPending = false;
+    clearTimeout(timer);
+    return events;
+  };
+  const announce = (): void => {
+    for (const each of take()) signals.announce(id, each);
+  };
+  const timer = setTimeout(announce, announceRunningAfterMs).unref();
+  return { take, announce };
+};
+
+const run = async (startedWork: Omit<Work, 'status'>): Promise<void> => {
+  const { deps, started, job, delivery } = startedWork;
+  const status = announceRunning(deps, started);
+  const signals: Signals = {
+    ...deps.signals,
+    announce: (jobId, event) => {
+      status.announce();
+      deps.signals.announce(jobId, event);
+    },
+  };
+  const work: Work = { ...startedWork, status, deps: { ...deps, signals } };
   noteWait(job.type, started.waited_ms);
   const began = performance.now();
   const tracked = deps.running.add({ id: started.id, type: job.type, projectId: delivery.projectId });
   try {
-    deps.signals.announce(started.id, { event: 'status', status: 'running', attempt: started.attempt });
     if (started.cancel_requested_at !== null) deps.running.stop(started.id, 'cancelled');
     const ran = await runOnce(work, tracked);
     noteRun(job.type, performance.now() - began);
-    // After the first step of `conclude`: the caller is notified before the gate.
-    const left = Promise.resolve().then(() => leaveGate(deps, delivery));
-    await Promise.all([left, conclude(work, ran, left)]);
+    await conclude(work, ran);
   } finally {
+    status.announce();
     tracked.remove();
   }
 };
 
 /**
- * Starts the job by its row and checks its lease at the same time: a delivery under a lease that the job no longer
- * holds may not run, its place belongs to another job by now. Such deliveries come after a crash (BullMQ returns the
- * jobs that the dead worker had taken) and when a cancelled job is run again. They are rare, so the row is put back
- * then.
+ * Starts the job by its row, unless its lease is not its own any more: such a delivery may not run, its place belongs to
+ * another job by now. They come after a crash (BullMQ returns the jobs that the dead worker had taken) and when a cancelled
+ * job is run again. The lease was checked when the job was taken; a consumer that cannot do that has it checked here,
+ * beside the start, and the row is put back when it was not held. A check from before a long outage of Postgres says
+ * little after it.
  */
 const begin = async (deps: RunJobDeps, delivery: Delivery, runId: string): Promise<StartedJob | null> => {
   const { shard, lease, epoch } = delivery;
   const { id } = lease;
+  if (delivery.isHeld === false) return null;
   const checkedAt = performance.now();
   const checkLease = (): Promise<boolean> => deps.isHeld(shard, lease).catch(() => false);
   const [started, wasHeld] = await Promise.all([
     deps.recorder.begin({ id, runId, workerId: deps.workerId, shard, epoch }),
-    checkLease(),
+    delivery.isHeld ?? checkLease(),
   ]);
-  // A check from before a long outage of Postgres says little after it.
   const isHeld = wasHeld && performance.now() - checkedAt > maxCheckAgeMs ? await checkLease() : wasHeld;
   if (started === null || isHeld) return started;
   await deps.recorder.handBack({ id, runId });

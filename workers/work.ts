@@ -5,7 +5,7 @@ import type { Delivery } from '#queues/consumer.ts';
 import type { JobDefinition, JobRef } from '#queues/define.ts';
 import type { Lease } from '#queues/gate/lease.ts';
 import type { Outcomes } from '#queues/replies.ts';
-import type { Signals } from '#queues/signals.ts';
+import type { JobStatusEvent, Signals } from '#queues/signals.ts';
 import type { Processor, Processors, Run } from './processor.ts';
 import type { Recorder } from './recorder.ts';
 import type { RunningJobs } from './running.ts';
@@ -33,6 +33,14 @@ export interface RunJobDeps {
   readonly retryIn: (type: string, ms: number) => void;
 }
 
+/** The news that a job runs, which may travel with its end. */
+export interface RunningStatus {
+  /** Hands over the events that are not announced yet: from then on the caller announces them. */
+  readonly take: () => readonly JobStatusEvent[];
+  /** Announces it now, unless that was done. */
+  readonly announce: () => void;
+}
+
 /** One started job. */
 export interface Work {
   readonly deps: RunJobDeps;
@@ -43,4 +51,5 @@ export interface Work {
   readonly delivery: Delivery;
   readonly runId: string;
   readonly started: StartedJob;
+  readonly status: RunningStatus;
 }

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { JobRef } from '../define.ts';
 import { sandboxLevels } from '../function-invoke.ts';
 import { projectProvision } from '../project-provision.ts';
+import type { BullmqScripts } from './bullmq-scripts.ts';
 import { ShardGate, silentAfterMs } from './shard-gate.ts';
 import { shardOf, shardsOf } from './queue-shards.ts';
 import { scriptsOn } from './scripts.ts';
@@ -16,8 +17,8 @@ export interface GateOptions {
   /** Shards per type (PLINTH_QUEUE_SHARDS). */
   readonly shardCount: number;
   readonly rules: GateRules;
-  /** Null: jobs are added through BullMQ's public interface (see bullmq-add.ts). */
-  readonly bullmqScript?: string | null | undefined;
+  /** Null: jobs are added through BullMQ's public interface (see bullmq-scripts.ts). */
+  readonly bullmqScripts?: BullmqScripts | null | undefined;
 }
 
 /** The gate with its shards, for those who keep them. */
@@ -134,8 +135,8 @@ const placesOf = async (jobs: readonly JobRef[], shardOfJob: (job: JobRef) => Sh
 };
 
 /** @param redis a connection for requests: what Redis cannot do at once is an error */
-export const createGate = ({ redis, prefix, types, shardCount, rules, bullmqScript }: GateOptions): ShardedGate => {
-  const scripts = scriptsOn(redis, bullmqScript);
+export const createGate = ({ redis, prefix, types, shardCount, rules, bullmqScripts }: GateOptions): ShardedGate => {
+  const scripts = scriptsOn(redis, bullmqScripts);
   const openShards = (type: string): readonly ShardGate[] => {
     const limitsOf = (projectIds: readonly string[]) => rules.limitsOf(type, projectIds);
     return shardsOf(type, shardCount).map((shard) => new ShardGate({ redis, scripts, prefix, shard, limitsOf }));

@@ -6,7 +6,8 @@ import type { JobRef } from '#queues/define.ts';
 import { admissions, admitted, beaten, handedOver, placed } from './answers.ts';
 import { type QueueShard, shardPrefix } from './queue-shards.ts';
 import { type HandedOver, type Lease, bullIdOf } from './lease.ts';
-import type { ScriptName, Scripts } from './scripts.ts';
+import type { EndTexts } from '#queues/replies.ts';
+import { type ScriptArgument, type ScriptName, type Scripts, type Taken, takenFrom } from './scripts.ts';
 import type { Admission, Limits, Place } from './types.ts';
 
 export interface HeartbeatMessage {
@@ -114,6 +115,22 @@ export class ShardGate {
   /** Frees the lease; nothing happens when it is not held any more. */
   finish(lease: Lease): Promise<void> {
     return this.#ends.add(lease);
+  }
+
+  /**
+   * Publishes how a run ended, frees its lease, finishes its BullMQ job and takes the next one.
+   * @param finish the keys and arguments of BullMQ's script that finishes a job
+   */
+  async end({ id, nonce }: Lease, texts: EndTexts, finish: readonly ScriptArgument[]): Promise<Taken> {
+    const { outcome, replyTo, reply, statuses } = texts;
+    const toStore = [texts.outcomeKey, outcome ?? '', texts.outcomeSeconds];
+    const toReply = [replyTo ?? '', reply ?? '', texts.replyStreamLength, texts.replyStreamSeconds];
+    const toPublish = [texts.channel, statuses.length, ...statuses];
+    const args = [id, nonce, ...toStore, ...toReply, ...toPublish, ...finish];
+    const answer = (await this.#run('end', args)) as unknown[];
+    const [epoch, nextNonce, handed] = handedOver.parse(answer);
+    await this.#handOver(epoch, nextNonce, handed);
+    return takenFrom(answer.slice(3));
   }
 
   async withdraw(jobs: readonly Pick<JobRef, 'id' | 'projectId'>[]): Promise<void> {
@@ -238,7 +255,7 @@ export class ShardGate {
     return this.queue.close();
   }
 
-  #run(name: ScriptName, args: readonly (string | number)[]): Promise<unknown> {
+  #run(name: ScriptName, args: readonly ScriptArgument[]): Promise<unknown> {
     return this.#scripts.run(name, { gate: this.#key, bull: this.queue.toKey('') }, args);
   }
 

@@ -15,12 +15,12 @@ const share = 0.3;
  */
 const atMost = {
   'writes of the API': 6,
-  'writes of the workers': 21,
+  'writes of the workers': 12,
   'packets from the runner': 1,
-  'packets from Redis': 15,
+  'packets from Redis': 8,
   'packets from PostgreSQL': 8,
-  'Redis commands': 19,
-  'Redis commands of scripts': 76,
+  'Redis commands': 8,
+  'Redis commands of scripts': 67,
   'SQL statements': 8,
 } as const;
 type Figure = keyof typeof atMost;

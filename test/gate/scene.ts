@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { ExecutionContext } from 'ava';
 import { Redis } from 'ioredis';
 import { newId } from '#lib/ids.ts';
+import type { BullmqScripts } from '#queues/gate/bullmq-scripts.ts';
 import { type ShardedGate, createGate } from '#queues/gate/gate.ts';
 import type { GateRules } from '#queues/gate/types.ts';
 import type { ShardGate, ShardSnapshot } from '#queues/gate/shard-gate.ts';
@@ -20,7 +21,7 @@ export interface GateOptions {
   readonly globalLimit?: number;
   readonly rules?: GateRules;
   /** Null: jobs are added through BullMQ's public interface. */
-  readonly bullmqScript?: string | null;
+  readonly bullmqScripts?: BullmqScripts | null;
   /** False: as after Redis lost its memory. */
   readonly open?: boolean;
 }
@@ -92,7 +93,7 @@ export const openGate = async (t: ExecutionContext, options: GateOptions = {}): 
   const prefix = `test-gate-${randomBytes(6).toString('hex')}`;
   const [limits, paused] = [new Map<string, Limits>(), new Set<string>()];
   const rules = options.rules ?? rulesIn(limits, paused, { running, waiting, globalLimit });
-  const gate = createGate({ redis, prefix, types: [type], shardCount, rules, bullmqScript: options.bullmqScript });
+  const gate = createGate({ redis, prefix, types: [type], shardCount, rules, bullmqScripts: options.bullmqScripts });
   t.teardown(async () => {
     await gate.close();
     await removeKeys(redis, prefix);

@@ -14,7 +14,7 @@
 -- KEYS[1]..'workers'   hash  worker id -> last beat (ms), slots, and what it says of itself
 --
 -- KEYS[2] is the beginning of the keys of the shard's BullMQ queue, below the same hash tag. `bull_add` is BullMQ's own
--- script that adds a job, or nil (see bullmq-add.ts).
+-- script that adds a job, or nil (see bullmq-scripts.ts).
 --
 -- ARGV[1] is the run id of the Redis server that the caller talks to. A server that was started anew may have forgotten
 -- leases: until the shard is restored from Postgres, nothing is handed over.

@@ -1,0 +1,180 @@
+import test, { type ExecutionContext } from 'ava';
+import { Redis } from 'ioredis';
+import { newId } from '#lib/ids.ts';
+import { openRequestRedis } from '#lib/redis.ts';
+import { type Delivery, type SendEnd, consume } from '#queues/consumer.ts';
+import type { JobOutcome } from '#queues/define.ts';
+import { createGate } from '#queues/gate/gate.ts';
+import { openReplies, outcomesIn } from '#queues/replies.ts';
+import { testEnv } from '#test/support/env.ts';
+import { memoryLog } from '#test/support/platform.ts';
+import { startProxyTo } from '#test/support/tcp-proxy.ts';
+import { until } from '#test/support/until.ts';
+import { type GateScene, openGate, projects, type as jobType } from './scene.ts';
+
+const outcome: JobOutcome = { status: 'succeeded', result: '1', error: null };
+const waitMs = 30_000;
+
+interface Worker {
+  /** Deliveries, in their order. */
+  readonly deliveries: readonly Delivery[];
+  /** Attempts to send an end that failed. */
+  readonly failures: readonly unknown[];
+  readonly close: () => Promise<void>;
+}
+
+interface WorkerPlan {
+  readonly slots?: number;
+  /** Left out: every run ends at once. */
+  readonly run?: (delivery: Delivery) => Promise<void>;
+  /** Left out: the ends go to Redis by a connection of the worker's own. */
+  readonly redisUrl?: string;
+  readonly replyTo?: string | null;
+}
+
+/** A worker that runs nothing and ends everything well. */
+const startWorker = async (t: ExecutionContext, scene: GateScene, plan: WorkerPlan = {}): Promise<Worker> => {
+  const { slots = 3, run = () => Promise.resolve(), redisUrl = testEnv('REDIS_URL'), replyTo = null } = plan;
+  const { log } = memoryLog();
+  const taking = new Redis(testEnv('REDIS_URL'), { maxRetriesPerRequest: null });
+  const sending = openRequestRedis(redisUrl, log);
+  await until(() => sending.status === 'ready');
+  const { prefix, shard } = scene;
+  const rules = {
+    globalLimitOf: () => Promise.resolve(null),
+    limitsOf: () => Promise.resolve(new Map()),
+    pausesOf: () => Promise.resolve([]),
+  };
+  const gate = createGate({ redis: sending, prefix, types: [jobType], shardCount: 1, rules });
+  const [own] = gate.shards(jobType);
+  if (own === undefined) throw new Error('there is no queue shard');
+  const outcomes = outcomesIn(sending, prefix);
+  const [deliveries, failures]: [Delivery[], unknown[]] = [[], []];
+  const sendEnd: SendEnd = async (lease, end, finish) => own.end(lease, await outcomes.textsOf(end), finish);
+  const consumer = consume({
+    redis: taking,
+    prefix,
+    shard: shard.shard,
+    slots,
+    sendEnd,
+    process: async (delivery) => {
+      deliveries.push(delivery);
+      await run(delivery);
+      const end = { jobId: delivery.lease.id, runId: newId(), finishedAt: new Date(), outcome, replyTo };
+      await delivery.complete?.(end).catch((error: unknown) => failures.push(error));
+    },
+    onError: (error) => t.log(error),
+  });
+  await consumer.ready();
+  const close = async (): Promise<void> => {
+    await consumer.close();
+    await gate.close();
+    for (const redis of [taking, sending]) redis.disconnect();
+  };
+  t.teardown(close);
+  return { deliveries, failures, close };
+};
+
+const isEmpty = async ({ shard }: GateScene): Promise<boolean> =>
+  (await shard.queue.getActiveCount()) === 0 && (await shard.leases()).length === 0;
+
+test('an end stores the outcome, tells the caller, frees the place and takes the next job', async (t) => {
+  const scene = await openGate(t, { running: 1 });
+  const reading = new Redis(testEnv('REDIS_URL'));
+  const replies = openReplies(reading, scene.prefix);
+  t.teardown(() => replies.close());
+  const [project = ''] = projects(1);
+  const ids = [newId(), newId(), newId()];
+  const waiting = ids.map((id) => replies.wait(id, waitMs).outcome);
+  const { deliveries } = await startWorker(t, scene, { slots: 1, replyTo: replies.stream });
+  for (const id of ids) await scene.admitOne(project, id);
+  t.deepEqual(await Promise.all(waiting), [outcome, outcome, outcome]);
+  t.deepEqual(
+    deliveries.map(({ lease, isHeld }) => [lease.id, isHeld]),
+    ids.map((id) => [id, true]),
+  );
+  t.true(await isEmpty(scene));
+  for (const id of ids) t.is(await scene.redis.exists(`{${scene.prefix}:replies}:outcome:${id}`), 1);
+});
+
+test('an end whose answer is lost is sent again: the job ran once, its place is free, and the next one runs', async (t) => {
+  const scene = await openGate(t, { running: 1 });
+  const { proxy, url } = await startProxyTo(testEnv('REDIS_URL'));
+  t.teardown(() => proxy.close());
+  const [project = ''] = projects(1);
+  const worker = await startWorker(t, scene, {
+    slots: 1,
+    redisUrl: url,
+    run: ({ lease }) => {
+      if (lease.id === first) proxy.cutAfter(first);
+      return Promise.resolve();
+    },
+  });
+  const first = newId();
+  await scene.admitOne(project, first);
+  await until(() => worker.failures.length === 1);
+  const second = newId();
+  await scene.admitOne(project, second);
+  await until(() => worker.deliveries.length === 2);
+  await until(() => isEmpty(scene));
+  t.deepEqual(
+    worker.deliveries.map(({ lease }) => lease.id),
+    [first, second],
+  );
+});
+
+test('scripts that Redis has forgotten are sent again', async (t) => {
+  const scene = await openGate(t, { running: 100, slots: 100 });
+  const { deliveries } = await startWorker(t, scene, {
+    run: async () => {
+      await scene.redis.script('FLUSH');
+    },
+  });
+  const [project = ''] = projects(1);
+  const ids = await scene.admit(project, 10);
+  await until(() => deliveries.length === ids.length);
+  await until(() => isEmpty(scene));
+  t.deepEqual(deliveries.map(({ lease }) => lease.id).toSorted(), ids.toSorted());
+});
+
+test('a delivery whose lease is gone is known as such when it is taken', async (t) => {
+  const scene = await openGate(t, { running: 10, slots: 10 });
+  const [project = ''] = projects(1);
+  const [withdrawn = '', other = ''] = await scene.admit(project, 2);
+  await scene.finish(withdrawn);
+  const { deliveries } = await startWorker(t, scene);
+  await until(() => deliveries.length === 2);
+  t.deepEqual(
+    new Map(deliveries.map(({ lease, isHeld }) => [lease.id, isHeld])),
+    new Map([
+      [withdrawn, false],
+      [other, true],
+    ]),
+  );
+});
+
+test('one job wakes one of several workers', async (t) => {
+  const scene = await openGate(t, { running: 100, slots: 100 });
+  const workers = [await startWorker(t, scene), await startWorker(t, scene), await startWorker(t, scene)];
+  const blocked = async (): Promise<boolean> =>
+    Number(/blocked_clients:(\d+)/.exec(await scene.redis.info('clients'))?.[1]) >= workers.length;
+  const [project = ''] = projects(1);
+  const asking = scene.redis.duplicate();
+  const monitor = await asking.monitor();
+  t.teardown(() => {
+    for (const redis of [asking, monitor]) redis.disconnect();
+  });
+  const popped: string[] = [];
+  monitor.on('monitor', (_time, [command = '', key = '']: string[]) => {
+    if (command.toLowerCase() === 'bzpopmin' && key.includes(scene.prefix)) popped.push(key);
+  });
+  await until(blocked);
+  const count = (): number => workers.reduce((sum, { deliveries }) => sum + deliveries.length, 0);
+  for (let jobs = 1; jobs <= 5; jobs += 1) {
+    await scene.admit(project, 1);
+    await until(async () => count() === jobs && (await isEmpty(scene)));
+  }
+  await until(blocked);
+  // Each job ends the wait of one worker, which then waits again; a wait also ends after 5 s.
+  t.true(popped.length <= 7, `${popped.length} waits for 5 jobs`);
+});
