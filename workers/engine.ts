@@ -23,8 +23,8 @@ export interface EngineOptions {
   /** The job types that this worker runs; left out: all. */
   readonly served?: readonly JobDefinition[];
   readonly processors: Processors;
-  /** The end of a job of that type was recorded here. */
-  readonly onEnded?: (type: string) => void;
+  /** Ends were recorded here that left events for webhooks. */
+  readonly onEvents?: () => void;
 }
 
 /** The part of a worker that takes jobs and records their ends. */
@@ -75,7 +75,7 @@ export const startEngine = async (options: EngineOptions): Promise<Engine> => {
     jobs: options.served ?? options.jobs,
     processors,
     running,
-    onEnded: options.onEnded,
+    onEvents: options.onEvents,
   };
   const shards = serveShards({ config, db, log, gate, rules, deps });
   await shards.ready();

@@ -1,6 +1,13 @@
 import { type LogPart, insertLogParts, setProgress } from '#domain/jobs/logs.ts';
 import { type BrokenRun, type Resumption, handBack, parkJob, resumeJob, retryLater } from '#domain/jobs/changes.ts';
-import { type JobEnd, type JobStart, type StartedJob, recordEnds, startJobs } from '#domain/jobs/store.ts';
+import {
+  type JobEnd,
+  type JobStart,
+  type RecordedEnds,
+  type StartedJob,
+  recordEnds,
+  startJobs,
+} from '#domain/jobs/store.ts';
 import { createBatcher, splitRefused } from '#lib/batch.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
@@ -10,7 +17,8 @@ import { retryEachUntilDone, retryUntilDone } from './retry-until-done.ts';
 export interface Recorder {
   /** Null: the job may not run (see `startJobs`). */
   readonly begin: (start: JobStart) => Promise<StartedJob | null>;
-  readonly end: (end: JobEnd) => Promise<void>;
+  /** Whether events for webhooks were left, by this end or one that was recorded with it. */
+  readonly end: (end: JobEnd) => Promise<{ readonly hasEvents: boolean }>;
   readonly retry: (run: BrokenRun, delayMs: number) => Promise<boolean>;
   readonly handBack: (run: Pick<BrokenRun, 'id' | 'runId'>) => Promise<boolean>;
   /** False: the job was not running under this run any more. */
@@ -86,10 +94,10 @@ const createProgress = (db: ControlDb, loseIt: LoseIt) => {
 const unrecordable = { code: 'internal', message: 'How the job ended could not be recorded.' };
 
 /** The refused end is recorded as a failure, so that the job does not stay running. */
-const recordRefused = async (db: ControlDb, log: Log, end: JobEnd, error: unknown): Promise<void> => {
+const recordRefused = async (db: ControlDb, log: Log, end: JobEnd, error: unknown): Promise<RecordedEnds> => {
   log.error({ err: error, job_id: end.id }, 'Postgres refused the end of a job');
   const outcome = { status: 'failed', result: null, error: unrecordable } as const;
-  await recordEnds(db, [{ ...end, progress: undefined, outcome }]);
+  return recordEnds(db, [{ ...end, progress: undefined, outcome }]);
 };
 
 const createStarts = (db: ControlDb, log: Log) => {
@@ -114,15 +122,15 @@ const createStarts = (db: ControlDb, log: Log) => {
 };
 
 const createEnds = (db: ControlDb, log: Log) => {
-  const endAll = async (items: readonly JobEnd[]): Promise<undefined[]> => {
-    await recordEnds(db, items);
-    return items.map(() => undefined);
+  const endAll = async (items: readonly JobEnd[]): Promise<RecordedEnds[]> => {
+    const recorded = await recordEnds(db, items);
+    return items.map(() => recorded);
   };
-  return createBatcher<JobEnd, void>(
-    retryEachUntilDone<JobEnd, void>(
+  return createBatcher<JobEnd, RecordedEnds>(
+    retryEachUntilDone<JobEnd, RecordedEnds>(
       log,
       'recording the ends of jobs',
-      splitRefused<JobEnd, void>(endAll, (end, error) => recordRefused(db, log, end, error)),
+      splitRefused<JobEnd, RecordedEnds>(endAll, (end, error) => recordRefused(db, log, end, error)),
     ),
     { maxSize: maxCharacters, sizeOf: charactersOfEnd },
   );

@@ -76,11 +76,11 @@ const settle = async (work: Work, outcome: JobOutcome): Promise<void> => {
     () => true,
     () => false,
   );
-  await deps.recorder.end({ id: started.id, runId, finishedAt, outcome });
+  const { hasEvents } = await deps.recorder.end({ id: started.id, runId, finishedAt, outcome });
   isRecorded = true;
   if (isSeparate) deps.signals.announce(started.id, ending);
   noteFinished(job.type, outcome.status);
-  deps.onEnded?.(job.type);
+  if (hasEvents) deps.onEvents?.();
   // Not waited for: a Redis that is full would keep this worker's slots.
   if (!isPublished && delivery.complete === undefined) void notifyLater(work, outcome);
   deps.outcomes

@@ -27,8 +27,8 @@ export interface RunJobDeps {
   readonly finish: (shard: string, lease: Lease) => Promise<void>;
   /** Brings a job that was handed back to the gate again. */
   readonly readmit: (shard: string, job: Pick<JobRef, 'id' | 'projectId'>) => Promise<void>;
-  /** The end of such a job was recorded. */
-  readonly onEnded?: ((type: string) => void) | undefined;
+  /** Ends were recorded that left events for webhooks. */
+  readonly onEvents?: (() => void) | undefined;
   /** A retry was written that is due in so many ms. */
   readonly retryIn: (type: string, ms: number) => void;
 }

@@ -16,7 +16,6 @@ import { waitForSchema } from '#lib/migrate.ts';
 import { ownAddress } from '#lib/own-address.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { type JobDefinition, type PoolName, poolsFault, poolsOf } from '#queues/define.ts';
-import { functionInvoke } from '#queues/function-invoke.ts';
 import { jobs } from '#queues/registry.ts';
 import { type Subscriber, signalsOn } from '#queues/signals.ts';
 import { startEngine } from './engine.ts';
@@ -172,9 +171,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
     jobs,
     served,
     processors,
-    onEnded: (type) => {
-      if (type === functionInvoke.type) listeners.markWaiting();
-    },
+    onEvents: () => listeners.markWaiting(),
   });
   const { gate, outcomes, subscriber } = engine.queues;
   await subscriber.onNotice(({ projectId }) => ai.keys.forget(projectId));

@@ -233,13 +233,21 @@ export interface JobEnd {
   readonly progress?: number | undefined;
 }
 
+/** The ends that a statement recorded. */
+export interface RecordedEnds {
+  readonly ids: readonly string[];
+  /** Whether any of them left an event that a webhook subscribes to. */
+  readonly hasEvents: boolean;
+}
+
 /**
  * Records ends, each once: a job that has ended, or that was taken from this worker, stays as it is.
- * @returns the ids of those that ended by this
+ * @returns those that ended by this
  */
-export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promise<string[]> => {
-  const rows = await db.query<{ id: string }>(
-    'select id from end_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9) as id',
+export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promise<RecordedEnds> => {
+  const rows = await db.query<{ id: string; has_events: boolean }>(
+    `select id, current_setting('plinth.has_events', true) is not distinct from 'on' as has_events
+     from end_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9) as id`,
     [
       ended.map((e) => e.id),
       ended.map((e) => e.runId),
@@ -253,7 +261,7 @@ export const recordEnds = async (db: Queryable, ended: readonly JobEnd[]): Promi
     ],
     'record-ends',
   );
-  return rows.map((row) => row.id);
+  return { ids: rows.map((row) => row.id), hasEvents: rows.some((row) => row.has_events) };
 };
 
 interface JobListFilter {

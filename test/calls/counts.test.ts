@@ -15,13 +15,13 @@ const share = 0.3;
  */
 const atMost = {
   'writes of the API': 6,
-  'writes of the workers': 12,
+  'writes of the workers': 7,
   'packets from the runner': 1,
-  'packets from Redis': 8,
-  'packets from PostgreSQL': 8,
-  'Redis commands': 8,
+  'packets from Redis': 6,
+  'packets from PostgreSQL': 6,
+  'Redis commands': 6,
   'Redis commands of scripts': 67,
-  'SQL statements': 8,
+  'SQL statements': 5,
 } as const;
 type Figure = keyof typeof atMost;
 

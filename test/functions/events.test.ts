@@ -103,3 +103,12 @@ test('the records of a deleted function go in steps', async (t) => {
   t.is(await countOf('invocations', 'function_id', one.fn.id), 0);
   t.is(await countOf('invocations', 'function_id', other.fn.id), 1);
 });
+
+test('the patterns for which the end of a run makes an event are those that its events fit', async (t) => {
+  const [row] = await platform().db.query<{ patterns: string[]; source: string }>(
+    `select array(select distinct unnest(event_patterns('functions.invoked') || event_patterns('functions.error')) order by 1)
+       as patterns, pg_get_functiondef('record_invocation'::regproc) as source`,
+  );
+  const named = /p\.pattern in \(([^)]*)\)/.exec(row?.source ?? '')?.[1]?.match(/[^', ]+/g) ?? [];
+  t.deepEqual(named.toSorted(), row?.patterns.toSorted());
+});

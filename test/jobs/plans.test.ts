@@ -29,7 +29,7 @@ const once = async (): Promise<number> => {
     const started = await startJobs(tx, [{ id, runId, workerId: newId(), shard, epoch: '1' }]);
     await setProgress(tx, new Map([[id, 50]]));
     const outcome = { status: 'succeeded', result: null, error: null } as const;
-    const ended = await recordEnds(tx, [{ id, runId, finishedAt: new Date(), outcome }]);
+    const { ids: ended } = await recordEnds(tx, [{ id, runId, finishedAt: new Date(), outcome }]);
     if (started.length + ended.length !== 2) throw new Error('the job was not begun, or not ended');
     return readBy(tx);
   });

@@ -31,7 +31,7 @@ const endOf = async ({ job, processor }: ShardContext, run: SuspectRun): Promise
 const end = async (shard: ShardContext, run: SuspectRun, { outcome, finishedAt }: KnownEnd): Promise<void> => {
   const { db, gate, outcomes, signals, job } = shard;
   const ended = await recordEnds(db, [{ id: run.id, runId: run.run_id, finishedAt, outcome }]);
-  if (ended.length === 0) return;
+  if (ended.ids.length === 0) return;
   noteFinished(job.type, outcome.status);
   await gate.finish({ id: run.id, nonce: '' });
   await outcomes.notify(run.id, outcome, run.reply_to);
