@@ -4,6 +4,7 @@ import { openAi } from '#domain/ai/ai.ts';
 import { openAssistant } from '#domain/assistant/assistant.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { createCompiler } from '#domain/functions/compiler.ts';
+import { createFunctionVersions } from '#domain/functions/functions.ts';
 import { createPythonChecker } from '#domain/functions/python.ts';
 import { createPaypal } from '#domain/integrations/paypal.ts';
 import { openJobs } from '#domain/jobs/open.ts';
@@ -133,6 +134,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     paypal: createPaypal(egress),
     mail,
     resets,
+    functionVersions: createFunctionVersions(platform.db),
     rateLimiter,
     ...memoryOfClients(config, log),
     serialize: createSerializer(),

@@ -2,6 +2,7 @@ import type { Ai } from '#domain/ai/ai.ts';
 import type { Assistant } from '#domain/assistant/assistant.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import type { Compiler } from '#domain/functions/compiler.ts';
+import type { FunctionVersions } from '#domain/functions/functions.ts';
 import type { PythonChecker } from '#domain/functions/python.ts';
 import type { Paypal } from '#domain/integrations/paypal.ts';
 import type { WaitingMarks } from '#domain/events/marks.ts';
@@ -64,6 +65,8 @@ export interface Deps {
   readonly mail: PlatformMail;
   /** Sends links to reset passwords, beside the answers to those who ask for them. */
   readonly resets: Pick<Poller, 'wake'>;
+  /** Functions as callers name them. */
+  readonly functionVersions: FunctionVersions;
   readonly rateLimiter: RateLimiter;
   /** Request bodies in memory, by project. */
   readonly bodies: ByteBudget;

@@ -177,6 +177,33 @@ export const getFunctionVersion = async (
   return present;
 };
 
+/** Finds functions by what callers name them, without a statement for each call. */
+export interface FunctionVersions {
+  /** As it is in the database now. */
+  readonly read: (projectId: string, by: InvokeOrder['by']) => Promise<FunctionVersion>;
+  /** As it was within the last seconds: the statement that inserts the job checks that it still is. */
+  readonly recall: (projectId: string, by: InvokeOrder['by']) => Promise<FunctionVersion>;
+}
+
+const maxRecalled = 20_000;
+
+/** Every method throws {ServiceError} `not_found`. */
+export const createFunctionVersions = (db: Queryable): FunctionVersions => {
+  const known = new LRUCache<string, FunctionVersion>({ max: maxRecalled, ttl: rememberedMs });
+  const read: FunctionVersions['read'] = async (projectId, by) => {
+    const name = 'id' in by ? `${projectId} ${by.id}` : `${projectId}/${by.slug}`;
+    known.delete(name);
+    const found = await getFunctionVersion(db, projectId, by);
+    known.set(name, found);
+    return found;
+  };
+  return {
+    read,
+    recall: async (projectId, by) =>
+      known.get('id' in by ? `${projectId} ${by.id}` : `${projectId}/${by.slug}`) ?? read(projectId, by),
+  };
+};
+
 export type FunctionChange = {
   readonly [Field in keyof Omit<FunctionInput, 'language'>]?: FunctionInput[Field] | undefined;
 };
@@ -228,6 +255,8 @@ interface InvokeOrder {
   readonly caller?: FunctionCaller;
   /** How many runs each plan has a month. */
   readonly caps: MonthlyCaps;
+  /** Told the version that is to run, and another one when the function is deployed meanwhile. */
+  readonly onVersion?: (version: number) => void;
 }
 
 const requireActive = ({ status }: Pick<Project, 'status'>): void => {
@@ -238,7 +267,7 @@ const requireActive = ({ status }: Pick<Project, 'status'>): void => {
 /** The job that runs that version of that function. */
 const requestFor = (
   { id: projectId, plan }: Pick<Project, 'id' | 'plan'>,
-  order: Omit<InvokeOrder, 'by'> & { readonly functionId: string; readonly version: number },
+  order: Omit<InvokeOrder, 'by' | 'onVersion'> & { readonly functionId: string; readonly version: number },
 ): JobRequest => {
   const { functionId, version, trigger, payload, requestId, caps, caller } = order;
   const data = { function_id: functionId, version, trigger, payload, ...(caller && { caller }) };
@@ -246,18 +275,24 @@ const requestFor = (
 };
 
 /**
- * The job that runs a function's present version.
+ * The job that runs a function's present version: the one that is deployed when the job is inserted.
  * @throws {ServiceError} `not_found`, `project_not_ready`
  */
 export const invocation = async (
-  db: Queryable,
+  versions: FunctionVersions,
   project: Project,
   order: InvokeOrder,
-): Promise<{ request: JobRequest; version: number }> => {
-  const present = await getFunctionVersion(db, project.id, order.by);
+): Promise<JobRequest> => {
+  const requestOf = ({ id, version }: FunctionVersion): JobRequest => {
+    order.onVersion?.(version);
+    const slug = 'slug' in order.by ? order.by.slug : null;
+    const renew = async (): Promise<JobRequest> => requestOf(await versions.read(project.id, order.by));
+    const request = requestFor(project, { ...order, functionId: id, version });
+    return { ...request, assumes: { functionId: id, version, slug, renew } };
+  };
+  const present = await versions.recall(project.id, order.by);
   requireActive(project);
-  const { id, version } = present;
-  return { request: requestFor(project, { ...order, functionId: id, version }), version };
+  return requestOf(present);
 };
 
 /** One version, ready to run. */

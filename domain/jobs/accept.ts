@@ -8,7 +8,7 @@ import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
 import type { JobDefinition, JobRef } from '#queues/define.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
-import { type NewJobRow, type Starter, deleteQueuedJob, insertJobs } from './store.ts';
+import { type AssumedFunction, type NewJobRow, type Starter, deleteQueuedJob, insertJobs } from './store.ts';
 import { capExceeded } from './usage.ts';
 
 const queueFull = (type: string): ServiceError =>
@@ -103,6 +103,14 @@ export interface JobRequest<Job extends JobDefinition = JobDefinition> {
   readonly undo?: (tx: Tx) => Promise<void>;
   /** How many of its type its project may have accepted this month; null: no limit. Left out: not counted. */
   readonly monthlyLimit?: number | null | undefined;
+  /** The job is inserted only while its function is as the data assumes. */
+  readonly assumes?: Assumption | undefined;
+}
+
+/** What the data of a job assumes of its function, and how to make the data anew when that is not so any more. */
+export interface Assumption extends AssumedFunction {
+  /** @throws {ServiceError} `not_found` when the function is gone */
+  readonly renew: () => Promise<JobRequest>;
 }
 
 export interface AcceptDeps {
@@ -116,9 +124,29 @@ const takeBackEveryMs = 250;
 
 type Accept = (request: JobRequest, row: NewJobRow) => Promise<void>;
 
-/** @throws {ServiceError} `monthly_cap_exceeded` */
-const insertAlone = async (db: Queryable, row: NewJobRow): Promise<void> => {
-  if (!(await insertJobs(db, [row])).has(row.id)) throw capExceeded(row.monthlyLimit ?? null);
+/** A function that is deployed this often between two statements is taken as it was found last. */
+const maxRenewals = 3;
+
+const isSame = (a: AssumedFunction | undefined, b: AssumedFunction | undefined): boolean =>
+  a?.functionId === b?.functionId && a?.version === b?.version;
+
+/** Answers whether the row was inserted. */
+type Insert = (row: NewJobRow) => Promise<boolean>;
+
+const insertAlone = async (db: Queryable, row: NewJobRow): Promise<boolean> =>
+  (await insertJobs(db, [row])).has(row.id);
+
+/**
+ * Inserts the row, with its data made anew when its function has changed meanwhile.
+ * @throws {ServiceError} `monthly_cap_exceeded`
+ */
+const insertRenewed = async (insert: Insert, row: NewJobRow, request: JobRequest, renewals = 0): Promise<void> => {
+  const assumes = renewals < maxRenewals ? request.assumes : undefined;
+  if (await insert({ ...row, assumes })) return;
+  const renewed = await assumes?.renew();
+  if (renewed === undefined || isSame(renewed.assumes, assumes)) throw capExceeded(row.monthlyLimit ?? null);
+  const data = JSON.stringify(renewed.job.data.parse(renewed.data));
+  await insertRenewed(insert, { ...row, data }, renewed, renewals + 1);
 };
 
 /** The row first, then the gate; a job that the gate does not take is taken back. */
@@ -128,15 +156,15 @@ export const acceptWith = ({ db, gate, waitingBytes }: AcceptDeps): Accept => {
     return rows.map(({ id }) => taken.has(id));
   });
 
-  const insert = async (row: NewJobRow, { alongside, actor }: JobRequest): Promise<void> => {
-    if (alongside === undefined) {
-      if (row.data.length > batchedDataLength) return insertAlone(db, row);
-      if (!(await inserts.add(row))) throw capExceeded(row.monthlyLimit ?? null);
-      return;
-    }
+  const insertBatched: Insert = (row) =>
+    row.data.length > batchedDataLength ? insertAlone(db, row) : inserts.add(row);
+
+  const insert = async (row: NewJobRow, request: JobRequest): Promise<void> => {
+    const { alongside, actor } = request;
+    if (alongside === undefined) return insertRenewed(insertBatched, row, request);
     await db.transaction(async (tx) => {
       await alongside(tx, row.id);
-      await insertAlone(tx, row);
+      await insertRenewed((each) => insertAlone(tx, each), row, request);
     }, actor);
   };
 

@@ -43,6 +43,16 @@ export interface NewJobRow {
    * counted.
    */
   readonly monthlyLimit?: number | null | undefined;
+  /** Left out: the job names no function that may have changed. */
+  readonly assumes?: AssumedFunction | undefined;
+}
+
+/** A function as it was known when the data was made: a job is inserted only while it is so. */
+export interface AssumedFunction {
+  readonly functionId: string;
+  readonly version: number;
+  /** By which it was asked for; null: by its id. */
+  readonly slug: string | null;
 }
 
 export interface JobRow extends StartedBy {
@@ -108,9 +118,11 @@ const insertSql = `
   with new as materialized (
     select *, row_number() over (partition by project_id, type, counted order by place) as nth
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[],
-        $9::bool[], $10::bigint[], $11::text[], $12::text[]) with ordinality
+        $9::bool[], $10::bigint[], $11::text[], $12::text[], $13::uuid[], $14::int[], $15::text[]) with ordinality
       as given (id, project_id, type, data, max_attempts, request_id, reply_to, traceparent, counted, most,
-        started_by_kind, started_by_id, place)
+        started_by_kind, started_by_id, function_id, version, slug, place)
+    where function_id is null or exists (select from functions f where f.id = given.function_id
+      and f.project_id = given.project_id and f.version = given.version and f.slug = coalesce(given.slug, f.slug))
   ), granted as (
     insert into job_usage as u (project_id, type, month, used, granted, most)
     select project_id, type, ${thisMonth}, least(count(*), min(most)), least(count(*), min(most)), min(most)
@@ -129,7 +141,8 @@ const insertSql = `
 
 /**
  * One statement for any number of jobs.
- * @returns the ids of those that are accepted: the others would go over their project's monthly limit
+ * @returns the ids of those that are accepted: the others would go over their project's monthly limit, or assume
+ *   something of their function that is not so any more
  */
 export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Promise<ReadonlySet<string>> => {
   const rows = await db.query<{ id: string }>(
@@ -147,6 +160,9 @@ export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Pro
       jobs.map((job) => job.monthlyLimit ?? unlimited),
       jobs.map((job) => job.startedBy?.kind ?? null),
       jobs.map((job) => job.startedBy?.id ?? null),
+      jobs.map((job) => job.assumes?.functionId ?? null),
+      jobs.map((job) => job.assumes?.version ?? null),
+      jobs.map((job) => job.assumes?.slug ?? null),
     ],
     'insert-jobs',
   );

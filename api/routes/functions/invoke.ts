@@ -67,20 +67,16 @@ const publicInvoke = (path: string, params: z.ZodType<{ slug: string }>): Endpoi
     textBody: true,
     body: z.unknown(),
     response: z.unknown(),
-    request: async ({ params, bodyText }, { db, deps, project, key, caller, requestId, setHeader }) => {
-      const caps = monthlyCaps(deps.config);
-      const order = {
+    request: ({ params, bodyText }, { deps, project, key, caller, requestId, setHeader }) =>
+      invocation(deps.functionVersions, project, {
         by: { slug: params.slug },
         payload: bodyText || 'null',
         trigger: 'api',
         requestId,
-        caps,
+        caps: monthlyCaps(deps.config),
         caller: functionCaller({ key, caller }),
-      } as const;
-      const { request, version } = await invocation(db, project, order);
-      setHeader('X-Function-Version', String(version));
-      return request;
-    },
+        onVersion: (version) => setHeader('X-Function-Version', String(version)),
+      }),
     accepted: async ({ jobId, replayed }, { deps, setHeader }) => {
       setHeader('X-Invocation-Id', jobId);
       const version = replayed ? await versionOfRun(deps.db, jobId) : undefined;
@@ -111,10 +107,10 @@ export const invokeEndpoints: readonly Endpoint[] = [
     bodyLimit: 'function',
     body: z.strictObject({ payload: z.unknown() }),
     response: functionInvoke.result,
-    request: async ({ params, bodyText }, { db, deps, project, requestId }) => {
+    request: async ({ params, bodyText }, { deps, project, requestId }) => {
       const [payload, caps] = [payloadText(bodyText), monthlyCaps(deps.config)];
       const order = { by: { id: params.function_id }, payload, trigger: 'dashboard', requestId, caps } as const;
-      return (await invocation(db, project, order)).request;
+      return invocation(deps.functionVersions, project, order);
     },
     answer: (done) => Promise.resolve(new RawReply(runAnswer(done))),
   }),
