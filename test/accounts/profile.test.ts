@@ -7,7 +7,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { linkTokenTo, platformMailsTo } from '#test/support/platform-mail.ts';
 import { askForReset } from '#test/support/reset.ts';
 
-const platform = usePlatform(test, { worker: false });
+const platform = usePlatform(test, { worker: false, shared: true });
 
 const as = ({ token }: Pick<TestUser, 'token'>, method: string, path: string, options: CallOptions = {}) =>
   platform().client.call(method, path, { token, ...options });

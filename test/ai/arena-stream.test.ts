@@ -4,7 +4,7 @@ import { type AiUpstream, type UpstreamRequest, startAiUpstream } from '#test/su
 import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 let upstream: AiUpstream;
 let shared: AiProject;
 const holds = new Map<string, PromiseWithResolvers<void>>();

@@ -5,7 +5,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { listen } from '#test/support/sse.ts';
 import { until } from '#test/support/until.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 let upstream: AiUpstream;
 let shared: AiProject;
 

@@ -5,7 +5,7 @@ import { isError } from '#test/support/is-error.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { saying } from './chat-scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 const limited = usePlatform(test, { settings: { PLINTH_RATE_LIMITS: 'on', PLINTH_RATE_LIMIT_AI_FREE: '2' } });
 
 let project: TestProject;

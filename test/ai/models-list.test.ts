@@ -3,7 +3,7 @@ import { aiUpstreamFor } from '#test/support/ai-upstream.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { addKey, aiScene } from './gateway-scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 test('the models of configured providers are listed for a viewer, with those that could not be asked', async (t) => {
   const scene = await aiScene(platform());

@@ -5,7 +5,7 @@ import { uniqueName } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { type ChatScene, createScene } from './chat-scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 let scene: ChatScene;
 

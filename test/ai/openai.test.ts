@@ -14,7 +14,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 import { type ChatScene, createScene, saying } from './chat-scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 let scene: ChatScene;
 

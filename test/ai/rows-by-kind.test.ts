@@ -7,7 +7,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 import { saying } from './chat-scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 const embedder = 'openai/text-embedding-3-small';
 /** The played provider's own number of dimensions. */

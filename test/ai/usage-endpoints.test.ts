@@ -4,7 +4,7 @@ import { isError } from '#test/support/is-error.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { madeEnd, madeIntent, silent } from './usage-scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 const noDetails = {
   prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },

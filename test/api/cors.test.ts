@@ -2,7 +2,7 @@ import test from 'ava';
 import { endpoints } from '#api/endpoints.ts';
 import { usePlatform } from '#test/support/platform.ts';
 
-const platform = usePlatform(test, { worker: false });
+const platform = usePlatform(test, { worker: false, shared: true });
 
 const origin = 'https://shop.example';
 const filled = (path: string): string => path.replaceAll(/\{\w+\}/g, '0198c0de-0000-7000-8000-000000000000');

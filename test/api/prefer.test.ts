@@ -3,7 +3,7 @@ import { parsePrefer } from '#api/http/prefer.ts';
 import type { TestFunction, TestProject, TestUser } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 let user: TestUser;
 let project: TestProject;

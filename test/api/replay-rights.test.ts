@@ -3,7 +3,7 @@ import { uniqueName } from '#test/support/client.ts';
 import { createOrganization, memberIdOf } from '#test/support/organization.ts';
 import { usePlatform } from '#test/support/platform.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 test('a project’s creation is not repeated to who is no member any more, nor to who may not create one', async (t) => {
   const { client } = platform();

@@ -9,7 +9,7 @@ import { asTenant, tenantLogin } from '#test/support/tenant.ts';
 import { until } from '#test/support/until.ts';
 import { type CronClient, cronClient } from './cron-client.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 let owner: TestUser;
 let project: TestProject;

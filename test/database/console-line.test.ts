@@ -5,7 +5,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 import { openScene } from './scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 const { signal } = new AbortController();
 const twoAtOnce = createLine(2);
 

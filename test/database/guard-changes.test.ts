@@ -5,7 +5,7 @@ import { type ProjectDatabase, denied, makeDatabase } from './guard-scene.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { asTenant, tenantLogin } from '#test/support/tenant.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 const newDatabase = (): Promise<ProjectDatabase> => makeDatabase(platform());
 

@@ -13,7 +13,7 @@ import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { type ProjectDatabase, makeDatabase, useDatabase } from './guard-scene.ts';
 import { withServers } from './limits-scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 /** Sequences keep what a rollback would take back. `ran`: somebody was led astray; `seen`: it was the platform. */
 const subscribers = [

@@ -5,7 +5,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { asTenant, sqlStateOf, tenantLogin } from '#test/support/tenant.ts';
 import { type DatabaseScene, openScene } from './scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 let scene: DatabaseScene;
 

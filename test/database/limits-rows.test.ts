@@ -5,7 +5,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { sqlStateOf } from '#test/support/tenant.ts';
 import { asOwner, countOf, numbers, projectWith } from './limits-scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 const refused = 'PLL01';
 

@@ -4,7 +4,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { type RestProject, createRestProject } from '#test/data-api/rest-project.ts';
 import { denied, makeDatabase } from './guard-scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 let p: RestProject;
 

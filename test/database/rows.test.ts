@@ -4,7 +4,7 @@ import { isError } from '#test/support/is-error.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { type DatabaseScene, openScene } from './scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 let scene: DatabaseScene;
 

@@ -3,7 +3,7 @@ import type { TestProject, TestUser } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { noPython } from '#test/runtimes/python-harness.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 const pythonTest = (title: string, body: (t: ExecutionContext) => Promise<void>): void => {
   if (noPython === null) test(title, body);
   else test.skip(`${title} (${noPython})`, body);

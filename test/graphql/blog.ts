@@ -79,7 +79,7 @@ export const createBlog = async (platform: TestPlatform): Promise<Blog> => {
 
 /** A platform and one blog, which the tests of a file only read. */
 export const useBlog = (test: TestFn): { readonly platform: () => TestPlatform; readonly blog: () => Blog } => {
-  const platform = usePlatform(test);
+  const platform = usePlatform(test, { shared: true });
   let made: Blog | undefined;
   test.before('a project has tables', async () => {
     made = await createBlog(platform());

@@ -3,7 +3,7 @@ import type { Answer } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { type Blog, createBlog } from './blog.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 let blog: Blog;
 test.before('a project has tables', async () => {
   blog = await createBlog(platform());

@@ -8,7 +8,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { tenantLogin } from '#test/support/tenant.ts';
 import { createBlog } from './blog.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 interface Counting {
   readonly ask: (query: string, variables?: Readonly<Record<string, unknown>>) => Promise<unknown>;

@@ -7,7 +7,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 import { type IntegrationScene, integrationScene, subscribeTo } from './scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 const event = (id: string): string =>
   `{"id":"${id}", "event_type":"PAYMENT.CAPTURE.COMPLETED","resource":{"amount":{"value":"10.00"}}, "n":1.0}`;

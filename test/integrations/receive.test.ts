@@ -6,7 +6,7 @@ import { openKeyRing } from '#lib/secrets.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { integrationScene, subscribeTo } from './scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 const stripe = { secret_key: 'sk_test_0123456789abcdef', webhook_secret: 'whsec_0123456789abcdefghij' };
 const payload = '{"id":"evt_1","type":"invoice.paid"}';

@@ -4,7 +4,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { type EventSource, listen } from '#test/support/sse.ts';
 import { until } from '#test/support/until.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 const endless = 'export const handler = () => new Promise(() => {});';
 

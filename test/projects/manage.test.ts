@@ -3,7 +3,7 @@ import { asAdmin } from '#test/support/databases.ts';
 import { addMember } from '#test/support/members.ts';
 import { usePlatform } from '#test/support/platform.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 test('projects are listed newest first, page by page', async (t) => {
   const { client } = platform();

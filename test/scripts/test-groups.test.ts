@@ -32,7 +32,7 @@ test('the whole suite and folders are run in groups; files, titles and options a
 });
 
 test('every file is in one group, and one that changes its process has a group for itself', (t) => {
-  const names = Array.from({ length: 50 }, (_, i) => `test/f${i}.test.ts`);
+  const names = Array.from({ length: 130 }, (_, i) => `test/f${i}.test.ts`);
   const root = checkout(t, {
     ...Object.fromEntries(names.map((name) => [name, ''])),
     'test/changes.test.ts': `process.env['DATABASE_URL'] = 'x';`,

@@ -42,7 +42,7 @@ const opened = (platform: TestPlatform) => {
 
 /** A project's database and runs that use it. */
 export const useDatabaseService = (test: TestFn): (() => DatabaseScene) => {
-  const platform = usePlatform(test);
+  const platform = usePlatform(test, { shared: true });
   let scene: DatabaseScene | undefined;
   let close: (() => Promise<void>) | undefined;
   test.serial.before('a project', async () => {

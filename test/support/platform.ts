@@ -11,6 +11,7 @@ import { startWorker } from '#workers/worker.ts';
 import { type Client, createClient } from './client.ts';
 import { createTestDatabase, dropProjectDatabases } from './databases.ts';
 import { optionalTestEnv, testEnv } from './env.ts';
+import { atEndOfSharing, canShare, createShared } from './shared-platforms.ts';
 
 export const opsToken = 'ops_test_token_0123456789';
 
@@ -117,15 +118,32 @@ export const startPlatform = async ({ settings = {}, worker = true }: StartOptio
   };
 };
 
+export interface UseOptions extends StartOptions {
+  /**
+   * True: files of one process that say so, with the same settings, use one platform. For files that look only at the
+   * users and projects that they make; not for those that look at the log, at counts, sweeps or Redis keys, change rows of
+   * others, or leave work behind that keeps a worker busy.
+   */
+  readonly shared?: boolean;
+}
+
+const shared = createShared<TestPlatform>();
+atEndOfSharing(shared.stop);
+
+const keyOf = ({ settings = {}, worker = true }: StartOptions): string =>
+  JSON.stringify([worker, Object.entries(settings).toSorted()]);
+
 /** A platform for all tests of a file; `platform()` gives it once the first test runs. */
-export const usePlatform = (test: TestFn, options: StartOptions = {}): (() => TestPlatform) => {
+export const usePlatform = (test: TestFn, { shared: mayShare = false, ...options }: UseOptions = {}) => {
+  const isShared = mayShare && canShare();
   let running: TestPlatform | undefined;
   // Serial hooks come first: a file's own `test.before` may use the platform.
   test.serial.before('the platform starts', async () => {
-    running = await startPlatform(options);
+    const start = (): Promise<TestPlatform> => startPlatform(options);
+    running = await (isShared ? shared.get(keyOf(options), start) : start());
   });
-  test.after.always('the platform stops', () => running?.stop());
-  return () => {
+  if (!isShared) test.after.always('the platform stops', () => running?.stop());
+  return (): TestPlatform => {
     if (running === undefined) throw new Error('the platform has not started');
     return running;
   };

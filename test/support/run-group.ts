@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ExecutionContext, TestFn } from 'ava';
+import { beginSharing, stopShared } from './shared-platforms.ts';
 
 /*
  * ava gives every test file a process of its own, and each process loads the application anew: 1 to 2 s of CPU, more
@@ -65,7 +66,9 @@ const runFile = async (file: string): Promise<void> => {
 export const runGroup = (files: readonly string[]): void => {
   outer('every file of the group is run', async (t: ExecutionContext) => {
     const failures: unknown[] = [];
+    beginSharing();
     for (const file of files) await runFile(file).catch((error: unknown) => failures.push({ file, error }));
+    await stopShared().catch((error: unknown) => failures.push({ error }));
     t.deepEqual(failures, []);
   });
 };

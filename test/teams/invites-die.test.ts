@@ -4,7 +4,7 @@ import type { Answer, TestUser } from '#test/support/client.ts';
 import { type TestOrganization, createOrganization, memberIdOf, tokenOfLink } from '#test/support/organization.ts';
 import { usePlatform } from '#test/support/platform.ts';
 
-const platform = usePlatform(test, { worker: false });
+const platform = usePlatform(test, { worker: false, shared: true });
 
 interface Guest {
   readonly user: TestUser;

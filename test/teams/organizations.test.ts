@@ -4,7 +4,7 @@ import { type Attempt, brokenText, expectFieldRefused, expectShapeRefused, noTex
 import { createOrganization, ownOrgId } from '#test/support/organization.ts';
 import { usePlatform } from '#test/support/platform.ts';
 
-const platform = usePlatform(test, { worker: false });
+const platform = usePlatform(test, { worker: false, shared: true });
 
 const badNames = [...noText, ...brokenText('Acme'), '', ' \n\t', 'x'.repeat(101)];
 

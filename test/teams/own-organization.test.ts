@@ -2,7 +2,7 @@ import test from 'ava';
 import { createOrganization, memberIdOf, ownOrgId } from '#test/support/organization.ts';
 import { usePlatform } from '#test/support/platform.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 const twoOwners = async () => {
   const org = await createOrganization(platform());

@@ -10,7 +10,7 @@ import {
 import { uniqueName } from '#test/support/client.ts';
 import { usePlatform } from '#test/support/platform.ts';
 
-const platform = usePlatform(test, { worker: false });
+const platform = usePlatform(test, { worker: false, shared: true });
 
 // Written out here, not taken from the platform: this is what the platform is held against.
 const everyRole = ['viewer', 'developer', 'admin', 'owner'] as const;

@@ -3,7 +3,7 @@ import type { CallOptions, TestProject, TestUser } from '#test/support/client.ts
 import { type AiUpstream, startAiUpstream } from '#test/support/ai-upstream.ts';
 import { usePlatform } from '#test/support/platform.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 // The played provider's own number of dimensions.
 const dimensions = 8;

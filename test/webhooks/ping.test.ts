@@ -4,7 +4,7 @@ import test from 'ava';
 import { usePlatform } from '#test/support/platform.ts';
 import { webhookScene } from './api-scene.ts';
 
-const platform = usePlatform(test);
+const platform = usePlatform(test, { shared: true });
 
 interface Received {
   readonly headers: Readonly<Record<string, unknown>>;

@@ -2,7 +2,7 @@ import test from 'ava';
 import { usePlatform } from '#test/support/platform.ts';
 import { type WebhookScene, webhookScene } from './api-scene.ts';
 
-const platform = usePlatform(test, { worker: false });
+const platform = usePlatform(test, { worker: false, shared: true });
 
 let scene: WebhookScene;
 
