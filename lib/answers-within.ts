@@ -1,27 +1,20 @@
-import { loopLagged } from './loop-lag.ts';
+import { giveUpAfter } from './lag-aware-timer.ts';
 
-/** Waits so often at most while this process lags. */
-const maxWaits = 3;
-
-/**
- * Whether a check resolves within the time. There is no verdict while this process's own event loop lags: then it waits as
- * long again, three times at most.
- */
+/** Whether a check resolves within the time; longer, while this process's own event loop lags (`giveUpAfter`). */
 export const answersWithin = async (
   check: Promise<unknown>,
   ms: number,
-  lagged: (withinMs: number) => boolean = loopLagged,
+  lagged?: (withinMs: number) => boolean,
 ): Promise<boolean> => {
   const answered = check.then(
     () => true,
     () => false,
   );
-  for (let waits = 1; ; waits += 1) {
-    const late = Promise.withResolvers<'late'>();
-    const timer = setTimeout(() => late.resolve('late'), ms);
-    const found = await Promise.race([answered, late.promise]);
-    clearTimeout(timer);
-    if (found !== 'late') return found;
-    if (waits === maxWaits || !lagged(ms)) return false;
+  const late = Promise.withResolvers<false>();
+  const cancel = giveUpAfter(ms, () => late.resolve(false), lagged);
+  try {
+    return await Promise.race([answered, late.promise]);
+  } finally {
+    cancel();
   }
 };

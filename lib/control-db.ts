@@ -1,4 +1,5 @@
 import { Client, type ClientConfig, DatabaseError, Pool, type PoolClient, type QueryResultRow, types } from 'pg';
+import { giveUpAfter } from './lag-aware-timer.ts';
 import type { Log } from './log.ts';
 import { lowerPriority } from './postgres/lower-priority.ts';
 import { createSilenceWatch } from './silence-watch.ts';
@@ -55,7 +56,7 @@ const beginWith = (client: PoolClient, settings: Readonly<Record<string, string>
   return ['begin', ...statements].join('; ');
 };
 
-/** A server that is down is reported at once. */
+/** A server that is down is reported at once, and later while this process itself lags. */
 const connectWithinMs = 1800;
 /**
  * The time that a queued statement waits, as long as a caller would: more than a busy server takes to work through
@@ -66,7 +67,11 @@ const waitForConnectionMs = 8000;
 /** The pool has one time for both, so the connection brings its own. */
 class QuickClient extends Client {
   constructor(config?: ClientConfig) {
-    super({ ...config, connectionTimeoutMillis: connectWithinMs });
+    super({ ...config, connectionTimeoutMillis: 0 });
+    const { stream } = this.connection;
+    const cancel = giveUpAfter(connectWithinMs, () => stream.destroy(new Error('timeout expired')));
+    this.once('connect', cancel);
+    stream.once('close', cancel);
   }
 }
 

@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
 import { ConfigError } from './config.ts';
+import { giveUpAfter } from './lag-aware-timer.ts';
 import type { Log } from './log.ts';
 
 const reconnectDelay = (times: number): number => Math.min(50 * 2 ** Math.min(times, 5), 1000);
@@ -23,12 +24,22 @@ const noteErrors = (redis: Redis, log: Log): Redis => {
  */
 const isDemotion = (error: Error): boolean => /\b(READONLY|UNBLOCKED)\b/.test(error.message);
 
+const answerWithinMs = 1500;
+
+/** A command fails after 1.5 s without an answer, and later while this process itself lags. */
+class RequestRedis extends Redis {
+  override sendCommand(...[command, stream]: Parameters<Redis['sendCommand']>): unknown {
+    const cancel = giveUpAfter(answerWithinMs, () => command.reject(new Error('Command timed out')));
+    command.promise.then(cancel, cancel);
+    return super.sendCommand(command, stream);
+  }
+}
+
 /** For requests that must answer: a command fails at once while Redis is away, and after 1.5 s when Redis hangs. */
 export const openRequestRedis = (url: string, log: Log): Redis =>
   noteErrors(
-    new Redis(url, {
+    new RequestRedis(url, {
       enableOfflineQueue: false,
-      commandTimeout: 1500,
       connectTimeout: 1500,
       maxRetriesPerRequest: 0,
       retryStrategy: reconnectDelay,

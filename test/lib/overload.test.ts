@@ -1,7 +1,13 @@
 import test from 'ava';
 import { answersWithin } from '#lib/answers-within.ts';
+import { openControlDb } from '#lib/control-db.ts';
 import { toServiceError } from '#lib/errors.ts';
+import { giveUpAfter } from '#lib/lag-aware-timer.ts';
 import { loopLagged, watchLoop } from '#lib/loop-lag.ts';
+import { openRequestRedis } from '#lib/redis.ts';
+import { createEmptyDatabase } from '#test/support/databases.ts';
+import { testEnv } from '#test/support/env.ts';
+import { memoryLog } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 
 const [yes, no] = [() => true, () => false];
@@ -34,6 +40,42 @@ test('a check that is late because this process lags is waited for, one that is 
   t.false(await answersWithin(Promise.withResolvers<void>().promise, 1, no));
   t.false(await answersWithin(Promise.withResolvers<void>().promise, 1, yes), 'not for ever');
   t.false(await answersWithin(Promise.reject(new Error('down')), 1000, yes));
+});
+
+test('whoever waits gives up once: at the first time-out, at the third while this process lags, and not when answered', async (t) => {
+  const turnsUntilGivenUp = (lagged: () => boolean): Promise<number> => {
+    const asked = { times: 0 };
+    return new Promise((resolve) => {
+      const count = (): boolean => {
+        asked.times += 1;
+        return lagged();
+      };
+      giveUpAfter(1, () => resolve(asked.times), count);
+    });
+  };
+  t.is(await turnsUntilGivenUp(no), 1);
+  t.is(await turnsUntilGivenUp(yes), 2);
+  const cancelled = giveUpAfter(1, () => t.fail('it was cancelled'));
+  cancelled();
+  await turnsUntilGivenUp(no);
+});
+
+test('what Redis and Postgres have answered while this process stood still is read', async (t) => {
+  const { log } = memoryLog();
+  const redis = openRequestRedis(testEnv('REDIS_URL'), log);
+  const database = await createEmptyDatabase();
+  const db = openControlDb({ url: database.url, connections: 1, log });
+  t.teardown(async () => {
+    redis.disconnect();
+    await db.close();
+    await database.drop();
+  });
+  await until(() => redis.status === 'ready');
+  watchLoop();
+  const answers = Promise.all([redis.ping(), db.query('select 1 as one')]);
+  // Longer than a command of Redis and a new connection to Postgres may take.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2000);
+  t.deepEqual(await answers, ['PONG', [{ one: 1 }]]);
 });
 
 test('an event loop that stands still is noticed while it does, and afterwards', async (t) => {
