@@ -5,7 +5,7 @@ import { until } from '#test/support/until.ts';
 import { createScene } from './chat-scene.ts';
 import { type AloneOptions, gatewayAlone, knownModel, refused } from './gateway-alone.ts';
 
-const platform = usePlatform(test, { shared: true });
+const platform = usePlatform(test);
 
 const dialects = ['openai', 'google'] as const;
 type Dialect = (typeof dialects)[number];

@@ -4,7 +4,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { sqlStateOf } from '#test/support/tenant.ts';
 import { type RestProject, createRestProject } from './rest-project.ts';
 
-const platform = usePlatform(test, { shared: true });
+const platform = usePlatform(test);
 
 let p: RestProject;
 

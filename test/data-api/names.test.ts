@@ -3,7 +3,7 @@ import { asAdmin } from '#test/support/databases.ts';
 import { usePlatform } from '#test/support/platform.ts';
 import { type RestProject, createRestProject } from './rest-project.ts';
 
-const platform = usePlatform(test, { shared: true });
+const platform = usePlatform(test);
 
 let p: RestProject;
 

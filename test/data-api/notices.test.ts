@@ -2,7 +2,7 @@ import test from 'ava';
 import { usePlatform } from '#test/support/platform.ts';
 import { createRestProject } from './rest-project.ts';
 
-const platform = usePlatform(test, { shared: true });
+const platform = usePlatform(test);
 
 test('notices and warnings of a function are not sent, however many', async (t) => {
   const p = await createRestProject(

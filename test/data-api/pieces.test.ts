@@ -7,7 +7,7 @@ import { createRestProject } from './rest-project.ts';
 import { useLibrary } from './support/library-db.ts';
 
 const library = useLibrary(test);
-const platform = usePlatform(test, { shared: true });
+const platform = usePlatform(test);
 
 const kib = 1024;
 

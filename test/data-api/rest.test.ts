@@ -2,7 +2,7 @@ import test from 'ava';
 import { usePlatform } from '#test/support/platform.ts';
 import { type RestProject, createRestProject } from './rest-project.ts';
 
-const platform = usePlatform(test, { shared: true });
+const platform = usePlatform(test);
 
 let p: RestProject;
 

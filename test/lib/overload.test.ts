@@ -42,17 +42,19 @@ test('a check that is late because this process lags is waited for, one that is 
   t.false(await answersWithin(Promise.reject(new Error('down')), 1000, yes));
 });
 
+/** How many times its time passed before it gave up. */
+const turnsUntilGivenUp = (lagged: () => boolean): Promise<number> => {
+  let times = 0;
+  return new Promise((resolve) => {
+    const count = (): boolean => {
+      times += 1;
+      return lagged();
+    };
+    giveUpAfter(1, () => resolve(times), count);
+  });
+};
+
 test('whoever waits gives up once: at the first time-out, at the third while this process lags, and not when answered', async (t) => {
-  const turnsUntilGivenUp = (lagged: () => boolean): Promise<number> => {
-    const asked = { times: 0 };
-    return new Promise((resolve) => {
-      const count = (): boolean => {
-        asked.times += 1;
-        return lagged();
-      };
-      giveUpAfter(1, () => resolve(asked.times), count);
-    });
-  };
   t.is(await turnsUntilGivenUp(no), 1);
   t.is(await turnsUntilGivenUp(yes), 2);
   const cancelled = giveUpAfter(1, () => t.fail('it was cancelled'));

@@ -131,7 +131,7 @@ const shared = createShared<TestPlatform>();
 atEndOfSharing(shared.stop);
 
 const keyOf = ({ settings = {}, worker = true }: StartOptions): string =>
-  JSON.stringify([worker, Object.entries(settings).toSorted()]);
+  JSON.stringify([worker, Object.entries(settings).toSorted(([a], [b]) => a.localeCompare(b))]);
 
 /** A platform for all tests of a file; `platform()` gives it once the first test runs. */
 export const usePlatform = (test: TestFn, { shared: mayShare = false, ...options }: UseOptions = {}) => {

@@ -2,7 +2,7 @@ interface Stoppable {
   readonly stop: () => Promise<void>;
 }
 
-/** What the files of one process share, by a text that says how it was started. */
+/** The platforms that the files of one process share, by a text that says how each was started. */
 export interface SharedRunning<T extends Stoppable> {
   /** The one that runs, or a new one; a start that failed is tried again by whoever asks next. */
   readonly get: (key: string, start: () => Promise<T>) => Promise<T>;
@@ -23,7 +23,7 @@ export const createShared = <T extends Stoppable>(): SharedRunning<T> => {
     stop: async () => {
       const started = await Promise.allSettled(running.values());
       running.clear();
-      await Promise.all(started.map((one) => one.status === 'fulfilled' && one.value.stop()));
+      await Promise.all(started.flatMap((one) => (one.status === 'fulfilled' ? [one.value.stop()] : [])));
     },
   };
 };
