@@ -6,9 +6,9 @@ import path from 'node:path';
 const filesPerGroup = 40;
 const fewestGroups = 3;
 
-/** A file that changes its process, or reads its metrics: others of its group would meet the change, or be counted. */
+/** A file that changes its process, or looks at its metrics or children: others of its group would be met or counted. */
 const needsOwnProcess = (root: string, file: string): boolean =>
-  /process\.env\[.*\] = |support\/count-argon2|startTracing|\/metrics|metrics\.ts'/.test(
+  /process\.env\[.*\] = |support\/count-argon2|startTracing|\/metrics|metrics\.ts'|\bguests\(\)|hostile-scene|pythonGuests/.test(
     readFileSync(path.join(root, file), 'utf8'),
   );
 

@@ -107,8 +107,8 @@ export interface JobRequest<Job extends JobDefinition = JobDefinition> {
   readonly assumes?: Assumption | undefined;
 }
 
-/** What the data of a job assumes of its function, and how to make the data anew when that is not so any more. */
-export interface Assumption extends AssumedFunction {
+/** The function as the data of a job assumes it, and a way to make the data anew when it is not so any more. */
+interface Assumption extends AssumedFunction {
   /** @throws {ServiceError} `not_found` when the function is gone */
   readonly renew: () => Promise<JobRequest>;
 }

@@ -20,8 +20,8 @@ interface Worker {
   readonly deliveries: readonly Delivery[];
   /** Attempts to send an end that failed. */
   readonly failures: readonly unknown[];
-  /** How often it asked for a job. */
-  readonly asked: () => number;
+  /** How often it searched for a job. */
+  readonly searches: () => number;
   readonly close: () => Promise<void>;
 }
 
@@ -81,7 +81,7 @@ const startWorker = async (t: ExecutionContext, scene: GateScene, plan: WorkerPl
     for (const redis of [taking, sending]) redis.disconnect();
   };
   t.teardown(close);
-  return { deliveries, failures, asked: () => takes, close };
+  return { deliveries, failures, searches: () => takes, close };
 };
 
 const isEmpty = async ({ shard }: GateScene): Promise<boolean> =>
@@ -174,9 +174,9 @@ test('one job wakes one of several workers', async (t) => {
   };
   // Whoever was still about to block for the first time has done so after these.
   for (let job = 0; job < 5; job += 1) await run();
-  const sumOfAsked = (): number => workers.reduce((sum, { asked }) => sum + asked(), 0);
-  const before = sumOfAsked();
+  const allSearches = (): number => workers.reduce((sum, { searches }) => sum + searches(), 0);
+  const before = allSearches();
   for (let job = 0; job < 20; job += 1) await run();
-  // A wait that ends by itself after 5 s is followed by a question, too: one for each worker.
-  t.true(sumOfAsked() - before <= 20 + workers.length, `${sumOfAsked() - before} questions for 20 jobs`);
+  // A wait that ends by itself after 5 s is followed by a search, too: one for each worker.
+  t.true(allSearches() - before <= 20 + workers.length, `${allSearches() - before} searches for 20 jobs`);
 });

@@ -43,15 +43,15 @@ test('a check that is late because this process lags is waited for, one that is 
 });
 
 /** How many times its time passed before it gave up. */
-const turnsUntilGivenUp = (lagged: () => boolean): Promise<number> => {
+const turnsUntilGivenUp = async (lagged: () => boolean): Promise<number> => {
   let times = 0;
-  return new Promise((resolve) => {
-    const count = (): boolean => {
+  await new Promise<void>((resolve) => {
+    giveUpAfter(1, resolve, () => {
       times += 1;
       return lagged();
-    };
-    giveUpAfter(1, () => resolve(times), count);
+    });
   });
+  return times;
 };
 
 test('whoever waits gives up once: at the first time-out, at the third while this process lags, and not when answered', async (t) => {
