@@ -246,7 +246,9 @@ export const createJobs = (deps: JobsDeps): Jobs => {
     if (row.status !== 'running' || row.run_id === null) return row;
     // It may have ended a moment ago and be on its way into Postgres.
     const end = await outcomes.find(jobId, row.run_id).catch(() => null);
-    return end === null ? row : withEnd(row, end);
+    if (end !== null) return withEnd(row, end);
+    // Or its end came into Postgres after the row was read, and its outcome was removed before it was looked for.
+    return (await findJob(db, projectId, jobId)) ?? row;
   };
 
   /** A reply can get lost with its stream: when the time is over, the row has the last word. */

@@ -162,6 +162,38 @@ test('a delivery whose lease is gone is known as such when it is taken', async (
   );
 });
 
+test('an end after a failover is published and hands over nothing until the gate is restored', async (t) => {
+  const scene = await openGate(t, { running: 1 });
+  const replies = openReplies(new Redis(testEnv('REDIS_URL')), scene.prefix);
+  t.teardown(() => replies.close());
+  const [project = ''] = projects(1);
+  const [first, second] = [newId(), newId()];
+  const reply = replies.wait(first, waitMs).outcome;
+  const { deliveries, failures } = await startWorker(t, scene, {
+    slots: 1,
+    replyTo: replies.stream,
+    run: async ({ lease }) => {
+      if (lease.id !== first) return;
+      await scene.admitOne(project, second);
+      await scene.redis.hset(`{${scene.prefix}:${jobType}}:gate:conf`, 'server', 'another one');
+    },
+  });
+  await scene.admitOne(project, first);
+  t.deepEqual(await reply, outcome);
+  t.is(await scene.redis.exists(`{${scene.prefix}:replies}:outcome:${first}`), 1);
+  await until(async () => (await scene.shard.queue.getActiveCount()) === 0);
+  t.false((await scene.beat()).open);
+  t.is(deliveries.length, 1);
+  await scene.shard.restore(2, []);
+  await scene.beat();
+  await until(() => isEmpty(scene));
+  t.deepEqual(
+    deliveries.map(({ lease }) => lease.id),
+    [first, second],
+  );
+  t.deepEqual(failures, []);
+});
+
 test('one job wakes one of several workers', async (t) => {
   const scene = await openGate(t, { running: 100, slots: 100 });
   const workers = [await startWorker(t, scene), await startWorker(t, scene), await startWorker(t, scene)];

@@ -1,4 +1,5 @@
 import test from 'ava';
+import { createJobs } from '#domain/jobs/jobs.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { type EngineScene, heldRuns, insertProject, openEngine, testJobs } from '#test/support/engine.ts';
 import { until } from '#test/support/until.ts';
@@ -56,6 +57,18 @@ test('the time of an end that was read is the one that is recorded', async (t) =
   await release();
   const recorded = await scene.rowWhen(id, 'failed');
   t.deepEqual(recorded.finished_at, seen.finished_at);
+});
+
+test('an end that is recorded, and its outcome removed, between the two looks at a job is read', async (t) => {
+  const scene = await openEngine(t);
+  const { id, projectId, release } = await endedAhead(scene, 'succeeded');
+  const find = async (): Promise<null> => {
+    await release();
+    await scene.rowWhen(id, 'succeeded');
+    return null;
+  };
+  const deps = { db: scene.db, outcomes: { find } } as unknown as Parameters<typeof createJobs>[0];
+  t.is((await createJobs(deps).get(projectId, id)).status, 'succeeded');
 });
 
 test('a job that is read as succeeded cannot be cancelled, whether Postgres knows its end or not', async (t) => {
