@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import test from 'ava';
 import { longTestMs } from '#test/support/time-outs.ts';
 import type { Traffic } from './count-traffic.ts';
@@ -89,5 +91,28 @@ test('a call of a function takes no more writes, packets, commands and statement
   t.log(figures.map(({ figure, count }) => `${figure}: ${count}`).join(', '));
   for (const { figure, own, count } of figures) {
     t.true(count <= atMost[figure], `${figure}: ${count} a call, at most ${atMost[figure]}\n${listOf(own)}`);
+  }
+});
+
+/** The columns of the table in docs/architecture.md, as they are counted. */
+const columns: readonly Figure[] = [
+  'writes of the API',
+  'writes of the workers',
+  'packets from the runner',
+  'packets from Redis',
+  'packets from PostgreSQL',
+];
+
+test('the hops of a call in docs/architecture.md add up to what is counted', (t) => {
+  const page = readFileSync(path.join(import.meta.dirname, '../../docs/architecture.md'), 'utf8');
+  const hops = [...page.matchAll(/^\| \d+\. .*$/gm)].map(([line]) => line.split('|').slice(2, -1).map(Number));
+  t.is(hops.length, 12);
+  for (const [place, figure] of columns.entries()) {
+    const sum = hops.reduce((all, hop) => all + (hop[place] ?? Number.NaN), 0);
+    // The bound has room for one more where it depends on the moment what travels together.
+    t.true(
+      sum === atMost[figure] || sum === atMost[figure] - 1,
+      `${figure}: ${sum} in the table, ${atMost[figure]} at most`,
+    );
   }
 });
