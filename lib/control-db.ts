@@ -40,6 +40,8 @@ export interface ControlDbOptions {
    * got a processor again. What is committed so lasts after a crash once any other session has committed a write behind it.
    */
   readonly isLowPriority?: boolean;
+  /** Settings of PostgreSQL with which each of its sessions begins. */
+  readonly settings?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -75,7 +77,9 @@ class QuickClient extends Client {
   }
 }
 
-const openPool = ({ url, connections, log, isLowPriority = false }: ControlDbOptions): Pool => {
+const openPool = ({ url, connections, log, isLowPriority = false, settings = {} }: ControlDbOptions): Pool => {
+  const all = { ...settings, ...(isLowPriority && { synchronous_commit: 'off' }) };
+  const options = Object.entries(all).map(([name, value]) => `-c ${name}=${value}`);
   const pool = new Pool({
     connectionString: url,
     max: connections,
@@ -87,7 +91,7 @@ const openPool = ({ url, connections, log, isLowPriority = false }: ControlDbOpt
     idleTimeoutMillis: 30_000,
     keepAlive: true,
     application_name: 'plinth',
-    ...(isLowPriority && { options: '-c synchronous_commit=off' }),
+    ...(options.length > 0 && { options: options.join(' ') }),
   });
   // An error during a query fails that query, and an idle connection that breaks is dropped. Without a listener either
   // event would end the process.

@@ -1,7 +1,8 @@
 import { noteGlobalSettings } from '#domain/jobs/limits.ts';
 import { type Queues, openQueues } from '#domain/jobs/open.ts';
+import { byIndexOnly } from '#domain/jobs/store.ts';
 import type { Config } from '#lib/config.ts';
-import type { ControlDb } from '#lib/control-db.ts';
+import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
 import { refuseEviction } from '#lib/redis.ts';
@@ -13,6 +14,8 @@ import { createRecorder } from './recorder.ts';
 import { trackRunning } from './running.ts';
 
 const lastWordMs = 1000;
+/** Starts, ends, and log lines with progress: each has one statement at a time. */
+const recorderConnections = 3;
 
 export interface EngineOptions {
   readonly config: Config;
@@ -64,7 +67,13 @@ export const startEngine = async (options: EngineOptions): Promise<Engine> => {
   const running = trackRunning();
   await subscriber.onCancel((jobId) => running.stop(jobId, 'cancelled'));
   const workerId = newId();
-  const recorder = createRecorder(db, log);
+  const recorderDb = openControlDb({
+    url: config.DATABASE_URL,
+    connections: recorderConnections,
+    log,
+    settings: byIndexOnly,
+  });
+  const recorder = createRecorder(recorderDb, log);
   const deps = {
     db,
     log,
@@ -92,6 +101,7 @@ export const startEngine = async (options: EngineOptions): Promise<Engine> => {
     close: async () => {
       await shards.close();
       await queues.close();
+      await recorderDb.close();
     },
   };
 };

@@ -102,7 +102,7 @@ const recordRefused = async (db: ControlDb, log: Log, end: JobEnd, error: unknow
 
 const createStarts = (db: ControlDb, log: Log) => {
   const startAll = async (items: readonly JobStart[]): Promise<(StartedJob | null)[]> => {
-    const rows = await startJobs(db, items);
+    const rows = await startJobs(db, items, 'start-jobs');
     // By the start and not by the job: it may have been delivered twice, and only one of the two may run it.
     const started = new Map(rows.map((job) => [job.run_id, job]));
     return items.map(({ runId }) => started.get(runId) ?? null);
@@ -123,7 +123,7 @@ const createStarts = (db: ControlDb, log: Log) => {
 
 const createEnds = (db: ControlDb, log: Log) => {
   const endAll = async (items: readonly JobEnd[]): Promise<RecordedEnds[]> => {
-    const recorded = await recordEnds(db, items);
+    const recorded = await recordEnds(db, items, 'record-ends');
     return items.map(() => recorded);
   };
   return createBatcher<JobEnd, RecordedEnds>(
@@ -136,6 +136,7 @@ const createEnds = (db: ControlDb, log: Log) => {
   );
 };
 
+/** @param db whose sessions have the settings `byIndexOnly` */
 export const createRecorder = (db: ControlDb, log: Log): Recorder => {
   const starts = createStarts(db, log);
   const ends = createEnds(db, log);

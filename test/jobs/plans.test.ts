@@ -1,9 +1,9 @@
 import test from 'ava';
 import { setProgress } from '#domain/jobs/logs.ts';
-import { insertJobs, recordEnds, startJobs } from '#domain/jobs/store.ts';
-import type { Tx } from '#lib/control-db.ts';
+import { byIndexOnly, insertJobs, recordEnds, startJobs } from '#domain/jobs/store.ts';
+import { type ControlDb, type Tx, openControlDb } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
-import { usePlatform } from '#test/support/platform.ts';
+import { memoryLog, usePlatform } from '#test/support/platform.ts';
 
 const platform = usePlatform(test, { worker: false });
 
@@ -20,23 +20,28 @@ const readBy = async (tx: Tx): Promise<number> => {
   return row?.read ?? -1;
 };
 
+let db: ControlDb;
+test.before('sessions as the recorder has them', () => {
+  const { config } = platform();
+  db = openControlDb({ url: config.DATABASE_URL, connections: 1, log: memoryLog().log, settings: byIndexOnly });
+});
+test.after.always(() => db.close());
+
 /** A job is begun, tells of its progress and is ended; answers what was read for that. */
 const once = async (): Promise<number> => {
-  const { db } = platform();
   const [id, runId] = [newId(), newId()];
   await insertJobs(db, [{ id, projectId, type, data: '{}', maxAttempts: 1, requestId: 'plans' }]);
   return db.transaction(async (tx) => {
-    const started = await startJobs(tx, [{ id, runId, workerId: newId(), shard, epoch: '1' }]);
+    const started = await startJobs(tx, [{ id, runId, workerId: newId(), shard, epoch: '1' }], 'start-jobs');
     await setProgress(tx, new Map([[id, 50]]));
     const outcome = { status: 'succeeded', result: null, error: null } as const;
-    const { ids: ended } = await recordEnds(tx, [{ id, runId, finishedAt: new Date(), outcome }]);
+    const { ids: ended } = await recordEnds(tx, [{ id, runId, finishedAt: new Date(), outcome }], 'record-ends');
     if (started.length + ended.length !== 2) throw new Error('the job was not begun, or not ended');
     return readBy(tx);
   });
 };
 
 test('however many jobs wait and run, whoever begins one, tells of it or ends it reads no other', async (t) => {
-  const { db } = platform();
   await db.query('insert into queue_shards (name, epoch) values ($1, 1)', [shard]);
   // As often as it takes until plans are kept: those of a table that is almost empty.
   for (let n = 0; n < 8; n += 1) await once();
