@@ -72,14 +72,12 @@ export const gateWorker = async (plan: WorkerPlan, subscribers: Subscribers): Pr
     prefix: plan.prefix,
     shard: gate.shard,
     slots: plan.slots,
-    process: async ({ lease }) => {
+    sendEnd: async (lease, end, finish) => gate.end(lease, await outcomes.textsOf(end), finish),
+    process: async ({ lease, complete }) => {
       subscribers.started(lease.id);
       await work();
-      const reported =
-        replyTo === null
-          ? null
-          : outcomes.publish({ jobId: lease.id, runId: lease.id, finishedAt: new Date(), outcome: succeeded, replyTo });
-      await Promise.all([gate.finish(lease), reported]);
+      if (replyTo === null) await gate.finish(lease);
+      else await complete?.({ jobId: lease.id, runId: lease.id, finishedAt: new Date(), outcome: succeeded, replyTo });
       subscribers.ended();
     },
     onError: () => undefined,
