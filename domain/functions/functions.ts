@@ -180,7 +180,7 @@ export const getFunctionVersion = async (
 /** Finds functions by what callers name them, without a statement for each call. */
 export interface FunctionVersions {
   /** As it is in the database now. */
-  readonly read: (projectId: string, by: InvokeOrder['by']) => Promise<FunctionVersion>;
+  readonly read: (db: Queryable, projectId: string, by: InvokeOrder['by']) => Promise<FunctionVersion>;
   /** As it was within the last seconds: the statement that inserts the job checks that it still is. */
   readonly recall: (projectId: string, by: InvokeOrder['by']) => Promise<FunctionVersion>;
 }
@@ -190,17 +190,17 @@ const maxRecalled = 20_000;
 /** Every method throws {ServiceError} `not_found`. */
 export const createFunctionVersions = (db: Queryable): FunctionVersions => {
   const known = new LRUCache<string, FunctionVersion>({ max: maxRecalled, ttl: rememberedMs });
-  const read: FunctionVersions['read'] = async (projectId, by) => {
+  const read: FunctionVersions['read'] = async (queryable, projectId, by) => {
     const name = 'id' in by ? `${projectId} ${by.id}` : `${projectId}/${by.slug}`;
     known.delete(name);
-    const found = await getFunctionVersion(db, projectId, by);
+    const found = await getFunctionVersion(queryable, projectId, by);
     known.set(name, found);
     return found;
   };
   return {
     read,
     recall: async (projectId, by) =>
-      known.get('id' in by ? `${projectId} ${by.id}` : `${projectId}/${by.slug}`) ?? read(projectId, by),
+      known.get('id' in by ? `${projectId} ${by.id}` : `${projectId}/${by.slug}`) ?? read(db, projectId, by),
   };
 };
 
@@ -286,7 +286,8 @@ export const invocation = async (
   const requestOf = ({ id, version }: FunctionVersion): JobRequest => {
     order.onVersion?.(version);
     const slug = 'slug' in order.by ? order.by.slug : null;
-    const renew = async (): Promise<JobRequest> => requestOf(await versions.read(project.id, order.by));
+    const renew = async (db: Queryable): Promise<JobRequest> =>
+      requestOf(await versions.read(db, project.id, order.by));
     const request = requestFor(project, { ...order, functionId: id, version });
     return { ...request, assumes: { functionId: id, version, slug, renew } };
   };

@@ -109,8 +109,11 @@ export interface JobRequest<Job extends JobDefinition = JobDefinition> {
 
 /** The function as the data of a job assumes it, and a way to make the data anew when it is not so any more. */
 interface Assumption extends AssumedFunction {
-  /** @throws {ServiceError} `not_found` when the function is gone */
-  readonly renew: () => Promise<JobRequest>;
+  /**
+   * @param db the transaction, where there is one: whoever holds a connection must not wait for another
+   * @throws {ServiceError} `not_found` when the function is gone
+   */
+  readonly renew: (db: Queryable) => Promise<JobRequest>;
 }
 
 export interface AcceptDeps {
@@ -130,8 +133,11 @@ const maxRenewals = 3;
 const isSame = (a: AssumedFunction | undefined, b: AssumedFunction | undefined): boolean =>
   a?.functionId === b?.functionId && a?.version === b?.version;
 
-/** Answers whether the row was inserted. */
-type Insert = (row: NewJobRow) => Promise<boolean>;
+interface Inserting {
+  readonly db: Queryable;
+  /** Answers whether the row was inserted. */
+  readonly insert: (row: NewJobRow) => Promise<boolean>;
+}
 
 const insertAlone = async (db: Queryable, row: NewJobRow): Promise<boolean> =>
   (await insertJobs(db, [row])).has(row.id);
@@ -140,13 +146,13 @@ const insertAlone = async (db: Queryable, row: NewJobRow): Promise<boolean> =>
  * Inserts the row, with its data made anew when its function has changed meanwhile.
  * @throws {ServiceError} `monthly_cap_exceeded`
  */
-const insertRenewed = async (insert: Insert, row: NewJobRow, request: JobRequest, renewals = 0): Promise<void> => {
+const insertRenewed = async (by: Inserting, row: NewJobRow, request: JobRequest, renewals = 0): Promise<void> => {
   const assumes = renewals < maxRenewals ? request.assumes : undefined;
-  if (await insert({ ...row, assumes })) return;
-  const renewed = await assumes?.renew();
+  if (await by.insert({ ...row, assumes })) return;
+  const renewed = await assumes?.renew(by.db);
   if (renewed === undefined || isSame(renewed.assumes, assumes)) throw capExceeded(row.monthlyLimit ?? null);
   const data = JSON.stringify(renewed.job.data.parse(renewed.data));
-  await insertRenewed(insert, { ...row, data }, renewed, renewals + 1);
+  await insertRenewed(by, { ...row, data }, renewed, renewals + 1);
 };
 
 /** The row first, then the gate; a job that the gate does not take is taken back. */
@@ -156,15 +162,15 @@ export const acceptWith = ({ db, gate, waitingBytes }: AcceptDeps): Accept => {
     return rows.map(({ id }) => taken.has(id));
   });
 
-  const insertBatched: Insert = (row) =>
+  const insertBatched: Inserting['insert'] = (row) =>
     row.data.length > batchedDataLength ? insertAlone(db, row) : inserts.add(row);
 
   const insert = async (row: NewJobRow, request: JobRequest): Promise<void> => {
     const { alongside, actor } = request;
-    if (alongside === undefined) return insertRenewed(insertBatched, row, request);
+    if (alongside === undefined) return insertRenewed({ db, insert: insertBatched }, row, request);
     await db.transaction(async (tx) => {
       await alongside(tx, row.id);
-      await insertRenewed((each) => insertAlone(tx, each), row, request);
+      await insertRenewed({ db: tx, insert: (each) => insertAlone(tx, each) }, row, request);
     }, actor);
   };
 
