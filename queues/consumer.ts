@@ -16,7 +16,7 @@ export interface Delivery extends HandedOver {
   /**
    * Publishes the end of the run, frees its place at the gate and gives this worker the next job, all in one step. Left
    * out: the steps have to be done one by one. May be called once, before the processing is over.
-   * @throws {Error} when Redis did not take it at once; it is sent again until Redis does
+   * @throws {Error} when Redis did not take it at once; it is sent again for a minute
    */
   readonly complete?: (end: RunEnd) => Promise<void>;
 }

@@ -21,31 +21,51 @@ export interface WorkerBackendOptions {
 }
 
 const keysOfFinish = 14;
+/** The place, among the keys and arguments of BullMQ's script that finishes a job, of whether it takes the next one. */
+const fetchNextAt = keysOfFinish + 5;
 /** BullMQ's answer when there is no job. */
 const noJob = [0, 0, 0, 0];
 const retryMs = 1000;
+const maxTries = 60;
 
 const bullIdIn = (job: unknown): string | null => (Array.isArray(job) && typeof job[1] === 'string' ? job[1] : null);
 
-/** Until Redis takes it: whoever waits for the end may still be there. */
-const sendUntilTaken = async (
-  { send, onSent }: PendingEnd,
+/** Sends it until Redis takes it, or the worker stops: whoever waits for the end may still be there. */
+const sendLater = async (
+  { send }: PendingEnd,
+  args: readonly ScriptArgument[],
+  isClosing: () => boolean,
+): Promise<void> => {
+  // No slot of this worker waits for another job.
+  const finish = args.with(fetchNextAt, 0);
+  for (let tries = 0; tries < maxTries && !isClosing(); tries += 1) {
+    await pause(retryMs, undefined, { ref: false });
+    const isTaken = await send(finish).then(
+      () => true,
+      () => false,
+    );
+    if (isTaken) return;
+  }
+};
+
+/**
+ * Null: Redis did not take it. It is sent again meanwhile; a Redis that is full or away must not keep the slot. What BullMQ
+ * still has of the job is delivered again once its lock has ended, and dropped.
+ */
+const sendOnce = async (
+  end: PendingEnd,
   finish: readonly ScriptArgument[],
   isClosing: () => boolean,
 ): Promise<Taken | null> => {
-  let isFirst = true;
-  while (isFirst || !isClosing()) {
-    try {
-      const taken = await send(finish);
-      if (isFirst) onSent(null);
-      return taken;
-    } catch (error) {
-      if (isFirst) onSent(error instanceof Error ? error : new Error(String(error)));
-      isFirst = false;
-    }
-    await pause(retryMs, undefined, { ref: false });
+  try {
+    const taken = await end.send(finish);
+    end.onSent(null);
+    return taken;
+  } catch (error) {
+    end.onSent(error instanceof Error ? error : new Error(String(error)));
+    void sendLater(end, finish, isClosing);
+    return null;
   }
-  return null;
 };
 
 /**
@@ -73,7 +93,7 @@ export const workerBackend =
       return noJob;
     };
     const finish = async (end: PendingEnd, args: readonly ScriptArgument[]): Promise<unknown> => {
-      const taken = await sendUntilTaken(end, args, isClosing);
+      const taken = await sendOnce(end, args, isClosing);
       if (taken === null) return noJob;
       // A negative answer: the job was given to another worker meanwhile. 0: it is finished, and there is no next one.
       if (typeof taken.job === 'number' && (taken.job < 0 || taken.isLast)) return noJob;
