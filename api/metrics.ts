@@ -1,5 +1,5 @@
 import { Gauge, Histogram, Registry } from 'prom-client';
-import { waitingSince } from '#domain/jobs/store.ts';
+import { type JobFigures, figuresOfJobs, maxDead } from '#domain/ops/trouble.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { metricsText, registry } from '#lib/metrics.ts';
 import type { Gate, JobTypeStats } from '#queues/gate/types.ts';
@@ -30,33 +30,10 @@ export interface GaugeDeps {
   readonly gate: Pick<Gate, 'stats'>;
 }
 
-/** The figures of one job type from the rows. */
-interface RowStats {
-  readonly type: string;
-  readonly oldest_wait: number;
-  readonly dead: number;
-}
-
-// Redriven or deleted they are few; what was left alone for weeks must not make each scrape read all of it.
-const maxDead = 10_000;
-
-const readRows = (db: Queryable, types: readonly string[]): Promise<RowStats[]> =>
-  db.query<RowStats>(
-    `with dead as (
-       select type, count(*)::int as jobs
-       from (select type from jobs where status = 'dead' order by id limit ${maxDead}) few group by type
-     )
-     select t.type, coalesce(dead.jobs, 0) as dead,
-       greatest(0, coalesce(extract(epoch from clock_timestamp() - ${waitingSince('t.type')}), 0))::float8 as oldest_wait
-     from unnest($1::text[]) as t (type) left join dead on dead.type = t.type`,
-    [types],
-    'job-gauges',
-  );
-
 const gauges: readonly {
   readonly name: string;
   readonly help: string;
-  readonly of: (stats: JobTypeStats | null, rows: RowStats | undefined) => number | null | undefined;
+  readonly of: (stats: JobTypeStats | null, rows: JobFigures | undefined) => number | null | undefined;
 }[] = [
   { name: 'plinth_jobs_waiting', help: 'Jobs that wait at the gate, by type.', of: (stats) => stats?.waiting },
   {
@@ -120,7 +97,7 @@ export const createJobGauges = ({ db, gate }: GaugeDeps, types = jobs.map(({ typ
 
   const read = async (): Promise<string> => {
     const [rows, ...statsByType] = await Promise.all([
-      readRows(db, types).catch(() => []),
+      figuresOfJobs(db, types).catch(() => []),
       ...types.map((type) => gate.stats(type).catch(() => null)),
     ]);
     for (const { gauge, of } of made) {

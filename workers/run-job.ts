@@ -1,8 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { cancelIfAbandoned } from '#domain/jobs/abandon.ts';
-import { type JobRow, type StartedJob, outcomeOf } from '#domain/jobs/store.ts';
+import { type StartedJob, outcomeOf, standingOf } from '#domain/jobs/store.ts';
 import { withLogContext } from '#lib/context.ts';
-import { maybeOne } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import { traced } from '#lib/tracing.ts';
 import type { Delivery } from '#queues/consumer.ts';
@@ -192,26 +191,13 @@ const begin = async (deps: RunJobDeps, delivery: Delivery, runId: string): Promi
   return null;
 };
 
-type Standing = Pick<JobRow, 'status' | 'result' | 'error_code' | 'error_message'> & {
-  readonly reply_to: string | null;
-  readonly due: boolean;
-};
-
-const standingOf = (deps: RunJobDeps, id: string): Promise<Standing | undefined> =>
-  maybeOne(
-    deps.db.query<Standing>(
-      `select status, result, error_code, error_message, reply_to, next_run_at is null as due from jobs where id = $1`,
-      [id],
-    ),
-  );
-
 /**
  * A job that may not start needs no place at the gate, unless it runs; one that waits is queued again. The caller of a
  * job that ended before it started (its project was deleted) may not have been notified.
  */
 const dropDelivery = async (deps: RunJobDeps, delivery: Delivery): Promise<void> => {
   const { shard, lease, projectId } = delivery;
-  const known = await standingOf(deps, lease.id).catch(() => null);
+  const known = await standingOf(deps.db, lease.id).catch(() => null);
   if (known === null || known?.status === 'running') return;
   const abandoned = known?.status === 'queued' && (await cancelIfAbandoned(deps.db, lease.id).catch(() => undefined));
   const row = abandoned ? { ...abandoned, due: false } : known;

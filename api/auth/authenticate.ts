@@ -1,8 +1,6 @@
 import type { Context } from 'koa';
-import type { User } from '#domain/users/users.ts';
-import { type Project, projectColumns } from '#domain/projects/store.ts';
+import { findSignedIn, findSignedInAt } from '#domain/accounts/callers.ts';
 import { type Role, atLeast, organizationFor } from '#domain/teams/store.ts';
-import { maybeOne } from '#lib/control-db.ts';
 import { addLogContext } from '#lib/context.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken } from '#lib/ids.ts';
@@ -14,30 +12,6 @@ import { bearerOf, unauthenticated } from './credentials.ts';
 import { requireOperator } from './operator.ts';
 
 const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
-
-const userColumns = `s.id as sign_in_id, u.id as user_id, u.email, u.full_name, u.avatar_url, u.created_at as user_created_at`;
-const validToken = `sign_in_tokens t join sign_ins s on s.id = t.sign_in_id join users u on u.id = s.user_id`;
-const isValid = `t.hash = $1 and t.kind = 'access' and t.expires_at > now() and s.ended_at is null`;
-
-interface UserRow {
-  readonly sign_in_id: string;
-  readonly user_id: string;
-  readonly email: string;
-  readonly full_name: string | null;
-  readonly avatar_url: string | null;
-  readonly user_created_at: Date;
-}
-
-const signInOf = (row: UserRow): SignInCall => {
-  const user: User = {
-    id: row.user_id,
-    email: row.email,
-    full_name: row.full_name,
-    avatar_url: row.avatar_url,
-    created_at: row.user_created_at,
-  };
-  return { user, signInId: row.sign_in_id };
-};
 
 const tokenHash = (ctx: Context): Buffer => {
   const token = bearerOf(ctx);
@@ -54,40 +28,20 @@ const requireRole = (role: Role, min: Role): void => {
 };
 
 const authenticateUser = async (ctx: Context, { db }: Deps): Promise<SignInCall> => {
-  const row = await maybeOne(
-    db.query<UserRow>(`select ${userColumns} from ${validToken} where ${isValid}`, [tokenHash(ctx)], 'sign-in'),
-  );
-  if (row === undefined) throw invalidToken();
-  return signInOf(row);
+  const signedIn = await findSignedIn(db, tokenHash(ctx));
+  if (signedIn === undefined) throw invalidToken();
+  return signedIn;
 };
 
-/** The caller, the project and the caller's role in it: one round trip. */
 const authenticateMember = async (ctx: Context, { db }: Deps, projectId: string, min: Role): Promise<ProjectCall> => {
-  const row = await maybeOne(
-    db.query<UserRow & Project & { role: Role | null }>(
-      `select ${userColumns}, m.role, ${projectColumns} from ${validToken}
-       left join projects p on p.id = $2 and p.deleted_at is null
-       left join members m on m.org_id = p.org_id and m.user_id = u.id
-       where ${isValid}`,
-      [tokenHash(ctx), uuid.test(projectId) ? projectId : null],
-      'project-member',
-    ),
-  );
-  if (row === undefined) throw invalidToken();
-  const {
-    role,
-    sign_in_id: _s,
-    user_id: _u,
-    email: _e,
-    full_name: _f,
-    avatar_url: _a,
-    user_created_at: _c,
-    ...project
-  } = row;
-  if (role === null) throw notFound('project');
+  const found = await findSignedInAt(db, tokenHash(ctx), uuid.test(projectId) ? projectId : null);
+  if (found === undefined) throw invalidToken();
+  const { user, signInId, membership } = found;
+  if (membership === null) throw notFound('project');
+  const { project, role } = membership;
   addLogContext({ projectId: project.id });
   requireRole(role, min);
-  return { ...signInOf(row), project, role };
+  return { user, signInId, project, role };
 };
 
 const authenticateInOrganization = async (ctx: Context, deps: Deps, min: Role): Promise<OrganizationCall> => {

@@ -106,6 +106,21 @@ export const endsOf = async (db: Queryable, ids: readonly string[]): Promise<Rea
   );
 };
 
+/** A job as the worker needs it that may not start it. */
+export type Standing = Pick<JobRow, 'status' | 'result' | 'error_code' | 'error_message'> & {
+  readonly reply_to: string | null;
+  /** Whether it waits for nothing but its turn. */
+  readonly due: boolean;
+};
+
+export const standingOf = (db: Queryable, id: string): Promise<Standing | undefined> =>
+  maybeOne(
+    db.query<Standing>(
+      `select status, result, error_code, error_message, reply_to, next_run_at is null as due from jobs where id = $1`,
+      [id],
+    ),
+  );
+
 export const refOf = (row: Pick<JobRow, 'id' | 'type' | 'project_id'>): JobRef => ({
   id: row.id,
   type: row.type,

@@ -1,4 +1,5 @@
 import type { Target } from '#domain/cron/store.ts';
+import { waitingSince } from '#domain/jobs/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { QueueView, Snapshot } from './ops.ts';
 import { functionOf } from './search.ts';
@@ -275,3 +276,27 @@ const overdueSchedules = async (db: Queryable): Promise<{ count: number; seconds
   );
   return { count: row?.count ?? 0, seconds: row?.seconds ?? 0 };
 };
+
+/** The figures of one job type from the rows. */
+export interface JobFigures {
+  readonly type: string;
+  readonly oldest_wait: number;
+  readonly dead: number;
+}
+
+// Redriven or deleted they are few; what was left alone for weeks must not make each scrape read all of it.
+export const maxDead = 10_000;
+
+/** The figures of these job types, in no order. */
+export const figuresOfJobs = (db: Queryable, types: readonly string[]): Promise<JobFigures[]> =>
+  db.query<JobFigures>(
+    `with dead as (
+       select type, count(*)::int as jobs
+       from (select type from jobs where status = 'dead' order by id limit ${maxDead}) few group by type
+     )
+     select t.type, coalesce(dead.jobs, 0) as dead,
+       greatest(0, coalesce(extract(epoch from clock_timestamp() - ${waitingSince('t.type')}), 0))::float8 as oldest_wait
+     from unnest($1::text[]) as t (type) left join dead on dead.type = t.type`,
+    [types],
+    'job-gauges',
+  );
