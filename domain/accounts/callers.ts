@@ -49,7 +49,7 @@ export interface SignedInAt extends SignedIn {
 }
 
 /**
- * Who calls, the project, and the caller's role in it: one round trip.
+ * Finds the caller, the project, and the caller's role in it: one round trip.
  * @param projectId null: none
  */
 export const findSignedInAt = async (

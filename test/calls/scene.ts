@@ -1,9 +1,9 @@
 import path from 'node:path';
 import type { TestFn } from 'ava';
-import { Redis } from 'ioredis';
 import { type Client, createClient } from '#test/support/client.ts';
 import { type TestPlatform, usePlatform } from '#test/support/platform.ts';
 import { type PlatformProcess, environmentOf, startProcess } from '#test/support/processes.ts';
+import { monitorRedis } from '#test/support/redis-monitor.ts';
 import type { Traffic } from './count-traffic.ts';
 
 const root = path.join(import.meta.dirname, '../..');
@@ -30,23 +30,12 @@ const trafficOf = ({ child }: PlatformProcess): Promise<Traffic> =>
 
 /** Every command that names a key of this platform. */
 const watchRedis = async ({ config }: TestPlatform): Promise<{ seen: [number, string][]; stop: () => void }> => {
-  const redis = new Redis(config.REDIS_URL);
-  const monitor = await redis.monitor();
   const seen: [number, string][] = [];
-  monitor.on('monitor', (_time: string, args: readonly string[], source: string) => {
+  const stop = await monitorRedis(config.REDIS_URL, ({ args, isInScript }) => {
     if (!args.some((arg) => arg.includes(config.PLINTH_REDIS_PREFIX))) return;
-    seen.push([
-      performance.timeOrigin + performance.now(),
-      `${source === 'lua' ? 'in a script' : 'command'} ${args[0]}`,
-    ]);
+    seen.push([performance.timeOrigin + performance.now(), `${isInScript ? 'in a script' : 'command'} ${args[0]}`]);
   });
-  return {
-    seen,
-    stop: () => {
-      monitor.disconnect();
-      redis.disconnect();
-    },
-  };
+  return { seen, stop };
 };
 
 /** For all tests of a file; `scene()` gives it once the first test runs. */
