@@ -1,6 +1,4 @@
 import test from 'ava';
-import { Redis } from 'ioredis';
-import { createDirtyMarks } from '#domain/events/marks.ts';
 import { eventId } from '#domain/events/outbox.ts';
 import { findSource, setTableSubscriptions } from '#domain/events/subscriptions.ts';
 import type { Queryable } from '#lib/control-db.ts';
@@ -8,25 +6,23 @@ import type { TestProject } from '#test/support/client.ts';
 import { asAdmin } from '#test/support/databases.ts';
 import { memoryLog, usePlatform } from '#test/support/platform.ts';
 import { keepEventsOf } from '#test/support/subscriber.ts';
-import { until } from '#test/support/until.ts';
 import { createRelayConnections } from '#workers/relay/connections.ts';
 import { drainSource } from '#workers/relay/relay.ts';
 import { asOwner, projectWith, withServers } from '../database/limits-scene.ts';
 
-const platform = usePlatform(test);
+// The worker that makes the project stops, so that only the tests take events.
+const platform = usePlatform(test, { worker: false });
 
 let project: TestProject;
-let redis: Redis;
 
 test.before('a project with a table that somebody subscribes to', async () => {
-  redis = new Redis(platform().config.REDIS_URL);
+  const stopWorker = await platform().startWorker();
   project = await projectWith(platform(), { rows: null });
+  await stopWorker();
   await asOwner(platform(), project, (owner) => owner.query('create table t (x bigint)'));
   await keepEventsOf(platform().db, project.id);
   await subscribe();
 });
-
-test.after.always('it hangs up', () => redis?.disconnect());
 
 const subscribe = (subscriptions = [{ table: 't', op: null }]): Promise<void> =>
   withServers(platform(), (servers) =>
@@ -51,19 +47,6 @@ const kept = () =>
 
 const clear = () => platform().db.query('delete from outbox_events where project_id = $1', [project.id]);
 
-/** The relay of the worker is kept away: a test takes the events itself. */
-const hidden = async <T>(work: () => Promise<T>): Promise<T> => {
-  const { db } = platform();
-  const later = `update event_sources set looked_at = now() + $2::interval where project_id = $1`;
-  await db.query(later, [project.id, '1 hour']);
-  await clear();
-  try {
-    return await work();
-  } finally {
-    await db.query(later, [project.id, '0']);
-  }
-};
-
 const unsubscribedLongAgo = () =>
   platform().db.query(`update event_sources set changed_at = now() - interval '11 minutes' where project_id = $1`, [
     project.id,
@@ -83,213 +66,174 @@ const drain = async (db: Queryable = platform().db, log = memoryLog().log): Prom
   });
 };
 
-test.serial('a marked project’s events arrive with exact rows; many marks are one', async (t) => {
-  const { config } = platform();
-  const { markDirty } = createDirtyMarks({ redis, prefix: config.PLINTH_REDIS_PREFIX, log: memoryLog().log });
-  await insert(`insert into t values (9007199254740995)`);
-  await insert(`update t set x = x + 1`);
-  const marks = Array.from({ length: 100 }, () => markDirty(project.id));
-  t.is(new Set(marks).size, 1);
-  await Promise.all(marks);
-  const events = await until(async () => {
-    const rows = await kept();
-    return rows.length === 2 && rows;
-  });
-  t.deepEqual(events.map(({ event, data }) => `${event} ${data}`).toSorted(), [
-    'table.t.INSERT {"row":{"x":9007199254740995}}',
-    'table.t.UPDATE {"row":{"x":9007199254740996},"old":{"x":9007199254740995}}',
-  ]);
-  await until(async () => (await left()).length === 0);
-});
-
-test.serial('events that nobody said anything of are found', async (t) => {
-  await clear();
-  await insert('insert into t select generate_series(1, 1200)');
-  await platform().db.query(`update event_sources set looked_at = now() - interval '1 hour'`);
-  const events = await until(async () => {
-    const rows = await kept();
-    return rows.length === 1200 && rows;
-  });
-  t.is(new Set(events.map(({ data }) => data)).size, 1200);
-});
-
 test.serial('what was kept but not yet removed when its taker died is kept once', async (t) => {
-  await hidden(async () => {
-    await insert('insert into t select generate_series(1, 450)');
-    const ids = (await left()).map((row) => eventId(project.id, row));
-    const real = platform().db;
-    let inserts = 0;
-    const dying: Queryable = {
-      query: async (sql, values, name) => {
-        const rows = await real.query(sql, values, name);
-        if (name === 'keep-table-events') inserts += 1;
-        if (inserts === 2) throw new Error('died');
-        return rows as never;
-      },
-    };
-    await t.throwsAsync(drain(dying), { message: 'died' });
-    t.is((await left()).length, 200, 'the first batch is gone for good');
-    t.is((await kept()).length, 450);
-    t.false(await drain());
-    t.deepEqual((await kept()).map(({ id }) => id).toSorted(), ids.toSorted());
-    t.deepEqual(await left(), []);
-  });
+  await clear();
+  await insert('insert into t select generate_series(1, 450)');
+  const ids = (await left()).map((row) => eventId(project.id, row));
+  const real = platform().db;
+  let inserts = 0;
+  const dying: Queryable = {
+    query: async (sql, values, name) => {
+      const rows = await real.query(sql, values, name);
+      if (name === 'keep-table-events') inserts += 1;
+      if (inserts === 2) throw new Error('died');
+      return rows as never;
+    },
+  };
+  await t.throwsAsync(drain(dying), { message: 'died' });
+  t.is((await left()).length, 200, 'the first batch is gone for good');
+  t.is((await kept()).length, 450);
+  t.false(await drain());
+  t.deepEqual((await kept()).map(({ id }) => id).toSorted(), ids.toSorted());
+  t.deepEqual(await left(), []);
 });
 
 test.serial('several that drain at once take each event once, and wait for nobody', async (t) => {
-  await hidden(async () => {
-    await insert('insert into t select generate_series(1, 3000)');
-    await asAdmin(project.dbName, async (holder) => {
-      await holder.query('begin; select from plinth.outbox order by plinth.outbox.id limit 100 for update');
-      await Promise.all([drain(), drain(), drain()]);
-      t.is((await kept()).length, 2900);
-      await holder.query('rollback');
-    });
-    await drain();
-    t.is((await kept()).length, 3000);
+  await clear();
+  await insert('insert into t select generate_series(1, 3000)');
+  await asAdmin(project.dbName, async (holder) => {
+    await holder.query('begin; select from plinth.outbox order by plinth.outbox.id limit 100 for update');
+    await Promise.all([drain(), drain(), drain()]);
+    t.is((await kept()).length, 2900);
+    await holder.query('rollback');
   });
+  await drain();
+  t.is((await kept()).length, 3000);
 });
 
 test.serial('events that a transaction commits late are taken although later ones have been', async (t) => {
-  await hidden(async () => {
-    await asOwner(platform(), project, async (late) => {
-      await late.query('begin; insert into t values (1)');
-      await insert('insert into t values (2)');
-      await drain();
-      t.deepEqual(
-        (await kept()).map(({ data }) => data),
-        ['{"row":{"x":2}}'],
-      );
-      await late.query('commit');
-    });
-    await drain();
-    t.is((await kept()).length, 2);
-  });
-});
-
-test.serial('a project’s outbox that fills up is warned of', async (t) => {
-  await hidden(async () => {
-    await insert('insert into t select generate_series(1, 60)');
-    await asAdmin(project.dbName, (admin) => admin.query('update plinth.outbox_limits set max_rows = 100'));
-    const { log, text } = memoryLog();
-    const source = await findSource(platform().db, project.id);
-    const stuck: Queryable = { query: () => Promise.resolve([]) };
-    await asAdmin(project.dbName, async (holder) => {
-      await holder.query('begin; select from plinth.outbox for update');
-      await withServers(platform(), async (servers) => {
-        const connections = createRelayConnections({ servers, max: 0 });
-        await drainSource({ db: stuck, connections, log }, source as never);
-      });
-      await holder.query('rollback');
-    });
-    t.regex(text(), /the outbox of a project fills up/);
-    t.regex(text(), new RegExp(project.id));
-    await asAdmin(project.dbName, (admin) => admin.query('update plinth.outbox_limits set max_rows = 1000000'));
-    await drain();
-  });
-});
-
-test.serial('without subscriptions and events a project is no longer looked into; with them it is again', async (t) => {
-  await hidden(async () => {
-    await insert('insert into t values (5)');
-    await subscribe([]);
-    await insert('insert into t values (6)');
+  await clear();
+  await asOwner(platform(), project, async (late) => {
+    await late.query('begin; insert into t values (1)');
+    await insert('insert into t values (2)');
     await drain();
     t.deepEqual(
       (await kept()).map(({ data }) => data),
-      ['{"row":{"x":5}}'],
+      ['{"row":{"x":2}}'],
     );
-    t.not(await findSource(platform().db, project.id), undefined, 'a statement may still be at work');
-    await unsubscribedLongAgo();
-    await drain();
-    t.is(await findSource(platform().db, project.id), undefined);
-    await subscribe();
-    t.not(await findSource(platform().db, project.id), undefined);
+    await late.query('commit');
   });
+  await drain();
+  t.is((await kept()).length, 2);
+});
+
+test.serial('a project’s outbox that fills up is warned of', async (t) => {
+  await clear();
+  await insert('insert into t select generate_series(1, 60)');
+  await asAdmin(project.dbName, (admin) => admin.query('update plinth.outbox_limits set max_rows = 100'));
+  const { log, text } = memoryLog();
+  const source = await findSource(platform().db, project.id);
+  const stuck: Queryable = { query: () => Promise.resolve([]) };
+  await asAdmin(project.dbName, async (holder) => {
+    await holder.query('begin; select from plinth.outbox for update');
+    await withServers(platform(), async (servers) => {
+      const connections = createRelayConnections({ servers, max: 0 });
+      await drainSource({ db: stuck, connections, log }, source as never);
+    });
+    await holder.query('rollback');
+  });
+  t.regex(text(), /the outbox of a project fills up/);
+  t.regex(text(), new RegExp(project.id));
+  await asAdmin(project.dbName, (admin) => admin.query('update plinth.outbox_limits set max_rows = 1000000'));
+  await drain();
+});
+
+test.serial('without subscriptions and events a project is no longer looked into; with them it is again', async (t) => {
+  await clear();
+  await insert('insert into t values (5)');
+  await subscribe([]);
+  await insert('insert into t values (6)');
+  await drain();
+  t.deepEqual(
+    (await kept()).map(({ data }) => data),
+    ['{"row":{"x":5}}'],
+  );
+  t.not(await findSource(platform().db, project.id), undefined, 'a statement may still be at work');
+  await unsubscribedLongAgo();
+  await drain();
+  t.is(await findSource(platform().db, project.id), undefined);
+  await subscribe();
+  t.not(await findSource(platform().db, project.id), undefined);
 });
 
 test.serial(
   'a project is looked into while a transaction that wrote events is not over, however long ago they were',
   async (t) => {
-    await hidden(async () => {
-      await asOwner(platform(), project, async (late) => {
-        await late.query('begin; insert into t values (7)');
-        await subscribe([]);
-        await unsubscribedLongAgo();
-        await drain();
-        t.not(await findSource(platform().db, project.id), undefined);
-        await late.query('commit');
-      });
+    await clear();
+    await asOwner(platform(), project, async (late) => {
+      await late.query('begin; insert into t values (7)');
+      await subscribe([]);
+      await unsubscribedLongAgo();
       await drain();
-      t.is((await kept()).length, 1);
-      t.is(await findSource(platform().db, project.id), undefined);
-      await subscribe();
+      t.not(await findSource(platform().db, project.id), undefined);
+      await late.query('commit');
     });
+    await drain();
+    t.is((await kept()).length, 1);
+    t.is(await findSource(platform().db, project.id), undefined);
+    await subscribe();
   },
 );
 
 test.serial('an event that cannot be kept is set aside with a warning, and the others are taken', async (t) => {
-  await hidden(async () => {
-    await insert('insert into t values (1)');
-    await asAdmin(project.dbName, (admin) =>
-      admin.query(`insert into plinth.outbox (table_name, op, row) values ('t', 'INSERT', '{not json')`),
-    );
-    await insert('insert into t values (2)');
-    const { log, text } = memoryLog();
-    t.false(await drain(platform().db, log));
-    t.deepEqual((await kept()).map(({ data }) => data).toSorted(), ['{"row":{"x":1}}', '{"row":{"x":2}}']);
-    t.deepEqual(await left(), []);
-    t.regex(text(), /could not be kept and was set aside/);
-    const failed = await asAdmin(project.dbName, async (admin) => {
-      const { rows } = await admin.query('select table_name, op, row, reason from plinth.outbox_failed');
-      return rows;
-    });
-    t.deepEqual(failed, [
-      { table_name: 't', op: 'INSERT', row: '{not json', reason: 'invalid input syntax for type json' },
-    ]);
+  await clear();
+  await insert('insert into t values (1)');
+  await asAdmin(project.dbName, (admin) =>
+    admin.query(`insert into plinth.outbox (table_name, op, row) values ('t', 'INSERT', '{not json')`),
+  );
+  await insert('insert into t values (2)');
+  const { log, text } = memoryLog();
+  t.false(await drain(platform().db, log));
+  t.deepEqual((await kept()).map(({ data }) => data).toSorted(), ['{"row":{"x":1}}', '{"row":{"x":2}}']);
+  t.deepEqual(await left(), []);
+  t.regex(text(), /could not be kept and was set aside/);
+  const failed = await asAdmin(project.dbName, async (admin) => {
+    const { rows } = await admin.query('select table_name, op, row, reason from plinth.outbox_failed');
+    return rows;
   });
+  t.deepEqual(failed, [
+    { table_name: 't', op: 'INSERT', row: '{not json', reason: 'invalid input syntax for type json' },
+  ]);
 });
 
 test.serial('an event is not set aside because the control database fails', async (t) => {
-  await hidden(async () => {
-    await insert('insert into t values (1)');
-    const down: Queryable = { query: () => Promise.reject(new Error('it is down')) };
-    await t.throwsAsync(drain(down), { message: 'it is down' });
-    t.is((await left()).length, 1);
-    await drain();
-    t.is((await kept()).length, 1);
-  });
+  await clear();
+  await insert('insert into t values (1)');
+  const down: Queryable = { query: () => Promise.reject(new Error('it is down')) };
+  await t.throwsAsync(drain(down), { message: 'it is down' });
+  t.is((await left()).length, 1);
+  await drain();
+  t.is((await kept()).length, 1);
 });
 
 test.serial('large rows are taken a few at a time, quotes and all, and too large ones are refused', async (t) => {
-  await hidden(async () => {
-    await insert('create table big (s text)');
-    await subscribe([{ table: 'big', op: null }]);
-    await insert(`insert into big select repeat('"ä', 500000) from generate_series(1, 5)`);
-    await insert(`insert into big values (repeat('"', 4100000))`);
-    for (const sql of [`insert into big values (repeat('"', 20000000))`, `update big set s = repeat('x', 3000000)`]) {
-      const refused = await t.throwsAsync(insert(sql), { message: /^event_too_large: .*8388608 bytes at most/ });
-      t.like(refused, { code: 'PLE02' });
-    }
-    const sizes: number[] = [];
-    const watched: Queryable = {
-      query: (sql, values = [], name) => {
-        if (name === 'keep-table-events') sizes.push((values[3] as Buffer).length);
-        return platform().db.query(sql, values, name);
-      },
-    };
-    await drain(watched);
-    t.true(sizes.length >= 3);
-    t.deepEqual(
-      sizes.filter((size) => size > 4.2 * 1024 * 1024).map((size) => Math.round(size / 100_000)),
-      [82],
-      'a larger one goes alone',
-    );
-    const events = await kept();
-    t.deepEqual(
-      events.map(({ data }) => (JSON.parse(data) as { row: { s: string } }).row.s.length).toSorted((a, b) => a - b),
-      [1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000, 4_100_000],
-    );
-    await subscribe();
-  });
+  await clear();
+  await insert('create table big (s text)');
+  await subscribe([{ table: 'big', op: null }]);
+  await insert(`insert into big select repeat('"ä', 500000) from generate_series(1, 5)`);
+  await insert(`insert into big values (repeat('"', 4100000))`);
+  for (const sql of [`insert into big values (repeat('"', 20000000))`, `update big set s = repeat('x', 3000000)`]) {
+    const refused = await t.throwsAsync(insert(sql), { message: /^event_too_large: .*8388608 bytes at most/ });
+    t.like(refused, { code: 'PLE02' });
+  }
+  const sizes: number[] = [];
+  const watched: Queryable = {
+    query: (sql, values = [], name) => {
+      if (name === 'keep-table-events') sizes.push((values[3] as Buffer).length);
+      return platform().db.query(sql, values, name);
+    },
+  };
+  await drain(watched);
+  t.true(sizes.length >= 3);
+  t.deepEqual(
+    sizes.filter((size) => size > 4.2 * 1024 * 1024).map((size) => Math.round(size / 100_000)),
+    [82],
+    'a larger one goes alone',
+  );
+  const events = await kept();
+  t.deepEqual(
+    events.map(({ data }) => (JSON.parse(data) as { row: { s: string } }).row.s.length).toSorted((a, b) => a - b),
+    [1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000, 4_100_000],
+  );
+  await subscribe();
 });
