@@ -83,7 +83,9 @@ inBrowser('dead letters are those of a project when its name is given', async (t
   await page.getByRole('textbox', { name: 'Project', exact: true }).fill('quiet shop');
   await page.keyboard.press('Enter');
   await page.getByText('1–2 of 2').waitFor();
-  t.is(await page.getByRole('row').filter({ hasText: 'Quiet shop' }).count(), 2);
+  const rows = page.getByRole('row').filter({ hasText: 'Quiet shop' });
+  await rows.nth(1).waitFor();
+  t.is(await rows.count(), 2);
   await page.goto(`${platform().base}/ops#/dead?project_id=${id}`);
   await page.getByText('1–2 of 2').waitFor();
   await page.goto(`${platform().base}/ops#/dead?project=${id}`);
