@@ -15,6 +15,8 @@ export interface InProject {
   readonly kind: 'project';
   /** The least role. Who is not a member learns nothing: 404. */
   readonly role: Role;
+  /** The caller may be recalled from memory: the statement that inserts the job checks it. */
+  readonly checkedByInsert?: true;
 }
 export interface InOrganization {
   readonly kind: 'organization';

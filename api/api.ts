@@ -4,6 +4,7 @@ import { openAi } from '#domain/ai/ai.ts';
 import { openAssistant } from '#domain/assistant/assistant.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { createCompiler } from '#domain/functions/compiler.ts';
+import { createMembers } from '#domain/accounts/callers.ts';
 import { createFunctionVersions } from '#domain/functions/functions.ts';
 import { createPythonChecker } from '#domain/functions/python.ts';
 import { createPaypal } from '#domain/integrations/paypal.ts';
@@ -98,6 +99,12 @@ const listenerFor = (deps: Deps, redis: Redis): RequestListener => {
   return (req, res) => void respond(req, res);
 };
 
+/** The callers and functions that calls recall. */
+const memoryOfCalls = (db: ControlDb): Pick<Deps, 'members' | 'functionVersions'> => ({
+  members: createMembers(),
+  functionVersions: createFunctionVersions(db),
+});
+
 /** Starts the API: migrates, connects, listens. */
 export const startApi = async (config: Config, log: Log): Promise<Api> => {
   await prepareDatabase(config, log);
@@ -134,7 +141,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     paypal: createPaypal(egress),
     mail,
     resets,
-    functionVersions: createFunctionVersions(platform.db),
+    ...memoryOfCalls(platform.db),
     rateLimiter,
     ...memoryOfClients(config, log),
     serialize: createSerializer(),

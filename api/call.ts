@@ -5,6 +5,7 @@ import type { User } from '#domain/users/users.ts';
 import type { DataCaller } from '#domain/data-api/data-api.ts';
 import type { Starter } from '#domain/jobs/store.ts';
 import type { ApiKey } from '#domain/projects/api-keys.ts';
+import type { RecalledMember } from '#domain/functions/functions.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Organization, Role } from '#domain/teams/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
@@ -49,6 +50,8 @@ export interface SignInCall {
 export interface ProjectCall extends SignInCall {
   readonly project: Project;
   readonly role: Role;
+  /** Left out: the database was asked. */
+  readonly member?: RecalledMember | undefined;
 }
 
 export interface OrganizationCall extends SignInCall {

@@ -1,4 +1,5 @@
 import type { Ai } from '#domain/ai/ai.ts';
+import type { Members } from '#domain/accounts/callers.ts';
 import type { Assistant } from '#domain/assistant/assistant.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import type { Compiler } from '#domain/functions/compiler.ts';
@@ -65,6 +66,8 @@ export interface Deps {
   readonly mail: PlatformMail;
   /** Sends links to reset passwords, beside the answers to those who ask for them. */
   readonly resets: Pick<Poller, 'wake'>;
+  /** Members of projects, by the access token that they show. */
+  readonly members: Members;
   /** Functions as callers name them. */
   readonly functionVersions: FunctionVersions;
   readonly rateLimiter: RateLimiter;

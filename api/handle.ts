@@ -262,6 +262,10 @@ export const handle = async (endpoint: Endpoint, ctx: Context, deps: Deps): Prom
     const reply = await answer(endpoint, ctx, Object.assign(call, caller));
     for (const hook of hooks) await hook().catch((error: unknown) => noteHook(deps, error));
     setReply(ctx, reply);
+  } catch (error) {
+    // A caller from memory who may not call any more gets that refusal, whatever else was wrong with the request.
+    await caller.member?.renew(deps.db);
+    throw error;
   } finally {
     worked.resolve();
   }

@@ -1,10 +1,11 @@
 import type { Context } from 'koa';
-import { findSignedIn, findSignedInAt } from '#domain/accounts/callers.ts';
+import { type SignedInAt, findSignedIn, findSignedInAt } from '#domain/accounts/callers.ts';
+import type { RecalledMember } from '#domain/functions/functions.ts';
 import { type Role, atLeast, organizationFor } from '#domain/teams/store.ts';
 import { addLogContext } from '#lib/context.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken } from '#lib/ids.ts';
-import type { Access } from '../access.ts';
+import type { Access, InProject } from '../access.ts';
 import type { AnyCaller, OrganizationCall, ProjectCall, SignInCall } from '../call.ts';
 import type { Deps } from '../deps.ts';
 import { authenticateByKey } from './by-key.ts';
@@ -33,8 +34,8 @@ const authenticateUser = async (ctx: Context, { db }: Deps): Promise<SignInCall>
   return signedIn;
 };
 
-const authenticateMember = async (ctx: Context, { db }: Deps, projectId: string, min: Role): Promise<ProjectCall> => {
-  const found = await findSignedInAt(db, tokenHash(ctx), uuid.test(projectId) ? projectId : null);
+/** @throws {ServiceError} `unauthenticated`, `not_found`, `forbidden` */
+const requireMember = (found: SignedInAt | undefined, min: Role): ProjectCall => {
   if (found === undefined) throw invalidToken();
   const { user, signInId, membership } = found;
   if (membership === null) throw notFound('project');
@@ -42,6 +43,27 @@ const authenticateMember = async (ctx: Context, { db }: Deps, projectId: string,
   addLogContext({ projectId: project.id });
   requireRole(role, min);
   return { user, signInId, project, role };
+};
+
+/** A member of the project of the path, who is recalled where the access and the request allow it. */
+const authenticateMember = async (
+  ctx: Context,
+  { db, members }: Deps,
+  given: string,
+  { role, checkedByInsert }: InProject,
+): Promise<ProjectCall> => {
+  const [hash, projectId] = [tokenHash(ctx), uuid.test(given) ? given : null];
+  // With an Idempotency-Key the answer of an earlier request may be repeated, without an insert that checks the caller.
+  const isRecalled = checkedByInsert === true && ctx.get('idempotency-key') === '';
+  if (!isRecalled) return requireMember(await findSignedInAt(db, hash, projectId), role);
+  const withMember = (call: ProjectCall): ProjectCall & { readonly member: RecalledMember } => ({
+    ...call,
+    member: { assumed: { tokenHash: hash, role: call.role, plan: call.project.plan }, renew },
+  });
+  const renew: RecalledMember['renew'] = async (queryable) =>
+    withMember(requireMember(await members.read(queryable, hash, projectId), role));
+  const known = members.recall(hash, projectId) ?? (await members.read(db, hash, projectId));
+  return withMember(requireMember(known, role));
 };
 
 const authenticateInOrganization = async (ctx: Context, deps: Deps, min: Role): Promise<OrganizationCall> => {
@@ -70,7 +92,7 @@ export const authenticate = async (
     case 'signed-in':
       return authenticateUser(ctx, deps);
     case 'project':
-      return authenticateMember(ctx, deps, params['project_id'] ?? '', access.role);
+      return authenticateMember(ctx, deps, params['project_id'] ?? '', access);
     case 'organization':
       return authenticateInOrganization(ctx, deps, access.role);
     case 'key':

@@ -1,4 +1,5 @@
-import { type Project, projectColumns } from '#domain/projects/store.ts';
+import { LRUCache } from 'lru-cache';
+import { type Plan, type Project, projectColumns } from '#domain/projects/store.ts';
 import type { Role } from '#domain/teams/store.ts';
 import type { User } from '#domain/users/users.ts';
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
@@ -79,4 +80,43 @@ export const findSignedInAt = async (
     ...project
   } = row;
   return { ...signedInOf(row), membership: role === null ? null : { project, role } };
+};
+
+/** A member as recalled: a job is inserted only while all of this holds. */
+export interface AssumedMember {
+  /** The hash of the access token. */
+  readonly tokenHash: Buffer;
+  readonly role: Role;
+  readonly plan: Plan;
+}
+
+/** Recalls members of projects, without a statement for each call. */
+export interface Members {
+  /** As the database has it now. */
+  readonly read: typeof findSignedInAt;
+  /** As the database had it within the last seconds; undefined: nothing is remembered. */
+  readonly recall: (tokenHash: Buffer, projectId: string | null) => SignedInAt | undefined;
+}
+
+const rememberedMs = 5000;
+const maxRemembered = 20_000;
+
+const nameOf = (tokenHash: Buffer, projectId: string | null): string => `${tokenHash.toString('base64')} ${projectId}`;
+
+/**
+ * Only members of active projects are remembered, so that whoever is refused is refused by what the database has now,
+ * and guesses take no memory.
+ */
+export const createMembers = (): Members => {
+  const known = new LRUCache<string, SignedInAt>({ max: maxRemembered, ttl: rememberedMs });
+  return {
+    read: async (db, tokenHash, projectId) => {
+      const name = nameOf(tokenHash, projectId);
+      known.delete(name);
+      const found = await findSignedInAt(db, tokenHash, projectId);
+      if (found?.membership?.project.status === 'active') known.set(name, found);
+      return found;
+    },
+    recall: (tokenHash, projectId) => known.get(nameOf(tokenHash, projectId)),
+  };
 };

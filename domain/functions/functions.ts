@@ -5,6 +5,7 @@
  * record; invocations.ts reads these records; stored.ts measures what a project stores.
  */
 import { LRUCache } from 'lru-cache';
+import type { AssumedMember } from '#domain/accounts/callers.ts';
 import type { JobRequest } from '#domain/jobs/accept.ts';
 import type { MonthlyCaps } from '#domain/jobs/usage.ts';
 import type { Project } from '#domain/projects/store.ts';
@@ -245,6 +246,16 @@ export const removeFunction = async (db: Queryable, projectId: string, id: strin
   if (!(await deleteFunction(db, projectId, id))) throw notFound('function');
 };
 
+/** A caller from memory, whom the statement that inserts the job checks. */
+export interface RecalledMember {
+  readonly assumed: AssumedMember;
+  /**
+   * Reads the caller from the database.
+   * @throws {ServiceError} `unauthenticated`, `not_found`, `forbidden`
+   */
+  readonly renew: (db: Queryable) => Promise<{ readonly project: Project; readonly member: RecalledMember }>;
+}
+
 interface InvokeOrder {
   readonly by: { readonly id: string } | { readonly slug: string };
   /** JSON text. */
@@ -255,6 +266,8 @@ interface InvokeOrder {
   readonly caller?: FunctionCaller;
   /** How many runs each plan has a month. */
   readonly caps: MonthlyCaps;
+  /** A member who was recalled. Left out: the caller is known for sure. */
+  readonly member?: RecalledMember | undefined;
   /** Told the version that is to run, and another one when the function is deployed meanwhile. */
   readonly onVersion?: (version: number) => void;
 }
@@ -267,11 +280,32 @@ const requireActive = ({ status }: Pick<Project, 'status'>): void => {
 /** The job that runs that version of that function. */
 const requestFor = (
   { id: projectId, plan }: Pick<Project, 'id' | 'plan'>,
-  order: Omit<InvokeOrder, 'by' | 'onVersion'> & { readonly functionId: string; readonly version: number },
+  order: Omit<InvokeOrder, 'by' | 'onVersion' | 'member'> & { readonly functionId: string; readonly version: number },
 ): JobRequest => {
   const { functionId, version, trigger, payload, requestId, caps, caller } = order;
   const data = { function_id: functionId, version, trigger, payload, ...(caller && { caller }) };
   return { job: functionInvoke, projectId, requestId, data, monthlyLimit: caps[plan] };
+};
+
+/** The job that runs the version that was found, and how to make it anew when that or the caller has changed. */
+const requestOf = (
+  versions: FunctionVersions,
+  project: Project,
+  order: InvokeOrder,
+  { id: functionId, version }: FunctionVersion,
+): JobRequest => {
+  const { by, member, onVersion } = order;
+  requireActive(project);
+  onVersion?.(version);
+  const renew = async (db: Queryable): Promise<JobRequest> => {
+    const caller = await member?.renew(db);
+    const present = await versions.read(db, project.id, by);
+    return requestOf(versions, caller?.project ?? project, { ...order, member: caller?.member }, present);
+  };
+  return {
+    ...requestFor(project, { ...order, functionId, version }),
+    assumes: { functionId, version, slug: 'slug' in by ? by.slug : null, member: member?.assumed, renew },
+  };
 };
 
 /**
@@ -282,19 +316,7 @@ export const invocation = async (
   versions: FunctionVersions,
   project: Project,
   order: InvokeOrder,
-): Promise<JobRequest> => {
-  const requestOf = ({ id, version }: FunctionVersion): JobRequest => {
-    order.onVersion?.(version);
-    const slug = 'slug' in order.by ? order.by.slug : null;
-    const renew = async (db: Queryable): Promise<JobRequest> =>
-      requestOf(await versions.read(db, project.id, order.by));
-    const request = requestFor(project, { ...order, functionId: id, version });
-    return { ...request, assumes: { functionId: id, version, slug, renew } };
-  };
-  const present = await versions.recall(project.id, order.by);
-  requireActive(project);
-  return requestOf(present);
-};
+): Promise<JobRequest> => requestOf(versions, project, order, await versions.recall(project.id, order.by));
 
 /** One version, ready to run. */
 interface Runnable {

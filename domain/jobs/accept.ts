@@ -8,7 +8,7 @@ import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
 import type { JobDefinition, JobRef } from '#queues/define.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { noteAccepted } from '#queues/metrics.ts';
-import { type AssumedFunction, type NewJobRow, type Starter, deleteQueuedJob, insertJobs } from './store.ts';
+import { type Assumptions, type NewJobRow, type Starter, deleteQueuedJob, insertJobs } from './store.ts';
 import { capExceeded } from './usage.ts';
 
 const queueFull = (type: string): ServiceError =>
@@ -103,15 +103,15 @@ export interface JobRequest<Job extends JobDefinition = JobDefinition> {
   readonly undo?: (tx: Tx) => Promise<void>;
   /** How many of its type its project may have accepted this month; null: no limit. Left out: not counted. */
   readonly monthlyLimit?: number | null | undefined;
-  /** The job is inserted only while its function is as the data assumes. */
+  /** The job is inserted only while its function and its caller are as the data assumes. */
   readonly assumes?: Assumption | undefined;
 }
 
-/** The function as the data of a job assumes it, and a way to make the data anew when it is not so any more. */
-interface Assumption extends AssumedFunction {
+/** The assumptions of a job's data, and a way to make the data anew when one of them does not hold any more. */
+interface Assumption extends Assumptions {
   /**
    * @param db the transaction, where there is one: whoever holds a connection must not wait for another
-   * @throws {ServiceError} `not_found` when the function is gone
+   * @throws {ServiceError} `not_found` when the function is gone; what a caller gets who may not call any more
    */
   readonly renew: (db: Queryable) => Promise<JobRequest>;
 }
@@ -130,8 +130,9 @@ type Accept = (request: JobRequest, row: NewJobRow) => Promise<void>;
 /** A function that is deployed this often between two statements is taken as it was found last. */
 const maxRenewals = 3;
 
-const isSame = (a: AssumedFunction | undefined, b: AssumedFunction | undefined): boolean =>
-  a?.functionId === b?.functionId && a?.version === b?.version;
+/** Assumptions that are read as the same text leave only the cap as the reason of a refusal. */
+const textOf = ({ functionId, version, member }: Assumptions): string =>
+  `${functionId} ${version} ${member?.role} ${member?.plan}`;
 
 interface Inserting {
   readonly db: Queryable;
@@ -150,9 +151,10 @@ const insertRenewed = async (by: Inserting, row: NewJobRow, request: JobRequest,
   const assumes = renewals < maxRenewals ? request.assumes : undefined;
   if (await by.insert({ ...row, assumes })) return;
   const renewed = await assumes?.renew(by.db);
-  if (renewed === undefined || isSame(renewed.assumes, assumes)) throw capExceeded(row.monthlyLimit ?? null);
+  if (assumes === undefined || renewed?.assumes === undefined || textOf(renewed.assumes) === textOf(assumes))
+    throw capExceeded(row.monthlyLimit ?? null);
   const data = JSON.stringify(renewed.job.data.parse(renewed.data));
-  await insertRenewed(by, { ...row, data }, renewed, renewals + 1);
+  await insertRenewed(by, { ...row, data, monthlyLimit: renewed.monthlyLimit }, renewed, renewals + 1);
 };
 
 /** The row first, then the gate; a job that the gate does not take is taken back. */

@@ -1,3 +1,4 @@
+import type { AssumedMember } from '#domain/accounts/callers.ts';
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { textArray } from '#lib/text-array.ts';
 import { type EndStatus, type JobError, type JobOutcome, type JobRef, endStatuses } from '#queues/define.ts';
@@ -44,15 +45,17 @@ export interface NewJobRow {
    */
   readonly monthlyLimit?: number | null | undefined;
   /** Left out: the job names no function that may have changed. */
-  readonly assumes?: AssumedFunction | undefined;
+  readonly assumes?: Assumptions | undefined;
 }
 
-/** A function as it was known when the data was made: a job is inserted only while it is so. */
-export interface AssumedFunction {
+/** The function and the caller as they were known when the data was made: a job is inserted only while both are so. */
+export interface Assumptions {
   readonly functionId: string;
   readonly version: number;
   /** By which it was asked for; null: by its id. */
   readonly slug: string | null;
+  /** Left out: the caller was found in the database, or is no member. */
+  readonly member?: AssumedMember | undefined;
 }
 
 export interface JobRow extends StartedBy {
@@ -127,17 +130,25 @@ export const refOf = (row: Pick<JobRow, 'id' | 'type' | 'project_id'>): JobRef =
   projectId: row.project_id,
 });
 
+// A scalar, so that the planner cannot choose to hash all members when the tables are small.
+const isStillMember = `select true from sign_in_tokens t join sign_ins s on s.id = t.sign_in_id
+        join projects p on p.id = given.project_id join members m on m.org_id = p.org_id and m.user_id = s.user_id
+      where t.hash = given.token_hash and t.kind = 'access' and t.expires_at > now() and s.ended_at is null
+        and p.deleted_at is null and p.status = 'active' and p.plan = given.plan and m.role = given.role`;
+
 // The monthly count and the jobs are one statement, so that the count is exact whichever process dies. All transactions
 // take rows of the count in one order; their locks last until the commit, so this comes last in a transaction.
 const insertSql = `
   with new as materialized (
     select *, row_number() over (partition by project_id, type, counted order by place) as nth
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[],
-        $9::bool[], $10::bigint[], $11::text[], $12::text[], $13::uuid[], $14::int[], $15::text[]) with ordinality
+        $9::bool[], $10::bigint[], $11::text[], $12::text[], $13::uuid[], $14::int[], $15::text[], $16::bytea[],
+        $17::text[], $18::text[]) with ordinality
       as given (id, project_id, type, data, max_attempts, request_id, reply_to, traceparent, counted, most,
-        started_by_kind, started_by_id, function_id, version, slug, place)
-    where function_id is null or exists (select from functions f where f.id = given.function_id
-      and f.project_id = given.project_id and f.version = given.version and f.slug = coalesce(given.slug, f.slug))
+        started_by_kind, started_by_id, function_id, version, slug, token_hash, role, plan, place)
+    where (function_id is null or exists (select from functions f where f.id = given.function_id
+        and f.project_id = given.project_id and f.version = given.version and f.slug = coalesce(given.slug, f.slug)))
+      and (token_hash is null or (${isStillMember}))
   ), granted as (
     insert into job_usage as u (project_id, type, month, used, granted, most)
     select project_id, type, ${thisMonth}, least(count(*), min(most)), least(count(*), min(most)), min(most)
@@ -157,7 +168,7 @@ const insertSql = `
 /**
  * One statement for any number of jobs.
  * @returns the ids of those that are accepted: the others would go over their project's monthly limit, or assume
- *   something of their function that is not so any more
+ *   something of their function or caller that is not so any more
  */
 export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Promise<ReadonlySet<string>> => {
   const rows = await db.query<{ id: string }>(
@@ -178,6 +189,9 @@ export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Pro
       jobs.map((job) => job.assumes?.functionId ?? null),
       jobs.map((job) => job.assumes?.version ?? null),
       jobs.map((job) => job.assumes?.slug ?? null),
+      jobs.map((job) => job.assumes?.member?.tokenHash ?? null),
+      jobs.map((job) => job.assumes?.member?.role ?? null),
+      jobs.map((job) => job.assumes?.member?.plan ?? null),
     ],
     'insert-jobs',
   );

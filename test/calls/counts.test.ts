@@ -16,14 +16,14 @@ const share = 0.3;
  * together or a worker looks for a job in vain. Whoever lowers one lowers it here.
  */
 const atMost = {
-  'writes of the API': 5,
+  'writes of the API': 4,
   'writes of the workers': 7,
   'packets from the runner': 1,
   'packets from Redis': 6,
-  'packets from PostgreSQL': 5,
+  'packets from PostgreSQL': 4,
   'Redis commands': 6,
   'Redis commands of scripts': 67,
-  'SQL statements': 4,
+  'SQL statements': 3,
 } as const;
 type Figure = keyof typeof atMost;
 

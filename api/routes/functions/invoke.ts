@@ -101,15 +101,15 @@ export const invokeEndpoints: readonly Endpoint[] = [
     path: '/projects/{project_id}/functions/{function_id}/invoke',
     area,
     summary: 'Run a function and wait for its result; 200 whatever the handler did',
-    access: inProject('developer'),
+    access: { ...inProject('developer'), checkedByInsert: true },
     params: z.object({ project_id: id, function_id: id }),
     rate: 'none',
     bodyLimit: 'function',
     body: z.strictObject({ payload: z.unknown() }),
     response: functionInvoke.result,
-    request: async ({ params, bodyText }, { deps, project, requestId }) => {
+    request: async ({ params, bodyText }, { deps, project, member, requestId }) => {
       const [payload, caps] = [payloadText(bodyText), monthlyCaps(deps.config)];
-      const order = { by: { id: params.function_id }, payload, trigger: 'dashboard', requestId, caps } as const;
+      const order = { by: { id: params.function_id }, payload, trigger: 'dashboard', requestId, caps, member } as const;
       return invocation(deps.functionVersions, project, order);
     },
     answer: (done) => Promise.resolve(new RawReply(runAnswer(done))),
