@@ -54,14 +54,14 @@ export const postmasterOf = async (client: Client): Promise<number> => {
 };
 
 export interface Payers {
-  readonly api: number;
+  readonly api?: number;
   readonly workers: readonly number[];
   readonly postmaster: number;
   readonly redis: Redis;
 }
 
 export const costNow = async ({ api, workers, postmaster, redis }: Payers): Promise<Cost> => ({
-  api: own([api]),
+  api: own(api === undefined ? [] : [api]),
   workers: own(workers),
   runners: descendants(workers),
   redis: await redisCpu(redis),

@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
-import { Client } from 'pg';
 import { createProject, deploy, signUp } from '../client.ts';
 import { type Bench, allRight } from '../harness.ts';
-import { onControlDatabase } from '../jobs/database.ts';
+import { onControlDatabase, withPostgres } from '../jobs/database.ts';
 import { withRedis } from '../jobs/round.ts';
 import type { LoadPlan, LoadResult } from '../load.ts';
 import type { Server } from '../servers.ts';
@@ -30,16 +29,6 @@ export interface Platform extends Side {
 }
 
 const noOp = 'export const handler = () => null;';
-
-const withPostgres = async <T>(url: string, work: (client: Client) => Promise<T>): Promise<T> => {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
-};
 
 interface Load {
   readonly plan: RequestPlan;

@@ -5,15 +5,19 @@ import { migrate } from '#lib/migrate.ts';
 import type { Bench } from '../harness.ts';
 import { requiredIn } from '../settings.ts';
 
-const asAdmin = async (bench: Bench, statement: string): Promise<void> => {
-  const client = new Client({ connectionString: requiredIn(bench.env, 'DATABASE_URL') });
+/** A connection for one piece of work. */
+export const withPostgres = async <T>(url: string, work: (client: Client) => Promise<T>): Promise<T> => {
+  const client = new Client({ connectionString: url });
   await client.connect();
   try {
-    await client.query(statement);
+    return await work(client);
   } finally {
     await client.end();
   }
 };
+
+const asAdmin = (bench: Bench, statement: string): Promise<unknown> =>
+  withPostgres(requiredIn(bench.env, 'DATABASE_URL'), (client) => client.query(statement));
 
 /** Gives `work` a control database of its own, on the server of the stack: the shards of the stack stay as they are. */
 export const onControlDatabase = async <T>(bench: Bench, work: (url: string) => Promise<T>): Promise<T> => {

@@ -1,5 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { type Cost, costBetween, costNow, postmasterOf, sumOf } from '../calls/cost.ts';
 import { type Benchmark, digits, ms, percentile } from '../harness.ts';
+import { withPostgres } from '../jobs/database.ts';
+import { withRedis } from '../jobs/round.ts';
 import { type Scene, emit, onScene } from './scene.ts';
 
 const projects = 20;
@@ -43,14 +46,30 @@ export const healthyProjects = async (scene: Scene, count: number): Promise<stri
   return ids;
 };
 
+/** What a worker, Redis and PostgreSQL use of the processor meanwhile. */
+const withCost = async (
+  scene: Scene,
+  worker: number,
+  work: () => Promise<number[]>,
+): Promise<{ readonly all: number[]; readonly cost: Cost }> => {
+  const postmaster = await withPostgres(scene.databaseUrl, postmasterOf);
+  return withRedis(scene.bench, async (redis) => {
+    const payers = { workers: [worker], postmaster, redis };
+    const before = await costNow(payers);
+    const all = await work();
+    return { all, cost: costBetween(before, await costNow(payers)) };
+  });
+};
+
 export const latency: Benchmark = {
   name: 'webhooks/latency',
   run: (bench) =>
     onScene(bench, async (scene) => {
       const ids = await healthyProjects(scene, projects);
-      await scene.startWorker();
+      const worker = await scene.startWorker();
       await latenciesAt(scene, ids, { rate: 400, seconds: warmUpSeconds });
-      const all = await latenciesAt(scene, ids, { rate: 400, seconds: 20 });
+      const { all, cost } = await withCost(scene, worker, () => latenciesAt(scene, ids, { rate: 400, seconds: 20 }));
+      const each = (seconds: number): number => (seconds * 1000) / all.length;
       const notes = [
         `${digits(all.length)} events of ${projects} projects, each committed alone; from its commit to its arrival`,
       ];
@@ -66,6 +85,15 @@ export const latency: Benchmark = {
           ours: ms(percentile(all, 0.99)),
           target: { of: 'ours', atMost: 500 },
           notes,
+        },
+        {
+          name: 'webhooks: CPU of an event from its insert to the record of its delivery, 400 events/s',
+          ours: ms(each(sumOf(cost))),
+          notes: [
+            (['workers', 'redis', 'postgres'] as const)
+              .map((name) => `${name} ${each(cost[name]).toFixed(2)}`)
+              .join(', '),
+          ],
         },
       ];
     }),

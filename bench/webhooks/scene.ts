@@ -17,6 +17,7 @@ import { requiredIn } from '../settings.ts';
 /** A database, one worker that delivers, and a receiver in a process of its own. */
 export interface Scene {
   readonly bench: Bench;
+  readonly databaseUrl: string;
   readonly db: ControlDb;
   readonly marks: WaitingMarks;
   readonly prefix: string;
@@ -28,7 +29,8 @@ export interface Scene {
   readonly addProjectOf: (plan: Plan) => Promise<string>;
   /** @returns its id */
   readonly addWebhook: (projectId: string, url: string) => Promise<string>;
-  readonly startWorker: () => Promise<void>;
+  /** @returns its process id */
+  readonly startWorker: () => Promise<number>;
   /** The other side of a comparison. */
   readonly startLoop: () => Child;
   readonly close: () => Promise<void>;
@@ -80,6 +82,7 @@ const open = async (bench: Bench, databaseUrl: string, start: (program: string) 
   const receiver = start('receiver');
   return {
     bench,
+    databaseUrl,
     db,
     prefix,
     receiver,
@@ -89,7 +92,7 @@ const open = async (bench: Bench, databaseUrl: string, start: (program: string) 
     addProjectOf: (plan) => addProject({ db, ring, orgId }, plan),
     addWebhook: (projectId, url) => addWebhook(db, ring, projectId, url),
     startWorker: async () => {
-      await bench.servers.start({
+      const { pid } = await bench.servers.start({
         name: 'webhooks-worker',
         file: 'workers/server.ts',
         nodeArgs: ['--no-node-snapshot'],
@@ -101,6 +104,7 @@ const open = async (bench: Bench, databaseUrl: string, start: (program: string) 
           PLINTH_WORKER_PORT: '',
         },
       });
+      return pid;
     },
     startLoop: () => start('loop'),
     close: async () => {
