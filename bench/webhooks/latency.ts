@@ -46,7 +46,7 @@ export const healthyProjects = async (scene: Scene, count: number): Promise<stri
   return ids;
 };
 
-/** What a worker, Redis and PostgreSQL use of the processor meanwhile. */
+/** The processor time of a worker, Redis and PostgreSQL meanwhile. */
 const withCost = async (
   scene: Scene,
   worker: number,
