@@ -57,6 +57,32 @@ test('every finished run is an event, one that did not succeed a second one', as
   t.deepEqual(events[2]?.data, reported);
 });
 
+test('a webhook that is made while runs end misses none that is called after it was made', async (t) => {
+  const one = await openScene('exports.handler = () => 1');
+  const call = async (): Promise<string> =>
+    String((await one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: 0 } })).body.invocation_id);
+  let isMade = false;
+  const later: string[] = [];
+  const caller = async (): Promise<void> => {
+    while (later.length < 40) {
+      const isAfter = isMade;
+      const id = await call();
+      if (isAfter) later.push(id);
+    }
+  };
+  const callers = [caller(), caller(), caller(), caller()];
+  await call();
+  const hook = { url: 'http://127.0.0.1:9/', events: ['functions.*'], active: false };
+  t.is((await one.ask('POST', '/integrations/webhooks', { body: hook })).status, 201);
+  isMade = true;
+  await Promise.all(callers);
+  const kept = await until(async () => {
+    const ids = new Set((await eventsOf(one, 1)).map(({ data }) => String(data['id'])));
+    return later.every((id) => ids.has(id)) && ids;
+  });
+  t.true(later.length >= 40 && kept.size >= later.length);
+});
+
 test('a run that was cancelled before it began is told too', async (t) => {
   const one = await scene(endless);
   const running = await Promise.all(Array.from({ length: 5 }, () => one.begin()));

@@ -57,6 +57,28 @@ test('who comes late is told of the end at once', async (t) => {
   t.like(source.events[0]?.data.error, { code: 'error', message: 'no' });
 });
 
+test('whoever begins to listen at the moment in which a job starts or ends misses neither', async (t) => {
+  const at = await scene('exports.handler = () => 1');
+  for (let round = 0; round < 12; round += 1) {
+    const followed = Array.from({ length: 6 }, async (_, place) => {
+      const id = await at.begin();
+      // Each listener comes a little later than the one before.
+      for (let turn = 0; turn < place * round; turn += 1) await turnOfTheLoop();
+      const source = await eventsOf(at, id);
+      await source.end;
+      return source.events.map(({ data }) => String(data.status));
+    });
+    for (const statuses of await Promise.all(followed)) {
+      t.is(statuses.at(-1), 'succeeded');
+      t.deepEqual(
+        statuses,
+        ['queued', 'running', 'succeeded'].filter((status) => statuses.includes(status)),
+        'in order, and each once',
+      );
+    }
+  }
+});
+
 test('a long result is left to the job itself', async (t) => {
   const at = await scene('exports.handler = () => "x".repeat(400_000)');
   const id = await at.begin();
