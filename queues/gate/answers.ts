@@ -5,7 +5,9 @@ import { z } from 'zod';
 /**
  * The jobs that a script leaves to be added to BullMQ: under which epoch and nonce, as `[id, project, id, project, …]`.
  */
-export const handedOver = z.tuple([z.string(), z.string(), z.array(z.string())]).rest(z.unknown());
+export const handedOver = z.tuple([z.string(), z.string(), z.array(z.string())]);
+/** And what each of the workers gets that ended a run: see `Taken`. */
+export const ended = z.tuple([z.string(), z.string(), z.array(z.string()), z.array(z.array(z.unknown()))]);
 export const admitted = z.tuple([z.string(), z.string(), z.array(z.string()), z.array(z.number())]);
 export const beaten = z.tuple([
   z.string(),

@@ -1,9 +1,9 @@
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { z } from 'zod';
-import { createBatcher } from '#lib/batch.ts';
+import { createBatcher, splitRefused } from '#lib/batch.ts';
 import type { JobRef } from '#queues/define.ts';
-import { admissions, admitted, beaten, handedOver, placed } from './answers.ts';
+import { admissions, admitted, beaten, ended, handedOver, placed } from './answers.ts';
 import { type QueueShard, shardPrefix } from './queue-shards.ts';
 import { type HandedOver, type Lease, bullIdOf } from './lease.ts';
 import type { EndTexts } from '#queues/replies.ts';
@@ -40,6 +40,27 @@ export interface ShardGateOptions {
   readonly limitsOf: (projectIds: readonly string[]) => Promise<ReadonlyMap<string, Limits>>;
 }
 
+/** The end of a run, as its script takes it. */
+interface GateEnd {
+  readonly lease: Lease;
+  readonly texts: EndTexts;
+  readonly finish: readonly ScriptArgument[];
+}
+
+/** One script holds up everybody else of the server: 50 ends take some 3 ms. */
+const maxEnds = 50;
+const maxEndsLength = 256 * 1024;
+
+const lengthOf = ({ texts }: GateEnd): number => (texts.outcome?.length ?? 0) + (texts.reply?.length ?? 0);
+
+const argumentsOf = ({ lease: { id, nonce }, texts, finish }: GateEnd): ScriptArgument[] => {
+  const { outcome, replyTo, reply, statuses } = texts;
+  const toStore = [texts.outcomeKey, outcome ?? '', texts.outcomeSeconds];
+  const toReply = [replyTo ?? '', reply ?? '', texts.replyStreamLength, texts.replyStreamSeconds];
+  const toPublish = [texts.channel, statuses.length, ...statuses];
+  return [id, nonce, ...toStore, ...toReply, ...toPublish, finish.length, ...finish];
+};
+
 interface Candidate {
   readonly job: Pick<JobRef, 'id' | 'projectId'>;
   readonly capped: boolean;
@@ -68,6 +89,13 @@ export class ShardGate {
   readonly #limitsOf: ShardGateOptions['limitsOf'];
   readonly #admissions = createBatcher<Candidate, number>((items) => this.#admitAll(items));
   readonly #ends = createBatcher<Lease, void>((leases) => this.#finishAll(leases));
+  readonly #runEnds = createBatcher<GateEnd, Taken | Error>(
+    splitRefused<GateEnd, Taken | Error>(
+      (ends) => this.#endAll(ends),
+      async (_end, error) => (error instanceof Error ? error : new Error(String(error))),
+    ),
+    { max: maxEnds, maxSize: maxEndsLength, sizeOf: lengthOf, eager: true },
+  );
   readonly #checks = createBatcher<Lease, boolean>((leases) => this.#areHeld(leases));
 
   constructor({ redis, scripts, prefix, shard, limitsOf }: ShardGateOptions) {
@@ -118,19 +146,14 @@ export class ShardGate {
   }
 
   /**
-   * Publishes how a run ended, frees its lease, finishes its BullMQ job and takes the next one.
+   * Publishes how a run ended, frees its lease, finishes its BullMQ job and takes the next one. Ends at the same moment
+   * share a script.
    * @param finish the keys and arguments of BullMQ's script that finishes a job
    */
-  async end({ id, nonce }: Lease, texts: EndTexts, finish: readonly ScriptArgument[]): Promise<Taken> {
-    const { outcome, replyTo, reply, statuses } = texts;
-    const toStore = [texts.outcomeKey, outcome ?? '', texts.outcomeSeconds];
-    const toReply = [replyTo ?? '', reply ?? '', texts.replyStreamLength, texts.replyStreamSeconds];
-    const toPublish = [texts.channel, statuses.length, ...statuses];
-    const args = [id, nonce, ...toStore, ...toReply, ...toPublish, ...finish];
-    const answer = (await this.#run('end', args)) as unknown[];
-    const [epoch, nextNonce, handed] = handedOver.parse(answer);
-    await this.#handOver(epoch, nextNonce, handed);
-    return takenFrom(answer.slice(3));
+  async end(lease: Lease, texts: EndTexts, finish: readonly ScriptArgument[]): Promise<Taken> {
+    const taken = await this.#runEnds.add({ lease, texts, finish });
+    if (taken instanceof Error) throw taken;
+    return taken;
   }
 
   async withdraw(jobs: readonly Pick<JobRef, 'id' | 'projectId'>[]): Promise<void> {
@@ -296,6 +319,13 @@ export class ShardGate {
   async #areHeld(leases: readonly Lease[]): Promise<boolean[]> {
     const held = await this.#redis.hmget(`${this.#key}lease`, ...leases.map(({ id }) => id));
     return leases.map(({ nonce }, i) => held[i]?.endsWith(`:${nonce}`) ?? false);
+  }
+
+  async #endAll(ends: readonly GateEnd[]): Promise<Taken[]> {
+    const answer = await this.#run('end', [ends.length, ...ends.flatMap(argumentsOf)]);
+    const [epoch, nonce, handed, taken] = ended.parse(answer);
+    await this.#handOver(epoch, nonce, handed);
+    return taken.map(takenFrom);
   }
 
   async #finishAll(leases: readonly Lease[]): Promise<void[]> {

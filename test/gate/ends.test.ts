@@ -22,6 +22,8 @@ interface Worker {
   readonly failures: readonly unknown[];
   /** How often it searched for a job. */
   readonly searches: () => number;
+  /** How many ends each script carried. */
+  readonly endScripts: readonly number[];
   readonly close: () => Promise<void>;
 }
 
@@ -31,7 +33,8 @@ interface WorkerPlan {
   readonly run?: (delivery: Delivery) => Promise<void>;
   /** Left out: the ends go to Redis by a connection of the worker's own. */
   readonly redisUrl?: string;
-  readonly replyTo?: string | null;
+  /** The stream of its callers, by the job. */
+  readonly replyTo?: string | null | ((jobId: string) => string | null);
 }
 
 /** A worker that runs nothing and ends everything well. */
@@ -51,6 +54,7 @@ const startWorker = async (t: ExecutionContext, scene: GateScene, plan: WorkerPl
   const [own] = gate.shards(jobType);
   if (own === undefined) throw new Error('there is no queue shard');
   const outcomes = outcomesIn(sending, prefix);
+  const replyOf = (jobId: string): string | null => (typeof replyTo === 'function' ? replyTo(jobId) : replyTo);
   const [deliveries, failures]: [Delivery[], unknown[]] = [[], []];
   const sendEnd: SendEnd = async (lease, end, finish) => own.end(lease, await outcomes.textsOf(end), finish);
   const consumer = consume({
@@ -62,7 +66,13 @@ const startWorker = async (t: ExecutionContext, scene: GateScene, plan: WorkerPl
     process: async (delivery) => {
       deliveries.push(delivery);
       await run(delivery);
-      const end = { jobId: delivery.lease.id, runId: newId(), finishedAt: new Date(), outcome, replyTo };
+      const end = {
+        jobId: delivery.lease.id,
+        runId: newId(),
+        finishedAt: new Date(),
+        outcome,
+        replyTo: replyOf(delivery.lease.id),
+      };
       await delivery.complete?.(end).catch((error: unknown) => failures.push(error));
     },
     onError: (error) => t.log(error),
@@ -75,13 +85,20 @@ const startWorker = async (t: ExecutionContext, scene: GateScene, plan: WorkerPl
     takes += 1;
     return take?.apply(taking, args);
   };
+  const senders = sending as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+  const send = senders['plinthGateend'];
+  const endScripts: number[] = [];
+  senders['plinthGateend'] = async (...args) => {
+    endScripts.push(Number(args[3]));
+    return send?.apply(sending, args);
+  };
   const close = async (): Promise<void> => {
     await consumer.close();
     await gate.close();
     for (const redis of [taking, sending]) redis.disconnect();
   };
   t.teardown(close);
-  return { deliveries, failures, searches: () => takes, close };
+  return { deliveries, failures, searches: () => takes, endScripts, close };
 };
 
 const isEmpty = async ({ shard }: GateScene): Promise<boolean> =>
@@ -130,6 +147,54 @@ test('an end whose answer is lost is sent again: the job ran once, its place is 
     worker.deliveries.map(({ lease }) => lease.id),
     [first, second],
   );
+});
+
+/** A run that ends when so many are under way. */
+const whenTogether = (count: number) => {
+  const all = Promise.withResolvers<void>();
+  let started = 0;
+  return async (): Promise<void> => {
+    started += 1;
+    if (started === count) all.resolve();
+    await all.promise;
+  };
+};
+
+test('ends at the same moment share a script, and each slot gets its next job with it', async (t) => {
+  const slots = 6;
+  const scene = await openGate(t, { running: 100, slots: 100 });
+  const worker = await startWorker(t, scene, { slots, run: whenTogether(slots) });
+  const [project = ''] = projects(1);
+  const ids = await scene.admit(project, 2 * slots);
+  await until(() => worker.deliveries.length === ids.length);
+  await until(() => isEmpty(scene));
+  t.deepEqual(worker.deliveries.map(({ lease }) => lease.id).toSorted(), ids.toSorted());
+  t.is(
+    worker.endScripts.reduce((sum, ends) => sum + ends, 0),
+    ids.length,
+  );
+  t.true(Math.max(...worker.endScripts) > 1, `scripts with ${worker.endScripts.join(', ')} ends`);
+  t.deepEqual(worker.failures, []);
+});
+
+test('an end that Redis refuses holds up none that it was sent with', async (t) => {
+  const slots = 6;
+  const scene = await openGate(t, { running: 100, slots: 100 });
+  const [project = ''] = projects(1);
+  const ids = Array.from({ length: slots }, newId);
+  const noStream = `{${scene.prefix}:replies}:no-stream`;
+  await scene.redis.set(noStream, 'text');
+  const worker = await startWorker(t, scene, {
+    slots,
+    run: whenTogether(slots),
+    replyTo: (id) => (id === ids[3] ? noStream : null),
+  });
+  for (const id of ids) await scene.admitOne(project, id);
+  await until(() => worker.failures.length === 1);
+  t.regex(String(worker.failures[0]), /WRONGTYPE/);
+  for (const id of ids) t.is(await scene.redis.exists(`{${scene.prefix}:replies}:outcome:${id}`), 1, id);
+  t.deepEqual(await scene.shard.leases(), []);
+  await scene.redis.del(noStream);
 });
 
 test('scripts that Redis has forgotten are sent again', async (t) => {
