@@ -104,7 +104,9 @@ interface WithJob<
 > extends Common<A, P, Q, B> {
   readonly response: R;
   readonly request: (input: Input<z.output<P>, z.output<Q>, z.output<B>>, call: Call<A>) => Promise<JobRequest>;
-  /** Once the job is accepted, or was by an earlier request with this key: sets headers of every answer, the 202 too. */
+  /**
+   * Once the job is accepted, or was by an earlier request with this key: sets headers of every answer, the 202 too.
+   */
   readonly accepted?: (job: Omit<JobEnd, 'outcome'>, call: Call<A>) => Promise<void>;
   /**
    * Maps the end of the job to the answer.

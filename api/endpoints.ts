@@ -39,7 +39,9 @@ import { usageEndpoints } from './routes/usage.ts';
 import { webhookEndpoints } from './routes/webhooks.ts';
 import { deliveryEndpoints } from './routes/webhooks/deliveries.ts';
 
-/** Every endpoint of the platform: the router, `docs/openapi.json` and the generated role test are made from this list. */
+/**
+ * Every endpoint of the platform: the router, `docs/openapi.json` and the generated role test are made from this list.
+ */
 export const endpoints: readonly Endpoint[] = [
   ...accountEndpoints,
   ...accountPages,

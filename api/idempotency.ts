@@ -14,9 +14,9 @@ const subjectOf = ({ claims }: DataCaller): string | undefined => {
 };
 
 /**
- * The space that a key lies in. Members of the project, secret keys, publishable keys and the tokens of each end user have
- * one each, whatever key comes with a token: an answer for one of them is not repeated to another. Of a token its role and
- * subject count, since the other claims change with each token.
+ * The space that a key lies in. Members of the project, secret keys, publishable keys and the tokens of each end user
+ * have one each, whatever key comes with a token: an answer for one of them is not repeated to another. Of a token its
+ * role and subject count, since the other claims change with each token.
  */
 const spaceInProject = ({ project, key, caller }: AnyCaller & Partial<DataCall>): string | undefined => {
   if (project === undefined) return undefined;

@@ -93,14 +93,16 @@ const createCounts = (): { readonly add: (address: string) => number; readonly r
 
 /**
  * Bounds the connections of one address and of the process. Node closes those above the whole limit before anything is
- * read; idle ones make room then. Behind a trusted proxy all come from its address, and it is the proxy that bounds them.
+ * read; idle ones make room then. Behind a trusted proxy all come from its address, and it is the proxy that bounds
+ * them.
  */
 const limitConnections = (server: Server, limits: ConnectionLimits): void => {
   server.maxConnections = limits.PLINTH_CONNECTIONS;
   server.on('drop', () => server.closeIdleConnections());
   if (limits.PLINTH_TRUST_PROXY === 'on') return;
   const counts = createCounts();
-  // In place of the HTTP server's own listeners: they would read a request from a connection that is turned away, and run it.
+  // In place of the HTTP server's own listeners: they would read a request from a connection that is turned away, and
+  // run it.
   const accept = server.listeners('connection');
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {

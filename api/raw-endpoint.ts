@@ -54,7 +54,9 @@ const paramsOf = (path: string): z.ZodType | undefined => {
 
 const takesBody = (method: Method): boolean => method === 'post' || method === 'put' || method === 'patch';
 
-/** Defines an endpoint that reads the request and writes the answer itself: access, rate and limits are still kept here. */
+/**
+ * Defines an endpoint that reads the request and writes the answer itself: access, rate and limits are still kept here.
+ */
 export const rawEndpoint = <A extends Access>(d: RawDefinition<A>): Endpoint => ({
   method: d.method,
   path: d.path,

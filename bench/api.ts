@@ -124,7 +124,8 @@ export const memory: Benchmark = {
     return [
       { ...row('just started', fresh, bare), target },
       { ...row('just started, readable log', pretty, bare), target },
-      // V8 gives a grown heap back only when it works again: what this row shows is the load before it, and no target fits.
+      // V8 gives a grown heap back only when it works again: what this row shows is the load before it, and no target
+      // fits.
       row(`${settleMs / 1000} s after 6 s of load`, used, usedBare),
     ];
   },

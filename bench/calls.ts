@@ -97,5 +97,7 @@ const againstChain: Benchmark = {
     ),
 };
 
-/** A synchronous call of a function that does nothing. Asynchronous jobs beside plain BullMQ are in `jobs/throughput`. */
+/**
+ * A synchronous call of a function that does nothing. Asynchronous jobs beside plain BullMQ are in `jobs/throughput`.
+ */
 export const callBenchmarks: readonly Benchmark[] = [againstRead, socketWrites, againstChain];

@@ -9,7 +9,9 @@ export interface ReservedBytes {
 }
 
 export interface ByteBudget {
-  /** @param group whose owners share what one party may take of the whole, such as an organization; left out: the owner */
+  /**
+   * @param group whose owners share what one party may take of the whole, such as an organization; left out: the owner
+   */
   readonly reserve: (owner: string, group?: string) => ReservedBytes;
   /** Bytes that one owner holds, and all of them together. */
   readonly reservedBy: (owner: string) => number;

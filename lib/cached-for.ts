@@ -1,6 +1,6 @@
 /**
- * Keeps what `load` answered for `ms`; those who ask meanwhile, or while it is being loaded, share it. A load that fails
- * is not kept.
+ * Keeps what `load` answered for `ms`; those who ask meanwhile, or while it is being loaded, share it. A load that
+ * fails is not kept.
  */
 export const cachedFor = <T>(ms: number, load: () => Promise<T>): (() => Promise<T>) => {
   let present: { readonly value: Promise<T>; until: number } | undefined;

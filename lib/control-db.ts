@@ -36,8 +36,9 @@ export interface ControlDbOptions {
   readonly log: Log;
   /**
    * For work on large backlogs: its server processes yield to all others, where `lowerPriority` can do that, and their
-   * commits do not wait for the disk. One that did would hold the log's lock, and with it the commits of others, until it
-   * got a processor again. What is committed so lasts after a crash once any other session has committed a write behind it.
+   * commits do not wait for the disk. One that did would hold the log's lock, and with it the commits of others, until
+   * it got a processor again. What is committed so lasts after a crash once any other session has committed a write
+   * behind it.
    */
   readonly isLowPriority?: boolean;
   /** Settings of PostgreSQL with which each of its sessions begins. */

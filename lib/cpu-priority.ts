@@ -2,13 +2,15 @@ import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
 
 /**
- * Processor time of code that tenants wrote, against the platform's own. The kernel gives each step of nice a weight 1.25
- * times smaller than the step before (`sched_prio_to_weight`), and only where processors are scarce.
+ * Processor time of code that tenants wrote, against the platform's own. The kernel gives each step of nice a weight
+ * 1.25 times smaller than the step before (`sched_prio_to_weight`), and only where processors are scarce.
  */
 const stepWeight = 1.25;
 /** Compilers and single runs: half the weight of a thread of the platform. */
 export const baseNice = 3;
-/** All runs of a project that has used much processor time of late: a tenth of the weight of a thread of the platform. */
+/**
+ * All runs of a project that has used much processor time of late: a tenth of the weight of a thread of the platform.
+ */
 export const busyNice = 10;
 const highestNice = 19;
 
@@ -68,8 +70,8 @@ export const changeNice = (pid: number, nice: number): boolean => {
 };
 
 /**
- * A thread that works for the event loop of its process: a tenth of the loop's weight. Four threads of the same weight on
- * the loop's processor left it 0.5 of 2.5 s, at 19 they left it 1.6 s.
+ * A thread that works for the event loop of its process: a tenth of the loop's weight. Four threads of the same weight
+ * on the loop's processor left it 0.5 of 2.5 s, at 19 they left it 1.6 s.
  */
 export const helperThreadNice = 10;
 

@@ -35,7 +35,8 @@ export interface Egress {
    */
   readonly check: (url: string, user?: EgressUser) => Readonly<URL>;
   /**
-   * The addresses of a host, all of them open. For connections that are not HTTP: connect to one of these, not to the name.
+   * The addresses of a host, all of them open. For connections that are not HTTP: connect to one of these, not to the
+   * name.
    * @throws {EgressRefused | EgressFailed}
    */
   readonly lookup: (host: string, user?: EgressUser) => Promise<EgressAddress[]>;

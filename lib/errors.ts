@@ -155,8 +155,8 @@ const waitedInVain =
   /^(timeout exceeded when trying to connect|timeout expired|Query read timeout|Command timed out|Connection terminated due to connection timeout)/;
 
 /**
- * Whether a failure says that something is slow, and not that it is down: the pool had no connection to give, a statement
- * was stopped by its time-out, or a time-out passed while this process's own event loop lagged.
+ * Whether a failure says that something is slow, and not that it is down: the pool had no connection to give, a
+ * statement was stopped by its time-out, or a time-out passed while this process's own event loop lagged.
  */
 const isOverload = (error: unknown, lagged: () => boolean): boolean => {
   const message = field(error, 'message');

@@ -43,7 +43,10 @@ const forgetIdle = (groups: Groups, name: string): void => {
   if (group?.inUse === 0 && group.waiting.size === 0) groups.delete(name);
 };
 
-/** A permit that is given back goes to the group that holds the fewest; among equals to the one that had one longest ago. */
+/**
+ * A permit that is given back goes to the group that holds the fewest; among equals to the one that had one longest
+ * ago.
+ */
 export const createFairPermits = ({ total, each, maxWaiting, waitMs, refusal }: FairPermitsOptions): FairPermits => {
   let [inUse, given] = [0, 0];
   const groups: Groups = new Map();

@@ -28,12 +28,14 @@ interface ParsedJson {
 }
 
 /**
- * JSON of strangers, kept away from the event loop when it is large. Each text is checked and counted by a thread before
- * anything is built out of it.
- * All throw ServiceErrors: `invalid_json`, `payload_too_large` (too many parts), `overloaded` (the threads are busy).
+ * JSON of strangers, kept away from the event loop when it is large. Each text is checked and counted by a thread
+ * before anything is built out of it. All throw ServiceErrors: `invalid_json`, `payload_too_large` (too many parts),
+ * `overloaded` (the threads are busy).
  */
 export interface JsonParser {
-  /** Whether it is JSON, for what is passed on as text. The number of parts is bounded only when `maxParts` is given. */
+  /**
+   * Whether it is JSON, for what is passed on as text. The number of parts is bounded only when `maxParts` is given.
+   */
   readonly check: (bytes: Buffer, options: ParseOptions) => Promise<void>;
   /** Text and value; of a large text the value is built on the event loop once it is known to be cheap. */
   readonly parse: (bytes: Buffer, options: ParseOptions) => Promise<ParsedJson>;
@@ -48,8 +50,8 @@ export interface JsonParser {
     options: ParseOptions & { readonly args?: unknown },
   ) => Promise<unknown>;
   /**
-   * Returns the result of a reader (a `BytesReader`) on unchecked bytes, in the thread. It bounds what it builds, and its
-   * refusals are values: whoever promised callers errors of another form keeps them.
+   * Returns the result of a reader (a `BytesReader`) on unchecked bytes, in the thread. It bounds what it builds, and
+   * its refusals are values: whoever promised callers errors of another form keeps them.
    * @throws what the reader throws, as an Error without its class
    */
   readonly readUnchecked: (
@@ -157,7 +159,9 @@ const createThreads = (timeoutMs: number) => {
 // The bytes of those that wait are bounded where they are held: bodies by project, answers of models by their gateway.
 const usual = { threads: 2, timeoutMs: 10_000, maxWaiting: 256 } as const;
 
-/** See `JsonParser`. One owner has one thread at a time, so that another one never waits for more than one text of his. */
+/**
+ * See `JsonParser`. One owner has one thread at a time, so that another one never waits for more than one text of his.
+ */
 export const createJsonParser = (options: JsonParserOptions = {}): JsonParser => {
   const { threads: total, timeoutMs, maxWaiting } = { ...usual, ...options };
   const permits = createFairPermits({ total, each: 1, maxWaiting, waitMs: timeoutMs, refusal: overloaded });

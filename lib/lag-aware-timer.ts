@@ -4,9 +4,9 @@ import { loopLagged, watchLoop } from './loop-lag.ts';
 const maxWaits = 3;
 
 /**
- * Calls `giveUp` after `ms`, unless the returned function is called before. Timers come before sockets in the event loop:
- * in a process that lags, a time-out is over before the answer is read that has arrived long ago. So there is no verdict
- * while this process's own event loop lags: then it waits as long again, three times at most.
+ * Calls `giveUp` after `ms`, unless the returned function is called before. Timers come before sockets in the event
+ * loop: in a process that lags, a time-out is over before the answer is read that has arrived long ago. So there is no
+ * verdict while this process's own event loop lags: then it waits as long again, three times at most.
  */
 export const giveUpAfter = (
   ms: number,

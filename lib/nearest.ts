@@ -21,8 +21,8 @@ const distance = (a: string, b: string): number => {
 };
 
 /**
- * The name that was probably meant: what differs in at most a third of its letters, two in any case, apart from upper and
- * lower case.
+ * The name that was probably meant: what differs in at most a third of its letters, two in any case, apart from upper
+ * and lower case.
  * @returns null when nothing is near among those that can be compared in some milliseconds
  */
 export const nearest = (name: string, candidates: Iterable<string>): string | null => {

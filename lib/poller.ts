@@ -12,7 +12,9 @@ export interface Poller {
 export type PollRound = (stopping: AbortSignal) => Promise<unknown>;
 
 export interface PollerOptions {
-  /** From the end of a round to the start of the next, in ms; read after each round. 0: the round itself waits for work. */
+  /**
+   * From the end of a round to the start of the next, in ms; read after each round. 0: the round itself waits for work.
+   */
   readonly everyMs: number | (() => number);
   /** Until the first round starts, in ms; 0 unless given. */
   readonly firstInMs?: number;

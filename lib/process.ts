@@ -41,8 +41,9 @@ const wordsOf = (error: unknown): string => {
 const exitDelayMs = 100;
 
 /**
- * Ends the process after a moment in the event loop. V8 compiles on a thread that may wait for a garbage collection by this
- * one; `process.exit` waits for that thread, and both would wait for ever: so did 1 of 12 starts with a wrong setting.
+ * Ends the process after a moment in the event loop. V8 compiles on a thread that may wait for a garbage collection by
+ * this one; `process.exit` waits for that thread, and both would wait for ever: so did 1 of 12 starts with a wrong
+ * setting.
  */
 const exitSoon = (code: number): void => {
   setTimeout(() => process.exit(code), exitDelayMs);

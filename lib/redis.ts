@@ -19,8 +19,8 @@ const noteErrors = (redis: Redis, log: Log): Redis => {
 };
 
 /**
- * A server that a failover made a replica keeps its connections: it answers writes with READONLY and ends blocking reads
- * with UNBLOCKED. A new connection reaches the new master, by whatever stands behind the address.
+ * A server that a failover made a replica keeps its connections: it answers writes with READONLY and ends blocking
+ * reads with UNBLOCKED. A new connection reaches the new master, by whatever stands behind the address.
  */
 const isDemotion = (error: Error): boolean => /\b(READONLY|UNBLOCKED)\b/.test(error.message);
 
@@ -99,8 +99,8 @@ export const checkRedis = async (redis: Redis): Promise<void> => {
 const startWithinMs = 2000;
 
 /**
- * At the start of a process. A Redis that is away does not keep it from starting: it is not ready until Redis answers, and
- * then readiness asks.
+ * At the start of a process. A Redis that is away does not keep it from starting: it is not ready until Redis answers,
+ * and then readiness asks.
  * @throws {ConfigError} when Redis evicts keys
  */
 export const refuseEviction = async (redis: Redis): Promise<void> => {

@@ -69,8 +69,8 @@ interface Waiter {
 }
 
 const politeCloseMs = 1000;
-// Where connections are scarce, one that comes back soon is worth more than a new one: it takes the place of another's, and
-// as long to open. Most requests give theirs back within 2 ms.
+// Where connections are scarce, one that comes back soon is worth more than a new one: it takes the place of another's,
+// and as long to open. Most requests give theirs back within 2 ms.
 const patienceMs = 10;
 
 /**

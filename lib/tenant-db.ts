@@ -9,8 +9,8 @@ export const tenantRoles = ['owner', 'api', 'service', 'reader'] as const;
 export type TenantRole = (typeof tenantRoles)[number];
 
 /**
- * How long a statement of a role may take, in seconds: functions run for 300 (owner), what the others do are requests. A
- * session can lift it; then the watchdog ends what runs.
+ * How long a statement of a role may take, in seconds: functions run for 300 (owner), what the others do are requests.
+ * A session can lift it; then the watchdog ends what runs.
  */
 export const statementTimeoutSeconds = {
   owner: 300,
@@ -87,9 +87,9 @@ export interface TenantDb {
    */
   readonly use: <T>(projectId: string, role: TenantRole, work: (client: ClientBase) => Promise<T>) => Promise<T>;
   /**
-   * As `use`, for work that is known to be large: the server processes of these connections yield to all others that want
-   * a processor, where the server runs on this machine. They are kept in a store of their own, two for each project and
-   * role, since the priority of a process cannot be raised again without privileges.
+   * As `use`, for work that is known to be large: the server processes of these connections yield to all others that
+   * want a processor, where the server runs on this machine. They are kept in a store of their own, two for each
+   * project and role, since the priority of a process cannot be raised again without privileges.
    */
   readonly useAtLowPriority: TenantDb['use'];
   /**
@@ -141,9 +141,9 @@ const partsOf = (key: string): { readonly projectId: string; readonly role: Tena
 };
 
 /**
- * At most 4 connections per (project, role), 12 that are leased and 2 of low priority, under one budget for the process. Idle connections
- * count, too: when the budget is used up, one of the project goes that was used least of late. Opening one costs some ms, a
- * warm one 0.04 ms.
+ * At most 4 connections per (project, role), 12 that are leased and 2 of low priority, under one budget for the
+ * process. Idle connections count, too: when the budget is used up, one of the project goes that was used least of
+ * late. Opening one costs some ms, a warm one 0.04 ms.
  */
 export const createTenantDb = ({ budget, login, log }: TenantDbOptions): TenantDb => {
   const connections = new TenantConnections({

@@ -12,7 +12,8 @@ const bootId = (): string => {
 const linuxIdentity = (pid: number): string | null => {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The name in parentheses may hold anything: the fields begin after the last one. Field 3 is the state, 22 the start.
+    // The name in parentheses may hold anything: the fields begin after the last one. Field 3 is the state, 22 the
+    // start.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const [state, startTicks] = [fields[0], fields[19]];
     return state === 'Z' || state === 'X' || startTicks === undefined ? null : `${bootId()}:${startTicks}`;

@@ -102,8 +102,8 @@ export class SupervisedProcess {
   }
 
   /**
-   * Resolves when it serves for the first time. Rejects with `PortTaken` when another program has its port; that it never
-   * will for another reason is said by `onFatal`.
+   * Resolves when it serves for the first time. Rejects with `PortTaken` when another program has its port; that it
+   * never will for another reason is said by `onFatal`.
    */
   get served(): Promise<void> {
     return this.#served.promise;

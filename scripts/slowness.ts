@@ -2,8 +2,8 @@ const probeCpuMs = 150;
 const maxSlowness = 5;
 
 /**
- * How many times as long as on an idle machine work takes now: 1 on an idle one, 2 to 3 beside four busy processes on two
- * cores. It is what the clock shows for 150 ms of this process's own processor time.
+ * How many times as long as on an idle machine work takes now: 1 on an idle one, 2 to 3 beside four busy processes on
+ * two cores. It is what the clock shows for 150 ms of this process's own processor time.
  */
 export const measureSlowness = (): number => {
   const [began, before] = [performance.now(), process.cpuUsage()];

@@ -1,12 +1,14 @@
 import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
-// Loading the application costs 1 to 2 s of CPU, and its files may share a platform, so few processes are cheap; three run
-// at a time, so that several small groups end at about the same time.
+// Loading the application costs 1 to 2 s of CPU, and its files may share a platform, so few processes are cheap; three
+// run at a time, so that several small groups end at about the same time.
 const filesPerGroup = 40;
 const fewestGroups = 3;
 
-/** A file that changes its process, or looks at its metrics or children: others of its group would be met or counted. */
+/**
+ * A file that changes its process, or looks at its metrics or children: others of its group would be met or counted.
+ */
 const needsOwnProcess = (root: string, file: string): boolean =>
   /process\.env\[.*\] = |support\/count-argon2|startTracing|\/metrics|metrics\.ts'|\bguests\(\)|hostile-scene|pythonGuests/.test(
     readFileSync(path.join(root, file), 'utf8'),

@@ -169,11 +169,11 @@ const run = async (startedWork: Omit<Work, 'status'>): Promise<void> => {
 };
 
 /**
- * Starts the job by its row, unless its lease is not its own any more: such a delivery may not run, its place belongs to
- * another job by now. They come after a crash (BullMQ returns the jobs that the dead worker had taken) and when a cancelled
- * job is run again. The lease was checked when the job was taken; a consumer that cannot do that has it checked here,
- * beside the start, and the row is put back when it was not held. A check from before a long outage of Postgres says
- * little after it.
+ * Starts the job by its row, unless its lease is not its own any more: such a delivery may not run, its place belongs
+ * to another job by now. They come after a crash (BullMQ returns the jobs that the dead worker had taken) and when a
+ * cancelled job is run again. The lease was checked when the job was taken; a consumer that cannot do that has it
+ * checked here, beside the start, and the row is put back when it was not held. A check from before a long outage of
+ * Postgres says little after it.
  */
 const begin = async (deps: RunJobDeps, delivery: Delivery, runId: string): Promise<StartedJob | null> => {
   const { shard, lease, epoch } = delivery;

@@ -78,7 +78,8 @@ const authenticateInOrganization = async (ctx: Context, deps: Deps, min: Role): 
 
 /**
  * Finds out who calls and whether they may.
- * @throws {ServiceError} `unauthenticated`, `forbidden` (role, or a change asked by another page), `not_found` (not a member)
+ * @throws {ServiceError} `unauthenticated`, `forbidden` (role, or a change asked by another page), `not_found` (not a
+ * member)
  */
 export const authenticate = async (
   access: Access,

@@ -1,6 +1,8 @@
 import type { Endpoint } from '#api/endpoint.ts';
 
-/** Texts of the page at /docs for values that exist only after another call, and the values that it fills in by itself. */
+/**
+ * Texts of the page at /docs for values that exist only after another call, and the values that it fills in by itself.
+ */
 
 type Route = Pick<Endpoint, 'method' | 'path'>;
 

@@ -15,8 +15,8 @@ const closeOf = ({ res }: Context): Promise<void> =>
   res.destroyed ? Promise.resolve() : new Promise((resolve) => res.once('close', resolve));
 
 /**
- * The bytes of the body are given back when the request is answered and its work has ended: they stay in memory as long.
- * The work goes on when its client leaves, first of all while the body waits for a thread that parses it.
+ * The bytes of the body are given back when the request is answered and its work has ended: they stay in memory as
+ * long. The work goes on when its client leaves, first of all while the body waits for a thread that parses it.
  */
 const holdBody = (ctx: Context, { bodies }: Deps): ReservedBytes => {
   const reserved = bodies.reserve(String(ctx.state['owner']), String(ctx.state['group']));

@@ -22,8 +22,8 @@ export interface BodyRules {
   /** The party whose work that is. */
   readonly owner: string;
   /**
-   * text/plain is taken too, as the JSON string that it would be. What takes that takes anything, and passes it on as text:
-   * of a large body it is only checked that it is JSON.
+   * text/plain is taken too, as the JSON string that it would be. What takes that takes anything, and passes it on as
+   * text: of a large body it is only checked that it is JSON.
    */
   readonly text?: boolean;
 }
@@ -165,7 +165,8 @@ export interface JsonBody {
 
 /**
  * The JSON body of a request.
- * @throws {ServiceError} `unsupported_media_type`, `invalid_json`, `payload_too_large` also when it holds too many values,
+ * @throws {ServiceError} `unsupported_media_type`, `invalid_json`, `payload_too_large` also when it holds too many
+ * values,
  * `overloaded`, and those of `readBody`
  */
 export const readJsonBody = async (ctx: Context, rules: BodyRules): Promise<JsonBody> => {

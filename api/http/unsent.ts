@@ -53,7 +53,8 @@ interface Party {
 
 export interface Unsent {
   /**
-   * Takes over an answer that is set: one that is long goes out in pieces, and is closed when its reader makes no progress.
+   * Takes over an answer that is set: one that is long goes out in pieces, and is closed when its reader makes no
+   * progress.
    * @throws {ServiceError} `overloaded` when too much of the same owner's, or of all, is unsent
    */
   readonly take: (ctx: Context, party: Partial<Party>) => void;

@@ -68,7 +68,8 @@ export const boardPages = (deps: Pick<Deps, 'config'>, load: () => Promise<Middl
 };
 
 /**
- * The operators' page: its files at `/ops`, which hold nothing secret and ask `/ops/api` for everything; what is live at
+ * The operators' page: its files at `/ops`, which hold nothing secret and ask `/ops/api` for everything; what is live
+ * at
  * `/ops/api/live`; Bull Board below `/ops/bullmq`.
  */
 export const opsPages = (deps: Deps, options: BoardOptions): Middleware => {

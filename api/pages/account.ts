@@ -77,7 +77,9 @@ const confirm = async (request: RawRequest, call: BaseCall): Promise<RawReply> =
   return page('Your address is confirmed', goodNote(`You sign in as ${email} from now on.`));
 };
 
-/** Where the links in mails about one's own account lead. Reading a page changes nothing: mail programs do that, too. */
+/**
+ * Where the links in mails about one's own account lead. Reading a page changes nothing: mail programs do that, too.
+ */
 export const accountPages: readonly Endpoint[] = [
   rawEndpoint({
     ...common,

@@ -158,7 +158,9 @@ const batchOf = (mount: Mount): Endpoint =>
     },
   });
 
-/** The REST API of projects' tables (interface, "Auto data API"; contract, section 5), once for each of its addresses. */
+/**
+ * The REST API of projects' tables (interface, "Auto data API"; contract, section 5), once for each of its addresses.
+ */
 export const dataEndpoints: readonly Endpoint[] = mounts.flatMap((mount) => [
   batchOf(mount),
   ...routes.flatMap((route) => endpointsOf(mount, route)),

@@ -28,8 +28,8 @@ const databaseNameOf = async (bench: Bench, projectId: string): Promise<string> 
 };
 
 /**
- * Three tables alike: `bare` without triggers of the platform, `reported` whose inserts leave events, `counted` whose inserts
- * leave events and are counted, as it is in a project. And `unheard`: counted, and nobody subscribes.
+ * Three tables alike: `bare` without triggers of the platform, `reported` whose inserts leave events, `counted` whose
+ * inserts leave events and are counted, as it is in a project. And `unheard`: counted, and nobody subscribes.
  */
 const insertTables = ['bare', 'told', 'counted', 'unheard'] as const;
 export type InsertTable = (typeof insertTables)[number];

@@ -3,9 +3,10 @@ import type { AddressInfo } from 'node:net';
 import { setImmediate as breathe, setTimeout as delay } from 'node:timers/promises';
 
 /**
- * A provider on loopback in OpenAI's dialect, as thin as can be: below `/slow/v1` the first byte comes after 20 ms, below
- * `/fast/v1` at once. A stream has 100 tokens, a write each. One that is asked for with `endless` goes on until its client
- * leaves; `/closed` tells when that was.
+ * A provider on loopback in OpenAI's dialect, as thin as can be: below `/slow/v1` the first byte comes after 20 ms,
+ * below
+ * `/fast/v1` at once. A stream has 100 tokens, a write each. One that is asked for with `endless` goes on until its
+ * client leaves; `/closed` tells when that was.
  */
 const slowMs = 20;
 const tokens = 100;

@@ -5,8 +5,8 @@ import Koa, { type Context } from 'koa';
 import { Pool } from 'pg';
 
 /**
- * The floor of `GET /projects/{id}`: the same libraries and the same query, and nothing else: no request ids, no log, no
- * validation, no metrics, no error mapping.
+ * The floor of `GET /projects/{id}`: the same libraries and the same query, and nothing else: no request ids, no log,
+ * no validation, no metrics, no error mapping.
  */
 const query = {
   name: 'project-member',

@@ -7,8 +7,8 @@ import Koa, { type Context } from 'koa';
 import { Pool } from 'pg';
 
 /**
- * The minimal chain of a call, its half in the API: a row, a BullMQ job, and the reply over Redis. Without fairness, limits,
- * sandbox, log, authentication or any promise when something fails.
+ * The minimal chain of a call, its half in the API: a row, a BullMQ job, and the reply over Redis. Without fairness,
+ * limits, sandbox, log, authentication or any promise when something fails.
  */
 const prefix = process.env['BENCH_PREFIX'] ?? 'chain';
 const redisUrl = process.env['REDIS_URL'] ?? '';

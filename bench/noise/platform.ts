@@ -27,8 +27,8 @@ export interface Stalls {
 const workerCount = 2;
 
 /**
- * Starts them with the settings of `npm start` but one: all clients share an address here, so the rate limit of sign-ins
- * by address would refuse the victim after half a minute.
+ * Starts them with the settings of `npm start` but one: all clients share an address here, so the rate limit of
+ * sign-ins by address would refuse the victim after half a minute.
  */
 export const startPlatform = async (bench: Bench, databaseUrl: string): Promise<NoisePlatform> => {
   const prefix = `bench-${randomBytes(6).toString('hex')}`;
@@ -44,7 +44,8 @@ export const startPlatform = async (bench: Bench, databaseUrl: string): Promise<
       port: await freePortAnywhere(),
     })),
   );
-  // In sessions of their own, as under `npm start`: where the kernel groups by session, that decides who gets a processor.
+  // In sessions of their own, as under `npm start`: where the kernel groups by session, that decides who gets a
+  // processor.
   const start = (spec: ServerSpec) => bench.servers.start({ ...spec, detached: true });
   const [api, ...servers] = await Promise.all([
     start({ name: 'noise-api', file: 'api/server.ts', env }),
@@ -82,7 +83,9 @@ const stallOf = async ({ metricsUrl }: PlatformProcess): Promise<number> => {
   return value === undefined ? Infinity : Math.max(0, Number(value) * 1000 - resolutionMs);
 };
 
-/** The longest stall of each event loop since the last question; infinite of a process that ended or does not answer. */
+/**
+ * The longest stall of each event loop since the last question; infinite of a process that ended or does not answer.
+ */
 export const takeStalls = async ({ processes }: NoisePlatform): Promise<Stalls> => {
   const [apiMs = Infinity, ...workers] = await Promise.all(processes.map(stallOf));
   return { apiMs, workerMs: Math.max(...workers) };

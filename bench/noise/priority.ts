@@ -17,7 +17,8 @@ const attempt = (work: () => void): void => {
 
 /**
  * Gives a process that leads a session a lower CPU priority. With the kernel's grouping by session
- * (`sched_autogroup_enabled`) the nice values of its threads count within the session only: that of the session decides.
+ * (`sched_autogroup_enabled`) the nice values of its threads count within the session only: that of the session
+ * decides.
  */
 export const lowerPriority = (pid: number): void => {
   for (const thread of readdirSync(`/proc/${pid}/task`)) attempt(() => setPriority(Number(thread), lower));

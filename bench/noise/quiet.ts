@@ -44,7 +44,10 @@ const windowMs = 500;
 /** The share of one processor; the platform at rest takes a fiftieth of one. */
 const quietShare = 0.2;
 
-/** Resolves when the processes below that one, PostgreSQL and Redis included, have been at rest for a second, or too late. */
+/**
+ * Resolves when the processes below that one, PostgreSQL and Redis included, have been at rest for a second, or too
+ * late.
+ */
 export const untilQuiet = async (root: number, maxMs: number): Promise<void> => {
   const end = performance.now() + maxMs;
   let before = treeCpuSeconds(root);

@@ -15,7 +15,10 @@ declare module 'plinth/functions' {
   /** A JSON value. */
   export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json | undefined };
 
-  /** A row as the database answers it; `bigint` beyond 2^53, `numeric`, dates and times are text, so that they stay exact. */
+  /**
+   * A row as the database answers it; `bigint` beyond 2^53, `numeric`, dates and times are text, so that they stay
+   * exact.
+   */
   // oxlint-disable-next-line typescript/no-explicit-any -- what a row holds is known to whoever wrote the query
   export type Row = Record<string, any>;
 

@@ -1,9 +1,10 @@
 /*
- * The data API: REST and GraphQL on a project's tables, made from its schema. This file has what both dialects are parsed
- * into (plans of reads and writes) and the way into the database. The way through this folder: schema/schema.ts (tables,
- * columns, relationships; introspect.ts reads them, cache.ts keeps them), rest/rest.ts with rest/grammar/query.ts, and
- * graphql/graphql.ts make a plan of a request, sql/sql.ts and its neighbours write it as one statement, postgres-db.ts runs
- * it as the caller's role. errors.ts says what a caller sees of a failure, effort.ts which statements wait for others.
+ * The data API: REST and GraphQL on a project's tables, made from its schema. This file has what both dialects are
+ * parsed into (plans of reads and writes) and the way into the database. The way through this folder: schema/schema.ts
+ * (tables, columns, relationships; introspect.ts reads them, cache.ts keeps them), rest/rest.ts with
+ * rest/grammar/query.ts, and graphql/graphql.ts make a plan of a request, sql/sql.ts and its neighbours write it as one
+ * statement, postgres-db.ts runs it as the caller's role. errors.ts says what a caller sees of a failure, effort.ts
+ * which statements wait for others.
  */
 import type { Disconnection } from '#lib/disconnection.ts';
 import type { Column, Relationship, Table } from './schema/schema.ts';
@@ -26,7 +27,9 @@ export interface DataRun {
   readonly mode: 'read' | 'write';
   /** The schema whose names SQL of the project finds first. Left out: public. */
   readonly schema?: string;
-  /** For `request.method`, `request.path` and `request.headers` (JSON) in SQL; asked only where SQL of the project runs. */
+  /**
+   * For `request.method`, `request.path` and `request.headers` (JSON) in SQL; asked only where SQL of the project runs.
+   */
   readonly request?: { readonly method: string; readonly path: string; readonly headers: string };
   /** Aborted when no caller waits for the answer any more: the running statement is cancelled. */
   readonly signal: Disconnection;

@@ -71,7 +71,9 @@ const onlyRow = ([row, ...others]: readonly TextRow[]): TextRow => {
   return row;
 };
 
-/** Stops what runs when the caller goes away; what stopped may be hit by a late cancellation, so it is not lent again. */
+/**
+ * Stops what runs when the caller goes away; what stopped may be hit by a late cancellation, so it is not lent again.
+ */
 const whileCallerWaits = async <T>(
   { tenantDb }: DataDbDeps,
   { projectId, client, signal }: { projectId: string; client: ClientBase; signal: Disconnection },
@@ -206,8 +208,8 @@ interface Lease<T> {
 }
 
 /**
- * Answers as soon as the work is done, and cleans the session behind the caller's back. After the commit, because deferred
- * triggers ask for the claims, too; and after a failure as well.
+ * Answers as soon as the work is done, and cleans the session behind the caller's back. After the commit, because
+ * deferred triggers ask for the claims, too; and after a failure as well.
  */
 const answerThenClean = <T>({ session, limits, cleans, mayLower }: Lease<T>) => {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -230,13 +232,16 @@ const answerThenClean = <T>({ session, limits, cleans, mayLower }: Lease<T>) => 
   return { promise, use, reject };
 };
 
-/** Reading tables with a secret key runs no policies and no triggers; cleaning after it would halve the rate of reads. */
+/**
+ * Reading tables with a secret key runs no policies and no triggers; cleaning after it would halve the rate of reads.
+ */
 const runsProjectSql = ({ mode, request }: DataRun): boolean => mode === 'write' || request !== undefined;
 
 /**
- * Lends a connection. What SQL of the project may have left in the session is undone before anybody else has it: triggers
- * run such SQL on behalf of secret keys, too.
- * @throws {ServiceError} `dependency_unavailable` while two statements of the project go on that nothing could interrupt
+ * Lends a connection. What SQL of the project may have left in the session is undone before anybody else has it:
+ * triggers run such SQL on behalf of secret keys, too.
+ * @throws {ServiceError} `dependency_unavailable` while two statements of the project go on that nothing could
+ * interrupt
  */
 const lent = async <T>(
   deps: DataDbDeps,

@@ -1,7 +1,8 @@
 /*
- * The PostgreSQL servers that hold projects' databases. This file has the connections as the platform. The way through this
- * folder: template.ts (what each new database is a copy of), provision.ts (making one), upgrade.ts (new migrations),
- * retire.ts (deleting one), limits.ts (what a plan allows), watchdog.ts (sessions beyond every limit), names.ts.
+ * The PostgreSQL servers that hold projects' databases. This file has the connections as the platform. The way through
+ * this folder: template.ts (what each new database is a copy of), provision.ts (making one), upgrade.ts (new
+ * migrations), retire.ts (deleting one), limits.ts (what a plan allows), watchdog.ts (sessions beyond every limit),
+ * names.ts.
  */
 import { Client, Pool } from 'pg';
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
@@ -10,10 +11,11 @@ import type { Log } from '#lib/log.ts';
 import type { Plan } from './limits.ts';
 
 /**
- * The PostgreSQL servers that hold the projects' databases, and everything that is done there as the platform's own role.
- * A project's database is made by `provision.ts` as a copy of the template (`template.ts`), brought to the present version
- * by `upgrade.ts`, and closed, dropped or opened again by `retire.ts`. `names.ts` has the names of databases and roles and
- * says whose a database is; `limits.ts` writes what a plan allows into it; `watchdog.ts` ends sessions that go too far.
+ * The PostgreSQL servers that hold the projects' databases, and everything that is done there as the platform's own
+ * role. A project's database is made by `provision.ts` as a copy of the template (`template.ts`), brought to the
+ * present version by `upgrade.ts`, and closed, dropped or opened again by `retire.ts`. `names.ts` has the names of
+ * databases and roles and says whose a database is; `limits.ts` writes what a plan allows into it; `watchdog.ts` ends
+ * sessions that go too far.
  */
 
 /** A project as the server that holds its database knows it: the part of its row that this folder needs. */

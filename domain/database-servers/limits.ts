@@ -18,7 +18,9 @@ export const planLimits = {
 
 export type Plan = keyof typeof planLimits;
 
-/** The relay takes some thousand events a second: a full outbox has room again soon, unless its webhooks do not keep up. */
+/**
+ * The relay takes some thousand events a second: a full outbox has room again soon, unless its webhooks do not keep up.
+ */
 export const retryOnBacklog = { 'Retry-After': '5' } as const;
 
 /** Writes the plan's limits into a project's database. Nothing is written when they are there already. */

@@ -84,7 +84,8 @@ const build = async ({ servers, serverId, admin, migrations }: TemplateMaker, na
   await admin.query(`alter database ${draft} rename to ${escapeIdentifier(name)}`);
 };
 
-// Cluster-wide: what end users of every project act as, what events are written as, and that no project gets into the platform's own databases.
+// Cluster-wide: what end users of every project act as, what events are written as, and that no project gets into the
+// platform's own databases.
 const prepareServer = async (admin: Client, ownDatabases: readonly string[]): Promise<void> => {
   await admin.query(`
     do $$ begin

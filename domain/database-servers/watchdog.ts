@@ -54,7 +54,9 @@ export const createUncancellableSessions = (): UncancellableSessions => {
   };
 };
 
-/** A session of a project's role that is doing something or keeps a transaction open; or one of its parallel workers. */
+/**
+ * A session of a project's role that is doing something or keeps a transaction open; or one of its parallel workers.
+ */
 export interface Session {
   /** The process of the session that the work belongs to: a parallel worker's leader. */
   readonly pid: number;

@@ -3,9 +3,9 @@ import type { Client } from 'pg';
 
 /**
  * A project's database as its members use it: the SQL console (`console/console.ts`), the tables (`tables/tables.ts`,
- * `tables/table-changes.ts`), migrations, the schema as SQL (`schema-sql/schema-sql.ts`), as TypeScript (`types.ts`), its
- * usage and its slow queries. All SQL of users runs in a fence (`console/fence.ts`): a session of its own, which is stopped
- * when it takes too long. This file has what every change reports. The servers are in `database-servers`.
+ * `tables/table-changes.ts`), migrations, the schema as SQL (`schema-sql/schema-sql.ts`), as TypeScript (`types.ts`),
+ * its usage and its slow queries. All SQL of users runs in a fence (`console/fence.ts`): a session of its own, which is
+ * stopped when it takes too long. This file has what every change reports. The servers are in `database-servers`.
  */
 
 /** The parties that must learn of a change in a project's database that was made through the platform. */

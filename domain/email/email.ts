@@ -1,8 +1,8 @@
 /*
- * E-mail that projects send to their users. The way through this folder: this file (queueing a mail, and its row), templates.ts
- * and render.ts (what it says), settings.ts (the project's server and DKIM key), transports.ts (who sends it: resend.ts, or
- * transport.ts over pooled connections of smtp.ts), failure.ts (why it was not sent). smtp-check.ts tries settings;
- * mailbox.ts shows operators what nothing could send.
+ * E-mail that projects send to their users. The way through this folder: this file (queueing a mail, and its row),
+ * templates.ts and render.ts (what it says), settings.ts (the project's server and DKIM key), transports.ts (who sends
+ * it: resend.ts, or transport.ts over pooled connections of smtp.ts), failure.ts (why it was not sent). smtp-check.ts
+ * tries settings; mailbox.ts shows operators what nothing could send.
  */
 
 import type { JobRequest, Jobs } from '#domain/jobs/jobs.ts';

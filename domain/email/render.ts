@@ -2,8 +2,8 @@ import { convert } from 'html-to-text';
 import { ServiceError } from '#lib/errors.ts';
 
 /**
- * In characters. Nested tables cost more than their length: 256 KB of them half a second, this at most 50 ms. Gmail cuts
- * bodies of more than 102 KB, too.
+ * In characters. Nested tables cost more than their length: 256 KB of them half a second, this at most 50 ms. Gmail
+ * cuts bodies of more than 102 KB, too.
  */
 const maxHtml = 100_000;
 
@@ -22,7 +22,9 @@ export const textOf = (html: string): string =>
     ],
   });
 
-/** Where in markup a place is, as a browser would see it (HTML, 13.2.5); scripts and style sheets are taken for text. */
+/**
+ * Where in markup a place is, as a browser would see it (HTML, 13.2.5); scripts and style sheets are taken for text.
+ */
 type State =
   | 'text'
   | 'open' // behind a <
@@ -202,7 +204,10 @@ const isLink = (attribute: string): boolean =>
 
 const harmless = /^(?:https?:\/\/|mailto:)/i;
 
-/** Whether it would be taken for an address that is none of the web and none of mail, there or with what stands before it. */
+/**
+ * Whether it would be taken for an address that is none of the web and none of mail, there or with what stands before
+ * it.
+ */
 const isStrange = (value: string): boolean => {
   const seen = value.replaceAll(/[\s\p{C}]+/gu, '');
   if (harmless.test(seen)) return false;

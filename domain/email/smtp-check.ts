@@ -277,7 +277,10 @@ const demand = (reply: SmtpReply, options: CheckOptions, what: string): SmtpRepl
   throw new StepFailed(`${what} The server said: ${wordsOf(reply.text, options)}`);
 };
 
-/** With these a mail server sends somebody away whom it does not want; other services that begin with numbers have others. */
+/**
+ * With these a mail server sends somebody away whom it does not want; other services that begin with numbers have
+ * others.
+ */
 const mailRefusals = new Set([421, 450, 451, 454, 521, 550, 554, 556]);
 
 /**

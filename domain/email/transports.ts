@@ -48,7 +48,10 @@ interface Open {
   readonly close: () => void;
 }
 
-/** Connections to the servers of projects, kept for the next mail: one pool for each project and version of its settings. */
+/**
+ * Connections to the servers of projects, kept for the next mail: one pool for each project and version of its
+ * settings.
+ */
 export const createTransports = ({ db, egress, local, ca, timeouts }: TransportsDeps): Transports => {
   const open = new LRUCache<string, Open>({ max: maxProjects, dispose: ({ close }) => close() });
   const ending = new AbortController();

@@ -1,7 +1,7 @@
 /*
- * Events: what webhooks may subscribe to, and how writes to tables become events. The way through this folder: this file
- * (the catalog, and the check of patterns), subscriptions.ts (which writes of a project leave events), outbox.ts (moving
- * them to the control database), marks.ts (waking the relay and the fan-out).
+ * Events: what webhooks may subscribe to, and how writes to tables become events. The way through this folder: this
+ * file (the catalog, and the check of patterns), subscriptions.ts (which writes of a project leave events), outbox.ts
+ * (moving them to the control database), marks.ts (waking the relay and the fan-out).
  */
 
 import { nearest } from '#lib/nearest.ts';
@@ -30,7 +30,8 @@ const rowWrite = 'a write to a table of schema public, whichever path made it: R
 
 /**
  * Every kind of event: the one place that knows which operation emits which. `GET …/integrations/events`, the check of
- * subscriptions and the table in `docs/webhooks.md` are made from it. `<table>`, `<provider>` and `<type>` stand for names.
+ * subscriptions and the table in `docs/webhooks.md` are made from it. `<table>`, `<provider>` and `<type>` stand for
+ * names.
  */
 export const eventKinds: readonly EventKind[] = [
   kind('auth.signup', 'auth', 'A user of the project signed up.', 'sign-up of a project’s user'),

@@ -74,7 +74,9 @@ interface OutboxRow {
   readonly old: string | null;
 }
 
-/** Bounds what one batch keeps of the event loop: ids, buffers and parameters of all its events are made at a stretch. */
+/**
+ * Bounds what one batch keeps of the event loop: ids, buffers and parameters of all its events are made at a stretch.
+ */
 const maxRows = 250;
 /** One event may be larger, up to 8 MB (migrations/project/0003_events.sql); it goes alone. */
 const maxBytes = 4 * 1024 * 1024;

@@ -29,8 +29,8 @@ const noteUnsubscribed = async (db: Queryable, projectId: string): Promise<void>
 };
 
 /**
- * Notes that a project's database was looked into. That is a write whose commit waits for the disk: what sessions of the
- * control database committed before, without such a wait, lasts from then on, too.
+ * Notes that a project's database was looked into. That is a write whose commit waits for the disk: what sessions of
+ * the control database committed before, without such a wait, lasts from then on, too.
  * @throws {Error} when the project's database is not looked into any more: nothing was written
  */
 export const notePolled = async (db: Queryable, projectId: string): Promise<void> => {

@@ -44,8 +44,8 @@ const valuesOf = (header: string, name: string): string[] =>
 const stripeWindowSeconds = 300;
 
 /**
- * Stripe's scheme: `Stripe-Signature: t=<seconds>,v1=<hex>[,v1=…]`, each an HMAC-SHA256 of `<t>.<body>` with the secret as
- * it is written (docs.stripe.com/webhooks, "Verify manually").
+ * Stripe's scheme: `Stripe-Signature: t=<seconds>,v1=<hex>[,v1=…]`, each an HMAC-SHA256 of `<t>.<body>` with the secret
+ * as it is written (docs.stripe.com/webhooks, "Verify manually").
  */
 export const isSignedByStripe = (
   { header, body, secret }: { readonly header: string; readonly body: Buffer; readonly secret: string },

@@ -1,7 +1,8 @@
 /*
- * Integrations: a project's accounts at other providers. The way through this folder: providers.ts (what each provider's
- * settings are), config.ts (checking, masking, addresses), store.ts (rows). Chats are webhooks of their own kind (chats.ts);
- * payment providers call us (inbound.ts, with PayPal's way of proof in paypal.ts); check.ts tries keys.
+ * Integrations: a project's accounts at other providers. The way through this folder: providers.ts (what each
+ * provider's settings are), config.ts (checking, masking, addresses), store.ts (rows). Chats are webhooks of their own
+ * kind (chats.ts); payment providers call us (inbound.ts, with PayPal's way of proof in paypal.ts); check.ts tries
+ * keys.
  */
 
 import { faultOfPattern } from '#domain/events/events.ts';

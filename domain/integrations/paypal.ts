@@ -47,8 +47,8 @@ const isCertUrl = (text: string, base: string): boolean => {
 };
 
 /**
- * Reads the headers of a call that claims to be PayPal's. Everybody can write them so that they pass; what does not pass
- * is not worth a question to PayPal.
+ * Reads the headers of a call that claims to be PayPal's. Everybody can write them so that they pass; what does not
+ * pass is not worth a question to PayPal.
  * @param base where PayPal is
  * @param now in ms
  * @returns null when PayPal cannot have written them

@@ -113,8 +113,8 @@ export const findReceiver = async <P extends ProviderName>(
 
 /**
  * Notes that an event has come in. False when it came before, by any of its keys.
- * @param of.keys the first is signed for; of a call that is known by it no other is noted: who sends a signed text again
- * under the name of an event to come must not be able to have that one taken for a repeat
+ * @param of.keys the first is signed for; of a call that is known by it no other is noted: who sends a signed text
+ * again under the name of an event to come must not be able to have that one taken for a repeat
  */
 export const noteProviderEvent = async (
   db: Queryable,

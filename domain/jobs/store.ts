@@ -249,10 +249,10 @@ export interface StartedJob {
 }
 
 /**
- * Settings of sessions that prepare the statements which start and end jobs. A prepared statement keeps its plan until its
- * table is analyzed: made while the table was small, or while few jobs ran, it walked through all of it (12 ms a call at
- * 40,000 jobs). With these settings, and the states as a case, the primary key is the only way, so it is planned once. As
- * settings of functions they took some 100 µs of each call.
+ * Settings of sessions that prepare the statements which start and end jobs. A prepared statement keeps its plan until
+ * its table is analyzed: made while the table was small, or while few jobs ran, it walked through all of it (12 ms a
+ * call at 40,000 jobs). With these settings, and the states as a case, the primary key is the only way, so it is
+ * planned once. As settings of functions they took some 100 µs of each call.
  */
 export const byIndexOnly = {
   enable_seqscan: 'off',
@@ -312,7 +312,8 @@ export interface RecordedEnds {
   readonly hasEvents: boolean;
 }
 
-// A run's record is made by a trigger of this update, which says in a setting of the transaction whether it left events.
+// A run's record is made by a trigger of this update, which says in a setting of the transaction whether it left
+// events.
 const endSql = `
   update jobs j set status = ended.status, result = ended.result, error_code = ended.code,
     error_message = ended.message, report = ended.report, progress = coalesce(ended.percent, j.progress),

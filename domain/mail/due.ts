@@ -80,7 +80,9 @@ export const giveUpHandedOver = async (db: Queryable): Promise<void> => {
   );
 };
 
-/** There is no server for the platform's mail: what waits is left to the operators' page. Answers how many there were. */
+/**
+ * There is no server for the platform's mail: what waits is left to the operators' page. Answers how many there were.
+ */
 export const keepDueMail = async (db: Queryable): Promise<number> => {
   const kept = await db.query(
     `update platform_mail set status = 'kept' where status = 'queued' and next_at <= now() returning id`,

@@ -1,6 +1,6 @@
 /*
- * Mail of the platform itself: rows that are written with the change that causes them. message.ts says what each mail says,
- * due.ts hands rows to the senders in workers/mail.
+ * Mail of the platform itself: rows that are written with the change that causes them. message.ts says what each mail
+ * says, due.ts hands rows to the senders in workers/mail.
  */
 
 import { type Queryable, one } from '#lib/control-db.ts';

@@ -1,7 +1,7 @@
 /*
- * Projects: a row, a database of its own, and a data key under which its secrets are sealed. This file has a project's life
- * and the ways into its database. store.ts has the rows, api-keys.ts the keys of its clients, plans.ts what a plan allows,
- * project-db.ts the roles in its database, rotate-keys.ts the change of the platform's key ring.
+ * Projects: a row, a database of its own, and a data key under which its secrets are sealed. This file has a project's
+ * life and the ways into its database. store.ts has the rows, api-keys.ts the keys of its clients, plans.ts what a plan
+ * allows, project-db.ts the roles in its database, rotate-keys.ts the change of the platform's key ring.
  */
 import { LRUCache } from 'lru-cache';
 import { openPassword, provisionDatabase } from '#domain/database-servers/provision.ts';
@@ -76,8 +76,8 @@ export interface Projects {
   readonly provision: (projectId: string) => Promise<{ dbName: string }>;
   readonly provisionFailed: (projectId: string) => Promise<void>;
   /**
-   * After a project was marked as deleted: locks everyone out, frees the database's name and cancels its jobs in batches,
-   * as far as the time goes; a sweep does the rest. The gate is to read its rules again afterwards.
+   * After a project was marked as deleted: locks everyone out, frees the database's name and cancels its jobs in
+   * batches, as far as the time goes; a sweep does the rest. The gate is to read its rules again afterwards.
    */
   readonly retire: (projectId: string, abandonment?: Abandonment) => Promise<void>;
   /** Continues deletions that broke off, or left many jobs to cancel. Answers which. */
@@ -311,7 +311,8 @@ const lockProject = (tx: Queryable, { projectId, slug, days }: RestoreOrder): Pr
  * Gives a deleted project back: its database is opened again, and with its row come its keys, functions, schedules,
  * webhooks and settings. Jobs that the deletion cancelled stay cancelled; fires that were missed follow each schedule's
  * own rule.
- * @throws {ServiceError} `not_found`; `conflict` when it is not deleted, or its organization is; `slug_taken`; `expired`
+ * @throws {ServiceError} `not_found`; `conflict` when it is not deleted, or its organization is; `slug_taken`;
+ * `expired`
  */
 const restoreProject = async (
   { db, servers }: { readonly db: ControlDb; readonly servers: DatabaseServers },

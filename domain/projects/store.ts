@@ -209,7 +209,9 @@ export const markProjectRetired = async (db: Queryable, id: string): Promise<voi
   await db.query('update projects set retired_at = now() where id = $1 and deleted_at is not null', [id]);
 };
 
-/** Deleted projects whose time is over. In no order, as above. Their webhooks and deliveries go before them, in steps. */
+/**
+ * Deleted projects whose time is over. In no order, as above. Their webhooks and deliveries go before them, in steps.
+ */
 export const projectsToPurge = (db: Queryable, days: number, limit: number): Promise<Project[]> =>
   db.query<Project>(
     `select ${projectColumns} from projects p

@@ -73,8 +73,8 @@ interface EnableDeps extends ChangeListeners {
 }
 
 /**
- * Puts pgvector into a project's database, as the platform: a project may not install it by itself everywhere. Again, it
- * changes nothing.
+ * Puts pgvector into a project's database, as the platform: a project may not install it by itself everywhere. Again,
+ * it changes nothing.
  * @returns its version
  * @throws {ServiceError} `vector_extension_unavailable`; `conflict` when the project has a type of that name
  */

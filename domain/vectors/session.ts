@@ -62,8 +62,8 @@ const whileWaited = async <T>(
 };
 
 /**
- * One transaction in a project's database, as the role that row-level security does not bind, on a connection that is lent
- * again: triggers and expressions of the project may run in it, as they do for the data API.
+ * One transaction in a project's database, as the role that row-level security does not bind, on a connection that is
+ * lent again: triggers and expressions of the project may run in it, as they do for the data API.
  * @throws {DataError} what the server refused, with the SQLSTATE as code
  * @throws {ServiceError} `vector_extension_unavailable`
  * @throws {CallerGone}
@@ -102,8 +102,8 @@ const permitsFor = (each: number): FairPermits =>
   createFairPermits({ total: Infinity, each, maxWaiting, waitMs, refusal });
 
 /**
- * Batches that one process writes at a time for a project. Inserting into an HNSW index keeps a processor busy for about
- * a millisecond a document, each batch on a server process of its own: four callers of a Free project filled both
+ * Batches that one process writes at a time for a project. Inserting into an HNSW index keeps a processor busy for
+ * about a millisecond a document, each batch on a server process of its own: four callers of a Free project filled both
  * processors of a small machine, and a chat beside them took 5.8 times as long.
  */
 const permits: Readonly<Record<Plan, FairPermits>> = {

@@ -1,7 +1,7 @@
 /*
  * Vectors: texts of a project with their embeddings, in its own database. This file has writing and searching. The way
- * through this folder: collections.ts (what there is), embedding.ts (texts become vectors), documents.ts (rows), session.ts
- * (the connection, and its bounds).
+ * through this folder: collections.ts (what there is), embedding.ts (texts become vectors), documents.ts (rows),
+ * session.ts (the connection, and its bounds).
  */
 import { type ClientBase, escapeIdentifier } from 'pg';
 import type { AiCaller, Gateway } from '#domain/ai/gateway/types.ts';
@@ -16,8 +16,8 @@ import { type WriterDb, inSession, writing } from './session.ts';
 
 /*
  * Documents with their vectors, in tables of the project's own database. `collections.ts` makes and finds those tables,
- * after it has put pgvector there; `embedding.ts` has a model turn texts into vectors; `documents.ts` has the SQL of the
- * rows; `session.ts` opens the transactions, of which few write at a time. This file joins them: upsert and search.
+ * after it has put pgvector there; `embedding.ts` has a model turn texts into vectors; `documents.ts` has the SQL of
+ * the rows; `session.ts` opens the transactions, of which few write at a time. This file joins them: upsert and search.
  */
 
 interface UpsertDeps extends ChangeListeners {

@@ -7,13 +7,18 @@ import { quickMs } from './scheduler.ts';
 import type { SealedWebhook } from './secrets.ts';
 import type { EventRow, WebhookRow } from './store.ts';
 
-/** Seconds between attempts: 5 s, 5 and 30 min, 2, 5, 10, 14, 20 and 24 h. After the last one the delivery is exhausted. */
+/**
+ * Seconds between attempts: 5 s, 5 and 30 min, 2, 5, 10, 14, 20 and 24 h. After the last one the delivery is exhausted.
+ */
 const pauses = [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400];
 
 /** A factor for a pause, a tenth more or less than 1, so that what failed together does not come back together. */
 export const spread = (random: () => number = Math.random): number => 0.9 + 0.2 * random();
 
-/** After so many failures in a row the circuit breaker leaves one attempt at a time, with these pauses, doubled each time. */
+/**
+ * After so many failures in a row the circuit breaker leaves one attempt at a time, with these pauses, doubled each
+ * time.
+ */
 const breakAfter = 5;
 const [minPauseSeconds, maxPauseSeconds] = [5, 300];
 
@@ -112,7 +117,9 @@ export interface WebhookAttempt extends Answered, TryRef {
   /** JSON text, without secrets. */
   readonly requestHeaders: string;
   readonly webhookId: string;
-  /** The webhook's version when it was sent; null: the attempt says nothing of its receiver, since it ended on our side. */
+  /**
+   * The webhook's version when it was sent; null: the attempt says nothing of its receiver, since it ended on our side.
+   */
   readonly version: number | null;
 }
 
@@ -148,9 +155,9 @@ const attemptsSql = `case when j.counts = 1
       'status_code', j.status_code, 'error', left(j.error, 1000), 'response_time_ms', j.response_time_ms)
   else d.attempts end`;
 
-// Only the attempt that the delivery waits for counts, since one that was given up or asked for anew is another. `test.ping`
-// is sent once, even to an inactive webhook, and says nothing of it. What an earlier address answered of itself (410,
-// Retry-After) does not count for the present one.
+// Only the attempt that the delivery waits for counts, since one that was given up or asked for anew is another.
+// `test.ping` is sent once, even to an inactive webhook, and says nothing of it. What an earlier address answered of
+// itself (410, Retry-After) does not count for the present one.
 const deliveriesSql = `
   with tried as (
     select *, (request_headers <> '')::int as counts
@@ -241,8 +248,8 @@ const newsOf = (tries: readonly WebhookAttempt[]): Map<string, ThrottleUpdate> =
   return news;
 };
 
-// A healthy throttle is not changed by a success: nothing is written and nobody waits for its lock. Attempts that were under
-// way when the breaker opened do not make its pause longer; only the one that was made after the pause does.
+// A healthy throttle is not changed by a success: nothing is written and nobody waits for its lock. Attempts that were
+// under way when the breaker opened do not make its pause longer; only the one that was made after the pause does.
 const newsSql = `select * from unnest($1::uuid[], $2::int[], $3::bool[], $4::timestamptz[], $5::int[], $6::bool[])
   as news (webhook_id, failed, is_alive, not_before, weight, is_quick)`;
 
@@ -399,8 +406,9 @@ const noticeOf = (projectId: string, disabled: readonly Disabled[]): Notice => {
 };
 
 /**
- * Makes webhooks inactive whose receivers are gone or failed for too long, unless they have got another address or secret
- * since, and notifies their admins. The transaction acts as the system. The scheduler skips their waiting deliveries.
+ * Makes webhooks inactive whose receivers are gone or failed for too long, unless they have got another address or
+ * secret since, and notifies their admins. The transaction acts as the system. The scheduler skips their waiting
+ * deliveries.
  */
 export const disableWebhooks = async (
   tx: Tx,
@@ -440,8 +448,8 @@ export const findTry = (db: Queryable, jobId: string): Promise<StuckTry | undefi
   );
 
 /**
- * Attempts whose job has ended or is gone without a record, since it was cancelled or waited too long. Their deliveries would
- * wait for ever.
+ * Attempts whose job has ended or is gone without a record, since it was cancelled or waited too long. Their deliveries
+ * would wait for ever.
  */
 export const stuckTries = (db: Queryable, max: number): Promise<StuckTry[]> =>
   db.query<StuckTry & Record<string, string>>(

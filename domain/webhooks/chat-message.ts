@@ -22,8 +22,8 @@ interface ChatMessage {
 const joint = '\u200B';
 
 /**
- * Breaks up what would call people or close a block of code: `@everyone`, `<!channel>`, `<@U1>`, three backticks. Neither
- * chat has an escape for all of them that it honours everywhere.
+ * Breaks up what would call people or close a block of code: `@everyone`, `<!channel>`, `<@U1>`, three backticks.
+ * Neither chat has an escape for all of them that it honours everywhere.
  */
 const withoutCalls = (text: string): string =>
   text

@@ -20,14 +20,14 @@ export interface FannedOut {
 /** Events of one project in one pass. */
 const maxEvents = 200;
 /**
- * Deliveries of all projects in one pass, more only where one event has more webhooks. New events wait for the end of a pass:
- * one of 2,000 deliveries took 70 to 180 ms on a busy machine.
+ * Deliveries of all projects in one pass, more only where one event has more webhooks. New events wait for the end of a
+ * pass: one of 2,000 deliveries took 70 to 180 ms on a busy machine.
  */
 const maxDeliveries = 250;
 const maxProjects = 100;
 
-// Projects with waiting events are found one by one in their index, however many events each has: one that has a million
-// holds up no other.
+// Projects with waiting events are found one by one in their index, however many events each has: one that has a
+// million holds up no other.
 const foundSql = `found as (
     (select project_id from outbox_events where fanned_at is null and project_id > $1 order by project_id limit 1)
     union all
@@ -38,9 +38,9 @@ const foundSql = `found as (
 const isMeant = '(project_id = any ($2::uuid[])) = $3::boolean';
 
 // A project's share of a pass gets smaller with its webhooks, and is half of it at most, or what one event
-// makes. Who subscribes is asked once for all events of a name. Events that somebody else passes on just now are left to
-// them; a throttle that somebody holds is not waited for: other projects' events would wait, too. Ids are given as arrays:
-// joined, the larger table would be walked through whenever there might be many.
+// makes. Who subscribes is asked once for all events of a name. Events that somebody else passes on just now are left
+// to them; a throttle that somebody holds is not waited for: other projects' events would wait, too. Ids are given as
+// arrays: joined, the larger table would be walked through whenever there might be many.
 const fanOutSql = `
   with recursive ${foundSql}, turns as materialized (
     select project_id from found where project_id is not null and ${isMeant} limit ${maxProjects}
@@ -121,22 +121,26 @@ export const isEventWaiting = async (db: Queryable, which: Which = everyProject)
   ).length > 0;
 
 /**
- * Makes the deliveries of some waiting events: one for each webhook that subscribes, and at once `skipped` where that is
- * inactive. Any number of processes may do so at a time; every project that waits has its turn.
+ * Makes the deliveries of some waiting events: one for each webhook that subscribes, and at once `skipped` where that
+ * is inactive. Any number of processes may do so at a time; every project that waits has its turn.
  * @param after begins behind that project; null: with the first one
  * @param which projects' events; those of the others wait
  */
 export const fanOut = (db: Queryable, after: string | null = null, which: Which = everyProject): Promise<FannedOut> =>
   one(db.query<FannedOut & QueryResultRow>(fanOutSql, [after ?? beginning, ...asValues(which)], 'fan-out'));
 
-/** From so many deliveries that wait, a project's events wait themselves: one event may be for thousands of webhooks. */
+/**
+ * From so many deliveries that wait, a project's events wait themselves: one event may be for thousands of webhooks.
+ */
 const maxPending = 1_000_000;
-/** From so many events that wait, a project's further ones stay in its own outbox, which refuses writes when it is full. */
+/**
+ * From so many events that wait, a project's further ones stay in its own outbox, which refuses writes when it is full.
+ */
 const maxWaitingEvents = 100_000;
 
 /**
- * Finds projects with waiting events that have too many waiting deliveries already. The cost grows with what waits, up to
- * the limit, so it is called every few seconds only.
+ * Finds projects with waiting events that have too many waiting deliveries already. The cost grows with what waits, up
+ * to the limit, so it is called every few seconds only.
  * @param max waiting deliveries of a project
  */
 export const backlogged = async (db: Queryable, max = maxPending): Promise<string[]> => {

@@ -189,8 +189,8 @@ const standardSignature = (secret: string, { id, timestamp, body }: Signing): st
   `v1,${createHmac('sha256', keyOf(secret)).update(`${id}.${timestamp}.`).update(body).digest('base64')}`;
 
 /**
- * The headers by which a receiver knows that a delivery is ours: one over the body with the secret as it is written, and
- * those of Standard Webhooks, signed with the secret before the last one, too, while that is valid.
+ * The headers by which a receiver knows that a delivery is ours: one over the body with the secret as it is written,
+ * and those of Standard Webhooks, signed with the secret before the last one, too, while that is valid.
  */
 export const signatureHeaders = (signing: Signing): Record<string, string> => {
   const { id, timestamp, body, secret, previousSecret } = signing;
@@ -334,8 +334,8 @@ const faultOf = (status: number): string | null => {
 const maxRetryAfterMs = 24 * 3600 * 1000;
 
 /**
- * Until when a receiver asks to be left alone (`Retry-After`, in seconds or as a date), at most a day; null when it does
- * not, or says it in no way that there is.
+ * Until when a receiver asks to be left alone (`Retry-After`, in seconds or as a date), at most a day; null when it
+ * does not, or says it in no way that there is.
  * @param now in ms
  */
 export const retryAfter = (header: string | string[] | undefined, now: number): Date | null => {

@@ -46,9 +46,10 @@ const lockDelivery = async (db: Queryable, { webhookId, id }: DeliveryPlace): Pr
 };
 
 /**
- * Has a delivery tried anew from the first try on, however it ended. The caller pumps the throttle when this is committed.
- * @throws {ServiceError} `not_found`; `conflict` while it is under way or replayed, for a test, and while the webhook is
- * inactive
+ * Has a delivery tried anew from the first try on, however it ended. The caller pumps the throttle when this is
+ * committed.
+ * @throws {ServiceError} `not_found`; `conflict` while it is under way or replayed, for a test, and while the webhook
+ * is inactive
  */
 export const redeliver = async (db: Queryable, place: DeliveryPlace): Promise<void> => {
   const { projectId, webhookId, id } = place;
@@ -102,8 +103,9 @@ interface Step {
 }
 
 /**
- * Has deliveries of a time tried anew, the oldest first and about 100,000 at most; not those that wait or are under way.
- * Goes in steps, each a transaction of its own: what was replayed stays so if a later step fails. The caller pumps the throttle.
+ * Has deliveries of a time tried anew, the oldest first and about 100,000 at most; not those that wait or are under
+ * way. Goes in steps, each a transaction of its own: what was replayed stays so if a later step fails. The caller pumps
+ * the throttle.
  * @param db not within a transaction: deliveries and their throttle would be held as long as this takes
  * @param guard asked for the webhook before each step; left out: `db`
  * @returns how many

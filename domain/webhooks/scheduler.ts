@@ -10,8 +10,8 @@ import { byIndex } from './store.ts';
 export const quickMs = 2000;
 
 /**
- * How many slow webhooks of all projects together may have an attempt under way unless a caller says otherwise: half of the
- * slots that a worker has by default, so that the others find room wherever they run.
+ * How many slow webhooks of all projects together may have an attempt under way unless a caller says otherwise: half of
+ * the slots that a worker has by default, so that the others find room wherever they run.
  */
 const defaultSlowAtOnce = 256;
 
@@ -20,7 +20,9 @@ const allProjects = '00000000-0000-0000-0000-000000000000';
 
 const { free, pro, enterprise } = webhookDeliver.running;
 
-/** How many attempts a project may have running. @param project alias of its row @param limits alias of its `job_limits` */
+/**
+ * How many attempts a project may have running. @param project alias of its row @param limits alias of its `job_limits`
+ */
 const maxRunning = (project: string, limits: string): string => `coalesce(${limits}.running, case ${project}.plan
   when 'free' then ${free} when 'pro' then ${pro} else ${enterprise} end)`;
 
@@ -75,8 +77,8 @@ interface LockedThrottle {
 }
 
 /**
- * Locks throttles, except those that another transaction holds, so that a long transaction delays nobody else. Its holder
- * claims deliveries and never waits for one that others hold.
+ * Locks throttles, except those that another transaction holds, so that a long transaction delays nobody else. Its
+ * holder claims deliveries and never waits for one that others hold.
  * @returns `lockedElsewhereIds`: webhooks whose throttles another transaction holds
  */
 export const lockThrottles = async (
@@ -114,8 +116,8 @@ const lockDueThrottles = (tx: Tx, max: number): Promise<LockedThrottle[]> =>
   );
 
 /**
- * Finds those to schedule among webhooks whose attempts have ended: something of theirs waits, or they may have made room for
- * other slow webhooks. Whoever adds a delivery meanwhile wakes its throttle.
+ * Finds those to schedule among webhooks whose attempts have ended: something of theirs waits, or they may have made
+ * room for other slow webhooks. Whoever adds a delivery meanwhile wakes its throttle.
  */
 export const webhooksWithWork = async (db: Queryable, webhookIds: readonly string[]): Promise<string[]> => {
   const rows = await db.query<{ id: string }>(
@@ -126,12 +128,15 @@ export const webhooksWithWork = async (db: Queryable, webhookIds: readonly strin
   return rows.map((row) => row.id);
 };
 
-/** The token bucket of a rate holds a fifth of a second, at least one attempt: a burst after silence is that much larger. */
+/**
+ * The token bucket of a rate holds a fifth of a second, at least one attempt: a burst after silence is that much
+ * larger.
+ */
 const bucketsPerSecond = 5;
 
-// The state of the throttles $1. A quick webhook may use a quarter of its project's running attempts, so that one that hangs
-// leaves room for the others; a slow one has one attempt at a time. All slow webhooks of a project share another quarter,
-// since a thousand that hang must not hold what others wait for.
+// The state of the throttles $1. A quick webhook may use a quarter of its project's running attempts, so that one that
+// hangs leaves room for the others; a slow one has one attempt at a time. All slow webhooks of a project share another
+// quarter, since a thousand that hang must not hold what others wait for.
 const stateSql = `
   select t.webhook_id, w.project_id, p.status = 'active' and p.deleted_at is null as is_open,
     case when t.is_quick then greatest(1, ${maxRunning('p', 'j')} / 4) else 1 end as quarter,
@@ -145,9 +150,9 @@ const stateSql = `
     left join job_limits j on j.project_id = w.project_id and j.type = '${webhookDeliver.type}'
   where w.is_active and w.deleted_at is null`;
 
-// `placed` gives each slow webhook with work its place among those of its project: those with an attempt under way first,
-// then by waiting time. `slow` allows an attempt while there are at most $2 of all projects. Two concurrent transactions may
-// give one place twice.
+// `placed` gives each slow webhook with work its place among those of its project: those with an attempt under way
+// first, then by waiting time. `slow` allows an attempt while there are at most $2 of all projects. Two concurrent
+// transactions may give one place twice.
 const claimSql = `
   with state as materialized (${stateSql}
   ), busy as (
@@ -235,9 +240,9 @@ export const claimDeliveries = async (
 };
 
 /**
- * When a throttle is due again although something else should wake it, in seconds: the end of an attempt (`full`), or of
- * others' (`heldBack`), in case the process that saw it died; the project (`paused`). Thousands may be crowded out, and each
- * batch looks whether there is room for one of them, so theirs is the longest.
+ * When a throttle is due again although something else should wake it, in seconds: the end of an attempt (`full`), or
+ * of others' (`heldBack`), in case the process that saw it died; the project (`paused`). Thousands may be crowded out,
+ * and each batch looks whether there is room for one of them, so theirs is the longest.
  */
 const recheckSeconds = { full: 5, paused: 30, heldBack: 15, crowdedOut: 60 } as const;
 
@@ -282,7 +287,9 @@ export const scheduleThrottles = async (
   return times.length === 0 ? null : Math.max(0, Math.min(...times));
 };
 
-/** Skips waiting deliveries of inactive webhooks whose throttles are locked. @returns how many; fewer than `max`: all */
+/**
+ * Skips waiting deliveries of inactive webhooks whose throttles are locked. @returns how many; fewer than `max`: all
+ */
 const skipWaiting = async (tx: Tx, webhookIds: readonly string[], max: number): Promise<number> => {
   const skipped = await tx.query<{ id: string }>(
     `update webhook_deliveries set status = 'skipped', next_attempt_at = null, finished_at = now()
@@ -392,8 +399,8 @@ const pumpLocked = async (deps: PumpDeps, lock: (tx: Tx) => Promise<LockedThrott
 };
 
 /**
- * Begins the due deliveries of these webhooks. Called after the commit of what gave them work: new deliveries, or a webhook
- * that became active or inactive. If it fails, a worker's poll does it within a second.
+ * Begins the due deliveries of these webhooks. Called after the commit of what gave them work: new deliveries, or a
+ * webhook that became active or inactive. If it fails, a worker's poll does it within a second.
  */
 export const runBatch = async (deps: PumpDeps, webhookIds: readonly string[]): Promise<BatchResult> => {
   let nextInMs: number | null = null;

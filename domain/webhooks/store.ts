@@ -27,8 +27,8 @@ export interface WebhookRow {
 }
 
 /**
- * `pending`: not tried yet. `failed`: the last try failed; `next_attempt_at` says when the next one is, null that there is
- * none. `exhausted`: every try failed. `skipped`: the webhook was inactive.
+ * `pending`: not tried yet. `failed`: the last try failed; `next_attempt_at` says when the next one is, null that there
+ * is none. `exhausted`: every try failed. `skipped`: the webhook was inactive.
  */
 export const deliveryStatuses = ['pending', 'success', 'failed', 'exhausted', 'skipped'] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];
@@ -105,7 +105,9 @@ export const byIndex = {
 export interface ListedWebhook extends WebhookRow {
   /** Since when every try failed. */
   readonly failing_since: Date | null;
-  /** Nothing is tried before: the receiver asked for a pause, or fails all the time. Null: that is over, or never was. */
+  /**
+   * Nothing is tried before: the receiver asked for a pause, or fails all the time. Null: that is over, or never was.
+   */
   readonly closed_until: Date | null;
 }
 
@@ -179,8 +181,8 @@ export const findWebhook = (db: Queryable, projectId: string, id: string): Promi
   );
 
 /**
- * Holds back other changes of it and its deliveries until the transaction ends, which is to be soon. Its throttle is locked
- * first, as by whoever delivers.
+ * Holds back other changes of it and its deliveries until the transaction ends, which is to be soon. Its throttle is
+ * locked first, as by whoever delivers.
  */
 export const lockWebhook = async (db: Queryable, projectId: string, id: string): Promise<ListedWebhook | undefined> => {
   const present = await findWebhook(db, projectId, id);
@@ -230,7 +232,10 @@ export const markWebhookDeleted = async (db: Queryable, id: string): Promise<voi
   await db.query('update webhooks set deleted_at = now(), updated_at = now() where id = $1', [id]);
 };
 
-/** Its owner wants something sent now, whatever failed before; what the receiver asked for holds. The throttle must be locked. */
+/**
+ * Its owner wants something sent now, whatever failed before; what the receiver asked for holds. The throttle must be
+ * locked.
+ */
 export const reopenBreaker = async (db: Queryable, id: string): Promise<void> => {
   await db.query('update webhook_throttles set closed_until = null, next_at = now() where webhook_id = $1', [id]);
 };

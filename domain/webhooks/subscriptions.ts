@@ -37,8 +37,8 @@ const countNew = async (db: Queryable, projectId: string, events: readonly strin
 };
 
 /**
- * Writes what a webhook asks for; undone, by the caller's transaction, when its project then asks for too many different
- * names. Only one that adds a name is refused.
+ * Writes what a webhook asks for; undone, by the caller's transaction, when its project then asks for too many
+ * different names. Only one that adds a name is refused.
  * @throws {ServiceError} `plan_limit_exceeded`
  */
 export const withinPatterns = async (
@@ -69,7 +69,9 @@ const refusal = (): ServiceError =>
 
 const permits = createPermits(maxProjects, 2 * waitMs, refusal);
 
-/** When the subscriptions of a project were last changed, as text: more exact than a `Date`. Null: nothing is to be set. */
+/**
+ * When the subscriptions of a project were last changed, as text: more exact than a `Date`. Null: nothing is to be set.
+ */
 const wantedSince = async (db: Queryable, projectId: string): Promise<string | null> => {
   const row = await maybeOne(
     db.query<{ wanted_at: string }>(

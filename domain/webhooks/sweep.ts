@@ -21,7 +21,9 @@ export const wakeForgottenThrottles = async (db: Queryable): Promise<number> => 
 
 /** The age up to which `wakeLatelyForgotten` searches. */
 export const latelyMs = 20_000;
-/** However many were made in that time: a replay, or an event with thousands of webhooks, is no reason to read them all. */
+/**
+ * However many were made in that time: a replay, or an event with thousands of webhooks, is no reason to read them all.
+ */
 const maxRead = 50_000;
 
 /**
@@ -52,8 +54,8 @@ interface KeptDays {
   readonly undelivered: number;
 }
 
-// An event goes with the last of its deliveries. Of two sweeps that delete the last two, each leaves it to the other one:
-// such events go later.
+// An event goes with the last of its deliveries. Of two sweeps that delete the last two, each leaves it to the other
+// one: such events go later.
 const deleteSql = (which: string): string => `
   with old as materialized (${which}), gone as (
     delete from webhook_deliveries where id in (select id from old) returning event_id
@@ -63,7 +65,9 @@ const deleteSql = (which: string): string => `
   )
   select event_id from gone`;
 
-/** Deletes deliveries that are kept no longer, some at a time, never one that is to be tried again; answers how many. */
+/**
+ * Deletes deliveries that are kept no longer, some at a time, never one that is to be tried again; answers how many.
+ */
 export const deleteOldDeliveries = async (
   db: Queryable,
   { delivered, undelivered }: KeptDays,
@@ -130,7 +134,9 @@ export const deleteEmptyEvents = async (db: Queryable, { undelivered }: KeptDays
   return gone.length;
 };
 
-/** For the operators: how long the oldest event waits for its deliveries, in seconds, and how many webhooks only fail. */
+/**
+ * For the operators: how long the oldest event waits for its deliveries, in seconds, and how many webhooks only fail.
+ */
 export const backlogOf = async (
   db: Queryable,
 ): Promise<{ readonly oldestSeconds: number; readonly failingWebhooks: number }> => {

@@ -1,8 +1,9 @@
 /*
  * Webhooks: an event of a project becomes one delivery for each webhook that subscribes. The way through this folder:
- * store.ts (rows), subscriptions.ts (which writes leave events), fan-out.ts (deliveries of an event), scheduler.ts (rates,
- * circuit breakers, due deliveries become jobs), attempts.ts (load, record, retry, disable), message.ts and chat-message.ts
- * (what is sent), secrets.ts. Beside it: deliveries.ts (lists, test messages), replay.ts, metrics.ts, sweep.ts.
+ * store.ts (rows), subscriptions.ts (which writes leave events), fan-out.ts (deliveries of an event), scheduler.ts
+ * (rates, circuit breakers, due deliveries become jobs), attempts.ts (load, record, retry, disable), message.ts and
+ * chat-message.ts (what is sent), secrets.ts. Beside it: deliveries.ts (lists, test messages), replay.ts, metrics.ts,
+ * sweep.ts.
  */
 
 import type { Plan } from '#domain/projects/store.ts';
@@ -105,7 +106,8 @@ const requireSecret = (row: ListedWebhook, fields: WebhookFields, { secret }: We
 };
 
 /**
- * Changes a webhook. One that is made active again, or gets another address, begins anew: earlier failures do not count.
+ * Changes a webhook. One that is made active again, or gets another address, begins anew: earlier failures do not
+ * count.
  * @throws {ServiceError} `not_found`, `secret_required`
  */
 export const updateWebhook = async (

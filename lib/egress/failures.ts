@@ -1,6 +1,8 @@
 import { ServiceError } from '../errors.ts';
 
-/** An address that nothing of ours connects to. The message says the host as its author wrote it, no address behind it. */
+/**
+ * An address that nothing of ours connects to. The message says the host as its author wrote it, no address behind it.
+ */
 export class EgressRefused extends ServiceError {
   constructor(message: string, hint?: string) {
     super('egress_refused', message, hint === undefined ? {} : { hint });

@@ -9,7 +9,9 @@ export class OwnTypes {
   readonly #known = new Set<number>();
   readonly #arrays = new Set<number>();
 
-  /** The array types among those of the database's own that an answer holds; asks the catalog for those not seen before. */
+  /**
+   * The array types among those of the database's own that an answer holds; asks the catalog for those not seen before.
+   */
   async arraysOf(client: ClientBase, { columns }: Answer): Promise<ReadonlySet<number>> {
     const unknown = columns.map(({ type }) => type).filter((type) => isOwnType(type) && !this.#known.has(type));
     // In a transaction that has failed there is nothing to ask; there are no rows either.

@@ -127,8 +127,8 @@ const boundQuery = ({ submit, isSynced }: Exchange, firstOnly: boolean, { resolv
 };
 
 /**
- * Runs one statement, its parameters apart from it. Beyond 16 MB on the socket the connection is cut: a single value can
- * be 1 GB, and pg would keep it whole.
+ * Runs one statement, its parameters apart from it. Beyond 16 MB on the socket the connection is cut: a single value
+ * can be 1 GB, and pg would keep it whole.
  * @param firstOnly only the first row is kept, and the rest not counted
  * @throws {AnswerTooLarge} above 10,000 rows or 16 MB
  * @throws {RangeError} when parameters are nested deeper than can be written

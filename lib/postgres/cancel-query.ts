@@ -22,9 +22,9 @@ const requestOf = ({ processID, secretKey }: Session): Buffer => {
 };
 
 /**
- * Asks the server to cancel what a connection runs, by the protocol's own request: it needs no second login, which would
- * have to wait for a free connection of the very project that uses them up. Never rejects; a request that gets lost
- * leaves the statement to its time-out.
+ * Asks the server to cancel what a connection runs, by the protocol's own request: it needs no second login, which
+ * would have to wait for a free connection of the very project that uses them up. Never rejects; a request that gets
+ * lost leaves the statement to its time-out.
  */
 export const cancelQuery = (client: ClientBase): Promise<void> =>
   new Promise((resolve) => {

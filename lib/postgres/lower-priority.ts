@@ -36,9 +36,9 @@ const isSession = async (processId: number, user: string): Promise<boolean> => {
 };
 
 /**
- * Lets a session's server process yield to all others that want the processor, where the server runs on this machine and
- * the system allows it (the same user, or root). It cannot be raised again without privileges: the session is not to be
- * used for anything else afterwards.
+ * Lets a session's server process yield to all others that want the processor, where the server runs on this machine
+ * and the system allows it (the same user, or root). It cannot be raised again without privileges: the session is not
+ * to be used for anything else afterwards.
  * @returns whether it was done; elsewhere nothing happens
  */
 export const lowerPriority = async (client: ClientBase): Promise<boolean> => {

@@ -155,8 +155,8 @@ const asOwnArray: ToJson = (text) => (/^[[{]/.test(text) ? asTextArray(text) : a
 export const isOwnType = (type: number): boolean => type >= firstOwnType;
 
 /**
- * How values of a type become JSON: numbers, booleans, JSON and arrays as such, time stamps in ISO 8601, everything else
- * as the server writes it. Numbers that lose digits in JavaScript (numeric, large bigint) are text.
+ * How values of a type become JSON: numbers, booleans, JSON and arrays as such, time stamps in ISO 8601, everything
+ * else as the server writes it. Numbers that lose digits in JavaScript (numeric, large bigint) are text.
  * @param ownArrays the array types of the database's own
  */
 export const toJsonOf = (type: number, ownArrays: ReadonlySet<number>): ToJson =>

@@ -67,8 +67,8 @@ const writeBind = (into: Buffer, { statement, values }: Execution, length: numbe
 };
 
 /**
- * Bind and Execute for each, and one Sync, as the bytes of one write (PostgreSQL, "Message Formats"): pg makes a buffer of
- * each message, and joining eight of them costs as much as sending them.
+ * Bind and Execute for each, and one Sync, as the bytes of one write (PostgreSQL, "Message Formats"): pg makes a buffer
+ * of each message, and joining eight of them costs as much as sending them.
  */
 export const executionsOf = (executions: readonly Execution[]): Buffer => {
   const lengths = executions.map(bindLength);

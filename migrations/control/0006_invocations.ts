@@ -1,9 +1,9 @@
 import type { Knex } from 'knex';
 
 /**
- * Runs of functions and what they cost: the record of each, the count of a month, the events that tell of them. The record
- * is written by a trigger on the job's own end, so that it is there exactly once, whoever ends the job: its worker, the
- * reaper, a cancellation, the sweep.
+ * Runs of functions and what they cost: the record of each, the count of a month, the events that tell of them. The
+ * record is written by a trigger on the job's own end, so that it is there exactly once, whoever ends the job: its
+ * worker, the reaper, a cancellation, the sweep.
  */
 const invocations = `
 create table invocations (

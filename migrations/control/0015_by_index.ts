@@ -4,10 +4,10 @@ const byIndex = `set enable_seqscan = off set enable_bitmapscan = off set enable
   set enable_mergejoin = off set plan_cache_mode = force_generic_plan`;
 
 /**
- * Statements that name their rows by id. Each keeps its plan until its table is analyzed: made while the table was small, or
- * while few jobs ran, it walked through all of the table (12 ms a call at 40,000 jobs), or through all jobs that run. The
- * settings, and the states as a case, leave the primary key as the only way; so it is planned once, where one for two or three
- * jobs was planned anew each time.
+ * Statements that name their rows by id. Each keeps its plan until its table is analyzed: made while the table was
+ * small, or while few jobs ran, it walked through all of the table (12 ms a call at 40,000 jobs), or through all jobs
+ * that run. The settings, and the states as a case, leave the primary key as the only way; so it is planned once, where
+ * one for two or three jobs was planned anew each time.
  */
 const jobs = `
 create function begin_jobs(ids uuid[], runs uuid[], workers uuid[], lanes text[], epochs bigint[])

@@ -4,9 +4,9 @@ const byIndex = `set enable_seqscan = off set enable_bitmapscan = off set enable
   set enable_mergejoin = off set plan_cache_mode = force_generic_plan`;
 
 /**
- * A job of a deleted project never begins. The provisioning of its database is the exception: it puts away what it made.
- * The project is looked up by a scalar subquery and not by an anti-join, which may be planned as a scan of all deleted
- * projects for each job.
+ * A job of a deleted project never begins. The provisioning of its database is the exception: it puts away what it
+ * made. The project is looked up by a scalar subquery and not by an anti-join, which may be planned as a scan of all
+ * deleted projects for each job.
  */
 const refusal = `
 create or replace function begin_jobs(ids uuid[], runs uuid[], workers uuid[], lanes text[], epochs bigint[])

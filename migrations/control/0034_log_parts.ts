@@ -1,8 +1,8 @@
 import type { Knex } from 'knex';
 
 /**
- * Lines of a log come in parts, one row for each flush of a run that goes on. A row for each line took 180 times the size
- * of the line: 7,900 lines of one character were 1.4 MB.
+ * Lines of a log come in parts, one row for each flush of a run that goes on. A row for each line took 180 times the
+ * size of the line: 7,900 lines of one character were 1.4 MB.
  */
 const parts = `
 create table job_log_parts (

@@ -1,9 +1,9 @@
 import type { Knex } from 'knex';
 
 /**
- * What the payloads, logs and replaced versions of a project take. Each statement appends what it changes; a sweep adds that
- * up. One counter for each project, changed by every run, would make workers that record many ends at once wait for each
- * other, in opposite orders.
+ * What the payloads, logs and replaced versions of a project take. Each statement appends what it changes; a sweep adds
+ * that up. One counter for each project, changed by every run, would make workers that record many ends at once wait
+ * for each other, in opposite orders.
  */
 const storedBytes = `
 create table stored_bytes (

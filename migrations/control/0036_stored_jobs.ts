@@ -1,10 +1,10 @@
 import type { Knex } from 'knex';
 
 /**
- * Ended jobs keep their payload and result, up to megabytes each, for hours or days: they count in what a project stores.
- * Both lengths are read from the row, without the values. Triggers that change with the row make every path exact: an end, a
- * retry by hand, retention, the deletion of a project. Small jobs pay only for the comparison: Postgres keeps values below
- * 2 KB in the row, and as many of them as a project may run are bounded by its limits.
+ * Ended jobs keep their payload and result, up to megabytes each, for hours or days: they count in what a project
+ * stores. Both lengths are read from the row, without the values. Triggers that change with the row make every path
+ * exact: an end, a retry by hand, retention, the deletion of a project. Small jobs pay only for the comparison:
+ * Postgres keeps values below 2 KB in the row, and as many of them as a project may run are bounded by its limits.
  */
 const endedJobs = `
 create function ended_job_bytes(finished_at timestamptz, data text, result text) returns integer

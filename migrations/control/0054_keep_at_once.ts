@@ -1,9 +1,9 @@
 import type { Knex } from 'knex';
 
 /**
- * Whether somebody subscribes is asked once for all events of a name that one statement writes for a project: of 1,000 events
- * that the relay keeps, the question for each took 11 ms of 21. Remembered is only that somebody does, in a setting that ends
- * with the transaction: an event that is kept for nobody is dropped when it is passed on.
+ * Whether somebody subscribes is asked once for all events of a name that one statement writes for a project: of 1,000
+ * events that the relay keeps, the question for each took 11 ms of 21. Remembered is only that somebody does, in a
+ * setting that ends with the transaction: an event that is kept for nobody is dropped when it is passed on.
  */
 const keepAtOnce = `
 -- The settings: where most rows are of one project, a walk through the table looks cheap for all the others, too.

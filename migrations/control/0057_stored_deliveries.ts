@@ -1,10 +1,10 @@
 import type { Knex } from 'knex';
 
 /**
- * Answers of webhooks' receivers (64 KB each) and the data of events count in what a project stores. Row triggers with a
- * condition, as on jobs: for values below 2,000 bytes the condition is all that they cost, where a statement trigger would
- * copy each row, its 64 KB included, into a transition table. Deliveries are inserted without an answer. The length of an
- * answer is read without the value; that of an event from the value, which an insert has at hand.
+ * Answers of webhooks' receivers (64 KB each) and the data of events count in what a project stores. Row triggers with
+ * a condition, as on jobs: for values below 2,000 bytes the condition is all that they cost, where a statement trigger
+ * would copy each row, its 64 KB included, into a transition table. Deliveries are inserted without an answer. The
+ * length of an answer is read without the value; that of an event from the value, which an insert has at hand.
  */
 const storedDeliveries = `
 create function answer_bytes(response_body text) returns integer language sql immutable parallel safe as $$

@@ -1,9 +1,9 @@
 import type { Knex } from 'knex';
 
 /**
- * An end of a run whose project has no webhook for it makes no event. Before, the event was written as JSON and inserted, and
- * a trigger of outbox_events threw it away: 129 of the 710 µs of an end. Whether there was any is left in a setting of the
- * transaction, so that the fan-out is woken for those only.
+ * An end of a run whose project has no webhook for it makes no event. Before, the event was written as JSON and
+ * inserted, and a trigger of outbox_events threw it away: 129 of the 710 µs of an end. Whether there was any is left in
+ * a setting of the transaction, so that the fan-out is woken for those only.
  */
 const forSubscribers = `
 create or replace function record_invocation() returns trigger language plpgsql as $$

@@ -4,7 +4,9 @@ import path from 'node:path';
 
 const require = createRequire(import.meta.url);
 
-/** BullMQ's own scripts that we run as functions, with the SHA-256 of their text in the version that package.json pins. */
+/**
+ * BullMQ's own scripts that we run as functions, with the SHA-256 of their text in the version that package.json pins.
+ */
 const scripts = {
   addStandardJob: {
     file: 'addStandardJob-9.js',
@@ -57,8 +59,8 @@ end
 
 /**
  * Lua that defines BullMQ's own script as the function `name(KEYS, ARGV)`, so that it is one step with ours. These
- * scripts are private to BullMQ: with any other version than the one that was tried (null) the function is nil, and jobs
- * go BullMQ's own way, slower and just as right.
+ * scripts are private to BullMQ: with any other version than the one that was tried (null) the function is nil, and
+ * jobs go BullMQ's own way, slower and just as right.
  */
 export const bullmqFunction = (name: string, script: string | undefined): string =>
   script === undefined

@@ -49,8 +49,8 @@ const sendLater = async (
 };
 
 /**
- * Null: Redis did not take it. It is sent again meanwhile; a Redis that is full or away must not keep the slot. What BullMQ
- * still has of the job is delivered again once its lock has ended, and dropped.
+ * Null: Redis did not take it. It is sent again meanwhile; a Redis that is full or away must not keep the slot. What
+ * BullMQ still has of the job is delivered again once its lock has ended, and dropped.
  */
 const sendOnce = async (
   end: PendingEnd,
@@ -70,8 +70,8 @@ const sendOnce = async (
 
 /**
  * BullMQ's access to Redis with two commands of ours in place of its own: taking a job checks its lease as well, and
- * ending one publishes the outcome, frees the lease and takes the next job in the same step. A worker that has just been
- * told that nothing waits blocks without a further search, which would find nothing.
+ * ending one publishes the outcome, frees the lease and takes the next job in the same step. A worker that has just
+ * been told that nothing waits blocks without a further search, which would find nothing.
  */
 export const workerBackend =
   ({ take, endOf, onTaken, isClosing }: WorkerBackendOptions): BackendFactory<RedisQueueBackend> =>

@@ -27,8 +27,8 @@ const lintable = /\.(ts|js|mjs|cjs)$/;
 const configurations = new Set(['.oxlintrc.json', 'tsconfig.json', 'package.json', 'package-lock.json']);
 
 /**
- * The files to lint, or `null` for all of them. Linting is the expensive part (18 s of CPU for all files, 2 s for some),
- * so a developer's run looks at what differs from the main branch only; `--all` and CI look at everything.
+ * The files to lint, or `null` for all of them. Linting is the expensive part (18 s of CPU for all files, 2 s for
+ * some), so a developer's run looks at what differs from the main branch only; `--all` and CI look at everything.
  */
 export const filesToLint = (args: readonly string[], env: NodeJS.ProcessEnv, root: string): string[] | null => {
   if (args.includes('--all') || (env['CI'] ?? '') !== '') return null;
@@ -89,8 +89,8 @@ export const summarize = (findings: readonly Finding[]): string => {
 };
 
 /**
- * `npm run check [-- --all]`: types, lint, format, unused code and the architecture tests; needs no servers. The parts that follow
- * one that failed run, too.
+ * `npm run check [-- --all]`: types, lint, format, unused code and the architecture tests; needs no servers. The parts
+ * that follow one that failed run, too.
  */
 export const check: Command = async (args, root) => {
   const lint = filesToLint(args, process.env, root);

@@ -17,8 +17,8 @@ const addressesIn = (env: NodeJS.ProcessEnv): Record<string, string> =>
   Object.fromEntries(needed.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
 
 /**
- * `npm run test:servers`: PostgreSQL and Redis for tests until `npm stop` or Ctrl-C. A run of `npm test` that finds them
- * begins at once, with the migrated templates that an earlier run has left.
+ * `npm run test:servers`: PostgreSQL and Redis for tests until `npm stop` or Ctrl-C. A run of `npm test` that finds
+ * them begins at once, with the migrated templates that an earlier run has left.
  */
 export const testServers: Command = async (_args, root) => {
   const { dataDir } = readSettings(process.env, root);

@@ -43,8 +43,8 @@ const localeArguments = (major: number): string[] =>
     : [process.platform === 'darwin' ? '--locale=C' : '--locale=C.UTF-8'];
 
 /**
- * Since 16 the iterations can be chosen that make guessing a password slow: 4096 are half of the cost of each connection,
- * and nobody guesses at a server that lives for a run of tests.
+ * Since 16 the iterations can be chosen that make guessing a password slow: 4096 are half of the cost of each
+ * connection, and nobody guesses at a server that lives for a run of tests.
  */
 const passwordArguments = (site: Site, major: number): string[] =>
   site.durable || major < 16 ? [] : ['-c', 'scram_iterations=1'];

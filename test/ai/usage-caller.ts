@@ -6,7 +6,8 @@ import { ServiceError } from '#lib/errors.ts';
 import { madeEnd, madeIntent, silent } from './usage-scene.ts';
 
 /**
- * A process that makes calls until it is killed, and says of each what it knows: `started`, then `recorded`, `refused` or
+ * A process that makes calls until it is killed, and says of each what it knows: `started`, then `recorded`, `refused`
+ * or
  * `failed`, and once its end is recorded `settled` with what it cost.
  */
 

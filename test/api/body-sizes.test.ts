@@ -37,7 +37,9 @@ function* repeated(total: number, wrap: (chunk: Buffer) => Buffer): Generator<Bu
   for (let sent = 0; sent < total; sent += chunkBytes) yield chunk;
 }
 
-/** Sends `total` bytes without looking at the answer meanwhile, as the simplest clients do, and then a second request. */
+/**
+ * Sends `total` bytes without looking at the answer meanwhile, as the simplest clients do, and then a second request.
+ */
 const pushAll = async (start: string, body: Iterable<Buffer>, end: string): Promise<[RawAnswer, RawAnswer]> => {
   const socket = await connectTo(platform().base);
   const answers = readToEnd(socket);

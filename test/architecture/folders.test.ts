@@ -4,13 +4,18 @@ import { filesOf } from './source.ts';
 
 const importForm = /(?:\bfrom|\bimport)\s*\(?\s*'([#.][^']+)'/g;
 
-/** The folder of the domain that a file is in, e.g. `domain/jobs`; null for files elsewhere and for `domain/platform.ts`. */
+/**
+ * The folder of the domain that a file is in, e.g. `domain/jobs`; null for files elsewhere and for
+ * `domain/platform.ts`.
+ */
 const folderOf = (file: string): string | null => /^domain\/[^/]+(?=\/)/.exec(file)?.[0] ?? null;
 
 const targetOf = (file: string, specifier: string): string =>
   specifier.startsWith('#') ? specifier.slice(1) : path.posix.join(path.posix.dirname(file), specifier);
 
-/** The imports between the folders of the domain, each with one file that has it. Types count, too: they are read first. */
+/**
+ * The imports between the folders of the domain, each with one file that has it. Types count, too: they are read first.
+ */
 const importsBetween = (files: readonly { readonly name: string; readonly text: string }[]): Map<string, string> => {
   const found = new Map<string, string>();
   for (const { name, text } of files) {
@@ -23,7 +28,10 @@ const importsBetween = (files: readonly { readonly name: string; readonly text: 
   return found;
 };
 
-/** Folders that import each other, be it by way of others: what is left when those without imports or importers are gone. */
+/**
+ * Folders that import each other, be it by way of others: what is left when those without imports or importers are
+ * gone.
+ */
 const circlesOf = (imports: ReadonlyMap<string, string>): string[] => {
   let edges = [...imports.keys()].map((edge) => edge.split(' → '));
   for (let before = -1; before !== edges.length;) {

@@ -4,9 +4,9 @@ import { Redis } from 'ioredis';
 import { Client } from 'pg';
 
 /*
- * Loaded before a process of the platform (`--import`): notes each write to a socket, each packet that is read from one,
- * each statement and each Redis command, and sends them to the parent, which requests them with the message `traffic`. What is
- * counted is what the process tells Node to do: a write that the kernel takes in parts counts once.
+ * Loaded before a process of the platform (`--import`): notes each write to a socket, each packet that is read from
+ * one, each statement and each Redis command, and sends them to the parent, which requests them with the message
+ * `traffic`. What is counted is what the process tells Node to do: a write that the kernel takes in parts counts once.
  */
 
 /** Milliseconds since 1970, and what happened. */

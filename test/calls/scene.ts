@@ -9,10 +9,15 @@ import type { Traffic } from './count-traffic.ts';
 const root = path.join(import.meta.dirname, '../..');
 const counting = `--import=${path.join(import.meta.dirname, 'count-traffic.ts')}`;
 
-/** One API and two workers as processes of their own, as `npm start` has them, and the traffic between them and their servers. */
+/**
+ * One API and two workers as processes of their own, as `npm start` has them, and the traffic between them and their
+ * servers.
+ */
 export interface CallScene {
   readonly client: Client;
-  /** Returns the events since the previous call, of the API, of the workers, and of Redis (commands of scripts, too). */
+  /**
+   * Returns the events since the previous call, of the API, of the workers, and of Redis (commands of scripts, too).
+   */
   readonly traffic: () => Promise<Readonly<Record<'api' | 'workers' | 'redis', Traffic>>>;
 }
 

@@ -154,7 +154,10 @@ const newYorkCases: readonly Case[] = [
   },
 ];
 
-/** Lord Howe: half an hour. 2027: 3 October 02:00 → 02:30 at 15:30Z of the 2nd; 4 April 02:00 → 01:30 at 15:00Z of the 3rd. */
+/**
+ * Lord Howe: half an hour. 2027: 3 October 02:00 → 02:30 at 15:30Z of the 2nd; 4 April 02:00 → 01:30 at 15:00Z of the
+ * 3rd.
+ */
 const otherCases: readonly Case[] = [
   {
     what: 'a fixed time in half an hour that is skipped fires right after the jump',

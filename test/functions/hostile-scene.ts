@@ -7,7 +7,10 @@ import { longTestMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 import { anonymousKib, processTree, proportionalKib } from '#workers/runtimes/processes.ts';
 
-/** Code that means harm, and the ways its run may end (contract, section 4); alone among runs, so that it can be measured. */
+/**
+ * Code that means harm, and the ways its run may end (contract, section 4); alone among runs, so that it can be
+ * measured.
+ */
 export type Case = readonly [code: string, ...statuses: string[]];
 
 export interface Scene {

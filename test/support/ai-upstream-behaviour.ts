@@ -73,7 +73,9 @@ const broken = (after: number, how: Ending, inside?: 'event' | 'character'): Beh
   break: { after, how, ...(inside && { inside }) },
 });
 
-/** A word in the last user message (or the first text to embed) that says what the provider does; `:n` is its figure. */
+/**
+ * A word in the last user message (or the first text to embed) that says what the provider does; `:n` is its figure.
+ */
 const words: Readonly<Record<string, (figure: number | null, seen: number) => Behaviour>> = {
   ERR400: () => ({ status: 400, message: 'The request is not what was expected.' }),
   ERR401: () => ({ status: 401, code: 'invalid_api_key', message: 'Incorrect API key provided.' }),

@@ -159,8 +159,9 @@ const keyIn = (headers: IncomingHttpHeaders): string =>
   [headers.authorization, headers['x-api-key'], headers['x-goog-api-key']].join(' ');
 
 /**
- * Plays providers of the three dialects on one port. What it does is chosen by a word in the last user message (the words
- * are in `ai-upstream-behaviour.ts`: `ERR503`, `CUT`, `TOOLS`, …) or by a script; otherwise it echoes the message.
+ * Plays providers of the three dialects on one port. What it does is chosen by a word in the last user message (the
+ * words are in `ai-upstream-behaviour.ts`: `ERR503`, `CUT`, `TOOLS`, …) or by a script; otherwise it echoes the
+ * message.
  */
 export const startAiUpstream = async (): Promise<AiUpstream> => {
   const requests: UpstreamRequest[] = [];

@@ -121,8 +121,8 @@ export const startPlatform = async ({ settings = {}, worker = true }: StartOptio
 export interface UseOptions extends StartOptions {
   /**
    * True: files of one process that say so, with the same settings, use one platform. For files that look only at the
-   * users and projects that they make; not for those that look at the log, at counts, sweeps or Redis keys, change rows of
-   * others, or leave work behind that keeps a worker busy.
+   * users and projects that they make; not for those that look at the log, at counts, sweeps or Redis keys, change rows
+   * of others, or leave work behind that keeps a worker busy.
    */
   readonly shared?: boolean;
 }

@@ -11,8 +11,8 @@ export interface MonitoredCommand {
 const argument = /"((?:[^"\\]|\\.)*)"/g;
 
 /**
- * Every command that a Redis server runs, by its MONITOR. Not by ioredis: its client throws, where nobody can catch it, when a
- * line arrives while it connects or disconnects.
+ * Every command that a Redis server runs, by its MONITOR. Not by ioredis: its client throws, where nobody can catch it,
+ * when a line arrives while it connects or disconnects.
  * @returns how to stop
  */
 export const monitorRedis = async (

@@ -5,8 +5,8 @@ import { beginSharing, stopShared } from './shared-platforms.ts';
 
 /*
  * ava gives every test file a process of its own, and each process loads the application anew: 1 to 2 s of CPU, more
- * than most files need for their tests. Here one process of ava runs a group of files after each other. Every file keeps
- * a runner of its own, so that its hooks, its serial tests and its titles stay apart from those of the others.
+ * than most files need for their tests. Here one process of ava runs a group of files after each other. Every file
+ * keeps a runner of its own, so that its hooks, its serial tests and its titles stay apart from those of the others.
  */
 
 /** A report of ava's runner to its main process. */

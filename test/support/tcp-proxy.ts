@@ -99,7 +99,9 @@ const startTcpProxy = async (target: { readonly host: string; readonly port: num
   };
 };
 
-/** A proxy in front of the server of a database or Redis URL, and the URL that goes through it: never by a Unix socket. */
+/**
+ * A proxy in front of the server of a database or Redis URL, and the URL that goes through it: never by a Unix socket.
+ */
 export const startProxyTo = async (url: string): Promise<{ readonly proxy: TcpProxy; readonly url: string }> => {
   const through = new URL(url);
   const proxy = await startTcpProxy({ host: through.hostname, port: Number(through.port) });

@@ -1,5 +1,6 @@
 /*
- * A fire of a schedule: first how it ends, then the two targets, SQL behind the HTTP call, and the processor at the end.
+ * A fire of a schedule: first how it ends, then the two targets, SQL behind the HTTP call, and the processor at the
+ * end.
  */
 import { type ClientBase, type Submittable, DatabaseError } from 'pg';
 import { endSessionOf } from '#domain/data-api/stop-query.ts';

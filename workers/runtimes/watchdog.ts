@@ -97,8 +97,8 @@ class TreeWatch implements Watch {
   }
 
   /**
-   * Most runs are over within milliseconds. One that began between two ticks is measured from its second tick on: a run of
-   * 2 ms that lay over a tick cost 20 reads of /proc.
+   * Most runs are over within milliseconds. One that began between two ticks is measured from its second tick on: a run
+   * of 2 ms that lay over a tick cost 20 reads of /proc.
    */
   tick(): void {
     if (!this.#isSeen) {

@@ -77,7 +77,8 @@ const pollIntervalMs = 1000;
 const markWaitSeconds = 5;
 /**
  * The pause after a pass with few events: those that come one by one share the next pass, and their deliveries share
- * statements from then on. At 400 events/s this took the CPU of each from 3.5 to 2.4 ms. An event after a silence goes at once.
+ * statements from then on. At 400 events/s this took the CPU of each from 3.5 to 2.4 ms. An event after a silence goes
+ * at once.
  */
 const gatherMs = 20;
 const fewEvents = 50;

@@ -33,8 +33,8 @@ const isFault = (code: string): code is keyof typeof publicErrors => Object.hasO
 const isJson = (text: string): boolean => scanJson(Buffer.from(text), anySize).verdict === 'valid';
 
 /**
- * The payload's own text out of a body that was found to be `{"payload": …}`: as it came, numbers that JavaScript cannot
- * hold included.
+ * The payload's own text out of a body that was found to be `{"payload": …}`: as it came, numbers that JavaScript
+ * cannot hold included.
  */
 const payloadText = (bodyText: string): string => {
   const inside = /^\s*\{\s*"payload"\s*:/.exec(bodyText);

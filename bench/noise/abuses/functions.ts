@@ -79,7 +79,9 @@ interface Flooded {
   readonly accepted: number;
 }
 
-/** A project of the same account with 10,000 waiting jobs, or as many as it took until it was full or 8 s had passed. */
+/**
+ * A project of the same account with 10,000 waiting jobs, or as many as it took until it was full or 8 s had passed.
+ */
 const flooded = async (ground: Ground): Promise<Flooded> => {
   const { account, signal } = ground;
   const { id, api_key: key } = await createProject(account.url, account.headers, 'free');

@@ -394,7 +394,8 @@ const answerOf = (work: Work, { returns }: Routine, plan: ReadPlan, rows: readon
 };
 
 /**
- * Calls a function. GET can change nothing, whatever the function tries; nor can POST where the function promises not to.
+ * Calls a function. GET can change nothing, whatever the function tries; nor can POST where the function promises not
+ * to.
  */
 export const callFunction = (work: Work, name: string): Promise<RestAnswer> => {
   const call = functionCallOf(work, name);

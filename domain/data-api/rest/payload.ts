@@ -4,7 +4,9 @@ import type { RestRequest, Target } from './request.ts';
 
 const bad = (message: string, status = 400): DataError => new DataError(status, 'PGRST102', message);
 
-/** Each line repeats the names of the columns as JSON: a megabyte with one long name would become a hundred gigabytes. */
+/**
+ * Each line repeats the names of the columns as JSON: a megabyte with one long name would become a hundred gigabytes.
+ */
 const maxJsonMib = 16;
 
 interface Cell {
@@ -124,7 +126,9 @@ const requireSane = (json: string): void => {
   if (verdict === 'too_many') throw invalidBody(`The body holds more than ${maxParts} values: send fewer rows`, 413);
 };
 
-/** @throws {DataError} PGRST102, also (413) when it holds more values than can be read without keeping others waiting */
+/**
+ * @throws {DataError} PGRST102, also (413) when it holds more values than can be read without keeping others waiting
+ */
 export const parseJson = (
   json: string,
   parse: (json: string) => unknown = (text) => JSON.parse(text) as unknown,

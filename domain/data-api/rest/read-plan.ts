@@ -106,8 +106,8 @@ const isHinted = (relationship: Relationship, hint: string): boolean => {
 };
 
 /**
- * A foreign key to the own table is a relationship twice. With its column for a hint it is the row that the column refers
- * to, otherwise the rows that refer to this one, as in PostgREST.
+ * A foreign key to the own table is a relationship twice. With its column for a hint it is the row that the column
+ * refers to, otherwise the rows that refer to this one, as in PostgREST.
  */
 const oneOfSelf = (found: readonly Relationship[], { hint }: Wanted): Relationship | null => {
   const [first, second] = found;
@@ -206,8 +206,8 @@ const notSatisfiable = (details: string, total: number | null): DataError =>
   });
 
 /**
- * `Range: 0-24` (with `Range-Unit: items`, or without). What is not of this form is ignored, as PostgREST does, a range of
- * bytes for one.
+ * `Range: 0-24` (with `Range-Unit: items`, or without). What is not of this form is ignored, as PostgREST does, a range
+ * of bytes for one.
  * @throws {DataError} PGRST103 when it ends before it begins
  */
 export const parseRange = (header: string): Window | null => {

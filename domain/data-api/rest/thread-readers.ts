@@ -2,7 +2,10 @@ import type { BytesReader } from '#lib/json-thread.ts';
 import { readEntries } from './batch.ts';
 import { type BodyUse, outcomeOf, readBody, useOf } from './payload.ts';
 
-/** Run by the threads of `lib/json-parser.ts`. What they read is bounded by `payload.ts` and `csv.ts`, as on the event loop. */
+/**
+ * Run by the threads of `lib/json-parser.ts`. What they read is bounded by `payload.ts` and `csv.ts`, as on the event
+ * loop.
+ */
 
 /** @param args the `BodyUse`. Answers a `ReadBody`. */
 export const bodyReader: BytesReader = (bytes, args) => ({ value: readBody(args as BodyUse, bytes) });

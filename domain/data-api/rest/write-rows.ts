@@ -229,7 +229,9 @@ const oneObject = (payload: Payload): Source => {
   return payload;
 };
 
-/** @throws {DataError} PGRST114: PostgREST once bounded the change by it, and does so no more; the rows must be named */
+/**
+ * @throws {DataError} PGRST114: PostgREST once bounded the change by it, and does so no more; the rows must be named
+ */
 const refusePage = ({ request, query }: Work): void => {
   if (!hasPage(query.limit) && !hasPage(query.offset)) return;
   throw new DataError(400, 'PGRST114', `limit/offset querystring parameters are not allowed for ${request.method}`, {

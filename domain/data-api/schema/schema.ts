@@ -38,7 +38,10 @@ export interface Column {
   readonly name: string;
   /** As `format_type` writes it: `character varying(40)`, `integer[]`, `mood`. */
   readonly type: string;
-  /** The type's own name without modifiers, an array's with `_` before it: `varchar`, `_int4`, `mood`. Of a domain, its base. */
+  /**
+   * The type's own name without modifiers, an array's with `_` before it: `varchar`, `_int4`, `mood`. Of a domain, its
+   * base.
+   */
   readonly baseType: string;
   readonly nullable: boolean;
   /** The expression of its default, as the server writes it; null without one. */

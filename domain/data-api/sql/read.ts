@@ -12,8 +12,8 @@ const cellSql = (cell: string): string =>
   ` then '"' || replace(${cell}, '"', '""') || '"' else ${cell} end`;
 
 /**
- * `body text, n int` as RFC 4180, with a line of names first; lines end with a line feed, as PostgREST's do. Postgres' own
- * text of a row would double every backslash.
+ * `body text, n int` as RFC 4180, with a line of names first; lines end with a line feed, as PostgREST's do. Postgres'
+ * own text of a row would double every backslash.
  * @param rows a SELECT of as many columns as the plan has keys
  */
 const csvSql = (plan: ReadPlan, rows: string, builder: SqlBuilder): string => {

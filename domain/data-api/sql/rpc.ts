@@ -60,8 +60,8 @@ const callOf = (routine: Routine, given: Arguments, bind: Bind): Call => {
 };
 
 /**
- * The SELECT that calls a function: its rows where it returns such, else its values as column `value`. To be the body of a
- * MATERIALIZED table expression, so that it is called once.
+ * The SELECT that calls a function: its rows where it returns such, else its values as column `value`. To be the body
+ * of a MATERIALIZED table expression, so that it is called once.
  */
 export const calledSql = (routine: Routine, given: Arguments, bind: Bind): string => {
   const { from, call } = callOf(routine, given, bind);

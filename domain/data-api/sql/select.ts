@@ -66,8 +66,8 @@ const relatedJson = ({ relationship, plan }: RelationField, { alias, builder }: 
 };
 
 /**
- * A subquery in the select list, and no join: with ORDER BY and LIMIT the server makes it for the rows of the page only.
- * A group cannot hold one, so there it is joined.
+ * A subquery in the select list, and no join: with ORDER BY and LIMIT the server makes it for the rows of the page
+ * only. A group cannot hold one, so there it is joined.
  */
 const relatedOutput = (field: RelationField, select: Select): Output => {
   const json = relatedJson(field, select);

@@ -141,8 +141,8 @@ export const aggregateSql = ({ column, aggregate, aggregateCast }: Value, rowVal
 };
 
 /**
- * All rows of a source as one JSON list; `.*` and not its bare name, which could be a column's. Gathered before they are
- * written: `json_agg` takes a fifth longer.
+ * All rows of a source as one JSON list; `.*` and not its bare name, which could be a column's. Gathered before they
+ * are written: `json_agg` takes a fifth longer.
  */
 export const listSql = (row: string): string => `coalesce(array_to_json(array_agg(${row}.*)), '[]'::json)`;
 
@@ -200,19 +200,23 @@ const keysOfField = (field: Field, plan: ReadPlan): string[] => {
 export const keysOf = (plan: ReadPlan): string[] => plan.fields.flatMap((field) => keysOfField(field, plan));
 
 /**
- * The body of a statement that may have changed something: refused, and the change with it, when it is larger than what can
- * be fetched (30 MB; `migrations/project/0005_data_api.sql`). What only reads needs none: there the connection is cut.
+ * The body of a statement that may have changed something: refused, and the change with it, when it is larger than what
+ * can be fetched (30 MB; `migrations/project/0005_data_api.sql`). What only reads needs none: there the connection is
+ * cut.
  * @param body an expression of type text
  */
 export const fetchable = (body: string): string => `plinth_api.within(${body})`;
 
 /**
- * Bytes of one piece. As one row, 12 MB held the event loop up for 60 ms and more: the text was copied eight times while it
- * arrived, and then decoded at once.
+ * Bytes of one piece. As one row, 12 MB held the event loop up for 60 ms and more: the text was copied eight times
+ * while it arrived, and then decoded at once.
  */
 export const pieceBytes = 96 * 1024;
 
-/** Where a piece begins that shall begin at `at`: up to three bytes before it, where a character of UTF-8 would be split. */
+/**
+ * Where a piece begins that shall begin at `at`: up to three bytes before it, where a character of UTF-8 would be
+ * split.
+ */
 const startSql = (bytes: string, at: string): string => {
   const isInside = (back: number): string => `get_byte(${bytes}, ${at} - ${back}) & 192 = 128`;
   const back = `case when ${at} >= length(${bytes}) or not ${isInside(0)} then 0 when not ${isInside(1)} then 1 when not ${isInside(2)} then 2 else 3 end`;
@@ -220,8 +224,9 @@ const startSql = (bytes: string, at: string): string => {
 };
 
 /**
- * Cuts the column `body text` of an answer of one row: a text of more than {@link pieceBytes} comes in as many rows as it
- * has pieces, in order; any other, and null, as it is. It is cut by bytes, so that no value, however long, comes at once.
+ * Cuts the column `body text` of an answer of one row: a text of more than {@link pieceBytes} comes in as many rows as
+ * it has pieces, in order; any other, and null, as it is. It is cut by bytes, so that no value, however long, comes at
+ * once.
  * @param answer a SELECT that can bear an OFFSET
  * @param columns the others of its columns, which are the same in each row
  */
@@ -245,8 +250,8 @@ export const bodyOf = (rows: readonly TextRow[]): AnswerBody | null =>
   rows.length > 1 ? rows.map(([piece]) => piece ?? '') : (rows[0]?.[0] ?? null);
 
 /**
- * Several expressions of type text as one answer: rows `body text, part int`, where `part` is the place in the list of the
- * text that the piece is of.
+ * Several expressions of type text as one answer: rows `body text, part int`, where `part` is the place in the list of
+ * the text that the piece is of.
  */
 export const partsSql = (texts: readonly string[], builder: SqlBuilder): string => {
   const [row, part] = [builder.alias(), builder.alias()];

@@ -3,7 +3,9 @@ import { type SqlBuilder, quoteName, quoteText } from './sql.ts';
 
 type Bind = SqlBuilder['bind'];
 
-/** JSON objects to be written; their text goes to the server as it came, so that numbers are as exact as it can hold. */
+/**
+ * JSON objects to be written; their text goes to the server as it came, so that numbers are as exact as it can hold.
+ */
 export interface Source {
   readonly json: string;
   /** An array of objects, and not one object. */
@@ -112,7 +114,8 @@ export const unchangedSql = (table: Table, where: Where, returning: string): str
 
 /**
  * The new values are read once, by a subquery that knows nothing of the table: its columns can bear the same names. Not
- * `set (a, b) = (select …)`: the server's parser reads that subquery again for each column (1,600 of them: over 512 MB).
+ * `set (a, b) = (select …)`: the server's parser reads that subquery again for each column (1,600 of them: over 512
+ * MB).
  * @param returning what stands behind RETURNING
  */
 export const updateSql = (plan: UpdatePlan, bind: Bind, where: Where, returning: string): string => {

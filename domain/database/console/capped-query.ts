@@ -199,9 +199,9 @@ const portions = (
 };
 
 /**
- * Runs the statement that was described last and keeps at most 10,000 rows and about 16 MB. Of a SELECT the rows beyond are not
- * computed; what INSERT, UPDATE, DELETE or MERGE change is changed whole. A connection over which more than 32 MB came
- * at a stretch is cut, which undoes the statement.
+ * Runs the statement that was described last and keeps at most 10,000 rows and about 16 MB. Of a SELECT the rows beyond
+ * are not computed; what INSERT, UPDATE, DELETE or MERGE change is changed whole. A connection over which more than 32
+ * MB came at a stretch is cut, which undoes the statement.
  * @param mayCut answers what was kept when the connection was cut: for statements that change nothing
  * @param max rows to keep; left out: 10,000
  * @throws {Overflow} when the connection was cut

@@ -76,7 +76,9 @@ const timedOut = (): DataError =>
 /** SQL can raise the same code, as an error of its own. */
 const isSessionEnd = ({ code, severity }: DatabaseError): boolean => code === '57P01' && severity === 'FATAL';
 
-/** The fence ends what takes too long; before that the watchdog of the servers ends what takes too much memory or locks. */
+/**
+ * The fence ends what takes too long; before that the watchdog of the servers ends what takes too much memory or locks.
+ */
 const endedEarly = (): DataError =>
   new DataError(400, '53200', sessionEnded, {
     hint: 'It was undone. Work on fewer rows at once. If it did little, run it again: the database may have been restarted.',
@@ -187,8 +189,9 @@ const runLong = (db: FenceDb, query: ConsoleQuery, fence: Fence): Promise<Ended>
 
 /**
  * Runs one statement in a fresh session (contract, section 5): as the owner, or so that nothing can be written. One or
- * two of a project that take longer than a second run at a time, others wait in line; those that are shorter have places
- * of their own. At most 30 s; at most 10,000 rows or 16 MB, then `truncated: true` and `row_count` is what came back.
+ * two of a project that take longer than a second run at a time, others wait in line; those that are shorter have
+ * places of their own. At most 30 s; at most 10,000 rows or 16 MB, then `truncated: true` and `row_count` is what came
+ * back.
  * @returns JSON text: `{rows, row_count, truncated?, columns: [{name, type}], command}`
  * @throws {DataError} 400 with the SQLSTATE as code, 504 `57014`
  * @throws {ServiceError} `dependency_unavailable`, `validation_failed`, `idempotency_mismatch`

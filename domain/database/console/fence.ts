@@ -92,8 +92,8 @@ const guarded = async <T>(db: FenceDb, fence: Fence, client: ClientBase, work: F
 
 /**
  * Runs SQL of a user in a session of its own: nothing of another session is in it, and it is closed afterwards, so that
- * no setting, lock or temporary table outlives it. What lasts too long is stopped, whatever it does about it; what cannot
- * be stopped is left behind, and fails as a `DatabaseError` with 57014.
+ * no setting, lock or temporary table outlives it. What lasts too long is stopped, whatever it does about it; what
+ * cannot be stopped is left behind, and fails as a `DatabaseError` with 57014.
  * @throws {ServiceError} `dependency_unavailable` while two such statements of the project go on
  * @throws what connecting throws, before `work` began; then what `work` throws
  */

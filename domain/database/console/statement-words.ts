@@ -60,8 +60,8 @@ const readingWords = new Set(['select', 'values', 'table', 'show', 'explain', 'f
 const writingWords = /\b(insert|update|delete|merge|into|create|execute)\b/i;
 
 /**
- * Writes nothing by itself; the functions that it calls may. Judged on words, and on the safe side: a text that mentions
- * one of the writing words is not said to be a reading one.
+ * Writes nothing by itself; the functions that it calls may. Judged on words, and on the safe side: a text that
+ * mentions one of the writing words is not said to be a reading one.
  */
 export const isReading = (sql: string): boolean => {
   const word = firstWord(sql);
@@ -92,8 +92,8 @@ export const mayWriteRows = (sql: string): boolean => !isReading(sql) || sql.inc
 export const shortMs = 1000;
 
 /**
- * A statement that ran in the short line for too long is undone and runs again in the other one. These may commit before
- * they end, or leave something half-done when they are cancelled.
+ * A statement that ran in the short line for too long is undone and runs again in the other one. These may commit
+ * before they end, or leave something half-done when they are cancelled.
  */
 const notRepeatable = new Set(['call', 'do', 'vacuum', 'reindex', 'cluster', 'checkpoint']);
 

@@ -120,7 +120,8 @@ const watched = async <T>(
 
 /**
  * The schema of a project's database as SQL that recreates it in an empty project: all but rows, owners and the
- * platform's own objects. The same schema gives the same text on every installation; what it leaves out stands at the top.
+ * platform's own objects. The same schema gives the same text on every installation; what it leaves out stands at the
+ * top.
  * @throws {DataError} 57014 after 30 s
  * @throws {ServiceError} `payload_too_large` over 32 MB
  */

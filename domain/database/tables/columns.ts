@@ -70,8 +70,8 @@ const refusedTypes: Readonly<Record<string, string>> = {
 };
 
 /**
- * The type as it goes into SQL. The server's own parser of type names reads it first, all of it: what it takes is one type, with
- * its modifiers. It would also take a number, and comments.
+ * The type as it goes into SQL. The server's own parser of type names reads it first, all of it: what it takes is one
+ * type, with its modifiers. It would also take a number, and comments.
  * @throws {ServiceError} `validation_failed`
  */
 const typeSql = async (client: ClientBase, { type }: NewColumn, path: string): Promise<string> => {

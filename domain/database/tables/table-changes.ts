@@ -128,7 +128,8 @@ export const dropTable = (deps: TableChangeDeps, of: ChangeOf, name: string, cas
 
 /**
  * @throws {ServiceError} `not_found`, `validation_failed`, `conflict`
- * @throws {DataError} with the SQLSTATE as code, e.g. 23502 when there are rows and neither default nor null is possible
+ * @throws {DataError} with the SQLSTATE as code, e.g. 23502 when there are rows and neither default nor null is
+ * possible
  */
 export const addColumn = (
   deps: TableChangeDeps,

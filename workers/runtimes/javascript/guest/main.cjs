@@ -1,8 +1,9 @@
 'use strict';
 /**
  * Runs inside the sandbox: takes one function after another from the host (frames on fd 3) and runs each in an
- * isolate. Arguments: the paths of isolated-vm's addon and of the script that surrounds user code. Nothing of the user's runs in this file's own engine; isolates
- * run on other threads, so that this one can always pass on log lines and timers.
+ * isolate. Arguments: the paths of isolated-vm's addon and of the script that surrounds user code. Nothing of the
+ * user's runs in this file's own engine; isolates run on other threads, so that this one can always pass on log lines
+ * and timers.
  */
 const { readFileSync } = require('node:fs');
 const { connect } = require('./connection.cjs');
@@ -22,7 +23,9 @@ let brought = null;
 /** The run under way. */
 let current = null;
 
-/** The events that an isolate may report of its run. One way in for all: each costs every run the time to hand it over. */
+/**
+ * The events that an isolate may report of its run. One way in for all: each costs every run the time to hand it over.
+ */
 const events = new Set(['log', 'schedule', 'cancel', 'call', 'finish']);
 
 /** Contexts of runs that are over may still tell something: their run is no longer the current one. */

@@ -154,7 +154,9 @@ const isMemoryFault = (error) =>
   /^Isolate (?:is|was) disposed/.test(error.message) ||
   (error.name === 'RangeError' && error.message === 'Array buffer allocation failed');
 
-/** Stacks of an error and its causes without the frames around the user's code, in the isolate and on this side of it. */
+/**
+ * Stacks of an error and its causes without the frames around the user's code, in the isolate and on this side of it.
+ */
 function withoutOurs(stack) {
   let isOutside = false;
   const shown = stack.split('\n').filter((line) => {

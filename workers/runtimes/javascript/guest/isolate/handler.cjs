@@ -20,7 +20,10 @@ function loadModule(wrapper) {
   return { module, loading: returned instanceof Promise ? returned : null };
 }
 
-/** `exports.handler`, `export function handler`, `module.exports = function`, `export default function` or an object of them. */
+/**
+ * `exports.handler`, `export function handler`, `module.exports = function`, `export default function` or an object of
+ * them.
+ */
 function findHandler(exported, entryPoint) {
   const fallback = exported?.default;
   const candidates = [exported?.[entryPoint], fallback?.[entryPoint]];

@@ -1,7 +1,9 @@
 'use strict';
 const outside = require('./outside.cjs');
 
-/** The loaders of the groups of globals. Bundled apart from the rest: a run that touches none of them evaluates none. */
+/**
+ * The loaders of the groups of globals. Bundled apart from the rest: a run that touches none of them evaluates none.
+ */
 const loaders = {
   domException: () => require('./dom-exception.cjs'),
   events: () => require('./events.cjs'),
