@@ -4,6 +4,7 @@ import { usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 import { type RestProject, createRestProject } from './rest-project.ts';
 
+// One after the other: a project has four connections for its requests, and answers of 30 MB hold theirs for seconds.
 const platform = usePlatform(test);
 
 let p: RestProject;
@@ -37,7 +38,7 @@ test.before('a project with tables', async () => {
 const count = async (what: string): Promise<unknown> =>
   (await p.sql(`select count(*)::int as n from ${what}`))[0]?.['n'];
 
-test('a change whose answer is too large to be fetched is refused, and not made', async (t) => {
+test.serial('a change whose answer is too large to be fetched is refused, and not made', async (t) => {
   await p.sql(
     `insert into large select i, repeat('x', 1000000) from generate_series(1, 32) i;
      insert into large select 100 + i, repeat('x', 1000000) from generate_series(1, 30) i`,
@@ -55,7 +56,7 @@ test('a change whose answer is too large to be fetched is refused, and not made'
   t.is(await count('large where id < 100'), 0);
 });
 
-test('so is what a function does that answers too much', async (t) => {
+test.serial('so is what a function does that answers too much', async (t) => {
   const refused = await p.rest('POST', '/rpc/writes_large', { body: { n: limit } });
   t.deepEqual([refused.status, refused.body.code], [400, '54000']);
   t.is(await count(`written where what = 'large ${limit}'`), 0);
@@ -63,7 +64,7 @@ test('so is what a function does that answers too much', async (t) => {
   t.is(await count(`written where what = 'large ${limit - 2}'`), 1);
 });
 
-test('and a batch whose answers are too large together', async (t) => {
+test.serial('and a batch whose answers are too large together', async (t) => {
   const call = { method: 'POST', path: 'rpc/writes_large', body: { n: 16_000_001 } };
   const { status, body } = await p.rest('POST', '/rpc/$batch', { body: [call, call] });
   t.is(status, 200);
@@ -74,7 +75,7 @@ test('and a batch whose answers are too large together', async (t) => {
   t.is(await count(`written where what = 'large 16000001'`), 0);
 });
 
-test('a page that does not exist undoes what the function did', async (t) => {
+test.serial('a page that does not exist undoes what the function did', async (t) => {
   const answer = await p.rest('POST', '/rpc/lists?limit=1&offset=5', {
     body: { what: 'paged' },
     headers: { prefer: 'count=exact' },
@@ -83,7 +84,7 @@ test('a page that does not exist undoes what the function did', async (t) => {
   t.is(await count(`written where what = 'paged'`), 0);
 });
 
-test('so does a header that is none', async (t) => {
+test.serial('so does a header that is none', async (t) => {
   const { status, body } = await p.rest('POST', '/rpc/says_nonsense');
   t.deepEqual([status, body.code], [500, 'PGRST111']);
   t.is(await count(`written where what = 'nonsense'`), 0);
@@ -91,7 +92,7 @@ test('so does a header that is none', async (t) => {
 
 const inner = (n: number): string => Array.from({ length: n }, (_, i) => `r${i}:parents!inner(id)`).join(',');
 
-test('at most 15 conditions on related rows are planned together', async (t) => {
+test.serial('at most 15 conditions on related rows are planned together', async (t) => {
   const max = await p.rest('GET', `/children?select=id,${inner(15)}`, { headers: { prefer: 'count=exact' } });
   t.is(max.body.length, 20);
   const refused = await p.rest('GET', `/children?select=id,${inner(16)}`);
@@ -101,7 +102,7 @@ test('at most 15 conditions on related rows are planned together', async (t) => 
   t.deepEqual([chosen.status, chosen.body.code], [400, '54001']);
 });
 
-test('conditions within related rows count, too, and those of subqueries together', async (t) => {
+test.serial('conditions within related rows count, too, and those of subqueries together', async (t) => {
   const chain = 'children!inner(id,parents!inner(id,children!inner(id)))';
   const chains = (n: number): string => Array.from({ length: n }, (_, i) => `c${i}:${chain}`).join(',');
   t.is((await p.rest('GET', `/parents?select=id,${chains(1)}&limit=1`)).status, 200);
@@ -118,14 +119,14 @@ const graphql = (conditions: number) => {
   return platform().client.call('POST', '/api/graphql', { key: p.project.key, body });
 };
 
-test('GraphQL has the same bound', async (t) => {
+test.serial('GraphQL has the same bound', async (t) => {
   t.is((await graphql(15)).body.errors, undefined);
   t.is((await graphql(16)).body.errors[0].extensions.code, '54001');
 });
 
 const path = (steps: number): string => `/children?select=x:extra${'->a'.repeat(steps)}&id=eq.1`;
 
-test('a path into JSON has at most 64 steps', async (t) => {
+test.serial('a path into JSON has at most 64 steps', async (t) => {
   t.deepEqual((await p.rest('GET', path(2))).body, [{ x: 1 }]);
   t.deepEqual((await p.rest('GET', path(64))).body, [{ x: null }]);
   for (const steps of [65, 1500]) {
@@ -136,7 +137,7 @@ test('a path into JSON has at most 64 steps', async (t) => {
   t.deepEqual([filter.status, filter.body.code], [400, 'PGRST100']);
 });
 
-test('PATCH and DELETE refuse a page, which would choose no rows', async (t) => {
+test.serial('PATCH and DELETE refuse a page, which would choose no rows', async (t) => {
   for (const query of ['id=gt.0&limit=1&order=id', 'id=gt.0&offset=1', 'id=gt.0&limit=0']) {
     const gone = await p.rest('DELETE', `/children?${query}`);
     t.deepEqual([gone.status, gone.body.code], [400, 'PGRST114'], query);
@@ -152,7 +153,7 @@ test('PATCH and DELETE refuse a page, which would choose no rows', async (t) => 
   t.is(related.body[0].children.length, 1);
 });
 
-test('GET calls no function that may write, in a batch as little as alone', async (t) => {
+test.serial('GET calls no function that may write, in a batch as little as alone', async (t) => {
   t.is((await p.rest('GET', '/rpc/notes?what=alone')).status, 405);
   for (const headers of [{}, { prefer: 'timezone=UTC' }]) {
     const { body } = await p.rest('POST', '/rpc/$batch', {
@@ -169,7 +170,7 @@ test('GET calls no function that may write, in a batch as little as alone', asyn
   t.is(await count(`written where what in ('alone', 'batch')`), 0);
 });
 
-test('a function sets headers of its own answer, and none that are about the origin', async (t) => {
+test.serial('a function sets headers of its own answer, and none that are about the origin', async (t) => {
   const said = [
     ['X-Own', 'yes'],
     ['Location', '/there'],
@@ -217,7 +218,7 @@ for (const [headers, expected] of [
   });
 }
 
-test('headers that are too many are PGRST111', async (t) => {
+test.serial('headers that are too many are PGRST111', async (t) => {
   const headers = JSON.stringify([{ 'X-Own': 'x'.repeat(20_000) }]);
   const { status, body } = await p.rest('POST', '/rpc/says', { body: { headers } });
   t.deepEqual([status, body.code], [500, 'PGRST111']);
@@ -243,11 +244,11 @@ for (const body of [
   });
 }
 
-test('claims that only look like it are signed', async (t) => {
+test.serial('claims that only look like it are signed', async (t) => {
   t.is((await sign({ sub: '\\u0000', claims: { a: String.raw`\ud800 ☃ 😀` } })).status, 201);
 });
 
-test('a session that is ended from outside is told as that, and the project answers on', async (t) => {
+test.serial('a session that is ended from outside is told as that, and the project answers on', async (t) => {
   await asAdmin(p.project.dbName, async (admin) => {
     for (const ask of [
       () => p.rest('POST', '/rpc/ends'),
