@@ -68,7 +68,7 @@ const bombs: Record<string, string[]> = {
   'children that each take their share': [
     'for _ in range(20):',
     '  if os.fork() == 0:',
-    '    a = bytearray(b"x" * (40 << 20)); time.sleep(100)',
+    '    a = bytearray(b"x") * (40 << 20); time.sleep(100)',
     'time.sleep(100)',
   ],
   'a file for every byte': ['os.mkdir("d")', 'i = 0', 'while True:', '  open("d/%d" % i, "w").close(); i += 1'],
@@ -76,7 +76,7 @@ const bombs: Record<string, string[]> = {
 bombs['children whose main thread has ended'] = [
   'def hold():',
   '  time.sleep(0.3)',
-  '  a = bytearray(b"x" * (40 << 20)); time.sleep(1000)',
+  '  a = bytearray(b"x") * (40 << 20); time.sleep(1000)',
   'for _ in range(15):',
   '  if os.fork() == 0:',
   '    threading.Thread(target=hold, daemon=True).start()',
