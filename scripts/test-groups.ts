@@ -7,10 +7,11 @@ const filesPerGroup = 40;
 const fewestGroups = 3;
 
 /**
- * A file that changes its process, or looks at its metrics or children: others of its group would be met or counted.
+ * A file that changes its process, or looks at its metrics, children or processor time: others of its group would be met
+ * or counted.
  */
 const needsOwnProcess = (root: string, file: string): boolean =>
-  /process\.env\[.*\] = |support\/count-argon2|startTracing|\/metrics|metrics\.ts'|\bguests\(\)|hostile-scene|pythonGuests/.test(
+  /process\.env\[.*\] = |support\/count-argon2|startTracing|\/metrics|metrics\.ts'|\bguests\(\)|hostile-scene|pythonGuests|threadCpuUsage/.test(
     readFileSync(path.join(root, file), 'utf8'),
   );
 
