@@ -2,8 +2,7 @@
  * Reads and writes a table. Values are bound, names of tables and columns are quoted: nothing that a caller sends
  * becomes SQL.
  *
- * @setup create table entries (id int generated always as identity primary key, author text not null, words text not
- * null)
+ * @setup create table entries (id int generated always as identity primary key, author text not null, words text not null)
  * @payload {"author":"Ada","words":"It's {\"quoted\"}; drop table entries"}
  * @answer {"signed":{"id":1,"author":"Ada","words":"It's {\"quoted\"}; drop table entries"},"entries":1}
  */

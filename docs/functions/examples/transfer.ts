@@ -1,8 +1,7 @@
 /**
  * Moves money between two accounts, wholly or not at all: what throws within the transaction undoes it.
  *
- * @setup create table accounts (name text primary key, cents bigint not null check (cents >= 0)); insert into accounts
- * values ('ada', 1000), ('bob', 0)
+ * @setup create table accounts (name text primary key, cents bigint not null check (cents >= 0)); insert into accounts values ('ada', 1000), ('bob', 0)
  * @payload {"from":"ada","to":"bob","cents":250}
  * @answer {"moved":250,"balances":[{"name":"ada","cents":750},{"name":"bob","cents":250}]}
  */
