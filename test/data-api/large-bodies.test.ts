@@ -96,11 +96,12 @@ const requestOf = (body: string): RestRequest => ({
   body: Buffer.from(body),
 });
 
+const used = ({ user, system }: NodeJS.CpuUsage): number => user + system;
+
 /** The part of the processor time of some work that the thread of the event loop used. */
 const ownShare = async (work: () => Promise<unknown>): Promise<number> => {
   const [own, all] = [process.threadCpuUsage(), process.cpuUsage()];
   await work();
-  const used = ({ user, system }: NodeJS.CpuUsage): number => user + system;
   return used(process.threadCpuUsage(own)) / used(process.cpuUsage(all));
 };
 
