@@ -121,9 +121,11 @@ test('when the client leaves, every upstream is closed', async (t) => {
 const searchIn = async ({ user, path }: AiProject) => {
   const collections = `${path}/ai/vectors/collections`;
   const { client } = platform();
-  await client.call('POST', collections, { token: user.token, body: { name: 'words', dimensions: 8 } });
+  const named = { name: 'words', dimensions: 8 };
+  const created = await client.call('POST', collections, { token: user.token, body: named });
   const body = { documents: [{ content: 'one' }], model: 'text-embedding-3-small' };
-  await client.call('POST', `${collections}/words/upsert`, { token: user.token, body });
+  const written = await client.call('POST', `${collections}/words/upsert`, { token: user.token, body });
+  if (created.status !== 201 || written.status !== 200) throw new Error(`${created.text} ${written.text}`);
   return () => client.call('POST', `${collections}/words/search`, { token: user.token, body: { query: 'one' } });
 };
 
