@@ -4,8 +4,11 @@ import type { Log } from './log.ts';
 import { lowerPriority } from './postgres/lower-priority.ts';
 import { TenantConnections, type TenantLogin } from './tenant-connections.ts';
 
-/** As whom a project's database is used (design, section 6). */
-export const tenantRoles = ['owner', 'api', 'service', 'reader'] as const;
+/**
+ * As whom a project's database is used (design, section 6). `auth` has the secrets of the project's users; `users`
+ * writes `auth.users`, so that the project's triggers run as it, and reads none of them (decision 054).
+ */
+export const tenantRoles = ['owner', 'api', 'service', 'reader', 'auth', 'users'] as const;
 export type TenantRole = (typeof tenantRoles)[number];
 
 /**
@@ -17,10 +20,15 @@ export const statementTimeoutSeconds = {
   api: 30,
   service: 30,
   reader: 30,
+  auth: 5,
+  users: 5,
 } as const satisfies Record<TenantRole, number>;
 
 /** How long a session may sit in a transaction that it opened, in seconds. */
 export const idleInTransactionSeconds = 60;
+
+/** Roles that only the platform uses: its SQL names every schema, so nothing of the project's is ever found in its place. */
+const isPlatformOnly = (role: TenantRole): boolean => role === 'auth' || role === 'users';
 
 /**
  * The start-up options of every session. A role can ALTER itself to begin with other values, which would change how our
@@ -29,9 +37,10 @@ export const idleInTransactionSeconds = 60;
 const sessionSettings = (role: TenantRole): Readonly<Record<string, string>> => ({
   statement_timeout: `${statementTimeoutSeconds[role]}s`,
   idle_in_transaction_session_timeout: `${idleInTransactionSeconds}s`,
-  lock_timeout: '0',
+  // The owner can lock auth.users in a transaction of its own: only this project's sign-ins wait for it.
+  lock_timeout: isPlatformOnly(role) ? '2s' : '0',
   idle_session_timeout: '0',
-  search_path: 'public',
+  search_path: isPlatformOnly(role) ? 'pg_catalog' : 'public',
   role: 'none',
   row_security: 'on',
   default_transaction_read_only: 'off',
@@ -51,7 +60,7 @@ const sessionSettings = (role: TenantRole): Readonly<Record<string, string>> => 
   xmloption: 'content',
   check_function_bodies: 'on',
   // Notices of requests are not read, and a flood of them would count as their answer.
-  client_min_messages: role === 'api' || role === 'service' ? 'error' : 'notice',
+  client_min_messages: role === 'owner' || role === 'reader' ? 'notice' : 'error',
   default_tablespace: '',
   temp_tablespaces: '',
   default_table_access_method: 'heap',

@@ -98,6 +98,8 @@ const attributes = {
   api: 'noinherit',
   service: 'inherit',
   reader: 'inherit',
+  auth: 'inherit',
+  users: 'inherit',
 } as const satisfies Record<TenantRole, string>;
 
 const createRoles = async (deps: ProvisionDeps, admin: ClientBase, project: HostedProject): Promise<void> => {
@@ -117,6 +119,8 @@ const createRoles = async (deps: ProvisionDeps, admin: ClientBase, project: Host
       ${statements.join('\n')}
       ${tenantRoles.map((kind) => roleSettings(kind, named(kind))).join('\n')}
       grant anon, authenticated to ${named('api')};
+      grant plinth_auth to ${named('auth')};
+      grant plinth_users to ${named('users')};
       -- Only who has the attribute can hand it on; elsewhere a secret key works as the owner does.
       if (select rolsuper or rolbypassrls from pg_roles where rolname = current_user) then
         alter role ${named('service')} bypassrls;
@@ -218,7 +222,7 @@ const fillDatabase = async ({ servers }: ProvisionDeps, project: HostedProject):
 /**
  * Creates a project's roles and database, or the missing parts of them: every step checks first or can be repeated. The
  * roles: `owner` (tables, SQL console, functions), `api` (may become anon or authenticated), `service` (a secret key),
- * `reader` (only SELECT). Interface, "What the service does", item 1.
+ * `reader` (only SELECT), `auth` and `users` (the users of the project's application). Interface, "What the service does", item 1.
  */
 export const provisionDatabase = async (deps: ProvisionDeps, project: HostedProject): Promise<void> => {
   await ensureTemplate(deps.servers, project.server_id);

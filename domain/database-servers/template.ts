@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
-import { type Client, escapeIdentifier } from 'pg';
+import { type Client, escapeIdentifier, escapeLiteral } from 'pg';
 import { type DatabaseServers, maintenanceDatabase } from './database-servers.ts';
 
 const directory = path.join(import.meta.dirname, '../../migrations/project');
@@ -84,15 +84,27 @@ const build = async ({ servers, serverId, admin, migrations }: TemplateMaker, na
   await admin.query(`alter database ${draft} rename to ${escapeIdentifier(name)}`);
 };
 
+/** Roles that migrations of project databases grant to, the same on the whole server; none can sign in. */
+const serverRoles = [
+  'anon',
+  'authenticated',
+  'plinth_events',
+  'plinth_triggers',
+  'plinth_users_owner',
+  'plinth_users',
+  'plinth_auth',
+];
+
 // Cluster-wide: what end users of every project act as, what events are written as, and that no project gets into the
 // platform's own databases.
 const prepareServer = async (admin: Client, ownDatabases: readonly string[]): Promise<void> => {
   await admin.query(`
-    do $$ begin
-      if not exists (select from pg_roles where rolname = 'anon') then create role anon nologin noinherit; end if;
-      if not exists (select from pg_roles where rolname = 'authenticated') then create role authenticated nologin noinherit; end if;
-      if not exists (select from pg_roles where rolname = 'plinth_events') then create role plinth_events nologin noinherit; end if;
-      if not exists (select from pg_roles where rolname = 'plinth_triggers') then create role plinth_triggers nologin noinherit; end if;
+    do $$ declare name text; begin
+      foreach name in array array[${serverRoles.map(escapeLiteral).join(', ')}] loop
+        if not exists (select from pg_roles where rolname = name) then
+          execute format('create role %I nologin noinherit', name);
+        end if;
+      end loop;
     end $$`);
   for (const name of ownDatabases)
     await admin.query(`revoke connect, temporary on database ${escapeIdentifier(name)} from public`);

@@ -1,4 +1,5 @@
 import test from 'ava';
+import { tenantRoles } from '#lib/tenant-db.ts';
 import { markProjectDeleted } from '#domain/projects/store.ts';
 import { systemActor } from '#domain/audit/actor.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
@@ -97,7 +98,7 @@ test.serial('a database is dropped with its roles, and the row with them, when i
   await client.deploy(user, project, 'exports.handler = () => 1');
   await client.call('DELETE', `/projects/${project.id}`, { token: user.token });
   await inside.projects.purge(7);
-  t.is((await serverHas(project)).length, 5);
+  t.is((await serverHas(project)).length, 1 + tenantRoles.length);
   await db
     .query(`update projects set deleted_at = now() - interval '7 days' where id = $1`, [project.id])
     .catch(() => undefined);

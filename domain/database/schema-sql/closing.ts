@@ -3,11 +3,13 @@ import { type Catalog, type Item, isOwn, ranks, readItems } from './item.ts';
 const relation = (kinds: string): string =>
   `c.relkind in (${kinds}) and c.relnamespace = any ($1::oid[]) and ${isOwn('pg_class', 'c.oid')}`;
 
-// The platform's own come with the table, by its event trigger; a partition's with its parent's.
+// The platform's own come with the table, by its event trigger; a partition's with its parent's. The project may put
+// triggers on the table of its users, too.
 const userTriggers = `
   select t.oid, t.tgname, t.tgenabled, t.tgrelid::regclass::text as table, pg_get_triggerdef(t.oid) as definition
   from pg_trigger t join pg_class c on c.oid = t.tgrelid
-  where not t.tgisinternal and t.tgparentid = 0 and t.tgname !~ '^plinth_' and ${relation(`'r', 'p', 'v'`)}`;
+  where not t.tgisinternal and t.tgparentid = 0 and t.tgname !~ '^plinth_'
+    and ((${relation(`'r', 'p', 'v'`)}) or c.oid = to_regclass('auth.users'))`;
 
 const triggers = `
   select 'pg_trigger:' || t.oid as key, t.table || '.' || quote_ident(t.tgname) as name, t.definition as sql from (${userTriggers}) t`;
