@@ -5,7 +5,13 @@
  */
 
 import { nearest } from '#lib/nearest.ts';
-import { type TableOperation, type TableSubscription, tableOperations } from './subscriptions.ts';
+import {
+  type TableOperation,
+  type TableSubscription,
+  tableOperations,
+  userEventNames,
+  userEventOperation,
+} from './subscriptions.ts';
 
 /** One kind of event that a webhook may subscribe to. */
 interface EventKind {
@@ -154,8 +160,7 @@ const subscriptionOf = (pattern: string): TableSubscription | null => {
 // without a subscriber are dropped when they are taken.
 const maxSubscriptions = 2000;
 
-/** The writes to tables that patterns subscribe to, as the project's database stores them. */
-export const tableSubscriptionsOf = (patterns: Iterable<string>): readonly TableSubscription[] => {
+const writesOf = (patterns: readonly string[]): readonly TableSubscription[] => {
   const wanted = new Map<string, TableSubscription>();
   for (const pattern of patterns) {
     const subscription = subscriptionOf(pattern);
@@ -163,4 +168,15 @@ export const tableSubscriptionsOf = (patterns: Iterable<string>): readonly Table
     if (subscription) wanted.set(`${subscription.op ?? '*'} ${subscription.table ?? ''}`, subscription);
   }
   return wanted.size > maxSubscriptions ? [everything] : [...wanted.values()];
+};
+
+/** The patterns that an event of the project's users answers to; `users.*` is the group of `user.*`. */
+const patternsOfUserEvent = (name: string): readonly string[] =>
+  name.startsWith('user.') ? ['*', name, 'user.*', 'users.*'] : ['*', name, 'auth.*'];
+
+/** The subscriptions of patterns as the project's database stores them: writes to tables, and events of its users. */
+export const tableSubscriptionsOf = (patterns: Iterable<string>): readonly TableSubscription[] => {
+  const given = new Set(patterns);
+  const events = userEventNames.filter((name) => patternsOfUserEvent(name).some((pattern) => given.has(pattern)));
+  return [...writesOf([...given]), ...events.map((table) => ({ table, op: userEventOperation }) as const)];
 };

@@ -3,6 +3,7 @@ import { type Client, DatabaseError } from 'pg';
 import type { Queryable } from '#lib/control-db.ts';
 import { isTooSlow } from '#lib/errors.ts';
 import { textArray } from '#lib/text-array.ts';
+import { userEventNames, userEventOperation } from './subscriptions.ts';
 
 /** An event that is not passed on: it stays in its project's `plinth.outbox_failed`, where a person can read it. */
 export interface SetAside {
@@ -20,7 +21,9 @@ const maxEventBytes = 8 * 1024 * 1024;
  * fetched it again. The lengths are read without the values.
  */
 const isMalformed = `(octet_length(row)::bigint + coalesce(octet_length(old), 0) > ${maxEventBytes}
-  or octet_length(table_name) > 63 or octet_length(op) > 8 or op not in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE')
+  or octet_length(table_name) > 63 or octet_length(op) > 8
+  or not (op in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE')
+    or (op = '${userEventOperation}' and table_name = any ('{${userEventNames.join(',')}}')))
   or ts not between '2000-01-01'::timestamptz and '9999-01-01'::timestamptz)`;
 
 /** The start of a malformed row shows where it came from; the rest would fill a space that no plan counts. */
@@ -95,8 +98,14 @@ export const eventId = (projectId: string, { id, at }: Pick<OutboxRow, 'id' | 'a
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
 };
 
+const nameOf = ({ table_name, op }: OutboxRow): string =>
+  op === userEventOperation ? table_name : `table.${table_name}.${op}`;
+
 /** JSON text: put together as text, since parsing would change numbers. */
-const dataOf = ({ row, old }: OutboxRow): string => (old === null ? `{"row":${row}}` : `{"row":${row},"old":${old}}`);
+const dataOf = ({ op, row, old }: OutboxRow): string => {
+  if (op === userEventOperation) return row;
+  return old === null ? `{"row":${row}}` : `{"row":${row},"old":${old}}`;
+};
 
 const keep = async (db: Queryable, projectId: string, rows: readonly OutboxRow[]): Promise<void> => {
   await db.query(
@@ -107,7 +116,7 @@ const keep = async (db: Queryable, projectId: string, rows: readonly OutboxRow[]
     [
       rows.map((row) => eventId(projectId, row)),
       projectId,
-      rows.map(({ table_name, op }) => `table.${table_name}.${op}`),
+      rows.map(nameOf),
       textArray(rows.map(dataOf)),
       rows.map(({ at }) => at),
     ],

@@ -85,10 +85,23 @@ export const sourcesToPoll = (
 export const tableOperations = ['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE'] as const;
 export type TableOperation = (typeof tableOperations)[number];
 
-/** Subscribed writes; null: every operation on every table of `public`. */
+/** The operation under which the outbox has events of the project's own users, with their name in the table's place. */
+export const userEventOperation = 'EVENT';
+
+/** Events that a change of the project's own users leaves with it (migrations/project/0022_users.sql). */
+export const userEventNames = [
+  'auth.signup',
+  'auth.login',
+  'auth.password_reset',
+  'user.created',
+  'user.updated',
+  'user.deleted',
+] as const;
+
+/** Subscribed writes; null: every operation on every table of `public`. Or an event of the project's users. */
 export interface TableSubscription {
   readonly table: string | null;
-  readonly op: TableOperation | null;
+  readonly op: TableOperation | typeof userEventOperation | null;
 }
 
 export interface SubscriptionsDeps {

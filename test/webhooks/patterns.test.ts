@@ -98,17 +98,17 @@ test('what webhooks ask for follows them, and a database is told only of the fir
   const project = await addProject(platform());
   const set = (sql: string, id: string) =>
     db.transaction((tx) => tx.query(`update webhooks set ${sql} where id = $1`, [id]), systemActor);
-  const first = await addWebhook(platform(), project, { url: receiverUrl, events: ['auth.login', 'table.a.*'] });
+  const first = await addWebhook(platform(), project, { url: receiverUrl, events: ['functions.error', 'table.a.*'] });
   t.true(await wanted(project));
-  const second = await addWebhook(platform(), project, { url: receiverUrl, events: ['table.a.*', 'user.*'] });
+  const second = await addWebhook(platform(), project, { url: receiverUrl, events: ['table.a.*', 'storage.*'] });
   t.false(await wanted(project), 'somebody asks for that already');
-  t.deepEqual(await requested(project), sorted('auth.login', 'table.a.*', 'user.*'));
-  await set(`events = '{table.a.*,auth.signup}'`, second.id);
-  t.deepEqual(await requested(project), sorted('auth.login', 'auth.signup', 'table.a.*'));
+  t.deepEqual(await requested(project), sorted('functions.error', 'table.a.*', 'storage.*'));
+  await set(`events = '{table.a.*,functions.invoked}'`, second.id);
+  t.deepEqual(await requested(project), sorted('functions.error', 'functions.invoked', 'table.a.*'));
   await set('is_active = false', first.id);
   await set('deleted_at = now()', first.id);
   t.false(await wanted(project), 'somebody asks for it still');
-  t.deepEqual(await requested(project), sorted('auth.signup', 'table.a.*'));
+  t.deepEqual(await requested(project), sorted('functions.invoked', 'table.a.*'));
   await set(`events = '{table.a.*,table.a.*,db.insert}'`, second.id);
   t.true(await wanted(project));
   await set('deleted_at = now()', second.id);

@@ -1,5 +1,6 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
+import { userEventNames } from '#domain/events/subscriptions.ts';
 import { faultOfPattern, tableSubscriptionsOf } from '#domain/events/events.ts';
 import { applySubscriptions, applyWaiting } from '#domain/webhooks/subscriptions.ts';
 import { createDatabaseServers } from '#domain/database-servers/database-servers.ts';
@@ -18,7 +19,7 @@ let deps: SubscriptionsDeps;
 test.before(async () => {
   owner = await platform().client.signUp();
   const { db, config } = platform();
-  const sealer = { seal: () => Buffer.of(), open: () => '' };
+  const sealer = { seal: () => Buffer.of(), open: () => '', keyFor: () => Buffer.alloc(32) };
   deps = { db, servers: createDatabaseServers({ db, sealer, controlUrl: config.DATABASE_URL, log: memoryLog().log }) };
 });
 
@@ -43,13 +44,14 @@ const untilSet = (projectId: string) => until(async () => !(await toBeSet(projec
 test('a project’s database knows what its webhooks ask for once they are made, changed or deleted', async (t) => {
   const { ask, made, project, subscribed } = await scene();
   const first = await made({ events: ['table.users.INSERT', 'auth.*'] });
-  t.deepEqual(await subscribed(), ['INSERT users']);
+  const ofAuth = ['EVENT auth.login', 'EVENT auth.password_reset', 'EVENT auth.signup'];
+  t.deepEqual(await subscribed(), [...ofAuth, 'INSERT users']);
   const second = await made({ events: ['table.users.*', 'db.delete'], active: false });
-  t.deepEqual(await subscribed(), ['* users', 'DELETE *', 'INSERT users']);
+  t.deepEqual(await subscribed(), ['* users', 'DELETE *', ...ofAuth, 'INSERT users']);
   await ask('PUT', `/webhooks/${first}`, { events: ['auth.login'] });
-  t.deepEqual(await subscribed(), ['* users', 'DELETE *']);
+  t.deepEqual(await subscribed(), ['* users', 'DELETE *', 'EVENT auth.login']);
   await ask('PUT', `/webhooks/${first}`, { events: ['*'] });
-  t.deepEqual(await subscribed(), ['* *']);
+  t.deepEqual(await subscribed(), ['* *', ...userEventNames.map((name) => `EVENT ${name}`).toSorted()]);
   await ask('DELETE', `/webhooks/${first}`);
   await ask('DELETE', `/webhooks/${second}`);
   t.deepEqual(await subscribed(), []);
@@ -202,13 +204,19 @@ test('a database is not asked when its webhooks ask for the same writes as befor
       await tx.query(sql, values);
       return (await tx.query('select from subscriptions_to_set where project_id = $1', [project.id])).length > 0;
     }, systemActor);
-  t.false(await isWantedBy(`update webhooks set events = '{table.a.*,user.*}' where id = $1`, first));
+  t.false(await isWantedBy(`update webhooks set events = '{table.a.*,storage.*}' where id = $1`, first));
   t.false(await isWantedBy('delete from webhooks where id = $1', first));
   t.true(await isWantedBy(`update webhooks set events = '{table.b.*}' where project_id = $1`, project.id));
 });
 
 for (const [patterns, expected] of [
-  [['auth.*', 'user.created', 'payments.*', 'payments.stripe.*', 'functions.error', 'storage.upload'], []],
+  [['payments.*', 'payments.stripe.*', 'functions.error', 'storage.upload'], []],
+  [
+    ['auth.*', 'user.created'],
+    ['EVENT auth.signup', 'EVENT auth.login', 'EVENT auth.password_reset', 'EVENT user.created'],
+  ],
+  [['users.*'], ['EVENT user.created', 'EVENT user.updated', 'EVENT user.deleted']],
+  [['*'], ['* *', ...userEventNames.map((name) => `EVENT ${name}`)]],
   [
     ['db.insert', 'db.update'],
     ['INSERT *', 'UPDATE *'],
