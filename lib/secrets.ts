@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
 /**
  * Secrets at rest: AES-256-GCM. The key ring (from the environment) wraps one data key per project, and the data key
@@ -37,6 +37,8 @@ export interface Sealer {
   readonly seal: (about: string, plain: string) => Buffer;
   /** @throws {SecretError} when the value was sealed for something else or was changed */
   readonly open: (about: string, sealed: Buffer) => string;
+  /** A key of 32 bytes for one purpose, derived from the data key (HKDF, RFC 5869): the same each time. */
+  readonly keyFor: (purpose: string) => Buffer;
 }
 
 export interface KeyRing {
@@ -100,6 +102,7 @@ export const openKeyRing = (ring: string): KeyRing => {
       return {
         seal: (what, plain) => sealBytes(dataKey, `${owner}:${what}`, Buffer.from(plain)),
         open: (what, sealed) => openBytes(dataKey, `${owner}:${what}`, sealed).toString(),
+        keyFor: (purpose) => Buffer.from(hkdfSync('sha256', dataKey, '', `${owner}:${purpose}`, keyBytes)),
       };
     },
   };

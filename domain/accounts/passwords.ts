@@ -2,7 +2,7 @@ import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { promisify } from 'node:util';
 import { ServiceError } from '#lib/errors.ts';
-import { createPermits } from '#lib/permits.ts';
+import { createFairPermits } from '#lib/fair-permits.ts';
 
 interface Cost {
   /** KiB. */
@@ -30,21 +30,37 @@ const busy = (): ServiceError =>
 
 const maxAtOnce = Math.max(1, Math.min(2, Math.floor(availableParallelism() / 2)));
 const maxWaitMs = 30_000;
+// Some 10 s of work for one thread.
+const maxWaiting = 500;
 
 /**
  * Passwords share libuv's four threads with every file, DNS and WebCrypto call of the process, new Postgres connections
  * (SCRAM) among them. Fifty sign-ups at once, unlimited, kept those waiting for 3.5 s on two cores, and requests that
- * had nothing to do with passwords got 503. One or two at a time leave room, in threads and in cores.
+ * had nothing to do with passwords got 503. One or two at a time leave room, in threads and in cores. Each project's
+ * users, and the platform's own, wait among themselves.
  */
-const threads = createPermits(maxAtOnce, maxWaitMs, busy);
+const threads = createFairPermits({
+  total: maxAtOnce,
+  each: maxAtOnce,
+  maxWaiting,
+  waitMs: maxWaitMs,
+  refusal: busy,
+});
 
-const tagOf = async (password: string, { memory, passes, parallelism, nonce, tag }: Hash): Promise<Buffer> => {
+/** The users of the platform itself, as those of projects are named by the project's id. */
+const ownUsers = 'platform';
+
+const tagOf = async (
+  password: string,
+  { memory, passes, parallelism, nonce, tag }: Hash,
+  group: string,
+): Promise<Buffer> => {
   const message = Buffer.from(password);
-  await threads.acquire();
+  await threads.acquire(group);
   try {
     return await derive('argon2id', { message, nonce, parallelism, tagLength: tag.length, memory, passes });
   } finally {
-    threads.release();
+    threads.release(group);
   }
 };
 
@@ -71,11 +87,12 @@ const newHash = (): Hash => ({ ...cost, nonce: randomBytes(nonceLength), tag: ra
 
 /**
  * The PHC string of argon2id, which carries its own cost: hashes made at another cost stay valid.
- * @throws {ServiceError} `dependency_unavailable` when too many passwords wait
+ * @param group the project whose user it is; left out: a user of the platform
+ * @throws {ServiceError} `dependency_unavailable` when too many passwords of the group wait
  */
-export const hashPassword = async (password: string): Promise<string> => {
+export const hashPassword = async (password: string, group = ownUsers): Promise<string> => {
   const hash = newHash();
-  return format({ ...hash, tag: await tagOf(password, hash) });
+  return format({ ...hash, tag: await tagOf(password, hash, group) });
 };
 
 // Verified against when the e-mail address is unknown, so that both answers take as long.
@@ -83,10 +100,15 @@ const nobodysHash = format(newHash());
 
 /**
  * @param hash undefined when there is no such user: takes as long, and is false
- * @throws {ServiceError} `dependency_unavailable` when too many passwords wait
+ * @param group as for `hashPassword`
+ * @throws {ServiceError} `dependency_unavailable` when too many passwords of the group wait
  */
-export const verifyPassword = async (password: string, hash: string | undefined): Promise<boolean> => {
+export const verifyPassword = async (
+  password: string,
+  hash: string | undefined,
+  group = ownUsers,
+): Promise<boolean> => {
   const stored = parse(hash ?? nobodysHash);
-  const made = await tagOf(password, stored);
+  const made = await tagOf(password, stored, group);
   return timingSafeEqual(made, stored.tag) && hash !== undefined;
 };

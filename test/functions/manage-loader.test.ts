@@ -30,7 +30,11 @@ const loaderOf = ({ compiled, env }: Given) => {
       return Promise.resolve(deleted.has(String(id)) ? [] : [row]);
     },
   } as unknown as Queryable;
-  const sealer: Sealer = { seal: () => Buffer.alloc(1), open: () => JSON.stringify(env) };
+  const sealer: Sealer = {
+    seal: () => Buffer.alloc(1),
+    open: () => JSON.stringify(env),
+    keyFor: () => Buffer.alloc(32),
+  };
   const load = createRunnableLoader(db, () => sealer, { now: () => now });
   return { load, requested, deleted, later: (ms: number) => (now += ms) };
 };
