@@ -3,7 +3,11 @@ import type { Ai } from '#domain/ai/ai.ts';
 import { createDataDb } from '#domain/data-api/postgres-db.ts';
 import { createSchemaCache } from '#domain/data-api/schema/cache.ts';
 import { createDirtyMarks, createWaitingMarks } from '#domain/events/marks.ts';
-import { createTokenVerifier } from '#domain/end-users/end-users.ts';
+import { createAuthDb } from '#domain/end-users/auth-db.ts';
+import type { EndUserDeps } from '#domain/end-users/end-users.ts';
+import { isTokenLive } from '#domain/end-users/sessions.ts';
+import { createAuthSettings } from '#domain/end-users/settings.ts';
+import { createTokenSigner, createTokenVerifier } from '#domain/end-users/tokens.ts';
 import type { Platform } from '#domain/platform.ts';
 import { createKeyHolders } from '#domain/projects/api-keys.ts';
 import type { Config } from '#lib/config.ts';
@@ -30,16 +34,28 @@ export const openDataDeps = ({
   ai,
   subscriber,
   signals,
-}: DataDepsOptions): Pick<Deps, 'keys' | 'tokens' | 'data' | 'schemas' | 'events' | 'projectChanged'> => {
-  const { tenantDb } = platform.projects;
+}: DataDepsOptions): Pick<Deps, 'keys' | 'tokens' | 'endUsers' | 'data' | 'schemas' | 'events' | 'projectChanged'> => {
+  const { tenantDb, sealer } = platform.projects;
   const marks = { redis, prefix: config.PLINTH_REDIS_PREFIX, log };
   const keys = createKeyHolders({ db: platform.db, isSubscribed: subscriber.isSubscribed });
   const schemas = createSchemaCache({
     tenantDb,
     announce: (projectId) => void signals.notify({ about: 'schema', projectId }),
   });
+  const events = { ...createDirtyMarks(marks), ...createWaitingMarks(marks) };
+  const settings = createAuthSettings(platform.db, subscriber.isSubscribed);
+  const authDb = createAuthDb(tenantDb);
+  const endUsers: EndUserDeps = {
+    authDb,
+    settings,
+    signer: createTokenSigner(platform.db, sealer),
+    sealer,
+    isLimited: config.PLINTH_RATE_LIMITS === 'on',
+    markDirty: (projectId) => void events.markDirty(projectId),
+  };
   const forget = (projectId: string): void => {
     keys.forget(projectId);
+    settings.forget(projectId);
     ai.keys.forget(projectId);
   };
   const applyNotice = ({ about, projectId }: Notice): void => {
@@ -50,10 +66,11 @@ export const openDataDeps = ({
   subscriber.onNotice(applyNotice).catch(() => undefined);
   return {
     keys,
-    tokens: createTokenVerifier(platform.db),
+    tokens: createTokenVerifier(platform.db, (projectId, owner) => isTokenLive(authDb, projectId, owner)),
+    endUsers,
     data: createDataDb({ tenantDb, schemaVersion: schemas.version }),
     schemas,
-    events: { ...createDirtyMarks(marks), ...createWaitingMarks(marks) },
+    events,
     projectChanged: async (projectId) => {
       forget(projectId);
       await signals.notify({ about: 'project', projectId });

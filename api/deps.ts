@@ -21,7 +21,8 @@ import type { Sealer } from '#lib/secrets.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import type { DataDb } from '#domain/data-api/data-api.ts';
 import type { SchemaCache } from '#domain/data-api/schema/schema.ts';
-import type { TokenVerifier } from '#domain/end-users/end-users.ts';
+import type { EndUserDeps } from '#domain/end-users/end-users.ts';
+import type { TokenVerifier } from '#domain/end-users/tokens.ts';
 import type { KeyHolders } from '#domain/projects/api-keys.ts';
 import type { Subscriber } from '#queues/signals.ts';
 import type { Serialize } from '#lib/serialize.ts';
@@ -45,6 +46,8 @@ export interface Deps {
   readonly keys: KeyHolders;
   /** Tokens of projects' own users. */
   readonly tokens: TokenVerifier;
+  /** Sign-in of projects' own users. */
+  readonly endUsers: EndUserDeps;
   /** The data API's way into projects' databases. */
   readonly data: DataDb;
   readonly schemas: SchemaCache;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { publicKeysOf, signAccessToken } from '#domain/end-users/end-users.ts';
+import { publicKeysOf } from '#domain/end-users/tokens.ts';
 import { everyone, inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, shownOnce, text } from '../fields.ts';
@@ -57,7 +57,7 @@ export const endUserEndpoints: readonly Endpoint[] = [
       expires_in: z.int(),
     }),
     handle: async ({ body, params }, call) => {
-      const token = await signAccessToken(call.db, call.project, call.deps.projects.sealer(call.project), {
+      const token = await call.deps.endUsers.signer.sign(call.project, {
         issuer: `${call.baseUrl}/oauth/${params.project_id}`,
         audience: restUrl(call.project.ref, call),
         subject: body.sub,
@@ -70,6 +70,7 @@ export const endUserEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'get',
     path: '/oauth/{project_id}/.well-known/jwks.json',
+    anyOrigin: true,
     area,
     summary: 'The public keys that tokens of the project’s users are verified with',
     access: everyone,

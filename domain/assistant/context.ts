@@ -1,7 +1,7 @@
 import type { ChatMessage } from '#domain/ai/chat.ts';
 import { readPolicies, schemaContext } from '#domain/ai/schema-context.ts';
 import type { SchemaCache } from '#domain/data-api/schema/schema.ts';
-import { signingAlgorithm } from '#domain/end-users/end-users.ts';
+import { signingAlgorithm } from '#domain/end-users/tokens.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { type Queryable, one } from '#lib/control-db.ts';
 

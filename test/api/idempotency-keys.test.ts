@@ -1,7 +1,7 @@
 import test from 'ava';
 import { Redis } from 'ioredis';
 import { SignJWT, importPKCS8 } from 'jose';
-import { signingKeyOf } from '#domain/end-users/end-users.ts';
+import { signingKeyOf } from '#domain/end-users/tokens.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { shardPrefix } from '#queues/gate/queue-shards.ts';

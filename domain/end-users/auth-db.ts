@@ -1,0 +1,76 @@
+import { type ClientBase, DatabaseError } from 'pg';
+import { ServiceError } from '#lib/errors.ts';
+import type { TenantDb } from '#lib/tenant-db.ts';
+import { AuthError } from './errors.ts';
+
+/** The rows of one statement. */
+type Rows<T> = readonly T[];
+
+type Ask = <T extends object>(projectId: string, sql: string, values?: readonly unknown[]) => Promise<Rows<T>>;
+
+/**
+ * The two ways to the users in a project's database (decision 054). Every statement is one transaction; statements
+ * name all schemas, since nothing of the project's is to be found in their place.
+ */
+export interface AuthDb {
+  /** Passwords, sessions and identities; only reads `auth.users`. */
+  readonly secrets: Ask;
+  /**
+   * Writes `auth.users`, and so runs the project's own triggers on it; reads nothing else.
+   * @throws {AuthError} `unexpected_failure` when a trigger of the project failed
+   */
+  readonly users: Ask;
+}
+
+const foreignSchema = (): ServiceError =>
+  new ServiceError('conflict', 'The project has a schema auth of its own, and so no users of its application.', {
+    hint: 'Rename the schema; the platform then adds its own at the next upgrade.',
+  });
+
+const locked = (): ServiceError =>
+  new ServiceError('dependency_unavailable', 'The table auth.users is locked by a transaction of the project.', {
+    headers: { 'Retry-After': '2' },
+  });
+
+/** Undefined table, column, function or schema: the schema is not the platform's. */
+const missing = new Set(['42P01', '42703', '42883', '3F000']);
+const lockNotAvailable = '55P03';
+
+/** Classes that say that the server, and no trigger of the project's, could not do it. */
+const serverClasses = /^(08|40|53|57|58|XX)/;
+
+const failedTrigger = (error: DatabaseError): AuthError =>
+  new AuthError('unexpected_failure', `A trigger or reference of the project refused the change (${error.code}).`, {
+    hint: 'Triggers on auth.users need SECURITY DEFINER to write to other tables.',
+    cause: error,
+  });
+
+/** Unique violations are the caller's to explain. */
+const uniqueViolation = '23505';
+
+const explained = (error: unknown, runsTriggers: boolean): unknown => {
+  if (!(error instanceof DatabaseError) || error.code === undefined) return error;
+  if (error.code === lockNotAvailable) return locked();
+  if (!runsTriggers) return missing.has(error.code) ? foreignSchema() : error;
+  if (error.code === uniqueViolation && error.schema === 'auth') return error;
+  if (error.code === '42P01' && error.message.includes('"auth.users"')) return foreignSchema();
+  return serverClasses.test(error.code) ? error : failedTrigger(error);
+};
+
+const asking =
+  (tenantDb: Pick<TenantDb, 'use'>, role: 'auth' | 'users'): Ask =>
+  async <T extends object>(projectId: string, sql: string, values: readonly unknown[] = []) => {
+    try {
+      return await tenantDb.use(projectId, role, async (client: ClientBase) => {
+        const { rows } = await client.query<T>(sql, [...values]);
+        return rows;
+      });
+    } catch (error) {
+      throw explained(error, role === 'users');
+    }
+  };
+
+export const createAuthDb = (tenantDb: Pick<TenantDb, 'use'>): AuthDb => ({
+  secrets: asking(tenantDb, 'auth'),
+  users: asking(tenantDb, 'users'),
+});

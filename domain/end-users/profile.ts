@@ -1,0 +1,121 @@
+import type { EndUserDeps, SignInCall } from './end-users.ts';
+import { AuthError } from './errors.ts';
+import { isPasswordOf, requireStrong, sealPassword } from './passwords.ts';
+import { requireStorable } from './sign-up.ts';
+import { type EndUserAccount, findAccount, requireNotBanned, userEventSql } from './users.ts';
+
+/** A user who is signed in, as the access token says. */
+export interface SignedInUser {
+  readonly userId: string;
+  readonly sessionId: string;
+}
+
+interface LiveSession {
+  /** The last proof of who the user is, in ms. */
+  readonly provedAt: number;
+}
+
+/** @throws {AuthError} `session_not_found` */
+const requireSession = async (
+  { authDb }: EndUserDeps,
+  projectId: string,
+  { userId, sessionId }: SignedInUser,
+): Promise<LiveSession> => {
+  const [row] = await authDb.secrets<{ proved: number }>(
+    projectId,
+    `select (amr -> -1 ->> 'timestamp')::float8 as proved from auth.sessions where id = $1 and user_id = $2`,
+    [sessionId, userId],
+  );
+  if (row === undefined) throw new AuthError('session_not_found', 'The sign-in of this token has ended.');
+  return { provedAt: row.proved * 1000 };
+};
+
+/**
+ * The user of a token.
+ * @throws {AuthError} `session_not_found`, `user_not_found`, `user_banned`
+ */
+export const userOfSession = async (
+  deps: EndUserDeps,
+  projectId: string,
+  signedIn: SignedInUser,
+): Promise<EndUserAccount & { readonly session: LiveSession }> => {
+  const account = await findAccount(deps.authDb, projectId, signedIn.userId);
+  if (account === undefined)
+    throw new AuthError('user_not_found', 'The user of this token is deleted.', { status: 403 });
+  requireNotBanned(account);
+  return { ...account, session: await requireSession(deps, projectId, signedIn) };
+};
+
+/** A change that a user makes to their own account. */
+export interface ProfileChange {
+  readonly password?: string | undefined;
+  readonly currentPassword?: string | undefined;
+  /** Merged into `user_metadata`; null removes a name. */
+  readonly data?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** After that the present password is asked for: a token that was stolen from an old sign-in must not take over. */
+const provedForMs = 24 * 3600 * 1000;
+
+const requireProof = async (
+  deps: EndUserDeps,
+  { project }: SignInCall,
+  user: EndUserAccount & { readonly session: LiveSession },
+  current: string | undefined,
+): Promise<void> => {
+  if (current === undefined && Date.now() - user.session.provedAt < provedForMs) return;
+  if (current !== undefined && (await isPasswordOf(deps, project, user, current))) return;
+  throw new AuthError('reauthentication_needed', 'Changing the password needs the present one.', {
+    hint: 'Send current_password, or sign in again.',
+  });
+};
+
+const newPassword = async (
+  deps: EndUserDeps,
+  call: SignInCall,
+  user: EndUserAccount & { readonly session: LiveSession },
+  { password, currentPassword }: ProfileChange,
+): Promise<Buffer | null> => {
+  if (password === undefined) return null;
+  requireStrong(password, await deps.settings.of(call.project.id));
+  await requireProof(deps, call, user, currentPassword);
+  if (await isPasswordOf(deps, call.project, user, password)) {
+    throw new AuthError('same_password', 'The new password must differ from the present one.');
+  }
+  return sealPassword(deps, call.project, user.id, password);
+};
+
+const mergedData = (
+  present: Readonly<Record<string, unknown>>,
+  data: Readonly<Record<string, unknown>> = {},
+): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries({ ...present, ...data }).filter(([, value]) => value !== null));
+
+const updateSql = `
+  with u as (
+    update auth.users u set raw_user_meta_data = $2, updated_at = now() where u.id = $1
+    returning id, email, email_confirmed_at, raw_user_meta_data, raw_app_meta_data, is_anonymous, created_at, updated_at)
+  select case when $3::bytea is not null then auth.set_password(u.id, $3, $4) end,
+    auth.emit('user.updated', ${userEventSql})
+  from u`;
+
+/**
+ * Changes a user at their own request; a new password ends their other sign-ins.
+ * @throws {AuthError} as `userOfSession`, and `weak_password`, `same_password`, `reauthentication_needed`,
+ * `validation_failed`
+ */
+export const updateProfile = async (
+  deps: EndUserDeps,
+  call: SignInCall,
+  signedIn: SignedInUser,
+  change: ProfileChange,
+): Promise<EndUserAccount> => {
+  const { id: projectId } = call.project;
+  const user = await userOfSession(deps, projectId, signedIn);
+  const metadata = mergedData(user.raw_user_meta_data, change.data);
+  requireStorable(metadata);
+  const password = await newPassword(deps, call, user, change);
+  await deps.authDb.users(projectId, updateSql, [user.id, JSON.stringify(metadata), password, signedIn.sessionId]);
+  deps.markDirty(projectId);
+  return userOfSession(deps, projectId, signedIn);
+};

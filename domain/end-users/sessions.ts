@@ -1,0 +1,259 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { Project } from '#domain/projects/store.ts';
+import { newId } from '#lib/ids.ts';
+import type { EndUserDeps, SignInCall } from './end-users.ts';
+import { AuthError } from './errors.ts';
+import { type EndUserAccount, accountColumns, isBanned, requireNotBanned } from './users.ts';
+
+/** How a user proved who they are, newest last (RFC 8176 and supabase-js). */
+interface Proof {
+  readonly method: 'password' | 'anonymous';
+  /** In seconds. */
+  readonly timestamp: number;
+}
+
+/** A sign-in of a user. */
+interface Session {
+  readonly id: string;
+  /** The number of its newest refresh token, and when that was made. */
+  readonly number: number;
+  readonly rotatedAt: Date;
+  readonly aal: 1 | 2;
+  readonly amr: readonly Proof[];
+}
+
+/** The tokens of a sign-in, and its user. */
+export interface SignedIn {
+  readonly accessToken: string;
+  readonly refreshToken: string;
+  /** In seconds. */
+  readonly expiresIn: number;
+  readonly expiresAt: number;
+  readonly user: EndUserAccount;
+}
+
+const accessSeconds = 3600;
+
+/*
+ * A refresh token is derived and not stored: the session's id, the token's number, and a MAC over both with a key of
+ * the project. A made-up one is refused without a look into the database, and a dump of it lets nobody in.
+ */
+const prefix = 'plinth_ur_';
+const idBytes = 16;
+const numberBytes = 4;
+const macBytes = 32;
+
+const macOf = (key: Buffer, body: Buffer): Buffer => createHmac('sha256', key).update(body).digest();
+
+type SessionProject = Pick<Project, 'id' | 'data_key'>;
+
+const refreshKey = ({ sealer }: EndUserDeps, project: SessionProject): Buffer =>
+  sealer(project).keyFor('end-user-refresh-tokens');
+
+const refreshTokenOf = (key: Buffer, { id, number }: Pick<Session, 'id' | 'number'>): string => {
+  const body = Buffer.alloc(idBytes + numberBytes);
+  body.write(id.replaceAll('-', ''), 'hex');
+  body.writeUInt32BE(number, idBytes);
+  return prefix + Buffer.concat([body, macOf(key, body)]).toString('base64url');
+};
+
+/** @returns null when the token is not one of the project's */
+const readRefreshToken = (key: Buffer, token: string): Pick<Session, 'id' | 'number'> | null => {
+  if (!token.startsWith(prefix)) return null;
+  const bytes = Buffer.from(token.slice(prefix.length), 'base64url');
+  if (bytes.length !== idBytes + numberBytes + macBytes) return null;
+  const body = bytes.subarray(0, idBytes + numberBytes);
+  if (!timingSafeEqual(macOf(key, body), bytes.subarray(idBytes + numberBytes))) return null;
+  const hex = body.toString('hex', 0, idBytes);
+  const id = [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
+  return { id, number: body.readUInt32BE(idBytes) };
+};
+
+/** The same for the same session and number: a refresh that is repeated gets the same access token. */
+const tokenIdOf = (key: Buffer, { id, number }: Pick<Session, 'id' | 'number'>): string =>
+  macOf(key, Buffer.from(`jti ${id} ${number}`)).toString('hex', 0, idBytes);
+
+const claimsOf = (user: EndUserAccount, { id, aal, amr }: Session): Record<string, unknown> => ({
+  client_id: 'auth/v1',
+  session_id: id,
+  aal: `aal${aal}`,
+  amr,
+  is_anonymous: user.is_anonymous,
+  ...(user.email !== null && { email: user.email }),
+  app_metadata: user.raw_app_meta_data,
+  user_metadata: user.raw_user_meta_data,
+});
+
+/** Claims go with every request, in a header of at most 16 KB. */
+const maxClaimBytes = 6 * 1024;
+
+const requireSmall = (claims: Readonly<Record<string, unknown>>): void => {
+  if (Buffer.byteLength(JSON.stringify(claims)) <= maxClaimBytes) return;
+  throw new AuthError('validation_failed', 'The metadata of the user is too large for an access token.', {
+    hint: `user_metadata and app_metadata may have ${maxClaimBytes} bytes together.`,
+  });
+};
+
+/** The tokens of a session, as its user gets them. */
+const tokensOf = async (
+  deps: EndUserDeps,
+  { project, urls }: SignInCall,
+  user: EndUserAccount,
+  session: Session,
+): Promise<SignedIn> => {
+  const key = refreshKey(deps, project);
+  const claims = claimsOf(user, session);
+  requireSmall(claims);
+  const accessToken = await deps.signer.sign(project, {
+    ...urls,
+    subject: user.id,
+    expiresIn: accessSeconds,
+    issuedAt: session.rotatedAt,
+    jti: tokenIdOf(key, session),
+    claims,
+  });
+  return {
+    accessToken,
+    refreshToken: refreshTokenOf(key, session),
+    expiresIn: accessSeconds,
+    expiresAt: Math.floor(session.rotatedAt.getTime() / 1000) + accessSeconds,
+    user,
+  };
+};
+
+const maxUserAgentLength = 300;
+
+/** How a sign-in begins. */
+export interface NewSession {
+  readonly user: EndUserAccount;
+  readonly method: Proof['method'];
+  /** The password that was checked: one that was changed meanwhile lets nobody in. Null: it was not asked for. */
+  readonly passwordSealed: Buffer | null;
+  /** Counts of failed tries to forget: of the e-mail address, and of the network. */
+  readonly counted: readonly [Buffer, Buffer] | null;
+}
+
+/*
+ * The row of the account is locked, so that a sign-in with a password that is being changed waits, and then fails.
+ * `for share` would deadlock with the update of the same row by another sign-in.
+ */
+const beginSql = `
+  with account as (
+    select a.user_id from auth.accounts a join auth.users u on u.id = a.user_id
+    where a.user_id = $2 and ($3::bytea is null or a.password_sealed = $3)
+      and (u.banned_until is null or u.banned_until <= now())
+    for no key update of a),
+  session as (
+    insert into auth.sessions (id, user_id, amr, ip, user_agent, rotated_at)
+    select $1, user_id, $4, $5, $6, $7 from account returning id, user_id),
+  earlier as (delete from auth.sessions s using session n where $8 and s.user_id = n.user_id and s.id <> n.id),
+  noted as (update auth.accounts a set last_sign_in_at = $7 from session s where a.user_id = s.user_id),
+  forgotten as (delete from auth.counts c using session where c.key = $9),
+  given_back as (update auth.counts c set number = greatest(c.number - 1, 0) from session where c.key = $10)
+  select id, auth.emit('auth.login', $11) from session`;
+
+/** Begins a sign-in. @throws {AuthError} `invalid_credentials` when the password or the user has changed meanwhile */
+export const beginSession = async (
+  deps: EndUserDeps,
+  call: SignInCall,
+  { user, method, passwordSealed, counted }: NewSession,
+): Promise<SignedIn> => {
+  const { project, origin } = call;
+  const settings = await deps.settings.of(project.id);
+  const rotatedAt = new Date();
+  const amr = [{ method, timestamp: Math.floor(rotatedAt.getTime() / 1000) }];
+  const session: Session = { id: newId(), number: 0, rotatedAt, aal: 1, amr };
+  const signedIn = { ...user, last_sign_in_at: rotatedAt };
+  const tokens = await tokensOf(deps, call, signedIn, session);
+  const started = await deps.authDb.secrets<{ id: string }>(project.id, beginSql, [
+    session.id,
+    user.id,
+    passwordSealed,
+    JSON.stringify(amr),
+    origin.ip,
+    origin.userAgent?.slice(0, maxUserAgentLength) ?? null,
+    rotatedAt,
+    settings.session.single,
+    counted?.[0] ?? null,
+    counted?.[1] ?? null,
+    JSON.stringify({ user_id: user.id, email: user.email, method, session_id: session.id }),
+  ]);
+  if (started.length === 0)
+    throw new AuthError('invalid_credentials', 'The user has changed meanwhile. Sign in again.');
+  deps.markDirty(project.id);
+  return tokens;
+};
+
+const refusedToken = (): AuthError =>
+  new AuthError('refresh_token_not_found', 'The refresh token is not valid, or was used before.', {
+    hint: 'Sign in again.',
+  });
+
+type Refreshed = EndUserAccount & {
+  readonly number: number;
+  readonly rotated_at: Date;
+  readonly aal: 1 | 2;
+  readonly amr: readonly Proof[];
+};
+
+/**
+ * Trades a refresh token for new tokens. The same one again within 30 s gets the same answer, as long as its successor
+ * was not used; later it was copied, and the sign-in ends.
+ * @throws {AuthError} `refresh_token_not_found`, `user_banned`
+ */
+export const refreshSession = async (deps: EndUserDeps, call: SignInCall, token: string): Promise<SignedIn> => {
+  const { project } = call;
+  const shown = readRefreshToken(refreshKey(deps, project), token);
+  if (shown === null) throw refusedToken();
+  const { session } = await deps.settings.of(project.id);
+  const [row] = await deps.authDb.secrets<Refreshed>(
+    project.id,
+    `select r.number, r.rotated_at, r.aal, r.amr, ${accountColumns}
+     from auth.refresh($1, $2, $3, $4, $5) r join auth.users u on u.id = r.user_id
+       left join auth.accounts a on a.user_id = u.id`,
+    [shown.id, shown.number, session.idle_s, session.absolute_s, session.single],
+  );
+  if (row === undefined) throw refusedToken();
+  const { number, rotated_at: rotatedAt, aal, amr, ...user } = row;
+  if (isBanned(user)) await endSessions(deps, project.id, user.id, null);
+  requireNotBanned(user, 400);
+  return tokensOf(deps, call, user, { id: shown.id, number, rotatedAt, aal, amr });
+};
+
+/** Ends all sign-ins of a user but one. */
+export const endSessions = async (
+  { authDb }: EndUserDeps,
+  projectId: string,
+  userId: string,
+  but: string | null,
+): Promise<void> => {
+  await authDb.secrets(projectId, 'select auth.end_sessions($1, $2)', [userId, but]);
+};
+
+/** Ends one sign-in of a user. */
+export const endSession = async (
+  { authDb }: EndUserDeps,
+  projectId: string,
+  { userId, sessionId }: { readonly userId: string; readonly sessionId: string },
+): Promise<void> => {
+  await authDb.secrets(projectId, 'delete from auth.sessions where id = $1 and user_id = $2', [sessionId, userId]);
+};
+
+/**
+ * Whether a user may still act by a token: not banned or deleted, and the token's sign-in lasts. A subject that is no
+ * user of ours may act by a token that the project made.
+ */
+export const isTokenLive = async (
+  authDb: EndUserDeps['authDb'],
+  projectId: string,
+  { subject, sessionId }: { readonly subject: string; readonly sessionId: string | null },
+): Promise<boolean> => {
+  const [row] = await authDb.secrets<{ banned_until: Date | null; lasts: boolean }>(
+    projectId,
+    `select u.banned_until,
+       $2::uuid is null or exists (select from auth.sessions s where s.id = $2 and s.user_id = u.id) as lasts
+     from auth.users u where u.id = $1`,
+    [subject, sessionId],
+  );
+  return row === undefined ? sessionId === null : row.lasts && !isBanned(row);
+};

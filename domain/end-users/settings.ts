@@ -1,0 +1,102 @@
+import { LRUCache } from 'lru-cache';
+import { type Queryable, maybeOne } from '#lib/control-db.ts';
+import { newId } from '#lib/ids.ts';
+
+/** How a project wants its users to sign in (contract, section 9). */
+export interface AuthSettings {
+  /** `invite`: only users that the project's administration has made. `closed`: nobody new. */
+  readonly signup: 'open' | 'invite' | 'closed';
+  /** The fewest characters of a password. */
+  readonly password_min: number;
+  readonly session: {
+    /** A sign-in that is not used for so long ends, in seconds. */
+    readonly idle_s: number;
+    /** A sign-in ends after so long, in seconds. */
+    readonly absolute_s: number;
+    /** A new sign-in of a user ends the earlier ones. */
+    readonly single: boolean;
+  };
+}
+
+const day = 86_400;
+
+const defaultAuthSettings: AuthSettings = {
+  signup: 'open',
+  password_min: 8,
+  session: { idle_s: 30 * day, absolute_s: 90 * day, single: false },
+};
+
+type Given<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
+
+/** Settings to change; what is left out stays. */
+export interface AuthSettingsChange extends Given<Omit<AuthSettings, 'session'>> {
+  readonly session?: Given<AuthSettings['session']> | undefined;
+}
+
+const withGiven = <T extends object>(base: T, change: Given<T> = {}): T => ({
+  ...base,
+  ...Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)),
+});
+
+const merged = (base: AuthSettings, { session, ...change }: AuthSettingsChange): AuthSettings => ({
+  ...withGiven<Omit<AuthSettings, 'session'>>(base, change),
+  session: withGiven(base.session, session),
+});
+
+export const readAuthSettings = async (db: Queryable, projectId: string): Promise<AuthSettings> => {
+  const row = await maybeOne(
+    db.query<{ settings: AuthSettingsChange }>(
+      'select settings from auth_settings where project_id = $1',
+      [projectId],
+      'auth-settings',
+    ),
+  );
+  return merged(defaultAuthSettings, row?.settings ?? {});
+};
+
+/** Nested settings merge. Needs a transaction. @returns the settings as they are now */
+export const changeAuthSettings = async (
+  db: Queryable,
+  projectId: string,
+  change: AuthSettingsChange,
+): Promise<AuthSettings> => {
+  await db.query('select from projects where id = $1 for no key update', [projectId]);
+  const settings = merged(await readAuthSettings(db, projectId), change);
+  await db.query(
+    `insert into auth_settings (id, project_id, settings) values ($1, $2, $3)
+     on conflict (project_id) do update set settings = excluded.settings, updated_at = now()`,
+    [newId(), projectId, JSON.stringify(settings)],
+  );
+  return settings;
+};
+
+/** The settings of projects as every process sees them within a second of a change. */
+export interface AuthSettingsCache {
+  readonly of: (projectId: string) => Promise<AuthSettings>;
+  readonly forget: (projectId: string) => void;
+}
+
+const cacheTtlMs = 5000;
+const maxKept = 5000;
+
+/** @param isSubscribed whether this process hears of changes by others: only then is anything kept */
+export const createAuthSettings = (db: Queryable, isSubscribed: () => boolean): AuthSettingsCache => {
+  const kept = new LRUCache<string, AuthSettings>({ max: maxKept, ttl: cacheTtlMs });
+  /** Rises with each change: what was read before one must not be kept after it. */
+  let changes = 0;
+  return {
+    of: async (projectId) => {
+      const wasSubscribed = isSubscribed();
+      const present = wasSubscribed ? kept.get(projectId) : undefined;
+      if (present) return present;
+      const before = changes;
+      const settings = await readAuthSettings(db, projectId);
+      if (wasSubscribed && before === changes) kept.set(projectId, settings);
+      return settings;
+    },
+    forget: (projectId) => {
+      changes += 1;
+      kept.delete(projectId);
+    },
+  };
+};

@@ -1,0 +1,130 @@
+import { isAddress } from '#domain/email/address.ts';
+import { newId } from '#lib/ids.ts';
+import type { EndUserDeps, SignInCall } from './end-users.ts';
+import { AuthError } from './errors.ts';
+import { requireStrong, sealPassword } from './passwords.ts';
+import { type SignedIn, beginSession } from './sessions.ts';
+import type { AuthSettings } from './settings.ts';
+import { type EndUserAccount, type EndUserRow, findAccount, normalEmail, userColumns, userEventSql } from './users.ts';
+
+/** A user who signs up with an e-mail address and a password. */
+export interface SignUpOrder {
+  readonly email: string;
+  readonly password: string;
+  /** `user_metadata`, which the user may change later. */
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** A user to be made. */
+interface NewEndUser {
+  readonly id: string;
+  readonly email: string;
+  readonly confirmedAt: Date | null;
+  readonly userMetadata: Readonly<Record<string, unknown>>;
+  readonly appMetadata: Readonly<Record<string, unknown>>;
+  readonly passwordSealed: Buffer | null;
+}
+
+/** The events are written with the user, or not at all. */
+const insertSql = `
+  with u as (
+    insert into auth.users (id, email, email_confirmed_at, raw_user_meta_data, raw_app_meta_data)
+    values ($1, $2, $3, $4, $5)
+    on conflict (email) do nothing
+    returning id, email, email_confirmed_at, raw_user_meta_data, raw_app_meta_data, is_anonymous, invited_at,
+      banned_until, created_at, updated_at)
+  select ${userColumns},
+    auth.put_account(u.id, $6, 'email', u.id::text,
+      json_build_object('sub', u.id, 'email', u.email, 'email_verified', u.email_confirmed_at is not null)::jsonb,
+      u.email),
+    auth.emit('user.created', ${userEventSql}), case when $7::json is not null then auth.emit('auth.signup', $7) end
+  from u`;
+
+/**
+ * Makes a user, with its account and identity.
+ * @param isSignUp the user does it, and not the project's administration
+ * @returns undefined when the address is taken
+ */
+const insertUser = async (
+  { authDb, markDirty }: EndUserDeps,
+  projectId: string,
+  user: NewEndUser,
+  isSignUp: boolean,
+): Promise<EndUserRow | undefined> => {
+  const [row] = await authDb.users<EndUserRow>(projectId, insertSql, [
+    user.id,
+    user.email,
+    user.confirmedAt,
+    JSON.stringify(user.userMetadata),
+    JSON.stringify(user.appMetadata),
+    user.passwordSealed,
+    isSignUp ? JSON.stringify({ user_id: user.id, email: user.email, method: 'password' }) : null,
+  ]);
+  if (row !== undefined) markDirty(projectId);
+  return row;
+};
+
+const maxMetadataBytes = 4096;
+
+/** @throws {AuthError} `validation_failed` */
+export const requireStorable = (metadata: Readonly<Record<string, unknown>>): void => {
+  const text = JSON.stringify(metadata);
+  if (Buffer.byteLength(text) > maxMetadataBytes) {
+    throw new AuthError('validation_failed', `The metadata must not be longer than ${maxMetadataBytes} bytes.`);
+  }
+  // PostgreSQL holds neither in jsonb.
+  if (/(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/i.test(text)) {
+    throw new AuthError('validation_failed', 'The metadata must be well-formed Unicode without NUL.');
+  }
+};
+
+/** @throws {AuthError} `email_address_invalid` */
+const requireAddress = (given: string): string => {
+  const email = normalEmail(given);
+  if (!isAddress(email)) throw new AuthError('email_address_invalid', 'This is not an e-mail address.');
+  return email;
+};
+
+const requireOpen = ({ signup }: AuthSettings): void => {
+  if (signup === 'open') return;
+  throw new AuthError('signup_disabled', 'New users cannot sign up here.', {
+    hint: signup === 'invite' ? 'Ask to be invited.' : 'Only users that exist can sign in.',
+  });
+};
+
+/** The metadata that the platform keeps of how a user signs in. */
+const appMetadataOf = (provider: string): Readonly<Record<string, unknown>> => ({
+  provider,
+  providers: [provider],
+});
+
+/**
+ * Makes a user and signs them in.
+ * @throws {AuthError} `signup_disabled`, `email_address_invalid`, `weak_password`, `validation_failed`,
+ * `user_already_exists`
+ */
+export const signUp = async (deps: EndUserDeps, call: SignInCall, order: SignUpOrder): Promise<SignedIn> => {
+  const { project } = call;
+  const settings = await deps.settings.of(project.id);
+  requireOpen(settings);
+  const email = requireAddress(order.email);
+  requireStrong(order.password, settings);
+  requireStorable(order.data);
+  const id = newId();
+  const passwordSealed = await sealPassword(deps, project, id, order.password);
+  const user: NewEndUser = {
+    id,
+    email,
+    confirmedAt: new Date(),
+    userMetadata: order.data,
+    appMetadata: appMetadataOf('email'),
+    passwordSealed,
+  };
+  if ((await insertUser(deps, project.id, user, true)) === undefined) {
+    throw new AuthError('user_already_exists', 'There is a user with this e-mail address already.');
+  }
+  const account: EndUserAccount | undefined = await findAccount(deps.authDb, project.id, id);
+  // Deleted a moment ago, by the project.
+  if (account === undefined) throw new AuthError('user_not_found', 'The user was deleted meanwhile.');
+  return beginSession(deps, call, { user: account, method: 'password', passwordSealed, counted: null });
+};

@@ -1,0 +1,92 @@
+import { AuthError } from './errors.ts';
+import type { AuthDb } from './auth-db.ts';
+
+/** A way in which a user signs in. */
+interface Identity {
+  readonly identity_id: string;
+  /** The provider's name for the user. */
+  readonly id: string;
+  readonly user_id: string;
+  readonly provider: string;
+  readonly identity_data: Readonly<Record<string, unknown>>;
+  readonly email: string | null;
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly last_sign_in_at: string | null;
+}
+
+/** A user of a project's application, as `auth.users` has it. */
+export interface EndUserRow {
+  readonly id: string;
+  readonly email: string | null;
+  readonly email_confirmed_at: Date | null;
+  readonly raw_user_meta_data: Readonly<Record<string, unknown>>;
+  readonly raw_app_meta_data: Readonly<Record<string, unknown>>;
+  readonly is_anonymous: boolean;
+  readonly invited_at: Date | null;
+  readonly banned_until: Date | null;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+}
+
+/** With what the platform alone reads. */
+export interface EndUserAccount extends EndUserRow {
+  readonly password_sealed: Buffer | null;
+  readonly last_sign_in_at: Date | null;
+  readonly identities: readonly Identity[];
+}
+
+/** The columns of a user `u`. */
+export const userColumns = `u.id, u.email, u.email_confirmed_at, u.raw_user_meta_data, u.raw_app_meta_data,
+  u.is_anonymous, u.invited_at, u.banned_until, u.created_at, u.updated_at`;
+
+/** The columns of a user `u` and its account `a`. */
+export const accountColumns = `${userColumns}, a.password_sealed, a.last_sign_in_at,
+  (select coalesce(json_agg(json_build_object('identity_id', i.id, 'id', i.subject, 'user_id', i.user_id,
+     'provider', i.provider, 'identity_data', i.data, 'email', i.email, 'created_at', i.created_at,
+     'updated_at', i.updated_at, 'last_sign_in_at', i.last_sign_in_at) order by i.created_at, i.id), '[]')
+   from auth.identities i where i.user_id = u.id) as identities`;
+
+const accountSource = 'auth.users u left join auth.accounts a on a.user_id = u.id';
+
+/** E-mail addresses are compared, and stored, in small letters. */
+export const normalEmail = (email: string): string => email.trim().toLowerCase();
+
+export const findAccountByEmail = async (
+  db: AuthDb,
+  projectId: string,
+  email: string,
+): Promise<EndUserAccount | undefined> => {
+  const [row] = await db.secrets<EndUserAccount>(
+    projectId,
+    `select ${accountColumns} from ${accountSource} where u.email = $1`,
+    [email],
+  );
+  return row;
+};
+
+export const findAccount = async (db: AuthDb, projectId: string, id: string): Promise<EndUserAccount | undefined> => {
+  const [row] = await db.secrets<EndUserAccount>(
+    projectId,
+    `select ${accountColumns} from ${accountSource} where u.id = $1`,
+    [id],
+  );
+  return row;
+};
+
+export const isBanned = ({ banned_until }: Pick<EndUserRow, 'banned_until'>, now = Date.now()): boolean =>
+  banned_until !== null && banned_until.getTime() > now;
+
+/** @throws {AuthError} `user_banned` */
+export const requireNotBanned = (user: Pick<EndUserRow, 'banned_until'>, status?: number): void => {
+  if (!isBanned(user)) return;
+  throw new AuthError('user_banned', 'The user is banned.', status === undefined ? {} : { status });
+};
+
+const isoOf = (column: string): string => `to_char(u.${column} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
+/** The user `u` as events show it: nothing that lets anybody in. */
+export const userEventSql = `json_build_object('id', u.id, 'email', u.email,
+  'email_confirmed_at', ${isoOf('email_confirmed_at')}, 'is_anonymous', u.is_anonymous,
+  'user_metadata', u.raw_user_meta_data, 'app_metadata', u.raw_app_meta_data,
+  'created_at', ${isoOf('created_at')}, 'updated_at', ${isoOf('updated_at')})`;
