@@ -132,7 +132,7 @@ const corsHeaders =
 const openAiHeaders =
   'OpenAI-Organization, OpenAI-Project, X-Stainless-Arch, X-Stainless-Helper-Method, X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, X-Stainless-Timeout';
 const exposed =
-  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, Subscription-Pending, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range, X-Should-Retry';
+  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, Subscription-Pending, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range, X-Should-Retry, Link, X-Supabase-Api-Version';
 
 const preflight = (ctx: Context): void => {
   ctx.set('Access-Control-Allow-Methods', 'GET, HEAD, POST, PUT, PATCH, DELETE');
@@ -195,6 +195,8 @@ const route = (routerFor: RouterFor): Middleware => {
 
 /** Below these, clients of OpenAI's read errors in their own form; below `/v1/rest` PostgREST's do. */
 const openAiPath = /^(\/p\/[^/]+)?\/v1\/(?!rest(\/|$))/;
+/** Below these, clients for sign-in read errors in their form. */
+const authPath = /^\/p\/[^/]+\/auth\/v1\//;
 
 /** Answers requests without a route: an unknown path, or a known one with another method. */
 const unrouted =
@@ -203,6 +205,7 @@ const unrouted =
     await next();
     if (ctx['_matchedRoute'] !== undefined || ctx.status !== 404 || ctx.body) return;
     if (openAiPath.test(ctx.path)) ctx.state['errorForm'] = 'openai' satisfies ErrorForm;
+    if (authPath.test(ctx.path)) ctx.state['errorForm'] = 'auth' satisfies ErrorForm;
     const allowed = routerFor(ctx.path)
       .match(ctx.path, ctx.method)
       .path.flatMap((layer) => layer.methods);
@@ -240,13 +243,13 @@ export const createApp = ({ endpoints, deps, pages = [] }: AppOptions): Koa => {
   checkEndpoints(endpoints);
   const app = new Koa({ proxy: deps.config.PLINTH_TRUST_PROXY === 'on', maxIpsCount: 1 });
   const routerFor = routersOf(endpoints, deps);
-  const withKeys = routersOf(
-    endpoints.filter((endpoint) => endpoint.access.kind === 'key'),
+  const open = routersOf(
+    endpoints.filter(({ anyOrigin }) => anyOrigin),
     deps,
   );
-  const takesKeys = (path: string): boolean => withKeys(path).match(path, 'GET').path.length > 0;
+  const isOpen = (path: string): boolean => open(path).match(path, 'GET').path.length > 0;
   app.use(requestId).use(traceRequests(deps)).use(answerAll(deps)).use(checkTarget);
-  app.use(projectHosts(deps.config.PUBLIC_DOMAIN)).use(cors(takesKeys));
+  app.use(projectHosts(deps.config.PUBLIC_DOMAIN)).use(cors(isOpen));
   for (const page of pages) app.use(page);
   app.use(unrouted(routerFor)).use(route(routerFor));
   app.on('error', (error: unknown) => deps.log.debug({ err: error }, 'a connection failed'));

@@ -10,8 +10,11 @@ import type { RateClass } from './rate-limit.ts';
 
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 export type BodyLimit = 'json' | 'function' | 'ai';
-/** How failures are written: in plinth's one error body, as OpenAI's clients read them, or as a page for people. */
-export type ErrorForm = 'plinth' | 'openai' | 'page';
+/**
+ * How failures are written: in plinth's one error body, as OpenAI's or supabase-js' sign-in clients read them, or as a
+ * page for people.
+ */
+export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'page';
 
 /** An answer that is not built from the response schema: text that is passed through, a page, or a stream. */
 export class RawReply {
@@ -48,6 +51,8 @@ interface Common<A extends Access, P extends z.ZodType, Q extends z.ZodType, B e
   readonly bodyLimit?: BodyLimit;
   /** Left out: plinth's own. */
   readonly errors?: ErrorForm;
+  /** Scripts of every web page may call it, as they may what takes keys. */
+  readonly anyOrigin?: true;
   /** Takes text/plain too, as the JSON string that it would be. */
   readonly textBody?: boolean;
   readonly params?: P;
@@ -134,6 +139,7 @@ export interface Endpoint {
   readonly rate: RateClass;
   readonly bodyLimit: BodyLimit;
   readonly errors: ErrorForm;
+  readonly anyOrigin: boolean;
   readonly textBody: boolean;
   readonly params: z.ZodType | undefined;
   readonly query: z.ZodType | undefined;
@@ -184,6 +190,7 @@ const common = (
   rate: d.rate ?? rateOf(d.access),
   bodyLimit: d.bodyLimit ?? 'json',
   errors: d.errors ?? 'plinth',
+  anyOrigin: d.anyOrigin ?? d.access.kind === 'key',
   textBody: d.textBody ?? false,
   params: d.params,
   query: d.query,

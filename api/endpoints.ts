@@ -2,6 +2,8 @@ import type { Endpoint } from './endpoint.ts';
 import { invitePages } from './pages/invite.ts';
 import { accountPages } from './pages/account.ts';
 import { accountEndpoints } from './routes/accounts.ts';
+import { authEndpoints } from './routes/auth.ts';
+import { authSettingsEndpoints } from './routes/auth-settings.ts';
 import { arenaEndpoints } from './routes/ai/arena.ts';
 import { chatEndpoints } from './routes/ai/chat.ts';
 import { generateEndpoints } from './routes/ai/generate.ts';
@@ -51,6 +53,8 @@ export const endpoints: readonly Endpoint[] = [
   ...apiKeyEndpoints,
   ...usageEndpoints,
   ...endUserEndpoints,
+  ...authSettingsEndpoints,
+  ...authEndpoints,
   ...databaseEndpoints,
   ...databaseToolEndpoints,
   ...dataEndpoints,

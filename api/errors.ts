@@ -2,6 +2,8 @@ import type { Context } from 'koa';
 import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import { type ErrorCode, ServiceError, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
+import { AuthError } from '#domain/end-users/errors.ts';
+import { authErrorBody, authErrorHeaders } from './auth-form.ts';
 import { openAiErrorBody, openAiErrorHeaders } from './ai/openai-form.ts';
 import type { ErrorForm } from './endpoint.ts';
 import { errorPage } from './pages/error-page.ts';
@@ -58,6 +60,13 @@ const sendOpenAiError = (ctx: Context, error: ServiceError): void => {
   ctx.body = JSON.stringify(openAiErrorBody(error));
 };
 
+const sendAuthError = (ctx: Context, error: AuthError | ServiceError): void => {
+  ctx.set(authErrorHeaders);
+  ctx.status = error.status;
+  ctx.type = 'application/json; charset=utf-8';
+  ctx.body = JSON.stringify(authErrorBody(error, String(ctx.state['requestId'])));
+};
+
 const sendErrorPage = (ctx: Context, error: ServiceError): void => {
   ctx.set(pageHeaders);
   ctx.status = error.status;
@@ -86,11 +95,16 @@ export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
     ctx.set(thrown.headers);
     return sendError(ctx, thrown);
   }
+  if (thrown instanceof AuthError) {
+    ctx.set(thrown.headers);
+    return sendAuthError(ctx, thrown);
+  }
   const error = explain(thrown, log);
   if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer realm="plinth"');
   ctx.set(error.headers);
   const form = ctx.state['errorForm'] as ErrorForm | undefined;
   if (form === 'openai') sendOpenAiError(ctx, error);
+  else if (form === 'auth') sendAuthError(ctx, error);
   else if (form === 'page') sendErrorPage(ctx, error);
   else sendError(ctx, error);
 };

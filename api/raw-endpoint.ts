@@ -66,6 +66,7 @@ export const rawEndpoint = <A extends Access>(d: RawDefinition<A>): Endpoint => 
   rate: d.rate,
   bodyLimit: d.bodyLimit ?? 'json',
   errors: d.errors ?? 'plinth',
+  anyOrigin: d.access.kind === 'key',
   textBody: false,
   params: paramsOf(d.path),
   query: d.query,

@@ -67,8 +67,8 @@ const keyCaller = (project: Project, found: FoundKey | undefined): DataCaller =>
   return { projectId: project.id, role, claims: claimsOf[role], timeoutMs: timeoutOf(project, role) };
 };
 
-const userOf = async ({ tokens }: Deps, project: Project, token: string): Promise<DataCaller> => {
-  const user = await tokens.verify(project.id, token);
+const userOf = async ({ tokens }: Deps, project: Project, token: string, byUser = false): Promise<DataCaller> => {
+  const user = await (byUser ? tokens.verifySignature : tokens.verify)(project.id, token);
   if (user === null) throw invalidToken();
   return { projectId: project.id, ...user, timeoutMs: timeoutOf(project, user.role) };
 };
@@ -77,8 +77,9 @@ const userOf = async ({ tokens }: Deps, project: Project, token: string): Promis
 const callerOf = (
   deps: Deps,
   project: Project,
-  { token, found }: { readonly token: string | undefined; readonly found: FoundKey | undefined },
-): DataCaller | Promise<DataCaller> => (token === undefined ? keyCaller(project, found) : userOf(deps, project, token));
+  { token, found, access }: Pick<Given, 'token' | 'found'> & { readonly access: WithKey },
+): DataCaller | Promise<DataCaller> =>
+  token === undefined ? keyCaller(project, found) : userOf(deps, project, token, access.byUser);
 
 const requireKind = (holders: readonly KeyHolder[], found: FoundKey | undefined): void => {
   if (found === undefined || holders.includes(found.key.kind)) return;
@@ -116,6 +117,8 @@ export const authenticateByKey = async (
   addLogContext({ projectId: project.id });
   requireKind(holders, found);
   if (!holders.includes('user')) return requireKeyAlone(deps, { project, found, apiKey, token });
+  if (access.byUser === true && token === undefined)
+    throw unauthenticated('This call needs the access token of a user (Authorization: Bearer).', false);
   if (access.evenInactive !== true) requireActive(project);
-  return { project, key: found?.key ?? null, caller: await callerOf(deps, project, { token, found }) };
+  return { project, key: found?.key ?? null, caller: await callerOf(deps, project, { token, found, access }) };
 };

@@ -86,6 +86,14 @@ const needs: readonly (readonly [RegExp, string])[] = [
     'Needs a code that an authenticator shows for the `secret` of `POST /auth/factors`.',
   ],
   [/^delete \/auth\/me$/, 'Needs the password of the account.'],
+  [
+    /^post \/p\/\{ref\}\/auth\/v1\/token$/,
+    'Needs the query `grant_type=password` and a user of the project: `POST /p/{ref}/auth/v1/signup` makes one.',
+  ],
+  [
+    /\/auth\/v1\/(?:user|logout)$/,
+    'Needs the `access_token` that `POST /p/{ref}/auth/v1/signup` answered, beside the key.',
+  ],
   [/\{token\}/, 'Needs the link of a mail.'],
   [/^post \/auth\/confirmation$/, 'Needs an address that is not confirmed yet, and platform mail (PLINTH_SMTP_URL).'],
   [

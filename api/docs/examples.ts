@@ -8,6 +8,7 @@ const areaNames: Readonly<Record<string, string>> = {
   'api-keys': 'API keys',
   data: 'Data API',
   email: 'E-mail',
+  auth: 'Sign-in of end users',
   users: 'End users',
 };
 
@@ -29,6 +30,11 @@ const written: Readonly<Record<string, Json>> = {
   'patch /projects/{project_id}': { name: 'My renamed project' },
   'post /projects/{project_id}/api-keys': { name: 'Website', kind: 'publishable' },
   'post /projects/{project_id}/users/tokens': { sub: 'user-1' },
+  'post /p/{ref}/auth/v1/signup': {
+    email: 'grace@example.com',
+    password: 'correct horse battery',
+    data: { name: 'Grace' },
+  },
   'post /projects/{project_id}/db/tables': {
     name: 'guests',
     columns: [

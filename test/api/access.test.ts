@@ -1,3 +1,4 @@
+import type { WithKey } from '#api/access.ts';
 import test from 'ava';
 import type { Endpoint } from '#api/endpoint.ts';
 import { endpoints } from '#api/endpoints.ts';
@@ -200,8 +201,12 @@ const expectedOfMember = (caller: CallerName, min: Role): number | 'served' => {
   return atLeast(caller, min) ? 'served' : 403;
 };
 
-const expectedOfKey = (caller: CallerName, path: string, kinds: readonly string[]): number | 'served' => {
-  if (!caller.endsWith(' key')) return 401;
+const expectedOfKey = (
+  caller: CallerName,
+  path: string,
+  { keys: kinds, byUser }: Pick<WithKey, 'keys' | 'byUser'>,
+): number | 'served' => {
+  if (!caller.endsWith(' key') || byUser === true) return 401;
   // Below a project's own address another project's key is no key.
   if (caller.startsWith('a foreign') && path.startsWith('/p/{ref}')) return 401;
   if (!kinds.some((kind) => caller.includes(kind))) return 403;
@@ -220,7 +225,7 @@ const expected = ({ method, path, access }: Endpoint, caller: CallerName): numbe
     case 'organization':
       return expectedOfMember(caller, access.role);
     case 'key':
-      return expectedOfKey(caller, path, access.keys);
+      return expectedOfKey(caller, path, access);
     case 'operator':
       return caller === 'the ops token' ? 'served' : 401;
   }

@@ -6,7 +6,7 @@ const platform = usePlatform(test, { worker: false, shared: true });
 
 const origin = 'https://shop.example';
 const filled = (path: string): string => path.replaceAll(/\{\w+\}/g, '0198c0de-0000-7000-8000-000000000000');
-const byKey = (path: string): boolean => endpoints.some((e) => e.path === path && e.access.kind === 'key');
+const isOpen = (path: string): boolean => endpoints.some((e) => e.path === path && e.anyOrigin);
 
 test('what takes API keys is open to pages of any origin, without credentials', async (t) => {
   const answer = await platform().client.call('POST', '/api/functions/hello', { headers: { origin } });
@@ -30,7 +30,7 @@ test('a preflight of such a path is answered', async (t) => {
 });
 
 for (const { method, path, access } of endpoints) {
-  const open = byKey(path);
+  const open = isOpen(path);
   test(`${method.toUpperCase()} ${path} (${access.kind}) ${open ? 'can' : 'cannot'} be called by foreign pages`, async (t) => {
     const headers = { origin, 'access-control-request-method': method.toUpperCase() };
     const preflight = await platform().client.call('OPTIONS', filled(path), { headers });

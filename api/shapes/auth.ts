@@ -1,0 +1,107 @@
+import { z } from 'zod';
+import type { SignedIn } from '#domain/end-users/sessions.ts';
+import type { EndUserAccount } from '#domain/end-users/users.ts';
+import { id, instant } from '../fields.ts';
+
+/*
+ * The bodies that supabase-js sends to `auth/v1` and reads from it (auth-js 2.119, `GoTrueClient.ts`). They carry fields
+ * that differ from version to version, so unknown ones are ignored here and nowhere else.
+ */
+
+const metadata = z.record(z.string(), z.unknown());
+
+const identity = z.object({
+  identity_id: id,
+  id: z.string(),
+  user_id: id,
+  provider: z.string(),
+  identity_data: metadata,
+  email: z.string().nullable(),
+  created_at: z.string(),
+  updated_at: z.string(),
+  last_sign_in_at: z.string().nullable(),
+});
+
+/** A user, as clients of `auth/v1` read it. */
+export const authUser = z.object({
+  id,
+  aud: z.literal('authenticated'),
+  role: z.literal('authenticated'),
+  email: z.string().nullable(),
+  email_confirmed_at: instant.nullable(),
+  confirmed_at: instant.nullable(),
+  phone: z.literal(''),
+  last_sign_in_at: instant.nullable(),
+  app_metadata: metadata,
+  user_metadata: metadata,
+  identities: z.array(identity),
+  factors: z.array(z.never()),
+  is_anonymous: z.boolean(),
+  invited_at: instant.nullable(),
+  banned_until: instant.nullable(),
+  created_at: instant,
+  updated_at: instant,
+});
+
+export const authUserOf = (user: EndUserAccount): z.output<typeof authUser> => ({
+  id: user.id,
+  aud: 'authenticated',
+  role: 'authenticated',
+  email: user.email,
+  email_confirmed_at: user.email_confirmed_at,
+  confirmed_at: user.email_confirmed_at,
+  phone: '',
+  last_sign_in_at: user.last_sign_in_at,
+  app_metadata: user.raw_app_meta_data,
+  user_metadata: user.raw_user_meta_data,
+  identities: [...user.identities],
+  factors: [],
+  is_anonymous: user.is_anonymous,
+  invited_at: user.invited_at,
+  banned_until: user.banned_until,
+  created_at: user.created_at,
+  updated_at: user.updated_at,
+});
+
+/** The tokens of a sign-in. */
+export const authSession = z.object({
+  access_token: z.string(),
+  token_type: z.literal('bearer'),
+  expires_in: z.int().describe('Seconds.'),
+  expires_at: z.int().describe('Seconds since 1970.'),
+  refresh_token: z.string(),
+  user: authUser,
+});
+
+export const authSessionOf = (signedIn: SignedIn): z.output<typeof authSession> => ({
+  access_token: signedIn.accessToken,
+  token_type: 'bearer',
+  expires_in: signedIn.expiresIn,
+  expires_at: signedIn.expiresAt,
+  refresh_token: signedIn.refreshToken,
+  user: authUserOf(signedIn.user),
+});
+
+const optionalText = z.string().max(4096).nullish();
+
+export const signUpBody = z.object({
+  email: optionalText,
+  phone: optionalText,
+  password: optionalText,
+  data: metadata.nullish().describe('`user_metadata` of the new user.'),
+});
+
+export const tokenBody = z.object({
+  email: optionalText.describe('With grant_type=password.'),
+  phone: optionalText,
+  password: optionalText.describe('With grant_type=password.'),
+  refresh_token: optionalText.describe('With grant_type=refresh_token.'),
+});
+
+export const updateUserBody = z.object({
+  email: optionalText,
+  phone: optionalText,
+  password: optionalText,
+  current_password: optionalText.describe('Needed for a new password once the sign-in is older than a day.'),
+  data: metadata.nullish().describe('Merged into `user_metadata`; null removes a name.'),
+});
