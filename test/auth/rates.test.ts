@@ -1,0 +1,44 @@
+import test from 'ava';
+import { useDatabase } from '../database/guard-scene.ts';
+import { newEmail, password, useAuth } from './auth-scene.ts';
+
+const limited = { PLINTH_RATE_LIMITS: 'on', PLINTH_RATE_LIMIT_SIGN_IN: '100000' };
+const { newProject, platform, signIn, signedUp } = useAuth(test, { settings: limited });
+
+test('after ten failures an address is refused, also with the right password, and others are not', async (t) => {
+  const of = await newProject();
+  const [{ user }, other] = [await signedUp(of), await signedUp(of)];
+  const wrong = await Promise.all(Array.from({ length: 20 }, () => signIn(user.email, 'wrong password', of)));
+  t.is(wrong.filter(({ status }) => status === 400).length, 10);
+  t.is(wrong.filter(({ status }) => status === 429).length, 10);
+  const refused = await signIn(user.email, password, of);
+  t.deepEqual([refused.status, refused.body.error_code], [429, 'over_request_rate_limit']);
+  t.true(Number(refused.headers.get('retry-after')) > 0);
+  t.is((await signIn(other.user.email, password, of)).status, 200);
+  await useDatabase(platform(), of).query('auth', `update auth.counts set began_at = now() - interval '16 minutes'`);
+  t.is((await signIn(user.email, password, of)).status, 200);
+});
+
+test('an unknown address is counted as a known one is', async (t) => {
+  const of = await newProject();
+  const email = newEmail();
+  for (let n = 0; n < 10; n += 1) t.is((await signIn(email, 'wrong password', of)).status, 400);
+  t.is((await signIn(email, 'wrong password', of)).status, 429);
+});
+
+test('fifty failures of one network for any addresses are the end, and not for other projects', async (t) => {
+  const [of, other] = [await newProject(), await newProject()];
+  const { user } = await signedUp(of);
+  for (let n = 0; n < 50; n += 1) t.is((await signIn(newEmail(), 'wrong password', of)).status, 400);
+  t.is((await signIn(user.email, password, of)).status, 429);
+  t.is((await signIn((await signedUp(other)).user.email, password, other)).status, 200);
+});
+
+test('a sign-in forgets the failures before it', async (t) => {
+  const of = await newProject();
+  const { user } = await signedUp(of);
+  for (let round = 0; round < 3; round += 1) {
+    for (let n = 0; n < 9; n += 1) t.is((await signIn(user.email, 'wrong password', of)).status, 400);
+    t.is((await signIn(user.email, password, of)).status, 200);
+  }
+});

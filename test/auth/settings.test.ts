@@ -1,0 +1,79 @@
+import test from 'ava';
+import { newEmail, password, useAuth } from './auth-scene.ts';
+
+const { ask, developer, newProject, platform } = useAuth(test);
+
+const settingsOf = async () => {
+  const of = await newProject();
+  const path = `/projects/${of.id}/auth/settings`;
+  const { client } = platform();
+  return {
+    of,
+    get: (token = developer().token) => client.call('GET', path, { token }),
+    patch: (body: unknown, token = developer().token) => client.call('PATCH', path, { token, body }),
+  };
+};
+
+test('settings begin with the defaults, and a change of one keeps the others', async (t) => {
+  const { get, patch } = await settingsOf();
+  const day = 86_400;
+  t.deepEqual((await get()).body, {
+    signup: 'open',
+    password_min: 8,
+    session: { idle_s: 30 * day, absolute_s: 90 * day, single: false },
+  });
+  const { status, body } = await patch({ session: { idle_s: 3600 } });
+  t.is(status, 200);
+  t.deepEqual(body.session, { idle_s: 3600, absolute_s: 90 * day, single: false });
+  t.is((await patch({ password_min: 12 })).body.session.idle_s, 3600);
+  t.deepEqual((await get()).body, { signup: 'open', password_min: 12, session: body.session });
+});
+
+for (const [what, body] of Object.entries({
+  'an unknown field': { sign_up: 'open' },
+  'an unknown way to sign up': { signup: 'sometimes' },
+  'a password of five': { password_min: 5 },
+  'a lifetime of a second': { session: { idle_s: 1 } },
+  'a lifetime that is no number': { session: { idle_s: '3600' } },
+  'null for a group': { session: null },
+}))
+  test(`${what} is refused, and changes nothing`, async (t) => {
+    const { get, patch } = await settingsOf();
+    const before = (await get()).body;
+    const refused = await patch(body);
+    t.is(refused.status, 400);
+    t.is(refused.body.code, 'validation_failed');
+    t.deepEqual((await get()).body, before);
+  });
+
+test('a stranger sees no settings, and a change is in the audit log', async (t) => {
+  const { of, get, patch } = await settingsOf();
+  const stranger = await platform().client.signUp();
+  t.is((await get(stranger.token)).status, 404);
+  t.is((await patch({ signup: 'closed' }, stranger.token)).status, 404);
+  await patch({ signup: 'closed' });
+  const entries = await platform().db.query(
+    `select action, after -> 'settings' ->> 'signup' as signup from audit_entries
+     where project_id = $1 and target_type = 'auth_settings'`,
+    [of.id],
+  );
+  t.deepEqual(entries, [{ action: 'auth_settings.create', signup: 'closed' }]);
+});
+
+test('a change is seen by the next sign-up of every process', async (t) => {
+  const { of, patch } = await settingsOf();
+  const other = await platform().startApi();
+  const signUp = (base: string) =>
+    fetch(`${base}/p/${of.ref}/auth/v1/signup`, {
+      method: 'POST',
+      headers: { apikey: of.publishableKey, 'content-type': 'application/json' },
+      body: JSON.stringify({ email: newEmail(), password }),
+    });
+  t.is((await signUp(other)).status, 200);
+  await patch({ password_min: 40 });
+  t.is((await ask('POST', '/signup', { body: { email: newEmail(), password } }, of)).status, 422);
+  const deadline = Date.now() + 1000;
+  let last = 200;
+  while (last === 200 && Date.now() < deadline) last = (await signUp(other)).status;
+  t.is(last, 422);
+});
