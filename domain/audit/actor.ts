@@ -2,7 +2,8 @@ import type { Queryable } from '#lib/control-db.ts';
 
 /** The actor of a change: written into each audit entry by the triggers on the audited tables. */
 export interface Actor {
-  readonly type: 'user' | 'operator' | 'system';
+  /** `key`: a secret key of the project, by its id. */
+  readonly type: 'user' | 'operator' | 'system' | 'key';
   readonly id?: string;
   readonly email?: string;
   readonly ip?: string;

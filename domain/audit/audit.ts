@@ -79,3 +79,40 @@ export const noteAccount = async (
     [userId, JSON.stringify(actor), action, targetId, after ? JSON.stringify(after) : null, ip, userAgent, requestId],
   );
 };
+
+interface ProjectEntry {
+  readonly actor: Actor;
+  readonly action: string;
+  readonly targetType: string;
+  readonly targetId: string;
+  /** Details for readers; never a secret. */
+  readonly after?: object;
+}
+
+/** Writes an entry for a change of a project that is made outside the control database. */
+export const noteInProject = async (
+  db: Queryable,
+  project: { readonly id: string; readonly org_id: string },
+  { actor: { ip, user_agent: userAgent, request_id: requestId, ...actor }, after, ...entry }: ProjectEntry,
+): Promise<{ readonly takeBack: () => Promise<void> }> => {
+  const { id } = await one(
+    db.query<{ id: string }>(
+      `insert into audit_entries
+         (org_id, project_id, actor, action, target_type, target_id, after, ip, user_agent, request_id)
+       values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) returning id`,
+      [
+        project.org_id,
+        project.id,
+        JSON.stringify(actor),
+        entry.action,
+        entry.targetType,
+        entry.targetId,
+        after ? JSON.stringify(after) : null,
+        ip,
+        userAgent,
+        requestId,
+      ],
+    ),
+  );
+  return { takeBack: async () => void (await db.query('delete from audit_entries where id = $1', [id])) };
+};

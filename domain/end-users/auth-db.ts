@@ -45,6 +45,13 @@ const failedTrigger = (error: DatabaseError): AuthError =>
     cause: error,
   });
 
+const stillReferred = (error: DatabaseError): AuthError =>
+  new AuthError('conflict', 'Rows of the project still refer to this user.', {
+    hint: 'Delete them first, or let them refer to auth.users on delete cascade.',
+    cause: error,
+  });
+const foreignKeyViolation = '23503';
+
 /** Unique violations are the caller's to explain. */
 const uniqueViolation = '23505';
 
@@ -54,6 +61,7 @@ const explained = (error: unknown, runsTriggers: boolean): unknown => {
   if (!runsTriggers) return missing.has(error.code) ? foreignSchema() : error;
   if (error.code === uniqueViolation && error.schema === 'auth') return error;
   if (error.code === '42P01' && error.message.includes('"auth.users"')) return foreignSchema();
+  if (error.code === foreignKeyViolation) return stillReferred(error);
   return serverClasses.test(error.code) ? error : failedTrigger(error);
 };
 

@@ -23,13 +23,15 @@ interface NewEndUser {
   readonly userMetadata: Readonly<Record<string, unknown>>;
   readonly appMetadata: Readonly<Record<string, unknown>>;
   readonly passwordSealed: Buffer | null;
+  /** Left out: not banned. */
+  readonly bannedUntil?: Date | null;
 }
 
 /** The events are written with the user, or not at all. */
 const insertSql = `
   with u as (
-    insert into auth.users (id, email, email_confirmed_at, raw_user_meta_data, raw_app_meta_data)
-    values ($1, $2, $3, $4, $5)
+    insert into auth.users (id, email, email_confirmed_at, raw_user_meta_data, raw_app_meta_data, banned_until)
+    values ($1, $2, $3, $4, $5, $8)
     on conflict (email) do nothing
     returning id, email, email_confirmed_at, raw_user_meta_data, raw_app_meta_data, is_anonymous, invited_at,
       banned_until, created_at, updated_at)
@@ -45,7 +47,7 @@ const insertSql = `
  * @param isSignUp the user does it, and not the project's administration
  * @returns undefined when the address is taken
  */
-const insertUser = async (
+export const insertUser = async (
   { authDb, markDirty }: EndUserDeps,
   projectId: string,
   user: NewEndUser,
@@ -59,6 +61,7 @@ const insertUser = async (
     JSON.stringify(user.appMetadata),
     user.passwordSealed,
     isSignUp ? JSON.stringify({ user_id: user.id, email: user.email, method: 'password' }) : null,
+    user.bannedUntil ?? null,
   ]);
   if (row !== undefined) markDirty(projectId);
   return row;
@@ -79,7 +82,7 @@ export const requireStorable = (metadata: Readonly<Record<string, unknown>>): vo
 };
 
 /** @throws {AuthError} `email_address_invalid` */
-const requireAddress = (given: string): string => {
+export const requireAddress = (given: string): string => {
   const email = normalEmail(given);
   if (!isAddress(email)) throw new AuthError('email_address_invalid', 'This is not an e-mail address.');
   return email;
@@ -93,7 +96,7 @@ const requireOpen = ({ signup }: AuthSettings): void => {
 };
 
 /** The metadata that the platform keeps of how a user signs in. */
-const appMetadataOf = (provider: string): Readonly<Record<string, unknown>> => ({
+export const appMetadataOf = (provider: string): Readonly<Record<string, unknown>> => ({
   provider,
   providers: [provider],
 });

@@ -1,3 +1,4 @@
+import { DatabaseError } from 'pg';
 import { AuthError } from './errors.ts';
 import type { AuthDb } from './auth-db.ts';
 
@@ -47,7 +48,12 @@ export const accountColumns = `${userColumns}, a.password_sealed, a.last_sign_in
      'updated_at', i.updated_at, 'last_sign_in_at', i.last_sign_in_at) order by i.created_at, i.id), '[]')
    from auth.identities i where i.user_id = u.id) as identities`;
 
-const accountSource = 'auth.users u left join auth.accounts a on a.user_id = u.id';
+/** Where the columns of an account come from. */
+export const accountSource = 'auth.users u left join auth.accounts a on a.user_id = u.id';
+
+/** Whether a change failed since another user has the address. */
+export const isUniqueEmail = (error: unknown): boolean =>
+  error instanceof DatabaseError && error.constraint === 'users_email_key';
 
 /** E-mail addresses are compared, and stored, in small letters. */
 export const normalEmail = (email: string): string => email.trim().toLowerCase();

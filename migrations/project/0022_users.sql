@@ -141,6 +141,14 @@ begin
   end if;
 end $$;
 
+-- Sets the address of a user at their identity.
+create function auth.put_email(a_user uuid, a_email text, verified boolean) returns void
+language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
+  update auth.identities i set email = a_email, updated_at = now(),
+    data = i.data || json_build_object('email', a_email, 'email_verified', verified)::jsonb
+  where i.user_id = a_user and i.provider = 'email'
+$$;
+
 -- Ends all sessions of a user but one.
 create function auth.end_sessions(a_user uuid, but uuid) returns void
 language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -195,7 +203,7 @@ revoke execute on all functions in schema auth from public;
 grant execute on function auth.uid(), auth.jwt(), auth.role(), auth.email() to public;
 grant execute on function auth.emit(text, json) to plinth_users, plinth_auth;
 grant execute on function auth.put_account(uuid, bytea, text, text, jsonb, text), auth.end_sessions(uuid, uuid),
-  auth.set_password(uuid, bytea, uuid) to plinth_users;
+  auth.set_password(uuid, bytea, uuid), auth.put_email(uuid, text, boolean) to plinth_users;
 grant execute on function auth.end_sessions(uuid, uuid), auth.refresh(uuid, integer, integer, integer, boolean)
   to plinth_auth;
 -- The new owner of a function must be able to create one there, unless a superuser hands it over.
