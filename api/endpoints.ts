@@ -3,6 +3,7 @@ import { invitePages } from './pages/invite.ts';
 import { accountPages } from './pages/account.ts';
 import { accountEndpoints } from './routes/accounts.ts';
 import { authEndpoints } from './routes/auth.ts';
+import { authAdminEndpoints } from './routes/auth-admin.ts';
 import { authSettingsEndpoints } from './routes/auth-settings.ts';
 import { arenaEndpoints } from './routes/ai/arena.ts';
 import { chatEndpoints } from './routes/ai/chat.ts';
@@ -37,6 +38,7 @@ import { opsSessionEndpoints } from './routes/ops/session.ts';
 import { projectEndpoints } from './routes/projects.ts';
 import { systemEndpoints } from './routes/system.ts';
 import { teamEndpoints } from './routes/teams.ts';
+import { userEndpoints } from './routes/users.ts';
 import { usageEndpoints } from './routes/usage.ts';
 import { webhookEndpoints } from './routes/webhooks.ts';
 import { deliveryEndpoints } from './routes/webhooks/deliveries.ts';
@@ -55,6 +57,8 @@ export const endpoints: readonly Endpoint[] = [
   ...endUserEndpoints,
   ...authSettingsEndpoints,
   ...authEndpoints,
+  ...authAdminEndpoints,
+  ...userEndpoints,
   ...databaseEndpoints,
   ...databaseToolEndpoints,
   ...dataEndpoints,

@@ -2,7 +2,7 @@ import type { Context } from 'koa';
 import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import { type ErrorCode, ServiceError, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
-import { AuthError } from '#domain/end-users/errors.ts';
+import { AuthError, type AuthErrorCode } from '#domain/end-users/errors.ts';
 import { authErrorBody, authErrorHeaders } from './auth-form.ts';
 import { openAiErrorBody, openAiErrorHeaders } from './ai/openai-form.ts';
 import type { ErrorForm } from './endpoint.ts';
@@ -60,6 +60,17 @@ const sendOpenAiError = (ctx: Context, error: ServiceError): void => {
   ctx.body = JSON.stringify(openAiErrorBody(error));
 };
 
+/** Where the project's team administers users, the one error body has the codes of the whole platform. */
+const teamCodes: Partial<Readonly<Record<AuthErrorCode, ErrorCode>>> = {
+  conflict: 'conflict',
+  email_exists: 'email_taken',
+  unexpected_failure: 'conflict',
+  user_not_found: 'not_found',
+};
+
+const forTeam = ({ code, message, hint }: AuthError): ServiceError =>
+  new ServiceError(teamCodes[code] ?? 'validation_failed', message, hint === null ? {} : { hint });
+
 const sendAuthError = (ctx: Context, error: AuthError | ServiceError): void => {
   ctx.set(authErrorHeaders);
   ctx.status = error.status;
@@ -97,7 +108,7 @@ export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
   }
   if (thrown instanceof AuthError) {
     ctx.set(thrown.headers);
-    return sendAuthError(ctx, thrown);
+    return ctx.state['errorForm'] === 'auth' ? sendAuthError(ctx, thrown) : sendError(ctx, forTeam(thrown));
   }
   const error = explain(thrown, log);
   if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer realm="plinth"');

@@ -86,6 +86,11 @@ const requireKind = (holders: readonly KeyHolder[], found: FoundKey | undefined)
   throw new ServiceError('forbidden', `A ${found.key.kind} key may not do this.`);
 };
 
+const requireToken = ({ byUser }: WithKey, token: string | undefined): void => {
+  if (byUser !== true || token !== undefined) return;
+  throw unauthenticated('This call needs the access token of a user (Authorization: Bearer).', false);
+};
+
 interface Given extends Credentials {
   readonly project: Project;
   readonly found: FoundKey | undefined;
@@ -117,8 +122,7 @@ export const authenticateByKey = async (
   addLogContext({ projectId: project.id });
   requireKind(holders, found);
   if (!holders.includes('user')) return requireKeyAlone(deps, { project, found, apiKey, token });
-  if (access.byUser === true && token === undefined)
-    throw unauthenticated('This call needs the access token of a user (Authorization: Bearer).', false);
+  requireToken(access, token);
   if (access.evenInactive !== true) requireActive(project);
   return { project, key: found?.key ?? null, caller: await callerOf(deps, project, { token, found, access }) };
 };

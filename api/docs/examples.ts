@@ -30,6 +30,10 @@ const written: Readonly<Record<string, Json>> = {
   'patch /projects/{project_id}': { name: 'My renamed project' },
   'post /projects/{project_id}/api-keys': { name: 'Website', kind: 'publishable' },
   'post /projects/{project_id}/users/tokens': { sub: 'user-1' },
+  'post /projects/{project_id}/users': { email: 'mary@example.com', password: 'correct horse battery' },
+  'post /projects/{project_id}/users/{uid}/ban': { until: '2099-01-01T00:00:00.000Z' },
+  'post /p/{ref}/auth/v1/admin/users': { email: 'alan@example.com', password: 'correct horse battery' },
+  'put /p/{ref}/auth/v1/admin/users/{uid}': { user_metadata: { name: 'Alan' } },
   'post /p/{ref}/auth/v1/signup': {
     email: 'grace@example.com',
     password: 'correct horse battery',

@@ -122,6 +122,11 @@ const memberFor = async (): Promise<string> => {
   return String(mustBe(201, await asOwner('POST', '/team/invite', body)).body.id);
 };
 
+const userFor = async (): Promise<string> => {
+  const body = { email: `${uniqueName('user')}@example.com` };
+  return String(mustBe(201, await asOwner('POST', `/projects/${scene.project.id}/users`, body)).body.id);
+};
+
 const jobFor = async (): Promise<string> => begin(await functionFor('id'));
 
 const tableFor = async (): Promise<string> => {
@@ -150,6 +155,7 @@ const valuesOf: Values = {
   mail_id: () => mailFor(platform(), scene.users.owner.email),
   table: tableFor,
   column: () => 'lost',
+  uid: userFor,
   v: () => '1',
   token: () => 'plinth_invite_of_nobody',
 };

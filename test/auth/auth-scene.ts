@@ -30,7 +30,7 @@ export interface AuthScene {
   readonly developer: () => TestUser;
   readonly newProject: () => Promise<TestProject>;
   /** supabase-js as a page has it. */
-  readonly app: (of?: TestProject) => SupabaseClient;
+  readonly app: (of?: TestProject, key?: string) => SupabaseClient;
   readonly signedUp: (of?: TestProject, email?: string) => Promise<AppSession>;
   readonly signIn: (email: string, given?: string, of?: TestProject) => Promise<Answer>;
   readonly refresh: (token: string, of?: TestProject) => Promise<Answer>;
@@ -62,8 +62,8 @@ export const useAuth = (test: TestFn, options: Parameters<typeof usePlatform>[1]
     project: () => project,
     developer: () => developer,
     newProject: () => platform().client.createProject(developer, { plan: 'enterprise' }),
-    app: (of = project) =>
-      createClient(`${platform().base}/p/${of.ref}`, of.publishableKey, {
+    app: (of = project, key = of.publishableKey) =>
+      createClient(`${platform().base}/p/${of.ref}`, key, {
         auth: { storage: storage(), autoRefreshToken: false, detectSessionInUrl: false },
       }),
     signedUp: async (of = project, email = newEmail()) => {

@@ -1,0 +1,136 @@
+import { z } from 'zod';
+import {
+  type Administrator,
+  createUser,
+  deleteUser,
+  listSessions,
+  listUsers,
+  requireUser,
+  signOutUser,
+  updateUser,
+} from '#domain/end-users/administration.ts';
+import { changeOf, newUser, orderOf, shownSession, shownUser, shownUserOf, userChange } from '#api/shapes/end-users.ts';
+import { inProject } from '../access.ts';
+import type { BaseCall, ProjectCall } from '../call.ts';
+import { type Endpoint, endpoint } from '../endpoint.ts';
+import { id, instant, page, text } from '../fields.ts';
+
+const area = 'users';
+const root = '/projects/{project_id}/users';
+const params = z.object({ project_id: id });
+const userParams = z.object({ project_id: id, uid: id });
+
+// The users are in another database than the control database's transaction; their audit entries are written first.
+const change = { area, access: inProject('developer'), transaction: 'none' } as const;
+
+const administrator = ({ deps, db, project, actor }: BaseCall & ProjectCall): Administrator => ({
+  deps: deps.endUsers,
+  db,
+  project,
+  actor,
+});
+
+/** Administration of a project's users (contract, section 9). */
+export const userEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: root,
+    area,
+    summary: 'The users of the project, the newest first',
+    access: inProject('viewer'),
+    params,
+    query: page.extend({
+      q: text(320, 1).optional().describe('The beginning of an e-mail address, or an id.'),
+      provider: text(63, 1).optional().describe('Only users who sign in with it.'),
+    }),
+    response: z.object({ users: z.array(shownUser), total: z.int() }),
+    handle: async ({ query }, { deps, project }) => {
+      const { users, total } = await listUsers(deps.endUsers, project.id, query);
+      return { users: users.map(shownUserOf), total };
+    },
+  }),
+  endpoint({
+    ...change,
+    method: 'post',
+    path: root,
+    summary: 'Make a user; their address counts as confirmed unless the body says otherwise',
+    params,
+    body: newUser,
+    status: 201,
+    response: shownUser,
+    handle: async ({ body }, call) => shownUserOf(await createUser(administrator(call), orderOf(body))),
+  }),
+  endpoint({
+    method: 'get',
+    path: `${root}/{uid}`,
+    area,
+    summary: 'One user of the project',
+    access: inProject('viewer'),
+    params: userParams,
+    response: shownUser,
+    handle: async ({ params: { uid } }, { deps, project }) =>
+      shownUserOf(await requireUser(deps.endUsers, project.id, uid)),
+  }),
+  endpoint({
+    ...change,
+    method: 'patch',
+    path: `${root}/{uid}`,
+    summary: 'Change a user; what is left out stays, and a new password ends their sign-ins',
+    params: userParams,
+    body: userChange,
+    response: shownUser,
+    handle: async ({ params: { uid }, body }, call) =>
+      shownUserOf(await updateUser(administrator(call), uid, changeOf(body))),
+  }),
+  endpoint({
+    ...change,
+    method: 'delete',
+    path: `${root}/{uid}`,
+    summary: 'Delete a user, with the rows that refer to them on delete cascade',
+    params: userParams,
+    handle: async ({ params: { uid } }, call) => void (await deleteUser(administrator(call), uid)),
+  }),
+  endpoint({
+    ...change,
+    method: 'post',
+    path: `${root}/{uid}/ban`,
+    summary: 'Ban a user until a time; ends their sign-ins',
+    params: userParams,
+    body: z.strictObject({
+      until: instant.refine((time) => time.getTime() > Date.now(), { error: 'must lie in the future' }),
+    }),
+    response: shownUser,
+    handle: async ({ params: { uid }, body }, call) =>
+      shownUserOf(await updateUser(administrator(call), uid, { bannedUntil: body.until })),
+  }),
+  endpoint({
+    ...change,
+    method: 'post',
+    path: `${root}/{uid}/unban`,
+    summary: 'Let a banned user in again',
+    params: userParams,
+    response: shownUser,
+    handle: async ({ params: { uid } }, call) =>
+      shownUserOf(await updateUser(administrator(call), uid, { bannedUntil: null })),
+  }),
+  endpoint({
+    method: 'get',
+    path: `${root}/{uid}/sessions`,
+    area,
+    summary: 'Where a user is signed in, the newest first; 200 at most',
+    access: inProject('developer'),
+    params: userParams,
+    response: z.object({ sessions: z.array(shownSession) }),
+    handle: async ({ params: { uid } }, { deps, project }) => ({
+      sessions: [...(await listSessions(deps.endUsers, project.id, uid))],
+    }),
+  }),
+  endpoint({
+    ...change,
+    method: 'delete',
+    path: `${root}/{uid}/sessions`,
+    summary: 'End all sign-ins of a user',
+    params: userParams,
+    handle: ({ params: { uid } }, call) => signOutUser(administrator(call), uid),
+  }),
+];

@@ -1,0 +1,80 @@
+import { z } from 'zod';
+import type { UserChange, UserOrder } from '#domain/end-users/administration.ts';
+import { type EndUserAccount, isBanned } from '#domain/end-users/users.ts';
+import { email, id, instant } from '../fields.ts';
+
+const metadata = z.record(z.string(), z.unknown());
+
+/** A user of the project, as its administration shows it. */
+export const shownUser = z.object({
+  id,
+  email: z.string().nullable(),
+  email_verified: z.boolean(),
+  user_metadata: metadata,
+  app_metadata: metadata,
+  providers: z.array(z.string()),
+  is_anonymous: z.boolean(),
+  banned_until: instant.nullable(),
+  last_sign_in_at: instant.nullable(),
+  created_at: instant,
+  updated_at: instant,
+});
+
+export const shownUserOf = (user: EndUserAccount): z.output<typeof shownUser> => ({
+  id: user.id,
+  email: user.email,
+  email_verified: user.email_confirmed_at !== null,
+  user_metadata: user.raw_user_meta_data,
+  app_metadata: user.raw_app_meta_data,
+  providers: [...new Set(user.identities.map(({ provider }) => provider))],
+  is_anonymous: user.is_anonymous,
+  banned_until: isBanned(user) ? user.banned_until : null,
+  last_sign_in_at: user.last_sign_in_at,
+  created_at: user.created_at,
+  updated_at: user.updated_at,
+});
+
+const password = z.string().describe('As long as the settings of sign-in say.');
+const userMetadata = metadata.describe('The user may change it, and tokens carry it.');
+const appMetadata = metadata.describe('Only the project changes it, and tokens carry it: roles, plans.');
+
+export const newUser = z.strictObject({
+  email,
+  email_verified: z.boolean().default(true),
+  password: password.optional().describe('Left out: the user cannot sign in with a password.'),
+  user_metadata: userMetadata.default({}),
+  app_metadata: appMetadata.default({}),
+});
+
+export const orderOf = (body: z.output<typeof newUser>): UserOrder => ({
+  email: body.email,
+  emailVerified: body.email_verified,
+  password: body.password,
+  userMetadata: body.user_metadata,
+  appMetadata: body.app_metadata,
+});
+
+export const userChange = z.strictObject({
+  email: email.optional().describe('Not confirmed unless email_verified is true.'),
+  email_verified: z.boolean().optional(),
+  password: password.optional().describe('Ends all sign-ins of the user.'),
+  user_metadata: userMetadata.optional().describe('Merged; null removes a name.'),
+  app_metadata: appMetadata.optional().describe('Merged; null removes a name.'),
+});
+
+export const changeOf = (body: z.output<typeof userChange>): UserChange => ({
+  email: body.email,
+  emailVerified: body.email_verified,
+  password: body.password,
+  userMetadata: body.user_metadata,
+  appMetadata: body.app_metadata,
+});
+
+export const shownSession = z.object({
+  id,
+  created_at: instant,
+  refreshed_at: instant,
+  aal: z.int(),
+  ip: z.string().nullable(),
+  user_agent: z.string().nullable(),
+});
