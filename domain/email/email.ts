@@ -55,7 +55,7 @@ const checkOrder = ({ to, variables, headers = {} }: EmailOrder): void => {
 };
 
 /** @throws {ServiceError} `smtp_not_configured` when nothing can send a mail of this project */
-const requireSender = async (deps: EmailDeps, project: EmailOrder['project']): Promise<void> => {
+export const requireSender = async (deps: EmailDeps, project: EmailOrder['project']): Promise<void> => {
   if (deps.local || (await findEmailSettings(deps.db, project.id))) return;
   if (await findMailProvider(deps.db, deps.projects.sealer(project), project)) return;
   throw new ServiceError('smtp_not_configured', 'The project has no mail server.', {

@@ -3,7 +3,7 @@ import { newId } from '#lib/ids.ts';
 import { type Variables, renderHtml, renderSubject, textOf, unknownPlaceholders } from './render.ts';
 
 /** The mails that a project sends to its users. */
-export const templateTypes = ['signup', 'invite', 'password-reset'] as const;
+export const templateTypes = ['signup', 'invite', 'password-reset', 'magic-link', 'email-change'] as const;
 export type TemplateType = (typeof templateTypes)[number];
 
 /** The content of a mail. */
@@ -61,6 +61,7 @@ const page = ({ preheader, title, lead, button, url, note }: Words): string => `
 </tr></table>
 <p class="faint" style="${font};font-size:14px;line-height:21px;color:#6b7280;margin:26px 0 4px">If the button does not work, copy this address into your browser:</p>
 <p style="${font};font-size:14px;line-height:21px;margin:0;word-break:break-all"><a href="{{${url}}}" style="color:#2563eb">{{${url}}}</a></p>
+<p class="faint" style="${font};font-size:14px;line-height:21px;color:#6b7280;margin:16px 0 0">Where a code is asked for, it is <strong class="text" style="font-size:18px;letter-spacing:2px;color:#111827">{{code}}</strong></p>
 </td></tr>
 <tr><td class="faint" style="${font};font-size:13px;line-height:20px;color:#6b7280;padding:16px 4px 0">${note}</td></tr>
 </table>
@@ -105,6 +106,28 @@ export const defaultTemplates: Readonly<Record<TemplateType, TemplateText>> = {
       note: 'It was not you? Then nothing needs to be done: your password stays as it is.',
     }),
   },
+  'magic-link': {
+    subject: 'Sign in to {{project_name}}',
+    html_body: page({
+      preheader: 'One click, and you are signed in.',
+      title: 'Sign in',
+      lead: 'Hello {{user_name}}, this link signs {{user_email}} in to {{project_name}}. It works for {{expires_in}}, once.',
+      button: 'Sign in',
+      url: 'confirmation_url',
+      note: 'It was not you? Then nothing needs to be done: without a click nobody is signed in.',
+    }),
+  },
+  'email-change': {
+    subject: 'Confirm the new e-mail address for {{project_name}}',
+    html_body: page({
+      preheader: 'A new address waits for you to confirm it.',
+      title: 'Confirm the change of your address',
+      lead: 'Hello {{user_name}}, the address of your account is to become {{new_email}}. The link works for {{expires_in}}, once.',
+      button: 'Confirm the change',
+      url: 'confirmation_url',
+      note: 'It was not you? Then do not open the link, and change your password.',
+    }),
+  },
 };
 
 /** The placeholders that a mail of this type fills, with sample values. */
@@ -113,13 +136,16 @@ export const sampleVariables = (type: TemplateType, projectName: string) => {
     signup: { confirmation_url: 'https://example.com/confirm?token=sample' },
     invite: { invite_url: 'https://example.com/invite?token=sample' },
     'password-reset': { reset_url: 'https://example.com/reset?token=sample' },
+    'magic-link': { confirmation_url: 'https://example.com/sign-in?token=sample' },
+    'email-change': { confirmation_url: 'https://example.com/confirm?token=sample', new_email: 'ada@example.org' },
   } as const satisfies Record<TemplateType, Readonly<Record<string, string>>>;
   return {
     user_name: 'Ada Lovelace',
     user_email: 'ada@example.com',
     project_name: projectName,
     ...urls[type],
-    expires_in: type === 'password-reset' ? '1 hour' : '7 days',
+    code: '123456',
+    expires_in: type === 'invite' ? '7 days' : '1 hour',
   };
 };
 

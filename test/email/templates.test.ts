@@ -6,7 +6,7 @@ import { mailProject } from './scene.ts';
 
 const platform = usePlatform(test);
 
-const types = ['signup', 'invite', 'password-reset'];
+const types = ['signup', 'invite', 'password-reset', 'magic-link', 'email-change'];
 const text = { subject: 'Hi {{user_name}}', html_body: '<p>{{user_name}} at {{project_name}}</p>', enabled: true };
 
 let server: TestSmtp;
@@ -15,10 +15,10 @@ test.before('a mail server', async () => {
 });
 test.after.always(() => server.close());
 
-test('a project begins with three default templates', async (t) => {
+test('a project begins with a default template of each type', async (t) => {
   const { call } = await mailProject(platform());
   const { body } = await call('GET', '/email/templates');
-  t.is(body.total, 3);
+  t.is(body.total, types.length);
   t.deepEqual(
     body.templates.map(({ type }: { type: string }) => type),
     types,
