@@ -62,3 +62,14 @@ export const beginAttempt = async (
     headers: { 'Retry-After': String(over.seconds) },
   });
 };
+
+const mailSeconds = 3600;
+/** Mails to one address within an hour: a stranger who asks again and again must not fill somebody's mailbox. */
+const maxMails = 5;
+
+/** Counts a mail to an address. @returns whether it may be sent */
+export const countMail = async (db: AuthDb, projectId: string, email: string, isLimited: boolean): Promise<boolean> => {
+  if (!isLimited) return true;
+  const [counted] = await db.secrets<Counted>(projectId, countSql, [[hashToken(`mail ${email}`)], mailSeconds]);
+  return (counted?.number ?? 0) <= maxMails;
+};

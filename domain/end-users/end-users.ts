@@ -2,11 +2,13 @@
  * The users of a project's own application. The way through this folder: this file (what all of it needs), settings.ts
  * (how a project wants its users to sign in), auth-db.ts (the two ways into the project's database), users.ts (rows),
  * sign-up.ts and sign-in.ts, attempts.ts (failures, counted), sessions.ts (refresh tokens and the end of a sign-in),
- * profile.ts (what users change about themselves), tokens.ts (signing and verifying access tokens), errors.ts.
+ * links.ts, mails.ts, redirects.ts and flow-codes.ts (links in mails, and where they lead), profile.ts (what users
+ * change about themselves), administration.ts (what the project's team does), tokens.ts (signing and verifying access tokens), errors.ts.
  */
 import type { Project } from '#domain/projects/store.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import type { AuthDb } from './auth-db.ts';
+import type { MailOrder } from './mails.ts';
 import type { AuthSettingsCache } from './settings.ts';
 import type { TokenSigner } from './tokens.ts';
 
@@ -18,13 +20,21 @@ export interface EndUserDeps {
   readonly sealer: (project: Pick<Project, 'id' | 'data_key'>) => Sealer;
   /** False with `PLINTH_RATE_LIMITS=off`. */
   readonly isLimited: boolean;
+  /** The project's `rest_url`, for links that no request leads to. */
+  readonly restUrlOf: (ref: string) => string;
+  readonly mails: {
+    /** Requests a mail; it is sent after the answer. */
+    readonly request: (project: Pick<Project, 'id' | 'data_key'>, order: MailOrder) => Promise<void>;
+    /** @throws {ServiceError} `smtp_not_configured` when nothing can send a mail of the project */
+    readonly require: (project: Pick<Project, 'id' | 'name' | 'data_key'>) => Promise<void>;
+  };
   /** Says that a project's outbox may hold an event. */
   readonly markDirty: (projectId: string) => void;
 }
 
 /** A request to sign in, or to sign up. */
 export interface SignInCall {
-  readonly project: Pick<Project, 'id' | 'data_key'>;
+  readonly project: Pick<Project, 'id' | 'name' | 'data_key'>;
   /** How tokens name the project. */
   readonly urls: { readonly issuer: string; readonly audience: string };
   readonly origin: {

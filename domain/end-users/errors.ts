@@ -3,15 +3,18 @@ import { Refusal } from '#lib/errors.ts';
 /** The codes that supabase-js knows, with their statuses (auth-js 2.119, `lib/error-codes.ts`). */
 const authErrorStatus = {
   anonymous_provider_disabled: 422,
+  bad_code_verifier: 400,
   bad_json: 400,
   bad_jwt: 403,
   conflict: 409,
   email_address_invalid: 400,
   email_exists: 422,
   email_not_confirmed: 400,
+  flow_state_not_found: 404,
   invalid_credentials: 400,
   no_authorization: 401,
   not_admin: 403,
+  otp_expired: 403,
   over_request_rate_limit: 429,
   phone_provider_disabled: 400,
   reauthentication_needed: 401,

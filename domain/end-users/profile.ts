@@ -1,8 +1,9 @@
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { isPasswordOf, requireStrong, sealPassword } from './passwords.ts';
-import { requireStorable } from './sign-up.ts';
-import { type EndUserAccount, findAccount, requireNotBanned, userEventSql } from './users.ts';
+import type { SignInMethod } from './sessions.ts';
+import { type LinkTarget, requireAddress, requireStorable } from './sign-up.ts';
+import { type EndUserAccount, findAccount, isUniqueEmail, requireNotBanned, userEventSql } from './users.ts';
 
 /** A user who is signed in, as the access token says. */
 export interface SignedInUser {
@@ -13,6 +14,7 @@ export interface SignedInUser {
 interface LiveSession {
   /** The last proof of who the user is, in ms. */
   readonly provedAt: number;
+  readonly method: SignInMethod;
 }
 
 /** @throws {AuthError} `session_not_found` */
@@ -21,13 +23,13 @@ const requireSession = async (
   projectId: string,
   { userId, sessionId }: SignedInUser,
 ): Promise<LiveSession> => {
-  const [row] = await authDb.secrets<{ proved: number }>(
+  const [row] = await authDb.secrets<{ proved: number; method: SignInMethod }>(
     projectId,
-    `select (amr -> -1 ->> 'timestamp')::float8 as proved from auth.sessions where id = $1 and user_id = $2`,
+    `select (amr -> -1 ->> 'timestamp')::float8 as proved, amr -> -1 ->> 'method' as method from auth.sessions where id = $1 and user_id = $2`,
     [sessionId, userId],
   );
   if (row === undefined) throw new AuthError('session_not_found', 'The sign-in of this token has ended.');
-  return { provedAt: row.proved * 1000 };
+  return { provedAt: row.proved * 1000, method: row.method };
 };
 
 /**
@@ -47,7 +49,8 @@ export const userOfSession = async (
 };
 
 /** A change that a user makes to their own account. */
-export interface ProfileChange {
+export interface ProfileChange extends LinkTarget {
+  readonly email?: string | undefined;
   readonly password?: string | undefined;
   readonly currentPassword?: string | undefined;
   /** Merged into `user_metadata`; null removes a name. */
@@ -93,16 +96,61 @@ const mergedData = (
 
 const updateSql = `
   with u as (
-    update auth.users u set raw_user_meta_data = $2, updated_at = now() where u.id = $1
-    returning id, email, email_confirmed_at, raw_user_meta_data, raw_app_meta_data, is_anonymous, created_at, updated_at)
+    update auth.users u set
+      raw_user_meta_data = $2,
+      email = coalesce($5, u.email),
+      email_confirmed_at = case when $5::text is null then u.email_confirmed_at else now() end,
+      updated_at = now()
+    where u.id = $1
+    returning u.id, u.email, u.email_confirmed_at, u.raw_user_meta_data, u.raw_app_meta_data, u.is_anonymous,
+      u.created_at, u.updated_at)
   select case when $3::bytea is not null then auth.set_password(u.id, $3, $4) end,
+    case when $5::text is not null then auth.put_email(u.id, u.email, true) end,
+    case when $6::json is not null then auth.emit('auth.password_reset', $6) end,
     auth.emit('user.updated', ${userEventSql})
   from u`;
+
+/** The new address when it takes effect at once, and when it waits to be confirmed by both mailboxes. */
+interface NewEmail {
+  readonly now: string | null;
+  readonly later: string | null;
+}
+
+const newEmail = async (
+  deps: EndUserDeps,
+  { project }: SignInCall,
+  user: EndUserAccount,
+  given: string | undefined,
+): Promise<NewEmail> => {
+  const email = given === undefined ? user.email : requireAddress(given);
+  if (email === user.email) return { now: null, later: null };
+  const { confirm_email: mustConfirm } = await deps.settings.of(project.id);
+  if (!mustConfirm) return { now: email, later: null };
+  await deps.mails.require(project);
+  return { now: null, later: email };
+};
+
+/** An address that was never confirmed has no say in its replacement. */
+const putNewEmail = async (
+  deps: EndUserDeps,
+  project: SignInCall['project'],
+  user: EndUserAccount & { readonly later: string },
+  { redirectTo, codeChallenge }: LinkTarget,
+): Promise<void> => {
+  if (user.email === null) return;
+  await deps.authDb.secrets(
+    project.id,
+    `update auth.accounts set new_email = $2, new_email_half = case when $3 then null else 'current' end
+     where user_id = $1`,
+    [user.id, user.later, user.email_confirmed_at !== null],
+  );
+  await deps.mails.request(project, { kind: 'email_change', email: user.email, redirectTo, codeChallenge });
+};
 
 /**
  * Changes a user at their own request; a new password ends their other sign-ins.
  * @throws {AuthError} as `userOfSession`, and `weak_password`, `same_password`, `reauthentication_needed`,
- * `validation_failed`
+ * `email_address_invalid`, `email_exists`, `validation_failed`
  */
 export const updateProfile = async (
   deps: EndUserDeps,
@@ -114,8 +162,24 @@ export const updateProfile = async (
   const user = await userOfSession(deps, projectId, signedIn);
   const metadata = mergedData(user.raw_user_meta_data, change.data);
   requireStorable(metadata);
+  const email = await newEmail(deps, call, user, change.email);
   const password = await newPassword(deps, call, user, change);
-  await deps.authDb.users(projectId, updateSql, [user.id, JSON.stringify(metadata), password, signedIn.sessionId]);
+  const isReset = password !== null && user.session.method === 'recovery';
+  await deps.authDb
+    .users(projectId, updateSql, [
+      user.id,
+      JSON.stringify(metadata),
+      password,
+      signedIn.sessionId,
+      email.now,
+      isReset ? JSON.stringify({ user_id: user.id, email: user.email }) : null,
+    ])
+    .catch((error: unknown) => {
+      throw isUniqueEmail(error)
+        ? new AuthError('email_exists', 'There is a user with this e-mail address already.')
+        : error;
+    });
+  if (email.later !== null) await putNewEmail(deps, call.project, { ...user, later: email.later }, change);
   deps.markDirty(projectId);
   return userOfSession(deps, projectId, signedIn);
 };

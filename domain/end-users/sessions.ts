@@ -5,9 +5,12 @@ import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { type EndUserAccount, accountColumns, isBanned, requireNotBanned } from './users.ts';
 
+/** `recovery`: by a link for those who forgot their password; `otp`: by another link or code of a mail. */
+export type SignInMethod = 'password' | 'otp' | 'recovery';
+
 /** How a user proved who they are, newest last (RFC 8176 and supabase-js). */
 interface Proof {
-  readonly method: 'password' | 'anonymous';
+  readonly method: SignInMethod;
   /** In seconds. */
   readonly timestamp: number;
 }
@@ -126,11 +129,13 @@ const maxUserAgentLength = 300;
 /** How a sign-in begins. */
 export interface NewSession {
   readonly user: EndUserAccount;
-  readonly method: Proof['method'];
+  readonly method: SignInMethod;
   /** The password that was checked: one that was changed meanwhile lets nobody in. Null: it was not asked for. */
   readonly passwordSealed: Buffer | null;
   /** Counts of failed tries to forget: of the e-mail address, and of the network. */
   readonly counted: readonly [Buffer, Buffer] | null;
+  /** The code that is traded for it, and works once. */
+  readonly codeHash?: Buffer;
 }
 
 /*
@@ -143,21 +148,25 @@ const beginSql = `
     where a.user_id = $2 and ($3::bytea is null or a.password_sealed = $3)
       and (u.banned_until is null or u.banned_until <= now())
     for no key update of a),
+  code as (
+    update auth.flow_codes f set used_at = now(), session_id = $1
+    where f.hash = $12 and f.used_at is null and f.expires_at > now() and f.user_id = $2 returning f.hash),
   session as (
     insert into auth.sessions (id, user_id, amr, ip, user_agent, rotated_at)
-    select $1, user_id, $4, $5, $6, $7 from account returning id, user_id),
+    select $1, user_id, $4, $5, $6, $7 from account where $12::bytea is null or exists (select from code)
+    returning id, user_id),
   earlier as (delete from auth.sessions s using session n where $8 and s.user_id = n.user_id and s.id <> n.id),
   noted as (update auth.accounts a set last_sign_in_at = $7 from session s where a.user_id = s.user_id),
   forgotten as (delete from auth.counts c using session where c.key = $9),
   given_back as (update auth.counts c set number = greatest(c.number - 1, 0) from session where c.key = $10)
   select id, auth.emit('auth.login', $11) from session`;
 
-/** Begins a sign-in. @throws {AuthError} `invalid_credentials` when the password or the user has changed meanwhile */
-export const beginSession = async (
+/** Begins a sign-in. @returns undefined when the password or the user has changed meanwhile, or the code was used */
+export const tryBeginSession = async (
   deps: EndUserDeps,
   call: SignInCall,
-  { user, method, passwordSealed, counted }: NewSession,
-): Promise<SignedIn> => {
+  { user, method, passwordSealed, counted, codeHash }: NewSession,
+): Promise<SignedIn | undefined> => {
   const { project, origin } = call;
   const settings = await deps.settings.of(project.id);
   const rotatedAt = new Date();
@@ -177,11 +186,22 @@ export const beginSession = async (
     counted?.[0] ?? null,
     counted?.[1] ?? null,
     JSON.stringify({ user_id: user.id, email: user.email, method, session_id: session.id }),
+    codeHash ?? null,
   ]);
-  if (started.length === 0)
-    throw new AuthError('invalid_credentials', 'The user has changed meanwhile. Sign in again.');
+  if (started.length === 0) return undefined;
   deps.markDirty(project.id);
   return tokens;
+};
+
+/** Begins a sign-in. @throws {AuthError} `invalid_credentials` when the password or the user has changed meanwhile */
+export const beginSession = async (
+  deps: EndUserDeps,
+  call: SignInCall,
+  session: Omit<NewSession, 'codeHash'>,
+): Promise<SignedIn> => {
+  const signedIn = await tryBeginSession(deps, call, session);
+  if (signedIn !== undefined) return signedIn;
+  throw new AuthError('invalid_credentials', 'The user has changed meanwhile. Sign in again.');
 };
 
 const refusedToken = (): AuthError =>

@@ -8,6 +8,12 @@ export interface AuthSettings {
   readonly signup: 'open' | 'invite' | 'closed';
   /** The fewest characters of a password. */
   readonly password_min: number;
+  /** New users sign in once they opened the link in a mail. */
+  readonly confirm_email: boolean;
+  /** The application, where links lead to when nothing else is asked for; null: nowhere. */
+  readonly site_url: string | null;
+  /** Further addresses that links may lead to. */
+  readonly redirect_allow_list: readonly string[];
   readonly session: {
     /** A sign-in that is not used for so long ends, in seconds. */
     readonly idle_s: number;
@@ -23,6 +29,9 @@ const day = 86_400;
 const defaultAuthSettings: AuthSettings = {
   signup: 'open',
   password_min: 8,
+  confirm_email: false,
+  site_url: null,
+  redirect_allow_list: [],
   session: { idle_s: 30 * day, absolute_s: 90 * day, single: false },
 };
 

@@ -2,15 +2,16 @@ import { beginAttempt } from './attempts.ts';
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { isPasswordOf } from './passwords.ts';
-import { type SignedIn, beginSession } from './sessions.ts';
-import { findAccountByEmail, normalEmail, requireNotBanned } from './users.ts';
+import type { LinkKind, UsedLink } from './links.ts';
+import { type SignInMethod, type SignedIn, beginSession } from './sessions.ts';
+import { findAccount, findAccountByEmail, normalEmail, requireNotBanned } from './users.ts';
 
 /** The same for a wrong password and for an address that nobody has. */
 const wrong = (): AuthError => new AuthError('invalid_credentials', 'The e-mail address or the password is wrong.');
 
 /**
  * Signs a user in. Only who knows the password learns that the user is banned.
- * @throws {AuthError} `invalid_credentials`, `user_banned`, `over_request_rate_limit`
+ * @throws {AuthError} `invalid_credentials`, `user_banned`, `email_not_confirmed`, `over_request_rate_limit`
  */
 export const signInWithPassword = async (
   deps: EndUserDeps,
@@ -24,10 +25,34 @@ export const signInWithPassword = async (
   const isRight = await isPasswordOf(deps, project, account, given.password);
   if (account === undefined || !isRight) throw wrong();
   requireNotBanned(account);
+  const { confirm_email: mustConfirm } = await deps.settings.of(project.id);
+  if (mustConfirm && account.email_confirmed_at === null) {
+    throw new AuthError('email_not_confirmed', 'The e-mail address is not confirmed yet.', {
+      hint: 'Open the link in the mail, or ask for another one.',
+    });
+  }
   return beginSession(deps, call, {
     user: account,
     method: 'password',
     passwordSealed: account.password_sealed,
     counted: attempt.keys,
   });
+};
+
+/** How a user who used such a link proved who they are. */
+export const methodOf = (kind: LinkKind): SignInMethod => (kind === 'recovery' ? 'recovery' : 'otp');
+
+/**
+ * Signs in whoever used a link or code of a mail, which proved the address.
+ * @throws {AuthError} `user_not_found`, `user_banned`
+ */
+export const signInByLink = async (
+  deps: EndUserDeps,
+  call: SignInCall,
+  { userId, kind }: Pick<UsedLink, 'userId' | 'kind'>,
+): Promise<SignedIn> => {
+  const user = await findAccount(deps.authDb, call.project.id, userId);
+  if (user === undefined) throw new AuthError('user_not_found', 'The user was deleted meanwhile.');
+  requireNotBanned(user);
+  return beginSession(deps, call, { user, method: methodOf(kind), passwordSealed: null, counted: null });
 };

@@ -101,33 +101,92 @@ export const appMetadataOf = (provider: string): Readonly<Record<string, unknown
   providers: [provider],
 });
 
+const newUserOf = (order: SignUpOrder & { readonly id: string }, passwordSealed: Buffer): NewEndUser => ({
+  id: order.id,
+  email: order.email,
+  confirmedAt: null,
+  userMetadata: order.data,
+  appMetadata: appMetadataOf('email'),
+  passwordSealed,
+});
+
+/** A user as it is answered before the address is confirmed: the same for an address that somebody has already. */
+const pendingUser = ({ id, email, userMetadata, appMetadata }: NewEndUser): EndUserAccount => {
+  const now = new Date();
+  const at = now.toISOString();
+  const identity = { identity_id: newId(), id, user_id: id, provider: 'email', email };
+  return {
+    id,
+    email,
+    email_confirmed_at: null,
+    raw_user_meta_data: userMetadata,
+    raw_app_meta_data: appMetadata,
+    is_anonymous: false,
+    invited_at: null,
+    banned_until: null,
+    created_at: now,
+    updated_at: now,
+    password_sealed: null,
+    last_sign_in_at: null,
+    new_email: null,
+    identities: [
+      {
+        ...identity,
+        identity_data: { sub: id, email, email_verified: false },
+        created_at: at,
+        updated_at: at,
+        last_sign_in_at: null,
+      },
+    ],
+  };
+};
+
+/** A new user: signed in, or waiting for a click on the link in a mail. */
+export type SignedUp = { readonly signedIn: SignedIn } | { readonly pending: EndUserAccount };
+
+/** Where the link of a mail leads to, and who may use it there. */
+export interface LinkTarget {
+  readonly redirectTo: string | null;
+  readonly codeChallenge: string | null;
+}
+
+const signInNew = async (deps: EndUserDeps, call: SignInCall, user: NewEndUser): Promise<SignedIn> => {
+  const account = await findAccount(deps.authDb, call.project.id, user.id);
+  // Deleted a moment ago, by the project.
+  if (account === undefined) throw new AuthError('user_not_found', 'The user was deleted meanwhile.');
+  const { passwordSealed } = user;
+  return beginSession(deps, call, { user: account, method: 'password', passwordSealed, counted: null });
+};
+
 /**
- * Makes a user and signs them in.
+ * Makes a user. Where addresses are confirmed, the answer says nothing about whether there is one with it already.
  * @throws {AuthError} `signup_disabled`, `email_address_invalid`, `weak_password`, `validation_failed`,
  * `user_already_exists`
+ * @throws {ServiceError} `smtp_not_configured`
  */
-export const signUp = async (deps: EndUserDeps, call: SignInCall, order: SignUpOrder): Promise<SignedIn> => {
+export const signUp = async (
+  deps: EndUserDeps,
+  call: SignInCall,
+  order: SignUpOrder,
+  target: LinkTarget,
+): Promise<SignedUp> => {
   const { project } = call;
   const settings = await deps.settings.of(project.id);
   requireOpen(settings);
   const email = requireAddress(order.email);
   requireStrong(order.password, settings);
   requireStorable(order.data);
+  if (settings.confirm_email) await deps.mails.require(project);
   const id = newId();
-  const passwordSealed = await sealPassword(deps, project, id, order.password);
-  const user: NewEndUser = {
-    id,
-    email,
-    confirmedAt: new Date(),
-    userMetadata: order.data,
-    appMetadata: appMetadataOf('email'),
-    passwordSealed,
-  };
-  if ((await insertUser(deps, project.id, user, true)) === undefined) {
+  const sealed = await sealPassword(deps, project, id, order.password);
+  const user = newUserOf({ ...order, email, id }, sealed);
+  if (settings.confirm_email) {
+    await insertUser(deps, project.id, user, true);
+    await deps.mails.request(project, { kind: 'signup', email, ...target });
+    return { pending: pendingUser(user) };
+  }
+  if ((await insertUser(deps, project.id, { ...user, confirmedAt: new Date() }, true)) === undefined) {
     throw new AuthError('user_already_exists', 'There is a user with this e-mail address already.');
   }
-  const account: EndUserAccount | undefined = await findAccount(deps.authDb, project.id, id);
-  // Deleted a moment ago, by the project.
-  if (account === undefined) throw new AuthError('user_not_found', 'The user was deleted meanwhile.');
-  return beginSession(deps, call, { user: account, method: 'password', passwordSealed, counted: null });
+  return { signedIn: await signInNew(deps, call, user) };
 };

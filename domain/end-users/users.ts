@@ -34,6 +34,8 @@ export interface EndUserRow {
 export interface EndUserAccount extends EndUserRow {
   readonly password_sealed: Buffer | null;
   readonly last_sign_in_at: Date | null;
+  /** An address that waits to be confirmed. */
+  readonly new_email: string | null;
   readonly identities: readonly Identity[];
 }
 
@@ -42,7 +44,7 @@ export const userColumns = `u.id, u.email, u.email_confirmed_at, u.raw_user_meta
   u.is_anonymous, u.invited_at, u.banned_until, u.created_at, u.updated_at`;
 
 /** The columns of a user `u` and its account `a`. */
-export const accountColumns = `${userColumns}, a.password_sealed, a.last_sign_in_at,
+export const accountColumns = `${userColumns}, a.password_sealed, a.last_sign_in_at, a.new_email,
   (select coalesce(json_agg(json_build_object('identity_id', i.id, 'id', i.subject, 'user_id', i.user_id,
      'provider', i.provider, 'identity_data', i.data, 'email', i.email, 'created_at', i.created_at,
      'updated_at', i.updated_at, 'last_sign_in_at', i.last_sign_in_at) order by i.created_at, i.id), '[]')

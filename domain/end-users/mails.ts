@@ -1,0 +1,197 @@
+import { type EmailOrder, queueEmail } from '#domain/email/email.ts';
+import type { TemplateType } from '#domain/email/templates.ts';
+import type { Jobs } from '#domain/jobs/jobs.ts';
+import type { Project } from '#domain/projects/store.ts';
+import { projectColumns } from '#domain/projects/store.ts';
+import { type ControlDb, maybeOne } from '#lib/control-db.ts';
+import { newId } from '#lib/ids.ts';
+import type { Log } from '#lib/log.ts';
+import { type Poller, startPoller } from '#lib/poller.ts';
+import { countMail } from './attempts.ts';
+import type { EndUserDeps } from './end-users.ts';
+import { type LinkKind, linkSeconds, makeLink } from './links.ts';
+import { appMetadataOf, insertUser } from './sign-up.ts';
+import { type EndUserAccount, findAccountByEmail } from './users.ts';
+
+/*
+ * A request for a mail is one row, whether anybody has the address or not, so that neither the answer nor its time says
+ * who is a user. The rest happens after the answer, here.
+ */
+
+/** A mail that somebody asks for. */
+export interface MailOrder {
+  readonly kind: 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change';
+  /** The user's present address. */
+  readonly email: string;
+  readonly redirectTo: string | null;
+  readonly codeChallenge: string | null;
+  /** With `magiclink`: a user to be made when nobody has the address. */
+  readonly create?: { readonly data: Readonly<Record<string, unknown>> } | undefined;
+}
+
+const aboutOrder = (id: string): string => `end-user-mail:${id}`;
+
+/** Requests of one project that wait: beyond that they are dropped, as those of an address are. */
+const maxWaiting = 500;
+
+interface RequestDeps {
+  readonly db: Pick<ControlDb, 'query'>;
+  readonly sealer: EndUserDeps['sealer'];
+}
+
+export const requestMail = async (
+  { db, sealer }: RequestDeps,
+  project: Pick<Project, 'id' | 'data_key'>,
+  order: MailOrder,
+): Promise<void> => {
+  const id = newId();
+  await db.query(
+    `insert into end_user_mails (id, project_id, order_sealed) select $1, $2, $3
+     where (select count(*) from end_user_mails where project_id = $2) < ${maxWaiting}`,
+    [id, project.id, sealer(project).seal(aboutOrder(id), JSON.stringify(order))],
+    'request-end-user-mail',
+  );
+};
+
+type DueRow = Project & { readonly mail_id: string; readonly order_sealed: Buffer; readonly attempts: number };
+
+/** A process that dies with a mail leaves it to the next one after a minute; each failure doubles the time. */
+const takeSql = `
+  with due as (
+    update end_user_mails m set attempts = attempts + 1, next_at = now() + make_interval(mins => (2 ^ m.attempts)::int)
+    where m.id = (select id from end_user_mails where next_at <= now() order by next_at limit 1 for update skip locked)
+    returning m.id as mail_id, m.project_id, m.order_sealed, m.attempts)
+  select d.mail_id, d.order_sealed, d.attempts, ${projectColumns} from due d join projects p on p.id = d.project_id`;
+
+const maxAttempts = 8;
+
+/** The mail of each kind of link. */
+const mailOf: Readonly<
+  Record<LinkKind, { readonly template: TemplateType; readonly type: string; readonly url: string }>
+> = {
+  signup: { template: 'signup', type: 'signup', url: 'confirmation_url' },
+  invite: { template: 'invite', type: 'invite', url: 'invite_url' },
+  magiclink: { template: 'magic-link', type: 'magiclink', url: 'confirmation_url' },
+  recovery: { template: 'password-reset', type: 'recovery', url: 'reset_url' },
+  email_change_current: { template: 'email-change', type: 'email_change', url: 'confirmation_url' },
+  email_change_new: { template: 'email-change', type: 'email_change', url: 'confirmation_url' },
+};
+
+const nameOf = ({ raw_user_meta_data: data, email }: EndUserAccount): string => {
+  const given = [data['full_name'], data['name']].find((name) => typeof name === 'string' && name.trim() !== '');
+  return typeof given === 'string' ? given.slice(0, 100) : (email ?? '').replace(/@.*$/, '');
+};
+
+/** The links of a mail order for a user, each with its address. */
+const linksFor = (order: MailOrder, user: EndUserAccount): { readonly kind: LinkKind; readonly to: string }[] => {
+  const { email, new_email: changed } = user;
+  if (email === null) return [];
+  const isConfirmed = user.email_confirmed_at !== null;
+  if (order.kind === 'signup' && isConfirmed) return [];
+  if (order.kind !== 'email_change') return [{ kind: order.kind, to: email }];
+  if (changed === null) return [];
+  // An address that was never confirmed has no say.
+  return [
+    ...(isConfirmed ? [{ kind: 'email_change_current', to: email } as const] : []),
+    { kind: 'email_change_new', to: changed },
+  ];
+};
+
+export interface MailSenderOptions {
+  readonly endUsers: EndUserDeps;
+  readonly db: ControlDb;
+  readonly jobs: Pick<Jobs, 'run'>;
+  /** On a developer's machine a mail without a server is kept for the mailbox page. */
+  readonly local: boolean;
+  readonly log: Log;
+  /** The interval at which it polls for requests that another process left behind. */
+  readonly everyMs?: number;
+}
+
+type SenderDeps = Omit<MailSenderOptions, 'everyMs'>;
+
+const expiresIn = (kind: LinkKind): string => (linkSeconds(kind) > 86_400 ? '7 days' : '1 hour');
+
+const sendLink = async (
+  { endUsers, db, jobs, local }: SenderDeps,
+  { project, order, user }: { readonly project: Project; readonly order: MailOrder; readonly user: EndUserAccount },
+  { kind, to }: { readonly kind: LinkKind; readonly to: string },
+): Promise<void> => {
+  if (!(await countMail(endUsers.authDb, project.id, to, endUsers.isLimited))) return;
+  const { redirectTo, codeChallenge } = order;
+  const { token, code } = await makeLink(endUsers, project, {
+    userId: user.id,
+    kind,
+    email: to,
+    redirectTo,
+    codeChallenge,
+  });
+  const { template, type, url } = mailOf[kind];
+  const email: EmailOrder = {
+    project,
+    template,
+    to,
+    variables: {
+      user_name: nameOf(user),
+      user_email: user.email ?? to,
+      [url]: `${endUsers.restUrlOf(project.ref)}/auth/v1/verify?type=${type}&token=${token}`,
+      code,
+      expires_in: expiresIn(kind),
+      ...(user.new_email !== null && { new_email: user.new_email }),
+    },
+    requestId: newId(),
+  };
+  await queueEmail({ db, projects: { sealer: endUsers.sealer }, local, jobs }, email);
+};
+
+/** Does nothing when somebody has the address. */
+const makeUser = async (
+  endUsers: EndUserDeps,
+  projectId: string,
+  email: string,
+  data: Readonly<Record<string, unknown>>,
+): Promise<void> => {
+  const appMetadata = appMetadataOf('email');
+  const user = { id: newId(), email, confirmedAt: null, userMetadata: data, appMetadata, passwordSealed: null };
+  await insertUser(endUsers, projectId, user, true);
+};
+
+const serve = async (deps: SenderDeps, { mail_id: id, order_sealed: sealed, ...project }: DueRow): Promise<void> => {
+  const { endUsers } = deps;
+  const order = JSON.parse(endUsers.sealer(project).open(aboutOrder(id), sealed)) as MailOrder;
+  if (order.create !== undefined) await makeUser(endUsers, project.id, order.email, order.create.data);
+  const user = await findAccountByEmail(endUsers.authDb, project.id, order.email);
+  if (user === undefined) return;
+  for (const link of linksFor(order, user)) await sendLink(deps, { project, order, user }, link);
+};
+
+/** @returns false: there is no request */
+const serveNext = async (deps: SenderDeps): Promise<boolean> => {
+  const { db, log } = deps;
+  const row = await maybeOne(db.query<DueRow>(takeSql, [], 'take-end-user-mail'));
+  if (row === undefined) return false;
+  try {
+    await serve(deps, row);
+  } catch (error) {
+    // Another project's mails do not wait for this one's database or mail server.
+    log.warn({ err: error, project_id: row.id, attempts: row.attempts }, 'a mail to a user could not be queued');
+    if (row.attempts < maxAttempts) return true;
+  }
+  await db.query('delete from end_user_mails where id = $1', [row.mail_id]);
+  return true;
+};
+
+const usualMs = 30_000;
+
+/** Queues mails that were asked for, one at a time: `wake` says that there may be one. */
+export const createMailSender = ({ everyMs = usualMs, ...deps }: MailSenderOptions): Poller => {
+  const run = async (stopping: AbortSignal): Promise<void> => {
+    let isMore = true;
+    while (isMore && !stopping.aborted) isMore = await serveNext(deps);
+  };
+  return startPoller(run, {
+    everyMs,
+    firstInMs: everyMs,
+    onFailure: (error) => deps.log.warn({ err: error }, 'mails to users could not be looked for'),
+  });
+};
