@@ -8,7 +8,10 @@ import { createMembers } from '#domain/accounts/callers.ts';
 import { createFunctionVersions } from '#domain/functions/functions.ts';
 import { createPythonChecker } from '#domain/functions/python.ts';
 import { createPaypal } from '#domain/integrations/paypal.ts';
+import type { Jobs } from '#domain/jobs/jobs.ts';
 import { openJobs } from '#domain/jobs/open.ts';
+import type { EndUserDeps } from '#domain/end-users/end-users.ts';
+import { createMailSender } from '#domain/end-users/mails.ts';
 import { createResetSender } from '#domain/accounts/resets.ts';
 import { createPlatformMail } from '#domain/mail/mail.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
@@ -105,6 +108,29 @@ const memoryOfCalls = (db: ControlDb): Pick<Deps, 'members' | 'functionVersions'
   functionVersions: createFunctionVersions(db),
 });
 
+interface MailOptions {
+  readonly config: Config;
+  readonly platform: Platform;
+  readonly endUsers: EndUserDeps;
+  readonly jobs: Jobs;
+  readonly log: Log;
+}
+
+/** The senders of mails that are asked for: their requests are answered first. */
+const startMails = ({ config, platform: { db, sealer }, endUsers, jobs, log }: MailOptions) => {
+  const mail = createPlatformMail(sealer, ownAddress(config));
+  const resets = createResetSender({ db, mail, log });
+  const endUserMails = createMailSender({ endUsers, db, jobs, local: config.PLINTH_LOCAL === 'on', log });
+  const deps: Pick<Deps, 'mail' | 'resets' | 'endUserMails'> = { mail, resets, endUserMails };
+  return {
+    deps,
+    stop: async (): Promise<void> => {
+      await resets.stop();
+      await endUserMails.stop();
+    },
+  };
+};
+
 /** Starts the API: migrates, connects, listens. */
 export const startApi = async (config: Config, log: Log): Promise<Api> => {
   await prepareDatabase(config, log);
@@ -119,8 +145,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const json = createJsonParser();
   const ai = await openAi({ config, platform, egress, redis: queues.redis, json, isSubscribed, log });
   const data = openDataDeps({ config, log, platform, ai, ...queues });
-  const mail = createPlatformMail(platform.sealer, ownAddress(config));
-  const resets = createResetSender({ db: platform.db, mail, log });
+  const mails = startMails({ config, platform, endUsers: data.endUsers, jobs: queues.jobs, log });
   const deps: Deps = {
     config,
     log,
@@ -139,8 +164,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     json,
     sealer: platform.sealer,
     paypal: createPaypal(egress),
-    mail,
-    resets,
+    ...mails.deps,
     ...memoryOfCalls(platform.db),
     rateLimiter,
     ...memoryOfClients(config, log),
@@ -156,7 +180,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
       accepting = false;
       await closeServer(server);
       rateLimiter.close();
-      await resets.stop();
+      await mails.stop();
       compiler.close();
       await ai.close();
       await json.close();

@@ -1,5 +1,9 @@
 import type { Redis } from 'ioredis';
 import type { Ai } from '#domain/ai/ai.ts';
+import { requireSender } from '#domain/email/email.ts';
+import { ownAddress } from '#lib/own-address.ts';
+import { requestMail } from '#domain/end-users/mails.ts';
+import { restUrl } from './http/rest-url.ts';
 import { createDataDb } from '#domain/data-api/postgres-db.ts';
 import { createSchemaCache } from '#domain/data-api/schema/cache.ts';
 import { createDirtyMarks, createWaitingMarks } from '#domain/events/marks.ts';
@@ -51,6 +55,12 @@ export const openDataDeps = ({
     signer: createTokenSigner(platform.db, sealer),
     sealer,
     isLimited: config.PLINTH_RATE_LIMITS === 'on',
+    restUrlOf: (ref) => restUrl(ref, { deps: { config }, baseUrl: ownAddress(config) }),
+    mails: {
+      request: (project, order) => requestMail({ db: platform.db, sealer }, project, order),
+      require: (project) =>
+        requireSender({ db: platform.db, projects: { sealer }, local: config.PLINTH_LOCAL === 'on' }, project),
+    },
     markDirty: (projectId) => void events.markDirty(projectId),
   };
   const forget = (projectId: string): void => {

@@ -69,6 +69,8 @@ export interface Deps {
   readonly mail: PlatformMail;
   /** Sends links to reset passwords, beside the answers to those who ask for them. */
   readonly resets: Pick<Poller, 'wake'>;
+  /** Sends mails to projects' users, beside the answers to those who ask for them. */
+  readonly endUserMails: Pick<Poller, 'wake'>;
   /** Members of projects, by the access token that they show. */
   readonly members: Members;
   /** Functions as callers name them. */

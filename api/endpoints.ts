@@ -1,9 +1,11 @@
 import type { Endpoint } from './endpoint.ts';
 import { invitePages } from './pages/invite.ts';
+import { verifyLinkPages } from './pages/verify-link.ts';
 import { accountPages } from './pages/account.ts';
 import { accountEndpoints } from './routes/accounts.ts';
 import { authEndpoints } from './routes/auth.ts';
 import { authAdminEndpoints } from './routes/auth-admin.ts';
+import { authLinkEndpoints } from './routes/auth-links.ts';
 import { authSettingsEndpoints } from './routes/auth-settings.ts';
 import { arenaEndpoints } from './routes/ai/arena.ts';
 import { chatEndpoints } from './routes/ai/chat.ts';
@@ -57,6 +59,8 @@ export const endpoints: readonly Endpoint[] = [
   ...endUserEndpoints,
   ...authSettingsEndpoints,
   ...authEndpoints,
+  ...authLinkEndpoints,
+  ...verifyLinkPages,
   ...authAdminEndpoints,
   ...userEndpoints,
   ...databaseEndpoints,

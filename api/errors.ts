@@ -85,6 +85,14 @@ const sendErrorPage = (ctx: Context, error: ServiceError): void => {
   ctx.body = errorPage(error);
 };
 
+/** In the form of the endpoint. */
+const sendAuthErrorAs = (ctx: Context, error: AuthError): void => {
+  const form = ctx.state['errorForm'] as ErrorForm | undefined;
+  if (form === 'auth') sendAuthError(ctx, error);
+  else if (form === 'page') sendErrorPage(ctx, forTeam(error));
+  else sendError(ctx, forTeam(error));
+};
+
 /** Returns the caller's error for a thrown value, which is logged where it is a fault of ours or of a dependency. */
 export const explain = (thrown: unknown, log: Log): ServiceError => {
   const error = known(thrown);
@@ -108,7 +116,7 @@ export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
   }
   if (thrown instanceof AuthError) {
     ctx.set(thrown.headers);
-    return ctx.state['errorForm'] === 'auth' ? sendAuthError(ctx, thrown) : sendError(ctx, forTeam(thrown));
+    return sendAuthErrorAs(ctx, thrown);
   }
   const error = explain(thrown, log);
   if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer realm="plinth"');

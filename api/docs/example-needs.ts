@@ -94,6 +94,10 @@ const needs: readonly (readonly [RegExp, string])[] = [
     /\/auth\/v1\/(?:user|logout)$/,
     'Needs the `access_token` that `POST /p/{ref}/auth/v1/signup` answered, beside the key.',
   ],
+  [
+    /\/auth\/v1\/(?:recover|otp|magiclink|resend|verify|verify\/confirm)$/,
+    'Needs a user of the project, and the link or the code in the mail that the call before has sent.',
+  ],
   [/\{token\}/, 'Needs the link of a mail.'],
   [/^post \/auth\/confirmation$/, 'Needs an address that is not confirmed yet, and platform mail (PLINTH_SMTP_URL).'],
   [

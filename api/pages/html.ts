@@ -37,11 +37,17 @@ const styleHash = createHash('sha256').update(style).digest('base64');
  * The one style sheet stands in the page and is allowed by its hash. No script, no other origin, no framing, and no
  * referrer, since the address holds a token.
  */
+const policy = (formAction: string): string =>
+  `default-src 'none'; style-src 'sha256-${styleHash}'; form-action 'self'${formAction}; frame-ancestors 'none'; base-uri 'none'`;
+
 export const pageHeaders = {
-  'Content-Security-Policy': `default-src 'none'; style-src 'sha256-${styleHash}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`,
+  'Content-Security-Policy': policy(''),
   'Referrer-Policy': 'no-referrer',
   'Cache-Control': 'no-store',
 } as const;
+
+/** For a page whose form is answered by a redirect to `source`: browsers check that, too. */
+export const formPolicy = (source: string): string => policy(` ${source}`);
 
 export const secured = ({ setHeader }: Pick<BaseCall, 'setHeader'>): void => {
   for (const [name, value] of Object.entries(pageHeaders)) setHeader(name, value);

@@ -1,8 +1,9 @@
 import { z } from 'zod';
-import { changeAuthSettings, readAuthSettings } from '#domain/end-users/settings.ts';
+import { faultOfRedirect } from '#domain/end-users/redirects.ts';
+import { type AuthSettings, changeAuthSettings, readAuthSettings } from '#domain/end-users/settings.ts';
 import { inProject } from '../access.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { id } from '../fields.ts';
+import { id, text } from '../fields.ts';
 
 const area = 'auth';
 const path = '/projects/{project_id}/auth/settings';
@@ -16,20 +17,41 @@ const signup = z.enum(['open', 'invite', 'closed']).describe('Who becomes a user
 const passwordMin = z.int().min(6).max(64).describe('The fewest characters of a password.');
 const idle = lifetime.describe('A sign-in that is not used for so long ends; seconds.');
 const absolute = lifetime.describe('A sign-in ends after so long; seconds.');
+const confirmEmail = z.boolean().describe('New users sign in once they opened the link in a mail.');
+const address = text(2048, 1).superRefine((given, context) => {
+  const fault = faultOfRedirect(given);
+  if (fault !== null) context.addIssue({ code: 'custom', message: fault });
+});
+const siteUrl = address.nullable().describe('Your application, where links lead to when nothing else is asked for.');
+const allowList = z
+  .array(address)
+  .max(50)
+  .describe('Further addresses that links may lead to: `*` for a part of the path, `**` at the end for the rest.');
 const single = z.boolean().describe('A new sign-in of a user ends the earlier ones.');
 
 const settings = z.object({
   signup,
   password_min: passwordMin,
+  confirm_email: confirmEmail,
+  site_url: siteUrl,
+  redirect_allow_list: z.array(z.string()),
   session: z.object({ idle_s: idle, absolute_s: absolute, single }),
 });
 
 const change = z.strictObject({
   signup: signup.optional(),
   password_min: passwordMin.optional(),
+  confirm_email: confirmEmail.optional(),
+  site_url: siteUrl.optional(),
+  redirect_allow_list: allowList.optional(),
   session: z
     .strictObject({ idle_s: idle.optional(), absolute_s: absolute.optional(), single: single.optional() })
     .optional(),
+});
+
+const shown = (of: AuthSettings): z.output<typeof settings> => ({
+  ...of,
+  redirect_allow_list: [...of.redirect_allow_list],
 });
 
 /** How a project's users sign in (contract, section 9). */
@@ -42,7 +64,7 @@ export const authSettingsEndpoints: readonly Endpoint[] = [
     access: inProject('viewer'),
     params,
     response: settings,
-    handle: (_input, { db, project }) => readAuthSettings(db, project.id),
+    handle: async (_input, { db, project }) => shown(await readAuthSettings(db, project.id)),
   }),
   endpoint({
     method: 'patch',
@@ -55,7 +77,7 @@ export const authSettingsEndpoints: readonly Endpoint[] = [
     response: settings,
     handle: async ({ body }, call) => {
       call.afterCommit(() => call.deps.projectChanged(call.project.id));
-      return changeAuthSettings(call.db, call.project.id, body);
+      return shown(await changeAuthSettings(call.db, call.project.id, body));
     },
   }),
 ];

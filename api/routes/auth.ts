@@ -1,42 +1,36 @@
 import { z } from 'zod';
-import type { SignInCall } from '#domain/end-users/end-users.ts';
 import { AuthError } from '#domain/end-users/errors.ts';
+import { exchangeFlowCode } from '#domain/end-users/flow-codes.ts';
 import { type SignedInUser, updateProfile, userOfSession } from '#domain/end-users/profile.ts';
 import { endSession, endSessions, refreshSession } from '#domain/end-users/sessions.ts';
 import { signInWithPassword } from '#domain/end-users/sign-in.ts';
 import { signUp } from '#domain/end-users/sign-up.ts';
 import { publicKeysOf } from '#domain/end-users/tokens.ts';
-import { restUrl } from '#api/http/rest-url.ts';
 import {
   authSession,
   authSessionOf,
   authUser,
   authUserOf,
+  redirectQuery,
   signUpBody,
   tokenBody,
   updateUserBody,
 } from '#api/shapes/auth.ts';
-import { type WithKey, everyone, withKey } from '../access.ts';
-import { networkOf } from '../address.ts';
-import type { Call } from '../call.ts';
+import { everyone } from '../access.ts';
+import {
+  type AuthCall,
+  authAccess,
+  authCommon,
+  authRoot,
+  refusePhone,
+  required,
+  signInCallOf,
+  targetOf,
+} from '../auth-call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 
-const area = 'auth';
-const root = '/p/{ref}/auth/v1';
-const ref = z.object({ ref: z.string() });
-
-const access = withKey('secret', 'publishable', 'user');
 /** With the token of the user who is meant. */
-const byUser = { ...access, byUser: true } as const;
-type AuthCall = Call<WithKey<'secret' | 'publishable' | 'user'>>;
-
-const common = { area, access, rate: 'data', errors: 'auth', params: ref, transaction: 'none' } as const;
-
-const signInCallOf = (call: AuthCall): SignInCall => ({
-  project: call.project,
-  urls: { issuer: `${call.baseUrl}/oauth/${call.project.id}`, audience: restUrl(call.project.ref, call) },
-  origin: { ip: call.ip, network: networkOf(call.ip), userAgent: call.userAgent },
-});
+const byUser = { ...authAccess, byUser: true } as const;
 
 /** The user of the call's token, which was verified. @throws {AuthError} `session_not_found` */
 const userOf = ({ caller }: AuthCall): SignedInUser => {
@@ -45,50 +39,55 @@ const userOf = ({ caller }: AuthCall): SignedInUser => {
   return { userId: sub, sessionId };
 };
 
-const refusePhone = (phone: string | null | undefined): void => {
-  if (!phone) return;
-  throw new AuthError('phone_provider_disabled', 'Signing in by phone is not offered here.');
-};
-
-const required = (value: string | null | undefined, name: string): string => {
-  if (typeof value === 'string' && value !== '') return value;
-  throw new AuthError('validation_failed', `The field ${name} is missing.`);
-};
-
 const grants: Readonly<
   Record<string, (call: AuthCall, body: z.output<typeof tokenBody>) => ReturnType<typeof signInWithPassword>>
 > = {
   password: (call, body) => {
     refusePhone(body.phone);
     const given = { email: required(body.email, 'email'), password: required(body.password, 'password') };
-    return signInWithPassword(call.deps.endUsers, signInCallOf(call), given);
+    return signInWithPassword(call.deps.endUsers, signInCallOf(call, call.project), given);
+  },
+  pkce: (call, body) => {
+    const given = {
+      code: required(body.auth_code, 'auth_code'),
+      verifier: required(body.code_verifier, 'code_verifier'),
+    };
+    return exchangeFlowCode(call.deps.endUsers, signInCallOf(call, call.project), given);
   },
   refresh_token: (call, body) =>
-    refreshSession(call.deps.endUsers, signInCallOf(call), required(body.refresh_token, 'refresh_token')),
+    refreshSession(call.deps.endUsers, signInCallOf(call, call.project), required(body.refresh_token, 'refresh_token')),
 };
+
+/** The tokens, or the user alone while the address waits to be confirmed. */
+const signUpAnswer = z.union([authSession, authUser]);
 
 const jwk = z.looseObject({ kty: z.string(), kid: z.string(), alg: z.string(), use: z.string() });
 
 /** Sign-in of a project's users, as supabase-js calls it (contract, section 9). */
 export const authEndpoints: readonly Endpoint[] = [
   endpoint({
-    ...common,
+    ...authCommon,
     method: 'post',
-    path: `${root}/signup`,
-    summary: 'Make a user with an e-mail address and a password, and sign them in',
+    path: `${authRoot}/signup`,
+    summary: 'Make a user with an e-mail address and a password; signs in, or mails a link to confirm the address',
+    query: redirectQuery,
     body: signUpBody,
-    response: authSession,
-    handle: async ({ body }, call) => {
+    response: signUpAnswer,
+    handle: async ({ query, body }, call) => {
       refusePhone(body.phone);
       if (!body.email) throw new AuthError('anonymous_provider_disabled', 'Signing in anonymously is turned off.');
       const order = { email: body.email, password: required(body.password, 'password'), data: body.data ?? {} };
-      return authSessionOf(await signUp(call.deps.endUsers, signInCallOf(call), order));
+      const target = await targetOf(call, query.redirect_to, body);
+      const done = await signUp(call.deps.endUsers, signInCallOf(call, call.project), order, target);
+      if ('signedIn' in done) return authSessionOf(done.signedIn);
+      call.deps.endUserMails.wake();
+      return authUserOf(done.pending);
     },
   }),
   endpoint({
-    ...common,
+    ...authCommon,
     method: 'post',
-    path: `${root}/token`,
+    path: `${authRoot}/token`,
     summary: 'Sign in with a password, or trade a refresh token for new tokens',
     query: z.object({ grant_type: z.string().max(100) }),
     body: tokenBody,
@@ -102,37 +101,42 @@ export const authEndpoints: readonly Endpoint[] = [
     },
   }),
   endpoint({
-    ...common,
+    ...authCommon,
     access: byUser,
     method: 'get',
-    path: `${root}/user`,
+    path: `${authRoot}/user`,
     summary: 'The user of the access token',
     response: authUser,
     handle: async (_input, call) => authUserOf(await userOfSession(call.deps.endUsers, call.project.id, userOf(call))),
   }),
   endpoint({
-    ...common,
+    ...authCommon,
     access: byUser,
     method: 'put',
-    path: `${root}/user`,
-    summary: 'Change the user of the access token: metadata, password; a new password ends the other sign-ins',
+    path: `${authRoot}/user`,
+    summary: 'Change the user of the access token; a new password ends the other sign-ins',
+    query: redirectQuery,
     body: updateUserBody,
     response: authUser,
-    handle: async ({ body }, call) => {
+    handle: async ({ query, body }, call) => {
       refusePhone(body.phone);
       const change = {
+        ...(await targetOf(call, query.redirect_to, body)),
+        email: body.email ?? undefined,
         password: body.password ?? undefined,
         currentPassword: body.current_password ?? undefined,
         data: body.data ?? undefined,
       };
-      return authUserOf(await updateProfile(call.deps.endUsers, signInCallOf(call), userOf(call), change));
+      const user = await updateProfile(call.deps.endUsers, signInCallOf(call, call.project), userOf(call), change);
+      call.deps.endUserMails.wake();
+      return authUserOf(user);
     },
   }),
   endpoint({
-    ...common,
+    ...authCommon,
     access: byUser,
     method: 'post',
-    path: `${root}/logout`,
+    path: `${authRoot}/logout`,
     summary: 'End this sign-in, the other ones of the user, or all of them',
     query: z.object({ scope: z.enum(['global', 'local', 'others']).default('global') }),
     body: z.unknown(),
@@ -145,9 +149,9 @@ export const authEndpoints: readonly Endpoint[] = [
     },
   }),
   endpoint({
-    ...common,
+    ...authCommon,
     method: 'get',
-    path: `${root}/settings`,
+    path: `${authRoot}/settings`,
     summary: 'Which ways to sign in the project offers',
     response: z.object({
       external: z.record(z.string(), z.boolean()),
@@ -159,11 +163,11 @@ export const authEndpoints: readonly Endpoint[] = [
       mfa_enabled: z.boolean(),
     }),
     handle: async (_input, { deps, project }) => {
-      const { signup } = await deps.endUsers.settings.of(project.id);
+      const { signup, confirm_email: mustConfirm } = await deps.endUsers.settings.of(project.id);
       return {
         external: { email: true, phone: false, anonymous_users: false },
         disable_signup: signup !== 'open',
-        mailer_autoconfirm: true,
+        mailer_autoconfirm: !mustConfirm,
         phone_autoconfirm: false as const,
         sms_provider: '' as const,
         saml_enabled: false as const,
@@ -173,13 +177,13 @@ export const authEndpoints: readonly Endpoint[] = [
   }),
   endpoint({
     method: 'get',
-    path: `${root}/.well-known/jwks.json`,
+    path: `${authRoot}/.well-known/jwks.json`,
     anyOrigin: true,
     errors: 'auth',
-    area,
+    area: 'auth',
     summary: 'The public keys that access tokens of the project’s users are verified with',
     access: everyone,
-    params: ref,
+    params: authCommon.params,
     response: z.object({ keys: z.array(jwk) }),
     handle: async ({ params }, { db, deps }) => {
       const project = await deps.keys.findProject(params.ref);

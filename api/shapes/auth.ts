@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { linkTypes } from '#domain/end-users/links.ts';
 import type { SignedIn } from '#domain/end-users/sessions.ts';
 import type { EndUserAccount } from '#domain/end-users/users.ts';
 import { id, instant } from '../fields.ts';
@@ -30,6 +31,7 @@ export const authUser = z.object({
   email: z.string().nullable(),
   email_confirmed_at: instant.nullable(),
   confirmed_at: instant.nullable(),
+  new_email: z.string().optional().describe('An address that waits to be confirmed.'),
   phone: z.literal(''),
   last_sign_in_at: instant.nullable(),
   app_metadata: metadata,
@@ -50,6 +52,7 @@ export const authUserOf = (user: EndUserAccount): z.output<typeof authUser> => (
   email: user.email,
   email_confirmed_at: user.email_confirmed_at,
   confirmed_at: user.email_confirmed_at,
+  ...(user.new_email !== null && { new_email: user.new_email }),
   phone: '',
   last_sign_in_at: user.last_sign_in_at,
   app_metadata: user.raw_app_meta_data,
@@ -84,7 +87,13 @@ export const authSessionOf = (signedIn: SignedIn): z.output<typeof authSession> 
 
 const optionalText = z.string().max(4096).nullish();
 
+const challenge = {
+  code_challenge: optionalText.describe('PKCE: the link then leads back with a code for `grant_type=pkce`.'),
+  code_challenge_method: optionalText,
+};
+
 export const signUpBody = z.object({
+  ...challenge,
   email: optionalText,
   phone: optionalText,
   password: optionalText,
@@ -92,6 +101,8 @@ export const signUpBody = z.object({
 });
 
 export const tokenBody = z.object({
+  auth_code: optionalText.describe('With grant_type=pkce.'),
+  code_verifier: optionalText.describe('With grant_type=pkce.'),
   email: optionalText.describe('With grant_type=password.'),
   phone: optionalText,
   password: optionalText.describe('With grant_type=password.'),
@@ -99,9 +110,38 @@ export const tokenBody = z.object({
 });
 
 export const updateUserBody = z.object({
+  ...challenge,
   email: optionalText,
   phone: optionalText,
   password: optionalText,
   current_password: optionalText.describe('Needed for a new password once the sign-in is older than a day.'),
   data: metadata.nullish().describe('Merged into `user_metadata`; null removes a name.'),
+});
+
+/** Where a link leads to; what the settings do not allow leads to the site. */
+export const redirectQuery = z.object({ redirect_to: z.string().max(4096).optional() });
+
+export const recoverBody = z.object({ ...challenge, email: optionalText, phone: optionalText });
+
+export const otpBody = z.object({
+  ...challenge,
+  email: optionalText,
+  phone: optionalText,
+  create_user: z.boolean().nullish().describe('Left out: a user is made when nobody has the address.'),
+  data: metadata.nullish().describe('`user_metadata` of a new user.'),
+});
+
+export const resendBody = z.object({
+  ...challenge,
+  type: z.enum(['signup', 'email_change', 'sms', 'phone_change']),
+  email: optionalText,
+  phone: optionalText,
+});
+
+export const verifyBody = z.object({
+  type: z.enum(linkTypes),
+  token_hash: optionalText.describe('The token of the link.'),
+  token: optionalText.describe('The six digits, with `email`.'),
+  email: optionalText,
+  phone: optionalText,
 });

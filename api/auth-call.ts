@@ -1,0 +1,63 @@
+import { z } from 'zod';
+import type { SignInCall } from '#domain/end-users/end-users.ts';
+import { AuthError } from '#domain/end-users/errors.ts';
+import { challengeOf } from '#domain/end-users/flow-codes.ts';
+import { redirectFor } from '#domain/end-users/redirects.ts';
+import type { LinkTarget } from '#domain/end-users/sign-up.ts';
+import type { Project } from '#domain/projects/store.ts';
+import { type WithKey, withKey } from './access.ts';
+import { networkOf } from './address.ts';
+import type { BaseCall, Call } from './call.ts';
+import { restUrl } from './http/rest-url.ts';
+
+/** Shared by all endpoints below `auth/v1`. */
+
+export const authRoot = '/p/{ref}/auth/v1';
+
+/** A key of the project, and the user's token where a user is meant. */
+export const authAccess = withKey('secret', 'publishable', 'user');
+export type AuthCall = Call<WithKey<'secret' | 'publishable' | 'user'>>;
+
+export const authCommon = {
+  area: 'auth',
+  access: authAccess,
+  rate: 'data',
+  errors: 'auth',
+  params: z.object({ ref: z.string() }),
+  transaction: 'none',
+} as const;
+
+/** A sign-in to a project, as the request asks for it. */
+export const signInCallOf = (
+  call: Pick<BaseCall, 'baseUrl' | 'deps' | 'ip' | 'userAgent'>,
+  project: Project,
+): SignInCall => ({
+  project,
+  urls: { issuer: `${call.baseUrl}/oauth/${project.id}`, audience: restUrl(project.ref, call) },
+  origin: { ip: call.ip, network: networkOf(call.ip), userAgent: call.userAgent },
+});
+
+export const refusePhone = (phone: string | null | undefined): void => {
+  if (!phone) return;
+  throw new AuthError('phone_provider_disabled', 'Signing in by phone is not offered here.');
+};
+
+export const required = (value: string | null | undefined, name: string): string => {
+  if (typeof value === 'string' && value !== '') return value;
+  throw new AuthError('validation_failed', `The field ${name} is missing.`);
+};
+
+interface Challenged {
+  readonly code_challenge?: string | null | undefined;
+  readonly code_challenge_method?: string | null | undefined;
+}
+
+/** Where a link that is mailed leads to. @throws {AuthError} `validation_failed` for a challenge that is none */
+export const targetOf = async (
+  { deps, project }: AuthCall,
+  wanted: string | undefined,
+  body: Challenged,
+): Promise<LinkTarget> => ({
+  redirectTo: redirectFor(await deps.endUsers.settings.of(project.id), wanted),
+  codeChallenge: challengeOf(body.code_challenge, body.code_challenge_method),
+});
