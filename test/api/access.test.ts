@@ -243,6 +243,8 @@ const refusals = new Set([401, 403, 404]);
 const askForProof = new Set([
   '/team/invite/{token}/accept',
   '/invite/{token}',
+  '/p/{ref}/auth/v1/verify',
+  '/p/{ref}/auth/v1/verify/confirm',
   // Objects of another caller do not exist for this one.
   '/auth/sessions/{id}',
   '/api/jobs/{job_id}',

@@ -30,7 +30,7 @@ export interface AuthScene {
   readonly developer: () => TestUser;
   readonly newProject: () => Promise<TestProject>;
   /** supabase-js as a page has it. */
-  readonly app: (of?: TestProject, key?: string) => SupabaseClient;
+  readonly app: (of?: TestProject, key?: string, flowType?: 'implicit' | 'pkce') => SupabaseClient;
   readonly signedUp: (of?: TestProject, email?: string) => Promise<AppSession>;
   readonly signIn: (email: string, given?: string, of?: TestProject) => Promise<Answer>;
   readonly refresh: (token: string, of?: TestProject) => Promise<Answer>;
@@ -62,9 +62,9 @@ export const useAuth = (test: TestFn, options: Parameters<typeof usePlatform>[1]
     project: () => project,
     developer: () => developer,
     newProject: () => platform().client.createProject(developer, { plan: 'enterprise' }),
-    app: (of = project, key = of.publishableKey) =>
+    app: (of = project, key = of.publishableKey, flowType = 'implicit') =>
       createClient(`${platform().base}/p/${of.ref}`, key, {
-        auth: { storage: storage(), autoRefreshToken: false, detectSessionInUrl: false },
+        auth: { storage: storage(), autoRefreshToken: false, detectSessionInUrl: false, flowType },
       }),
     signedUp: async (of = project, email = newEmail()) => {
       const { status, body, text } = await ask('POST', '/signup', { body: { email, password } }, of);
