@@ -9,6 +9,7 @@ const codeOf: Partial<Readonly<Record<ErrorCode, AuthErrorCode>>> = {
   forbidden: 'not_admin',
   rate_limited: 'over_request_rate_limit',
   conflict: 'conflict',
+  plan_limit_exceeded: 'conflict',
   request_timeout: 'request_timeout',
 };
 

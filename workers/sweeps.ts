@@ -7,6 +7,8 @@ import { sweepChallenges } from '#domain/accounts/codes.ts';
 import { sweepSignIns } from '#domain/accounts/sign-ins.ts';
 import { createLimitsSweep } from '#domain/database/usage.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
+import { createAuthDb } from '#domain/end-users/auth-db.ts';
+import { sweepEndUsers } from '#domain/end-users/sweep.ts';
 import { sweepScheduleRuns } from '#domain/cron/store.ts';
 import { deleteOldEmails } from '#domain/email/email.ts';
 import { deleteOldInvocations, deleteOrphanedInvocations } from '#domain/functions/invocations.ts';
@@ -46,7 +48,7 @@ export interface SweepDeps {
   readonly db: ControlDb;
   readonly gate: Gate;
   readonly outcomes: Outcomes;
-  readonly projects: Pick<Projects, 'purge' | 'retireLeftOvers'>;
+  readonly projects: Pick<Projects, 'purge' | 'retireLeftOvers' | 'tenantDb'>;
   readonly servers: Pick<DatabaseServers, 'admin' | 'connectTo'>;
   readonly log: Log;
 }
@@ -98,7 +100,7 @@ export const inSteps = (
 
 /** Ends what waited too long; answers how many there were. */
 export const expireJobs = async (
-  { db, gate, outcomes, config, log }: Omit<SweepDeps, 'servers'>,
+  { db, gate, outcomes, config, log }: Omit<SweepDeps, 'servers' | 'projects'>,
   types: readonly string[] = jobTypes,
   max: number = firstStep,
 ): Promise<number> => {
@@ -168,6 +170,8 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'sign-ins': () => sweepSignIns(deps.db),
   'sign-ins that wait for a factor': () => sweepChallenges(deps.db),
   'failed sign-ins': () => sweepFailures(deps.db),
+  'sign-ins of projects’ users': () =>
+    sweepEndUsers({ db: deps.db, authDb: createAuthDb(deps.projects.tenantDb), log: deps.log }),
   'idempotency keys': () => sweepIdempotencyKeys(deps.db),
   'calls of models that nobody ends': inSteps((max) => closeLostCalls(deps.db, max)),
   'sums of calls of models': () => sweepAiUsage(deps.db),

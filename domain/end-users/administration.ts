@@ -6,7 +6,7 @@ import { newId } from '#lib/ids.ts';
 import type { EndUserDeps } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { requireStrong, sealPassword } from './passwords.ts';
-import { appMetadataOf, insertUser, requireAddress, requireStorable } from './sign-up.ts';
+import { appMetadataOf, insertUser, requireAddress, requireRoomForUser, requireStorable } from './sign-up.ts';
 import { endSessions } from './sessions.ts';
 import {
   type EndUserAccount,
@@ -22,7 +22,7 @@ export interface Administrator {
   readonly deps: EndUserDeps;
   /** The control database, for the audit log. */
   readonly db: Queryable;
-  readonly project: Pick<Project, 'id' | 'data_key' | 'org_id'>;
+  readonly project: Pick<Project, 'id' | 'plan' | 'data_key' | 'org_id'>;
   readonly actor: Actor;
 }
 
@@ -122,6 +122,7 @@ const takenEmail = (): AuthError => new AuthError('email_exists', 'There is a us
  */
 export const createUser = async (by: Administrator, order: UserOrder): Promise<EndUserAccount> => {
   const { deps, project } = by;
+  await requireRoomForUser(deps, project);
   const email = requireAddress(order.email);
   const { password } = order;
   if (password !== undefined) requireStrong(password, await deps.settings.of(project.id));

@@ -32,9 +32,20 @@ const locked = (): ServiceError =>
     headers: { 'Retry-After': '2' },
   });
 
-/** Undefined table, column, function or schema: the schema is not the platform's. */
-const missing = new Set(['42P01', '42703', '42883', '3F000']);
+/** The database takes no connections, or has another name for the moment. */
+const away = (cause: DatabaseError): ServiceError =>
+  new ServiceError('dependency_unavailable', 'The database of the project is away. Try again shortly.', {
+    headers: { 'Retry-After': '2' },
+    cause,
+  });
+const awayCodes = new Set(['55000', '3D000']);
+
+/** Undefined table, column, function or schema, or no right to it: the schema is not the platform's. */
+const missing = new Set(['42P01', '42703', '42883', '3F000', '42501']);
 const lockNotAvailable = '55P03';
+
+/** The message tells a missing schema of ours from what a trigger of the project missed. */
+const isAboutSchema = ({ message }: DatabaseError): boolean => /\bschema "?auth"?|"auth\.|\bauth\.\w+\(/.test(message);
 
 /** Classes that say that the server, and no trigger of the project's, could not do it. */
 const serverClasses = /^(08|40|53|57|58|XX)/;
@@ -55,14 +66,18 @@ const foreignKeyViolation = '23503';
 /** Unique violations are the caller's to explain. */
 const uniqueViolation = '23505';
 
+const explainedWrite = (error: DatabaseError): unknown => {
+  if (error.code === uniqueViolation && error.schema === 'auth') return error;
+  if (error.code === foreignKeyViolation) return stillReferred(error);
+  return serverClasses.test(error.code ?? '') ? error : failedTrigger(error);
+};
+
 const explained = (error: unknown, runsTriggers: boolean): unknown => {
   if (!(error instanceof DatabaseError) || error.code === undefined) return error;
   if (error.code === lockNotAvailable) return locked();
-  if (!runsTriggers) return missing.has(error.code) ? foreignSchema() : error;
-  if (error.code === uniqueViolation && error.schema === 'auth') return error;
-  if (error.code === '42P01' && error.message.includes('"auth.users"')) return foreignSchema();
-  if (error.code === foreignKeyViolation) return stillReferred(error);
-  return serverClasses.test(error.code) ? error : failedTrigger(error);
+  if (awayCodes.has(error.code)) return away(error);
+  if (missing.has(error.code) && (!runsTriggers || isAboutSchema(error))) return foreignSchema();
+  return runsTriggers ? explainedWrite(error) : error;
 };
 
 const asking =

@@ -34,7 +34,7 @@ export interface EndUserDeps {
 
 /** A request to sign in, or to sign up. */
 export interface SignInCall {
-  readonly project: Pick<Project, 'id' | 'name' | 'data_key'>;
+  readonly project: Pick<Project, 'id' | 'name' | 'plan' | 'data_key'>;
   /** How tokens name the project. */
   readonly urls: { readonly issuer: string; readonly audience: string };
   readonly origin: {

@@ -10,7 +10,7 @@ import { type Poller, startPoller } from '#lib/poller.ts';
 import { countMail } from './attempts.ts';
 import type { EndUserDeps } from './end-users.ts';
 import { type LinkKind, linkSeconds, makeLink } from './links.ts';
-import { appMetadataOf, insertUser } from './sign-up.ts';
+import { appMetadataOf, insertUser, requireRoomForUser } from './sign-up.ts';
 import { type EndUserAccount, findAccountByEmail } from './users.ts';
 
 /*
@@ -147,19 +147,20 @@ const sendLink = async (
 /** Does nothing when somebody has the address. */
 const makeUser = async (
   endUsers: EndUserDeps,
-  projectId: string,
+  project: Project,
   email: string,
   data: Readonly<Record<string, unknown>>,
 ): Promise<void> => {
+  await requireRoomForUser(endUsers, project);
   const appMetadata = appMetadataOf('email');
   const user = { id: newId(), email, confirmedAt: null, userMetadata: data, appMetadata, passwordSealed: null };
-  await insertUser(endUsers, projectId, user, true);
+  await insertUser(endUsers, project.id, user, true);
 };
 
 const serve = async (deps: SenderDeps, { mail_id: id, order_sealed: sealed, ...project }: DueRow): Promise<void> => {
   const { endUsers } = deps;
   const order = JSON.parse(endUsers.sealer(project).open(aboutOrder(id), sealed)) as MailOrder;
-  if (order.create !== undefined) await makeUser(endUsers, project.id, order.email, order.create.data);
+  if (order.create !== undefined) await makeUser(endUsers, project, order.email, order.create.data);
   const user = await findAccountByEmail(endUsers.authDb, project.id, order.email);
   if (user === undefined) return;
   for (const link of linksFor(order, user)) await sendLink(deps, { project, order, user }, link);

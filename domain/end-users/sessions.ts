@@ -126,6 +126,9 @@ const tokensOf = async (
 
 const maxUserAgentLength = 300;
 
+/** Sign-ins of one user: a new one ends the oldest beyond that. */
+const maxSessions = 100;
+
 /** How a sign-in begins. */
 export interface NewSession {
   readonly user: EndUserAccount;
@@ -155,7 +158,10 @@ const beginSql = `
     insert into auth.sessions (id, user_id, amr, ip, user_agent, rotated_at)
     select $1, user_id, $4, $5, $6, $7 from account where $12::bytea is null or exists (select from code)
     returning id, user_id),
-  earlier as (delete from auth.sessions s using session n where $8 and s.user_id = n.user_id and s.id <> n.id),
+  earlier as (
+    delete from auth.sessions s using session n where s.user_id = n.user_id and s.id in (
+      select o.id from auth.sessions o where o.user_id = $2 and o.id <> $1 order by o.created_at desc, o.id desc
+      offset case when $8 then 0 else ${maxSessions - 1} end)),
   noted as (update auth.accounts a set last_sign_in_at = $7 from session s where a.user_id = s.user_id),
   forgotten as (delete from auth.counts c using session where c.key = $9),
   given_back as (update auth.counts c set number = greatest(c.number - 1, 0) from session where c.key = $10)

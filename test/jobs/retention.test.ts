@@ -117,8 +117,7 @@ test('a job that waited too long has expired: it never runs, and leaves the gate
   await db.query(`update jobs set queued_at = now() - interval '7 days 1 minute' where id = $1`, [old]);
   await queues.gate.admit({ id: old, type, projectId }, false);
   const young = await scene.accept(testJobs.once, projectId);
-  const projects = { purge: () => Promise.resolve(0), retireLeftOvers: () => Promise.resolve([]) };
-  t.is(await expireJobs({ config, db, gate: queues.gate, outcomes: queues.outcomes, projects, log }, [type]), 1);
+  t.is(await expireJobs({ config, db, gate: queues.gate, outcomes: queues.outcomes, log }, [type]), 1);
   t.like(await scene.row(old), { status: 'expired', error_code: 'expired', attempt: 0 });
   t.is((await queues.gate.stats('test.once')).waiting, 1);
   const ran: string[] = [];
