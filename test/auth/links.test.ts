@@ -1,3 +1,4 @@
+import { request } from 'node:http';
 import test from 'ava';
 import { parseMail } from '#test/support/smtp.ts';
 import { useDatabase } from '../database/guard-scene.ts';
@@ -217,4 +218,21 @@ test('names with line breaks and markup reach no header, and no markup', async (
     smtp().mails.filter(({ to }) => to.includes('victim@example.com')),
     [],
   );
+});
+
+test('the link in a mail begins with the configured address, whatever Host the request names', async (t) => {
+  const of = await mailProject();
+  const email = newEmail();
+  await signedUp(of, email);
+  const body = JSON.stringify({ email });
+  const headers = { host: 'evil.example', apikey: of.publishableKey, 'content-type': 'application/json' };
+  const url = `${platform().base}/p/${of.ref}/auth/v1/recover`;
+  await new Promise((resolve, reject) => {
+    request(url, { method: 'POST', headers }, (response) => response.resume().once('end', resolve))
+      .once('error', reject)
+      .end(body);
+  });
+  const [mail] = await mailsTo(email);
+  t.is(URL.parse(mail?.url ?? '')?.hostname, 'localhost');
+  t.false(mail?.text.includes('evil.example'));
 });

@@ -1,4 +1,6 @@
 import test from 'ava';
+import type { TestProject } from '#test/support/client.ts';
+import { until } from '#test/support/until.ts';
 import { useDatabase } from '../database/guard-scene.ts';
 import { newEmail, password, useAuth } from './auth-scene.ts';
 
@@ -41,4 +43,34 @@ test('a sign-in forgets the failures before it', async (t) => {
     for (let n = 0; n < 9; n += 1) t.is((await signIn(user.email, 'wrong password', of)).status, 400);
     t.is((await signIn(user.email, password, of)).status, 200);
   }
+});
+
+test('five mails go to an address in an hour, and what is beyond is answered alike', async (t) => {
+  const of = await newProject();
+  const { user } = await signedUp(of);
+  const { client, db } = platform();
+  const recover = () =>
+    client.call('POST', `/p/${of.ref}/auth/v1/recover`, { key: of.publishableKey, body: { email: user.email } });
+  const answers = await Promise.all(Array.from({ length: 8 }, recover));
+  t.deepEqual([...new Set(answers.map(({ status, text }) => `${status} ${text}`))], ['200 {}']);
+  const left = async () => (await db.query('select from end_user_mails where project_id = $1', [of.id])).length;
+  await until(async () => (await left()) === 0);
+  t.is((await db.query('select from emails where project_id = $1', [of.id])).length, 5);
+});
+
+test('five hundred requests for mails of a project wait at most, and those of another one are taken', async (t) => {
+  const [of, other] = [await newProject(), await newProject()];
+  const { client, db } = platform();
+  const { user } = await signedUp(other);
+  await db.query(
+    `insert into end_user_mails (id, project_id, order_sealed, next_at)
+     select gen_random_uuid(), $1, '\\x00', now() + interval '1 hour' from generate_series(1, 500)`,
+    [of.id],
+  );
+  const recover = ({ ref, publishableKey: key }: TestProject, email: string) =>
+    client.call('POST', `/p/${ref}/auth/v1/recover`, { key, body: { email } });
+  t.is((await recover(of, newEmail())).status, 200);
+  t.is((await db.query('select from end_user_mails where project_id = $1', [of.id])).length, 500);
+  t.is((await recover(other, user.email)).status, 200);
+  await until(async () => (await db.query('select from emails where project_id = $1', [other.id])).length === 1);
 });
