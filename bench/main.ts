@@ -4,6 +4,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { memory, projectRead } from './api.ts';
 import { aiBenchmarks } from './ai.ts';
+import { authBenchmarks } from './auth.ts';
 import { callBenchmarks } from './calls.ts';
 import { cronTick } from './cron.ts';
 import { dataBenchmarks } from './data.ts';
@@ -33,6 +34,7 @@ const benchmarksOf = (million: boolean, noise: NoiseOptions): readonly Benchmark
   ...webhookBenchmarks(million),
   emailSending,
   ...dataBenchmarks,
+  ...authBenchmarks,
   ...aiBenchmarks,
   ...noiseBenchmarks(noise),
 ];

@@ -12,6 +12,7 @@ export const apiSpec = (name: string, env: Readonly<Record<string, string>> = {}
 
 export interface DataProject {
   readonly id: string;
+  readonly ref: string;
   readonly dbName: string;
   readonly key: string;
   readonly publishableKey: string;
@@ -27,10 +28,10 @@ const post = async (url: string, headers: Readonly<Record<string, string>>, body
 
 export const createDataProject = async (url: string, user: BenchUser): Promise<DataProject> => {
   const made = (await post(`${url}/projects`, user.headers, projectBody())) as Record<
-    'id' | 'db_name' | 'api_key' | 'publishable_key',
+    'id' | 'ref' | 'db_name' | 'api_key' | 'publishable_key',
     string
   >;
-  return { id: made.id, dbName: made.db_name, key: made.api_key, publishableKey: made.publishable_key };
+  return { id: made.id, ref: made.ref, dbName: made.db_name, key: made.api_key, publishableKey: made.publishable_key };
 };
 
 /** Runs statements one by one, as the project's owner. */

@@ -1,0 +1,203 @@
+import { argon2, randomBytes } from 'node:crypto';
+import { promisify } from 'node:util';
+import { type BenchUser, signUp } from './client.ts';
+import { costBetween, costNow, postmasterOf, sumOf } from './calls/cost.ts';
+import { type DataProject, apiSpec, createDataProject, databaseUrlOf, runSql } from './data/scene.ts';
+import {
+  type Bench,
+  type Benchmark,
+  type Quantity,
+  allRight,
+  byTurns,
+  digits,
+  median,
+  perSecond,
+  range,
+} from './harness.ts';
+import { withPostgres } from './jobs/database.ts';
+import { withRedis } from './jobs/round.ts';
+import type { LoadPlan, LoadResult } from './load.ts';
+import type { Server } from './servers.ts';
+import { requiredIn } from './settings.ts';
+
+interface Scene {
+  readonly api: Server;
+  readonly user: BenchUser;
+  readonly project: DataProject;
+  /** Processor time of the API and of PostgreSQL for each of so many calls, in ms. */
+  readonly cpuOf: (work: () => Promise<number>) => Promise<number>;
+}
+
+const password = 'correct horse battery';
+
+/** A project of the bench's stack, reached through an API of its own. */
+const onScene = async <T>(bench: Bench, work: (scene: Scene) => Promise<T>): Promise<T> => {
+  const stack = requiredIn(bench.env, 'PLINTH_TEST_BASE_URL');
+  const user = await signUp(stack);
+  const project = await createDataProject(stack, user);
+  const api = await bench.servers.start(apiSpec('auth-api'));
+  const postmaster = await withPostgres(databaseUrlOf(bench, project), postmasterOf);
+  const payers = { api: api.pid, workers: [], postmaster };
+  const cpuOf: Scene['cpuOf'] = (calls) =>
+    withRedis(bench, async (redis) => {
+      const before = await costNow({ ...payers, redis });
+      const done = await calls();
+      return (sumOf(costBetween(before, await costNow({ ...payers, redis }))) / done) * 1000;
+    });
+  try {
+    return await work({ api, user, project, cpuOf });
+  } finally {
+    await api.stop();
+  }
+};
+
+interface Session {
+  readonly access_token: string;
+  readonly refresh_token: string;
+}
+
+const ask = async ({ api, project }: Scene, path: string, body: object): Promise<Session> => {
+  const response = await fetch(`${api.url}/p/${project.ref}/auth/v1${path}`, {
+    method: 'POST',
+    headers: { apikey: project.publishableKey, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`POST ${path} answered ${response.status}: ${text}`);
+  return JSON.parse(text) as Session;
+};
+
+const newUser = (scene: Scene, email = `${randomBytes(8).toString('hex')}@example.com`): Promise<Session> =>
+  ask(scene, '/signup', { email, password });
+
+const rounds = 5;
+const ms = (value: number): Quantity => ({ value, unit: 'ms CPU' });
+
+/** The platform's cost: `domain/accounts/passwords.ts`. */
+const argon2Alone = async (count: number): Promise<number> => {
+  const before = process.cpuUsage();
+  for (let n = 0; n < count; n += 1) {
+    const given = { message: Buffer.from(password), nonce: randomBytes(16), tagLength: 32 };
+    await promisify(argon2)('argon2id', { ...given, parallelism: 1, memory: 19_456, passes: 2 });
+  }
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000 / count;
+};
+
+const signInsInRound = 100;
+
+const passwordSignIn: Benchmark = {
+  name: 'auth/password',
+  run: (bench) =>
+    onScene(bench, async (scene) => {
+      const email = `${randomBytes(8).toString('hex')}@example.com`;
+      await newUser(scene, email);
+      const signIns = async (): Promise<number> => {
+        for (let n = 0; n < signInsInRound; n += 1) await ask(scene, '/token?grant_type=password', { email, password });
+        return signInsInRound;
+      };
+      await signIns();
+      const pairs = await byTurns(
+        rounds,
+        () => scene.cpuOf(signIns),
+        () => argon2Alone(signInsInRound),
+      );
+      const ours = pairs.map((pair) => pair.ours);
+      const floor = pairs.map((pair) => pair.floor);
+      return [
+        {
+          name: 'sign-in with a password; floor: the argon2id hash alone',
+          ours: ms(median(ours)),
+          floor: ms(median(floor)),
+          ratio: median(pairs.map((pair) => pair.ours / pair.floor)),
+          target: { of: 'ratio', atMost: 1.15 },
+          notes: [`ours: ${range(ours)} ms`, `floor: ${range(floor)} ms`, 'API and PostgreSQL together, one caller'],
+        },
+      ];
+    }),
+};
+
+const chains = 8;
+const refreshesInChain = 50;
+
+const refreshGrant: Benchmark = {
+  name: 'auth/refresh',
+  run: (bench) =>
+    onScene(bench, async (scene) => {
+      const sessions = await Promise.all(Array.from({ length: chains }, () => newUser(scene)));
+      let tokens = sessions.map((session) => session.refresh_token);
+      const refreshes = async (): Promise<number> => {
+        tokens = await Promise.all(
+          tokens.map(async (first) => {
+            let token = first;
+            for (let n = 0; n < refreshesInChain; n += 1) {
+              token = (await ask(scene, '/token?grant_type=refresh_token', { refresh_token: token })).refresh_token;
+            }
+            return token;
+          }),
+        );
+        return chains * refreshesInChain;
+      };
+      await refreshes();
+      const costs: number[] = [];
+      for (let round = 0; round < rounds; round += 1) costs.push(await scene.cpuOf(refreshes));
+      return [
+        {
+          name: 'refresh grant',
+          ours: ms(median(costs)),
+          notes: [`${range(costs)} ms; API and PostgreSQL together, ${chains} callers`],
+        },
+      ];
+    }),
+};
+
+const table = [
+  `create table notes as select n as id, 'note ' || n as body from generate_series(1, 10000) n`,
+  'alter table notes add primary key (id)',
+  'alter table notes enable row level security',
+  'create policy everybody on notes for select to anon, authenticated using (true)',
+];
+
+const listWithToken: Benchmark = {
+  name: 'auth/list',
+  run: (bench) =>
+    onScene(bench, async (scene) => {
+      const { api, user, project } = scene;
+      await runSql(api.url, user, project, ...table);
+      const { access_token: token } = await newUser(scene);
+      const key = { apikey: project.publishableKey };
+      const plan = (headers: LoadPlan['headers']): LoadPlan => ({
+        url: api.url,
+        headers,
+        requests: [{ method: 'GET', path: '/v1/rest/notes?select=id,body&order=id&limit=25' }],
+        callers: 32,
+        warmUp: { seconds: 1 },
+        extent: { seconds: 3 },
+        status: 200,
+        mustHold: '"body":"note 25"',
+        pid: api.pid,
+      });
+      const load = (headers: LoadPlan['headers']) => async (): Promise<LoadResult> =>
+        allRight(await bench.servers.load(plan(headers)));
+      const pairs = await byTurns(rounds, load({ ...key, authorization: `Bearer ${token}` }), load(key));
+      const rate = ({ latencies, seconds }: LoadResult): number => latencies.length / seconds;
+      const [ours, floor] = [pairs.map((pair) => rate(pair.ours)), pairs.map((pair) => rate(pair.floor))];
+      return [
+        {
+          name: 'a list with a user’s token; floor: the same with a key',
+          ours: perSecond(median(ours)),
+          floor: perSecond(median(floor)),
+          ratio: median(pairs.map((pair) => rate(pair.ours) / rate(pair.floor))),
+          target: { of: 'ratio', atLeast: 0.9 },
+          notes: [
+            `ours: ${range(ours)}/s`,
+            `floor: ${range(floor)}/s`,
+            `p50 ${digits(median(pairs[0]?.ours.latencies ?? []))} ms`,
+          ],
+        },
+      ];
+    }),
+};
+
+/** Sign-in of a project's users. */
+export const authBenchmarks: readonly Benchmark[] = [passwordSignIn, refreshGrant, listWithToken];
