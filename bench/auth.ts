@@ -158,6 +158,8 @@ const table = [
   'create policy everybody on notes for select to anon, authenticated using (true)',
 ];
 
+const rate = ({ latencies, seconds }: LoadResult): number => latencies.length / seconds;
+
 const listWithToken: Benchmark = {
   name: 'auth/list',
   run: (bench) =>
@@ -180,7 +182,6 @@ const listWithToken: Benchmark = {
       const load = (headers: LoadPlan['headers']) => async (): Promise<LoadResult> =>
         allRight(await bench.servers.load(plan(headers)));
       const pairs = await byTurns(rounds, load({ ...key, authorization: `Bearer ${token}` }), load(key));
-      const rate = ({ latencies, seconds }: LoadResult): number => latencies.length / seconds;
       const [ours, floor] = [pairs.map((pair) => rate(pair.ours)), pairs.map((pair) => rate(pair.floor))];
       return [
         {
