@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { type ClientBase, DatabaseError } from 'pg';
 import { ServiceError } from '#lib/errors.ts';
 import type { TenantDb } from '#lib/tenant-db.ts';
@@ -80,12 +81,23 @@ const explained = (error: unknown, runsTriggers: boolean): unknown => {
   return runsTriggers ? explainedWrite(error) : error;
 };
 
+/** By statement: prepared once for each connection, since planning a sign-in takes longer than doing it. */
+const names = new Map<string, string>();
+
+const nameOf = (sql: string): string => {
+  const known = names.get(sql);
+  if (known !== undefined) return known;
+  const name = `auth-${hash('sha256', sql).slice(0, 16)}`;
+  names.set(sql, name);
+  return name;
+};
+
 const asking =
   (tenantDb: Pick<TenantDb, 'use'>, role: 'auth' | 'users'): Ask =>
   async <T extends object>(projectId: string, sql: string, values: readonly unknown[] = []) => {
     try {
       return await tenantDb.use(projectId, role, async (client: ClientBase) => {
-        const { rows } = await client.query<T>(sql, [...values]);
+        const { rows } = await client.query<T>({ name: nameOf(sql), text: sql, values: [...values] });
         return rows;
       });
     } catch (error) {
