@@ -22,7 +22,7 @@ export interface Administrator {
   readonly deps: EndUserDeps;
   /** The control database, for the audit log. */
   readonly db: Queryable;
-  readonly project: Pick<Project, 'id' | 'plan' | 'data_key' | 'org_id'>;
+  readonly project: Pick<Project, 'id' | 'ref' | 'name' | 'plan' | 'data_key' | 'org_id'>;
   readonly actor: Actor;
 }
 
@@ -72,13 +72,13 @@ export const requireUser = async (deps: EndUserDeps, projectId: string, id: stri
 };
 
 /** An act upon a user, as the audit log names it. */
-type Act = 'create' | 'update' | 'ban' | 'unban' | 'delete' | 'end_sessions';
+type Act = 'create' | 'update' | 'ban' | 'unban' | 'delete' | 'end_sessions' | 'generate_link';
 
 /**
  * Writes the entry of the audit log before the change, which is made in another database: a change without an entry
  * cannot be. The entry of a change that is refused is taken back.
  */
-const audited = async <T>(
+export const audited = async <T>(
   { db, project, actor }: Administrator,
   { act, userId, after }: { readonly act: Act; readonly userId: string; readonly after?: object },
   change: () => Promise<T>,
@@ -107,6 +107,8 @@ export interface UserOrder {
   readonly userMetadata: Readonly<Record<string, unknown>>;
   readonly appMetadata: Readonly<Record<string, unknown>>;
   readonly bannedUntil?: Date | null | undefined;
+  /** By a mail, or a link that the project sends. */
+  readonly isInvited?: boolean;
 }
 
 /** Names that the platform writes into `app_metadata` itself. */
@@ -139,6 +141,7 @@ export const createUser = async (by: Administrator, order: UserOrder): Promise<E
         email,
         confirmedAt: order.emailVerified ? new Date() : null,
         bannedUntil: order.bannedUntil ?? null,
+        invitedAt: order.isInvited === true ? new Date() : null,
         userMetadata: order.userMetadata,
         appMetadata,
         passwordSealed,

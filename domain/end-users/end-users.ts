@@ -3,7 +3,7 @@
  * (how a project wants its users to sign in), auth-db.ts (the two ways into the project's database), users.ts (rows),
  * sign-up.ts and sign-in.ts, attempts.ts (failures, counted), sessions.ts (refresh tokens and the end of a sign-in),
  * links.ts, mails.ts, redirects.ts and flow-codes.ts (links in mails, and where they lead), profile.ts (what users
- * change about themselves), administration.ts (what the project's team does), tokens.ts (signing and verifying access tokens), errors.ts.
+ * change about themselves), administration.ts and invites.ts (what the project's team does), tokens.ts (signing and verifying access tokens), errors.ts.
  */
 import type { Project } from '#domain/projects/store.ts';
 import type { Sealer } from '#lib/secrets.ts';

@@ -70,6 +70,26 @@ export const makeLink = async (deps: EndUserDeps, project: LinkProject, order: L
   return link;
 };
 
+/** The `type` by which clients name each kind. */
+const typeOf: Readonly<Record<LinkKind, string>> = {
+  signup: 'signup',
+  invite: 'invite',
+  magiclink: 'magiclink',
+  recovery: 'recovery',
+  email_change_current: 'email_change',
+  email_change_new: 'email_change',
+};
+
+/** The address of a link's page. */
+export const urlOfLink = (
+  { restUrlOf }: EndUserDeps,
+  ref: string,
+  { kind, token }: { readonly kind: LinkKind; readonly token: string },
+): { readonly url: string; readonly type: string } => {
+  const type = typeOf[kind];
+  return { url: `${restUrlOf(ref)}/auth/v1/verify?type=${type}&token=${token}`, type };
+};
+
 /** Where a link leads to, without using it up; undefined when it does not work (any more). */
 export const redirectOfLink = async (
   { authDb }: EndUserDeps,

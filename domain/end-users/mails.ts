@@ -9,7 +9,7 @@ import type { Log } from '#lib/log.ts';
 import { type Poller, startPoller } from '#lib/poller.ts';
 import { countMail } from './attempts.ts';
 import type { EndUserDeps } from './end-users.ts';
-import { type LinkKind, linkSeconds, makeLink } from './links.ts';
+import { type LinkKind, linkSeconds, makeLink, urlOfLink } from './links.ts';
 import { appMetadataOf, insertUser, requireRoomForUser } from './sign-up.ts';
 import { type EndUserAccount, findAccountByEmail } from './users.ts';
 
@@ -66,15 +66,13 @@ const takeSql = `
 const maxAttempts = 8;
 
 /** The mail of each kind of link. */
-const mailOf: Readonly<
-  Record<LinkKind, { readonly template: TemplateType; readonly type: string; readonly url: string }>
-> = {
-  signup: { template: 'signup', type: 'signup', url: 'confirmation_url' },
-  invite: { template: 'invite', type: 'invite', url: 'invite_url' },
-  magiclink: { template: 'magic-link', type: 'magiclink', url: 'confirmation_url' },
-  recovery: { template: 'password-reset', type: 'recovery', url: 'reset_url' },
-  email_change_current: { template: 'email-change', type: 'email_change', url: 'confirmation_url' },
-  email_change_new: { template: 'email-change', type: 'email_change', url: 'confirmation_url' },
+const mailOf: Readonly<Record<LinkKind, { readonly template: TemplateType; readonly url: string }>> = {
+  signup: { template: 'signup', url: 'confirmation_url' },
+  invite: { template: 'invite', url: 'invite_url' },
+  magiclink: { template: 'magic-link', url: 'confirmation_url' },
+  recovery: { template: 'password-reset', url: 'reset_url' },
+  email_change_current: { template: 'email-change', url: 'confirmation_url' },
+  email_change_new: { template: 'email-change', url: 'confirmation_url' },
 };
 
 const nameOf = ({ raw_user_meta_data: data, email }: EndUserAccount): string => {
@@ -126,7 +124,7 @@ const sendLink = async (
     redirectTo,
     codeChallenge,
   });
-  const { template, type, url } = mailOf[kind];
+  const { template, url } = mailOf[kind];
   const email: EmailOrder = {
     project,
     template,
@@ -134,7 +132,7 @@ const sendLink = async (
     variables: {
       user_name: nameOf(user),
       user_email: user.email ?? to,
-      [url]: `${endUsers.restUrlOf(project.ref)}/auth/v1/verify?type=${type}&token=${token}`,
+      [url]: urlOfLink(endUsers, project.ref, { kind, token }).url,
       code,
       expires_in: expiresIn(kind),
       ...(user.new_email !== null && { new_email: user.new_email }),

@@ -43,13 +43,16 @@ interface NewEndUser {
   readonly passwordSealed: Buffer | null;
   /** Left out: not banned. */
   readonly bannedUntil?: Date | null;
+  /** Left out: not invited. */
+  readonly invitedAt?: Date | null;
 }
 
 /** The events are written with the user, or not at all. */
 const insertSql = `
   with u as (
-    insert into auth.users (id, email, email_confirmed_at, raw_user_meta_data, raw_app_meta_data, banned_until)
-    values ($1, $2, $3, $4, $5, $8)
+    insert into auth.users (id, email, email_confirmed_at, raw_user_meta_data, raw_app_meta_data, banned_until,
+      invited_at)
+    values ($1, $2, $3, $4, $5, $8, $9)
     on conflict (email) do nothing
     returning id, email, email_confirmed_at, raw_user_meta_data, raw_app_meta_data, is_anonymous, invited_at,
       banned_until, created_at, updated_at)
@@ -80,6 +83,7 @@ export const insertUser = async (
     user.passwordSealed,
     isSignUp ? JSON.stringify({ user_id: user.id, email: user.email, method: 'password' }) : null,
     user.bannedUntil ?? null,
+    user.invitedAt ?? null,
   ]);
   if (row !== undefined) markDirty(projectId);
   return row;
