@@ -95,7 +95,7 @@ const needs: readonly (readonly [RegExp, string])[] = [
     'Needs the `access_token` that `POST /p/{ref}/auth/v1/signup` answered, beside the key.',
   ],
   [
-    /\/auth\/v1\/(?:recover|otp|magiclink|resend|verify|verify\/confirm)$/,
+    /\/auth\/v1\/(?:recover|otp|magiclink|resend|verify|verify\/confirm|invite)$/,
     'Needs a user of the project, and the link or the code in the mail that the call before has sent.',
   ],
   [/\{token\}/, 'Needs the link of a mail.'],

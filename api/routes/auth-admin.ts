@@ -9,13 +9,16 @@ import {
   updateUser,
 } from '#domain/end-users/administration.ts';
 import { AuthError } from '#domain/end-users/errors.ts';
-import { authUser, authUserOf } from '#api/shapes/auth.ts';
+import { generateLink, inviteUser } from '#domain/end-users/invites.ts';
+import { redirectFor } from '#domain/end-users/redirects.ts';
+import { authUser, authUserOf, redirectQuery } from '#api/shapes/auth.ts';
+import { authRoot, required } from '../auth-call.ts';
 import { withKey } from '../access.ts';
 import type { BaseCall, KeyCall } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id } from '../fields.ts';
 
-const root = '/p/{ref}/auth/v1/admin/users';
+const root = `${authRoot}/admin/users`;
 const ref = z.object({ ref: z.string() });
 const userParams = z.object({ ref: z.string(), uid: id });
 
@@ -86,6 +89,22 @@ const linkOf = (path: string, { page, last, size }: { page: number; last: number
   const to = (target: number, rel: string): string => `<${path}?page=${target}&per_page=${size}>; rel="${rel}"`;
   return [...(page < last ? [to(page + 1, 'next')] : []), to(last, 'last')].join(', ');
 };
+
+const redirectOf = async (
+  { deps, project }: BaseCall & KeyCall,
+  ...wanted: readonly (string | null | undefined)[]
+): Promise<string | null> => {
+  const given = wanted.find((one) => typeof one === 'string' && one !== '');
+  return redirectFor(await deps.endUsers.settings.of(project.id), given);
+};
+
+const handedLink = authUser.extend({
+  action_link: z.string(),
+  email_otp: z.string(),
+  hashed_token: z.string(),
+  redirect_to: z.string(),
+  verification_type: z.string(),
+});
 
 /** Administration of users with a secret key, as supabase-js calls it. */
 export const authAdminEndpoints: readonly Endpoint[] = [
@@ -168,6 +187,59 @@ export const authAdminEndpoints: readonly Endpoint[] = [
         });
       }
       return authUserOf(await deleteUser(administrator(call), uid));
+    },
+  }),
+  endpoint({
+    ...common,
+    method: 'post',
+    path: `${authRoot}/invite`,
+    summary: 'Make a user without a password and mail an invitation',
+    params: ref,
+    query: redirectQuery,
+    body: z.object({ email: optionalText, data: metadata.nullish() }),
+    response: authUser,
+    handle: async ({ query, body }, call) => {
+      const invitation = { email: required(body.email, 'email'), userMetadata: body.data ?? {} };
+      const redirectTo = await redirectOf(call, query.redirect_to);
+      const user = await inviteUser(administrator(call), invitation, redirectTo);
+      call.deps.endUserMails.wake();
+      return authUserOf(user);
+    },
+  }),
+  endpoint({
+    ...common,
+    method: 'post',
+    path: `${authRoot}/admin/generate_link`,
+    summary: 'Make a link of a mail and hand it out, for projects that send it themselves',
+    params: ref,
+    query: redirectQuery,
+    body: z.object({
+      type: z.enum(['signup', 'invite', 'magiclink', 'recovery', 'email_change_current', 'email_change_new']),
+      email: optionalText,
+      new_email: optionalText,
+      password: optionalText,
+      data: metadata.nullish(),
+      redirect_to: optionalText,
+      redirectTo: optionalText,
+    }),
+    response: handedLink,
+    handle: async ({ query, body }, call) => {
+      const link = await generateLink(administrator(call), {
+        kind: body.type,
+        email: required(body.email, 'email'),
+        newEmail: body.new_email ?? undefined,
+        password: body.password ?? undefined,
+        userMetadata: body.data ?? {},
+        redirectTo: await redirectOf(call, query.redirect_to, body.redirect_to, body.redirectTo),
+      });
+      return {
+        ...authUserOf(link.user),
+        action_link: link.url,
+        email_otp: link.code,
+        hashed_token: link.token,
+        redirect_to: link.redirectTo ?? '',
+        verification_type: link.type,
+      };
     },
   }),
 ];
