@@ -56,9 +56,9 @@ export const stepOfCode = (
 };
 
 /** The URI that authenticator apps read from a QR code. */
-export const totpUri = (secret: Buffer, account: string): string =>
-  `otpauth://totp/plinth:${encodeURIComponent(account)}?secret=${base32(secret)}` +
-  `&issuer=plinth&algorithm=SHA1&digits=${usualDigits}&period=${stepSeconds}`;
+export const totpUri = (secret: Buffer, account: string, issuer = 'plinth'): string =>
+  `otpauth://totp/${encodeURIComponent(issuer)}:${encodeURIComponent(account)}?secret=${base32(secret)}` +
+  `&issuer=${encodeURIComponent(issuer)}&algorithm=SHA1&digits=${usualDigits}&period=${stepSeconds}`;
 
 interface Factor {
   readonly id: string;

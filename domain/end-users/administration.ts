@@ -5,6 +5,7 @@ import type { Queryable } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import type { EndUserDeps } from './end-users.ts';
 import { AuthError } from './errors.ts';
+import { deleteFactor } from './factors.ts';
 import { requireStrong, sealPassword } from './passwords.ts';
 import { appMetadataOf, insertUser, requireAddress, requireRoomForUser, requireStorable } from './sign-up.ts';
 import { endSessions } from './sessions.ts';
@@ -72,7 +73,7 @@ export const requireUser = async (deps: EndUserDeps, projectId: string, id: stri
 };
 
 /** An act upon a user, as the audit log names it. */
-type Act = 'create' | 'update' | 'ban' | 'unban' | 'delete' | 'end_sessions' | 'generate_link';
+type Act = 'create' | 'update' | 'ban' | 'unban' | 'delete' | 'end_sessions' | 'generate_link' | 'delete_factor';
 
 /**
  * Writes the entry of the audit log before the change, which is made in another database: a change without an entry
@@ -295,4 +296,13 @@ export const signOutUser = async (by: Administrator, userId: string): Promise<vo
   const { deps, project } = by;
   await requireUser(deps, project.id, userId);
   await audited(by, { act: 'end_sessions', userId }, () => endSessions(deps, project.id, userId, null));
+};
+
+/** Removes a factor that a user has lost. @throws {AuthError} `user_not_found`, `mfa_factor_not_found` */
+export const removeFactor = async (by: Administrator, userId: string, factorId: string): Promise<void> => {
+  const { deps, project } = by;
+  await requireUser(deps, project.id, userId);
+  await audited(by, { act: 'delete_factor', userId, after: { factor_id: factorId } }, () =>
+    deleteFactor(deps, project.id, userId, factorId),
+  );
 };

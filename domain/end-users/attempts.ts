@@ -73,3 +73,23 @@ export const countMail = async (db: AuthDb, projectId: string, email: string, is
   const [counted] = await db.secrets<Counted>(projectId, countSql, [[hashToken(`mail ${email}`)], mailSeconds]);
   return (counted?.number ?? 0) <= maxMails;
 };
+
+const keyOfCodes = (userId: string): Buffer => hashToken(`codes ${userId}`);
+/** Wrong codes of a user's factors within 15 minutes. */
+const maxCodes = 10;
+
+/** Counts a code before it is judged. @throws {AuthError} `over_request_rate_limit` */
+export const countCode = async (db: AuthDb, projectId: string, userId: string, isLimited: boolean): Promise<void> => {
+  if (!isLimited) return;
+  const [counted] = await db.secrets<Counted>(projectId, countSql, [[keyOfCodes(userId)], windowSeconds]);
+  if (counted === undefined || counted.number <= maxCodes) return;
+  throw new AuthError('over_request_rate_limit', 'Too many wrong codes.', {
+    hint: `Try again in ${counted.seconds} s.`,
+    headers: { 'Retry-After': String(counted.seconds) },
+  });
+};
+
+/** Forgets the wrong codes of a user, after a right one. */
+export const clearCount = async (db: AuthDb, projectId: string, userId: string): Promise<void> => {
+  await db.secrets(projectId, 'delete from auth.counts where key = $1', [keyOfCodes(userId)]);
+};

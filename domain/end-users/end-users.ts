@@ -1,7 +1,7 @@
 /*
  * The users of a project's own application. The way through this folder: this file (what all of it needs), settings.ts
  * (how a project wants its users to sign in), auth-db.ts (the two ways into the project's database), users.ts (rows),
- * sign-up.ts and sign-in.ts, attempts.ts (failures, counted), sessions.ts (refresh tokens and the end of a sign-in),
+ * sign-up.ts and sign-in.ts, attempts.ts (failures, counted), sessions.ts (refresh tokens and the end of a sign-in), factors.ts (second factors),
  * links.ts, mails.ts, redirects.ts and flow-codes.ts (links in mails, and where they lead), profile.ts (what users
  * change about themselves), administration.ts and invites.ts (what the project's team does), tokens.ts (signing and verifying access tokens), errors.ts.
  */

@@ -15,6 +15,8 @@ interface LiveSession {
   /** The last proof of who the user is, in ms. */
   readonly provedAt: number;
   readonly method: SignInMethod;
+  /** 2: with a second factor. */
+  readonly aal: 1 | 2;
 }
 
 /** @throws {AuthError} `session_not_found` */
@@ -23,13 +25,13 @@ const requireSession = async (
   projectId: string,
   { userId, sessionId }: SignedInUser,
 ): Promise<LiveSession> => {
-  const [row] = await authDb.secrets<{ proved: number; method: SignInMethod }>(
+  const [row] = await authDb.secrets<{ proved: number; method: SignInMethod; aal: 1 | 2 }>(
     projectId,
-    `select (amr -> -1 ->> 'timestamp')::float8 as proved, amr -> -1 ->> 'method' as method from auth.sessions where id = $1 and user_id = $2`,
+    `select (amr -> -1 ->> 'timestamp')::float8 as proved, amr -> -1 ->> 'method' as method, aal from auth.sessions where id = $1 and user_id = $2`,
     [sessionId, userId],
   );
   if (row === undefined) throw new AuthError('session_not_found', 'The sign-in of this token has ended.');
-  return { provedAt: row.proved * 1000, method: row.method };
+  return { provedAt: row.proved * 1000, method: row.method, aal: row.aal };
 };
 
 /**
@@ -73,6 +75,15 @@ const requireProof = async (
   });
 };
 
+/** With a second factor the password alone, or a link that was mailed, changes nothing that lets somebody in. */
+export const requireFullSignIn = (user: EndUserAccount & { readonly session: LiveSession }): void => {
+  const hasFactor = user.factors.some(({ status }) => status === 'verified');
+  if (!hasFactor || user.session.aal === 2) return;
+  throw new AuthError('insufficient_aal', 'This needs a sign-in with the second factor.', {
+    hint: 'Verify a code of the factor first.',
+  });
+};
+
 const newPassword = async (
   deps: EndUserDeps,
   call: SignInCall,
@@ -80,6 +91,7 @@ const newPassword = async (
   { password, currentPassword }: ProfileChange,
 ): Promise<Buffer | null> => {
   if (password === undefined) return null;
+  requireFullSignIn(user);
   requireStrong(password, await deps.settings.of(call.project.id));
   await requireProof(deps, call, user, currentPassword);
   if (await isPasswordOf(deps, call.project, user, password)) {
@@ -119,11 +131,12 @@ interface NewEmail {
 const newEmail = async (
   deps: EndUserDeps,
   { project }: SignInCall,
-  user: EndUserAccount,
+  user: EndUserAccount & { readonly session: LiveSession },
   given: string | undefined,
 ): Promise<NewEmail> => {
   const email = given === undefined ? user.email : requireAddress(given);
   if (email === user.email) return { now: null, later: null };
+  requireFullSignIn(user);
   const { confirm_email: mustConfirm } = await deps.settings.of(project.id);
   if (!mustConfirm) return { now: email, later: null };
   await deps.mails.require(project);

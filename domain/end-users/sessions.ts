@@ -6,7 +6,7 @@ import { AuthError } from './errors.ts';
 import { type EndUserAccount, accountColumns, isBanned, requireNotBanned } from './users.ts';
 
 /** `recovery`: by a link for those who forgot their password; `otp`: by another link or code of a mail. */
-export type SignInMethod = 'password' | 'otp' | 'recovery';
+export type SignInMethod = 'password' | 'otp' | 'recovery' | 'totp';
 
 /** How a user proved who they are, newest last (RFC 8176 and supabase-js). */
 interface Proof {
@@ -208,6 +208,46 @@ export const beginSession = async (
   const signedIn = await tryBeginSession(deps, call, session);
   if (signedIn !== undefined) return signedIn;
   throw new AuthError('invalid_credentials', 'The user has changed meanwhile. Sign in again.');
+};
+
+/*
+ * Only one of two sign-ins with the same code gets through: the factor's row is locked, and its last step rises. The
+ * first code of a factor ends the sign-ins that were begun without one.
+ */
+const raiseSql = `
+  with before as (select id, verified_at is null as is_first from auth.factors where id = $1 and user_id = $2),
+  factor as (
+    update auth.factors f set last_step = $3, verified_at = coalesce(f.verified_at, now()), updated_at = now()
+    where f.id = $1 and f.user_id = $2 and (f.last_step is null or f.last_step < $3) returning f.id),
+  answered as (delete from auth.challenges c using factor where c.id = $4),
+  session as (
+    update auth.sessions s set aal = 2, amr = s.amr || $6::jsonb, refresh_number = s.refresh_number + 1, rotated_at = $7
+    from factor where s.id = $5 and s.user_id = $2 returning s.refresh_number, s.amr),
+  others as (
+    delete from auth.sessions o using session, before b
+    where b.is_first and o.user_id = $2 and o.id <> $5 and o.aal = 1)
+  select refresh_number, amr from session`;
+
+/**
+ * Makes a sign-in one with two factors, by a code whose step was computed.
+ * @returns undefined when the code was used, or the sign-in has ended meanwhile
+ */
+export const raiseSession = async (
+  deps: EndUserDeps,
+  call: SignInCall,
+  user: EndUserAccount,
+  by: { readonly sessionId: string; readonly factorId: string; readonly challengeId: string; readonly step: number },
+): Promise<SignedIn | undefined> => {
+  const rotatedAt = new Date();
+  const proof: Proof = { method: 'totp', timestamp: Math.floor(rotatedAt.getTime() / 1000) };
+  const [row] = await deps.authDb.secrets<{ refresh_number: number; amr: readonly Proof[] }>(
+    call.project.id,
+    raiseSql,
+    [by.factorId, user.id, by.step, by.challengeId, by.sessionId, JSON.stringify([proof]), rotatedAt],
+  );
+  if (row === undefined) return undefined;
+  const { refresh_number: number, amr } = row;
+  return tokensOf(deps, call, user, { id: by.sessionId, number, rotatedAt, aal: 2, amr });
 };
 
 const refusedToken = (): AuthError =>

@@ -14,6 +14,8 @@ export interface AuthSettings {
   readonly site_url: string | null;
   /** Further addresses that links may lead to. */
   readonly redirect_allow_list: readonly string[];
+  /** Whether users may set up a second factor. */
+  readonly mfa: 'off' | 'optional';
   readonly session: {
     /** A sign-in that is not used for so long ends, in seconds. */
     readonly idle_s: number;
@@ -32,6 +34,7 @@ const defaultAuthSettings: AuthSettings = {
   confirm_email: false,
   site_url: null,
   redirect_allow_list: [],
+  mfa: 'optional',
   session: { idle_s: 30 * day, absolute_s: 90 * day, single: false },
 };
 

@@ -151,6 +151,7 @@ const pendingUser = ({ id, email, userMetadata, appMetadata }: NewEndUser): EndU
     password_sealed: null,
     last_sign_in_at: null,
     new_email: null,
+    factors: [],
     identities: [
       {
         ...identity,

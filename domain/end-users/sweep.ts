@@ -43,6 +43,11 @@ const deletions: readonly (readonly [string, boolean])[] = [
     false,
   ],
   [
+    `delete from auth.challenges where id = any (array(
+       select id from auth.challenges where expires_at < now() limit $1))`,
+    false,
+  ],
+  [
     `delete from auth.counts where key = any (array(
        select key from auth.counts where began_at < now() - interval '1 hour' limit $1))`,
     false,

@@ -16,6 +16,17 @@ interface Identity {
   readonly last_sign_in_at: string | null;
 }
 
+/** A second factor of a user. */
+interface Factor {
+  readonly id: string;
+  readonly friendly_name: string;
+  readonly factor_type: 'totp';
+  readonly status: 'verified' | 'unverified';
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly last_challenged_at: string | null;
+}
+
 /** A user of a project's application, as `auth.users` has it. */
 export interface EndUserRow {
   readonly id: string;
@@ -37,6 +48,7 @@ export interface EndUserAccount extends EndUserRow {
   /** An address that waits to be confirmed. */
   readonly new_email: string | null;
   readonly identities: readonly Identity[];
+  readonly factors: readonly Factor[];
 }
 
 /** The columns of a user `u`. */
@@ -48,7 +60,11 @@ export const accountColumns = `${userColumns}, a.password_sealed, a.last_sign_in
   (select coalesce(json_agg(json_build_object('identity_id', i.id, 'id', i.subject, 'user_id', i.user_id,
      'provider', i.provider, 'identity_data', i.data, 'email', i.email, 'created_at', i.created_at,
      'updated_at', i.updated_at, 'last_sign_in_at', i.last_sign_in_at) order by i.created_at, i.id), '[]')
-   from auth.identities i where i.user_id = u.id) as identities`;
+   from auth.identities i where i.user_id = u.id) as identities,
+  (select coalesce(json_agg(json_build_object('id', f.id, 'friendly_name', f.friendly_name, 'factor_type', 'totp',
+     'status', case when f.verified_at is null then 'unverified' else 'verified' end, 'created_at', f.created_at,
+     'updated_at', f.updated_at, 'last_challenged_at', f.last_challenged_at) order by f.created_at, f.id), '[]')
+   from auth.factors f where f.user_id = u.id) as factors`;
 
 /** Where the columns of an account come from. */
 export const accountSource = 'auth.users u left join auth.accounts a on a.user_id = u.id';
