@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { SignInCall } from '#domain/end-users/end-users.ts';
 import { AuthError } from '#domain/end-users/errors.ts';
 import { challengeOf } from '#domain/end-users/flow-codes.ts';
+import type { SignedInUser } from '#domain/end-users/profile.ts';
 import { redirectFor } from '#domain/end-users/redirects.ts';
 import type { LinkTarget } from '#domain/end-users/sign-up.ts';
 import type { Project } from '#domain/projects/store.ts';
@@ -15,7 +16,10 @@ import { restUrl } from './http/rest-url.ts';
 export const authRoot = '/p/{ref}/auth/v1';
 
 /** A key of the project, and the user's token where a user is meant. */
-export const authAccess = withKey('secret', 'publishable', 'user');
+const authAccess = withKey('secret', 'publishable', 'user');
+/** With the token of the user who is meant. */
+export const authByUser = { ...authAccess, byUser: true } as const;
+
 export type AuthCall = Call<WithKey<'secret' | 'publishable' | 'user'>>;
 
 export const authCommon = {
@@ -61,3 +65,10 @@ export const targetOf = async (
   redirectTo: redirectFor(await deps.endUsers.settings.of(project.id), wanted),
   codeChallenge: challengeOf(body.code_challenge, body.code_challenge_method),
 });
+
+/** The user of the call's token, which was verified. @throws {AuthError} `session_not_found` */
+export const userOf = ({ caller }: AuthCall): SignedInUser => {
+  const { sub, session_id: sessionId } = JSON.parse(caller.claims) as { sub: string; session_id?: string };
+  if (sessionId === undefined) throw new AuthError('session_not_found', 'This token belongs to no sign-in.');
+  return { userId: sub, sessionId };
+};

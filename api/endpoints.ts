@@ -5,6 +5,7 @@ import { accountPages } from './pages/account.ts';
 import { accountEndpoints } from './routes/accounts.ts';
 import { authEndpoints } from './routes/auth.ts';
 import { authAdminEndpoints } from './routes/auth-admin.ts';
+import { authFactorEndpoints } from './routes/auth-factors.ts';
 import { authLinkEndpoints } from './routes/auth-links.ts';
 import { authSettingsEndpoints } from './routes/auth-settings.ts';
 import { arenaEndpoints } from './routes/ai/arena.ts';
@@ -60,6 +61,7 @@ export const endpoints: readonly Endpoint[] = [
   ...authSettingsEndpoints,
   ...authEndpoints,
   ...authLinkEndpoints,
+  ...authFactorEndpoints,
   ...verifyLinkPages,
   ...authAdminEndpoints,
   ...userEndpoints,

@@ -64,6 +64,7 @@ const sendOpenAiError = (ctx: Context, error: ServiceError): void => {
 const teamCodes: Partial<Readonly<Record<AuthErrorCode, ErrorCode>>> = {
   conflict: 'conflict',
   email_exists: 'email_taken',
+  mfa_factor_not_found: 'not_found',
   unexpected_failure: 'conflict',
   user_not_found: 'not_found',
 };

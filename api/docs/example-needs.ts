@@ -31,6 +31,10 @@ const written: readonly (readonly [RegExp, PathValue])[] = [
   [/\/tables\/\{table\}$/, { example: 'guests' }],
   [/\/\{table\}$/, { description: 'A table: `POST /projects/{project_id}/db/tables` makes it.', example: 'guests' }],
   [/\/\{table\}\/\{id\}$/, { description: 'The primary key of a row.', example: '1' }],
+  [
+    /\/factors\/\{factor_id\}$/,
+    { description: 'The `id` of a factor: `POST /p/{ref}/auth/v1/factors` answers it, and the user lists it.' },
+  ],
   [/\/columns\/\{column\}$/, { example: 'age' }],
   [
     /\/(?:functions|v1)\/\{slug\}$/,
@@ -91,7 +95,7 @@ const needs: readonly (readonly [RegExp, string])[] = [
     'Needs the query `grant_type=password` and a user of the project: `POST /p/{ref}/auth/v1/signup` makes one.',
   ],
   [
-    /\/auth\/v1\/(?:user|logout)$/,
+    /\/auth\/v1\/(?:user|logout|factors.*)$/,
     'Needs the `access_token` that `POST /p/{ref}/auth/v1/signup` answered, beside the key.',
   ],
   [

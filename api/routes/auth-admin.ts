@@ -5,13 +5,14 @@ import {
   createUser,
   deleteUser,
   listUsers,
+  removeFactor,
   requireUser,
   updateUser,
 } from '#domain/end-users/administration.ts';
 import { AuthError } from '#domain/end-users/errors.ts';
 import { generateLink, inviteUser } from '#domain/end-users/invites.ts';
 import { redirectFor } from '#domain/end-users/redirects.ts';
-import { authUser, authUserOf, redirectQuery } from '#api/shapes/auth.ts';
+import { authFactor, authUser, authUserOf, redirectQuery } from '#api/shapes/auth.ts';
 import { authRoot, required } from '../auth-call.ts';
 import { withKey } from '../access.ts';
 import type { BaseCall, KeyCall } from '../call.ts';
@@ -187,6 +188,30 @@ export const authAdminEndpoints: readonly Endpoint[] = [
         });
       }
       return authUserOf(await deleteUser(administrator(call), uid));
+    },
+  }),
+  endpoint({
+    ...common,
+    method: 'get',
+    path: `${root}/{uid}/factors`,
+    summary: 'The second factors of a user',
+    params: userParams,
+    response: z.array(authFactor),
+    handle: async ({ params: { uid } }, { deps, project }) => [
+      ...(await requireUser(deps.endUsers, project.id, uid)).factors,
+    ],
+  }),
+  endpoint({
+    ...common,
+    method: 'delete',
+    path: `${root}/{uid}/factors/{factor_id}`,
+    summary: 'Remove a second factor that a user has lost',
+    params: userParams.extend({ factor_id: id }),
+    status: 200,
+    response: z.object({ id }),
+    handle: async ({ params: { uid, factor_id: factorId } }, call) => {
+      await removeFactor(administrator(call), uid, factorId);
+      return { id: factorId };
     },
   }),
   endpoint({

@@ -22,6 +22,7 @@ const address = text(2048, 1).superRefine((given, context) => {
   const fault = faultOfRedirect(given);
   if (fault !== null) context.addIssue({ code: 'custom', message: fault });
 });
+const mfa = z.enum(['off', 'optional']).describe('Whether users may set up a second factor.');
 const siteUrl = address.nullable().describe('Your application, where links lead to when nothing else is asked for.');
 const allowList = z
   .array(address)
@@ -35,6 +36,7 @@ const settings = z.object({
   confirm_email: confirmEmail,
   site_url: siteUrl,
   redirect_allow_list: z.array(z.string()),
+  mfa,
   session: z.object({ idle_s: idle, absolute_s: absolute, single }),
 });
 
@@ -44,6 +46,7 @@ const change = z.strictObject({
   confirm_email: confirmEmail.optional(),
   site_url: siteUrl.optional(),
   redirect_allow_list: allowList.optional(),
+  mfa: mfa.optional(),
   session: z
     .strictObject({ idle_s: idle.optional(), absolute_s: absolute.optional(), single: single.optional() })
     .optional(),

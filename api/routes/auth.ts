@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { AuthError } from '#domain/end-users/errors.ts';
 import { exchangeFlowCode } from '#domain/end-users/flow-codes.ts';
-import { type SignedInUser, updateProfile, userOfSession } from '#domain/end-users/profile.ts';
+import { updateProfile, userOfSession } from '#domain/end-users/profile.ts';
 import { endSession, endSessions, refreshSession } from '#domain/end-users/sessions.ts';
 import { signInWithPassword } from '#domain/end-users/sign-in.ts';
 import { signUp } from '#domain/end-users/sign-up.ts';
@@ -19,25 +19,16 @@ import {
 import { everyone } from '../access.ts';
 import {
   type AuthCall,
-  authAccess,
+  authByUser,
   authCommon,
   authRoot,
   refusePhone,
   required,
   signInCallOf,
   targetOf,
+  userOf,
 } from '../auth-call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-
-/** With the token of the user who is meant. */
-const byUser = { ...authAccess, byUser: true } as const;
-
-/** The user of the call's token, which was verified. @throws {AuthError} `session_not_found` */
-const userOf = ({ caller }: AuthCall): SignedInUser => {
-  const { sub, session_id: sessionId } = JSON.parse(caller.claims) as { sub: string; session_id?: string };
-  if (sessionId === undefined) throw new AuthError('session_not_found', 'This token belongs to no sign-in.');
-  return { userId: sub, sessionId };
-};
 
 const grants: Readonly<
   Record<string, (call: AuthCall, body: z.output<typeof tokenBody>) => ReturnType<typeof signInWithPassword>>
@@ -102,7 +93,7 @@ export const authEndpoints: readonly Endpoint[] = [
   }),
   endpoint({
     ...authCommon,
-    access: byUser,
+    access: authByUser,
     method: 'get',
     path: `${authRoot}/user`,
     summary: 'The user of the access token',
@@ -111,7 +102,7 @@ export const authEndpoints: readonly Endpoint[] = [
   }),
   endpoint({
     ...authCommon,
-    access: byUser,
+    access: authByUser,
     method: 'put',
     path: `${authRoot}/user`,
     summary: 'Change the user of the access token; a new password ends the other sign-ins',
@@ -134,7 +125,7 @@ export const authEndpoints: readonly Endpoint[] = [
   }),
   endpoint({
     ...authCommon,
-    access: byUser,
+    access: authByUser,
     method: 'post',
     path: `${authRoot}/logout`,
     summary: 'End this sign-in, the other ones of the user, or all of them',
@@ -163,7 +154,7 @@ export const authEndpoints: readonly Endpoint[] = [
       mfa_enabled: z.boolean(),
     }),
     handle: async (_input, { deps, project }) => {
-      const { signup, confirm_email: mustConfirm } = await deps.endUsers.settings.of(project.id);
+      const { signup, mfa, confirm_email: mustConfirm } = await deps.endUsers.settings.of(project.id);
       return {
         external: { email: true, phone: false, anonymous_users: false },
         disable_signup: signup !== 'open',
@@ -171,7 +162,7 @@ export const authEndpoints: readonly Endpoint[] = [
         phone_autoconfirm: false as const,
         sms_provider: '' as const,
         saml_enabled: false as const,
-        mfa_enabled: false,
+        mfa_enabled: mfa !== 'off',
       };
     },
   }),

@@ -5,6 +5,7 @@ import {
   deleteUser,
   listSessions,
   listUsers,
+  removeFactor,
   requireUser,
   signOutUser,
   updateUser,
@@ -132,5 +133,13 @@ export const userEndpoints: readonly Endpoint[] = [
     summary: 'End all sign-ins of a user',
     params: userParams,
     handle: ({ params: { uid } }, call) => signOutUser(administrator(call), uid),
+  }),
+  endpoint({
+    ...change,
+    method: 'delete',
+    path: `${root}/{uid}/factors/{factor_id}`,
+    summary: 'Remove a second factor that a user has lost',
+    params: userParams.extend({ factor_id: id }),
+    handle: ({ params: { uid, factor_id: factorId } }, call) => removeFactor(administrator(call), uid, factorId),
   }),
 ];

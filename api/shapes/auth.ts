@@ -23,6 +23,16 @@ const identity = z.object({
   last_sign_in_at: z.string().nullable(),
 });
 
+export const authFactor = z.object({
+  id,
+  friendly_name: z.string(),
+  factor_type: z.literal('totp'),
+  status: z.enum(['verified', 'unverified']),
+  created_at: z.string(),
+  updated_at: z.string(),
+  last_challenged_at: z.string().nullable(),
+});
+
 /** A user, as clients of `auth/v1` read it. */
 export const authUser = z.object({
   id,
@@ -37,7 +47,7 @@ export const authUser = z.object({
   app_metadata: metadata,
   user_metadata: metadata,
   identities: z.array(identity),
-  factors: z.array(z.never()),
+  factors: z.array(authFactor),
   is_anonymous: z.boolean(),
   invited_at: instant.nullable(),
   banned_until: instant.nullable(),
@@ -58,7 +68,7 @@ export const authUserOf = (user: EndUserAccount): z.output<typeof authUser> => (
   app_metadata: user.raw_app_meta_data,
   user_metadata: user.raw_user_meta_data,
   identities: [...user.identities],
-  factors: [],
+  factors: [...user.factors],
   is_anonymous: user.is_anonymous,
   invited_at: user.invited_at,
   banned_until: user.banned_until,

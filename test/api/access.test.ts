@@ -156,6 +156,7 @@ const valuesOf: Values = {
   table: tableFor,
   column: () => 'lost',
   uid: userFor,
+  factor_id: () => crypto.randomUUID(),
   v: () => '1',
   token: () => 'plinth_invite_of_nobody',
 };
@@ -244,6 +245,9 @@ const askForProof = new Set([
   '/team/invite/{token}/accept',
   '/invite/{token}',
   '/p/{ref}/auth/v1/verify',
+  // A factor exists once its user has set it up.
+  '/projects/{project_id}/users/{uid}/factors/{factor_id}',
+  '/p/{ref}/auth/v1/admin/users/{uid}/factors/{factor_id}',
   '/p/{ref}/auth/v1/verify/confirm',
   // Objects of another caller do not exist for this one.
   '/auth/sessions/{id}',
