@@ -178,6 +178,11 @@ const openSchema = async (client: Client, ref: string): Promise<void> => {
       end if;
     end $$;
     grant usage on schema public to anon, authenticated, ${named('service')}, ${named('reader')};
+    -- The roles that came later, in databases that were made before them.
+    do $$ begin
+      execute format('grant connect on database %I to %I, %I', current_database(),
+        ${escapeLiteral(roleName(ref, 'auth'))}, ${escapeLiteral(roleName(ref, 'users'))});
+    end $$;
     -- Functions that requests call may use temporary tables; the data API drops them when the request is over.
     do $$ begin
       execute format('grant temporary on database %I to anon, authenticated, %I, %I', current_database(),

@@ -25,7 +25,7 @@ export interface AuthDb {
 
 const foreignSchema = (): ServiceError =>
   new ServiceError('conflict', 'The project has a schema auth of its own, and so no users of its application.', {
-    hint: 'Rename the schema; the platform then adds its own at the next upgrade.',
+    hint: 'A new project has the platform’s own schema auth.',
   });
 
 const locked = (): ServiceError =>

@@ -34,7 +34,7 @@ alter table plinth.subscriptions add constraint subscriptions_op_check
   check (op in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'EVENT'));
 
 do $migration$ begin
--- A project that had a schema auth of its own before 0009 keeps it, and has no users here until it renames it.
+-- A project that had a schema auth of its own before 0009 keeps it, and has no users here.
 if (select n.nspowner from pg_namespace n where n.nspname = 'auth')
   is distinct from (select n.nspowner from pg_namespace n where n.nspname = 'plinth') then
   raise notice 'the project has a schema auth of its own; it has no users';

@@ -77,6 +77,6 @@ test('a schema auth of the project’s own stays, and calls say what to do', asy
   ]) {
     t.is(answer.status, 409);
     t.is(answer.body.error_code, 'conflict');
-    t.regex(answer.body.hint, /Rename the schema/);
+    t.regex(answer.body.hint, /new project/);
   }
 });
