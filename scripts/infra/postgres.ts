@@ -82,6 +82,8 @@ const throwawaySettings = [
   'synchronous_commit=off',
   'autovacuum_naptime=10min',
   'checkpoint_timeout=30min',
+  // The platforms of three test processes at a time, each of which may hold some 110, beside the tests' own sessions.
+  'max_connections=400',
 ];
 
 /** Where the server listens. */
