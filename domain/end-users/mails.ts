@@ -155,11 +155,21 @@ const makeUser = async (
   await insertUser(endUsers, project.id, user, true);
 };
 
+const userOf = async (
+  endUsers: EndUserDeps,
+  project: Project,
+  { email, create }: MailOrder,
+): Promise<EndUserAccount | undefined> => {
+  const known = await findAccountByEmail(endUsers.authDb, project.id, email);
+  if (known !== undefined || create === undefined) return known;
+  await makeUser(endUsers, project, email, create.data);
+  return findAccountByEmail(endUsers.authDb, project.id, email);
+};
+
 const serve = async (deps: SenderDeps, { mail_id: id, order_sealed: sealed, ...project }: DueRow): Promise<void> => {
   const { endUsers } = deps;
   const order = JSON.parse(endUsers.sealer(project).open(aboutOrder(id), sealed)) as MailOrder;
-  if (order.create !== undefined) await makeUser(endUsers, project, order.email, order.create.data);
-  const user = await findAccountByEmail(endUsers.authDb, project.id, order.email);
+  const user = await userOf(endUsers, project, order);
   if (user === undefined) return;
   for (const link of linksFor(order, user)) await sendLink(deps, { project, order, user }, link);
 };

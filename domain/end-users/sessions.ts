@@ -1,5 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Project } from '#domain/projects/store.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
@@ -305,6 +306,15 @@ export const endSession = async (
   await authDb.secrets(projectId, 'delete from auth.sessions where id = $1 and user_id = $2', [sessionId, userId]);
 };
 
+/** A project without users of ours: it has a schema auth of its own, or is not upgraded yet. */
+const hasNoUsers = (error: unknown): boolean =>
+  error instanceof ServiceError && (error.code === 'conflict' || error.code === 'not_found');
+
+interface Standing {
+  readonly banned_until: Date | null;
+  readonly lasts: boolean;
+}
+
 /**
  * Whether a user may still act by a token: not banned or deleted, and the token's sign-in lasts. A subject that is no
  * user of ours may act by a token that the project made.
@@ -314,12 +324,16 @@ export const isTokenLive = async (
   projectId: string,
   { subject, sessionId }: { readonly subject: string; readonly sessionId: string | null },
 ): Promise<boolean> => {
-  const [row] = await authDb.secrets<{ banned_until: Date | null; lasts: boolean }>(
+  const standing = authDb.secrets<Standing>(
     projectId,
     `select u.banned_until,
        $2::uuid is null or exists (select from auth.sessions s where s.id = $2 and s.user_id = u.id) as lasts
      from auth.users u where u.id = $1`,
     [subject, sessionId],
   );
+  const [row] = await standing.catch((error: unknown) => {
+    if (hasNoUsers(error)) return [];
+    throw error;
+  });
   return row === undefined ? sessionId === null : row.lasts && !isBanned(row);
 };
