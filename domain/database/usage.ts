@@ -18,7 +18,7 @@ export interface DatabaseUsage {
 /** The platform's own part of the database is not the project's; the record of its migrations is. */
 const bytes = `pg_database_size(current_database()) - coalesce((
   select sum(pg_total_relation_size(c.oid)) from pg_class c join pg_namespace n on n.oid = c.relnamespace
-  where c.relkind in ('r', 'S', 'm') and n.nspname in ('plinth', 'auth')), 0)`;
+  where c.relkind in ('r', 'S', 'm') and n.nspname = 'plinth'), 0)`;
 
 /** Counts what is there now. */
 export const readUsage = async (client: Client): Promise<DatabaseUsage> => {

@@ -67,7 +67,16 @@ const foreignKeyViolation = '23503';
 /** Unique violations are the caller's to explain. */
 const uniqueViolation = '23505';
 
+const full = (cause: DatabaseError): ServiceError =>
+  new ServiceError('plan_limit_exceeded', 'The database of the project is full.', {
+    hint: 'A larger plan holds more; deleting makes room, too.',
+    cause,
+  });
+/** The platform's own limits of a project's database (migrations/project/0004_limits.sql). */
+const limitClass = /^PLL/;
+
 const explainedWrite = (error: DatabaseError): unknown => {
+  if (limitClass.test(error.code ?? '')) return full(error);
   if (error.code === uniqueViolation && error.schema === 'auth') return error;
   if (error.code === foreignKeyViolation) return stillReferred(error);
   return serverClasses.test(error.code ?? '') ? error : failedTrigger(error);

@@ -10,7 +10,7 @@ export const up = async (knex: Knex): Promise<void> => {
     alter table project_roles add constraint project_roles_kind_check
       check (kind in ('owner', 'api', 'service', 'reader', 'auth', 'users'));
 
-    -- What differs from the defaults, as PATCH gave it.
+    -- The settings of each project; without a row the defaults apply.
     create table auth_settings (
       id uuid primary key,
       project_id uuid not null unique references projects on delete cascade,

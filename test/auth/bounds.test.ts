@@ -43,6 +43,38 @@ test('a project has as many users as its plan allows', async (t) => {
   t.deepEqual([made.status, made.body.code], [403, 'plan_limit_exceeded']);
 });
 
+test('a full database takes no new user, and those that there are sign in', async (t) => {
+  const of = await newProject();
+  const { user } = await signedUp(of);
+  await asAdmin(of.dbName, (admin) => admin.query('update plinth.limits set size_exceeded = true'));
+  const refused = await ask('POST', '/signup', { body: { email: newEmail(), password } }, of);
+  t.is(refused.status, 403);
+  t.regex(refused.body.msg, /full/);
+  t.is((await signIn(user.email, password, of)).status, 200);
+});
+
+test('a trigger of the owner fills auth.users no further than the database may grow', async (t) => {
+  const of = await newProject();
+  const database = useDatabase(platform(), of);
+  await database.query(
+    'owner',
+    `create function grow() returns trigger language plpgsql as $$
+     begin
+       if pg_trigger_depth() = 1 then
+         insert into auth.users (id, raw_user_meta_data)
+         select gen_random_uuid(), json_build_object('x', repeat(md5(random()::text), 1000))::jsonb;
+       end if;
+       return null;
+     end $$`,
+    'create trigger grow after insert on auth.users for each row execute function grow()',
+  );
+  await signedUp(of);
+  const before = await database.query('owner', 'select count(*)::int as n from auth.users');
+  await asAdmin(of.dbName, (admin) => admin.query('update plinth.limits set size_exceeded = true'));
+  t.is((await ask('POST', '/signup', { body: { email: newEmail(), password } }, of)).status, 403);
+  t.deepEqual(await database.query('owner', 'select count(*)::int as n from auth.users'), before);
+});
+
 test('what has expired is swept, each project once a day, and what lasts stays', async (t) => {
   const of = await newProject();
   const lasting = await signedUp(of);
