@@ -5,7 +5,6 @@ import { updateProfile, userOfSession } from '#domain/end-users/profile.ts';
 import { endSession, endSessions, refreshSession } from '#domain/end-users/sessions.ts';
 import { signInWithPassword } from '#domain/end-users/sign-in.ts';
 import { signUp } from '#domain/end-users/sign-up.ts';
-import { publicKeysOf } from '#domain/end-users/tokens.ts';
 import {
   authSession,
   authSessionOf,
@@ -29,6 +28,7 @@ import {
   userOf,
 } from '../auth-call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
+import { keySet, publishedKeys } from './end-users.ts';
 
 const grants: Readonly<
   Record<string, (call: AuthCall, body: z.output<typeof tokenBody>) => ReturnType<typeof signInWithPassword>>
@@ -51,8 +51,6 @@ const grants: Readonly<
 
 /** The tokens, or the user alone while the address waits to be confirmed. */
 const signUpAnswer = z.union([authSession, authUser]);
-
-const jwk = z.looseObject({ kty: z.string(), kid: z.string(), alg: z.string(), use: z.string() });
 
 /** Sign-in of a project's users, as supabase-js calls it (contract, section 9). */
 export const authEndpoints: readonly Endpoint[] = [
@@ -175,11 +173,10 @@ export const authEndpoints: readonly Endpoint[] = [
     summary: 'The public keys that access tokens of the project’s users are verified with',
     access: everyone,
     params: authCommon.params,
-    response: z.object({ keys: z.array(jwk) }),
-    handle: async ({ params }, { db, deps }) => {
-      const project = await deps.keys.findProject(params.ref);
-      const keys = project === undefined ? [] : await publicKeysOf(db, project.id);
-      return { keys: keys as z.output<typeof jwk>[] };
+    response: keySet,
+    handle: async ({ params }, call) => {
+      const project = await call.deps.keys.findProject(params.ref);
+      return publishedKeys(call, project?.id ?? null);
     },
   }),
 ];

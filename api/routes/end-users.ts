@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { publicKeysOf } from '#domain/end-users/tokens.ts';
 import { everyone, inProject } from '../access.ts';
-import { type Endpoint, endpoint } from '../endpoint.ts';
+import type { BaseCall } from '../call.ts';
+import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { id, shownOnce, text } from '../fields.ts';
 import { restUrl } from '#api/http/rest-url.ts';
 
@@ -34,6 +34,21 @@ const claims = z
 const maxSeconds = 3600;
 
 const jwk = z.looseObject({ kty: z.string(), kid: z.string(), alg: z.string(), use: z.string() });
+
+/** RFC 7517. */
+export const keySet = z.object({ keys: z.array(jwk) });
+
+/** A rotated key signs at once: who meets one that they do not know asks again, as libraries do. */
+const keysMaxAgeSeconds = 300;
+
+/** The public keys of a project's tokens. @param projectId null: of no project */
+export const publishedKeys = async (
+  { deps, setHeader }: Pick<BaseCall, 'deps' | 'setHeader'>,
+  projectId: string | null,
+): Promise<RawReply> => {
+  setHeader('Cache-Control', `public, max-age=${keysMaxAgeSeconds}`);
+  return new RawReply(projectId === null ? '{"keys":[]}' : (await deps.endUsers.keys.publicOf(projectId)).text);
+};
 
 /** A project's own users, as far as their tokens go (contract, sections 5 and 9). */
 export const endUserEndpoints: readonly Endpoint[] = [
@@ -75,9 +90,7 @@ export const endUserEndpoints: readonly Endpoint[] = [
     summary: 'The public keys that tokens of the project’s users are verified with',
     access: everyone,
     params: z.object({ project_id: id }),
-    response: z.object({ keys: z.array(jwk) }),
-    handle: async ({ params }, { db }) => ({
-      keys: (await publicKeysOf(db, params.project_id)) as z.output<typeof jwk>[],
-    }),
+    response: keySet,
+    handle: ({ params }, call) => publishedKeys(call, params.project_id),
   }),
 ];

@@ -1,7 +1,7 @@
 import type { ChatMessage } from '#domain/ai/chat.ts';
 import { readPolicies, schemaContext } from '#domain/ai/schema-context.ts';
 import type { SchemaCache } from '#domain/data-api/schema/schema.ts';
-import { signingAlgorithm } from '#domain/end-users/tokens.ts';
+import { readAuthSettings } from '#domain/end-users/settings.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
 import { type Queryable, one } from '#lib/control-db.ts';
 
@@ -24,7 +24,7 @@ export const promptOf = ({ text }: AssistantContext, message: string): readonly 
 ];
 
 interface AuthRow {
-  readonly signing_keys: number;
+  readonly clients: number;
   readonly secret_keys: number;
   readonly publishable_keys: number;
 }
@@ -32,7 +32,7 @@ interface AuthRow {
 const counts = (db: Queryable, projectId: string): Promise<AuthRow> =>
   one(
     db.query<AuthRow>(
-      `select (select count(*)::int from project_signing_keys where project_id = $1) as signing_keys,
+      `select (select count(*)::int from oauth_clients where project_id = $1) as clients,
          count(*) filter (where kind = 'secret')::int as secret_keys,
          count(*) filter (where kind = 'publishable')::int as publishable_keys
        from api_keys where project_id = $1 and (expires_at is null or expires_at > now())`,
@@ -46,13 +46,16 @@ const authText = async (
   { db }: { readonly db: Queryable },
   { projectId }: { readonly projectId: string },
 ): Promise<string> => {
-  const { signing_keys: signing, secret_keys: secret, publishable_keys: publishable } = await counts(db, projectId);
+  const { clients, secret_keys: secret, publishable_keys: publishable } = await counts(db, projectId);
+  const { signup, confirm_email: isConfirmed, mfa } = await readAuthSettings(db, projectId);
   return [
     `Requests carry an API key of the project (${secret} secret and ${publishable} publishable ones are valid), ` +
       'the token of an end user, or both.',
     'The database role is service_role with a secret key (row-level security does not bind it), ' +
       'anon with a publishable key alone, authenticated with the token of an end user.',
-    `Tokens of end users are signed with ${signingAlgorithm} by keys of the project's own (${signing} so far).`,
+    `End users are in the table auth.users and sign in at auth/v1. Sign-up is ${signup}, e-mail addresses are ` +
+      `${isConfirmed ? '' : 'not '}confirmed, second factors are ${mfa}.`,
+    `The project is an OpenID provider with ${clients} clients; tokens are signed with its own keys.`,
     "In policies auth.uid() is the end user's id, auth.jwt() are the token's claims, auth.role() is the role.",
   ].join('\n');
 };

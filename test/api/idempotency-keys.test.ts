@@ -1,7 +1,7 @@
 import test from 'ava';
 import { Redis } from 'ioredis';
-import { SignJWT, importPKCS8 } from 'jose';
-import { signingKeyOf } from '#domain/end-users/tokens.ts';
+import { SignJWT } from 'jose';
+import { createSigningKeys } from '#domain/end-users/keys.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { openKeyRing } from '#lib/secrets.ts';
 import { shardPrefix } from '#queues/gate/queue-shards.ts';
@@ -54,14 +54,15 @@ const endUserToken = async (role: 'anon' | 'authenticated', subject: string): Pr
   const { db, config, base } = platform();
   const project = await findProject(db, scene().project.id);
   if (project === undefined) throw new Error('there is no such project');
-  const sealer = openKeyRing(config.PLINTH_SECRET_KEYS).sealerFor(project.id, project.data_key);
-  const { id, privateKey } = await signingKeyOf(db, project, sealer);
+  const keyRing = openKeyRing(config.PLINTH_SECRET_KEYS);
+  const keys = createSigningKeys(db, (of) => keyRing.sealerFor(of.id, of.data_key));
+  const { id, key } = await keys.of(project, 'RS256');
   return new SignJWT({ role })
     .setProtectedHeader({ alg: 'RS256', typ: 'at+jwt', kid: id })
     .setIssuer(`${base}/oauth/${project.id}`)
     .setSubject(subject)
     .setExpirationTime('1h')
-    .sign(await importPKCS8(privateKey, 'RS256'));
+    .sign(key);
 };
 
 test('keys of each kind and tokens of each user and role have a space of their own', async (t) => {

@@ -111,7 +111,7 @@ test('it is told names and types, keys and policies, never rows, defaults, comme
     'books',
     'own_books',
     'auth.uid()',
-    'RS256',
+    'Sign-up is open',
   ]) {
     t.true(system.includes(reported), reported);
   }

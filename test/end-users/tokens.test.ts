@@ -1,5 +1,6 @@
 import test from 'ava';
 import { SignJWT, createRemoteJWKSet, generateKeyPair, jwtVerify } from 'jose';
+import { createSigningKeys } from '#domain/end-users/keys.ts';
 import { createTokenSigner, createTokenVerifier } from '#domain/end-users/tokens.ts';
 import { findProject } from '#domain/projects/store.ts';
 import { openKeyRing } from '#lib/secrets.ts';
@@ -19,7 +20,11 @@ const mint = async (
 
 const b64 = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-const verifier = () => createTokenVerifier(platform().db, () => Promise.resolve(true));
+const signingKeys = () => {
+  const keyRing = openKeyRing(platform().config.PLINTH_SECRET_KEYS);
+  return createSigningKeys(platform().db, ({ id, data_key }) => keyRing.sealerFor(id, data_key));
+};
+const verifier = () => createTokenVerifier(signingKeys(), () => Promise.resolve(true));
 
 test('a token that was signed here says who and as what', async (t) => {
   const of = await signedUp();
@@ -77,8 +82,7 @@ test('an expired token is none, also where it was valid a moment ago', async (t)
   const of = await signedUp();
   const project = await findProject(platform().db, of.project.id);
   if (project === undefined) return t.fail();
-  const keyRing = openKeyRing(platform().config.PLINTH_SECRET_KEYS);
-  const signer = createTokenSigner(platform().db, ({ id, data_key }) => keyRing.sealerFor(id, data_key));
+  const signer = createTokenSigner(signingKeys());
   const order = { issuer: `http://x/oauth/${project.id}`, audience: 'x', subject: 'x', claims: {} };
   const past = await signer.sign(project, { ...order, expiresIn: -60 });
   t.is(await verifier().verify(project.id, past), null);
