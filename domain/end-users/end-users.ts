@@ -1,13 +1,14 @@
 /*
  * The users of a project's own application. The way through this folder: this file (what all of it needs), settings.ts
  * (how a project wants its users to sign in), auth-db.ts (the two ways into the project's database), users.ts (rows),
- * sign-up.ts and sign-in.ts, attempts.ts (failures, counted), sessions.ts (refresh tokens and the end of a sign-in), factors.ts (second factors),
+ * sign-up.ts and sign-in.ts, attempts.ts (failures, counted), sessions.ts and refresh-tokens.ts (a sign-in from its beginning to its end), factors.ts (second factors),
  * links.ts, mails.ts, redirects.ts and flow-codes.ts (links in mails, and where they lead), profile.ts (what users
- * change about themselves), administration.ts and invites.ts (what the project's team does), tokens.ts (signing and verifying access tokens), errors.ts.
+ * change about themselves), administration.ts and invites.ts (what the project's team does), keys.ts and tokens.ts (signing and verifying access tokens), errors.ts.
  */
 import type { Project } from '#domain/projects/store.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import type { AuthDb } from './auth-db.ts';
+import type { SigningKeys } from './keys.ts';
 import type { MailOrder } from './mails.ts';
 import type { AuthSettingsCache } from './settings.ts';
 import type { TokenSigner } from './tokens.ts';
@@ -16,6 +17,7 @@ import type { TokenSigner } from './tokens.ts';
 export interface EndUserDeps {
   readonly authDb: AuthDb;
   readonly settings: AuthSettingsCache;
+  readonly keys: SigningKeys;
   readonly signer: TokenSigner;
   readonly sealer: (project: Pick<Project, 'id' | 'data_key'>) => Sealer;
   /** False with `PLINTH_RATE_LIMITS=off`. */

@@ -147,6 +147,39 @@ export const verifyFactor = async (
   return raised;
 };
 
+/**
+ * Takes a code of any of a user's factors, where no sign-in is there yet. It works once.
+ * @throws {AuthError} `mfa_verification_failed`, `over_request_rate_limit`
+ */
+export const takeFactorCode = async (
+  { authDb, sealer, isLimited }: EndUserDeps,
+  project: FactorProject,
+  userId: string,
+  code: string,
+): Promise<void> => {
+  await countCode(authDb, project.id, userId, isLimited);
+  const factors = await authDb.secrets<ChallengedFactor & { readonly id: string }>(
+    project.id,
+    'select id, secret_sealed, last_step from auth.factors where user_id = $1 and verified_at is not null',
+    [userId],
+  );
+  const given = code.replaceAll(/\s/g, '');
+  for (const { id, secret_sealed: sealed, last_step: last } of factors) {
+    const secret = Buffer.from(sealer(project).open(aboutFactor(id), sealed), 'base64');
+    const step = stepOfCode(secret, given, { now: Date.now(), lastStep: last === null ? null : Number(last) });
+    if (step === undefined) continue;
+    const taken = await authDb.secrets(
+      project.id,
+      `update auth.factors set last_step = $2, updated_at = now()
+       where id = $1 and (last_step is null or last_step < $2) returning 1`,
+      [id, step],
+    );
+    if (taken.length === 0) throw wrongCode();
+    return clearCount(authDb, project.id, userId);
+  }
+  throw wrongCode();
+};
+
 /** @throws {AuthError} `mfa_factor_not_found`, `insufficient_aal` */
 export const removeOwnFactor = async (
   deps: EndUserDeps,

@@ -3,6 +3,7 @@ import type { Project } from '#domain/projects/store.ts';
 import { hashToken, newToken } from '#lib/ids.ts';
 import type { EndUserDeps } from './end-users.ts';
 import { AuthError } from './errors.ts';
+import { requireStrong, sealPassword } from './passwords.ts';
 import { isUniqueEmail, normalEmail, userEventSql } from './users.ts';
 
 /** Kinds of links, as the project's database has them. */
@@ -44,7 +45,8 @@ export interface Link {
 }
 
 const hour = 3600;
-export const linkSeconds = (kind: LinkKind): number => (kind === 'invite' ? 7 * 24 * hour : hour);
+const secondsOf: Readonly<Partial<Record<LinkKind, number>>> = { invite: 7 * 24 * hour, recovery: hour / 2 };
+export const linkSeconds = (kind: LinkKind): number => secondsOf[kind] ?? hour;
 
 const putSql = `
   insert into auth.one_time_tokens (user_id, kind, token_hash, code_hash, email, redirect_to, code_challenge, expires_at)
@@ -189,4 +191,26 @@ export const takeCode = (
 ): Promise<UsedLink> => {
   const email = normalEmail(given.email);
   return used(deps, project.id, codeSql, [email, codeHash(deps, project, email, given.code), kindsOf[given.type]]);
+};
+
+const resetSql = `
+  select auth.set_password(u.id, $2, null),
+    auth.emit('auth.password_reset', json_build_object('user_id', u.id, 'email', u.email))
+  from auth.users u where u.id = $1`;
+
+/**
+ * Sets a new password by a link for those who forgot theirs, and ends all sign-ins of the user. A password that is too
+ * weak leaves the link as it is.
+ * @throws {AuthError} `otp_expired`, `weak_password`
+ */
+export const resetByLink = async (
+  deps: EndUserDeps,
+  project: LinkProject,
+  { token, password }: { readonly token: string; readonly password: string },
+): Promise<void> => {
+  requireStrong(password, await deps.settings.of(project.id));
+  const { userId } = await takeLink(deps, project.id, token, 'recovery');
+  const sealed = await sealPassword(deps, project, userId, password);
+  await deps.authDb.users(project.id, resetSql, [userId, sealed]);
+  deps.markDirty(project.id);
 };

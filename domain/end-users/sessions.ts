@@ -1,9 +1,8 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { Project } from '#domain/projects/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
+import { readRefreshToken, refreshKey, refreshTokenOf, tokenIdOf } from './refresh-tokens.ts';
 import { type EndUserAccount, accountColumns, isBanned, requireNotBanned } from './users.ts';
 
 /** `recovery`: by a link for those who forgot their password; `otp`: by another link or code of a mail. */
@@ -37,45 +36,6 @@ export interface SignedIn {
 }
 
 const accessSeconds = 3600;
-
-/*
- * A refresh token is derived and not stored: the session's id, the token's number, and a MAC over both with a key of
- * the project. A made-up one is refused without a look into the database, and a dump of it lets nobody in.
- */
-const prefix = 'plinth_ur_';
-const idBytes = 16;
-const numberBytes = 4;
-const macBytes = 32;
-
-const macOf = (key: Buffer, body: Buffer): Buffer => createHmac('sha256', key).update(body).digest();
-
-type SessionProject = Pick<Project, 'id' | 'data_key'>;
-
-const refreshKey = ({ sealer }: EndUserDeps, project: SessionProject): Buffer =>
-  sealer(project).keyFor('end-user-refresh-tokens');
-
-const refreshTokenOf = (key: Buffer, { id, number }: Pick<Session, 'id' | 'number'>): string => {
-  const body = Buffer.alloc(idBytes + numberBytes);
-  body.write(id.replaceAll('-', ''), 'hex');
-  body.writeUInt32BE(number, idBytes);
-  return prefix + Buffer.concat([body, macOf(key, body)]).toString('base64url');
-};
-
-/** @returns null when the token is not one of the project's */
-const readRefreshToken = (key: Buffer, token: string): Pick<Session, 'id' | 'number'> | null => {
-  if (!token.startsWith(prefix)) return null;
-  const bytes = Buffer.from(token.slice(prefix.length), 'base64url');
-  if (bytes.length !== idBytes + numberBytes + macBytes) return null;
-  const body = bytes.subarray(0, idBytes + numberBytes);
-  if (!timingSafeEqual(macOf(key, body), bytes.subarray(idBytes + numberBytes))) return null;
-  const hex = body.toString('hex', 0, idBytes);
-  const id = [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
-  return { id, number: body.readUInt32BE(idBytes) };
-};
-
-/** The same for the same session and number: a refresh that is repeated gets the same access token. */
-const tokenIdOf = (key: Buffer, { id, number }: Pick<Session, 'id' | 'number'>): string =>
-  macOf(key, Buffer.from(`jti ${id} ${number}`)).toString('hex', 0, idBytes);
 
 const claimsOf = (user: EndUserAccount, { id, aal, amr }: Session): Record<string, unknown> => ({
   client_id: 'auth/v1',
@@ -161,7 +121,7 @@ const beginSql = `
     returning id, user_id),
   earlier as (
     delete from auth.sessions s using session n where s.user_id = n.user_id and s.id in (
-      select o.id from auth.sessions o where o.user_id = $2 and o.id <> $1 order by o.created_at desc, o.id desc
+      select o.id from auth.sessions o where o.user_id = $2 and o.client_id is null and o.id <> $1 order by o.created_at desc, o.id desc
       offset case when $8 then 0 else ${maxSessions - 1} end)),
   noted as (update auth.accounts a set last_sign_in_at = $7 from session s where a.user_id = s.user_id),
   forgotten as (delete from auth.counts c using session where c.key = $9),
@@ -276,7 +236,7 @@ export const refreshSession = async (deps: EndUserDeps, call: SignInCall, token:
   const [row] = await deps.authDb.secrets<Refreshed>(
     project.id,
     `select r.number, r.rotated_at, r.aal, r.amr, ${accountColumns}
-     from auth.refresh($1, $2, $3, $4, $5) r join auth.users u on u.id = r.user_id
+     from auth.refresh($1, $2, $3, $4, $5, null) r join auth.users u on u.id = r.user_id
        left join auth.accounts a on a.user_id = u.id`,
     [shown.id, shown.number, session.idle_s, session.absolute_s, session.single],
   );

@@ -16,6 +16,13 @@ export interface AuthSettings {
   readonly redirect_allow_list: readonly string[];
   /** Whether users may set up a second factor. */
   readonly mfa: 'off' | 'optional';
+  /** How the pages look that the platform shows to the project's users. */
+  readonly branding: {
+    /** An https address of an image. */
+    readonly logo_url: string | null;
+    /** `#rrggbb` */
+    readonly color: string | null;
+  };
   readonly session: {
     /** A sign-in that is not used for so long ends, in seconds. */
     readonly idle_s: number;
@@ -35,14 +42,16 @@ const defaultAuthSettings: AuthSettings = {
   site_url: null,
   redirect_allow_list: [],
   mfa: 'optional',
+  branding: { logo_url: null, color: null },
   session: { idle_s: 30 * day, absolute_s: 90 * day, single: false },
 };
 
 type Given<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
 
 /** Settings to change; what is left out stays. */
-export interface AuthSettingsChange extends Given<Omit<AuthSettings, 'session'>> {
+export interface AuthSettingsChange extends Given<Omit<AuthSettings, 'session' | 'branding'>> {
   readonly session?: Given<AuthSettings['session']> | undefined;
+  readonly branding?: Given<AuthSettings['branding']> | undefined;
 }
 
 const withGiven = <T extends object>(base: T, change: Given<T> = {}): T => ({
@@ -50,9 +59,10 @@ const withGiven = <T extends object>(base: T, change: Given<T> = {}): T => ({
   ...Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)),
 });
 
-const merged = (base: AuthSettings, { session, ...change }: AuthSettingsChange): AuthSettings => ({
-  ...withGiven<Omit<AuthSettings, 'session'>>(base, change),
+const merged = (base: AuthSettings, { session, branding, ...change }: AuthSettingsChange): AuthSettings => ({
+  ...withGiven<Omit<AuthSettings, 'session' | 'branding'>>(base, change),
   session: withGiven(base.session, session),
+  branding: withGiven(base.branding, branding),
 });
 
 export const readAuthSettings = async (db: Queryable, projectId: string): Promise<AuthSettings> => {

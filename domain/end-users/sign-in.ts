@@ -1,42 +1,52 @@
-import { beginAttempt } from './attempts.ts';
+import { type Attempt, beginAttempt } from './attempts.ts';
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { isPasswordOf } from './passwords.ts';
 import type { LinkKind, UsedLink } from './links.ts';
 import { type SignInMethod, type SignedIn, beginSession } from './sessions.ts';
-import { findAccount, findAccountByEmail, normalEmail, requireNotBanned } from './users.ts';
+import { type EndUserAccount, findAccount, findAccountByEmail, normalEmail, requireNotBanned } from './users.ts';
 
 /** The same for a wrong password and for an address that nobody has. */
 const wrong = (): AuthError => new AuthError('invalid_credentials', 'The e-mail address or the password is wrong.');
 
+/** A user who has shown the password, and the counts of failed tries to forget with the sign-in. */
+export interface ProvenUser {
+  readonly user: EndUserAccount;
+  readonly counted: Attempt['keys'];
+}
+
 /**
- * Signs a user in. Only who knows the password learns that the user is banned.
+ * The user of an address and password. Only who knows the password learns that the user is banned.
  * @throws {AuthError} `invalid_credentials`, `user_banned`, `email_not_confirmed`, `over_request_rate_limit`
  */
+export const proveByPassword = async (
+  deps: EndUserDeps,
+  { project, origin }: Pick<SignInCall, 'project' | 'origin'>,
+  given: { readonly email: string; readonly password: string },
+): Promise<ProvenUser> => {
+  const email = normalEmail(given.email);
+  const attempt = await beginAttempt(deps.authDb, project.id, { email, network: origin.network }, deps.isLimited);
+  const user = await findAccountByEmail(deps.authDb, project.id, email);
+  const isRight = await isPasswordOf(deps, project, user, given.password);
+  if (user === undefined || !isRight) throw wrong();
+  requireNotBanned(user);
+  const { confirm_email: mustConfirm } = await deps.settings.of(project.id);
+  if (mustConfirm && user.email_confirmed_at === null) {
+    throw new AuthError('email_not_confirmed', 'The e-mail address is not confirmed yet.', {
+      hint: 'Open the link in the mail, or ask for another one.',
+    });
+  }
+  return { user, counted: attempt.keys };
+};
+
+/** Signs a user in. @throws {AuthError} as `proveByPassword` */
 export const signInWithPassword = async (
   deps: EndUserDeps,
   call: SignInCall,
   given: { readonly email: string; readonly password: string },
 ): Promise<SignedIn> => {
-  const { project, origin } = call;
-  const email = normalEmail(given.email);
-  const attempt = await beginAttempt(deps.authDb, project.id, { email, network: origin.network }, deps.isLimited);
-  const account = await findAccountByEmail(deps.authDb, project.id, email);
-  const isRight = await isPasswordOf(deps, project, account, given.password);
-  if (account === undefined || !isRight) throw wrong();
-  requireNotBanned(account);
-  const { confirm_email: mustConfirm } = await deps.settings.of(project.id);
-  if (mustConfirm && account.email_confirmed_at === null) {
-    throw new AuthError('email_not_confirmed', 'The e-mail address is not confirmed yet.', {
-      hint: 'Open the link in the mail, or ask for another one.',
-    });
-  }
-  return beginSession(deps, call, {
-    user: account,
-    method: 'password',
-    passwordSealed: account.password_sealed,
-    counted: attempt.keys,
-  });
+  const { user, counted } = await proveByPassword(deps, call, given);
+  return beginSession(deps, call, { user, method: 'password', passwordSealed: user.password_sealed, counted });
 };
 
 /** How a user who used such a link proved who they are. */

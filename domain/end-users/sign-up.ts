@@ -173,13 +173,12 @@ export interface LinkTarget {
   readonly codeChallenge: string | null;
 }
 
-const signInNew = async (deps: EndUserDeps, call: SignInCall, user: NewEndUser): Promise<SignedIn> => {
-  const account = await findAccount(deps.authDb, call.project.id, user.id);
-  // Deleted a moment ago, by the project.
-  if (account === undefined) throw new AuthError('user_not_found', 'The user was deleted meanwhile.');
-  const { passwordSealed } = user;
-  return beginSession(deps, call, { user: account, method: 'password', passwordSealed, counted: null });
-};
+/** A user who was made, or who seems to have been made while addresses are confirmed. */
+export interface RegisteredUser {
+  readonly user: NewEndUser;
+  /** Waits for a click on the link in a mail. */
+  readonly isPending: boolean;
+}
 
 /**
  * Makes a user. Where addresses are confirmed, the answer says nothing about whether there is one with it already.
@@ -187,13 +186,12 @@ const signInNew = async (deps: EndUserDeps, call: SignInCall, user: NewEndUser):
  * `user_already_exists`
  * @throws {ServiceError} `smtp_not_configured`
  */
-export const signUp = async (
+export const registerUser = async (
   deps: EndUserDeps,
-  call: SignInCall,
+  project: SignInCall['project'],
   order: SignUpOrder,
   target: LinkTarget,
-): Promise<SignedUp> => {
-  const { project } = call;
+): Promise<RegisteredUser> => {
   const settings = await deps.settings.of(project.id);
   requireOpen(settings);
   const email = requireAddress(order.email);
@@ -207,10 +205,35 @@ export const signUp = async (
   if (settings.confirm_email) {
     await insertUser(deps, project.id, user, true);
     await deps.mails.request(project, { kind: 'signup', email, ...target });
-    return { pending: pendingUser(user) };
+    return { user, isPending: true };
   }
   if ((await insertUser(deps, project.id, { ...user, confirmedAt: new Date() }, true)) === undefined) {
     throw new AuthError('user_already_exists', 'There is a user with this e-mail address already.');
   }
-  return { signedIn: await signInNew(deps, call, user) };
+  return { user, isPending: false };
+};
+
+/** The account of a user who was made a moment ago. @throws {AuthError} `user_not_found` */
+export const accountOfNew = async (
+  { authDb }: EndUserDeps,
+  projectId: string,
+  { id }: Pick<NewEndUser, 'id'>,
+): Promise<EndUserAccount> => {
+  const account = await findAccount(authDb, projectId, id);
+  if (account === undefined) throw new AuthError('user_not_found', 'The user was deleted meanwhile.');
+  return account;
+};
+
+/** Makes a user, and signs them in unless their address waits to be confirmed. @throws as `registerUser` */
+export const signUp = async (
+  deps: EndUserDeps,
+  call: SignInCall,
+  order: SignUpOrder,
+  target: LinkTarget,
+): Promise<SignedUp> => {
+  const { user: made, isPending } = await registerUser(deps, call.project, order, target);
+  if (isPending) return { pending: pendingUser(made) };
+  const user = await accountOfNew(deps, call.project.id, made);
+  const { passwordSealed } = made;
+  return { signedIn: await beginSession(deps, call, { user, method: 'password', passwordSealed, counted: null }) };
 };

@@ -1,19 +1,10 @@
 import test from 'ava';
-import { codeAt, stepAt } from '#domain/accounts/codes.ts';
 import type { TestProject } from '#test/support/client.ts';
 import { useDatabase } from '../database/guard-scene.ts';
+import { bytesOf, codeOf } from './totp.ts';
 import { type AppSession, newEmail, password, useAuth } from './auth-scene.ts';
 
 const { app, ask, developer, newProject, platform, project, refresh, signIn, signedUp } = useAuth(test);
-
-const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
-const bytesOf = (base32: string): Buffer => {
-  const bits = Array.from(base32, (letter) => alphabet.indexOf(letter).toString(2).padStart(5, '0')).join('');
-  return Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)));
-};
-
-/** The code of an authenticator app, of this time step or the next one, which is taken, too. */
-const codeOf = (secret: string, step = 0): string => codeAt(bytesOf(secret), stepAt(Date.now()) + step);
 
 const claimsOf = (token: string) => JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
 
