@@ -13,7 +13,7 @@ export class Markup {
   }
 }
 
-type Value = string | Markup | null;
+type Value = string | Markup | null | readonly Markup[];
 
 const escaped = (text: string): string =>
   text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0) ?? 0};`);
@@ -21,6 +21,7 @@ const escaped = (text: string): string =>
 const rendered = (value: Value): string => {
   if (value === null) return '';
   if (value instanceof Markup) return value.text;
+  if (typeof value !== 'string') return value.map(({ text }) => text).join('');
   return escaped(value);
 };
 
@@ -30,24 +31,22 @@ export const html = (parts: TemplateStringsArray, ...values: readonly Value[]): 
 
 const readStyle = (): string => readFileSync(path.join(import.meta.dirname, '../../web/account/style.css'), 'utf8');
 
-const style = readStyle();
-const styleHash = createHash('sha256').update(style).digest('base64');
+export const style = readStyle();
+/** Allows the style sheet of pages in a policy. */
+export const styleSource = `'sha256-${createHash('sha256').update(style).digest('base64')}'`;
 
 /**
  * The one style sheet stands in the page and is allowed by its hash. No script, no other origin, no framing, and no
  * referrer, since the address holds a token.
  */
-const policy = (formAction: string): string =>
-  `default-src 'none'; style-src 'sha256-${styleHash}'; form-action 'self'${formAction}; frame-ancestors 'none'; base-uri 'none'`;
+const policy = `default-src 'none'; style-src ${styleSource}; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`;
 
 export const pageHeaders = {
-  'Content-Security-Policy': policy(''),
+  'Content-Security-Policy': policy,
   'Referrer-Policy': 'no-referrer',
+  'X-Frame-Options': 'DENY',
   'Cache-Control': 'no-store',
 } as const;
-
-/** For a page whose form is answered by a redirect to `source`: browsers check that, too. */
-export const formPolicy = (source: string): string => policy(` ${source}`);
 
 export const secured = ({ setHeader }: Pick<BaseCall, 'setHeader'>): void => {
   for (const [name, value] of Object.entries(pageHeaders)) setHeader(name, value);

@@ -30,6 +30,16 @@ const allowList = z
   .describe('Further addresses that links may lead to: `*` for a part of the path, `**` at the end for the rest.');
 const single = z.boolean().describe('A new sign-in of a user ends the earlier ones.');
 
+const logo = text(2048, 1)
+  .refine((given) => URL.parse(given)?.protocol === 'https:', { error: 'must be an https address' })
+  .nullable()
+  .describe('An image for the hosted pages.');
+const color = z
+  .string()
+  .regex(/^#[0-9a-f]{6}$/i, { error: 'must be of the form #1f5fbf' })
+  .nullable()
+  .describe('The colour of buttons on the hosted pages.');
+
 const settings = z.object({
   signup,
   password_min: passwordMin,
@@ -37,6 +47,7 @@ const settings = z.object({
   site_url: siteUrl,
   redirect_allow_list: z.array(z.string()),
   mfa,
+  branding: z.object({ logo_url: logo, color }),
   session: z.object({ idle_s: idle, absolute_s: absolute, single }),
 });
 
@@ -47,6 +58,7 @@ const change = z.strictObject({
   site_url: siteUrl.optional(),
   redirect_allow_list: allowList.optional(),
   mfa: mfa.optional(),
+  branding: z.strictObject({ logo_url: logo.optional(), color: color.optional() }).optional(),
   session: z
     .strictObject({ idle_s: idle.optional(), absolute_s: absolute.optional(), single: single.optional() })
     .optional(),

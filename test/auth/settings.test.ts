@@ -24,6 +24,7 @@ test('settings begin with the defaults, and a change of one keeps the others', a
     site_url: null,
     redirect_allow_list: [],
     mfa: 'optional',
+    branding: { logo_url: null, color: null },
     session: { idle_s: 30 * day, absolute_s: 90 * day, single: false },
   });
   const { status, body } = await patch({ session: { idle_s: 3600 } });
