@@ -72,6 +72,8 @@ const rateLimiterFor = (config: Config, redis: Redis) =>
       'data-pro': { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
       // By address: a provider reports for many projects from a few.
       hooks: { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
+      // By address: the server of an application asks for all of its users.
+      oauth: { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
     },
   });
 
@@ -144,7 +146,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const isSubscribed = queues.subscriber.isSubscribed;
   const json = createJsonParser();
   const ai = await openAi({ config, platform, egress, redis: queues.redis, json, isSubscribed, log });
-  const data = openDataDeps({ config, log, platform, ai, ...queues });
+  const data = openDataDeps({ config, log, platform, ai, egress, ...queues });
   const mails = startMails({ config, platform, endUsers: data.endUsers, jobs: queues.jobs, log });
   const deps: Deps = {
     config,

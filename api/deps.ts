@@ -21,6 +21,8 @@ import type { Sealer } from '#lib/secrets.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import type { DataDb } from '#domain/data-api/data-api.ts';
 import type { SchemaCache } from '#domain/data-api/schema/schema.ts';
+import type { Issuers } from '#domain/oauth/issuers.ts';
+import type { OAuthDeps } from '#domain/oauth/oauth.ts';
 import type { EndUserDeps } from '#domain/end-users/end-users.ts';
 import type { TokenVerifier } from '#domain/end-users/tokens.ts';
 import type { KeyHolders } from '#domain/projects/api-keys.ts';
@@ -48,6 +50,9 @@ export interface Deps {
   readonly tokens: TokenVerifier;
   /** Sign-in of projects' own users. */
   readonly endUsers: EndUserDeps;
+  /** The OpenID providers of projects. */
+  readonly oauth: OAuthDeps;
+  readonly issuers: Pick<Issuers, 'of'>;
   /** The data API's way into projects' databases. */
   readonly data: DataDb;
   readonly schemas: SchemaCache;

@@ -11,10 +11,10 @@ import type { RateClass } from './rate-limit.ts';
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 export type BodyLimit = 'json' | 'function' | 'ai';
 /**
- * How failures are written: in plinth's one error body, as OpenAI's or supabase-js' sign-in clients read them, or as a
- * page for people.
+ * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in or OAuth's clients read them,
+ * or as a page for people.
  */
-export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'page';
+export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'oauth' | 'page';
 
 /** An answer that is not built from the response schema: text that is passed through, a page, or a stream. */
 export class RawReply {

@@ -42,6 +42,9 @@ import { projectEndpoints } from './routes/projects.ts';
 import { systemEndpoints } from './routes/system.ts';
 import { teamEndpoints } from './routes/teams.ts';
 import { userEndpoints } from './routes/users.ts';
+import { oauthEndpoints } from './routes/oauth.ts';
+import { oauthClientEndpoints } from './routes/oauth-clients.ts';
+import { interactionPages } from './pages/hosted/interaction.ts';
 import { usageEndpoints } from './routes/usage.ts';
 import { webhookEndpoints } from './routes/webhooks.ts';
 import { deliveryEndpoints } from './routes/webhooks/deliveries.ts';
@@ -65,6 +68,9 @@ export const endpoints: readonly Endpoint[] = [
   ...verifyLinkPages,
   ...authAdminEndpoints,
   ...userEndpoints,
+  ...oauthEndpoints,
+  ...interactionPages,
+  ...oauthClientEndpoints,
   ...databaseEndpoints,
   ...databaseToolEndpoints,
   ...dataEndpoints,

@@ -3,6 +3,8 @@ import { CallerGone, DataError } from '#domain/data-api/errors.ts';
 import { type ErrorCode, ServiceError, toServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
 import { AuthError, type AuthErrorCode } from '#domain/end-users/errors.ts';
+import { OAuthError } from '#domain/oauth/errors.ts';
+import { oauthErrorBody } from './oauth-form.ts';
 import { authErrorBody, authErrorHeaders } from './auth-form.ts';
 import { openAiErrorBody, openAiErrorHeaders } from './ai/openai-form.ts';
 import type { ErrorForm } from './endpoint.ts';
@@ -79,6 +81,14 @@ const sendAuthError = (ctx: Context, error: AuthError | ServiceError): void => {
   ctx.body = JSON.stringify(authErrorBody(error, String(ctx.state['requestId'])));
 };
 
+/** RFC 6749, section 5.2. */
+const sendOAuthError = (ctx: Context, error: OAuthError | ServiceError): void => {
+  ctx.status = error.status;
+  ctx.type = 'application/json; charset=utf-8';
+  if (error.code === 'invalid_client') ctx.set('WWW-Authenticate', 'Basic realm="plinth"');
+  ctx.body = JSON.stringify(oauthErrorBody(error, String(ctx.state['requestId'])));
+};
+
 const sendErrorPage = (ctx: Context, error: ServiceError): void => {
   ctx.set(pageHeaders);
   ctx.status = error.status;
@@ -119,12 +129,14 @@ export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
     ctx.set(thrown.headers);
     return sendAuthErrorAs(ctx, thrown);
   }
+  if (thrown instanceof OAuthError) return sendOAuthError(ctx, thrown);
   const error = explain(thrown, log);
   if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer realm="plinth"');
   ctx.set(error.headers);
   const form = ctx.state['errorForm'] as ErrorForm | undefined;
   if (form === 'openai') sendOpenAiError(ctx, error);
   else if (form === 'auth') sendAuthError(ctx, error);
+  else if (form === 'oauth') sendOAuthError(ctx, error);
   else if (form === 'page') sendErrorPage(ctx, error);
   else sendError(ctx, error);
 };

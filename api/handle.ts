@@ -210,6 +210,7 @@ const rawRequestOf = (endpoint: Endpoint, ctx: Context, call: BaseCall): RawRequ
   headersJson: () => publicHeaders(ctx),
   body: () => readBody(ctx.req, bodyRules(endpoint, ctx, call.deps)),
   signal: call.disconnection,
+  context: ctx,
 });
 
 const runRaw = (

@@ -1,3 +1,4 @@
+import type { Context } from 'koa';
 import { z } from 'zod';
 import type { Disconnection } from '#lib/disconnection.ts';
 import type { Access } from './access.ts';
@@ -22,6 +23,8 @@ export interface RawRequest {
   readonly body: () => Promise<Buffer>;
   /** Aborted when the client goes away before it is answered. */
   readonly signal: Disconnection;
+  /** For a library that reads the request and writes the answer itself. */
+  readonly context: Context;
 }
 
 export interface RawWork {
@@ -39,6 +42,8 @@ interface RawDefinition<A extends Access> {
   readonly bodyLimit?: BodyLimit;
   /** Left out: plinth's own. */
   readonly errors?: ErrorForm;
+  /** Scripts of every web page may call it, as they may what takes keys. */
+  readonly anyOrigin?: true;
   /** The media type of the answer, for the API page. Left out: JSON. */
   readonly mediaType?: string;
   /** For the API page. */
@@ -66,7 +71,7 @@ export const rawEndpoint = <A extends Access>(d: RawDefinition<A>): Endpoint => 
   rate: d.rate,
   bodyLimit: d.bodyLimit ?? 'json',
   errors: d.errors ?? 'plinth',
-  anyOrigin: d.access.kind === 'key',
+  anyOrigin: d.anyOrigin ?? d.access.kind === 'key',
   textBody: false,
   params: paramsOf(d.path),
   query: d.query,

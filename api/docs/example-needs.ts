@@ -103,6 +103,10 @@ const needs: readonly (readonly [RegExp, string])[] = [
     'Needs a user of the project, and the link or the code in the mail that the call before has sent.',
   ],
   [/\{token\}/, 'Needs the link of a mail.'],
+  [
+    /^post \/oauth\/\{project_id\}\//,
+    'Needs a client (`POST /projects/{project_id}/oauth/clients`) and a user who signs in at `authorize`.',
+  ],
   [/^post \/auth\/confirmation$/, 'Needs an address that is not confirmed yet, and platform mail (PLINTH_SMTP_URL).'],
   [
     /^post \/team\/orgs\/current\/transfer$/,

@@ -1,0 +1,65 @@
+import { requireSender } from '#domain/email/email.ts';
+import { createAuthDb } from '#domain/end-users/auth-db.ts';
+import type { EndUserDeps } from '#domain/end-users/end-users.ts';
+import { createSigningKeys } from '#domain/end-users/keys.ts';
+import { requestMail } from '#domain/end-users/mails.ts';
+import { isTokenLive } from '#domain/end-users/sessions.ts';
+import { createAuthSettings } from '#domain/end-users/settings.ts';
+import { createTokenSigner, createTokenVerifier } from '#domain/end-users/tokens.ts';
+import { createIssuers } from '#domain/oauth/issuers.ts';
+import type { OAuthDeps } from '#domain/oauth/oauth.ts';
+import { ownAddress } from '#lib/own-address.ts';
+import type { DataDepsOptions } from './data-api-deps.ts';
+import type { Deps } from './deps.ts';
+import { restUrl } from './http/rest-url.ts';
+import { providerPagesOf } from './pages/hosted/provider-pages.ts';
+
+interface EndUserOptions extends Pick<DataDepsOptions, 'config' | 'log' | 'platform' | 'subscriber' | 'egress'> {
+  readonly markDirty: (projectId: string) => Promise<void>;
+}
+
+interface OpenedEndUsers {
+  readonly deps: Pick<Deps, 'tokens' | 'endUsers' | 'oauth' | 'issuers'>;
+  /** To be called when a project's settings or keys have changed. */
+  readonly forget: (projectId: string) => void;
+}
+
+const mailsOf = ({ config, platform }: EndUserOptions): EndUserDeps['mails'] => {
+  const { db } = platform;
+  const local = config.PLINTH_LOCAL === 'on';
+  return {
+    request: (project, order) => requestMail({ db, sealer: platform.projects.sealer }, project, order),
+    require: (project) => requireSender({ db, projects: platform.projects, local }, project),
+  };
+};
+
+/** The sign-in of projects' own users. */
+export const openEndUserDeps = (options: EndUserOptions): OpenedEndUsers => {
+  const { config, log, platform, subscriber, egress, markDirty } = options;
+  const { tenantDb, sealer } = platform.projects;
+  const settings = createAuthSettings(platform.db, subscriber.isSubscribed);
+  const keys = createSigningKeys(platform.db, sealer);
+  const authDb = createAuthDb(tenantDb);
+  const endUsers: EndUserDeps = {
+    authDb,
+    settings,
+    keys,
+    signer: createTokenSigner(keys),
+    sealer,
+    isLimited: config.PLINTH_RATE_LIMITS === 'on',
+    restUrlOf: (ref) => restUrl(ref, { deps: { config }, baseUrl: ownAddress(config) }),
+    mails: mailsOf(options),
+    markDirty: (projectId) => void markDirty(projectId),
+  };
+  const tokens = createTokenVerifier(keys, (projectId, owner) => isTokenLive(authDb, projectId, owner));
+  const oauth: OAuthDeps = { db: platform.db, endUsers, tokens, egress, log };
+  const issuers = createIssuers(oauth, (issuer) => providerPagesOf(oauth, issuer));
+  return {
+    deps: { tokens, endUsers, oauth, issuers },
+    forget: (projectId) => {
+      settings.forget(projectId);
+      keys.forget(projectId);
+      issuers.forget(projectId);
+    },
+  };
+};
