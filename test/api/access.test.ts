@@ -127,6 +127,11 @@ const userFor = async (): Promise<string> => {
   return String(mustBe(201, await asOwner('POST', `/projects/${scene.project.id}/users`, body)).body.id);
 };
 
+const clientFor = async (): Promise<string> => {
+  const body = { name: 'to lose', redirect_uris: ['https://app.example/callback'] };
+  return String(mustBe(201, await asOwner('POST', `/projects/${scene.project.id}/oauth/clients`, body)).body.client_id);
+};
+
 const jobFor = async (): Promise<string> => begin(await functionFor('id'));
 
 const tableFor = async (): Promise<string> => {
@@ -156,6 +161,7 @@ const valuesOf: Values = {
   table: tableFor,
   column: () => 'lost',
   uid: userFor,
+  client_id: clientFor,
   factor_id: () => crypto.randomUUID(),
   v: () => '1',
   token: () => 'plinth_invite_of_nobody',
@@ -249,6 +255,7 @@ const askForProof = new Set([
   '/projects/{project_id}/users/{uid}/factors/{factor_id}',
   '/p/{ref}/auth/v1/admin/users/{uid}/factors/{factor_id}',
   '/p/{ref}/auth/v1/verify/confirm',
+  '/oauth/{project_id}/userinfo',
   // Objects of another caller do not exist for this one.
   '/auth/sessions/{id}',
   '/api/jobs/{job_id}',

@@ -1,3 +1,6 @@
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
+import Koa from 'koa';
 import test from 'ava';
 import type { BaseCall } from '#api/call.ts';
 import type { RawRequest } from '#api/raw-endpoint.ts';
@@ -43,6 +46,10 @@ const request = (query: string): RawRequest => ({
   headersJson: () => '{}',
   body: () => Promise.resolve(Buffer.from(JSON.stringify({ query }))),
   signal: new AbortController().signal,
+  context: new Koa().createContext(
+    new IncomingMessage(new Socket()),
+    new ServerResponse(new IncomingMessage(new Socket())),
+  ),
 });
 
 const rows = () => Promise.resolve([['{"affected_rows":1}']]);

@@ -1,0 +1,53 @@
+import test from 'ava';
+import { createRemoteJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose';
+import { useAuth } from '#test/auth/auth-scene.ts';
+import { newEmail, useOAuth } from './oauth-scene.ts';
+
+const scene = useOAuth(test, useAuth(test));
+const { issuer, newClient, signedUp, tokensFor, codeFor, userinfo, exchange, post, platform, project } = scene;
+
+test('a client obtains tokens that say who the user is, and that libraries verify', async (t) => {
+  const client = await newClient();
+  const email = newEmail();
+  const { user } = await signedUp(undefined, email);
+  const { code, verifier, url } = await codeFor(client, email, { nonce: 'a nonce' });
+  t.is(url.origin + url.pathname, 'https://app.example.com/callback');
+  t.is(url.searchParams.get('state'), 'some state');
+  t.is(url.searchParams.get('iss'), issuer());
+  const { status, body, headers } = await exchange(client, { code, verifier });
+  t.is(status, 200);
+  t.is(headers.get('cache-control'), 'no-store');
+  t.like(body, { token_type: 'Bearer', expires_in: 3600, scope: 'openid profile email' });
+  const keys = createRemoteJWKSet(new URL(`${issuer()}/.well-known/jwks.json`));
+  const id = await jwtVerify(body.id_token, keys, { issuer: issuer(), audience: client.client_id });
+  t.is(id.protectedHeader.alg, 'RS256');
+  t.like(id.payload, { sub: user.id, email, email_verified: true, nonce: 'a nonce', amr: ['pwd'] });
+  const access = await jwtVerify(body.access_token, keys, {
+    issuer: issuer(),
+    audience: `${platform().base}/p/${project().ref}`,
+    typ: 'at+jwt',
+  });
+  t.like(access.payload, { sub: user.id, client_id: client.client_id, role: 'authenticated', aal: 'aal1' });
+  const info = await userinfo(body.access_token);
+  t.is(info.status, 200, info.text);
+  t.like(info.body, { sub: user.id, email, email_verified: true });
+});
+
+test('a refresh token is traded once; the same trade again within 30 s has the same answer', async (t) => {
+  const client = await newClient();
+  const email = newEmail();
+  await signedUp(undefined, email);
+  const first = await tokensFor(client, email, { nonce: 'n' });
+  const refresh = (token: string, fields = {}) =>
+    post('/token', client, { grant_type: 'refresh_token', refresh_token: token, ...fields });
+  const second = await refresh(first.refresh_token);
+  t.is(second.status, 200, second.text);
+  t.not(second.body.refresh_token, first.refresh_token);
+  t.deepEqual((await refresh(first.refresh_token)).body, second.body);
+  t.like(decodeJwt(second.body.id_token), { nonce: 'n', aud: client.client_id, sub: decodeJwt(first.id_token).sub });
+  t.is(decodeProtectedHeader(second.body.access_token).typ, 'at+jwt');
+  t.is((await userinfo(second.body.access_token)).status, 200);
+  t.is((await refresh(second.body.refresh_token)).status, 200);
+  t.is((await refresh(first.refresh_token)).body.error, 'invalid_grant');
+  t.is((await refresh(second.body.refresh_token)).body.error, 'invalid_grant');
+});
