@@ -280,12 +280,12 @@ const keepOwnTokens = (provider: OpenIdProvider, deps: OAuthDeps, issuer: Issuer
   });
 };
 
+type BrowserSession = InstanceType<OpenIdProvider['Session']>;
+
 /** A page for a failed request must not fail itself: the library would keep a session that was never saved. */
-const skipUnsavedSessions = ({ Session }: OpenIdProvider): void => {
-  Session.prototype.persist = function persistSaved(): Promise<string> {
-    const { exp } = this as { exp?: number };
-    return exp === undefined ? Promise.resolve('') : this.save(exp - Math.floor(Date.now() / 1000));
-  };
+const persistSaved = function persistSaved(this: BrowserSession): Promise<string> {
+  const { exp } = this as { exp?: number };
+  return exp === undefined ? Promise.resolve('') : this.save(exp - Math.floor(Date.now() / 1000));
 };
 
 /** Whether cookies go over TLS alone, also where a proxy in front of us speaks it. */
@@ -319,7 +319,7 @@ export const createProvider = async (
   });
   Object.defineProperty(provider.Client.prototype, 'compareClientSecret', { value: compareSecret });
   keepOwnTokens(provider, deps, issuer);
-  skipUnsavedSessions(provider);
+  provider.Session.prototype.persist = persistSaved;
   secureCookies(provider, issuer.url.startsWith('https:'));
   provider.on('server_error', (ctx, error) => {
     (ctx.state as { oauthFault?: Error }).oauthFault = error;
