@@ -6,6 +6,7 @@ import { requestMail } from '#domain/end-users/mails.ts';
 import { isTokenLive } from '#domain/end-users/sessions.ts';
 import { createAuthSettings } from '#domain/end-users/settings.ts';
 import { createTokenSigner, createTokenVerifier } from '#domain/end-users/tokens.ts';
+import { createClientCache } from '#domain/oauth/clients.ts';
 import { createIssuers } from '#domain/oauth/issuers.ts';
 import type { OAuthDeps } from '#domain/oauth/oauth.ts';
 import { ownAddress } from '#lib/own-address.ts';
@@ -52,7 +53,8 @@ export const openEndUserDeps = (options: EndUserOptions): OpenedEndUsers => {
     markDirty: (projectId) => void markDirty(projectId),
   };
   const tokens = createTokenVerifier(keys, (projectId, owner) => isTokenLive(authDb, projectId, owner));
-  const oauth: OAuthDeps = { db: platform.db, endUsers, tokens, egress, log };
+  const clients = createClientCache(platform.db, subscriber.isSubscribed);
+  const oauth: OAuthDeps = { clients, endUsers, tokens, egress, log };
   const issuers = createIssuers(oauth, (issuer) => providerPagesOf(oauth, issuer));
   return {
     deps: { tokens, endUsers, oauth, issuers },
@@ -60,6 +62,7 @@ export const openEndUserDeps = (options: EndUserOptions): OpenedEndUsers => {
       settings.forget(projectId);
       keys.forget(projectId);
       issuers.forget(projectId);
+      clients.forget(projectId);
     },
   };
 };

@@ -144,8 +144,10 @@ export const oauthClientEndpoints: readonly Endpoint[] = [
     params: clientPath,
     body: change,
     response: client,
-    handle: async ({ params, body: given }, { db, project }) =>
-      shown(await changeClient(db, project.id, params.client_id, given)),
+    handle: async ({ params, body: given }, { db, deps, project, afterCommit }) => {
+      afterCommit(() => deps.projectChanged(project.id));
+      return shown(await changeClient(db, project.id, params.client_id, given));
+    },
   }),
   endpoint({
     method: 'delete',
@@ -154,7 +156,8 @@ export const oauthClientEndpoints: readonly Endpoint[] = [
     summary: 'Delete a client: its tokens stop working',
     access: inProject('admin'),
     params: clientPath,
-    handle: async ({ params }, { db, deps, project }) => {
+    handle: async ({ params }, { db, deps, project, afterCommit }) => {
+      afterCommit(() => deps.projectChanged(project.id));
       await deleteClient(db, project.id, params.client_id);
       await endSessionsOfClient(deps.oauth, project.id, params.client_id);
     },
@@ -169,8 +172,10 @@ export const oauthClientEndpoints: readonly Endpoint[] = [
     params: clientPath,
     body: z.strictObject({ overlap_seconds: overlap.default(0) }),
     response: created,
-    handle: async ({ params, body: { overlap_seconds: seconds } }, { db, project }) =>
-      shown(await changeSecret(db, project.id, params.client_id, seconds)),
+    handle: async ({ params, body: { overlap_seconds: seconds } }, { db, deps, project, afterCommit }) => {
+      afterCommit(() => deps.projectChanged(project.id));
+      return shown(await changeSecret(db, project.id, params.client_id, seconds));
+    },
   }),
   endpoint({
     method: 'get',

@@ -75,10 +75,13 @@ const token = async (request: RawRequest, call: BaseCall): Promise<RawReply> => 
 const discoveryMaxAgeSeconds = 300;
 
 /** OpenID Connect Discovery 1.0 and RFC 8414, in one. */
-const discovery = async ({ params }: { readonly params: { readonly project_id: string } }, call: BaseCall) => {
+const discovery = async (
+  { params }: { readonly params: { readonly project_id: string } },
+  call: BaseCall,
+): Promise<RawReply> => {
   const { url } = await publishedIssuer(call, params.project_id);
   call.setHeader('Cache-Control', `public, max-age=${discoveryMaxAgeSeconds}`);
-  return {
+  return json({
     issuer: url,
     authorization_endpoint: url + routes.authorization,
     token_endpoint: url + routes.token,
@@ -106,7 +109,7 @@ const discovery = async ({ params }: { readonly params: { readonly project_id: s
     claims_parameter_supported: false,
     backchannel_logout_supported: true,
     backchannel_logout_session_supported: true,
-  };
+  });
 };
 
 const discovered = z.looseObject({ issuer: z.string() });

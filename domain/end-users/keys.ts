@@ -1,13 +1,5 @@
-import {
-  type CryptoKey,
-  type JWK,
-  type JWTVerifyGetKey,
-  createLocalJWKSet,
-  exportJWK,
-  exportPKCS8,
-  generateKeyPair,
-  importPKCS8,
-} from 'jose';
+import { KeyObject, createPrivateKey } from 'node:crypto';
+import { type JWK, type JWTVerifyGetKey, createLocalJWKSet, exportJWK, exportPKCS8, generateKeyPair } from 'jose';
 import { LRUCache } from 'lru-cache';
 import type { Project } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
@@ -35,7 +27,7 @@ interface SigningKey {
   /** The `kid` in tokens. */
   readonly id: string;
   readonly alg: SigningAlgorithm;
-  readonly key: CryptoKey;
+  readonly key: KeyObject;
 }
 
 /** A key as its project's team sees it. */
@@ -68,7 +60,7 @@ const makeKey = async (
     'insert into project_signing_keys (id, project_id, alg, public_jwk, private_sealed) values ($1, $2, $3, $4, $5)',
     [id, projectId, alg, JSON.stringify(jwk), sealed],
   );
-  return { id, alg, key: privateKey };
+  return { id, alg, key: KeyObject.from(privateKey) };
 };
 
 /** The newest one of an algorithm; made when it is needed for the first time. When two are made at once, both verify. */
@@ -84,8 +76,7 @@ const loadKey = async (
     [projectId, alg],
   );
   if (row === undefined) return makeKey(db, projectId, sealer, alg);
-  const pem = sealer.open(privateKeyAbout, row.private_sealed);
-  return { id: row.id, alg, key: await importPKCS8(pem, alg, { extractable: true }) };
+  return { id: row.id, alg, key: createPrivateKey(sealer.open(privateKeyAbout, row.private_sealed)) };
 };
 
 const readPublicKeys = async (db: Queryable, projectId: string): Promise<PublicKeys> => {
@@ -144,9 +135,7 @@ export const createSigningKeys = (db: Queryable, sealer: (project: SigningProjec
     of,
     privateJwks: async (project) => {
       const keys = await Promise.all(signingAlgorithms.map((alg) => of(project, alg)));
-      return Promise.all(
-        keys.map(async ({ id, alg, key }) => ({ ...(await exportJWK(key)), kid: id, alg, use: 'sig' })),
-      );
+      return keys.map(({ id, alg, key }) => ({ ...(key.export({ format: 'jwk' }) as JWK), kid: id, alg, use: 'sig' }));
     },
     publicOf: (projectId, isFresh = false) => {
       // Strangers can name keys that do not exist with each request.

@@ -52,6 +52,11 @@ const deletions: readonly (readonly [string, boolean])[] = [
        select key from auth.counts where began_at < now() - interval '1 hour' limit $1))`,
     false,
   ],
+  [
+    `delete from auth.openid where (model, id) in (
+       select model, id from auth.openid where expires_at < now() - interval '1 hour' limit $1)`,
+    false,
+  ],
 ];
 
 const sweepProject = async ({ db, authDb }: SweepDeps, projectId: string): Promise<void> => {

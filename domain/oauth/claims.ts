@@ -1,4 +1,4 @@
-import type { EndUserAccount } from '#domain/end-users/users.ts';
+import type { EndUserRow } from '#domain/end-users/users.ts';
 
 /** Claims of a user by the scope that asks for them (OpenID Connect Core 1.0, section 5.4). */
 export const claimsByScope = {
@@ -32,10 +32,7 @@ const textOf = (metadata: Readonly<Record<string, unknown>>, name: string): stri
   return typeof value === 'string' && value.length <= maxTextLength ? value : undefined;
 };
 
-const profileOf = ({
-  raw_user_meta_data: metadata,
-  updated_at: updatedAt,
-}: EndUserAccount): Record<string, unknown> => ({
+const profileOf = ({ raw_user_meta_data: metadata, updated_at: updatedAt }: EndUserRow): Record<string, unknown> => ({
   ...Object.fromEntries(
     claimsByScope.profile
       .map((name) => [name, textOf(metadata, name)] as const)
@@ -45,7 +42,7 @@ const profileOf = ({
 });
 
 /** The claims of a user that scopes ask for. @param scope separated by spaces */
-export const claimsOf = (user: EndUserAccount, scope: string): Record<string, unknown> => {
+export const claimsOf = (user: EndUserRow, scope: string): Record<string, unknown> => {
   const requested = new Set(scope.split(' '));
   return {
     sub: user.id,
@@ -69,7 +66,7 @@ export interface ClientSession {
 export const aalOf = (amr: Amr): 1 | 2 => (amr.includes('mfa') ? 2 : 1);
 
 /** The claims of an access token beside the registered ones: policies read them as those of `auth/v1`. */
-export const accessClaimsOf = (user: EndUserAccount, session: ClientSession): Record<string, unknown> => {
+export const accessClaimsOf = (user: EndUserRow, session: ClientSession): Record<string, unknown> => {
   const requested = new Set(session.scope.split(' '));
   return {
     client_id: session.clientId,

@@ -1,4 +1,4 @@
-import { type KnownClient, findClient, isSecretOf, keepsSecret } from './clients.ts';
+import { type KnownClient, isSecretOf, keepsSecret } from './clients.ts';
 import { OAuthError } from './errors.ts';
 import type { Issuer, OAuthDeps } from './oauth.ts';
 
@@ -58,14 +58,14 @@ const isRight = (client: KnownClient, secret: string | null): boolean =>
  * @throws {OAuthError} `invalid_request`; `invalid_client`, alike for a wrong secret and an unknown client
  */
 export const authenticateClient = async (
-  { db }: Pick<OAuthDeps, 'db'>,
+  { clients }: Pick<OAuthDeps, 'clients'>,
   { project }: Issuer,
   request: ClientRequest,
 ): Promise<KnownClient> => {
   requireSingle(request);
   const { clientId, secret } = readShown(request);
   if (clientId === null) throw new OAuthError('invalid_request', 'The client is not named.');
-  const client = await findClient(db, project.id, clientId);
+  const client = await clients.of(project.id, clientId);
   if (client === undefined || !isRight(client, secret)) {
     throw new OAuthError('invalid_client', 'client authentication failed');
   }

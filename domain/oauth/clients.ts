@@ -3,6 +3,7 @@ import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
 import type { SigningAlgorithm } from '#domain/end-users/keys.ts';
+import { LRUCache } from 'lru-cache';
 import { faultOfRedirect } from './redirect-uris.ts';
 
 /** `web`: keeps a secret; `native`: an application on a device; `spa`: a page without a server. */
@@ -51,11 +52,7 @@ export interface KnownClient extends OAuthClient {
 const idForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 
 /** @returns undefined when the project has no such client */
-export const findClient = async (
-  db: Queryable,
-  projectId: string,
-  clientId: string,
-): Promise<KnownClient | undefined> =>
+const findClient = async (db: Queryable, projectId: string, clientId: string): Promise<KnownClient | undefined> =>
   idForm.test(clientId)
     ? maybeOne(
         db.query<KnownClient>(
@@ -66,6 +63,39 @@ export const findClient = async (
         ),
       )
     : undefined;
+
+/** The clients of projects as every process sees them within a second of a change. */
+export interface ClientCache {
+  /** @returns undefined when the project has no such client */
+  readonly of: (projectId: string, clientId: string) => Promise<KnownClient | undefined>;
+  readonly forget: (projectId: string) => void;
+}
+
+const cacheTtlMs = 5000;
+const maxKeptProjects = 2000;
+
+/** @param isSubscribed whether this process hears of changes by others: only then is anything kept */
+export const createClientCache = (db: Queryable, isSubscribed: () => boolean): ClientCache => {
+  const kept = new LRUCache<string, Map<string, KnownClient>>({ max: maxKeptProjects, ttl: cacheTtlMs });
+  /** Rises with each change: what was read before one must not be kept after it. */
+  let changes = 0;
+  return {
+    of: async (projectId, clientId) => {
+      const present = isSubscribed() ? kept.get(projectId)?.get(clientId) : undefined;
+      if (present) return present;
+      const before = changes;
+      const client = await findClient(db, projectId, clientId);
+      if (client === undefined || before !== changes || !isSubscribed()) return client;
+      const ofProject = kept.get(projectId) ?? new Map<string, KnownClient>();
+      kept.set(projectId, ofProject.set(clientId, client));
+      return client;
+    },
+    forget: (projectId) => {
+      changes += 1;
+      kept.delete(projectId);
+    },
+  };
+};
 
 /** Whether a text is the client's secret, or the one before it while that still works. */
 export const isSecretOf = (client: KnownClient, secret: string, now = Date.now()): boolean => {

@@ -7,7 +7,7 @@ import { type ProviderPages, createProvider } from './provider.ts';
  * Providers that are kept: each takes about 100 KB, with its keys. Another one is made in about a millisecond, beside its
  * keys' row.
  */
-const maxKept = 300;
+const maxKept = 200;
 
 /** Settings and keys that another process changed are seen at the latest then; a notice comes within a second. */
 const ttlMs = 60_000;

@@ -9,13 +9,12 @@ import type { EndUserDeps } from '#domain/end-users/end-users.ts';
 import type { TokenVerifier } from '#domain/end-users/tokens.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Egress } from '#lib/egress.ts';
-import type { Queryable } from '#lib/control-db.ts';
 import type { Log } from '#lib/log.ts';
+import type { ClientCache } from './clients.ts';
 
 /** The parts of the platform that the OpenID provider needs. */
 export interface OAuthDeps {
-  /** The control database, where clients are. */
-  readonly db: Queryable;
+  readonly clients: Pick<ClientCache, 'of'>;
   readonly endUsers: EndUserDeps;
   readonly tokens: TokenVerifier;
   readonly egress: Pick<Egress, 'fetch'>;

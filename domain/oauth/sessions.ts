@@ -1,5 +1,5 @@
 import { readRefreshToken, refreshKey, refreshTokenOf, tokenIdOf } from '#domain/end-users/refresh-tokens.ts';
-import { type EndUserAccount, accountColumns, isBanned } from '#domain/end-users/users.ts';
+import { type EndUserRow, isBanned, userColumns } from '#domain/end-users/users.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken } from '#lib/ids.ts';
 import { type Amr, aalOf } from './claims.ts';
@@ -78,7 +78,7 @@ export const beginClientSession = async (
 /** A sign-in of a client whose token was traded for the next one. */
 export interface RefreshedSession {
   readonly id: string;
-  readonly user: EndUserAccount;
+  readonly user: EndUserRow;
   readonly facts: SessionFacts;
   readonly refreshToken: string;
   /** The `jti` of the access token: the same when the trade is repeated. */
@@ -86,7 +86,7 @@ export interface RefreshedSession {
   readonly rotatedAt: Date;
 }
 
-type RefreshedRow = EndUserAccount & {
+type RefreshedRow = EndUserRow & {
   readonly number: number;
   readonly rotated_at: Date;
   readonly openid: SessionFacts;
@@ -108,9 +108,8 @@ export const refreshClientSession = async (
   const { session } = await endUsers.settings.of(project.id);
   const [row] = await endUsers.authDb.secrets<RefreshedRow>(
     project.id,
-    `select r.number, r.rotated_at, r.openid, ${accountColumns}
-     from auth.refresh($1, $2, $3, $4, $5, $6) r join auth.users u on u.id = r.user_id
-       left join auth.accounts a on a.user_id = u.id`,
+    `select r.number, r.rotated_at, r.openid, ${userColumns}
+     from auth.refresh($1, $2, $3, $4, $5, $6) r join auth.users u on u.id = r.user_id`,
     [shown.id, shown.number, session.idle_s, session.absolute_s, session.single, clientId],
   );
   if (row === undefined || isBanned(row)) return undefined;

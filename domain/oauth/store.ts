@@ -1,7 +1,7 @@
 import type { Adapter, AdapterPayload } from 'oidc-provider';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken } from '#lib/ids.ts';
-import { type KnownClient, findClient, keepsSecret } from './clients.ts';
+import { type KnownClient, keepsSecret } from './clients.ts';
 import { InvalidGrant } from './library.ts';
 import type { Issuer, OAuthDeps } from './oauth.ts';
 import { hasOwnScheme } from './redirect-uris.ts';
@@ -11,7 +11,7 @@ import { hasOwnScheme } from './redirect-uris.ts';
  * the project's data key: neither the owner of the database nor a dump of it has a code or a cookie of anybody.
  */
 
-type StoreDeps = Pick<OAuthDeps, 'db' | 'endUsers'>;
+type StoreDeps = Pick<OAuthDeps, 'clients' | 'endUsers'>;
 
 const aboutRow = (model: string, hash: Buffer): string => `openid:${model}:${hash.toString('hex')}`;
 
@@ -156,10 +156,10 @@ const metadataOf = (client: KnownClient): AdapterPayload => {
 
 const refuse = (): Promise<never> => Promise.reject(new Error('clients are kept in the control database'));
 
-/** Clients are read from the control database each time: a change counts at once, in every process. */
-const clientsOf = ({ db }: StoreDeps, { project }: Issuer): Adapter => ({
+/** Clients are in the control database. */
+const clientsOf = ({ clients }: StoreDeps, { project }: Issuer): Adapter => ({
   find: async (id) => {
-    const client = await findClient(db, project.id, id);
+    const client = await clients.of(project.id, id);
     return client && metadataOf(client);
   },
   upsert: refuse,
