@@ -1,63 +1,9 @@
 import { argon2, randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
-import { type BenchUser, signUp } from './client.ts';
-import { costBetween, costNow, postmasterOf, sumOf } from './calls/cost.ts';
-import { type DataProject, apiSpec, createDataProject, databaseUrlOf, runSql } from './data/scene.ts';
-import {
-  type Bench,
-  type Benchmark,
-  type Quantity,
-  allRight,
-  byTurns,
-  digits,
-  median,
-  perSecond,
-  range,
-} from './harness.ts';
-import { withPostgres } from './jobs/database.ts';
-import { withRedis } from './jobs/round.ts';
+import { runSql } from './data/scene.ts';
+import { type Cpu, type Scene, ms, onScene, partsOf, password, rate, rounds } from './auth/scene.ts';
+import { type Benchmark, allRight, byTurns, digits, median, perSecond, range } from './harness.ts';
 import type { LoadPlan, LoadResult } from './load.ts';
-import type { Server } from './servers.ts';
-import { requiredIn } from './settings.ts';
-
-interface Cpu {
-  readonly all: number;
-  readonly api: number;
-  readonly postgres: number;
-}
-
-interface Scene {
-  readonly api: Server;
-  readonly user: BenchUser;
-  readonly project: DataProject;
-  /** Processor time of all servers together for each of so many calls, in ms. */
-  readonly cpuOf: (work: () => Promise<number>) => Promise<Cpu>;
-}
-
-const password = 'correct horse battery';
-
-/** A project of the bench's stack, reached through an API of its own. */
-const onScene = async <T>(bench: Bench, work: (scene: Scene) => Promise<T>): Promise<T> => {
-  const stack = requiredIn(bench.env, 'PLINTH_TEST_BASE_URL');
-  const user = await signUp(stack);
-  const project = await createDataProject(stack, user);
-  const api = await bench.servers.start(apiSpec('auth-api'));
-  const postmaster = await withPostgres(databaseUrlOf(bench, project), postmasterOf);
-  const payers = { api: api.pid, workers: [], postmaster };
-  const cpuOf: Scene['cpuOf'] = (calls) =>
-    withRedis(bench, async (redis) => {
-      const before = await costNow({ ...payers, redis });
-      const done = await calls();
-      const cost = costBetween(before, await costNow({ ...payers, redis }));
-      const each = (seconds: number): number => (seconds / done) * 1000;
-      return { all: each(sumOf(cost)), api: each(cost.api), postgres: each(cost.postgres) };
-    });
-  try {
-    return await work({ api, user, project, cpuOf });
-  } finally {
-    await api.stop();
-  }
-};
 
 interface Session {
   readonly access_token: string;
@@ -77,12 +23,6 @@ const ask = async ({ api, project }: Scene, path: string, body: object): Promise
 
 const newUser = (scene: Scene, email = `${randomBytes(8).toString('hex')}@example.com`): Promise<Session> =>
   ask(scene, '/signup', { email, password });
-
-const rounds = 5;
-const ms = (value: number): Quantity => ({ value, unit: 'ms CPU' });
-
-const partsOf = (costs: readonly Cpu[]): string =>
-  `of which API ${digits(median(costs.map(({ api }) => api)))} and PostgreSQL ${digits(median(costs.map(({ postgres }) => postgres)))}`;
 
 /** The platform's cost: `domain/accounts/passwords.ts`. */
 const argon2Alone = async (count: number): Promise<number> => {
@@ -171,8 +111,6 @@ const table = [
   'alter table notes enable row level security',
   'create policy everybody on notes for select to anon, authenticated using (true)',
 ];
-
-const rate = ({ latencies, seconds }: LoadResult): number => latencies.length / seconds;
 
 const listWithToken: Benchmark = {
   name: 'auth/list',

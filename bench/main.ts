@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { memory, projectRead } from './api.ts';
 import { aiBenchmarks } from './ai.ts';
 import { authBenchmarks } from './auth.ts';
+import { oauthBenchmarks } from './oauth.ts';
 import { callBenchmarks } from './calls.ts';
 import { cronTick } from './cron.ts';
 import { dataBenchmarks } from './data.ts';
@@ -35,6 +36,7 @@ const benchmarksOf = (million: boolean, noise: NoiseOptions): readonly Benchmark
   emailSending,
   ...dataBenchmarks,
   ...authBenchmarks,
+  ...oauthBenchmarks,
   ...aiBenchmarks,
   ...noiseBenchmarks(noise),
 ];
