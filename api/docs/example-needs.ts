@@ -35,6 +35,7 @@ const written: readonly (readonly [RegExp, PathValue])[] = [
     /\/factors\/\{factor_id\}$/,
     { description: 'The `id` of a factor: `POST /p/{ref}/auth/v1/factors` answers it, and the user lists it.' },
   ],
+  [/\/interaction\/\{uid\}$/, { description: 'Stands in the address that `authorize` leads to.' }],
   [/\/columns\/\{column\}$/, { example: 'age' }],
   [
     /\/(?:functions|v1)\/\{slug\}$/,

@@ -10,6 +10,7 @@ const areaNames: Readonly<Record<string, string>> = {
   email: 'E-mail',
   auth: 'Sign-in of end users',
   users: 'End users',
+  oauth: 'OpenID provider',
 };
 
 /** The name of an area for readers: `api-keys` → `API keys`. */
@@ -29,6 +30,10 @@ const written: Readonly<Record<string, Json>> = {
   'post /projects': { name: 'My first project' },
   'patch /projects/{project_id}': { name: 'My renamed project' },
   'post /projects/{project_id}/api-keys': { name: 'Website', kind: 'publishable' },
+  'post /projects/{project_id}/oauth/clients': {
+    name: 'My website',
+    redirect_uris: ['https://app.example.com/callback'],
+  },
   'post /projects/{project_id}/users/tokens': { sub: 'user-1' },
   'post /projects/{project_id}/users': { email: 'mary@example.com', password: 'correct horse battery' },
   'post /projects/{project_id}/users/{uid}/ban': { until: '2099-01-01T00:00:00.000Z' },
