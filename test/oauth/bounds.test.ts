@@ -12,6 +12,8 @@ const limited = { PLINTH_RATE_LIMITS: 'on', PLINTH_RATE_LIMIT_SIGN_IN: '100000' 
 const scene = useOAuth(test, useAuth(test, { settings: limited }));
 const { authorize, newClient, newProject, signedUp, tokensFor, codeFor, platform, issuer } = scene;
 
+const hex = (value: string): string => Buffer.from(value).toString('hex');
+
 test('case 27: after ten wrong passwords the page refuses the address, also with the right one', async (t) => {
   const of = await newProject();
   const { user } = await signedUp(of);
@@ -35,7 +37,6 @@ test('nothing that the provider keeps lets somebody in who reads the database', 
     `select (select json_agg(o) from auth.openid o)::text || (select json_agg(s) from auth.sessions s)::text as text`,
   );
   const text = JSON.stringify(rows);
-  const hex = (value: string): string => Buffer.from(value).toString('hex');
   for (const secret of [code, browser.cookie('_session') ?? 'none', tokens.refresh_token])
     t.false(text.includes(secret) || text.includes(hex(secret)));
 });
