@@ -22,6 +22,7 @@ const address = text(2048, 1).superRefine((given, context) => {
   const fault = faultOfRedirect(given);
   if (fault !== null) context.addIssue({ code: 'custom', message: fault });
 });
+const anonymous = z.boolean().describe('Whether somebody may sign in without an address, as a new user each time.');
 const mfa = z.enum(['off', 'optional']).describe('Whether users may set up a second factor.');
 const siteUrl = address.nullable().describe('Your application, where links lead to when nothing else is asked for.');
 const allowList = z
@@ -46,6 +47,7 @@ const settings = z.object({
   confirm_email: confirmEmail,
   site_url: siteUrl,
   redirect_allow_list: z.array(z.string()),
+  anonymous,
   mfa,
   branding: z.object({ logo_url: logo, color }),
   session: z.object({ idle_s: idle, absolute_s: absolute, single }),
@@ -57,6 +59,7 @@ const change = z.strictObject({
   confirm_email: confirmEmail.optional(),
   site_url: siteUrl.optional(),
   redirect_allow_list: allowList.optional(),
+  anonymous: anonymous.optional(),
   mfa: mfa.optional(),
   branding: z.strictObject({ logo_url: logo.optional(), color: color.optional() }).optional(),
   session: z

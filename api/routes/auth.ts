@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { signInAnonymously } from '#domain/end-users/anonymous.ts';
 import { AuthError } from '#domain/end-users/errors.ts';
 import { exchangeFlowCode } from '#domain/end-users/flow-codes.ts';
 import { updateProfile, userOfSession } from '#domain/end-users/profile.ts';
@@ -64,7 +65,10 @@ export const authEndpoints: readonly Endpoint[] = [
     response: signUpAnswer,
     handle: async ({ query, body }, call) => {
       refusePhone(body.phone);
-      if (!body.email) throw new AuthError('anonymous_provider_disabled', 'Signing in anonymously is turned off.');
+      if (!body.email) {
+        const by = signInCallOf(call, call.project);
+        return authSessionOf(await signInAnonymously(call.deps.endUsers, by, body.data ?? {}));
+      }
       const order = { email: body.email, password: required(body.password, 'password'), data: body.data ?? {} };
       const target = await targetOf(call, query.redirect_to, body);
       const done = await signUp(call.deps.endUsers, signInCallOf(call, call.project), order, target);
@@ -152,9 +156,9 @@ export const authEndpoints: readonly Endpoint[] = [
       mfa_enabled: z.boolean(),
     }),
     handle: async (_input, { deps, project }) => {
-      const { signup, mfa, confirm_email: mustConfirm } = await deps.endUsers.settings.of(project.id);
+      const { signup, mfa, anonymous, confirm_email: mustConfirm } = await deps.endUsers.settings.of(project.id);
       return {
-        external: { email: true, phone: false, anonymous_users: false },
+        external: { email: true, phone: false, anonymous_users: anonymous },
         disable_signup: signup !== 'open',
         mailer_autoconfirm: !mustConfirm,
         phone_autoconfirm: false as const,

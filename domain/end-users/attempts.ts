@@ -63,15 +63,34 @@ export const beginAttempt = async (
   });
 };
 
-const mailSeconds = 3600;
+const hourSeconds = 3600;
 /** Mails to one address within an hour: a stranger who asks again and again must not fill somebody's mailbox. */
 const maxMails = 5;
 
 /** Counts a mail to an address. @returns whether it may be sent */
 export const countMail = async (db: AuthDb, projectId: string, email: string, isLimited: boolean): Promise<boolean> => {
   if (!isLimited) return true;
-  const [counted] = await db.secrets<Counted>(projectId, countSql, [[hashToken(`mail ${email}`)], mailSeconds]);
+  const [counted] = await db.secrets<Counted>(projectId, countSql, [[hashToken(`mail ${email}`)], hourSeconds]);
   return (counted?.number ?? 0) <= maxMails;
+};
+
+/** Users without an address that one network makes within an hour. */
+const maxAnonymous = 30;
+
+/** @throws {AuthError} `over_request_rate_limit` after 30 of one network in an hour */
+export const countAnonymous = async (
+  db: AuthDb,
+  projectId: string,
+  network: string,
+  isLimited: boolean,
+): Promise<void> => {
+  if (!isLimited) return;
+  const [counted] = await db.secrets<Counted>(projectId, countSql, [[hashToken(`anonymous ${network}`)], hourSeconds]);
+  if (counted === undefined || counted.number <= maxAnonymous) return;
+  throw new AuthError('over_request_rate_limit', 'Too many users were made from this network.', {
+    hint: `Try again in ${counted.seconds} s.`,
+    headers: { 'Retry-After': String(counted.seconds) },
+  });
 };
 
 const keyOfCodes = (userId: string): Buffer => hashToken(`codes ${userId}`);

@@ -4,7 +4,7 @@ import { hashToken, newToken } from '#lib/ids.ts';
 import type { EndUserDeps } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { requireStrong, sealPassword } from './passwords.ts';
-import { isUniqueEmail, normalEmail, userEventSql } from './users.ts';
+import { emailProvider, isUniqueEmail, normalEmail, userEventSql } from './users.ts';
 
 /** Kinds of links, as the project's database has them. */
 export type LinkKind = 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change_current' | 'email_change_new';
@@ -138,6 +138,9 @@ const useSql = (taken: string): string => `
       email = coalesce((select new_email from half), u.email),
       email_confirmed_at = case when (select new_email from half) is not null then now()
         else coalesce(u.email_confirmed_at, now()) end,
+      is_anonymous = false,
+      raw_app_meta_data = case when u.is_anonymous then u.raw_app_meta_data || '${emailProvider}'
+        else u.raw_app_meta_data end,
       updated_at = now()
     from t, before b
     where u.id = t.user_id and b.id = u.id

@@ -11,7 +11,7 @@ import { countMail } from './attempts.ts';
 import type { EndUserDeps } from './end-users.ts';
 import { type LinkKind, linkSeconds, makeLink, urlOfLink } from './links.ts';
 import { appMetadataOf, insertUser, requireRoomForUser } from './sign-up.ts';
-import { type EndUserAccount, findAccountByEmail } from './users.ts';
+import { type EndUserAccount, findAccount, findAccountByEmail } from './users.ts';
 
 /*
  * A request for a mail is one row, whether anybody has the address or not, so that neither the answer nor its time says
@@ -21,7 +21,9 @@ import { type EndUserAccount, findAccountByEmail } from './users.ts';
 /** A mail that somebody asks for. */
 export interface MailOrder {
   readonly kind: 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change';
-  /** The user's present address. */
+  /** The user, where the address is not known to be theirs yet. */
+  readonly userId?: string;
+  /** The user's present address; the new one of a user who has none. */
   readonly email: string;
   readonly redirectTo: string | null;
   readonly codeChallenge: string | null;
@@ -83,14 +85,14 @@ const nameOf = ({ raw_user_meta_data: data, email }: EndUserAccount): string => 
 /** The links of a mail order for a user, each with its address. */
 const linksFor = (order: MailOrder, user: EndUserAccount): { readonly kind: LinkKind; readonly to: string }[] => {
   const { email, new_email: changed } = user;
-  if (email === null) return [];
+  if (email === null && order.kind !== 'email_change') return [];
   const isConfirmed = user.email_confirmed_at !== null;
   if (order.kind === 'signup' && isConfirmed) return [];
-  if (order.kind !== 'email_change') return [{ kind: order.kind, to: email }];
+  if (order.kind !== 'email_change') return [{ kind: order.kind, to: email ?? order.email }];
   if (changed === null) return [];
   // An address that was never confirmed has no say.
   return [
-    ...(isConfirmed ? [{ kind: 'email_change_current', to: email } as const] : []),
+    ...(isConfirmed && email !== null ? [{ kind: 'email_change_current', to: email } as const] : []),
     { kind: 'email_change_new', to: changed },
   ];
 };
@@ -108,7 +110,11 @@ export interface MailSenderOptions {
 
 type SenderDeps = Omit<MailSenderOptions, 'everyMs'>;
 
-const expiresIn = (kind: LinkKind): string => (linkSeconds(kind) > 86_400 ? '7 days' : '1 hour');
+const expiresIn = (kind: LinkKind): string => {
+  const seconds = linkSeconds(kind);
+  if (seconds > 86_400) return `${seconds / 86_400} days`;
+  return seconds < 3600 ? `${seconds / 60} minutes` : '1 hour';
+};
 
 const sendLink = async (
   { endUsers, db, jobs, local }: SenderDeps,
@@ -158,8 +164,9 @@ const makeUser = async (
 const userOf = async (
   endUsers: EndUserDeps,
   project: Project,
-  { email, create }: MailOrder,
+  { userId, email, create }: MailOrder,
 ): Promise<EndUserAccount | undefined> => {
+  if (userId !== undefined) return findAccount(endUsers.authDb, project.id, userId);
   const known = await findAccountByEmail(endUsers.authDb, project.id, email);
   if (known !== undefined || create === undefined) return known;
   await makeUser(endUsers, project, email, create.data);

@@ -3,7 +3,14 @@ import { AuthError } from './errors.ts';
 import { isPasswordOf, requireStrong, sealPassword } from './passwords.ts';
 import type { SignInMethod } from './sessions.ts';
 import { type LinkTarget, requireAddress, requireStorable } from './sign-up.ts';
-import { type EndUserAccount, findAccount, isUniqueEmail, requireNotBanned, userEventSql } from './users.ts';
+import {
+  type EndUserAccount,
+  emailProvider,
+  findAccount,
+  isUniqueEmail,
+  requireNotBanned,
+  userEventSql,
+} from './users.ts';
 
 /** A user who is signed in, as the access token says. */
 export interface SignedInUser {
@@ -112,6 +119,9 @@ const updateSql = `
       raw_user_meta_data = $2,
       email = coalesce($5, u.email),
       email_confirmed_at = case when $5::text is null then u.email_confirmed_at else now() end,
+      is_anonymous = u.is_anonymous and $5::text is null,
+      raw_app_meta_data = case when u.is_anonymous and $5::text is not null
+        then u.raw_app_meta_data || '${emailProvider}' else u.raw_app_meta_data end,
       updated_at = now()
     where u.id = $1
     returning u.id, u.email, u.email_confirmed_at, u.raw_user_meta_data, u.raw_app_meta_data, u.is_anonymous,
@@ -150,14 +160,14 @@ const putNewEmail = async (
   user: EndUserAccount & { readonly later: string },
   { redirectTo, codeChallenge }: LinkTarget,
 ): Promise<void> => {
-  if (user.email === null) return;
   await deps.authDb.secrets(
     project.id,
     `update auth.accounts set new_email = $2, new_email_half = case when $3 then null else 'current' end
      where user_id = $1`,
     [user.id, user.later, user.email_confirmed_at !== null],
   );
-  await deps.mails.request(project, { kind: 'email_change', email: user.email, redirectTo, codeChallenge });
+  const email = user.email ?? user.later;
+  await deps.mails.request(project, { kind: 'email_change', userId: user.id, email, redirectTo, codeChallenge });
 };
 
 /**

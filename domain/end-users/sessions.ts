@@ -6,7 +6,7 @@ import { readRefreshToken, refreshKey, refreshTokenOf, tokenIdOf } from './refre
 import { type EndUserAccount, accountColumns, isBanned, requireNotBanned } from './users.ts';
 
 /** `recovery`: by a link for those who forgot their password; `otp`: by another link or code of a mail. */
-export type SignInMethod = 'password' | 'otp' | 'recovery' | 'totp';
+export type SignInMethod = 'password' | 'otp' | 'recovery' | 'totp' | 'anonymous';
 
 /** How a user proved who they are, newest last (RFC 8176 and supabase-js). */
 interface Proof {

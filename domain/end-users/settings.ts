@@ -14,6 +14,8 @@ export interface AuthSettings {
   readonly site_url: string | null;
   /** Further addresses that links may lead to. */
   readonly redirect_allow_list: readonly string[];
+  /** Whether somebody may sign in without an address, as a new user each time. */
+  readonly anonymous: boolean;
   /** Whether users may set up a second factor. */
   readonly mfa: 'off' | 'optional';
   /** How the pages look that the platform shows to the project's users. */
@@ -41,6 +43,7 @@ const defaultAuthSettings: AuthSettings = {
   confirm_email: false,
   site_url: null,
   redirect_allow_list: [],
+  anonymous: false,
   mfa: 'optional',
   branding: { logo_url: null, color: null },
   session: { idle_s: 30 * day, absolute_s: 90 * day, single: false },

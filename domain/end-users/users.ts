@@ -69,6 +69,9 @@ export const accountColumns = `${userColumns}, a.password_sealed, a.last_sign_in
 /** Where the columns of an account come from. */
 export const accountSource = 'auth.users u left join auth.accounts a on a.user_id = u.id';
 
+/** How the platform marks that a user signs in by an address, in `raw_app_meta_data`. */
+export const emailProvider = JSON.stringify({ provider: 'email', providers: ['email'] });
+
 /** Whether a change failed since another user has the address. */
 export const isUniqueEmail = (error: unknown): boolean =>
   error instanceof DatabaseError && error.constraint === 'users_email_key';

@@ -5,7 +5,7 @@ import { useDatabase } from '../database/guard-scene.ts';
 import { newEmail, password, useAuth } from './auth-scene.ts';
 
 const limited = { PLINTH_RATE_LIMITS: 'on', PLINTH_RATE_LIMIT_SIGN_IN: '100000' };
-const { newProject, platform, signIn, signedUp } = useAuth(test, { settings: limited });
+const { ask, developer, newProject, platform, signIn, signedUp } = useAuth(test, { settings: limited });
 
 test('after ten failures an address is refused, also with the right password, and others are not', async (t) => {
   const of = await newProject();
@@ -73,4 +73,14 @@ test('five hundred requests for mails of a project wait at most, and those of an
   t.is((await db.query('select from end_user_mails where project_id = $1', [of.id])).length, 500);
   t.is((await recover(other, user.email)).status, 200);
   await until(async () => (await db.query('select from emails where project_id = $1', [other.id])).length === 1);
+});
+
+test('one network makes thirty users without an address in an hour', async (t) => {
+  const of = await newProject();
+  const body = { anonymous: true };
+  await platform().client.call('PATCH', `/projects/${of.id}/auth/settings`, { token: developer().token, body });
+  const answers = [];
+  for (let n = 0; n < 31; n += 1) answers.push(await ask('POST', '/signup', { body: { data: {} } }, of));
+  t.is(answers.filter(({ status }) => status === 200).length, 30);
+  t.is(answers.at(-1)?.body.error_code, 'over_request_rate_limit');
 });

@@ -23,6 +23,7 @@ test('settings begin with the defaults, and a change of one keeps the others', a
     confirm_email: false,
     site_url: null,
     redirect_allow_list: [],
+    anonymous: false,
     mfa: 'optional',
     branding: { logo_url: null, color: null },
     session: { idle_s: 30 * day, absolute_s: 90 * day, single: false },
