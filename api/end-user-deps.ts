@@ -52,7 +52,7 @@ export const openEndUserDeps = (options: EndUserOptions): OpenedEndUsers => {
     mails: mailsOf(options),
     markDirty: (projectId) => void markDirty(projectId),
   };
-  const tokens = createTokenVerifier(keys, (projectId, owner) => isTokenLive(authDb, projectId, owner));
+  const tokens = createTokenVerifier(keys, (projectId, owner) => isTokenLive({ authDb, settings }, projectId, owner));
   const clients = createClientCache(platform.db, subscriber.isSubscribed);
   const oauth: OAuthDeps = { clients, endUsers, tokens, egress, log };
   const issuers = createIssuers(oauth, (issuer) => providerPagesOf(oauth, issuer));

@@ -23,7 +23,9 @@ const address = text(2048, 1).superRefine((given, context) => {
   if (fault !== null) context.addIssue({ code: 'custom', message: fault });
 });
 const anonymous = z.boolean().describe('Whether somebody may sign in without an address, as a new user each time.');
-const mfa = z.enum(['off', 'optional']).describe('Whether users may set up a second factor.');
+const mfa = z
+  .enum(['off', 'optional', 'required'])
+  .describe('Whether users may set up a second factor, or must: a sign-in without one may do nothing but that.');
 const siteUrl = address.nullable().describe('Your application, where links lead to when nothing else is asked for.');
 const allowList = z
   .array(address)

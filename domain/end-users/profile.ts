@@ -82,10 +82,14 @@ const requireProof = async (
   });
 };
 
-/** With a second factor the password alone, or a link that was mailed, changes nothing that lets somebody in. */
-export const requireFullSignIn = (user: EndUserAccount & { readonly session: LiveSession }): void => {
+/**
+ * With a second factor the password alone, or a link that was mailed, changes nothing that lets somebody in.
+ * @param isAlways also for a user who has none
+ * @throws {AuthError} `insufficient_aal`
+ */
+export const requireFullSignIn = (user: EndUserAccount & { readonly session: LiveSession }, isAlways = false): void => {
   const hasFactor = user.factors.some(({ status }) => status === 'verified');
-  if (!hasFactor || user.session.aal === 2) return;
+  if ((!hasFactor && !isAlways) || user.session.aal === 2) return;
   throw new AuthError('insufficient_aal', 'This needs a sign-in with the second factor.', {
     hint: 'Verify a code of the factor first.',
   });
@@ -183,6 +187,8 @@ export const updateProfile = async (
 ): Promise<EndUserAccount> => {
   const { id: projectId } = call.project;
   const user = await userOfSession(deps, projectId, signedIn);
+  const { mfa } = await deps.settings.of(projectId);
+  if (mfa === 'required') requireFullSignIn(user, true);
   const metadata = mergedData(user.raw_user_meta_data, change.data);
   requireStorable(metadata);
   const email = await newEmail(deps, call, user, change.email);

@@ -3,6 +3,7 @@ import { newId } from '#lib/ids.ts';
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { readRefreshToken, refreshKey, refreshTokenOf, tokenIdOf } from './refresh-tokens.ts';
+import type { TokenOwner } from './tokens.ts';
 import { type EndUserAccount, accountColumns, isBanned, requireNotBanned } from './users.ts';
 
 /** `recovery`: by a link for those who forgot their password; `otp`: by another link or code of a mail. */
@@ -266,6 +267,11 @@ export const endSession = async (
   await authDb.secrets(projectId, 'delete from auth.sessions where id = $1 and user_id = $2', [sessionId, userId]);
 };
 
+const factorRequired = (): ServiceError =>
+  new ServiceError('forbidden', 'The project requires a second factor.', {
+    hint: 'Set one up and verify a code of it: until then the sign-in may do nothing else.',
+  });
+
 /** A project without users of ours: it has a schema auth of its own, or is not upgraded yet. */
 const hasNoUsers = (error: unknown): boolean =>
   error instanceof ServiceError && (error.code === 'conflict' || error.code === 'not_found');
@@ -278,12 +284,15 @@ interface Standing {
 /**
  * Whether a user may still act by a token: not banned or deleted, and the token's sign-in lasts. A subject that is no
  * user of ours may act by a token that the project made.
+ * @throws {ServiceError} `forbidden` when the project requires a second factor, and the sign-in has none
  */
 export const isTokenLive = async (
-  authDb: EndUserDeps['authDb'],
+  { authDb, settings }: Pick<EndUserDeps, 'authDb' | 'settings'>,
   projectId: string,
-  { subject, sessionId }: { readonly subject: string; readonly sessionId: string | null },
+  { subject, sessionId, hasFactor }: TokenOwner,
 ): Promise<boolean> => {
+  const { mfa } = await settings.of(projectId);
+  if (mfa === 'required' && sessionId !== null && !hasFactor) throw factorRequired();
   const standing = authDb.secrets<Standing>(
     projectId,
     `select u.banned_until,

@@ -16,8 +16,8 @@ export interface AuthSettings {
   readonly redirect_allow_list: readonly string[];
   /** Whether somebody may sign in without an address, as a new user each time. */
   readonly anonymous: boolean;
-  /** Whether users may set up a second factor. */
-  readonly mfa: 'off' | 'optional';
+  /** Whether users may set up a second factor, or must: a sign-in without one may do nothing but that. */
+  readonly mfa: 'off' | 'optional' | 'required';
   /** How the pages look that the platform shows to the project's users. */
   readonly branding: {
     /** An https address of an image. */

@@ -124,13 +124,16 @@ export interface TokenOwner {
   readonly subject: string;
   /** Null: the project made the token without a sign-in. */
   readonly sessionId: string | null;
+  /** Signed in with a second factor. */
+  readonly hasFactor: boolean;
 }
 
 const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 
-const ownerOf = ({ sub = '', session_id: sessionId }: JWTPayload): TokenOwner => ({
+const ownerOf = ({ sub = '', session_id: sessionId, aal }: JWTPayload): TokenOwner => ({
   subject: sub,
   sessionId: typeof sessionId === 'string' && uuidForm.test(sessionId) ? sessionId : null,
+  hasFactor: aal === 'aal2',
 });
 
 /** Clocks of servers differ by some seconds. */

@@ -79,6 +79,8 @@ export const signInHosted = async (
     const half: Half = { userId: user.id, at: Date.now() };
     return { half: endUsers.sealer(call.project).seal(aboutHalf(uid), JSON.stringify(half)).toString('base64url') };
   }
+  const { mfa } = await endUsers.settings.of(call.project.id);
+  if (mfa === 'required') throw new AuthError('insufficient_aal', 'The project requires a second factor.');
   await noteSignIn(deps, call.project.id, proven, 'password');
   return { accountId: user.id, amr: ['pwd'] };
 };

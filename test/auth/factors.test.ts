@@ -158,3 +158,24 @@ test('the secret of a factor is nowhere in the clear', async (t) => {
   );
   t.false(String(row?.['text']).includes(bytesOf(secret).toString('base64')));
 });
+
+test('a project that requires a second factor lets a sign-in without one do nothing but set one up', async (t) => {
+  const of = await newProject();
+  const path = `/projects/${of.id}/auth/settings`;
+  const changed = await platform().client.call('PATCH', path, { token: developer().token, body: { mfa: 'required' } });
+  t.is(changed.body.mfa, 'required');
+  const session = await signedUp(of);
+  const token = session.access_token;
+  const rest = (by: string) =>
+    platform().client.call('GET', `/p/${of.ref}/v1/rest/things`, { token: by, key: of.publishableKey });
+  t.is((await rest(token)).status, 403);
+  t.is((await ask('PUT', '/user', { token, body: { data: { a: 1 } } }, of)).body.code, 'insufficient_aal');
+  t.is((await ask('GET', '/user', { token }, of)).status, 200);
+  const { id, totp } = await enrolled(session, of);
+  const challenge = (await ask('POST', `/factors/${id}/challenge`, { token, body: {} }, of)).body.id;
+  const body = { challenge_id: challenge, code: codeOf(totp.secret) };
+  const full = await ask('POST', `/factors/${id}/verify`, { token, body }, of);
+  t.is(full.status, 200, full.text);
+  t.is((await rest(full.body.access_token)).status, 404);
+  t.is((await ask('PUT', '/user', { token: full.body.access_token, body: { data: { a: 1 } } }, of)).status, 200);
+});

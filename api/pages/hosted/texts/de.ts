@@ -95,6 +95,8 @@ export const de: Texts = {
     weak_password: 'Das Passwort ist zu schwach. Es braucht mindestens {min} Zeichen.',
     email_address_invalid: 'Das ist keine E-Mail-Adresse.',
     otp_expired: 'Dieser Link wurde schon verwendet oder ist zu alt.',
+    insufficient_aal:
+      'Hierfür ist ein zweiter Faktor nötig. Melden Sie sich erst bei der Anwendung an und richten Sie dort einen ein.',
     other: 'Das hat nicht geklappt. Versuchen Sie es gleich noch einmal.',
   },
 };

@@ -93,6 +93,7 @@ export const en = {
     weak_password: 'The password is too weak. It needs at least {min} characters.',
     email_address_invalid: 'This is not an e-mail address.',
     otp_expired: 'This link was used before, or is too old.',
+    insufficient_aal: 'This needs a second factor. Sign in to the application first, and set one up there.',
     other: 'That did not work. Try again in a moment.',
   },
 };
