@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { requireCaptcha } from '#domain/end-users/captcha.ts';
 import type { SignInCall } from '#domain/end-users/end-users.ts';
 import { AuthError } from '#domain/end-users/errors.ts';
 import { challengeOf } from '#domain/end-users/flow-codes.ts';
@@ -72,3 +73,13 @@ export const userOf = ({ caller }: AuthCall): SignedInUser => {
   if (sessionId === undefined) throw new AuthError('session_not_found', 'This token belongs to no sign-in.');
   return { userId: sub, sessionId };
 };
+
+interface WithCaptcha {
+  readonly gotrue_meta_security?: { readonly captcha_token?: string | null | undefined } | null | undefined;
+}
+
+/** Checks the captcha of a request where the project asks for one. @throws as `requireCaptcha` */
+export const checkCaptcha = (
+  { deps, project, ip }: AuthCall,
+  { gotrue_meta_security: meta }: WithCaptcha,
+): Promise<void> => requireCaptcha(deps.endUsers, project, { token: meta?.captcha_token, ip });

@@ -47,6 +47,7 @@ export const openEndUserDeps = (options: EndUserOptions): OpenedEndUsers => {
     keys,
     signer: createTokenSigner(keys),
     sealer,
+    egress,
     isLimited: config.PLINTH_RATE_LIMITS === 'on',
     restUrlOf: (ref) => restUrl(ref, { deps: { config }, baseUrl: ownAddress(config) }),
     mails: mailsOf(options),

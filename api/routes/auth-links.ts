@@ -13,7 +13,16 @@ import {
   resendBody,
   verifyBody,
 } from '#api/shapes/auth.ts';
-import { type AuthCall, authCommon, authRoot, refusePhone, required, signInCallOf, targetOf } from '../auth-call.ts';
+import {
+  type AuthCall,
+  authCommon,
+  authRoot,
+  checkCaptcha,
+  refusePhone,
+  required,
+  signInCallOf,
+  targetOf,
+} from '../auth-call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 
 const nothing = z.object({});
@@ -39,6 +48,7 @@ const otp = (path: '/otp' | '/magiclink', summary: string): Endpoint =>
     handle: async ({ query, body }, call) => {
       refusePhone(body.phone);
       const email = requireAddress(required(body.email, 'email'));
+      await checkCaptcha(call, body);
       const data = body.data ?? {};
       requireStorable(data);
       const { signup } = await call.deps.endUsers.settings.of(call.project.id);
@@ -77,6 +87,7 @@ export const authLinkEndpoints: readonly Endpoint[] = [
     handle: async ({ query, body }, call) => {
       refusePhone(body.phone);
       const email = requireAddress(required(body.email, 'email'));
+      await checkCaptcha(call, body);
       return request(call, { kind: 'recovery', email, ...(await targetOf(call, query.redirect_to, body)) });
     },
   }),
@@ -97,6 +108,7 @@ export const authLinkEndpoints: readonly Endpoint[] = [
         throw new AuthError('phone_provider_disabled', 'Signing in by phone is not offered here.');
       }
       const email = requireAddress(required(body.email, 'email'));
+      await checkCaptcha(call, body);
       return request(call, { kind: type, email, ...(await targetOf(call, query.redirect_to, body)) });
     },
   }),

@@ -1,7 +1,17 @@
 import { z } from 'zod';
 import { faultOfRedirect } from '#domain/end-users/redirects.ts';
-import { type AuthSettings, changeAuthSettings, readAuthSettings } from '#domain/end-users/settings.ts';
+import { sealCaptchaSecret } from '#domain/end-users/captcha.ts';
+import { isMasked, maskSecret } from '#domain/integrations/config.ts';
+import {
+  type AuthSettings,
+  type CaptchaSettings,
+  captchaProviders,
+  changeAuthSettings,
+  readAuthSettings,
+} from '#domain/end-users/settings.ts';
+import { ServiceError } from '#lib/errors.ts';
 import { inProject } from '../access.ts';
+import type { BaseCall, ProjectCall } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, text } from '../fields.ts';
 
@@ -26,6 +36,15 @@ const anonymous = z.boolean().describe('Whether somebody may sign in without an 
 const mfa = z
   .enum(['off', 'optional', 'required'])
   .describe('Whether users may set up a second factor, or must: a sign-in without one may do nothing but that.');
+const captchaProvider = z.enum(captchaProviders);
+const verifyUrl = text(2048, 1)
+  .refine((given) => /^https?:$/.test(URL.parse(given)?.protocol ?? ''), { error: 'must be a web address' })
+  .nullable()
+  .describe('Another service that answers in the same form.');
+const captchaChange = z
+  .strictObject({ provider: captchaProvider, secret: text(500, 1), verify_url: verifyUrl.default(null) })
+  .nullable()
+  .describe('Asked for at sign-up, at sign-in with a password and for mails below auth/v1; null: nothing is.');
 const siteUrl = address.nullable().describe('Your application, where links lead to when nothing else is asked for.');
 const allowList = z
   .array(address)
@@ -51,6 +70,7 @@ const settings = z.object({
   redirect_allow_list: z.array(z.string()),
   anonymous,
   mfa,
+  captcha: z.object({ provider: captchaProvider, secret: z.string(), verify_url: verifyUrl }).nullable(),
   branding: z.object({ logo_url: logo, color }),
   session: z.object({ idle_s: idle, absolute_s: absolute, single }),
 });
@@ -63,6 +83,7 @@ const change = z.strictObject({
   redirect_allow_list: allowList.optional(),
   anonymous: anonymous.optional(),
   mfa: mfa.optional(),
+  captcha: captchaChange.optional(),
   branding: z.strictObject({ logo_url: logo.optional(), color: color.optional() }).optional(),
   session: z
     .strictObject({ idle_s: idle.optional(), absolute_s: absolute.optional(), single: single.optional() })
@@ -71,8 +92,33 @@ const change = z.strictObject({
 
 const shown = (of: AuthSettings): z.output<typeof settings> => ({
   ...of,
+  captcha: of.captcha && {
+    provider: of.captcha.provider,
+    secret: of.captcha.masked_secret,
+    verify_url: of.captcha.verify_url,
+  },
   redirect_allow_list: [...of.redirect_allow_list],
 });
+
+/** A secret that is sent back as an answer showed it stays. @throws {ServiceError} `validation_failed` */
+const captchaOf = async (
+  { deps, db, project }: BaseCall & ProjectCall,
+  given: z.output<typeof captchaChange> | undefined,
+): Promise<{ readonly captcha?: CaptchaSettings | null }> => {
+  if (given === undefined || given === null) return given === null ? { captcha: null } : {};
+  const { secret, ...rest } = given;
+  if (!isMasked(secret)) {
+    const secretSealed = sealCaptchaSecret(deps.endUsers, project, secret);
+    return { captcha: { ...rest, secret_sealed: secretSealed, masked_secret: maskSecret(secret) } };
+  }
+  const { captcha: present } = await readAuthSettings(db, project.id);
+  if (present?.masked_secret === secret && present.verify_url === rest.verify_url) {
+    return { captcha: { ...present, ...rest } };
+  }
+  throw new ServiceError('validation_failed', 'The body is not valid.', {
+    details: [{ path: 'captcha.secret', message: 'is masked, and there is no such value to keep' }],
+  });
+};
 
 /** How a project's users sign in (contract, section 9). */
 export const authSettingsEndpoints: readonly Endpoint[] = [
@@ -97,7 +143,10 @@ export const authSettingsEndpoints: readonly Endpoint[] = [
     response: settings,
     handle: async ({ body }, call) => {
       call.afterCommit(() => call.deps.projectChanged(call.project.id));
-      return shown(await changeAuthSettings(call.db, call.project.id, body));
+      const { captcha, ...rest } = body;
+      return shown(
+        await changeAuthSettings(call.db, call.project.id, { ...rest, ...(await captchaOf(call, captcha)) }),
+      );
     },
   }),
 ];

@@ -22,6 +22,7 @@ import {
   authByUser,
   authCommon,
   authRoot,
+  checkCaptcha,
   refusePhone,
   required,
   signInCallOf,
@@ -34,8 +35,9 @@ import { keySet, publishedKeys } from './end-users.ts';
 const grants: Readonly<
   Record<string, (call: AuthCall, body: z.output<typeof tokenBody>) => ReturnType<typeof signInWithPassword>>
 > = {
-  password: (call, body) => {
+  password: async (call, body) => {
     refusePhone(body.phone);
+    await checkCaptcha(call, body);
     const given = { email: required(body.email, 'email'), password: required(body.password, 'password') };
     return signInWithPassword(call.deps.endUsers, signInCallOf(call, call.project), given);
   },
@@ -65,6 +67,7 @@ export const authEndpoints: readonly Endpoint[] = [
     response: signUpAnswer,
     handle: async ({ query, body }, call) => {
       refusePhone(body.phone);
+      await checkCaptcha(call, body);
       if (!body.email) {
         const by = signInCallOf(call, call.project);
         return authSessionOf(await signInAnonymously(call.deps.endUsers, by, body.data ?? {}));

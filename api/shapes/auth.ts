@@ -102,7 +102,13 @@ const challenge = {
   code_challenge_method: optionalText,
 };
 
+/** As auth-js sends what its options name. */
+const meta = {
+  gotrue_meta_security: z.object({ captcha_token: optionalText }).nullish().describe('The answer to a captcha.'),
+};
+
 export const signUpBody = z.object({
+  ...meta,
   ...challenge,
   email: optionalText,
   phone: optionalText,
@@ -111,6 +117,7 @@ export const signUpBody = z.object({
 });
 
 export const tokenBody = z.object({
+  ...meta,
   auth_code: optionalText.describe('With grant_type=pkce.'),
   code_verifier: optionalText.describe('With grant_type=pkce.'),
   email: optionalText.describe('With grant_type=password.'),
@@ -131,9 +138,10 @@ export const updateUserBody = z.object({
 /** Where a link leads to; what the settings do not allow leads to the site. */
 export const redirectQuery = z.object({ redirect_to: z.string().max(4096).optional() });
 
-export const recoverBody = z.object({ ...challenge, email: optionalText, phone: optionalText });
+export const recoverBody = z.object({ ...meta, ...challenge, email: optionalText, phone: optionalText });
 
 export const otpBody = z.object({
+  ...meta,
   ...challenge,
   email: optionalText,
   phone: optionalText,
@@ -142,6 +150,7 @@ export const otpBody = z.object({
 });
 
 export const resendBody = z.object({
+  ...meta,
   ...challenge,
   type: z.enum(['signup', 'email_change', 'sms', 'phone_change']),
   email: optionalText,

@@ -1,11 +1,12 @@
 /*
  * The users of a project's own application. The way through this folder: this file (what all of it needs), settings.ts
  * (how a project wants its users to sign in), auth-db.ts (the two ways into the project's database), users.ts (rows),
- * sign-up.ts and sign-in.ts, attempts.ts (failures, counted), sessions.ts and refresh-tokens.ts (a sign-in from its beginning to its end), factors.ts (second factors),
+ * sign-up.ts and sign-in.ts, attempts.ts (failures, counted), captcha.ts, sessions.ts and refresh-tokens.ts (a sign-in from its beginning to its end), factors.ts (second factors),
  * links.ts, mails.ts, redirects.ts and flow-codes.ts (links in mails, and where they lead), profile.ts (what users
  * change about themselves), administration.ts and invites.ts (what the project's team does), keys.ts and tokens.ts (signing and verifying access tokens), errors.ts.
  */
 import type { Project } from '#domain/projects/store.ts';
+import type { Egress } from '#lib/egress.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import type { AuthDb } from './auth-db.ts';
 import type { SigningKeys } from './keys.ts';
@@ -20,6 +21,7 @@ export interface EndUserDeps {
   readonly keys: SigningKeys;
   readonly signer: TokenSigner;
   readonly sealer: (project: Pick<Project, 'id' | 'data_key'>) => Sealer;
+  readonly egress: Pick<Egress, 'fetch'>;
   /** False with `PLINTH_RATE_LIMITS=off`. */
   readonly isLimited: boolean;
   /** The project's `rest_url`, for links that no request leads to. */

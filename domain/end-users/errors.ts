@@ -6,6 +6,7 @@ const authErrorStatus = {
   bad_code_verifier: 400,
   bad_json: 400,
   bad_jwt: 403,
+  captcha_failed: 400,
   conflict: 409,
   email_address_invalid: 400,
   email_exists: 422,

@@ -2,6 +2,20 @@ import { LRUCache } from 'lru-cache';
 import { type Queryable, maybeOne } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 
+export const captchaProviders = ['turnstile', 'hcaptcha'] as const;
+export type CaptchaProvider = (typeof captchaProviders)[number];
+
+/** A service that tells people from programs. */
+export interface CaptchaSettings {
+  readonly provider: CaptchaProvider;
+  /** Sealed with the project's data key, base64. */
+  readonly secret_sealed: string;
+  /** The end of the secret, as answers show it. */
+  readonly masked_secret: string;
+  /** Another service that answers in the same form; null: the provider's own. */
+  readonly verify_url: string | null;
+}
+
 /** How a project wants its users to sign in (contract, section 9). */
 export interface AuthSettings {
   /** `invite`: only users that the project's administration has made. `closed`: nobody new. */
@@ -18,6 +32,8 @@ export interface AuthSettings {
   readonly anonymous: boolean;
   /** Whether users may set up a second factor, or must: a sign-in without one may do nothing but that. */
   readonly mfa: 'off' | 'optional' | 'required';
+  /** Asked for at sign-up, at sign-in with a password and for mails; null: nothing is. */
+  readonly captcha: CaptchaSettings | null;
   /** How the pages look that the platform shows to the project's users. */
   readonly branding: {
     /** An https address of an image. */
@@ -45,6 +61,7 @@ const defaultAuthSettings: AuthSettings = {
   redirect_allow_list: [],
   anonymous: false,
   mfa: 'optional',
+  captcha: null,
   branding: { logo_url: null, color: null },
   session: { idle_s: 30 * day, absolute_s: 90 * day, single: false },
 };
