@@ -146,7 +146,9 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const isSubscribed = queues.subscriber.isSubscribed;
   const json = createJsonParser();
   const ai = await openAi({ config, platform, egress, redis: queues.redis, json, isSubscribed, log });
-  const data = openDataDeps({ config, log, platform, ai, egress, ...queues });
+  const calls = memoryOfCalls(platform.db);
+  const { functionVersions } = calls;
+  const data = openDataDeps({ config, log, platform, ai, egress, functionVersions, ...queues });
   const mails = startMails({ config, platform, endUsers: data.endUsers, jobs: queues.jobs, log });
   const deps: Deps = {
     config,
@@ -167,7 +169,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     sealer: platform.sealer,
     paypal: createPaypal(egress),
     ...mails.deps,
-    ...memoryOfCalls(platform.db),
+    ...calls,
     rateLimiter,
     ...memoryOfClients(config, log),
     serialize: createSerializer(),

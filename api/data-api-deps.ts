@@ -5,6 +5,8 @@ import { createSchemaCache } from '#domain/data-api/schema/cache.ts';
 import { createDirtyMarks, createWaitingMarks } from '#domain/events/marks.ts';
 import type { Platform } from '#domain/platform.ts';
 import { createKeyHolders } from '#domain/projects/api-keys.ts';
+import type { FunctionVersions } from '#domain/functions/functions.ts';
+import type { Jobs } from '#domain/jobs/jobs.ts';
 import type { Config } from '#lib/config.ts';
 import type { Egress } from '#lib/egress.ts';
 import type { Log } from '#lib/log.ts';
@@ -21,6 +23,8 @@ export interface DataDepsOptions {
   readonly subscriber: Subscriber;
   readonly signals: Signals;
   readonly egress: Pick<Egress, 'fetch'>;
+  readonly jobs: Pick<Jobs, 'run'>;
+  readonly functionVersions: FunctionVersions;
 }
 
 /** The dependencies of the key-authenticated surfaces, kept up to date with the other processes. */
@@ -33,6 +37,8 @@ export const openDataDeps = ({
   subscriber,
   signals,
   egress,
+  jobs,
+  functionVersions,
 }: DataDepsOptions): Pick<
   Deps,
   'keys' | 'tokens' | 'endUsers' | 'oauth' | 'issuers' | 'data' | 'schemas' | 'events' | 'projectChanged'
@@ -45,7 +51,16 @@ export const openDataDeps = ({
     announce: (projectId) => void signals.notify({ about: 'schema', projectId }),
   });
   const events = { ...createDirtyMarks(marks), ...createWaitingMarks(marks) };
-  const endUsers = openEndUserDeps({ config, log, platform, subscriber, egress, markDirty: events.markDirty });
+  const endUsers = openEndUserDeps({
+    config,
+    log,
+    platform,
+    subscriber,
+    egress,
+    jobs,
+    functionVersions,
+    markDirty: events.markDirty,
+  });
   const forget = (projectId: string): void => {
     keys.forget(projectId);
     endUsers.forget(projectId);

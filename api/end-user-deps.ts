@@ -9,6 +9,10 @@ import { createTokenSigner, createTokenVerifier } from '#domain/end-users/tokens
 import { createClientCache } from '#domain/oauth/clients.ts';
 import { createIssuers } from '#domain/oauth/issuers.ts';
 import type { OAuthDeps } from '#domain/oauth/oauth.ts';
+import { type FunctionVersions, invocation, monthlyCaps } from '#domain/functions/functions.ts';
+import type { Jobs } from '#domain/jobs/jobs.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
+import { newId } from '#lib/ids.ts';
 import { ownAddress } from '#lib/own-address.ts';
 import type { DataDepsOptions } from './data-api-deps.ts';
 import type { Deps } from './deps.ts';
@@ -16,8 +20,29 @@ import { restUrl } from './http/rest-url.ts';
 import { providerPagesOf } from './pages/hosted/provider-pages.ts';
 
 interface EndUserOptions extends Pick<DataDepsOptions, 'config' | 'log' | 'platform' | 'subscriber' | 'egress'> {
+  readonly jobs: Pick<Jobs, 'run'>;
+  readonly functionVersions: FunctionVersions;
   readonly markDirty: (projectId: string) => Promise<void>;
 }
+
+/** A user waits for it to sign in. */
+const claimsWaitMs = 2000;
+
+const claimsRunner =
+  ({ config, jobs, functionVersions }: EndUserOptions): EndUserDeps['runClaimsFunction'] =>
+  async (project, functionId, payload) => {
+    const request = await invocation(functionVersions, project, {
+      by: { id: functionId },
+      payload,
+      trigger: 'api',
+      requestId: newId(),
+      caps: monthlyCaps(config),
+    });
+    const { outcome } = await jobs.run(request, claimsWaitMs);
+    if (outcome === null) return undefined;
+    if (outcome.result === null || outcome.error !== null) throw new Error(outcome.error?.code ?? 'no result');
+    return functionInvoke.result.parse(JSON.parse(outcome.result)).result;
+  };
 
 interface OpenedEndUsers {
   readonly deps: Pick<Deps, 'tokens' | 'endUsers' | 'oauth' | 'issuers'>;
@@ -51,6 +76,7 @@ export const openEndUserDeps = (options: EndUserOptions): OpenedEndUsers => {
     isLimited: config.PLINTH_RATE_LIMITS === 'on',
     restUrlOf: (ref) => restUrl(ref, { deps: { config }, baseUrl: ownAddress(config) }),
     mails: mailsOf(options),
+    runClaimsFunction: claimsRunner(options),
     markDirty: (projectId) => void markDirty(projectId),
   };
   const tokens = createTokenVerifier(keys, (projectId, owner) => isTokenLive({ authDb, settings }, projectId, owner));

@@ -82,8 +82,8 @@ const sendAuthError = (ctx: Context, error: AuthError | ServiceError): void => {
 };
 
 /** RFC 6749, section 5.2. */
-const sendOAuthError = (ctx: Context, error: OAuthError | ServiceError): void => {
-  ctx.status = error.status;
+const sendOAuthError = (ctx: Context, error: OAuthError | AuthError | ServiceError): void => {
+  ctx.status = error instanceof AuthError && error.status < 500 ? 400 : error.status;
   ctx.type = 'application/json; charset=utf-8';
   if (error.code === 'invalid_client') ctx.set('WWW-Authenticate', 'Basic realm="plinth"');
   ctx.body = JSON.stringify(oauthErrorBody(error, String(ctx.state['requestId'])));
@@ -100,6 +100,7 @@ const sendErrorPage = (ctx: Context, error: ServiceError): void => {
 const sendAuthErrorAs = (ctx: Context, error: AuthError): void => {
   const form = ctx.state['errorForm'] as ErrorForm | undefined;
   if (form === 'auth') sendAuthError(ctx, error);
+  else if (form === 'oauth') sendOAuthError(ctx, error);
   else if (form === 'page') sendErrorPage(ctx, forTeam(error));
   else sendError(ctx, forTeam(error));
 };

@@ -1,3 +1,4 @@
+import { AuthError } from '#domain/end-users/errors.ts';
 import { OAuthError } from '#domain/oauth/errors.ts';
 import type { ErrorCode, ServiceError } from '#lib/errors.ts';
 
@@ -11,9 +12,19 @@ const codeOf: Partial<Readonly<Record<ErrorCode, string>>> = {
 const statusCode = (status: number): string =>
   status === 429 || status >= 500 ? 'temporarily_unavailable' : 'invalid_request';
 
+const nameOf = (error: OAuthError | AuthError | ServiceError): string => {
+  if (error instanceof OAuthError) return error.code;
+  // The user may not sign in, or the project's own code refused it.
+  if (error instanceof AuthError) return 'access_denied';
+  return codeOf[error.code] ?? statusCode(error.status);
+};
+
 /** An error as clients of the OpenID provider read it. */
-export const oauthErrorBody = (error: OAuthError | ServiceError, requestId: string): Record<string, unknown> => ({
-  error: error instanceof OAuthError ? error.code : (codeOf[error.code] ?? statusCode(error.status)),
+export const oauthErrorBody = (
+  error: OAuthError | AuthError | ServiceError,
+  requestId: string,
+): Record<string, unknown> => ({
+  error: nameOf(error),
   error_description: error.message,
   request_id: requestId,
 });

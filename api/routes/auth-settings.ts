@@ -45,6 +45,9 @@ const captchaChange = z
   .strictObject({ provider: captchaProvider, secret: text(500, 1), verify_url: verifyUrl.default(null) })
   .nullable()
   .describe('Asked for at sign-up, at sign-in with a password and for mails below auth/v1; null: nothing is.');
+const claimsFunction = id
+  .nullable()
+  .describe('A function that gets {user, claims} and answers {claims} within 2 s; its failure refuses the sign-in.');
 const siteUrl = address.nullable().describe('Your application, where links lead to when nothing else is asked for.');
 const allowList = z
   .array(address)
@@ -70,6 +73,7 @@ const settings = z.object({
   redirect_allow_list: z.array(z.string()),
   anonymous,
   mfa,
+  custom_claims_function_id: claimsFunction,
   captcha: z.object({ provider: captchaProvider, secret: z.string(), verify_url: verifyUrl }).nullable(),
   branding: z.object({ logo_url: logo, color }),
   session: z.object({ idle_s: idle, absolute_s: absolute, single }),
@@ -83,6 +87,7 @@ const change = z.strictObject({
   redirect_allow_list: allowList.optional(),
   anonymous: anonymous.optional(),
   mfa: mfa.optional(),
+  custom_claims_function_id: claimsFunction.optional(),
   captcha: captchaChange.optional(),
   branding: z.strictObject({ logo_url: logo.optional(), color: color.optional() }).optional(),
   session: z
@@ -99,6 +104,20 @@ const shown = (of: AuthSettings): z.output<typeof settings> => ({
   },
   redirect_allow_list: [...of.redirect_allow_list],
 });
+
+/** @throws {ServiceError} `validation_failed` for a function that the project does not have */
+const requireFunction = async (
+  { deps, db, project }: BaseCall & ProjectCall,
+  functionId: string | null | undefined,
+): Promise<void> => {
+  if (!functionId) return;
+  await deps.functionVersions.read(db, project.id, { id: functionId }).catch((cause: unknown) => {
+    throw new ServiceError('validation_failed', 'The body is not valid.', {
+      details: [{ path: 'custom_claims_function_id', message: 'must be a function of the project' }],
+      cause,
+    });
+  });
+};
 
 /** A secret that is sent back as an answer showed it stays. @throws {ServiceError} `validation_failed` */
 const captchaOf = async (
@@ -143,6 +162,7 @@ export const authSettingsEndpoints: readonly Endpoint[] = [
     response: settings,
     handle: async ({ body }, call) => {
       call.afterCommit(() => call.deps.projectChanged(call.project.id));
+      await requireFunction(call, body.custom_claims_function_id);
       const { captcha, ...rest } = body;
       return shown(
         await changeAuthSettings(call.db, call.project.id, { ...rest, ...(await captchaOf(call, captcha)) }),

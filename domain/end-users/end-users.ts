@@ -3,7 +3,7 @@
  * (how a project wants its users to sign in), auth-db.ts (the two ways into the project's database), users.ts (rows),
  * sign-up.ts and sign-in.ts, attempts.ts (failures, counted), captcha.ts, sessions.ts and refresh-tokens.ts (a sign-in from its beginning to its end), factors.ts (second factors),
  * links.ts, mails.ts, redirects.ts and flow-codes.ts (links in mails, and where they lead), profile.ts (what users
- * change about themselves), administration.ts and invites.ts (what the project's team does), keys.ts and tokens.ts (signing and verifying access tokens), errors.ts.
+ * change about themselves), administration.ts and invites.ts (what the project's team does), custom-claims.ts, keys.ts and tokens.ts (signing and verifying access tokens), errors.ts.
  */
 import type { Project } from '#domain/projects/store.ts';
 import type { Egress } from '#lib/egress.ts';
@@ -32,13 +32,19 @@ export interface EndUserDeps {
     /** @throws {ServiceError} `smtp_not_configured` when nothing can send a mail of the project */
     readonly require: (project: Pick<Project, 'id' | 'name' | 'data_key'>) => Promise<void>;
   };
+  /**
+   * Runs a function of the project with a payload of JSON text.
+   * @returns undefined when it takes longer than 2 s
+   * @throws when it fails, or there is none
+   */
+  readonly runClaimsFunction: (project: Project, functionId: string, payload: string) => Promise<unknown>;
   /** Says that a project's outbox may hold an event. */
   readonly markDirty: (projectId: string) => void;
 }
 
 /** A request to sign in, or to sign up. */
 export interface SignInCall {
-  readonly project: Pick<Project, 'id' | 'name' | 'plan' | 'data_key'>;
+  readonly project: Project;
   /** How tokens name the project. */
   readonly urls: { readonly issuer: string; readonly audience: string };
   readonly origin: {

@@ -1,5 +1,6 @@
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import { customClaims } from './custom-claims.ts';
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { readRefreshToken, refreshKey, refreshTokenOf, tokenIdOf } from './refresh-tokens.ts';
@@ -67,7 +68,7 @@ const tokensOf = async (
   session: Session,
 ): Promise<SignedIn> => {
   const key = refreshKey(deps, project);
-  const claims = claimsOf(user, session);
+  const claims = await customClaims(deps, project, user, claimsOf(user, session));
   requireSmall(claims);
   const accessToken = await deps.signer.sign(project, {
     ...urls,

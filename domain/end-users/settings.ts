@@ -32,6 +32,8 @@ export interface AuthSettings {
   readonly anonymous: boolean;
   /** Whether users may set up a second factor, or must: a sign-in without one may do nothing but that. */
   readonly mfa: 'off' | 'optional' | 'required';
+  /** A function of the project that changes the claims of access tokens; null: none. */
+  readonly custom_claims_function_id: string | null;
   /** Asked for at sign-up, at sign-in with a password and for mails; null: nothing is. */
   readonly captcha: CaptchaSettings | null;
   /** How the pages look that the platform shows to the project's users. */
@@ -61,6 +63,7 @@ const defaultAuthSettings: AuthSettings = {
   redirect_allow_list: [],
   anonymous: false,
   mfa: 'optional',
+  custom_claims_function_id: null,
   captcha: null,
   branding: { logo_url: null, color: null },
   session: { idle_s: 30 * day, absolute_s: 90 * day, single: false },

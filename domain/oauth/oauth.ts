@@ -23,7 +23,7 @@ export interface OAuthDeps {
 
 /** A project as its tokens name it. */
 export interface Issuer {
-  readonly project: Pick<Project, 'id' | 'ref' | 'name' | 'plan' | 'data_key'>;
+  readonly project: Project;
   /** `{base_url}/oauth/{project_id}` */
   readonly url: string;
   /** The project's `rest_url`: where access tokens are good for. */

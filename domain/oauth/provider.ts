@@ -1,4 +1,5 @@
 import type { Account, Client, Configuration, KoaContextWithOIDC, Provider as OpenIdProvider } from 'oidc-provider';
+import { customClaims } from '#domain/end-users/custom-claims.ts';
 import type { AuthSettings } from '#domain/end-users/settings.ts';
 import { findAccount, isBanned } from '#domain/end-users/users.ts';
 import type { EndUserAccount } from '#domain/end-users/users.ts';
@@ -217,19 +218,17 @@ const configurationOf = (
     renderError: (ctx, out) => pages.error(ctx, out),
     formats: {
       customizers: {
-        jwt: (ctx, token, jwt) => {
-          if (!('accountId' in token) || token.accountId === undefined) return;
-          const { oidc } = ctx;
-          const source = oidc.entities.AuthorizationCode ?? oidc.entities.DeviceCode;
-          Object.assign(
-            jwt.payload ?? {},
-            accessClaimsOf(userOf(ctx), {
-              id: sessionIdOf(ctx),
-              clientId: String(token.clientId),
-              scope: String(token.scope),
-              amr: (source?.amr ?? ['pwd']) as Amr,
-            }),
-          );
+        jwt: async (ctx, token, { payload }) => {
+          if (!('accountId' in token) || token.accountId === undefined || payload === undefined) return;
+          const source = ctx.oidc.entities.AuthorizationCode ?? ctx.oidc.entities.DeviceCode;
+          const user = userOf(ctx);
+          const claims = accessClaimsOf(user, {
+            id: sessionIdOf(ctx),
+            clientId: String(token.clientId),
+            scope: String(token.scope),
+            amr: (source?.amr ?? ['pwd']) as Amr,
+          });
+          Object.assign(payload, await customClaims(deps.endUsers, issuer.project, user, claims));
         },
       },
     },

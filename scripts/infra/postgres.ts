@@ -84,6 +84,8 @@ const throwawaySettings = [
   'checkpoint_timeout=30min',
   // The platforms of three test processes at a time, each of which may hold some 110, beside the tests' own sessions.
   'max_connections=400',
+  // The statements of all of them are counted, and those of one test must not be forgotten for the others'.
+  'pg_stat_statements.max=20000',
 ];
 
 /** Where the server listens. */

@@ -25,6 +25,7 @@ test('settings begin with the defaults, and a change of one keeps the others', a
     redirect_allow_list: [],
     anonymous: false,
     mfa: 'optional',
+    custom_claims_function_id: null,
     captcha: null,
     branding: { logo_url: null, color: null },
     session: { idle_s: 30 * day, absolute_s: 90 * day, single: false },
