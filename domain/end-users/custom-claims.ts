@@ -37,19 +37,29 @@ const isObject = (value: unknown): value is Claims =>
 const part = (claims: Claims, isReserved: boolean): Claims =>
   Object.fromEntries(Object.entries(claims).filter(([name]) => reserved.has(name) === isReserved));
 
+/** Claims go with every request, in a header of at most 16 KB. */
+const maxClaimBytes = 6 * 1024;
+
+const small = (claims: Claims): Claims => {
+  if (Buffer.byteLength(JSON.stringify(claims)) <= maxClaimBytes) return claims;
+  throw new AuthError('validation_failed', 'The metadata of the user is too large for an access token.', {
+    hint: `user_metadata and app_metadata may have ${maxClaimBytes} bytes together.`,
+  });
+};
+
 /**
  * The claims of an access token as a function of the project wants them, where its settings name one. Its failure
  * refuses the token.
- * @throws {AuthError} `unexpected_failure` (422)
+ * @throws {AuthError} `unexpected_failure` (422); `validation_failed` when they are too large for a token
  */
-export const customClaims = async (
+export const tokenClaims = async (
   deps: Pick<EndUserDeps, 'settings' | 'runClaimsFunction'>,
   project: Project,
   user: EndUserRow,
   claims: Claims,
 ): Promise<Claims> => {
   const { custom_claims_function_id: functionId } = await deps.settings.of(project.id);
-  if (functionId === null) return claims;
+  if (functionId === null) return small(claims);
   const given = {
     user: {
       id: user.id,
@@ -68,5 +78,5 @@ export const customClaims = async (
   if (!isObject(answer) || !isObject(answer['claims'])) {
     throw failed('The claims function of the project did not answer claims.');
   }
-  return { ...part(answer['claims'], false), ...part(claims, true) };
+  return small({ ...part(answer['claims'], false), ...part(claims, true) });
 };

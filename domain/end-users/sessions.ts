@@ -1,6 +1,6 @@
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
-import { customClaims } from './custom-claims.ts';
+import { tokenClaims } from './custom-claims.ts';
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { readRefreshToken, refreshKey, refreshTokenOf, tokenIdOf } from './refresh-tokens.ts';
@@ -50,16 +50,6 @@ const claimsOf = (user: EndUserAccount, { id, aal, amr }: Session): Record<strin
   user_metadata: user.raw_user_meta_data,
 });
 
-/** Claims go with every request, in a header of at most 16 KB. */
-const maxClaimBytes = 6 * 1024;
-
-const requireSmall = (claims: Readonly<Record<string, unknown>>): void => {
-  if (Buffer.byteLength(JSON.stringify(claims)) <= maxClaimBytes) return;
-  throw new AuthError('validation_failed', 'The metadata of the user is too large for an access token.', {
-    hint: `user_metadata and app_metadata may have ${maxClaimBytes} bytes together.`,
-  });
-};
-
 /** The tokens of a session, as its user gets them. */
 const tokensOf = async (
   deps: EndUserDeps,
@@ -68,8 +58,7 @@ const tokensOf = async (
   session: Session,
 ): Promise<SignedIn> => {
   const key = refreshKey(deps, project);
-  const claims = await customClaims(deps, project, user, claimsOf(user, session));
-  requireSmall(claims);
+  const claims = await tokenClaims(deps, project, user, claimsOf(user, session));
   const accessToken = await deps.signer.sign(project, {
     ...urls,
     subject: user.id,

@@ -1,5 +1,5 @@
 import type { Account, Client, Configuration, KoaContextWithOIDC, Provider as OpenIdProvider } from 'oidc-provider';
-import { customClaims } from '#domain/end-users/custom-claims.ts';
+import { tokenClaims } from '#domain/end-users/custom-claims.ts';
 import type { AuthSettings } from '#domain/end-users/settings.ts';
 import { findAccount, isBanned } from '#domain/end-users/users.ts';
 import type { EndUserAccount } from '#domain/end-users/users.ts';
@@ -228,7 +228,7 @@ const configurationOf = (
             scope: String(token.scope),
             amr: (source?.amr ?? ['pwd']) as Amr,
           });
-          Object.assign(payload, await customClaims(deps.endUsers, issuer.project, user, claims));
+          Object.assign(payload, await tokenClaims(deps.endUsers, issuer.project, user, claims));
         },
       },
     },

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { type ClientRequest, authenticateClient } from './client-auth.ts';
-import { customClaims } from '#domain/end-users/custom-claims.ts';
+import { tokenClaims } from '#domain/end-users/custom-claims.ts';
 import { accessClaimsOf, claimsOf } from './claims.ts';
 import type { KnownClient } from './clients.ts';
 import { OAuthError } from './errors.ts';
@@ -77,7 +77,7 @@ export const refreshTokens = async (deps: OAuthDeps, issuer: Issuer, request: Cl
     expiresIn: accessSeconds,
     issuedAt: rotatedAt,
     jti,
-    claims: await customClaims(deps.endUsers, issuer.project, user, accessClaimsOf(user, ofClient)),
+    claims: await tokenClaims(deps.endUsers, issuer.project, user, accessClaimsOf(user, ofClient)),
   });
   const hasIdToken = scope.split(' ').includes('openid');
   return {

@@ -18,7 +18,7 @@ const aboutRow = (model: string, hash: Buffer): string => `openid:${model}:${has
 const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 
 /** Rows of a project that strangers may make without signing in, of one model: beyond that no more are begun. */
-const maxOfStrangers = 20_000;
+const maxOfStrangers = 5000;
 
 /** Each write takes some expired rows along, so that they do not pile up until the daily sweep. */
 const upsertSql = `

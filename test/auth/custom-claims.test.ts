@@ -71,6 +71,14 @@ test('a function of another project, and one that is deleted, are refused', asyn
   t.is((await signIn(session.user.email, password, of)).status, 422);
 });
 
+test('claims that are too large for a header are refused, for clients, too', async (t) => {
+  const { of, session } = await withFunction(`export const handler = () => ({ claims: { much: 'x'.repeat(10000) } });`);
+  t.is((await signIn(session.user.email, password, of)).body.code, 'validation_failed');
+  const client = await newClient({}, of);
+  const { code, verifier } = await codeFor(client, session.user.email, {}, of);
+  t.is((await exchange(client, { code, verifier }, {}, of)).status, 400);
+});
+
 test('tokens of clients get their claims from it, too', async (t) => {
   const { of, session } = await withFunction(adds);
   const client = await newClient({}, of);

@@ -49,7 +49,7 @@ test('strangers cannot open requests without end, and who is signed in goes on',
   await useDatabase(platform(), of).query(
     'auth',
     `insert into auth.openid (model, id, payload_sealed, expires_at)
-     select 'Interaction', sha256(n::text::bytea), '', now() + interval '1 hour' from generate_series(1, 20000) n`,
+     select 'Interaction', sha256(n::text::bytea), '', now() + interval '1 hour' from generate_series(1, 5000) n`,
   );
   t.is((await authorize(client, {}, undefined, of)).page.status, 503);
   const again = await authorize(client, { prompt: 'none' }, browser, of);
