@@ -2,6 +2,7 @@ import { Refusal } from '#lib/errors.ts';
 
 /** The codes that supabase-js knows, with their statuses (auth-js 2.119, `lib/error-codes.ts`). */
 const authErrorStatus = {
+  access_denied: 403,
   anonymous_provider_disabled: 422,
   bad_code_verifier: 400,
   bad_json: 400,
@@ -12,6 +13,8 @@ const authErrorStatus = {
   email_exists: 422,
   email_not_confirmed: 400,
   flow_state_not_found: 404,
+  identity_already_exists: 422,
+  identity_not_found: 404,
   insufficient_aal: 403,
   invalid_credentials: 400,
   mfa_challenge_expired: 422,
@@ -30,6 +33,7 @@ const authErrorStatus = {
   same_password: 422,
   session_not_found: 403,
   signup_disabled: 422,
+  single_identity_not_deletable: 422,
   too_many_enrolled_mfa_factors: 422,
   unexpected_failure: 500,
   user_already_exists: 422,

@@ -8,7 +8,7 @@ import type { TokenOwner } from './tokens.ts';
 import { type EndUserAccount, accountColumns, isBanned, requireNotBanned } from './users.ts';
 
 /** `recovery`: by a link for those who forgot their password; `otp`: by another link or code of a mail. */
-export type SignInMethod = 'password' | 'otp' | 'recovery' | 'totp' | 'anonymous';
+export type SignInMethod = 'password' | 'otp' | 'recovery' | 'totp' | 'anonymous' | 'oauth';
 
 /** How a user proved who they are, newest last (RFC 8176 and supabase-js). */
 interface Proof {

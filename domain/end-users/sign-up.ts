@@ -22,7 +22,7 @@ const maxUsers = { free: 100_000, pro: 1_000_000, enterprise: 10_000_000 } as co
 
 /** @throws {ServiceError} `plan_limit_exceeded` */
 export const requireRoomForUser = async (
-  { authDb }: EndUserDeps,
+  { authDb }: Pick<EndUserDeps, 'authDb'>,
   { id, plan }: { readonly id: string; readonly plan: Plan },
 ): Promise<void> => {
   const [row] = await authDb.secrets<{ users: number }>(

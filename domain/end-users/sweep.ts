@@ -53,6 +53,11 @@ const deletions: readonly (readonly [string, boolean])[] = [
     false,
   ],
   [
+    `delete from auth.upstream_flows where hash = any (array(
+       select hash from auth.upstream_flows where expires_at < now() limit $1))`,
+    false,
+  ],
+  [
     `delete from auth.openid where (model, id) in (
        select model, id from auth.openid where expires_at < now() - interval '1 hour' limit $1)`,
     false,
