@@ -7,6 +7,7 @@ import { authEndpoints } from './routes/auth.ts';
 import { authAdminEndpoints } from './routes/auth-admin.ts';
 import { authFactorEndpoints } from './routes/auth-factors.ts';
 import { authLinkEndpoints } from './routes/auth-links.ts';
+import { authUpstreamEndpoints } from './routes/auth-upstream.ts';
 import { authSettingsEndpoints } from './routes/auth-settings.ts';
 import { arenaEndpoints } from './routes/ai/arena.ts';
 import { chatEndpoints } from './routes/ai/chat.ts';
@@ -65,6 +66,7 @@ export const endpoints: readonly Endpoint[] = [
   ...authEndpoints,
   ...authLinkEndpoints,
   ...authFactorEndpoints,
+  ...authUpstreamEndpoints,
   ...verifyLinkPages,
   ...authAdminEndpoints,
   ...userEndpoints,

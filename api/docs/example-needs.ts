@@ -45,6 +45,8 @@ const written: readonly (readonly [RegExp, PathValue])[] = [
   [/\/documents\/\{document\}$/, { description: 'The id of a document: an upsert answers it.' }],
   [/\/versions\/\{v\}$/, { example: '1' }],
   [/\/ai\/providers\/\{provider\}$/, { example: 'openai' }],
+  [/\/auth\/providers\/\{provider\}$/, { example: 'google' }],
+  [/\/identities\/\{identity_id\}$/, { description: 'An `identity_id` of the user.' }],
   [/\/integrations\/providers\/\{provider\}$/, { example: 'slack' }],
 ];
 
@@ -100,7 +102,7 @@ const needs: readonly (readonly [RegExp, string])[] = [
     'Needs the `access_token` that `POST /p/{ref}/auth/v1/signup` answered, beside the key.',
   ],
   [
-    /\/auth\/v1\/(?:recover|otp|magiclink|resend|verify|verify\/confirm|invite)$/,
+    /\/auth\/v1\/(?:recover|otp|magiclink|resend|verify|verify\/confirm|invite|callback)$/,
     'Needs a user of the project, and the link or the code in the mail that the call before has sent.',
   ],
   [/\{token\}/, 'Needs the link of a mail.'],

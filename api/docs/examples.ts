@@ -30,6 +30,7 @@ const written: Readonly<Record<string, Json>> = {
   'post /projects': { name: 'My first project' },
   'patch /projects/{project_id}': { name: 'My renamed project' },
   'post /projects/{project_id}/api-keys': { name: 'Website', kind: 'publishable' },
+  'put /projects/{project_id}/auth/providers/{provider}': { client_id: 'your-client-id', client_secret: 'its-secret' },
   'post /projects/{project_id}/oauth/clients': {
     name: 'My website',
     redirect_uris: ['https://app.example.com/callback'],

@@ -16,9 +16,10 @@ import { notFound } from '#lib/errors.ts';
 import { everyone } from '../access.ts';
 import { authRoot, signInCallOf } from '../auth-call.ts';
 import type { BaseCall } from '../call.ts';
-import { type Endpoint, RawReply } from '../endpoint.ts';
+import type { Endpoint, RawReply } from '../endpoint.ts';
 import { type RawRequest, rawEndpoint } from '../raw-endpoint.ts';
 import { bothAlike, readForm } from './form.ts';
+import { leadIn, leadTo, withFragment, withQuery } from './lead.ts';
 import { type HostedPage, brandOf, formTargetOf, hostedPage } from './hosted/layout.ts';
 import { type Texts, filled, textsFor } from './hosted/texts/texts.ts';
 import { Markup, html, htmlType } from './html.ts';
@@ -110,20 +111,6 @@ const showForm = async (request: RawRequest, call: BaseCall): Promise<RawReply> 
 
 const nothing = new Markup('');
 
-const withFragment = (to: string, values: Readonly<Record<string, string>>): string =>
-  `${to}#${new URLSearchParams(values).toString()}`;
-
-const withQuery = (to: string, values: Readonly<Record<string, string>>): string => {
-  const url = new URL(to);
-  for (const [name, value] of Object.entries(values)) url.searchParams.set(name, value);
-  return url.href;
-};
-
-const leadTo = (call: BaseCall, address: string): RawReply => {
-  call.setHeader('Location', address);
-  return new RawReply('', htmlType, 303);
-};
-
 /** Back to the application: with a code for the browser that asked for the link, or with the tokens themselves. */
 const lead = async (
   call: BaseCall,
@@ -143,22 +130,14 @@ const lead = async (
       : leadTo(call, withFragment(withQuery(redirectTo, { message }), { message }));
   }
   if (redirectTo === null) return show({ title: texts.done, notice: texts.linkDone[type], content: nothing });
-  if (codeChallenge !== null) {
-    const method = methodOf(kind);
-    const code = await makeFlowCode(endUsers, project.id, { userId, method, challenge: codeChallenge });
-    return leadTo(call, withQuery(redirectTo, { code }));
-  }
-  const signedIn = await signInByLink(endUsers, signInCallOf(call, project), used);
-  return leadTo(
+  const method = methodOf(kind);
+  return leadIn(
     call,
-    withFragment(redirectTo, {
-      access_token: signedIn.accessToken,
-      refresh_token: signedIn.refreshToken,
-      expires_in: String(signedIn.expiresIn),
-      expires_at: String(signedIn.expiresAt),
-      token_type: 'bearer',
-      type,
-    }),
+    { redirectTo, codeChallenge, type },
+    {
+      code: (challenge) => makeFlowCode(endUsers, project.id, { userId, method, challenge }),
+      signIn: () => signInByLink(endUsers, signInCallOf(call, project), used),
+    },
   );
 };
 

@@ -5,6 +5,7 @@ import { exchangeFlowCode } from '#domain/end-users/flow-codes.ts';
 import { updateProfile, userOfSession } from '#domain/end-users/profile.ts';
 import { endSession, endSessions, refreshSession } from '#domain/end-users/sessions.ts';
 import { signInWithPassword } from '#domain/end-users/sign-in.ts';
+import { listProviders } from '#domain/upstream/providers.ts';
 import { signUp } from '#domain/end-users/sign-up.ts';
 import {
   authSession,
@@ -158,10 +159,12 @@ export const authEndpoints: readonly Endpoint[] = [
       saml_enabled: z.literal(false),
       mfa_enabled: z.boolean(),
     }),
-    handle: async (_input, { deps, project }) => {
+    handle: async (_input, { db, deps, project }) => {
+      const providers = await listProviders(db, project.id);
+      const others = Object.fromEntries(providers.map(({ provider, enabled }) => [provider, enabled]));
       const { signup, mfa, anonymous, confirm_email: mustConfirm } = await deps.endUsers.settings.of(project.id);
       return {
-        external: { email: true, phone: false, anonymous_users: anonymous },
+        external: { ...others, email: true, phone: false, anonymous_users: anonymous },
         disable_signup: signup !== 'open',
         mailer_autoconfirm: !mustConfirm,
         phone_autoconfirm: false as const,
