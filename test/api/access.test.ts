@@ -163,6 +163,7 @@ const valuesOf: Values = {
   uid: userFor,
   client_id: clientFor,
   factor_id: () => crypto.randomUUID(),
+  identity_id: () => crypto.randomUUID(),
   v: () => '1',
   token: () => 'plinth_invite_of_nobody',
 };
@@ -255,6 +256,8 @@ const askForProof = new Set([
   '/projects/{project_id}/users/{uid}/factors/{factor_id}',
   '/p/{ref}/auth/v1/admin/users/{uid}/factors/{factor_id}',
   '/p/{ref}/auth/v1/verify/confirm',
+  '/p/{ref}/auth/v1/callback',
+  '/p/{ref}/auth/v1/user/identities/{identity_id}',
   '/oauth/{project_id}/userinfo',
   // Objects of another caller do not exist for this one.
   '/auth/sessions/{id}',

@@ -27,12 +27,21 @@ const collectionFor = async ({ ask, id, runSql }: Project): Promise<string> => {
   return name;
 };
 
+/** A provider that users sign in with. */
+const upstreamFor = async ({ ask, id }: Project): Promise<string> => {
+  const body = { client_id: 'nobody', client_secret: 'a secret of nobody' };
+  const made = await ask('PUT', `/projects/${id()}/auth/providers/google`, body);
+  if (made.status !== 200) throw new Error(made.text);
+  return 'google';
+};
+
 /** Something real for a parameter of a path, where its name means something else in one area. */
 export const areaValues = (project: Project): Readonly<Record<string, Values>> => ({
   // The id of nobody.
   accounts: { id: () => crypto.randomUUID() },
   data: openValues(project.runSql),
   email: { type: () => 'signup' },
+  auth: { provider: () => upstreamFor(project) },
   ai: {
     model: () => configured(project, 'gpt-4o'),
     provider: () => configured(project, 'openai'),
