@@ -261,6 +261,20 @@ test('somebody new creates an account on the page and comes back signed in', asy
   t.is((await userinfo(body.access_token)).body.email, email);
 });
 
+test('a page says what its user can do when the project requires a second factor', async (t) => {
+  const of = await scene.newProject();
+  const { user } = await signedUp(of);
+  const client = await newClient({}, of);
+  const path = `/projects/${of.id}/auth/settings`;
+  await platform().client.call('PATCH', path, { token: scene.developer().token, body: { mfa: 'required' } });
+  const { browser, page } = await authorize(client, {}, undefined, of);
+  const signIn = await browser.submit(page, '/login', { email: user.email, password });
+  t.regex(signIn.text, /needs a second factor/);
+  const fields = { email: newEmail(), password, repeated: password };
+  const signUp = await browser.submit(await browser.open(`${page.url}?view=signup`), '/signup', fields);
+  t.regex(signUp.text, /needs a second factor/);
+});
+
 test('the pages are in the language that is asked for, in the project’s name and colour', async (t) => {
   const of = await scene.newProject();
   const { client } = platform();

@@ -8,7 +8,7 @@ import { SessionNotFound } from '#domain/oauth/library.ts';
 import type { HostedSignIn } from '#domain/oauth/sign-in.ts';
 import { finishHosted, noteSignIn, signInHosted } from '#domain/oauth/sign-in.ts';
 import type { AuthSettings } from '#domain/end-users/settings.ts';
-import { ServiceError } from '#lib/errors.ts';
+import { type ErrorCode, ServiceError } from '#lib/errors.ts';
 import { everyone } from '../../access.ts';
 import { signInCallOf } from '../../auth-call.ts';
 import type { BaseCall } from '../../call.ts';
@@ -258,10 +258,19 @@ const finish = async ({ provider, request, call }: Opened, result: Record<string
 const signedIn = (opened: Opened, { accountId, amr }: HostedSignIn): Promise<RawReply> =>
   finish(opened, { login: { accountId, amr: [...amr] } });
 
+/** Refusals of the platform that a user can do nothing about, but should understand. */
+const serviceFailures: Partial<Readonly<Record<ErrorCode, keyof Texts['errors']>>> = {
+  smtp_not_configured: 'no_mail',
+  plan_limit_exceeded: 'signup_disabled',
+};
+
 const failureOf = (
   { texts, settings }: Opened,
   error: unknown,
 ): { readonly failure: string; readonly status: number } => {
+  const known = error instanceof ServiceError ? serviceFailures[error.code] : undefined;
+  if (error instanceof ServiceError && known !== undefined)
+    return { failure: texts.errors[known], status: error.status };
   if (!(error instanceof AuthError)) throw error;
   const text = Object.hasOwn(texts.errors, error.code)
     ? texts.errors[error.code as keyof Texts['errors']]
@@ -319,6 +328,9 @@ interface NewAccount {
   readonly repeated: string;
 }
 
+/** Factors are set up in the application. */
+const factorRequired = (): AuthError => new AuthError('insufficient_aal', 'The project requires a second factor.');
+
 const toNowhere = { redirectTo: null, codeChallenge: null };
 
 const signUpStep = (opened: Opened, given: NewAccount): Promise<RawReply> =>
@@ -329,6 +341,7 @@ const signUpStep = (opened: Opened, given: NewAccount): Promise<RawReply> =>
       const { call, issuer, texts } = opened;
       const { email, password } = given;
       if (!bothAlike(given)) return signUpPage(opened, { email, failure: texts.notAlike, status: 400 });
+      if (opened.settings.mfa === 'required') throw factorRequired();
       const { endUsers } = call.deps;
       const order = { email, password, data: {} };
       const { user, isPending } = await registerUser(endUsers, issuer.project, order, toNowhere);

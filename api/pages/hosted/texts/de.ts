@@ -97,6 +97,7 @@ export const de: Texts = {
     otp_expired: 'Dieser Link wurde schon verwendet oder ist zu alt.',
     insufficient_aal:
       'Hierfür ist ein zweiter Faktor nötig. Melden Sie sich erst bei der Anwendung an und richten Sie dort einen ein.',
+    no_mail: 'Diese Anwendung kann noch keine Mails schicken. Bitte sagen Sie es ihrem Betreiber.',
     other: 'Das hat nicht geklappt. Versuchen Sie es gleich noch einmal.',
   },
 };

@@ -94,6 +94,7 @@ export const en = {
     email_address_invalid: 'This is not an e-mail address.',
     otp_expired: 'This link was used before, or is too old.',
     insufficient_aal: 'This needs a second factor. Sign in to the application first, and set one up there.',
+    no_mail: 'This application cannot send mail yet. Please tell its owner.',
     other: 'That did not work. Try again in a moment.',
   },
 };
