@@ -73,6 +73,12 @@ declare module 'plinth/functions' {
     readonly column?: string;
   }
 
+  /** The verified claims of a user's token. */
+  export interface User {
+    readonly sub: string;
+    readonly [claim: string]: Json | undefined;
+  }
+
   export interface Sdk {
     /** The project's own database. */
     readonly db: Database;
@@ -86,8 +92,10 @@ declare module 'plinth/functions' {
     readonly caller: {
       readonly kind: 'user' | 'secret' | 'publishable' | 'api' | 'dashboard' | 'cron' | 'webhook';
       readonly key_id: string | null;
-      readonly user: { readonly sub: string; readonly [claim: string]: Json | undefined } | null;
+      readonly user: User | null;
     };
+    /** The same as `caller.user`: null when no user of the application calls. */
+    readonly user: User | null;
   }
 
   /** The function that the module exports under the name of its entry point, `handler` by default. */

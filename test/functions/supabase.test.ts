@@ -43,7 +43,10 @@ for (const kind of ['key', 'publishableKey'] as const) {
   });
 }
 
-const describes = 'exports.handler = (x, { caller }) => ({ ...caller, requested: x })';
+const describes = `exports.handler = (x, { caller, user }) => {
+  if (JSON.stringify(user) !== JSON.stringify(caller.user)) throw new Error('sdk.user is another one');
+  return { ...caller, requested: x };
+};`;
 
 /** A token of one of the project's own users. */
 const tokenOf = async ({ ask }: ProjectScene, sub: string): Promise<string> => {

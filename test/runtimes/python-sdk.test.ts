@@ -163,3 +163,11 @@ test('threads may call, one after the other', async (t) => {
     Array.from({ length: 50 }, (_, index) => String(index)),
   );
 });
+
+test('the caller, and the claims of a user who calls', async (t) => {
+  const code = handler('return [sdk.caller, sdk.user]');
+  const caller = { kind: 'user', key_id: null, user: { sub: 'ada' } };
+  const known = await run(runtime(), code, { caller: JSON.stringify(caller) });
+  t.deepEqual(JSON.parse(known.result ?? 'null'), [caller, caller.user]);
+  t.deepEqual(JSON.parse((await run(runtime(), code)).result ?? ''), [null, null]);
+});

@@ -233,3 +233,5 @@ class Sdk:
         self.project_id = self.projectId = message['projectId']
         # {kind, key_id, user}
         self.caller = json.loads(message.get('caller') or 'null')
+        # The claims of the user's token.
+        self.user = (self.caller or {}).get('user')

@@ -1,7 +1,13 @@
 'use strict';
 /** The object that a handler gets beside its payload (interface, "Functions"). */
 const createSdk = ({ call, env, projectId, caller }) =>
-  Object.freeze({ db: createDb(call), env, projectId, caller: caller && Object.freeze(caller) });
+  Object.freeze({
+    db: createDb(call),
+    env,
+    projectId,
+    caller: caller && Object.freeze(caller),
+    user: caller?.user ?? null,
+  });
 
 /** The project's own database. Names of tables and columns are quoted outside, values are bound there. */
 function createDb(call) {
