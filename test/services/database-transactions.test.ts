@@ -3,11 +3,12 @@ import { asAdmin } from '#test/support/databases.ts';
 import { until } from '#test/support/until.ts';
 import { type TestRun, faultOf, useDatabaseService } from './scene.ts';
 
+// One after the other: a project has twelve connections for runs, and who finds none waits for 2 s, as a user would.
 const scene = useDatabaseService(test);
 
 const inTx = (run: TestRun, tx: number, sql: string, params?: unknown[]) => run.call('db.query', { tx, sql, params });
 
-test('a transaction is kept when it is committed, and seen by nobody before', async (t) => {
+test.serial('a transaction is kept when it is committed, and seen by nobody before', async (t) => {
   const run = scene().open();
   await run.query('create table kept (n int)');
   const tx = await run.call('db.begin');
@@ -18,7 +19,7 @@ test('a transaction is kept when it is committed, and seen by nobody before', as
   await run.close();
 });
 
-test('nothing is kept of a transaction that is rolled back', async (t) => {
+test.serial('nothing is kept of a transaction that is rolled back', async (t) => {
   const run = scene().open();
   await run.query('create table dropped (n int)');
   const tx = await run.call('db.begin');
@@ -35,7 +36,7 @@ test('nothing is kept of a transaction that is rolled back', async (t) => {
   await run.close();
 });
 
-test('a transaction in which a statement failed cannot be committed, and says so', async (t) => {
+test.serial('a transaction in which a statement failed cannot be committed, and says so', async (t) => {
   const run = scene().open();
   await run.query('create table failing (n int)');
   const tx = await run.call('db.begin');
@@ -49,7 +50,7 @@ test('a transaction in which a statement failed cannot be committed, and says so
   await run.close();
 });
 
-test('a constraint that is checked at the end fails the commit', async (t) => {
+test.serial('a constraint that is checked at the end fails the commit', async (t) => {
   const run = scene().open();
   await run.query('create table late_check (n int unique deferrable initially deferred)');
   const tx = await run.call('db.begin');
@@ -59,7 +60,7 @@ test('a constraint that is checked at the end fails the commit', async (t) => {
   await run.close();
 });
 
-test('a transaction that ended itself is not called committed', async (t) => {
+test.serial('a transaction that ended itself is not called committed', async (t) => {
   const run = scene().open();
   const tx = await run.call('db.begin');
   await inTx(run, tx, 'rollback');
@@ -67,7 +68,7 @@ test('a transaction that ended itself is not called committed', async (t) => {
   await run.close();
 });
 
-test('what is over takes no more calls', async (t) => {
+test.serial('what is over takes no more calls', async (t) => {
   const run = scene().open();
   for (const end of ['db.commit', 'db.rollback']) {
     const tx = await run.call('db.begin');
@@ -81,7 +82,7 @@ test('what is over takes no more calls', async (t) => {
   await Promise.all([run.close(), other.close()]);
 });
 
-test('four transactions may be open, the fifth is refused until one has ended', async (t) => {
+test.serial('four transactions may be open, the fifth is refused until one has ended', async (t) => {
   const run = scene().open();
   const open = await Promise.all(Array.from({ length: 4 }, () => run.call('db.begin')));
   t.is(new Set(open).size, 4);
@@ -93,7 +94,7 @@ test('four transactions may be open, the fifth is refused until one has ended', 
   await run.close();
 });
 
-test('calls of a transaction are in order, also when they are made at once', async (t) => {
+test.serial('calls of a transaction are in order, also when they are made at once', async (t) => {
   const run = scene().open();
   const tx = await run.call('db.begin');
   const calls = [
@@ -106,26 +107,29 @@ test('calls of a transaction are in order, also when they are made at once', asy
   await run.close();
 });
 
-test('two transactions that cross each other’s rows: one is told of the deadlock, the other is kept', async (t) => {
-  const run = scene().open();
-  await run.query('create table crossed (id int primary key, n int)');
-  await run.query('insert into crossed values (1, 0), (2, 0)');
-  const [a, b] = [await run.call('db.begin'), await run.call('db.begin')];
-  const add = (tx: number, id: number) => inTx(run, tx, 'update crossed set n = n + 1 where id = $1', [id]);
-  await add(a, 1);
-  await add(b, 2);
-  const ends = await Promise.allSettled([add(a, 2), add(b, 1)]);
-  t.deepEqual(ends.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
-  const [lost, kept] = ends[0]?.status === 'rejected' ? [a, b] : [b, a];
-  const failure = ends.find((end) => end.status === 'rejected');
-  t.like(failure, { reason: { fields: { code: '40P01' } } });
-  t.is((await faultOf(t, run.call('db.commit', { tx: lost }))).fields['code'], '25P02');
-  await run.call('db.commit', { tx: kept });
-  t.deepEqual(await run.query('select sum(n)::int as n from crossed'), [{ n: 2 }]);
-  await run.close();
-});
+test.serial(
+  'two transactions that cross each other’s rows: one is told of the deadlock, the other is kept',
+  async (t) => {
+    const run = scene().open();
+    await run.query('create table crossed (id int primary key, n int)');
+    await run.query('insert into crossed values (1, 0), (2, 0)');
+    const [a, b] = [await run.call('db.begin'), await run.call('db.begin')];
+    const add = (tx: number, id: number) => inTx(run, tx, 'update crossed set n = n + 1 where id = $1', [id]);
+    await add(a, 1);
+    await add(b, 2);
+    const ends = await Promise.allSettled([add(a, 2), add(b, 1)]);
+    t.deepEqual(ends.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
+    const [lost, kept] = ends[0]?.status === 'rejected' ? [a, b] : [b, a];
+    const failure = ends.find((end) => end.status === 'rejected');
+    t.like(failure, { reason: { fields: { code: '40P01' } } });
+    t.is((await faultOf(t, run.call('db.commit', { tx: lost }))).fields['code'], '25P02');
+    await run.call('db.commit', { tx: kept });
+    t.deepEqual(await run.query('select sum(n)::int as n from crossed'), [{ n: 2 }]);
+    await run.close();
+  },
+);
 
-test('two serializable transactions that depend on each other: the second fails with 40001', async (t) => {
+test.serial('two serializable transactions that depend on each other: the second fails with 40001', async (t) => {
   const run = scene().open();
   await run.query('create table serial_one (n int)');
   const [a, b] = [await run.call('db.begin'), await run.call('db.begin')];
@@ -140,7 +144,7 @@ test('two serializable transactions that depend on each other: the second fails 
   await run.close();
 });
 
-test('a run that ends with open transactions keeps nothing of them and holds no locks', async (t) => {
+test.serial('a run that ends with open transactions keeps nothing of them and holds no locks', async (t) => {
   const run = scene().open();
   await run.query('create table unfinished (n int)');
   const tx = await run.call('db.begin');
@@ -154,7 +158,7 @@ test('a run that ends with open transactions keeps nothing of them and holds no 
   await next.close();
 });
 
-test('a run that ends while a transaction begins leaves none behind', async (t) => {
+test.serial('a run that ends while a transaction begins leaves none behind', async (t) => {
   for (let n = 0; n < 20; n += 1) {
     const run = scene().open();
     const started = run.call('db.begin').catch(() => undefined);
@@ -166,7 +170,7 @@ test('a run that ends while a transaction begins leaves none behind', async (t) 
   t.true((await scene().sessions('true')) <= 20);
 });
 
-test('a transaction whose connection is ended is over, the rest of the run is not', async (t) => {
+test.serial('a transaction whose connection is ended is over, the rest of the run is not', async (t) => {
   const run = scene().open();
   await run.query('create table broken_off (n int)');
   const tx = await run.call('db.begin');
