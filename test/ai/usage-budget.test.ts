@@ -1,12 +1,12 @@
 import test from 'ava';
 import { systemActor } from '#domain/audit/actor.ts';
 import { deleteBudget, releaseLeftReservations, setBudget } from '#domain/ai/usage/budget.ts';
-import { closeLostCalls, upsertEnds } from '#domain/ai/usage/call-store.ts';
+import { upsertEnds } from '#domain/ai/usage/call-store.ts';
 import { newId } from '#lib/ids.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { until } from '#test/support/until.ts';
 import {
-  forgetHeartbeats,
+  closeForgotten,
   hardBudget,
   madeEnd,
   madeIntent,
@@ -199,8 +199,7 @@ test('a call whose process is gone counts with all that was kept for it, until i
   const log = openLog();
   const calls = [20, 30].map((reserveNanoUsd) => log.begin(madeIntent(project, { reserveNanoUsd })));
   await Promise.all(calls.map(({ recorded }) => recorded));
-  await forgetHeartbeats(db, project);
-  await closeLostCalls(db, 1000);
+  await closeForgotten(db, project);
   t.deepEqual(await monthOf(db, project), { used: 50, reserved: 0 });
   calls[0]?.end(madeEnd({ costNanoUsd: 4 }));
   await log.settled();

@@ -5,7 +5,7 @@ import { openControlDb } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { startProxyTo } from '#test/support/tcp-proxy.ts';
 import { until } from '#test/support/until.ts';
-import { forgetHeartbeats, madeEnd, madeIntent, rowsOf, silent, useUsageScene } from './usage-scene.ts';
+import { closeForgotten, madeEnd, madeIntent, rowsOf, silent, useUsageScene } from './usage-scene.ts';
 
 const scene = useUsageScene(test);
 
@@ -140,8 +140,7 @@ test('when too many ends wait, further calls are given up as incomplete', async 
   for (const call of calls) call.end(madeEnd());
   await way.proxy.restore();
   await log.settled();
-  await forgetHeartbeats(db, project);
-  await closeLostCalls(db, 1000);
+  await closeForgotten(db, project);
   const statuses = (await rowsOf(db, project)).map(({ status }) => status);
   t.is(statuses.length, 6);
   t.is(statuses.filter((status) => status === 'success').length, 2);
@@ -162,8 +161,7 @@ test('calls of a process that is not seen any more are closed as incomplete, a r
     (await rowsOf(db, project)).map(({ status }) => status),
     ['open', 'open'],
   );
-  await forgetHeartbeats(db, project);
-  await closeLostCalls(db, 1000);
+  await closeForgotten(db, project);
   t.deepEqual(
     (await rowsOf(db, project)).map(({ status, cost_nano_usd: cost }) => [status, cost]),
     [

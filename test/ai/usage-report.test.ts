@@ -1,11 +1,10 @@
 import test from 'ava';
 import type { CallEnd } from '#domain/ai/usage/usage.ts';
-import { closeLostCalls } from '#domain/ai/usage/call-store.ts';
 import { usageReport } from '#domain/ai/usage/report.ts';
 import { deleteOldCalls, rollUp } from '#domain/ai/usage/roll-up.ts';
 import { up } from '#migrations/control/0031_ai_usage_details.ts';
 import { firstIdAt, newId } from '#lib/ids.ts';
-import { forgetHeartbeats, madeEnd, madeIntent, rowsOf, useUsageScene } from './usage-scene.ts';
+import { closeForgotten, madeEnd, madeIntent, rowsOf, useUsageScene } from './usage-scene.ts';
 
 // Each test has its own days: what is added up is so for all projects of the database.
 const scene = useUsageScene(test);
@@ -173,8 +172,7 @@ test.serial('a call that ends after its day was added up is in it all the same',
   await late.settled();
   await rollUp(db, new Date(noon + 3 * dayMs));
   t.is((await report()).total_cost_nano_usd, 5);
-  await forgetHeartbeats(db, project);
-  await closeLostCalls(db, 1000);
+  await closeForgotten(db, project);
   await rollUp(db, new Date(noon + 3 * dayMs));
   t.is((await report()).total_requests, 2);
   lost.end(madeEnd({ costNanoUsd: 7 }));

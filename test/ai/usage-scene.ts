@@ -1,3 +1,5 @@
+import { until } from '#test/support/until.ts';
+import { closeLostCalls } from '#domain/ai/usage/call-store.ts';
 import type { TestFn } from 'ava';
 import { pino } from 'pino';
 import { systemActor } from '#domain/audit/actor.ts';
@@ -122,6 +124,18 @@ export const forgetHeartbeats = async (db: ControlDb, projectId: string): Promis
      where c.keeper = k.id and c.project_id = $1`,
     [projectId],
   );
+};
+
+/**
+ * Closes the open calls of a project as if their processes were gone. Tests beside this one close calls, too: one that they
+ * have locked at that moment is passed over.
+ */
+export const closeForgotten = async (db: ControlDb, projectId: string): Promise<void> => {
+  await until(async () => {
+    await forgetHeartbeats(db, projectId);
+    await closeLostCalls(db, 1000);
+    return (await rowsOf(db, projectId)).every(({ status }) => status !== 'open');
+  });
 };
 
 export const nano = 1_000_000_000;
