@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { requireCaptcha } from '#domain/end-users/captcha.ts';
 import type { SignInCall } from '#domain/end-users/end-users.ts';
 import { AuthError } from '#domain/end-users/errors.ts';
+import { ownClientId } from '#domain/end-users/sessions.ts';
 import { challengeOf } from '#domain/end-users/flow-codes.ts';
 import type { SignedInUser } from '#domain/end-users/profile.ts';
 import { redirectFor } from '#domain/end-users/redirects.ts';
@@ -67,9 +68,22 @@ export const targetOf = async (
   codeChallenge: challengeOf(body.code_challenge, body.code_challenge_method),
 });
 
-/** The user of the call's token, which was verified. @throws {AuthError} `session_not_found` */
+interface TokenClaims {
+  readonly sub: string;
+  readonly session_id?: string;
+  readonly client_id?: string;
+}
+
+/**
+ * The user of the call's token, which was verified. A client of the OpenID provider acts for its user on data; the
+ * account itself is not for it to change.
+ * @throws {AuthError} `session_not_found`, `access_denied`
+ */
 export const userOf = ({ caller }: AuthCall): SignedInUser => {
-  const { sub, session_id: sessionId } = JSON.parse(caller.claims) as { sub: string; session_id?: string };
+  const { sub, session_id: sessionId, client_id: clientId } = JSON.parse(caller.claims) as TokenClaims;
+  if (clientId !== undefined && clientId !== ownClientId) {
+    throw new AuthError('access_denied', 'The token of a client of the OpenID provider may not do this.');
+  }
   if (sessionId === undefined) throw new AuthError('session_not_found', 'This token belongs to no sign-in.');
   return { userId: sub, sessionId };
 };

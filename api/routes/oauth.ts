@@ -28,6 +28,9 @@ const readForm = async (request: RawRequest): Promise<Buffer> => {
     throw new OAuthError('invalid_request', 'The body must be a form (application/x-www-form-urlencoded).');
   }
   const body = await request.body();
+  // PostgreSQL holds no NUL; addresses with one are refused before they come here.
+  if (body.includes('%00') || body.includes(0))
+    throw new OAuthError('invalid_request', 'The form must not contain NUL.');
   if (body.length <= maxFormBytes) return body;
   throw new ServiceError('payload_too_large', `The form is longer than ${maxFormBytes} bytes.`);
 };

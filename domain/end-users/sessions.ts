@@ -39,8 +39,11 @@ export interface SignedIn {
 
 const accessSeconds = 3600;
 
+/** Names the sign-ins of `auth/v1` among those of clients. */
+export const ownClientId = 'auth/v1';
+
 const claimsOf = (user: EndUserAccount, { id, aal, amr }: Session): Record<string, unknown> => ({
-  client_id: 'auth/v1',
+  client_id: ownClientId,
   session_id: id,
   aal: `aal${aal}`,
   amr,

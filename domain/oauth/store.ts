@@ -1,4 +1,5 @@
 import type { Adapter, AdapterPayload } from 'oidc-provider';
+import type { Plan } from '#domain/projects/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken } from '#lib/ids.ts';
 import { type KnownClient, keepsSecret } from './clients.ts';
@@ -17,8 +18,8 @@ const aboutRow = (model: string, hash: Buffer): string => `openid:${model}:${has
 
 const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 
-/** Rows of a project that strangers may make without signing in, of one model: beyond that no more are begun. */
-const maxOfStrangers = 5000;
+/** Rows of one model that strangers may make in a project without signing in: beyond that no more are begun. */
+const maxOfStrangers = { free: 5000, pro: 20_000, enterprise: 100_000 } as const satisfies Record<Plan, number>;
 
 /** Each write takes some expired rows along, so that they do not pile up until the daily sweep. */
 const upsertSql = `
@@ -27,8 +28,7 @@ const upsertSql = `
       select model, id from auth.openid where expires_at < now() - interval '1 hour' limit 3 for update skip locked)),
   room as (
     select $7::uuid is not null or $1 not in ('Interaction', 'Session', 'DeviceCode') or (select count(*) from (
-      select from auth.openid where model = $1 and account_id is null and expires_at > now() limit ${maxOfStrangers}) o)
-      < ${maxOfStrangers} as is_left)
+      select from auth.openid where model = $1 and account_id is null and expires_at > now() limit $9) o) < $9 as is_left)
   insert into auth.openid as o (model, id, payload_sealed, grant_id, uid, user_code, account_id, expires_at)
   select $1, $2, $3, $4, $5, $6, (select u.id from auth.users u where u.id = $7), now() + make_interval(secs => $8)
   from room where is_left
@@ -82,6 +82,7 @@ const rowsOf = ({ endUsers }: StoreDeps, { project }: Issuer, model: string): Ad
         payload.userCode ?? null,
         account !== undefined && uuidForm.test(account) ? account : null,
         Number.isFinite(expiresIn) ? expiresIn : yearSeconds,
+        maxOfStrangers[project.plan],
       ]);
       if (rows.length === 0) throw tooMany();
     },

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Egress } from '#lib/egress.ts';
-import type { UpstreamRequest, UpstreamUser } from './openid.ts';
+import { type UpstreamRequest, type UpstreamUser, storableText } from './openid.ts';
 import { type SealedProvider, scopesOf } from './providers.ts';
 
 /*
@@ -90,16 +90,22 @@ export const githubUser = async (
   const token = granted.access_token;
   const profile = (await ask(egress, `${api}/user`, { token })) as Profile;
   const addresses = (await ask(egress, `${api}/user/emails`, { token })) as Address[];
-  const { email = null, verified = false } = addresses.find(({ primary }) => primary) ?? {};
+  const primary = addresses.find((one) => one.primary);
+  const email = storableText(primary?.email, 320) ?? null;
+  const verified = email !== null && primary?.verified === true;
+  if (!Number.isSafeInteger(profile.id)) throw new Error('GitHub named no user');
+  const texts = { preferred_username: profile.login, name: profile.name, picture: profile.avatar_url };
+  const known = Object.entries(texts).flatMap(([name, given]) => {
+    const value = storableText(given, 1000);
+    return value === undefined ? [] : [[name, value]];
+  });
   return {
     subject: String(profile.id),
     email,
-    emailVerified: email !== null && verified,
+    emailVerified: verified,
     data: {
+      ...Object.fromEntries(known),
       sub: String(profile.id),
-      preferred_username: profile.login,
-      ...(profile.name !== null && { name: profile.name }),
-      ...(profile.avatar_url !== null && { picture: profile.avatar_url }),
       ...(email !== null && { email, email_verified: verified }),
     },
   };

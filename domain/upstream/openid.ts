@@ -102,18 +102,30 @@ export const upstreamAddress = async (
   }).href;
 };
 
+/** A text that PostgreSQL can hold; anything else is undefined. */
+export const storableText = (value: unknown, maxLength: number): string | undefined =>
+  typeof value === 'string' && value.length <= maxLength && value.isWellFormed() && !value.includes('\0')
+    ? value
+    : undefined;
+
+/** OpenID Connect Core 1.0, section 2. */
+const maxSubjectLength = 255;
+
+/** @throws {Error} for a subject that is none */
 const userOf = (claims: Readonly<Record<string, unknown>>): UpstreamUser => {
-  const { sub, email, email_verified: verified } = claims;
-  const address = typeof email === 'string' && email.length <= 320 ? email : null;
+  const { email_verified: verified } = claims;
+  const sub = storableText(claims['sub'], maxSubjectLength);
+  if (sub === undefined) throw new Error('the subject is none');
+  const address = storableText(claims['email'], 320) ?? null;
   const names = ['name', 'given_name', 'family_name', 'preferred_username', 'picture', 'locale'];
   const known = Object.fromEntries(
     names.flatMap((name) => {
-      const value = claims[name];
-      return typeof value === 'string' && value.length <= 1000 ? [[name, value]] : [];
+      const value = storableText(claims[name], 1000);
+      return value === undefined ? [] : [[name, value]];
     }),
   );
   return {
-    subject: String(sub),
+    subject: sub,
     email: address,
     // Apple writes it as a text.
     emailVerified: address !== null && (verified === true || verified === 'true'),

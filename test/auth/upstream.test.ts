@@ -138,6 +138,8 @@ const wrongTokens: Readonly<Record<string, Record<string, unknown>>> = {
   'another issuer': { iss: 'https://accounts.google.com' },
   'an end in the past': { exp: 1 },
   'no subject': { sub: undefined },
+  'a subject of 300 characters': { sub: 'x'.repeat(300) },
+  'NUL in its subject': { sub: 'a\u0000b' },
 };
 
 for (const [what, claims] of Object.entries(wrongTokens)) {

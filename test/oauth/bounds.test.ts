@@ -10,7 +10,7 @@ import { newEmail, useOAuth } from './oauth-scene.ts';
 
 const limited = { PLINTH_RATE_LIMITS: 'on', PLINTH_RATE_LIMIT_SIGN_IN: '100000' };
 const scene = useOAuth(test, useAuth(test, { settings: limited }));
-const { authorize, newClient, newProject, signedUp, tokensFor, codeFor, platform, issuer } = scene;
+const { authorize, developer, newClient, newProject, signedUp, tokensFor, codeFor, platform, issuer } = scene;
 
 const hex = (value: string): string => Buffer.from(value).toString('hex');
 
@@ -42,7 +42,7 @@ test('nothing that the provider keeps lets somebody in who reads the database', 
 });
 
 test('strangers cannot open requests without end, and who is signed in goes on', async (t) => {
-  const of = await newProject();
+  const of = await platform().client.createProject(developer(), { plan: 'free' });
   const { user } = await signedUp(of);
   const client = await newClient({}, of);
   const { browser } = await codeFor(client, user.email, {}, of);
@@ -86,5 +86,13 @@ test('a project that is not there has no issuer', async (t) => {
     const root = issuer().replace(scene.project().id, id);
     for (const path of ['/authorize', '/.well-known/openid-configuration', '/userinfo'])
       t.true([400, 404].includes((await fetch(root + path)).status), `${id} ${path}`);
+  }
+});
+
+test('a form with NUL is refused', async (t) => {
+  const client = await newClient();
+  for (const path of ['/token', '/revoke', '/authorize', '/device/authorize']) {
+    const fields = { client_id: client.client_id, nonce: 'a\0b', token: 'a\0b', grant_type: 'refresh_token' };
+    t.is((await scene.post(path, null, fields)).status, 400, path);
   }
 });

@@ -51,3 +51,25 @@ test('a refresh token is traded once; the same trade again within 30 s has the s
   t.is((await refresh(first.refresh_token)).body.error, 'invalid_grant');
   t.is((await refresh(second.body.refresh_token)).body.error, 'invalid_grant');
 });
+
+test('a client’s token reads its user’s data, and does not touch the account', async (t) => {
+  const email = newEmail();
+  await signedUp(undefined, email);
+  const { access_token: token } = await tokensFor(await newClient(), email);
+  const calls: [string, string, object?][] = [
+    ['GET', '/user'],
+    ['PUT', '/user', { password: 'another password' }],
+    ['PUT', '/user', { email: newEmail() }],
+    ['POST', '/logout'],
+    ['POST', '/factors', { factor_type: 'totp' }],
+    ['GET', '/user/identities/authorize?provider=google'],
+    ['DELETE', `/user/identities/${crypto.randomUUID()}`],
+  ];
+  for (const [method, path, body] of calls) {
+    const answer = await scene.ask(method, path, { token, ...(body && { body }) });
+    t.deepEqual([answer.status, answer.body.error_code], [403, 'access_denied'], `${method} ${path}`);
+  }
+  t.is((await scene.signIn(email)).status, 200);
+  const rest = `/p/${project().ref}/v1/rest/things`;
+  t.is((await platform().client.call('GET', rest, { token })).status, 404);
+});
