@@ -194,6 +194,10 @@ test('a body of 9 MB is read', async (t) => {
   isError(t, answer, 409, 'provider_not_configured');
 });
 
+test('a stream that fails at once is a plain HTTP error', async (t) => {
+  isError(t, await post('/api/ai/chat/stream', good), 409, 'provider_not_configured');
+});
+
 test('over the rate limit each surface says so in its form, with Retry-After', async (t) => {
   const { client } = limited();
   const { key } = await client.createProject(await client.signUp());

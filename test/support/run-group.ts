@@ -2,6 +2,7 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ExecutionContext, TestFn } from 'ava';
 import { beginSharing, stopShared } from './shared-platforms.ts';
+import { testSilenceMs } from './time-outs.ts';
 
 /*
  * ava gives every test file a process of its own, and each process loads the application anew: 1 to 2 s of CPU, more
@@ -11,7 +12,9 @@ import { beginSharing, stopShared } from './shared-platforms.ts';
 
 /** A report of ava's runner to its main process. */
 interface Report {
+  readonly type?: string;
   readonly title?: string;
+  readonly skip?: boolean;
 }
 
 /** The parts of ava 8.0.1 that it does not export. */
@@ -48,19 +51,54 @@ const shownName = (file: string): string =>
     .replace(/\.test\.ts$/, '')
     .replaceAll('/', separator);
 
+const endTypes = new Set(['test-passed', 'test-failed']);
+
+/**
+ * Rejects when a file has reported nothing for so long that it hangs, and names the tests that have not ended. ava's own
+ * limit comes later and cannot name them: its TAP report fails with a TypeError when a run times out (ava 8.0.1).
+ */
+const watchSilence = (file: string) => {
+  const open = new Set<string>();
+  const silent = Promise.withResolvers<never>();
+  const giveUp = (): void =>
+    silent.reject(
+      new Error(`${file} hangs. These tests have not ended: ${[...open].join(', ') || 'none (a hook hangs)'}`),
+    );
+  const timer = setTimeout(giveUp, testSilenceMs);
+  const hear = ({ type = '', title, skip = false }: Report): void => {
+    timer.refresh();
+    if (title === undefined) return;
+    if (type === 'selected-test' && !skip) open.add(title);
+    if (endTypes.has(type)) open.delete(title);
+  };
+  return { hear, hangs: silent.promise, stop: () => clearTimeout(timer) };
+};
+
 const runFile = async (file: string): Promise<void> => {
   const absolute = path.join(root, file);
   const runner = new AvaRunner({ file: absolute, projectDir: root });
-  runner.on('stateChange', ({ data }) =>
-    send(data.title === undefined ? data : { ...data, title: `${shownName(file)}${separator}${data.title}` }),
-  );
+  const watch = watchSilence(file);
+  runner.on('stateChange', ({ data }) => {
+    watch.hear(data);
+    send(data.title === undefined ? data : { ...data, title: `${shownName(file)}${separator}${data.title}` });
+  });
   const end = runner.once(['finish', 'error']);
   current = runner.chain;
-  await import(pathToFileURL(absolute).href);
-  if (runner.nextTaskIndex === 0) throw new Error(`${file} has no tests`);
-  const { name, data } = await end;
-  if (name === 'error') throw data;
+  try {
+    await import(pathToFileURL(absolute).href);
+    if (runner.nextTaskIndex === 0) throw new Error(`${file} has no tests`);
+    const { name, data } = await Promise.race([end, watch.hangs]);
+    if (name === 'error') throw data;
+  } finally {
+    watch.stop();
+  }
 };
+
+/** Rejects with that message when tests would long have been silent for too long. */
+const failAfter = (message: string): Promise<never> =>
+  new Promise((_resolve, reject) => {
+    setTimeout(() => reject(new Error(message)), testSilenceMs).unref();
+  });
 
 /** Runs the tests of these files, given as paths from the checkout, after each other in this process of ava. */
 export const runGroup = (files: readonly string[]): void => {
@@ -68,7 +106,9 @@ export const runGroup = (files: readonly string[]): void => {
     const failures: unknown[] = [];
     beginSharing();
     for (const file of files) await runFile(file).catch((error: unknown) => failures.push({ file, error }));
-    await stopShared().catch((error: unknown) => failures.push({ error }));
+    await Promise.race([stopShared(), failAfter('The shared platforms do not stop.')]).catch((error: unknown) =>
+      failures.push({ error }),
+    );
     t.deepEqual(failures, []);
   });
 };

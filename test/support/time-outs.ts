@@ -11,3 +11,6 @@ export const longTestMs = 2 * patienceMs;
 
 /** The limit of a test that goes through a whole fault, from before it until all is well again. */
 export const faultTestMs = 3 * patienceMs;
+
+/** The time after which a file that reports nothing hangs: longer than any test's limit, shorter than ava's for a run. */
+export const testSilenceMs = Math.round(315_000 * slowness);
