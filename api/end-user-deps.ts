@@ -73,6 +73,7 @@ export const openEndUserDeps = (options: EndUserOptions): OpenedEndUsers => {
     signer: createTokenSigner(keys),
     sealer,
     egress,
+    log,
     isLimited: config.PLINTH_RATE_LIMITS === 'on',
     restUrlOf: (ref) => restUrl(ref, { deps: { config }, baseUrl: ownAddress(config) }),
     mails: mailsOf(options),

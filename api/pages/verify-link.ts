@@ -169,7 +169,8 @@ const reset = async (
     await resetByLink(call.deps.endUsers, project, given);
   } catch (error) {
     if (!(error instanceof AuthError) || error.code !== 'weak_password') throw error;
-    return again(filled(texts.errors.weak_password, { min: settings.password_min }));
+    const { weak_password: weak, breached_password: breached } = texts.errors;
+    return again(error.weakness === 'pwned' ? breached : filled(weak, { min: settings.password_min }));
   }
   return pages.show({ title: texts.done, notice: texts.linkDone.recovery, content: nothing });
 };

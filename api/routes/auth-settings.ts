@@ -25,6 +25,15 @@ const lifetime = z.int().min(minute).max(year);
 
 const signup = z.enum(['open', 'invite', 'closed']).describe('Who becomes a user: everybody, who is invited, nobody.');
 const passwordMin = z.int().min(6).max(64).describe('The fewest characters of a password.');
+const listUrl = text(2048, 1)
+  .refine((given) => /^https?:$/.test(URL.parse(given)?.protocol ?? ''), { error: 'must be a web address' })
+  .describe(
+    'An address in the form of https://api.pwnedpasswords.com/range/, behind which a prefix of a SHA-1 is put.',
+  );
+const breachedPasswords = z
+  .strictObject({ url: listUrl })
+  .nullable()
+  .describe('A list of passwords from data breaches, which nobody may choose; null: none is asked.');
 const idle = lifetime.describe('A sign-in that is not used for so long ends; seconds.');
 const absolute = lifetime.describe('A sign-in ends after so long; seconds.');
 const confirmEmail = z.boolean().describe('New users sign in once they opened the link in a mail.');
@@ -68,6 +77,7 @@ const color = z
 const settings = z.object({
   signup,
   password_min: passwordMin,
+  breached_passwords: breachedPasswords,
   confirm_email: confirmEmail,
   site_url: siteUrl,
   redirect_allow_list: z.array(z.string()),
@@ -82,6 +92,7 @@ const settings = z.object({
 const change = z.strictObject({
   signup: signup.optional(),
   password_min: passwordMin.optional(),
+  breached_passwords: breachedPasswords.optional(),
   confirm_email: confirmEmail.optional(),
   site_url: siteUrl.optional(),
   redirect_allow_list: allowList.optional(),

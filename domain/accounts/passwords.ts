@@ -23,7 +23,7 @@ const tagLength = 32;
 
 const derive = promisify(argon2);
 
-const busy = (): ServiceError =>
+export const tooManyPasswords = (): ServiceError =>
   new ServiceError('dependency_unavailable', 'Too many passwords are being checked just now. Try again shortly.', {
     headers: { 'Retry-After': '5' },
   });
@@ -44,7 +44,7 @@ const threads = createFairPermits({
   each: maxAtOnce,
   maxWaiting,
   waitMs: maxWaitMs,
-  refusal: busy,
+  refusal: tooManyPasswords,
 });
 
 /** The users of the platform itself, as those of projects are named by the project's id. */
@@ -94,6 +94,11 @@ export const hashPassword = async (password: string, group = ownUsers): Promise<
   const hash = newHash();
   return format({ ...hash, tag: await tagOf(password, hash, group) });
 };
+
+const ownForm = `$argon2id$v=19$m=${cost.memory},t=${cost.passes},p=${cost.parallelism}$`;
+
+/** Whether a hash is of the form and cost that passwords have here. */
+export const isOwnForm = (hash: string): boolean => hash.startsWith(ownForm);
 
 // Verified against when the e-mail address is unknown, so that both answers take as long.
 const nobodysHash = format(newHash());

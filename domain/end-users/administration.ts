@@ -128,7 +128,7 @@ export const createUser = async (by: Administrator, order: UserOrder): Promise<E
   await requireRoomForUser(deps, project);
   const email = requireAddress(order.email);
   const { password } = order;
-  if (password !== undefined) requireStrong(password, await deps.settings.of(project.id));
+  if (password !== undefined) await requireStrong(deps, password, await deps.settings.of(project.id));
   const appMetadata = { ...givenMetadata(order.appMetadata), ...appMetadataOf('email') };
   for (const metadata of [order.userMetadata, appMetadata]) requireStorable(metadata);
   const id = order.id ?? newId();
@@ -223,7 +223,7 @@ export const updateUser = async (by: Administrator, id: string, change: UserChan
   const isOther = email !== null && email !== user.email ? false : null;
   const userMetadata = merged(user.raw_user_meta_data, change.userMetadata);
   const appMetadata = merged(user.raw_app_meta_data, change.appMetadata && givenMetadata(change.appMetadata));
-  if (password !== undefined) requireStrong(password, await deps.settings.of(project.id));
+  if (password !== undefined) await requireStrong(deps, password, await deps.settings.of(project.id));
   const sealed = password === undefined ? null : await sealPassword(deps, project, id, password);
   await audited(by, { act: actOf(change), userId: id, after: shownChange(change) }, async () => {
     try {

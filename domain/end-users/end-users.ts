@@ -1,12 +1,14 @@
 /*
  * The users of a project's own application. The way through this folder: this file (what all of it needs), settings.ts
  * (how a project wants its users to sign in), auth-db.ts (the two ways into the project's database), users.ts (rows),
- * sign-up.ts and sign-in.ts, attempts.ts (failures, counted), captcha.ts, sessions.ts and refresh-tokens.ts (a sign-in from its beginning to its end), factors.ts (second factors),
+ * sign-up.ts and sign-in.ts, attempts.ts (failures, counted), captcha.ts, sessions.ts and refresh-tokens.ts (a sign-in from its beginning to its end), factors.ts (second factors), passwords.ts with foreign-hashes.ts, decoys.ts
+ * and breached-passwords.ts, imports.ts with import-reader.ts (users of another system),
  * links.ts, mails.ts, redirects.ts and flow-codes.ts (links in mails, and where they lead), profile.ts (what users
  * change about themselves), administration.ts and invites.ts (what the project's team does), custom-claims.ts, keys.ts and tokens.ts (signing and verifying access tokens), errors.ts.
  */
 import type { Project } from '#domain/projects/store.ts';
 import type { Egress } from '#lib/egress.ts';
+import type { Log } from '#lib/log.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import type { AuthDb } from './auth-db.ts';
 import type { SigningKeys } from './keys.ts';
@@ -22,6 +24,7 @@ export interface EndUserDeps {
   readonly signer: TokenSigner;
   readonly sealer: (project: Pick<Project, 'id' | 'data_key'>) => Sealer;
   readonly egress: Pick<Egress, 'fetch'>;
+  readonly log: Log;
   /** False with `PLINTH_RATE_LIMITS=off`. */
   readonly isLimited: boolean;
   /** The project's `rest_url`, for links that no request leads to. */

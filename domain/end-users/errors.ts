@@ -51,7 +51,7 @@ export interface AuthErrorExtras {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
   /** Why a password is too weak. */
-  readonly weakness?: 'length' | 'characters';
+  readonly weakness?: 'length' | 'characters' | 'pwned';
   readonly cause?: unknown;
 }
 
@@ -62,7 +62,7 @@ export class AuthError extends Refusal {
   readonly status: number;
   readonly hint: string | null;
   readonly headers: Readonly<Record<string, string>>;
-  readonly weakness: 'length' | 'characters' | undefined;
+  readonly weakness: 'length' | 'characters' | 'pwned' | undefined;
 
   constructor(code: AuthErrorCode, message: string, extras: AuthErrorExtras = {}) {
     super(message, { cause: extras.cause });

@@ -211,7 +211,7 @@ export const resetByLink = async (
   project: LinkProject,
   { token, password }: { readonly token: string; readonly password: string },
 ): Promise<void> => {
-  requireStrong(password, await deps.settings.of(project.id));
+  await requireStrong(deps, password, await deps.settings.of(project.id));
   const { userId } = await takeLink(deps, project.id, token, 'recovery');
   const sealed = await sealPassword(deps, project, userId, password);
   await deps.authDb.users(project.id, resetSql, [userId, sealed]);

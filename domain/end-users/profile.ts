@@ -103,7 +103,7 @@ const newPassword = async (
 ): Promise<Buffer | null> => {
   if (password === undefined) return null;
   requireFullSignIn(user);
-  requireStrong(password, await deps.settings.of(call.project.id));
+  await requireStrong(deps, password, await deps.settings.of(call.project.id));
   await requireProof(deps, call, user, currentPassword);
   if (await isPasswordOf(deps, call.project, user, password)) {
     throw new AuthError('same_password', 'The new password must differ from the present one.');

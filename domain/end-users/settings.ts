@@ -16,12 +16,20 @@ export interface CaptchaSettings {
   readonly verify_url: string | null;
 }
 
+/** A list of passwords that nobody may choose, since they are known from data breaches. */
+export interface BreachedPasswords {
+  /** The first five digits of a password's SHA-1 are put behind it. */
+  readonly url: string;
+}
+
 /** How a project wants its users to sign in (contract, section 9). */
 export interface AuthSettings {
   /** `invite`: only users that the project's administration has made. `closed`: nobody new. */
   readonly signup: 'open' | 'invite' | 'closed';
   /** The fewest characters of a password. */
   readonly password_min: number;
+  /** Asked before a new password is taken; null: no list is. */
+  readonly breached_passwords: BreachedPasswords | null;
   /** New users sign in once they opened the link in a mail. */
   readonly confirm_email: boolean;
   /** The application, where links lead to when nothing else is asked for; null: nowhere. */
@@ -58,6 +66,7 @@ const day = 86_400;
 const defaultAuthSettings: AuthSettings = {
   signup: 'open',
   password_min: 8,
+  breached_passwords: null,
   confirm_email: false,
   site_url: null,
   redirect_allow_list: [],

@@ -1,7 +1,8 @@
 import { type Attempt, beginAttempt } from './attempts.ts';
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
-import { isPasswordOf } from './passwords.ts';
+import { decoyFor } from './decoys.ts';
+import { checkPassword, renewHash } from './passwords.ts';
 import type { LinkKind, UsedLink } from './links.ts';
 import { type SignInMethod, type SignedIn, beginSession } from './sessions.ts';
 import { type EndUserAccount, findAccount, findAccountByEmail, normalEmail, requireNotBanned } from './users.ts';
@@ -27,7 +28,8 @@ export const proveByPassword = async (
   const email = normalEmail(given.email);
   const attempt = await beginAttempt(deps.authDb, project.id, { email, network: origin.network }, deps.isLimited);
   const user = await findAccountByEmail(deps.authDb, project.id, email);
-  const isRight = await isPasswordOf(deps, project, user, given.password);
+  const decoy = await decoyFor(deps, project, email);
+  const { isRight, foreign } = await checkPassword(deps, project, user, { password: given.password, decoy });
   if (user === undefined || !isRight) throw wrong();
   requireNotBanned(user);
   const { confirm_email: mustConfirm } = await deps.settings.of(project.id);
@@ -36,7 +38,9 @@ export const proveByPassword = async (
       hint: 'Open the link in the mail, or ask for another one.',
     });
   }
-  return { user, counted: attempt.keys };
+  if (foreign === null) return { user, counted: attempt.keys };
+  const renewed = await renewHash(deps, project, user, { password: given.password, foreign });
+  return { user: { ...user, password_sealed: renewed }, counted: attempt.keys };
 };
 
 /** Signs a user in. @throws {AuthError} as `proveByPassword` */

@@ -7,7 +7,16 @@ import { AuthError } from './errors.ts';
 import { requireStrong, sealPassword } from './passwords.ts';
 import { type SignedIn, beginSession } from './sessions.ts';
 import type { AuthSettings } from './settings.ts';
-import { type EndUserAccount, type EndUserRow, findAccount, normalEmail, userColumns, userEventSql } from './users.ts';
+import {
+  type EndUserAccount,
+  type EndUserRow,
+  findAccount,
+  isStorable,
+  maxMetadataBytes,
+  normalEmail,
+  userColumns,
+  userEventSql,
+} from './users.ts';
 
 /** A user who signs up with an e-mail address and a password. */
 export interface SignUpOrder {
@@ -19,6 +28,9 @@ export interface SignUpOrder {
 
 /** The most users of a project. By the estimate that PostgreSQL keeps: counting a million rows takes 50 ms. */
 const maxUsers = { free: 100_000, pro: 1_000_000, enterprise: 10_000_000 } as const satisfies Record<Plan, number>;
+
+/** The most users of a project. */
+export const maxUsersOf = (plan: Plan): number => maxUsers[plan];
 
 /** @throws {ServiceError} `plan_limit_exceeded` */
 export const requireRoomForUser = async (
@@ -89,18 +101,13 @@ export const insertUser = async (
   return row;
 };
 
-const maxMetadataBytes = 4096;
-
 /** @throws {AuthError} `validation_failed` */
 export const requireStorable = (metadata: Readonly<Record<string, unknown>>): void => {
-  const text = JSON.stringify(metadata);
-  if (Buffer.byteLength(text) > maxMetadataBytes) {
-    throw new AuthError('validation_failed', `The metadata must not be longer than ${maxMetadataBytes} bytes.`);
-  }
-  // PostgreSQL holds neither in jsonb.
-  if (/(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/i.test(text)) {
-    throw new AuthError('validation_failed', 'The metadata must be well-formed Unicode without NUL.');
-  }
+  if (isStorable(metadata)) return;
+  throw new AuthError(
+    'validation_failed',
+    `The metadata must not be longer than ${maxMetadataBytes} bytes, and well-formed Unicode without NUL.`,
+  );
 };
 
 /** @throws {AuthError} `email_address_invalid` */
@@ -195,7 +202,7 @@ export const registerUser = async (
   const settings = await deps.settings.of(project.id);
   requireOpen(settings);
   const email = requireAddress(order.email);
-  requireStrong(order.password, settings);
+  await requireStrong(deps, order.password, settings);
   requireStorable(order.data);
   await requireRoomForUser(deps, project);
   if (settings.confirm_email) await deps.mails.require(project);

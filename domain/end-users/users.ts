@@ -76,6 +76,14 @@ export const emailProvider = JSON.stringify({ provider: 'email', providers: ['em
 export const isUniqueEmail = (error: unknown): boolean =>
   error instanceof DatabaseError && error.constraint === 'users_email_key';
 
+export const maxMetadataBytes = 4096;
+
+/** Whether metadata are small enough, and hold nothing that PostgreSQL cannot keep in jsonb: NUL, lone surrogates. */
+export const isStorable = (metadata: Readonly<Record<string, unknown>>): boolean => {
+  const text = JSON.stringify(metadata);
+  return Buffer.byteLength(text) <= maxMetadataBytes && !/(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/i.test(text);
+};
+
 /** E-mail addresses are compared, and stored, in small letters. */
 export const normalEmail = (email: string): string => email.trim().toLowerCase();
 

@@ -20,6 +20,7 @@ test('settings begin with the defaults, and a change of one keeps the others', a
   t.deepEqual((await get()).body, {
     signup: 'open',
     password_min: 8,
+    breached_passwords: null,
     confirm_email: false,
     site_url: null,
     redirect_allow_list: [],

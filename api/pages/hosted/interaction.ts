@@ -272,9 +272,8 @@ const failureOf = (
   if (error instanceof ServiceError && known !== undefined)
     return { failure: texts.errors[known], status: error.status };
   if (!(error instanceof AuthError)) throw error;
-  const text = Object.hasOwn(texts.errors, error.code)
-    ? texts.errors[error.code as keyof Texts['errors']]
-    : texts.errors.other;
+  const code = error.weakness === 'pwned' ? 'breached_password' : error.code;
+  const text = Object.hasOwn(texts.errors, code) ? texts.errors[code as keyof Texts['errors']] : texts.errors.other;
   return { failure: filled(text, { min: settings.password_min }), status: error.status };
 };
 

@@ -93,6 +93,7 @@ export const de: Texts = {
     user_already_exists: 'Es gibt schon ein Konto mit dieser Adresse. Melden Sie sich damit an.',
     signup_disabled: 'Hier können keine neuen Konten angelegt werden.',
     weak_password: 'Das Passwort ist zu schwach. Es braucht mindestens {min} Zeichen.',
+    breached_password: 'Dieses Passwort ist aus einem Datenleck bekannt. Wählen Sie ein anderes.',
     email_address_invalid: 'Das ist keine E-Mail-Adresse.',
     otp_expired: 'Dieser Link wurde schon verwendet oder ist zu alt.',
     insufficient_aal:

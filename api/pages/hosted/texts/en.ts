@@ -91,6 +91,7 @@ export const en = {
     user_already_exists: 'There is an account with this address already. Sign in instead.',
     signup_disabled: 'New accounts cannot be created here.',
     weak_password: 'The password is too weak. It needs at least {min} characters.',
+    breached_password: 'This password is known from a data breach. Choose another one.',
     email_address_invalid: 'This is not an e-mail address.',
     otp_expired: 'This link was used before, or is too old.',
     insufficient_aal: 'This needs a second factor. Sign in to the application first, and set one up there.',

@@ -1,0 +1,47 @@
+import { hash } from 'node:crypto';
+import type { EndUserDeps } from './end-users.ts';
+import { AuthError } from './errors.ts';
+import type { BreachedPasswords } from './settings.ts';
+
+const prefixLength = 5;
+const timeoutMs = 2000;
+const maxBytes = 256 * 1024;
+
+/** Whether a list of `<rest of the SHA-1>:<count>` lines has it; padding lines have the count 0. */
+const lists = (body: string, rest: string): boolean =>
+  body.split(/\r?\n/).some((line) => {
+    const [suffix = '', count = '1'] = line.split(':');
+    return suffix.toUpperCase() === rest && Number(count) !== 0;
+  });
+
+/**
+ * Asks a list of breached passwords in the form of the range API of Have I Been Pwned: it gets the first five digits of
+ * the SHA-1, and answers with the rest of all that it knows. A list that does not answer within 2 s keeps nobody from
+ * signing up: the password is taken.
+ * @throws {AuthError} `weak_password`
+ */
+export const requireUnbreached = async (
+  { egress, log }: Pick<EndUserDeps, 'egress' | 'log'>,
+  { url }: BreachedPasswords,
+  password: string,
+): Promise<void> => {
+  const digest = hash('sha1', password).toUpperCase();
+  const [prefix, rest] = [digest.slice(0, prefixLength), digest.slice(prefixLength)];
+  const isListed = await egress
+    .fetch(`${url}${prefix}`, {
+      for: 'platform',
+      method: 'GET',
+      headers: { accept: 'text/plain', 'add-padding': 'true' },
+      timeoutMs,
+      maxBytes,
+    })
+    .then(({ status, body }) => status === 200 && lists(body.toString(), rest))
+    .catch((error: unknown) => {
+      log.warn({ err: error }, 'a list of breached passwords does not answer; the password is taken');
+      return false;
+    });
+  if (!isListed) return;
+  throw new AuthError('weak_password', 'The password is known from a data breach. Choose another one.', {
+    weakness: 'pwned',
+  });
+};
