@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { IdempotencyKey } from '#domain/idempotency/idempotency.ts';
 import type { JobRequest } from '#domain/jobs/jobs.ts';
+import type { JsonParser } from '#lib/json-parser.ts';
 import type { JobOutcome } from '#queues/define.ts';
 import type { Access } from './access.ts';
 import type { BaseCall, Call } from './call.ts';
@@ -9,12 +10,26 @@ import type { RawWork } from './raw-endpoint.ts';
 import type { RateClass } from './rate-limit.ts';
 
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
-export type BodyLimit = 'json' | 'function' | 'ai';
+export type BodyLimit = 'json' | 'function' | 'ai' | 'import';
 /**
  * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in or OAuth's clients read them,
  * or as a page for people.
  */
 export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'oauth' | 'page';
+
+/**
+ * Reads a body that is too large for the event loop.
+ * @param owner the party whose work it is
+ */
+export type BodyReader = (
+  json: JsonParser,
+  bytes: Buffer,
+  owner: string,
+) => Promise<{
+  readonly value: unknown;
+  /** Stands for the body where two requests are compared. */
+  readonly digest: string;
+}>;
 
 /** An answer that is not built from the response schema: text that is passed through, a page, or a stream. */
 export class RawReply {
@@ -55,6 +70,8 @@ interface Common<A extends Access, P extends z.ZodType, Q extends z.ZodType, B e
   readonly anyOrigin?: true;
   /** Takes text/plain too, as the JSON string that it would be. */
   readonly textBody?: boolean;
+  /** For a large body, which a thread makes small: `body` is its form for the API page, and what this returns is the input. */
+  readonly readBody?: BodyReader;
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
@@ -141,6 +158,7 @@ export interface Endpoint {
   readonly errors: ErrorForm;
   readonly anyOrigin: boolean;
   readonly textBody: boolean;
+  readonly readBody: BodyReader | undefined;
   readonly params: z.ZodType | undefined;
   readonly query: z.ZodType | undefined;
   readonly body: z.ZodType | undefined;
@@ -192,6 +210,7 @@ const common = (
   errors: d.errors ?? 'plinth',
   anyOrigin: d.anyOrigin ?? d.access.kind === 'key',
   textBody: d.textBody ?? false,
+  readBody: d.readBody,
   params: d.params,
   query: d.query,
   body: bodyOf(d.method, d.body),

@@ -10,7 +10,7 @@ import { addressOf, isLocalCaller, networkOf } from './address.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { bearerOf } from './auth/credentials.ts';
 import { bodyRules } from './http/body-rules.ts';
-import { type JsonBody, readBody, readJsonBody } from './http/body.ts';
+import { type JsonBody, readBody, readBodyInThread, readJsonBody } from './http/body.ts';
 import type { AnyCaller, BaseCall } from './call.ts';
 import type { Deps } from './deps.ts';
 import type { Endpoint, Input } from './endpoint.ts';
@@ -35,7 +35,8 @@ const ownerOf = (ctx: Context, { project, user }: AnyCaller): string =>
 
 const bodyOf = (endpoint: Endpoint, ctx: Context, call: BaseCall): Promise<JsonBody> => {
   if (endpoint.body === undefined || endpoint.method === 'get') return Promise.resolve(noBody);
-  return readJsonBody(ctx, bodyRules(endpoint, ctx, call.deps));
+  const rules = bodyRules(endpoint, ctx, call.deps);
+  return endpoint.readBody ? readBodyInThread(ctx, rules, endpoint.readBody) : readJsonBody(ctx, rules);
 };
 
 /** Scheme and host as the client sees them. */
@@ -229,11 +230,11 @@ const answer = async (endpoint: Endpoint, ctx: Context, call: BaseCall & AnyCall
   const params = (ctx['params'] ?? {}) as Record<string, string>;
   const checked = { params: checkParams(endpoint, params), query: checkQuery(endpoint, ctx.query) };
   const body = await bodyOf(endpoint, ctx, call);
-  const input = { ...checked, body: checkBody(endpoint, body.value), bodyText: body.text } as Input<
-    never,
-    never,
-    never
-  >;
+  const input = {
+    ...checked,
+    body: endpoint.readBody ? body.value : checkBody(endpoint, body.value),
+    bodyText: body.text,
+  } as Input<never, never, never>;
   return run(endpoint, ctx, input, call);
 };
 

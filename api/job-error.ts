@@ -3,7 +3,7 @@ import { DataError } from '#domain/data-api/errors.ts';
 import { type ErrorCode, ServiceError, isErrorCode } from '#lib/errors.ts';
 import type { JobError } from '#queues/define.ts';
 
-/** The error of a job that calls models and did not end by itself. */
+/** The errors of jobs that did not end by themselves. */
 const endings: Readonly<Record<string, ErrorCode>> = {
   cancelled: 'conflict',
   timeout: 'provider_timeout',
@@ -22,4 +22,14 @@ export const aiJobFailure = (error: JobError | null, details: unknown = null): S
   if (isErrorCode(known)) return new ServiceError(known, message, { details, headers });
   // A rule of the project's own database, by its SQLSTATE.
   return new DataError(400, code, message, { details });
+};
+
+/**
+ * Returns the caller's error for a failed job of the platform's own.
+ * @param error null: it ended without a word
+ */
+export const jobFailure = (error: JobError | null): ServiceError => {
+  const { code, message } = error ?? { code: 'internal', message: 'The job failed on our side.' };
+  const known = endings[code] ?? code;
+  return new ServiceError(isErrorCode(known) ? known : 'internal', message);
 };

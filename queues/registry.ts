@@ -4,6 +4,7 @@ import type { JobDefinition } from './define.ts';
 import { emailSend } from './email-send.ts';
 import { functionInvoke } from './function-invoke.ts';
 import { projectProvision } from './project-provision.ts';
+import { usersImport } from './users-import.ts';
 import { vectorsUpsert } from './vectors-upsert.ts';
 import { webhookDeliver } from './webhook-deliver.ts';
 
@@ -16,4 +17,5 @@ export const jobs = [
   emailSend,
   aiArena,
   vectorsUpsert,
+  usersImport,
 ] as const satisfies readonly JobDefinition[];

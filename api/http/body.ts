@@ -4,6 +4,7 @@ import { ServiceError } from '#lib/errors.ts';
 import type { ReservedBytes } from '#lib/byte-budget.ts';
 import { decodeUtf8 } from '#lib/json-body.ts';
 import { type JsonParser, maxInlineBytes } from '#lib/json-parser.ts';
+import type { BodyReader } from '../endpoint.ts';
 
 export interface BodyRules {
   /** Bytes. */
@@ -18,7 +19,7 @@ export interface BodyRules {
   /** Answers `Expect: 100-continue`: the body is wanted. */
   readonly invite: () => void;
   /** Reads JSON; large texts off the event loop. */
-  readonly json: Pick<JsonParser, 'check' | 'parse'>;
+  readonly json: JsonParser;
   /** The party whose work that is. */
   readonly owner: string;
   /**
@@ -155,6 +156,17 @@ const requireJson = (ctx: Context, { text: takesText = false }: BodyRules): bool
     });
   }
   return isText;
+};
+
+/**
+ * A JSON body that a thread reads: `text` is what stands for it where two requests are compared.
+ * @throws {ServiceError} those of `readBody` and of the reader, `unsupported_media_type`
+ */
+export const readBodyInThread = async (ctx: Context, rules: BodyRules, read: BodyReader): Promise<JsonBody> => {
+  const bytes = await readBody(ctx.req, rules);
+  requireJson(ctx, rules);
+  const { value, digest } = await read(rules.json, bytes, rules.owner);
+  return { text: digest, value };
 };
 
 export interface JsonBody {

@@ -11,9 +11,13 @@ import {
   updateUser,
 } from '#domain/end-users/administration.ts';
 import { changeOf, newUser, orderOf, shownSession, shownUser, shownUserOf, userChange } from '#api/shapes/end-users.ts';
+import { importRequest, readImport } from '#domain/end-users/imports.ts';
+import { importedUser, maxImportedUsers, type ReadImport } from '#domain/end-users/import-reader.ts';
+import { usersImport } from '#queues/users-import.ts';
 import { inProject } from '../access.ts';
 import type { BaseCall, ProjectCall } from '../call.ts';
-import { type Endpoint, endpoint } from '../endpoint.ts';
+import { type Endpoint, endpoint, jobEndpoint } from '../endpoint.ts';
+import { jobFailure } from '../job-error.ts';
 import { id, instant, page, text } from '../fields.ts';
 
 const area = 'users';
@@ -60,6 +64,26 @@ export const userEndpoints: readonly Endpoint[] = [
     status: 201,
     response: shownUser,
     handle: async ({ body }, call) => shownUserOf(await createUser(administrator(call), orderOf(body))),
+  }),
+  jobEndpoint({
+    method: 'post',
+    path: `${root}/import`,
+    area,
+    summary: 'Import users of another system, with their password hashes, as a job; those that exist are skipped',
+    access: inProject('developer'),
+    bodyLimit: 'import',
+    params,
+    body: z.strictObject({ users: z.array(importedUser).max(maxImportedUsers) }),
+    readBody: async (json, bytes, owner) => {
+      const value = await readImport(json, bytes, owner);
+      return { value, digest: value.digest };
+    },
+    response: usersImport.result,
+    request: ({ body }, call) => importRequest(administrator(call), body as unknown as ReadImport, call.requestId),
+    answer: ({ outcome: { result, error } }) => {
+      if (result !== null) return Promise.resolve(usersImport.result.parse(JSON.parse(result)));
+      return Promise.reject(jobFailure(error));
+    },
   }),
   endpoint({
     method: 'get',

@@ -24,6 +24,11 @@ export const limitSettings = {
     'The largest body of a request to models, with its images and documents.',
     'bytes',
   ),
+  PLINTH_BODY_LIMIT_IMPORT: note(
+    integer(50 * mib, 1024, 64 * mib),
+    'The largest list of users that is imported at once.',
+    'bytes',
+  ),
   PLINTH_BODY_TIMEOUT_MS: note(integer(15_000, 100, 600_000), 'How long a request body may take to arrive.', 'ms'),
   PLINTH_BODY_MIN_RATE: note(
     integer(4096, 0, 64 * mib),

@@ -5,6 +5,7 @@ import { cronFireProcessor } from './cron-fire.ts';
 import { emailSendProcessor } from './email-send.ts';
 import { functionInvokeProcessor } from './function-invoke.ts';
 import { projectProvisionProcessor } from './project-provision.ts';
+import { usersImportProcessor } from './users-import.ts';
 import { vectorsUpsertProcessor } from './vectors-upsert.ts';
 import { webhookDeliverProcessor } from './webhook-deliver.ts';
 
@@ -15,6 +16,7 @@ export const openProcessors: Readonly<Record<string, OpenProcessor>> = {
   'email.send': emailSendProcessor,
   'function.invoke': functionInvokeProcessor,
   'project.provision': projectProvisionProcessor,
+  'users.import': usersImportProcessor,
   'vectors.upsert': vectorsUpsertProcessor,
   'webhook.deliver': webhookDeliverProcessor,
 };
