@@ -152,5 +152,44 @@ const listWithToken: Benchmark = {
     }),
 };
 
+const usersOfImport = 20_000;
+const importRounds = 3;
+const foreignHash = `$2b$10$${'a'.repeat(53)}`;
+
+const importOf = async ({ stack, user, project }: Scene): Promise<number> => {
+  const run = randomBytes(4).toString('hex');
+  const users = Array.from({ length: usersOfImport }, (_, index) => ({
+    email: `u${index}-${run}@example.com`,
+    password_hash: foreignHash,
+    user_metadata: { name: `User ${index}` },
+  }));
+  const before = performance.now();
+  const response = await fetch(`${stack}/projects/${project.id}/users/import`, {
+    method: 'POST',
+    headers: { ...user.headers, prefer: 'wait=60' },
+    body: JSON.stringify({ users }),
+  });
+  const { imported } = (await response.json()) as { readonly imported?: number };
+  if (imported !== usersOfImport) throw new Error(`the import answered ${response.status} and imported ${imported}`);
+  return usersOfImport / ((performance.now() - before) / 1000);
+};
+
+const importUsers: Benchmark = {
+  name: 'auth/import',
+  run: (bench) =>
+    onScene(bench, async (scene) => {
+      const rates: number[] = [];
+      for (let round = 0; round < importRounds; round += 1) rates.push(await importOf(scene));
+      return [
+        {
+          name: `an import of ${usersOfImport.toLocaleString('en')} users with bcrypt hashes`,
+          ours: perSecond(median(rates)),
+          target: { of: 'ours', atLeast: 2000 },
+          notes: [`${range(rates)}/s, from the first byte of the request to the result`],
+        },
+      ];
+    }),
+};
+
 /** Sign-in of a project's users. */
-export const authBenchmarks: readonly Benchmark[] = [passwordSignIn, refreshGrant, listWithToken];
+export const authBenchmarks: readonly Benchmark[] = [passwordSignIn, refreshGrant, listWithToken, importUsers];

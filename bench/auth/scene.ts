@@ -16,6 +16,8 @@ export interface Cpu {
 }
 
 export interface Scene {
+  /** The address of the bench's own platform, which has workers. */
+  readonly stack: string;
   readonly api: Server;
   readonly user: BenchUser;
   readonly project: DataProject;
@@ -42,7 +44,7 @@ export const onScene = async <T>(bench: Bench, work: (scene: Scene) => Promise<T
       return { all: each(sumOf(cost)), api: each(cost.api), postgres: each(cost.postgres) };
     });
   try {
-    return await work({ api, user, project, cpuOf });
+    return await work({ stack, api, user, project, cpuOf });
   } finally {
     await api.stop();
   }
