@@ -141,6 +141,7 @@ export const authEndpoints: readonly Endpoint[] = [
     handle: async ({ query }, call) => {
       const { endUsers } = call.deps;
       const { userId, sessionId } = userOf(call);
+      await userOfSession(endUsers, call.project.id, { userId, sessionId });
       if (query.scope === 'local') return endSession(endUsers, call.project.id, { userId, sessionId });
       return endSessions(endUsers, call.project.id, userId, query.scope === 'others' ? sessionId : null);
     },

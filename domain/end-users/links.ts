@@ -132,7 +132,7 @@ const useSql = (taken: string): string => `
   with t as materialized (select * from ${taken}),
   half as materialized (
     select auth.confirm_half(t.user_id, t.kind) as new_email from t where t.kind like 'email\\_change%'),
-  before as materialized (select u.id, u.email_confirmed_at is null as is_first from auth.users u, t where u.id = t.user_id),
+  before as materialized (select u.id, u.email, u.email_confirmed_at is null as is_first from auth.users u, t where u.id = t.user_id),
   u as (
     update auth.users u set
       email = coalesce((select new_email from half), u.email),
@@ -149,10 +149,11 @@ const useSql = (taken: string): string => `
     returning u.id, u.email, u.email_confirmed_at, u.raw_user_meta_data, u.raw_app_meta_data, u.is_anonymous,
       u.created_at, u.updated_at)
   select t.user_id, t.kind, t.redirect_to, t.code_challenge, (select new_email from half) as new_email,
-    case when u.id is not null then auth.put_email(u.id, u.email, true) end,
+    case when u.id is not null then auth.put_email(u.id, u.email, true)
+      when t.kind not like 'email\\_change%' and b.email = t.email then auth.prove_email(b.id) end,
     case when u.id is not null and t.kind in ('magiclink', 'recovery') then auth.drop_password(u.id) end,
     case when u.id is not null then auth.emit('user.updated', ${userEventSql}) end
-  from t left join u on u.id = t.user_id`;
+  from t left join before b on b.id = t.user_id left join u on u.id = t.user_id`;
 
 const linkSql = useSql('auth.take_link($1, $2)');
 const codeSql = useSql('auth.take_code($1, $2, $3)');

@@ -1,3 +1,4 @@
+import { beginAttempt, forgetAttempt } from './attempts.ts';
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { isPasswordOf, requireStrong, sealPassword } from './passwords.ts';
@@ -71,12 +72,17 @@ const provedForMs = 24 * 3600 * 1000;
 
 const requireProof = async (
   deps: EndUserDeps,
-  { project }: SignInCall,
+  { project, origin }: SignInCall,
   user: EndUserAccount & { readonly session: LiveSession },
   current: string | undefined,
 ): Promise<void> => {
   if (current === undefined && Date.now() - user.session.provedAt < provedForMs) return;
-  if (current !== undefined && (await isPasswordOf(deps, project, user, current))) return;
+  if (current !== undefined) {
+    // Whoever stole a token must not guess the password here either.
+    const by = { email: user.email ?? user.id, network: origin.network };
+    const attempt = await beginAttempt(deps.authDb, project.id, by, deps.isLimited);
+    if (await isPasswordOf(deps, project, user, current)) return forgetAttempt(deps.authDb, project.id, attempt);
+  }
   throw new AuthError('reauthentication_needed', 'Changing the password needs the present one.', {
     hint: 'Send current_password, or sign in again.',
   });
@@ -93,6 +99,21 @@ export const requireFullSignIn = (user: EndUserAccount & { readonly session: Liv
   throw new AuthError('insufficient_aal', 'This needs a sign-in with the second factor.', {
     hint: 'Verify a code of the factor first.',
   });
+};
+
+/**
+ * The user of a token, who may change the ways to sign in to the account.
+ * @throws {AuthError} as `userOfSession`, and `insufficient_aal`
+ */
+export const requireOwner = async (
+  deps: EndUserDeps,
+  projectId: string,
+  signedIn: SignedInUser,
+): Promise<EndUserAccount> => {
+  const user = await userOfSession(deps, projectId, signedIn);
+  const { mfa } = await deps.settings.of(projectId);
+  requireFullSignIn(user, mfa === 'required');
+  return user;
 };
 
 const newPassword = async (
@@ -131,7 +152,7 @@ const updateSql = `
     returning u.id, u.email, u.email_confirmed_at, u.raw_user_meta_data, u.raw_app_meta_data, u.is_anonymous,
       u.created_at, u.updated_at)
   select case when $3::bytea is not null then auth.set_password(u.id, $3, $4) end,
-    case when $5::text is not null then auth.put_email(u.id, u.email, true) end,
+    case when $5::text is not null then auth.put_email(u.id, u.email, false) end,
     case when $6::json is not null then auth.emit('auth.password_reset', $6) end,
     auth.emit('user.updated', ${userEventSql})
   from u`;
