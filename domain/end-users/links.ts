@@ -7,7 +7,14 @@ import { requireStrong, sealPassword } from './passwords.ts';
 import { emailProvider, isUniqueEmail, normalEmail, userEventSql } from './users.ts';
 
 /** Kinds of links, as the project's database has them. */
-export type LinkKind = 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change_current' | 'email_change_new';
+export type LinkKind =
+  | 'signup'
+  | 'invite'
+  | 'magiclink'
+  | 'recovery'
+  | 'email_change_current'
+  | 'email_change_new'
+  | 'reauthentication';
 
 /** The kinds that a client means by its `type`. */
 const kindsOf = {
@@ -45,7 +52,11 @@ export interface Link {
 }
 
 const hour = 3600;
-const secondsOf: Readonly<Partial<Record<LinkKind, number>>> = { invite: 7 * 24 * hour, recovery: hour / 2 };
+const secondsOf: Readonly<Partial<Record<LinkKind, number>>> = {
+  invite: 7 * 24 * hour,
+  recovery: hour / 2,
+  reauthentication: hour / 6,
+};
 export const linkSeconds = (kind: LinkKind): number => secondsOf[kind] ?? hour;
 
 const putSql = `
@@ -80,6 +91,7 @@ const typeOf: Readonly<Record<LinkKind, string>> = {
   recovery: 'recovery',
   email_change_current: 'email_change',
   email_change_new: 'email_change',
+  reauthentication: 'reauthentication',
 };
 
 /** The address of a link's page. */
@@ -195,6 +207,21 @@ export const takeCode = (
 ): Promise<UsedLink> => {
   const email = normalEmail(given.email);
   return used(deps, project.id, codeSql, [email, codeHash(deps, project, email, given.code), kindsOf[given.type]]);
+};
+
+/**
+ * Uses up the code that `reauthentication` mailed to a user; five wrong ones end it.
+ * @returns whether it was the right one
+ */
+export const takeReauthentication = async (
+  deps: EndUserDeps,
+  project: LinkProject,
+  email: string,
+  code: string,
+): Promise<boolean> => {
+  const values = [email, codeHash(deps, project, email, code), ['reauthentication']];
+  const rows = await deps.authDb.users(project.id, 'select user_id from auth.take_code($1, $2, $3)', values);
+  return rows.length > 0;
 };
 
 const resetSql = `

@@ -21,7 +21,7 @@ import { type EndUserAccount, findAccount, findAccountByEmail } from './users.ts
 
 /** A mail that somebody asks for. */
 export interface MailOrder {
-  readonly kind: 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change';
+  readonly kind: 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change' | 'reauthentication';
   /** The user, where the address is not known to be theirs yet. */
   readonly userId?: string;
   /** The user's present address; the new one of a user who has none. */
@@ -73,14 +73,15 @@ const takeSql = `
 
 const maxAttempts = 8;
 
-/** The mail of each kind of link. */
-const mailOf: Readonly<Record<LinkKind, { readonly template: TemplateType; readonly url: string }>> = {
+/** The mail of each kind of link, and the placeholder of its address; null: it brings the code alone. */
+const mailOf: Readonly<Record<LinkKind, { readonly template: TemplateType; readonly url: string | null }>> = {
   signup: { template: 'signup', url: 'confirmation_url' },
   invite: { template: 'invite', url: 'invite_url' },
   magiclink: { template: 'magic-link', url: 'confirmation_url' },
   recovery: { template: 'password-reset', url: 'reset_url' },
   email_change_current: { template: 'email-change', url: 'confirmation_url' },
   email_change_new: { template: 'email-change', url: 'confirmation_url' },
+  reauthentication: { template: 'reauthentication', url: null },
 };
 
 const nameOf = ({ raw_user_meta_data: data, email }: EndUserAccount): string => {
@@ -144,7 +145,7 @@ const sendLink = async (
     variables: {
       user_name: nameOf(user),
       user_email: user.email ?? to,
-      [url]: urlOfLink(endUsers, project.ref, { kind, token }).url,
+      ...(url !== null && { [url]: urlOfLink(endUsers, project.ref, { kind, token }).url }),
       code,
       expires_in: expiresIn(kind),
       ...(user.new_email !== null && { new_email: user.new_email }),
