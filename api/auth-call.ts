@@ -68,9 +68,12 @@ export const targetOf = async (
   codeChallenge: challengeOf(body.code_challenge, body.code_challenge_method),
 });
 
+const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
+
 interface TokenClaims {
   readonly sub: string;
-  readonly session_id?: string;
+  /** Whatever the project put there, where it signed the token itself. */
+  readonly session_id?: unknown;
   readonly client_id?: string;
 }
 
@@ -84,7 +87,9 @@ export const userOf = ({ caller }: AuthCall): SignedInUser => {
   if (clientId !== undefined && clientId !== ownClientId) {
     throw new AuthError('access_denied', 'The token of a client of the OpenID provider may not do this.');
   }
-  if (sessionId === undefined) throw new AuthError('session_not_found', 'This token belongs to no sign-in.');
+  if (typeof sessionId !== 'string' || !uuidForm.test(sessionId) || !uuidForm.test(sub)) {
+    throw new AuthError('session_not_found', 'This token belongs to no sign-in.');
+  }
   return { userId: sub, sessionId };
 };
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { requireMailRoom } from '#domain/end-users/attempts.ts';
 import { AuthError } from '#domain/end-users/errors.ts';
 import { type UsedLink, takeCode, takeLink } from '#domain/end-users/links.ts';
 import type { MailOrder } from '#domain/end-users/mails.ts';
@@ -30,6 +31,7 @@ const nothing = z.object({});
 /** Answers alike and in the same time whoever has the address: one row is written, and the rest happens afterwards. */
 const request = async (call: AuthCall, order: MailOrder): Promise<z.output<typeof nothing>> => {
   const { deps, project } = call;
+  await requireMailRoom(deps.endUsers, signInCallOf(call, project));
   await deps.endUsers.mails.require(project);
   await deps.endUsers.mails.request(project, order);
   deps.endUserMails.wake();

@@ -3,6 +3,7 @@ import { AuthError } from '#domain/end-users/errors.ts';
 import { challengeOf, makeFlowCode } from '#domain/end-users/flow-codes.ts';
 import { redirectFor } from '#domain/end-users/redirects.ts';
 import { beginSession } from '#domain/end-users/sessions.ts';
+import { type SignedInUser, requireOwner } from '#domain/end-users/profile.ts';
 import { findAccount, requireNotBanned } from '#domain/end-users/users.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { unlinkIdentity } from '#domain/upstream/accounts.ts';
@@ -86,12 +87,12 @@ const query = z.object({
   skip_http_redirect: z.enum(['true', 'false']).optional(),
 });
 
-/** @param userId who adds an identity; null: a sign-in */
+/** @param by who adds an identity; null: a sign-in */
 const start = async (
   call: BaseCall,
   project: Project,
   given: z.output<typeof query>,
-  userId: string | null,
+  by: SignedInUser | null,
 ): Promise<string> => {
   const redirectTo = redirectFor(await call.deps.endUsers.settings.of(project.id), given.redirect_to);
   if (redirectTo === null) {
@@ -102,7 +103,7 @@ const start = async (
   const callback = callbackOf(call, project);
   const isBrowser = given.skip_http_redirect !== 'true';
   const codeChallenge = challengeOf(given.code_challenge, given.code_challenge_method);
-  const order = { provider: given.provider, callback, redirectTo, codeChallenge, userId, isBrowser };
+  const order = { provider: given.provider, callback, redirectTo, codeChallenge, by, isBrowser };
   const started = await startUpstream(upstreamOf(call), project, order);
   if (started.browser !== null) call.setHeader('Set-Cookie', cookieOf(callback, started.browser));
   return started.address;
@@ -223,8 +224,9 @@ export const authUpstreamEndpoints: readonly Endpoint[] = [
     query,
     response: z.object({ url: z.string() }),
     handle: async ({ query: given }, call) => {
-      const { userId } = userOf(call);
-      return { url: await start(call, call.project, { ...given, skip_http_redirect: 'true' }, userId) };
+      const by = userOf(call);
+      await requireOwner(call.deps.endUsers, call.project.id, by);
+      return { url: await start(call, call.project, { ...given, skip_http_redirect: 'true' }, by) };
     },
   }),
   endpoint({
@@ -237,7 +239,7 @@ export const authUpstreamEndpoints: readonly Endpoint[] = [
     status: 200,
     response: z.object({}),
     handle: async ({ params: { identity_id: identityId } }, call) => {
-      const { userId } = userOf(call);
+      const { id: userId } = await requireOwner(call.deps.endUsers, call.project.id, userOf(call));
       await unlinkIdentity(call.deps.endUsers, call.project.id, { userId, identityId });
       return {};
     },

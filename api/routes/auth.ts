@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { signInAnonymously } from '#domain/end-users/anonymous.ts';
 import { AuthError } from '#domain/end-users/errors.ts';
 import { exchangeFlowCode } from '#domain/end-users/flow-codes.ts';
-import { updateProfile, userOfSession } from '#domain/end-users/profile.ts';
+import { requestReauthentication, updateProfile, userOfSession } from '#domain/end-users/profile.ts';
 import { endSession, endSessions, refreshSession } from '#domain/end-users/sessions.ts';
 import { signInWithPassword } from '#domain/end-users/sign-in.ts';
 import { listProviders } from '#domain/upstream/providers.ts';
@@ -122,11 +122,26 @@ export const authEndpoints: readonly Endpoint[] = [
         email: body.email ?? undefined,
         password: body.password ?? undefined,
         currentPassword: body.current_password ?? undefined,
+        nonce: body.nonce || undefined,
         data: body.data ?? undefined,
       };
       const user = await updateProfile(call.deps.endUsers, signInCallOf(call, call.project), userOf(call), change);
       call.deps.endUserMails.wake();
       return authUserOf(user);
+    },
+  }),
+  endpoint({
+    ...authCommon,
+    access: authByUser,
+    method: 'get',
+    path: `${authRoot}/reauthenticate`,
+    summary: 'Mail a code to the user of the access token, who changes the password with it as nonce',
+    response: z.object({}),
+    handle: async (_input, call) => {
+      const { endUsers } = call.deps;
+      await requestReauthentication(endUsers, signInCallOf(call, call.project), userOf(call));
+      call.deps.endUserMails.wake();
+      return {};
     },
   }),
   endpoint({
@@ -141,6 +156,7 @@ export const authEndpoints: readonly Endpoint[] = [
     handle: async ({ query }, call) => {
       const { endUsers } = call.deps;
       const { userId, sessionId } = userOf(call);
+      await userOfSession(endUsers, call.project.id, { userId, sessionId });
       if (query.scope === 'local') return endSession(endUsers, call.project.id, { userId, sessionId });
       return endSessions(endUsers, call.project.id, userId, query.scope === 'others' ? sessionId : null);
     },

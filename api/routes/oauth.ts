@@ -168,7 +168,15 @@ export const oauthEndpoints: readonly Endpoint[] = [
   pageOf('post', routes.end_session, 'The same, by a form'),
   pageOf('post', `${routes.end_session}/confirm`, 'Sign out, from that page'),
   pageOf('get', `${routes.end_session}/success`, 'The page after a sign-out'),
-  callOf('post', routes.device_authorization, 'Ask for a code that a user enters elsewhere'),
+  // Each leaves a row behind: at the rate of browsers, not of servers.
+  rawEndpoint({
+    ...client,
+    rate: 'refresh',
+    method: 'post',
+    path: oauthRoot + routes.device_authorization,
+    summary: 'Ask for a code that a user enters elsewhere',
+    handle: byProvider,
+  }),
   pageOf('get', routes.code_verification, 'The page on which a user enters the code of a device'),
   pageOf('post', routes.code_verification, 'Go on with the code, from that page'),
   pageOf('get', `${routes.code_verification}/{uid}`, 'Where the sign-in pages go on to for a device'),

@@ -132,6 +132,11 @@ export const updateUserBody = z.object({
   phone: optionalText,
   password: optionalText,
   current_password: optionalText.describe('Needed for a new password once the sign-in is older than a day.'),
+  nonce: z
+    .string()
+    .max(40)
+    .nullish()
+    .describe('The code that `reauthenticate` mailed, in place of `current_password`.'),
   data: metadata.nullish().describe('Merged into `user_metadata`; null removes a name.'),
 });
 

@@ -3,7 +3,14 @@ import { newId } from '#lib/ids.ts';
 import { type Variables, renderHtml, renderSubject, textOf, unknownPlaceholders } from './render.ts';
 
 /** The mails that a project sends to its users. */
-export const templateTypes = ['signup', 'invite', 'password-reset', 'magic-link', 'email-change'] as const;
+export const templateTypes = [
+  'signup',
+  'invite',
+  'password-reset',
+  'magic-link',
+  'email-change',
+  'reauthentication',
+] as const;
 export type TemplateType = (typeof templateTypes)[number];
 
 /** The content of a mail. */
@@ -17,19 +24,25 @@ interface Words {
   readonly preheader: string;
   readonly title: string;
   readonly lead: string;
-  readonly button: string;
-  /** The placeholder of the link. */
-  readonly url: string;
+  /** The link, by its placeholder; null: the mail brings a code alone. */
+  readonly link: { readonly button: string; readonly url: string } | null;
   readonly note: string;
 }
 
 const font = "font-family:-apple-system,BlinkMacSystemFont,'Segoe UI',Roboto,Helvetica,Arial,sans-serif";
 
+const linkOf = ({ button, url }: NonNullable<Words['link']>): string => `
+<table role="presentation" cellpadding="0" cellspacing="0" border="0"><tr>
+<td bgcolor="#1d4ed8" style="border-radius:8px;background-color:#1d4ed8"><a href="{{${url}}}" style="${font};display:inline-block;padding:13px 26px;font-size:16px;line-height:20px;font-weight:600;color:#ffffff;text-decoration:none;border-radius:8px">${button}</a></td>
+</tr></table>
+<p class="faint" style="${font};font-size:14px;line-height:21px;color:#6b7280;margin:26px 0 4px">If the button does not work, copy this address into your browser:</p>
+<p style="${font};font-size:14px;line-height:21px;margin:0;word-break:break-all"><a href="{{${url}}}" style="color:#2563eb">{{${url}}}</a></p>`;
+
 /**
  * Tables, since Outlook lays out with Word, and styles on each element, since Gmail drops others in forwarded mail. The
  * colours keep their contrast when a client inverts them for dark mode; the style block is for clients that ask first.
  */
-const page = ({ preheader, title, lead, button, url, note }: Words): string => `<!doctype html>
+const page = ({ preheader, title, lead, link, note }: Words): string => `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -55,12 +68,7 @@ const page = ({ preheader, title, lead, button, url, note }: Words): string => `
 <tr><td class="faint" style="${font};font-size:15px;line-height:22px;font-weight:600;color:#4b5563;padding:0 4px 16px">{{project_name}}</td></tr>
 <tr><td class="card" style="background-color:#ffffff;border:1px solid #e5e7eb;border-radius:10px;padding:36px 40px">
 <h1 class="text" style="${font};font-size:22px;line-height:30px;font-weight:600;color:#111827;margin:0 0 12px">${title}</h1>
-<p class="text" style="${font};font-size:16px;line-height:25px;color:#1f2937;margin:0 0 26px">${lead}</p>
-<table role="presentation" cellpadding="0" cellspacing="0" border="0"><tr>
-<td bgcolor="#1d4ed8" style="border-radius:8px;background-color:#1d4ed8"><a href="{{${url}}}" style="${font};display:inline-block;padding:13px 26px;font-size:16px;line-height:20px;font-weight:600;color:#ffffff;text-decoration:none;border-radius:8px">${button}</a></td>
-</tr></table>
-<p class="faint" style="${font};font-size:14px;line-height:21px;color:#6b7280;margin:26px 0 4px">If the button does not work, copy this address into your browser:</p>
-<p style="${font};font-size:14px;line-height:21px;margin:0;word-break:break-all"><a href="{{${url}}}" style="color:#2563eb">{{${url}}}</a></p>
+<p class="text" style="${font};font-size:16px;line-height:25px;color:#1f2937;margin:0 0 26px">${lead}</p>${link === null ? '' : linkOf(link)}
 <p class="faint" style="${font};font-size:14px;line-height:21px;color:#6b7280;margin:16px 0 0">Where a code is asked for, it is <strong class="text" style="font-size:18px;letter-spacing:2px;color:#111827">{{code}}</strong></p>
 </td></tr>
 <tr><td class="faint" style="${font};font-size:13px;line-height:20px;color:#6b7280;padding:16px 4px 0">${note}</td></tr>
@@ -79,8 +87,7 @@ export const defaultTemplates: Readonly<Record<TemplateType, TemplateText>> = {
       preheader: 'One click, and your account is ready.',
       title: 'Confirm your e-mail address',
       lead: 'Hello {{user_name}}, thank you for signing up. Please confirm that {{user_email}} is yours; the link works for {{expires_in}}.',
-      button: 'Confirm address',
-      url: 'confirmation_url',
+      link: { button: 'Confirm address', url: 'confirmation_url' },
       note: 'You did not sign up for {{project_name}}? Then nothing needs to be done: without a click nothing happens.',
     }),
   },
@@ -90,8 +97,7 @@ export const defaultTemplates: Readonly<Record<TemplateType, TemplateText>> = {
       preheader: 'Your invitation is waiting.',
       title: 'You are invited',
       lead: 'Hello {{user_name}}, you are invited to join {{project_name}} as {{user_email}}. The invitation works for {{expires_in}}.',
-      button: 'Accept invitation',
-      url: 'invite_url',
+      link: { button: 'Accept invitation', url: 'invite_url' },
       note: 'You do not know {{project_name}}? Then nothing needs to be done: without a click nothing happens.',
     }),
   },
@@ -101,8 +107,7 @@ export const defaultTemplates: Readonly<Record<TemplateType, TemplateText>> = {
       preheader: 'Choose a new password.',
       title: 'Reset your password',
       lead: 'Hello {{user_name}}, somebody asked for a new password for {{user_email}}. The link works for {{expires_in}}, once.',
-      button: 'Choose a new password',
-      url: 'reset_url',
+      link: { button: 'Choose a new password', url: 'reset_url' },
       note: 'It was not you? Then nothing needs to be done: your password stays as it is.',
     }),
   },
@@ -112,8 +117,7 @@ export const defaultTemplates: Readonly<Record<TemplateType, TemplateText>> = {
       preheader: 'One click, and you are signed in.',
       title: 'Sign in',
       lead: 'Hello {{user_name}}, this link signs {{user_email}} in to {{project_name}}. It works for {{expires_in}}, once.',
-      button: 'Sign in',
-      url: 'confirmation_url',
+      link: { button: 'Sign in', url: 'confirmation_url' },
       note: 'It was not you? Then nothing needs to be done: without a click nobody is signed in.',
     }),
   },
@@ -123,9 +127,18 @@ export const defaultTemplates: Readonly<Record<TemplateType, TemplateText>> = {
       preheader: 'A new address waits for you to confirm it.',
       title: 'Confirm the change of your address',
       lead: 'Hello {{user_name}}, the address of your account is to become {{new_email}}. The link works for {{expires_in}}, once.',
-      button: 'Confirm the change',
-      url: 'confirmation_url',
+      link: { button: 'Confirm the change', url: 'confirmation_url' },
       note: 'It was not you? Then do not open the link, and change your password.',
+    }),
+  },
+  reauthentication: {
+    subject: 'Your code for {{project_name}}',
+    html_body: page({
+      preheader: 'A code for the change of your password.',
+      title: 'Confirm that it is you',
+      lead: 'Hello {{user_name}}, somebody who is signed in to {{project_name}} as {{user_email}} wants to change the password. The code below confirms it; it works for {{expires_in}}, once.',
+      link: null,
+      note: 'It was not you? Then give the code to nobody, and choose a new password.',
     }),
   },
 };
@@ -138,6 +151,7 @@ export const sampleVariables = (type: TemplateType, projectName: string) => {
     'password-reset': { reset_url: 'https://example.com/reset?token=sample' },
     'magic-link': { confirmation_url: 'https://example.com/sign-in?token=sample' },
     'email-change': { confirmation_url: 'https://example.com/confirm?token=sample', new_email: 'ada@example.org' },
+    reauthentication: {},
   } as const satisfies Record<TemplateType, Readonly<Record<string, string>>>;
   return {
     user_name: 'Ada Lovelace',

@@ -38,23 +38,44 @@ export interface UserQuery {
 
 const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 
-const patternOf = (text: string): string => `${text.toLowerCase().replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
+/** The last character of Unicode: no address that begins as the text does comes after the text with it. */
+const last = '\u{10FFFF}';
 
-const condition = `($1::uuid is null or u.id = $1) and ($2::text is null or u.email like $2)
-  and ($3::text is null or exists (select from auth.identities i where i.user_id = u.id and i.provider = $3))`;
+interface Condition {
+  readonly sql: string;
+  readonly values: readonly unknown[];
+}
+
+/*
+ * Each set of conditions is a statement of its own, and a beginning is a range: a plan that is prepared for all of them
+ * would read every user (18 ms for 100,000 of them, 0.1 ms by the index).
+ */
+const conditionOf = ({ q, provider }: Pick<UserQuery, 'q' | 'provider'>): Condition => {
+  const values: unknown[] = [];
+  const given = (value: unknown): string => `$${values.push(value)}`;
+  const parts: string[] = [];
+  if (q !== undefined && uuid.test(q)) parts.push(`u.id = ${given(q.toLowerCase())}`);
+  else if (q !== undefined) {
+    const from = q.toLowerCase();
+    parts.push(`u.email ~>=~ ${given(from)} and u.email ~<~ ${given(from + last)}`);
+  }
+  if (provider !== undefined) {
+    parts.push(`exists (select from auth.identities i where i.user_id = u.id and i.provider = ${given(provider)})`);
+  }
+  return { sql: parts.length === 0 ? 'true' : parts.join(' and '), values };
+};
 
 /** The newest first. */
 export const listUsers = async (
   { authDb }: EndUserDeps,
   projectId: string,
-  { q, provider, limit, offset }: UserQuery,
+  { limit, offset, ...query }: UserQuery,
 ): Promise<{ readonly users: readonly EndUserAccount[]; readonly total: number }> => {
-  const isId = q !== undefined && uuid.test(q);
-  const values = [isId ? q.toLowerCase() : null, isId || q === undefined ? null : patternOf(q), provider ?? null];
+  const { sql: condition, values } = conditionOf(query);
   const users = await authDb.secrets<EndUserAccount>(
     projectId,
     `select ${accountColumns} from ${accountSource} where ${condition}
-     order by u.created_at desc, u.id desc limit $4 offset $5`,
+     order by u.created_at desc, u.id desc limit $${values.length + 1} offset $${values.length + 2}`,
     [...values, limit, offset],
   );
   const [count] = await authDb.secrets<{ total: number }>(
@@ -141,6 +162,7 @@ export const createUser = async (by: Administrator, order: UserOrder): Promise<E
         id,
         email,
         confirmedAt: order.emailVerified ? new Date() : null,
+        isProved: order.emailVerified,
         bannedUntil: order.bannedUntil ?? null,
         invitedAt: order.isInvited === true ? new Date() : null,
         userMetadata: order.userMetadata,
@@ -179,7 +201,7 @@ const updateSql = `
     where u.id = $1
     returning u.id, u.email, u.email_confirmed_at, u.raw_user_meta_data, u.raw_app_meta_data, u.is_anonymous,
       u.created_at, u.updated_at)
-  select u.id, auth.put_email(u.id, u.email, u.email_confirmed_at is not null),
+  select u.id, case when $3::boolean is not null and u.email is not null then auth.put_email(u.id, u.email, $3) end,
     case when $8::bytea is not null then auth.set_password(u.id, $8, null) end,
     case when $6 and $7::timestamptz > now() then auth.end_sessions(u.id, null) end,
     auth.emit('user.updated', ${userEventSql})

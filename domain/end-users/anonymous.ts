@@ -1,5 +1,5 @@
 import { newId } from '#lib/ids.ts';
-import { countAnonymous } from './attempts.ts';
+import { countOfNetwork } from './attempts.ts';
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { type SignedIn, beginSession } from './sessions.ts';
@@ -32,7 +32,7 @@ export const signInAnonymously = async (
     throw new AuthError('anonymous_provider_disabled', 'Signing in anonymously is turned off.');
   }
   requireStorable(data);
-  await countAnonymous(deps.authDb, project.id, origin.network, deps.isLimited);
+  await countOfNetwork(deps.authDb, project.id, { kind: 'anonymous', network: origin.network }, deps.isLimited);
   await requireRoomForUser(deps, project);
   const id = newId();
   await deps.authDb.users(project.id, insertSql, [id, JSON.stringify(data)]);

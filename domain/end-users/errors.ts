@@ -28,6 +28,7 @@ const authErrorStatus = {
   over_request_rate_limit: 429,
   phone_provider_disabled: 400,
   reauthentication_needed: 401,
+  reauthentication_not_valid: 422,
   refresh_token_not_found: 400,
   request_timeout: 504,
   same_password: 422,

@@ -7,7 +7,14 @@ import { requireStrong, sealPassword } from './passwords.ts';
 import { emailProvider, isUniqueEmail, normalEmail, userEventSql } from './users.ts';
 
 /** Kinds of links, as the project's database has them. */
-export type LinkKind = 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change_current' | 'email_change_new';
+export type LinkKind =
+  | 'signup'
+  | 'invite'
+  | 'magiclink'
+  | 'recovery'
+  | 'email_change_current'
+  | 'email_change_new'
+  | 'reauthentication';
 
 /** The kinds that a client means by its `type`. */
 const kindsOf = {
@@ -45,7 +52,11 @@ export interface Link {
 }
 
 const hour = 3600;
-const secondsOf: Readonly<Partial<Record<LinkKind, number>>> = { invite: 7 * 24 * hour, recovery: hour / 2 };
+const secondsOf: Readonly<Partial<Record<LinkKind, number>>> = {
+  invite: 7 * 24 * hour,
+  recovery: hour / 2,
+  reauthentication: hour / 6,
+};
 export const linkSeconds = (kind: LinkKind): number => secondsOf[kind] ?? hour;
 
 const putSql = `
@@ -80,6 +91,7 @@ const typeOf: Readonly<Record<LinkKind, string>> = {
   recovery: 'recovery',
   email_change_current: 'email_change',
   email_change_new: 'email_change',
+  reauthentication: 'reauthentication',
 };
 
 /** The address of a link's page. */
@@ -132,7 +144,7 @@ const useSql = (taken: string): string => `
   with t as materialized (select * from ${taken}),
   half as materialized (
     select auth.confirm_half(t.user_id, t.kind) as new_email from t where t.kind like 'email\\_change%'),
-  before as materialized (select u.id, u.email_confirmed_at is null as is_first from auth.users u, t where u.id = t.user_id),
+  before as materialized (select u.id, u.email, u.email_confirmed_at is null as is_first from auth.users u, t where u.id = t.user_id),
   u as (
     update auth.users u set
       email = coalesce((select new_email from half), u.email),
@@ -149,10 +161,11 @@ const useSql = (taken: string): string => `
     returning u.id, u.email, u.email_confirmed_at, u.raw_user_meta_data, u.raw_app_meta_data, u.is_anonymous,
       u.created_at, u.updated_at)
   select t.user_id, t.kind, t.redirect_to, t.code_challenge, (select new_email from half) as new_email,
-    case when u.id is not null then auth.put_email(u.id, u.email, true) end,
+    case when u.id is not null then auth.put_email(u.id, u.email, true)
+      when t.kind not like 'email\\_change%' and b.email = t.email then auth.prove_email(b.id) end,
     case when u.id is not null and t.kind in ('magiclink', 'recovery') then auth.drop_password(u.id) end,
     case when u.id is not null then auth.emit('user.updated', ${userEventSql}) end
-  from t left join u on u.id = t.user_id`;
+  from t left join before b on b.id = t.user_id left join u on u.id = t.user_id`;
 
 const linkSql = useSql('auth.take_link($1, $2)');
 const codeSql = useSql('auth.take_code($1, $2, $3)');
@@ -194,6 +207,21 @@ export const takeCode = (
 ): Promise<UsedLink> => {
   const email = normalEmail(given.email);
   return used(deps, project.id, codeSql, [email, codeHash(deps, project, email, given.code), kindsOf[given.type]]);
+};
+
+/**
+ * Uses up the code that `reauthentication` mailed to a user; five wrong ones end it.
+ * @returns whether it was the right one
+ */
+export const takeReauthentication = async (
+  deps: EndUserDeps,
+  project: LinkProject,
+  email: string,
+  code: string,
+): Promise<boolean> => {
+  const values = [email, codeHash(deps, project, email, code), ['reauthentication']];
+  const rows = await deps.authDb.users(project.id, 'select user_id from auth.take_code($1, $2, $3)', values);
+  return rows.length > 0;
 };
 
 const resetSql = `

@@ -1,6 +1,7 @@
 import { type EmailOrder, queueEmail } from '#domain/email/email.ts';
 import type { TemplateType } from '#domain/email/templates.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';
+import { setTimeout } from 'node:timers/promises';
 import type { Project } from '#domain/projects/store.ts';
 import { projectColumns } from '#domain/projects/store.ts';
 import { type ControlDb, maybeOne } from '#lib/control-db.ts';
@@ -20,7 +21,7 @@ import { type EndUserAccount, findAccount, findAccountByEmail } from './users.ts
 
 /** A mail that somebody asks for. */
 export interface MailOrder {
-  readonly kind: 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change';
+  readonly kind: 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change' | 'reauthentication';
   /** The user, where the address is not known to be theirs yet. */
   readonly userId?: string;
   /** The user's present address; the new one of a user who has none. */
@@ -57,24 +58,30 @@ export const requestMail = async (
 
 type DueRow = Project & { readonly mail_id: string; readonly order_sealed: Buffer; readonly attempts: number };
 
-/** A process that dies with a mail leaves it to the next one after a minute; each failure doubles the time. */
+/**
+ * A process that dies with a mail leaves it to the next one after a minute; each failure doubles the time. Projects in $1
+ * are being served.
+ */
 const takeSql = `
   with due as (
     update end_user_mails m set attempts = attempts + 1, next_at = now() + make_interval(mins => (2 ^ m.attempts)::int)
-    where m.id = (select id from end_user_mails where next_at <= now() order by next_at limit 1 for update skip locked)
+    where m.id = (
+      select id from end_user_mails where next_at <= now() and project_id <> all ($1::uuid[])
+      order by next_at limit 1 for update skip locked)
     returning m.id as mail_id, m.project_id, m.order_sealed, m.attempts)
   select d.mail_id, d.order_sealed, d.attempts, ${projectColumns} from due d join projects p on p.id = d.project_id`;
 
 const maxAttempts = 8;
 
-/** The mail of each kind of link. */
-const mailOf: Readonly<Record<LinkKind, { readonly template: TemplateType; readonly url: string }>> = {
+/** The mail of each kind of link, and the placeholder of its address; null: it brings the code alone. */
+const mailOf: Readonly<Record<LinkKind, { readonly template: TemplateType; readonly url: string | null }>> = {
   signup: { template: 'signup', url: 'confirmation_url' },
   invite: { template: 'invite', url: 'invite_url' },
   magiclink: { template: 'magic-link', url: 'confirmation_url' },
   recovery: { template: 'password-reset', url: 'reset_url' },
   email_change_current: { template: 'email-change', url: 'confirmation_url' },
   email_change_new: { template: 'email-change', url: 'confirmation_url' },
+  reauthentication: { template: 'reauthentication', url: null },
 };
 
 const nameOf = ({ raw_user_meta_data: data, email }: EndUserAccount): string => {
@@ -138,7 +145,7 @@ const sendLink = async (
     variables: {
       user_name: nameOf(user),
       user_email: user.email ?? to,
-      [url]: urlOfLink(endUsers, project.ref, { kind, token }).url,
+      ...(url !== null && { [url]: urlOfLink(endUsers, project.ref, { kind, token }).url }),
       code,
       expires_in: expiresIn(kind),
       ...(user.new_email !== null && { new_email: user.new_email }),
@@ -157,7 +164,8 @@ const makeUser = async (
 ): Promise<void> => {
   await requireRoomForUser(endUsers, project);
   const appMetadata = appMetadataOf('email');
-  const user = { id: newId(), email, confirmedAt: null, userMetadata: data, appMetadata, passwordSealed: null };
+  const proof = { confirmedAt: null, isProved: false };
+  const user = { id: newId(), email, ...proof, userMetadata: data, appMetadata, passwordSealed: null };
   await insertUser(endUsers, project.id, user, true);
 };
 
@@ -181,30 +189,66 @@ const serve = async (deps: SenderDeps, { mail_id: id, order_sealed: sealed, ...p
   for (const link of linksFor(order, user)) await sendLink(deps, { project, order, user }, link);
 };
 
-/** @returns false: there is no request */
-const serveNext = async (deps: SenderDeps): Promise<boolean> => {
+const serveOrPostpone = async (deps: SenderDeps, row: DueRow): Promise<void> => {
   const { db, log } = deps;
-  const row = await maybeOne(db.query<DueRow>(takeSql, [], 'take-end-user-mail'));
-  if (row === undefined) return false;
   try {
     await serve(deps, row);
   } catch (error) {
-    // Another project's mails do not wait for this one's database or mail server.
     log.warn({ err: error, project_id: row.id, attempts: row.attempts }, 'a mail to a user could not be queued');
-    if (row.attempts < maxAttempts) return true;
+    if (row.attempts < maxAttempts) {
+      // Its other mails would fail as well, each after the time-outs of its database.
+      await db.query(
+        `update end_user_mails set next_at = now() + interval '30 seconds'
+         where project_id = $1 and next_at < now() + interval '30 seconds'`,
+        [row.id],
+      );
+      return;
+    }
   }
   await db.query('delete from end_user_mails where id = $1', [row.mail_id]);
-  return true;
+};
+
+/** Never fails: a mail that is not even postponed comes again after its minute. */
+const serveRow = (deps: SenderDeps, row: DueRow): Promise<void> =>
+  serveOrPostpone(deps, row).catch((error: unknown) =>
+    deps.log.warn({ err: error, project_id: row.id }, 'a request for a mail could not be put aside'),
+  );
+
+/**
+ * Projects whose mails are made at the same time, each of them one by one: a trigger or lock of the project's own can
+ * hold a mail up for 5 s, and must not hold up those of others.
+ */
+const maxProjects = 16;
+
+/** Requests of other projects are looked for at this interval, in ms, while some are being served. */
+const againMs = 500;
+
+/** Serves all mails that are due. */
+const serveDue = async (deps: SenderDeps, stopping: AbortSignal): Promise<void> => {
+  const serving = new Map<string, Promise<void>>();
+  while (!stopping.aborted) {
+    const row = await maybeOne(deps.db.query<DueRow>(takeSql, [[...serving.keys()]], 'take-end-user-mail'));
+    if (row === undefined && serving.size === 0) return;
+    if (row !== undefined) {
+      const { id } = row;
+      serving.set(
+        id,
+        serveRow(deps, row).finally(() => serving.delete(id)),
+      );
+    }
+    const isFull = serving.size >= maxProjects;
+    if (isFull) await Promise.race(serving.values());
+    else if (row === undefined)
+      await Promise.race([...serving.values(), setTimeout(againMs, undefined, { ref: false })]);
+  }
+  await Promise.all(serving.values());
 };
 
 const usualMs = 30_000;
 
-/** Queues mails that were asked for, one at a time: `wake` says that there may be one. */
+/** Queues mails that were asked for: `wake` says that there may be one. */
 export const createMailSender = ({ everyMs = usualMs, ...deps }: MailSenderOptions): Poller => {
-  const run = async (stopping: AbortSignal): Promise<void> => {
-    let isMore = true;
-    while (isMore && !stopping.aborted) isMore = await serveNext(deps);
-  };
+  const run = (stopping: AbortSignal): Promise<void> => serveDue(deps, stopping);
   return startPoller(run, {
     everyMs,
     firstInMs: everyMs,

@@ -1,6 +1,8 @@
+import { beginAttempt, forgetAttempt, requireMailRoom } from './attempts.ts';
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { isPasswordOf, requireStrong, sealPassword } from './passwords.ts';
+import { takeReauthentication } from './links.ts';
 import type { SignInMethod } from './sessions.ts';
 import { type LinkTarget, requireAddress, requireStorable } from './sign-up.ts';
 import {
@@ -62,6 +64,8 @@ export interface ProfileChange extends LinkTarget {
   readonly email?: string | undefined;
   readonly password?: string | undefined;
   readonly currentPassword?: string | undefined;
+  /** The code of `requestReauthentication`, in its place. */
+  readonly nonce?: string | undefined;
   /** Merged into `user_metadata`; null removes a name. */
   readonly data?: Readonly<Record<string, unknown>> | undefined;
 }
@@ -69,16 +73,50 @@ export interface ProfileChange extends LinkTarget {
 /** After that the present password is asked for: a token that was stolen from an old sign-in must not take over. */
 const provedForMs = 24 * 3600 * 1000;
 
+/**
+ * Mails a code to the user, who shows it in place of the present password.
+ * @throws {AuthError} as `userOfSession`; `validation_failed` without a confirmed address, `over_request_rate_limit`
+ */
+export const requestReauthentication = async (
+  deps: EndUserDeps,
+  call: SignInCall,
+  signedIn: SignedInUser,
+): Promise<void> => {
+  const { project } = call;
+  const user = await userOfSession(deps, project.id, signedIn);
+  if (user.email === null || user.email_confirmed_at === null) {
+    throw new AuthError('validation_failed', 'The user has no confirmed e-mail address.', { status: 422 });
+  }
+  await requireMailRoom(deps, call);
+  await deps.mails.require(project);
+  const target = { redirectTo: null, codeChallenge: null };
+  await deps.mails.request(project, { kind: 'reauthentication', userId: user.id, email: user.email, ...target });
+};
+
+const notValid = (): AuthError =>
+  new AuthError('reauthentication_not_valid', 'The code is wrong, was used, or is too old.', {
+    hint: 'Ask for a new one, or send current_password.',
+  });
+
 const requireProof = async (
   deps: EndUserDeps,
-  { project }: SignInCall,
+  { project, origin }: SignInCall,
   user: EndUserAccount & { readonly session: LiveSession },
-  current: string | undefined,
+  { currentPassword: current, nonce }: Pick<ProfileChange, 'currentPassword' | 'nonce'>,
 ): Promise<void> => {
   if (current === undefined && Date.now() - user.session.provedAt < provedForMs) return;
-  if (current !== undefined && (await isPasswordOf(deps, project, user, current))) return;
+  if (nonce !== undefined) {
+    if (await takeReauthentication(deps, project, user.email ?? '', nonce)) return;
+    throw notValid();
+  }
+  if (current !== undefined) {
+    // Whoever stole a token must not guess the password here either.
+    const by = { email: user.email ?? user.id, network: origin.network };
+    const attempt = await beginAttempt(deps.authDb, project.id, by, deps.isLimited);
+    if (await isPasswordOf(deps, project, user, current)) return forgetAttempt(deps.authDb, project.id, attempt);
+  }
   throw new AuthError('reauthentication_needed', 'Changing the password needs the present one.', {
-    hint: 'Send current_password, or sign in again.',
+    hint: 'Send current_password, or the nonce that reauthenticate mails, or sign in again.',
   });
 };
 
@@ -95,16 +133,31 @@ export const requireFullSignIn = (user: EndUserAccount & { readonly session: Liv
   });
 };
 
+/**
+ * The user of a token, who may change the ways to sign in to the account.
+ * @throws {AuthError} as `userOfSession`, and `insufficient_aal`
+ */
+export const requireOwner = async (
+  deps: EndUserDeps,
+  projectId: string,
+  signedIn: SignedInUser,
+): Promise<EndUserAccount> => {
+  const user = await userOfSession(deps, projectId, signedIn);
+  const { mfa } = await deps.settings.of(projectId);
+  requireFullSignIn(user, mfa === 'required');
+  return user;
+};
+
 const newPassword = async (
   deps: EndUserDeps,
   call: SignInCall,
   user: EndUserAccount & { readonly session: LiveSession },
-  { password, currentPassword }: ProfileChange,
+  { password, ...proof }: ProfileChange,
 ): Promise<Buffer | null> => {
   if (password === undefined) return null;
   requireFullSignIn(user);
   await requireStrong(deps, password, await deps.settings.of(call.project.id));
-  await requireProof(deps, call, user, currentPassword);
+  await requireProof(deps, call, user, proof);
   if (await isPasswordOf(deps, call.project, user, password)) {
     throw new AuthError('same_password', 'The new password must differ from the present one.');
   }
@@ -131,7 +184,7 @@ const updateSql = `
     returning u.id, u.email, u.email_confirmed_at, u.raw_user_meta_data, u.raw_app_meta_data, u.is_anonymous,
       u.created_at, u.updated_at)
   select case when $3::bytea is not null then auth.set_password(u.id, $3, $4) end,
-    case when $5::text is not null then auth.put_email(u.id, u.email, true) end,
+    case when $5::text is not null then auth.put_email(u.id, u.email, false) end,
     case when $6::json is not null then auth.emit('auth.password_reset', $6) end,
     auth.emit('user.updated', ${userEventSql})
   from u`;
@@ -144,15 +197,18 @@ interface NewEmail {
 
 const newEmail = async (
   deps: EndUserDeps,
-  { project }: SignInCall,
+  call: SignInCall,
   user: EndUserAccount & { readonly session: LiveSession },
   given: string | undefined,
 ): Promise<NewEmail> => {
+  const { project } = call;
   const email = given === undefined ? user.email : requireAddress(given);
   if (email === user.email) return { now: null, later: null };
   requireFullSignIn(user);
   const { confirm_email: mustConfirm } = await deps.settings.of(project.id);
   if (!mustConfirm) return { now: email, later: null };
+  // The new address may be anybody's.
+  await requireMailRoom(deps, call);
   await deps.mails.require(project);
   return { now: null, later: email };
 };

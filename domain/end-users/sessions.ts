@@ -118,8 +118,10 @@ const beginSql = `
       select o.id from auth.sessions o where o.user_id = $2 and o.client_id is null and o.id <> $1 order by o.created_at desc, o.id desc
       offset case when $8 then 0 else ${maxSessions - 1} end)),
   noted as (update auth.accounts a set last_sign_in_at = $7 from session s where a.user_id = s.user_id),
-  forgotten as (delete from auth.counts c using session where c.key = $9),
-  given_back as (update auth.counts c set number = greatest(c.number - 1, 0) from session where c.key = $10)
+  given_back as (
+    update auth.counts c set number = greatest(c.number - 1, 0) from session where c.key = $10 returning c.key),
+  forgotten as (
+    delete from auth.counts c using session where c.key = $9 and (select count(*) from given_back) >= 0)
   select id, auth.emit('auth.login', $11) from session`;
 
 /** Begins a sign-in. @returns undefined when the password or the user has changed meanwhile, or the code was used */

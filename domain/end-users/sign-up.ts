@@ -2,6 +2,7 @@ import { isAddress } from '#domain/email/address.ts';
 import type { Plan } from '#domain/projects/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
+import { countOfNetwork } from './attempts.ts';
 import type { EndUserDeps, SignInCall } from './end-users.ts';
 import { AuthError } from './errors.ts';
 import { requireStrong, sealPassword } from './passwords.ts';
@@ -50,6 +51,8 @@ interface NewEndUser {
   readonly id: string;
   readonly email: string;
   readonly confirmedAt: Date | null;
+  /** An administrator vouches for the address. */
+  readonly isProved: boolean;
   readonly userMetadata: Readonly<Record<string, unknown>>;
   readonly appMetadata: Readonly<Record<string, unknown>>;
   readonly passwordSealed: Buffer | null;
@@ -70,7 +73,7 @@ const insertSql = `
       banned_until, created_at, updated_at)
   select ${userColumns},
     auth.put_account(u.id, $6, 'email', u.id::text,
-      json_build_object('sub', u.id, 'email', u.email, 'email_verified', u.email_confirmed_at is not null)::jsonb,
+      json_build_object('sub', u.id, 'email', u.email, 'email_verified', $10::boolean)::jsonb,
       u.email),
     auth.emit('user.created', ${userEventSql}), case when $7::json is not null then auth.emit('auth.signup', $7) end
   from u`;
@@ -96,6 +99,7 @@ export const insertUser = async (
     isSignUp ? JSON.stringify({ user_id: user.id, email: user.email, method: 'password' }) : null,
     user.bannedUntil ?? null,
     user.invitedAt ?? null,
+    user.isProved,
   ]);
   if (row !== undefined) markDirty(projectId);
   return row;
@@ -134,6 +138,7 @@ const newUserOf = (order: SignUpOrder & { readonly id: string }, passwordSealed:
   id: order.id,
   email: order.email,
   confirmedAt: null,
+  isProved: false,
   userMetadata: order.data,
   appMetadata: appMetadataOf('email'),
   passwordSealed,
@@ -155,6 +160,7 @@ const pendingUser = ({ id, email, userMetadata, appMetadata }: NewEndUser): EndU
     banned_until: null,
     created_at: now,
     updated_at: now,
+    is_email_proved: false,
     password_sealed: null,
     last_sign_in_at: null,
     new_email: null,
@@ -190,12 +196,12 @@ export interface RegisteredUser {
 /**
  * Makes a user. Where addresses are confirmed, the answer says nothing about whether there is one with it already.
  * @throws {AuthError} `signup_disabled`, `email_address_invalid`, `weak_password`, `validation_failed`,
- * `user_already_exists`
+ * `user_already_exists`, `over_request_rate_limit`
  * @throws {ServiceError} `smtp_not_configured`
  */
 export const registerUser = async (
   deps: EndUserDeps,
-  project: SignInCall['project'],
+  { project, origin }: Pick<SignInCall, 'project' | 'origin'>,
   order: SignUpOrder,
   target: LinkTarget,
 ): Promise<RegisteredUser> => {
@@ -204,6 +210,7 @@ export const registerUser = async (
   const email = requireAddress(order.email);
   await requireStrong(deps, order.password, settings);
   requireStorable(order.data);
+  await countOfNetwork(deps.authDb, project.id, { kind: 'signup', network: origin.network }, deps.isLimited);
   await requireRoomForUser(deps, project);
   if (settings.confirm_email) await deps.mails.require(project);
   const id = newId();
@@ -238,7 +245,7 @@ export const signUp = async (
   order: SignUpOrder,
   target: LinkTarget,
 ): Promise<SignedUp> => {
-  const { user: made, isPending } = await registerUser(deps, call.project, order, target);
+  const { user: made, isPending } = await registerUser(deps, call, order, target);
   if (isPending) return { pending: pendingUser(made) };
   const user = await accountOfNew(deps, call.project.id, made);
   const { passwordSealed } = made;

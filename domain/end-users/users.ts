@@ -43,6 +43,8 @@ export interface EndUserRow {
 
 /** With what the platform alone reads. */
 export interface EndUserAccount extends EndUserRow {
+  /** Somebody has shown that they read mail to the address: a link was used, or a provider or administrator says so. */
+  readonly is_email_proved: boolean;
   readonly password_sealed: Buffer | null;
   readonly last_sign_in_at: Date | null;
   /** An address that waits to be confirmed. */
@@ -55,8 +57,12 @@ export interface EndUserAccount extends EndUserRow {
 export const userColumns = `u.id, u.email, u.email_confirmed_at, u.raw_user_meta_data, u.raw_app_meta_data,
   u.is_anonymous, u.invited_at, u.banned_until, u.created_at, u.updated_at`;
 
+/** Whether the address of a user `u` was proved, and does not count as confirmed only because the project asks for nothing. */
+export const emailProvedSql = `(u.email_confirmed_at is not null and not exists (select from auth.identities p
+  where p.user_id = u.id and p.provider = 'email' and p.data ->> 'email_verified' = 'false'))`;
+
 /** The columns of a user `u` and its account `a`. */
-export const accountColumns = `${userColumns}, a.password_sealed, a.last_sign_in_at, a.new_email,
+export const accountColumns = `${userColumns}, ${emailProvedSql} as is_email_proved, a.password_sealed, a.last_sign_in_at, a.new_email,
   (select coalesce(json_agg(json_build_object('identity_id', i.id, 'id', i.subject, 'user_id', i.user_id,
      'provider', i.provider, 'identity_data', i.data, 'email', i.email, 'created_at', i.created_at,
      'updated_at', i.updated_at, 'last_sign_in_at', i.last_sign_in_at) order by i.created_at, i.id), '[]')

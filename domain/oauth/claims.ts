@@ -1,4 +1,4 @@
-import type { EndUserRow } from '#domain/end-users/users.ts';
+import type { EndUserAccount, EndUserRow } from '#domain/end-users/users.ts';
 
 /** Claims of a user by the scope that asks for them (OpenID Connect Core 1.0, section 5.4). */
 export const claimsByScope = {
@@ -41,13 +41,15 @@ const profileOf = ({ raw_user_meta_data: metadata, updated_at: updatedAt }: EndU
   updated_at: Math.floor(updatedAt.getTime() / 1000),
 });
 
+/** A user, and whether the address is known to be theirs: other applications rely on it. */
+export type ClaimedUser = EndUserRow & Pick<EndUserAccount, 'is_email_proved'>;
+
 /** The claims of a user that scopes ask for. @param scope separated by spaces */
-export const claimsOf = (user: EndUserRow, scope: string): Record<string, unknown> => {
+export const claimsOf = (user: ClaimedUser, scope: string): Record<string, unknown> => {
   const requested = new Set(scope.split(' '));
   return {
     sub: user.id,
-    ...(requested.has('email') &&
-      user.email !== null && { email: user.email, email_verified: user.email_confirmed_at !== null }),
+    ...(requested.has('email') && user.email !== null && { email: user.email, email_verified: user.is_email_proved }),
     ...(requested.has('profile') && profileOf(user)),
   };
 };

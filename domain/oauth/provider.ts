@@ -104,7 +104,7 @@ const deviceSeconds = 600;
 const codeSeconds = 60;
 const interactionSeconds = 1800;
 
-/** How long a browser stays signed in to the provider at most, whatever a project's sign-ins may last. */
+/** How long a browser that is not used stays signed in to the provider at most, whatever a project's sign-ins may last. */
 const maxBrowserSeconds = 14 * 86_400;
 /** How long a browser is remembered in which nobody signed in. */
 const strangerSeconds = 3600;
@@ -118,8 +118,12 @@ const lifetimes = ({ session }: AuthSettings): Configuration['ttl'] => ({
   IdToken: accessSeconds,
   Interaction: interactionSeconds,
   RefreshToken: session.idle_s,
-  Session: (_ctx, { accountId }) =>
-    accountId === undefined ? strangerSeconds : Math.min(session.idle_s, maxBrowserSeconds),
+  Session: (_ctx, { accountId, loginTs = 0 }) => {
+    if (accountId === undefined) return strangerSeconds;
+    // Each request prolongs it, but not beyond the end that every sign-in has.
+    const left = loginTs + session.absolute_s - Math.floor(Date.now() / 1000);
+    return Math.max(1, Math.min(session.idle_s, maxBrowserSeconds, left));
+  },
 });
 
 /** Clients that wait are not told how a code of their user's went, beyond what RFC 8628 says. */

@@ -1,8 +1,8 @@
 import { readRefreshToken, refreshKey, refreshTokenOf, tokenIdOf } from '#domain/end-users/refresh-tokens.ts';
-import { type EndUserRow, isBanned, userColumns } from '#domain/end-users/users.ts';
+import { emailProvedSql, isBanned, userColumns } from '#domain/end-users/users.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { hashToken } from '#lib/ids.ts';
-import { type Amr, aalOf } from './claims.ts';
+import { type Amr, type ClaimedUser, aalOf } from './claims.ts';
 import type { Issuer, OAuthDeps } from './oauth.ts';
 
 /*
@@ -78,7 +78,7 @@ export const beginClientSession = async (
 /** A sign-in of a client whose token was traded for the next one. */
 export interface RefreshedSession {
   readonly id: string;
-  readonly user: EndUserRow;
+  readonly user: ClaimedUser;
   readonly facts: SessionFacts;
   readonly refreshToken: string;
   /** The `jti` of the access token: the same when the trade is repeated. */
@@ -86,7 +86,7 @@ export interface RefreshedSession {
   readonly rotatedAt: Date;
 }
 
-type RefreshedRow = EndUserRow & {
+type RefreshedRow = ClaimedUser & {
   readonly number: number;
   readonly rotated_at: Date;
   readonly openid: SessionFacts;
@@ -108,7 +108,7 @@ export const refreshClientSession = async (
   const { session } = await endUsers.settings.of(project.id);
   const [row] = await endUsers.authDb.secrets<RefreshedRow>(
     project.id,
-    `select r.number, r.rotated_at, r.openid, ${userColumns}
+    `select r.number, r.rotated_at, r.openid, ${userColumns}, ${emailProvedSql} as is_email_proved
      from auth.refresh($1, $2, $3, $4, $5, $6) r join auth.users u on u.id = r.user_id`,
     [shown.id, shown.number, session.idle_s, session.absolute_s, session.single, clientId],
   );

@@ -37,8 +37,10 @@ const noteSql = `
     update auth.accounts a set last_sign_in_at = now() from auth.users u
     where a.user_id = $1 and u.id = a.user_id and ($2::bytea is null or a.password_sealed = $2)
       and (u.banned_until is null or u.banned_until <= now()) returning u.id, u.email),
-  forgotten as (delete from auth.counts c using account where c.key = $3),
-  given_back as (update auth.counts c set number = greatest(c.number - 1, 0) from account where c.key = $4)
+  given_back as (
+    update auth.counts c set number = greatest(c.number - 1, 0) from account where c.key = $4 returning c.key),
+  forgotten as (
+    delete from auth.counts c using account where c.key = $3 and (select count(*) from given_back) >= 0)
   select id, auth.emit('auth.login', json_build_object('user_id', id, 'email', email, 'method', $5::text)) from account`;
 
 const changed = (): AuthError => new AuthError('invalid_credentials', 'The user has changed meanwhile. Sign in again.');

@@ -1,6 +1,5 @@
 import type { Adapter, AdapterPayload } from 'oidc-provider';
 import type { Plan } from '#domain/projects/store.ts';
-import { ServiceError } from '#lib/errors.ts';
 import { hashToken } from '#lib/ids.ts';
 import { type KnownClient, keepsSecret } from './clients.ts';
 import { InvalidGrant } from './library.ts';
@@ -18,24 +17,37 @@ const aboutRow = (model: string, hash: Buffer): string => `openid:${model}:${has
 
 const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 
-/** Rows of one model that strangers may make in a project without signing in: beyond that no more are begun. */
+/**
+ * Rows of one model that strangers may make in a project without signing in. Beyond that a new one ends the oldest: one
+ * address makes 300 requests a minute, so that a user still has a quarter of an hour, where refusing would lock everybody out.
+ */
 const maxOfStrangers = { free: 5000, pro: 20_000, enterprise: 100_000 } as const satisfies Record<Plan, number>;
+
+/** Rows of one model that a user has: a new one ends the oldest beyond that, as with sign-ins. */
+const maxOfAccount = 100;
 
 /** Each write takes some expired rows along, so that they do not pile up until the daily sweep. */
 const upsertSql = `
   with expired as (
     delete from auth.openid where (model, id) in (
       select model, id from auth.openid where expires_at < now() - interval '1 hour' limit 3 for update skip locked)),
-  room as (
-    select $7::uuid is not null or $1 not in ('Interaction', 'Session', 'DeviceCode') or (select count(*) from (
-      select from auth.openid where model = $1 and account_id is null and expires_at > now() limit $9) o) < $9 as is_left)
+  strangers as (select count(*) as n from (
+    select from auth.openid where $7::uuid is null and $1 in ('Interaction', 'Session', 'DeviceCode')
+      and model = $1 and account_id is null and expires_at > now() limit $9) o),
+  oldest as (
+    delete from auth.openid where (model, id) in (
+      select o.model, o.id from auth.openid o
+      where (select n from strangers) >= $9 and o.model = $1 and o.account_id is null and o.id <> $2
+      order by o.expires_at limit 2 for update skip locked)),
+  earlier as (
+    delete from auth.openid where (model, id) in (
+      select o.model, o.id from auth.openid o where o.account_id = $7 and o.model = $1 and o.id <> $2
+      order by o.expires_at desc offset ${maxOfAccount - 1} limit 10))
   insert into auth.openid as o (model, id, payload_sealed, grant_id, uid, user_code, account_id, expires_at)
-  select $1, $2, $3, $4, $5, $6, (select u.id from auth.users u where u.id = $7), now() + make_interval(secs => $8)
-  from room where is_left
+  values ($1, $2, $3, $4, $5, $6, (select u.id from auth.users u where u.id = $7), now() + make_interval(secs => $8))
   on conflict (model, id) do update set payload_sealed = excluded.payload_sealed, grant_id = excluded.grant_id,
     uid = excluded.uid, user_code = excluded.user_code, account_id = excluded.account_id,
-    expires_at = excluded.expires_at
-  returning 1`;
+    expires_at = excluded.expires_at`;
 
 interface Row {
   readonly id: Buffer;
@@ -47,9 +59,6 @@ const rowColumns = 'id, payload_sealed, extract(epoch from consumed_at)::float8 
 
 /** Without an end of their own: the longest that anything lasts. */
 const yearSeconds = 365 * 86_400;
-
-const tooMany = (): ServiceError =>
-  new ServiceError('overloaded', 'Too many sign-ins of this project are open.', { headers: { 'Retry-After': '60' } });
 
 const rowsOf = ({ endUsers }: StoreDeps, { project }: Issuer, model: string): Adapter => {
   const { authDb } = endUsers;
@@ -73,7 +82,7 @@ const rowsOf = ({ endUsers }: StoreDeps, { project }: Issuer, model: string): Ad
     upsert: async (id, payload, expiresIn) => {
       const hash = hashToken(id);
       const account = payload.accountId;
-      const rows = await authDb.secrets(project.id, upsertSql, [
+      await authDb.secrets(project.id, upsertSql, [
         model,
         hash,
         sealer.seal(aboutRow(model, hash), JSON.stringify(payload)),
@@ -84,7 +93,6 @@ const rowsOf = ({ endUsers }: StoreDeps, { project }: Issuer, model: string): Ad
         Number.isFinite(expiresIn) ? expiresIn : yearSeconds,
         maxOfStrangers[project.plan],
       ]);
-      if (rows.length === 0) throw tooMany();
     },
     find: (id) => findBy('id', hashToken(id)),
     findByUid: (uid) => findBy('uid', uid),

@@ -1,7 +1,7 @@
 import type { EndUserDeps } from '#domain/end-users/end-users.ts';
 import { AuthError } from '#domain/end-users/errors.ts';
 import { requireRoomForUser } from '#domain/end-users/sign-up.ts';
-import { isUniqueEmail, normalEmail, userColumns, userEventSql } from '#domain/end-users/users.ts';
+import { emailProvedSql, isUniqueEmail, normalEmail, userColumns, userEventSql } from '#domain/end-users/users.ts';
 import type { Project } from '#domain/projects/store.ts';
 import { newId } from '#lib/ids.ts';
 import { DatabaseError } from 'pg';
@@ -19,9 +19,13 @@ const byIdentitySql = `
   update auth.identities i set data = $3, email = $4, updated_at = now(), last_sign_in_at = now()
   where i.provider = $1 and i.subject = $2 returning i.user_id`;
 
+/** A user's identities: each is read with the user. */
+const maxIdentities = 50;
+
 const linkSql = `
   insert into auth.identities (id, user_id, provider, subject, data, email, last_sign_in_at)
-  values ($1, $2, $3, $4, $5, $6, now())`;
+  select $1, $2, $3, $4, $5, $6, now()
+  where (select count(*) from auth.identities where user_id = $2) < ${maxIdentities} returning id`;
 
 const isKnownIdentity = (error: unknown): boolean =>
   error instanceof DatabaseError && error.constraint === 'identities_provider_subject_key';
@@ -36,10 +40,11 @@ export const linkIdentity = async (
   { provider, user }: { readonly provider: string; readonly user: UpstreamUser },
 ): Promise<void> => {
   const values = [newId(), userId, provider, user.subject, JSON.stringify(user.data), addressOf(user)];
-  await authDb.secrets(projectId, linkSql, values).catch((error: unknown) => {
+  const rows = await authDb.secrets(projectId, linkSql, values).catch((error: unknown) => {
     if (!isKnownIdentity(error)) throw error;
     throw new AuthError('identity_already_exists', 'This identity belongs to a user already.');
   });
+  if (rows.length === 0) throw new AuthError('conflict', `A user may have ${maxIdentities} identities.`);
 };
 
 /** An address that the provider did not verify is kept with the identity alone: it may be somebody else's. */
@@ -84,7 +89,7 @@ const makeUser = async (
 
 interface Known {
   readonly id: string;
-  readonly is_confirmed: boolean;
+  readonly is_proved: boolean;
 }
 
 const findByVerifiedEmail = async (
@@ -95,7 +100,7 @@ const findByVerifiedEmail = async (
   if (!user.emailVerified) return undefined;
   const [known] = await authDb.secrets<Known>(
     projectId,
-    'select id, email_confirmed_at is not null as is_confirmed from auth.users where email = $1',
+    `select u.id, ${emailProvedSql} as is_proved from auth.users u where u.email = $1`,
     [addressOf(user)],
   );
   return known;
@@ -122,8 +127,8 @@ export const accountFor = async (
   if (present !== undefined) return present.user_id;
   const known = await findByVerifiedEmail(deps, project.id, user);
   if (known !== undefined) {
-    // An address that nobody confirmed may have been typed by a stranger, who would then share the account.
-    if (!provider.link_by_verified_email || !known.is_confirmed) throw emailExists();
+    // An address that nobody proved may have been typed by a stranger, who would then share the account.
+    if (!provider.link_by_verified_email || !known.is_proved) throw emailExists();
     await linkIdentity(deps, project.id, known.id, { provider: name, user });
     return known.id;
   }
@@ -134,10 +139,15 @@ export const accountFor = async (
 };
 
 const unlinkSql = `
-  with account as (select user_id from auth.accounts where user_id = $2 for no key update)
-  delete from auth.identities i using account a
-  where i.id = $1 and i.user_id = a.user_id and (select count(*) from auth.identities o where o.user_id = $2) > 1
-  returning i.id`;
+  with account as (select user_id from auth.accounts where user_id = $2 for no key update),
+  gone as (
+    delete from auth.identities i using account a
+    where i.id = $1 and i.user_id = a.user_id and (select count(*) from auth.identities o where o.user_id = $2) > 1
+    returning i.id, i.provider),
+  -- Without it the password would still sign in.
+  dropped as (
+    update auth.accounts a set password_sealed = null from gone where gone.provider = 'email' and a.user_id = $2)
+  select id from gone`;
 
 /** @throws {AuthError} `identity_not_found`, `single_identity_not_deletable` */
 export const unlinkIdentity = async (

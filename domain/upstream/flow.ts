@@ -1,6 +1,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { EndUserDeps } from '#domain/end-users/end-users.ts';
 import { AuthError } from '#domain/end-users/errors.ts';
+import { type SignedInUser, requireOwner } from '#domain/end-users/profile.ts';
 import type { Project } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { hashToken, newToken } from '#lib/ids.ts';
@@ -31,19 +32,24 @@ interface Target {
 interface Kept extends UpstreamRequest, Target {
   /** Half of a secret that the browser has: another one's answer signs nobody in. Null: no browser asked. */
   readonly browser: string | null;
+  /** The sign-in of the user who adds an identity: once it has ended, nothing is added. Null: a sign-in is under way. */
+  readonly sessionId: string | null;
 }
 
 const flowSeconds = 600;
 const aboutFlow = (hash: Buffer): string => `upstream-flow:${hash.toString('hex')}`;
 
+/** Beyond that a new one ends the oldest: refusing would let a stranger lock everybody out. */
+const maxOpen = 5000;
+
 const insertSql = `
-  with expired as (
+  with over as (
     delete from auth.upstream_flows where hash in (
-      select hash from auth.upstream_flows where expires_at < now() limit 3 for update skip locked))
+      select hash from auth.upstream_flows
+      where expires_at < now() or (select count(*) from (select from auth.upstream_flows limit ${maxOpen}) o) >= ${maxOpen}
+      order by expires_at limit 3 for update skip locked))
   insert into auth.upstream_flows (hash, provider, sealed, user_id, expires_at)
-  select $1, $2, $3, $4, now() + make_interval(secs => ${flowSeconds})
-  where (select count(*) from (select from auth.upstream_flows where expires_at > now() limit 5000) o) < 5000
-  returning 1`;
+  values ($1, $2, $3, $4, now() + make_interval(secs => ${flowSeconds}))`;
 
 const notOffered = (): AuthError =>
   new AuthError('validation_failed', 'The project offers no sign-in with this provider.', {
@@ -69,7 +75,7 @@ export interface UpstreamOrder extends Target {
   readonly provider: string;
   readonly callback: string;
   /** The user who adds an identity; null: a sign-in. */
-  readonly userId: string | null;
+  readonly by: SignedInUser | null;
   /** Whether a browser asks, which then has a cookie to show. */
   readonly isBrowser: boolean;
 }
@@ -81,7 +87,7 @@ export interface StartedUpstream {
   readonly browser: string | null;
 }
 
-/** @throws {AuthError} `validation_failed`, `unexpected_failure` (422), `over_request_rate_limit` */
+/** @throws {AuthError} `validation_failed`, `unexpected_failure` (422) */
 export const startUpstream = async (
   { db, endUsers, log }: UpstreamDeps,
   project: Project,
@@ -105,16 +111,15 @@ export const startUpstream = async (
         );
   const browser = order.isBrowser ? randomBytes(24).toString('base64url') : null;
   const { redirectTo, codeChallenge } = order;
-  const kept: Kept = { ...request, redirectTo, codeChallenge, browser };
+  const kept: Kept = { ...request, redirectTo, codeChallenge, browser, sessionId: order.by?.sessionId ?? null };
   const hash = hashToken(request.state);
-  const rows = await endUsers.authDb.secrets(project.id, insertSql, [
+  await endUsers.authDb.secrets(project.id, insertSql, [
     hash,
     provider.provider,
     sealer.seal(aboutFlow(hash), JSON.stringify(kept)),
-    order.userId,
+    order.by?.userId ?? null,
   ]);
-  if (rows.length > 0) return { address, browser };
-  throw new AuthError('over_request_rate_limit', 'Too many sign-ins of this project are open.');
+  return { address, browser };
 };
 
 /** An answer of a provider, as a browser brings it. */
@@ -169,6 +174,7 @@ const resultOf = async (
     throw away(deps.log, name, error);
   });
   if (userId === null) return accountFor(deps.endUsers, project, provider, user);
+  await requireOwner(deps.endUsers, project.id, { userId, sessionId: kept.sessionId ?? '' });
   await linkIdentity(deps.endUsers, project.id, userId, { provider: name, user });
   return userId;
 };

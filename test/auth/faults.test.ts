@@ -1,6 +1,7 @@
 import test from 'ava';
 import { asAdmin } from '#test/support/databases.ts';
 import { until } from '#test/support/until.ts';
+import { useDatabase } from '../database/guard-scene.ts';
 import { newEmail, password, useAuth } from './auth-scene.ts';
 
 const { ask, newProject, platform, refresh, signIn, signedUp } = useAuth(test, {});
@@ -52,6 +53,29 @@ test('a mail that is asked for while the database is away is sent once it is bac
   await until(async () => (await waiting()).length === 0);
   const mails = await db.query('select from emails where project_id = $1 and recipient = $2', [of.id, user.email]);
   t.is(mails.length, 1);
+});
+
+test('a project whose own trigger holds its mails up does not hold up those of others', async (t) => {
+  const [slow, fine] = [await newProject(), await newProject()];
+  const { user } = await signedUp(fine);
+  const database = useDatabase(platform(), slow);
+  await database.query(
+    'owner',
+    `create function wait() returns trigger language plpgsql as $$ begin perform pg_sleep(4); return new; end $$`,
+    'create trigger wait before insert on auth.users for each row execute function wait()',
+  );
+  for (let n = 0; n < 40; n += 1) {
+    const body = { email: newEmail(), create_user: true };
+    t.is((await ask('POST', '/otp', { body }, slow)).status, 200);
+  }
+  t.is((await ask('POST', '/recover', { body: { email: user.email } }, fine)).status, 200);
+  const { db } = platform();
+  await until(async () => (await db.query('select from emails where recipient = $1', [user.email])).length === 1);
+  const [left] = await db.query<{ n: number }>('select count(*)::int as n from end_user_mails where project_id = $1', [
+    slow.id,
+  ]);
+  t.true((left?.n ?? 0) > 20, `${left?.n} wait behind the trigger`);
+  await db.query('delete from end_user_mails where project_id = $1', [slow.id]);
 });
 
 test('a project that is deleted signs nobody in', async (t) => {

@@ -236,3 +236,45 @@ test('the link in a mail begins with the configured address, whatever Host the r
   t.is(URL.parse(mail?.url ?? '')?.hostname, 'localhost');
   t.false(mail?.text.includes('evil.example'));
 });
+
+test('supabase-js changes the password of an old sign-in with the code that reauthenticate mails, once', async (t) => {
+  const of = await mailProject();
+  const email = newEmail();
+  const { auth } = app(of);
+  await auth.signUp({ email, password });
+  const database = useDatabase(platform(), of);
+  await database.query('auth', `update auth.sessions set amr = jsonb_set(amr, '{0,timestamp}', '1')`);
+  const wanted = { password: 'another long password' };
+  t.is((await auth.updateUser(wanted)).error?.code, 'reauthentication_needed');
+  t.is((await auth.reauthenticate()).error, null);
+  const [mail] = await mailsTo(email);
+  t.regex(mail?.text ?? '', /wants to\s+change the password/);
+  t.is(mail?.url, '', 'there is no link that could be opened');
+  const nonce = mail?.code ?? '';
+  const other = nonce === '000000' ? '000001' : '000000';
+  t.is((await auth.updateUser({ ...wanted, nonce: other })).error?.code, 'reauthentication_not_valid');
+  const verified = await auth.verifyOtp({ email, token: nonce, type: 'email' });
+  t.is(verified.error?.code, 'otp_expired', 'the code signs nobody in');
+  t.is((await auth.updateUser({ ...wanted, nonce })).error, null);
+  t.is((await auth.updateUser({ password: 'a third long password', nonce })).error?.code, 'reauthentication_not_valid');
+  t.is((await signIn(email, wanted.password, of)).status, 200);
+});
+
+test('five wrong codes of reauthenticate end the right one, and it needs a sign-in that lasts', async (t) => {
+  const of = await mailProject();
+  const session = await signedUp(of);
+  const { access_token: token, user } = session;
+  await useDatabase(platform(), of).query(
+    'auth',
+    `update auth.sessions set amr = jsonb_set(amr, '{0,timestamp}', '1')`,
+  );
+  t.is((await ask('GET', '/reauthenticate', { token }, of)).status, 200);
+  const [mail] = await mailsTo(user.email);
+  const change = (nonce: string) =>
+    ask('PUT', '/user', { token, body: { password: 'another long password', nonce } }, of);
+  const other = mail?.code === '000000' ? '000001' : '000000';
+  for (let n = 0; n < 5; n += 1) t.is((await change(other)).status, 422);
+  t.is((await change(mail?.code ?? '')).status, 422);
+  t.is((await ask('POST', '/logout?scope=local', { token }, of)).status, 204);
+  t.is((await ask('GET', '/reauthenticate', { token }, of)).status, 403);
+});

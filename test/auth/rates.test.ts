@@ -84,3 +84,58 @@ test('one network makes thirty users without an address in an hour', async (t) =
   t.is(answers.filter(({ status }) => status === 200).length, 30);
   t.is(answers.at(-1)?.body.error_code, 'over_request_rate_limit');
 });
+
+const countsOf = async (of: TestProject) =>
+  (await useDatabase(platform(), of).query('auth', 'select count(*)::int as n from auth.counts')) as { n: number }[];
+
+test('a network makes three hundred users and asks for three hundred mails in an hour', async (t) => {
+  const of = await newProject();
+  await ask('POST', '/signup', { body: { email: newEmail(), password } }, of);
+  await ask('POST', '/recover', { body: { email: newEmail() } }, of);
+  await useDatabase(platform(), of).query('auth', 'update auth.counts set number = 299');
+  t.is((await ask('POST', '/signup', { body: { email: newEmail(), password } }, of)).status, 200);
+  t.is((await ask('POST', '/recover', { body: { email: newEmail() } }, of)).status, 200);
+  for (const path of ['/signup', '/recover', '/otp', '/magiclink', '/resend']) {
+    const refused = await ask('POST', path, { body: { email: newEmail(), password, type: 'signup' } }, of);
+    t.deepEqual([refused.status, refused.body.error_code], [429, 'over_request_rate_limit'], path);
+  }
+});
+
+test('guesses from a network that is over the limit leave nothing behind, and old counts go with new ones', async (t) => {
+  const of = await newProject();
+  await signIn(newEmail(), password, of);
+  const database = useDatabase(platform(), of);
+  await database.query('auth', 'update auth.counts set number = 50 where number = 1');
+  const before = await countsOf(of);
+  for (let n = 0; n < 10; n += 1) t.is((await signIn(newEmail(), password, of)).status, 429);
+  t.deepEqual(await countsOf(of), before);
+  await database.query(
+    'auth',
+    `insert into auth.counts (key, number, began_at)
+     select sha256(n::text::bytea), 1, now() - interval '2 hours' from generate_series(1, 100) n`,
+  );
+  for (let n = 0; n < 34; n += 1) await signIn(newEmail(), password, of);
+  t.deepEqual(await countsOf(of), before);
+});
+
+test('whoever has stolen an old sign-in does not guess the present password', async (t) => {
+  const of = await newProject();
+  const { access_token: token } = await signedUp(of);
+  const database = useDatabase(platform(), of);
+  await database.query('auth', `update auth.sessions set amr = jsonb_set(amr, '{0,timestamp}', '1')`);
+  const change = (current: string) =>
+    ask('PUT', '/user', { token, body: { password: 'another long password', current_password: current } }, of);
+  for (let n = 0; n < 10; n += 1) t.is((await change('wrong password')).body.error_code, 'reauthentication_needed');
+  t.is((await change(password)).body.error_code, 'over_request_rate_limit');
+  await database.query('auth', `update auth.counts set began_at = now() - interval '16 minutes'`);
+  t.is((await change(password)).status, 200);
+});
+
+test('sign-ins of one user at the same moment wait for each other in one order', async (t) => {
+  const of = await newProject();
+  const { user } = await signedUp(of);
+  for (let n = 0; n < 5; n += 1) {
+    const answers = await Promise.all(Array.from({ length: 9 }, () => signIn(user.email, password, of)));
+    t.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+  }
+});

@@ -1,66 +1,14 @@
 import test from 'ava';
-import type { TestProject } from '#test/support/client.ts';
 import { Browser } from '../oauth/browser.ts';
 import { useOAuth } from '../oauth/oauth-scene.ts';
 import { newEmail, password, useAuth } from './auth-scene.ts';
-import { startIssuer } from './fake-issuer.ts';
+import { codeOf } from './totp.ts';
+import { landing, site, tokensIn, useUpstream } from './upstream-scene.ts';
 
 const scene = useOAuth(test, useAuth(test));
-const { app, ask, developer, newProject, platform, signedUp, signIn, newClient, issuer } = scene;
+const { app, ask, developer, newProject, platform, proved, signedUp, signIn, newClient, issuer } = scene;
 
-const site = 'https://app.example.com';
-const landing = `${site}/landed`;
-
-const manage = (of: TestProject, method: string, path: string, body?: object) =>
-  platform().client.call(method, `/projects/${of.id}/auth${path}`, {
-    token: developer().token,
-    ...(body && { body }),
-  });
-
-const withSite = async (settings: object = {}) => {
-  const of = await newProject();
-  await manage(of, 'PATCH', '/settings', { site_url: site, redirect_allow_list: [landing], ...settings });
-  return of;
-};
-
-const callbackOf = (of: TestProject): string => `${platform().base}/p/${of.ref}/auth/v1/callback`;
-
-/** A project whose users sign in with a provider of the test's own. */
-const withIssuer = async (fields: object = {}, settings: object = {}) => {
-  const of = await withSite(settings);
-  const upstream = await startIssuer('the client');
-  const body = { client_id: 'the client', client_secret: 'the secret', issuer: upstream.url, ...fields };
-  const put = await manage(of, 'PUT', '/providers/company', body);
-  if (put.status !== 200) throw new Error(put.text);
-  return { of, upstream };
-};
-
-type Upstream = Awaited<ReturnType<typeof startIssuer>>;
-
-/** Sends a browser to the provider; where its answer leads to. */
-const roundTrip = async (
-  of: TestProject,
-  upstream: Upstream,
-  claims: Record<string, unknown> = {},
-  { change = (url: URL) => url, more = '' }: { change?: (url: URL) => URL; more?: string } = {},
-) => {
-  const browser = new Browser(platform().base);
-  const begin = `${platform().base}/p/${of.ref}/auth/v1/authorize?provider=company&redirect_to=${landing}${more}`;
-  const sent = await browser.request(begin);
-  if (sent.status !== 303) throw new Error(sent.text.slice(0, 500));
-  const to = new URL(sent.headers.get('location') ?? 'http://none');
-  upstream.nonce = to.searchParams.get('nonce') ?? '';
-  upstream.claims = claims;
-  const back = new URL(callbackOf(of));
-  back.searchParams.set('state', to.searchParams.get('state') ?? '');
-  back.searchParams.set('code', 'a code');
-  const page = await browser.request(change(back).href);
-  return { page, to, browser, back, at: new URL(page.headers.get('location') ?? 'http://none') };
-};
-
-const tokensIn = (url: URL): URLSearchParams => new URLSearchParams(url.hash.slice(1));
-const userOf = async (of: TestProject, url: URL) =>
-  (await ask('GET', '/user', { token: tokensIn(url).get('access_token') ?? '' }, of)).body;
+const { manage, withSite, callbackOf, withIssuer, roundTrip, startLink, finishLink, userOf } = useUpstream(scene);
 
 test('supabase-js signs a user in with another project as the provider, by PKCE, twice as the same user', async (t) => {
   const [of, company] = [await withSite(), await newProject()];
@@ -68,7 +16,7 @@ test('supabase-js signs a user in with another project as the provider, by PKCE,
   const provider = { client_id: client.client_id, client_secret: client.client_secret, issuer: issuer(company) };
   t.is((await manage(of, 'PUT', '/providers/company', provider)).status, 200);
   const email = newEmail();
-  await signedUp(company, email);
+  await proved(company, email);
   const ids = [];
   for (let n = 0; n < 2; n += 1) {
     const supabase = app(of, of.publishableKey, 'pkce');
@@ -107,7 +55,7 @@ test('the implicit flow leads back with the tokens; an address that is not verif
 test('accounts are linked by a verified address only, and only where the project says so', async (t) => {
   const { of, upstream } = await withIssuer();
   t.teardown(upstream.close);
-  const { user } = await signedUp(of);
+  const { user } = await proved(of);
   const claims = { email: user.email, email_verified: true };
   const refused = await roundTrip(of, upstream, claims);
   t.is(refused.at.searchParams.get('error_code'), 'email_exists');
@@ -253,12 +201,7 @@ test('a user adds a provider and takes ways to sign in away, but for the last on
   const { of, upstream } = await withIssuer();
   t.teardown(upstream.close);
   const { user, access_token: token } = await signedUp(of);
-  const link = await ask('GET', `/user/identities/authorize?provider=company&redirect_to=${landing}`, { token }, of);
-  const to = new URL(link.body.url);
-  upstream.nonce = to.searchParams.get('nonce') ?? '';
-  const back = `${callbackOf(of)}?code=x&state=${to.searchParams.get('state') ?? ''}`;
-  const page = await new Browser(platform().base).request(back);
-  t.is(page.status, 303, page.text);
+  await finishLink(of, upstream, (await startLink(of, token)).body.url);
   const present = (await ask('GET', '/user', { token }, of)).body;
   t.is(present.id, user.id);
   t.is(present.identities.length, 2);
@@ -276,13 +219,69 @@ test('an identity belongs to one user', async (t) => {
   t.teardown(upstream.close);
   await roundTrip(of, upstream);
   const { access_token: token } = await signedUp(of);
-  const link = await ask('GET', `/user/identities/authorize?provider=company&redirect_to=${landing}`, { token }, of);
-  const to = new URL(link.body.url);
-  upstream.nonce = to.searchParams.get('nonce') ?? '';
-  const page = await fetch(`${callbackOf(of)}?code=x&state=${to.searchParams.get('state') ?? ''}`, {
-    redirect: 'manual',
-  });
-  t.is(new URL(page.headers.get('location') ?? '').searchParams.get('error_code'), 'identity_already_exists');
+  const at = await finishLink(of, upstream, (await startLink(of, token)).body.url);
+  t.is(at.searchParams.get('error_code'), 'identity_already_exists');
+});
+
+test('an address that a sign-up alone made count is linked to nobody', async (t) => {
+  const { of, upstream } = await withIssuer({ link_by_verified_email: true });
+  t.teardown(upstream.close);
+  const planted = await signedUp(of);
+  const moved = await signedUp(of);
+  const victim = newEmail();
+  t.is((await ask('PUT', '/user', { token: moved.access_token, body: { email: victim } }, of)).status, 200);
+  for (const email of [planted.user.email, victim]) {
+    const { at } = await roundTrip(of, upstream, { email, email_verified: true, sub: email });
+    t.is(at.searchParams.get('error_code'), 'email_exists', email);
+  }
+});
+
+test('a token whose sign-in has ended adds no provider, takes none away, and signs nobody out', async (t) => {
+  const { of, upstream } = await withIssuer();
+  t.teardown(upstream.close);
+  const { access_token: token, user } = await signedUp(of);
+  const started = (await startLink(of, token)).body.url;
+  t.is((await ask('POST', '/logout?scope=local', { token }, of)).status, 204);
+  t.is((await startLink(of, token)).body.error_code, 'session_not_found');
+  const at = await finishLink(of, upstream, started);
+  t.is(at.searchParams.get('error_code'), 'session_not_found');
+  const fresh = (await signIn(user.email, password, of)).body;
+  const { identities } = (await ask('GET', '/user', { token: fresh.access_token }, of)).body;
+  t.is(identities.length, 1);
+  const path = `/user/identities/${identities[0].identity_id}`;
+  t.is((await ask('DELETE', path, { token }, of)).body.error_code, 'session_not_found');
+  t.is((await ask('POST', '/logout', { token }, of)).status, 403);
+  t.is((await ask('GET', '/user', { token: fresh.access_token }, of)).status, 200);
+});
+
+test('with a second factor the password alone adds and takes away no provider', async (t) => {
+  const { of, upstream } = await withIssuer();
+  t.teardown(upstream.close);
+  const { access_token: token, user } = await signedUp(of);
+  await finishLink(of, upstream, (await startLink(of, token)).body.url);
+  const { auth } = app(of);
+  await auth.signInWithPassword({ email: user.email, password });
+  const { data: factor } = await auth.mfa.enroll({ factorType: 'totp' });
+  if (factor?.type !== 'totp') return t.fail();
+  t.is((await auth.mfa.challengeAndVerify({ factorId: factor.id, code: codeOf(factor.totp.secret) })).error, null);
+  const half = (await signIn(user.email, password, of)).body;
+  t.is((await startLink(of, half.access_token)).body.error_code, 'insufficient_aal');
+  const { identities } = (await ask('GET', '/user', { token: half.access_token }, of)).body;
+  for (const { identity_id: id } of identities)
+    t.is((await ask('DELETE', `/user/identities/${id}`, { token: half.access_token }, of)).status, 403);
+});
+
+test('once the address is no way to sign in any more, its password is none either', async (t) => {
+  const { of, upstream } = await withIssuer();
+  t.teardown(upstream.close);
+  const { access_token: token, user } = await signedUp(of);
+  await finishLink(of, upstream, (await startLink(of, token)).body.url);
+  const { identities } = (await ask('GET', '/user', { token }, of)).body as {
+    identities: { identity_id: string; provider: string }[];
+  };
+  const own = identities.find(({ provider }) => provider === 'email');
+  t.is((await ask('DELETE', `/user/identities/${own?.identity_id}`, { token }, of)).status, 200);
+  t.is((await signIn(user.email, password, of)).status, 400);
 });
 
 test('providers are listed without their secrets, which are nowhere in the clear', async (t) => {

@@ -6,7 +6,7 @@ import { mailProject } from './scene.ts';
 
 const platform = usePlatform(test);
 
-const types = ['signup', 'invite', 'password-reset', 'magic-link', 'email-change'];
+const types = ['signup', 'invite', 'password-reset', 'magic-link', 'email-change', 'reauthentication'];
 const text = { subject: 'Hi {{user_name}}', html_body: '<p>{{user_name}} at {{project_name}}</p>', enabled: true };
 
 let server: TestSmtp;

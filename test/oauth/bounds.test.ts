@@ -51,9 +51,54 @@ test('strangers cannot open requests without end, and who is signed in goes on',
     `insert into auth.openid (model, id, payload_sealed, expires_at)
      select 'Interaction', sha256(n::text::bytea), '', now() + interval '1 hour' from generate_series(1, 5000) n`,
   );
-  t.is((await authorize(client, {}, undefined, of)).page.status, 503);
+  const started = await authorize(client, {}, undefined, of);
+  t.is(started.page.status, 200, 'a new request ends an old one, and is served');
+  t.truthy((await scene.signInAt(started, user.email)).searchParams.get('code'));
+  for (let n = 0; n < 5; n += 1) await authorize(client, {}, undefined, of);
+  const [open] = await useDatabase(platform(), of).query(
+    'auth',
+    `select count(*)::int as n from auth.openid where model = 'Interaction' and account_id is null`,
+  );
+  t.true(Number(open?.['n']) <= 5000, JSON.stringify(open));
   const again = await authorize(client, { prompt: 'none' }, browser, of);
   t.truthy(new URL(again.page.url).searchParams.get('code'));
+});
+
+test('a user has a hundred browsers and grants at most: a new one ends the oldest', async (t) => {
+  const of = await newProject();
+  const { user } = await signedUp(of);
+  const client = await newClient({}, of);
+  const { browser } = await codeFor(client, user.email, {}, of);
+  const database = useDatabase(platform(), of);
+  for (const model of ['Session', 'Grant', 'Interaction'])
+    await database.query(
+      'auth',
+      `insert into auth.openid (model, id, payload_sealed, account_id, expires_at)
+       select '${model}', sha256(n::text::bytea), '', '${user.id}', now() + interval '1 year' from generate_series(1, 100) n`,
+    );
+  await codeFor(client, user.email, {}, of);
+  const rows = await database.query(
+    'auth',
+    `select model, count(*)::int as n from auth.openid where account_id = '${user.id}' group by model`,
+  );
+  for (const { model, n } of rows) t.true(Number(n) <= 100, `${String(model)}: ${String(n)}`);
+  const again = await authorize(client, { prompt: 'none' }, browser, of);
+  t.is(new URL(again.page.url).searchParams.get('error'), 'login_required', 'the oldest browser is signed out');
+});
+
+test('a browser is signed out when its sign-in is as old as one may be, however often it comes', async (t) => {
+  const of = await newProject();
+  const { user } = await signedUp(of);
+  const client = await newClient({}, of);
+  const { browser } = await codeFor(client, user.email, {}, of);
+  const body = { session: { absolute_s: 60, idle_s: 86_400 } };
+  await platform().client.call('PATCH', `/projects/${of.id}/auth/settings`, { token: developer().token, body });
+  await authorize(client, { prompt: 'none' }, browser, of);
+  const [row] = await useDatabase(platform(), of).query(
+    'auth',
+    `select extract(epoch from expires_at - now())::float8 as s from auth.openid where model = 'Session'`,
+  );
+  t.true(Number(row?.['s']) <= 60, JSON.stringify(row));
 });
 
 test('long queries and forms are refused', async (t) => {

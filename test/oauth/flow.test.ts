@@ -4,12 +4,12 @@ import { useAuth } from '#test/auth/auth-scene.ts';
 import { newEmail, useOAuth } from './oauth-scene.ts';
 
 const scene = useOAuth(test, useAuth(test));
-const { issuer, newClient, signedUp, tokensFor, codeFor, userinfo, exchange, post, platform, project } = scene;
+const { issuer, newClient, proved, signedUp, tokensFor, codeFor, userinfo, exchange, post, platform, project } = scene;
 
 test('a client obtains tokens that say who the user is, and that libraries verify', async (t) => {
   const client = await newClient();
   const email = newEmail();
-  const { user } = await signedUp(undefined, email);
+  const { user } = await proved(undefined, email);
   const { code, verifier, url } = await codeFor(client, email, { nonce: 'a nonce' });
   t.is(url.origin + url.pathname, 'https://app.example.com/callback');
   t.is(url.searchParams.get('state'), 'some state');
@@ -31,6 +31,30 @@ test('a client obtains tokens that say who the user is, and that libraries verif
   const info = await userinfo(body.access_token);
   t.is(info.status, 200, info.text);
   t.like(info.body, { sub: user.id, email, email_verified: true });
+});
+
+test('an address that was never proved is told as such, and as proved once a link to it was used', async (t) => {
+  const client = await newClient();
+  const { user } = await signedUp();
+  const first = await tokensFor(client, user.email);
+  t.is((await userinfo(first.access_token)).body.email_verified, false);
+  t.is(decodeJwt(first.id_token)['email_verified'], false);
+  const next = await post('/token', client, { grant_type: 'refresh_token', refresh_token: first.refresh_token });
+  t.is(decodeJwt(next.body.id_token)['email_verified'], false);
+  const path = `/p/${project().ref}/auth/v1`;
+  const { key } = project();
+  const body = { type: 'magiclink', email: user.email };
+  const link = await platform().client.call('POST', `${path}/admin/generate_link`, { key, body });
+  const use = { type: 'magiclink', token_hash: link.body.hashed_token };
+  t.is((await scene.ask('POST', '/verify', { body: use })).status, 200);
+  t.is((await userinfo(first.access_token)).body.email_verified, true);
+  t.is((await scene.signIn(user.email)).status, 200, 'a password that was right before stays so');
+  const renamed = await platform().client.call('PUT', `${path}/admin/users/${user.id}`, {
+    key,
+    body: { user_metadata: { name: 'Ada' } },
+  });
+  t.is(renamed.status, 200);
+  t.is((await userinfo(first.access_token)).body.email_verified, true);
 });
 
 test('a refresh token is traded once; the same trade again within 30 s has the same answer', async (t) => {

@@ -2,6 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type Provider from 'oidc-provider';
 import { z } from 'zod';
 import { AuthError } from '#domain/end-users/errors.ts';
+import { requireMailRoom } from '#domain/end-users/attempts.ts';
 import { accountOfNew, registerUser, requireAddress } from '#domain/end-users/sign-up.ts';
 import { findAccount } from '#domain/end-users/users.ts';
 import { SessionNotFound } from '#domain/oauth/library.ts';
@@ -343,7 +344,8 @@ const signUpStep = (opened: Opened, given: NewAccount): Promise<RawReply> =>
       if (opened.settings.mfa === 'required') throw factorRequired();
       const { endUsers } = call.deps;
       const order = { email, password, data: {} };
-      const { user, isPending } = await registerUser(endUsers, issuer.project, order, toNowhere);
+      const by = signInCallOf(call, issuer.project);
+      const { user, isPending } = await registerUser(endUsers, by, order, toNowhere);
       if (isPending) {
         call.deps.endUserMails.wake();
         return signInPage(opened, { email, notice: texts.confirmSent });
@@ -363,6 +365,7 @@ const forgotStep = (opened: Opened, given: { email: string }): Promise<RawReply>
       const { call, issuer, texts } = opened;
       const { mails } = call.deps.endUsers;
       const email = requireAddress(given.email);
+      await requireMailRoom(call.deps.endUsers, signInCallOf(call, issuer.project));
       await mails.require(issuer.project);
       await mails.request(issuer.project, { kind: 'recovery', email, ...toNowhere });
       call.deps.endUserMails.wake();
