@@ -110,6 +110,8 @@ export const answerByProvider = async (
     ctx.request.req = ctx.req;
   }
   ctx.url = url.slice(`/oauth/${issuer.project.id}`.length);
+  // The library writes cookies by our context, too, which knows of no proxy in front of us that speaks TLS.
+  if (issuer.url.startsWith('https:')) ctx.cookies.secure = true;
   try {
     await run(ctx, done);
   } finally {

@@ -2,7 +2,8 @@ import { Client } from 'pg';
 import { loopLagged, watchLoop } from './loop-lag.ts';
 
 const patienceMs = 1000;
-const probeMs = 700;
+/** The time that a probe may take. */
+export const probeMs = 700;
 
 const probe = async (url: string): Promise<boolean> => {
   const client = new Client({ connectionString: url, connectionTimeoutMillis: probeMs, query_timeout: probeMs });
@@ -31,12 +32,16 @@ const probe = async (url: string): Promise<boolean> => {
  * statement: after a second without an answer one new connection is tried, for all waiting statements. If that one is
  * not answered either, they fail, within 2 s of their start; otherwise, and while this process itself lags, they go on
  * waiting.
+ * @param of the address of a database, or another way to find out whether its server answers within {@link probeMs}
  */
-export const createSilenceWatch = (url: string, lagged = loopLagged): (<T>(answer: Promise<T>) => Promise<T>) => {
+export const createSilenceWatch = (
+  of: string | (() => Promise<boolean>),
+  lagged = loopLagged,
+): (<T>(answer: Promise<T>) => Promise<T>) => {
   watchLoop();
   let probing: Promise<boolean> | undefined;
   const isAlive = (): Promise<boolean> =>
-    (probing ??= probe(url).finally(() => {
+    (probing ??= (typeof of === 'string' ? probe(of) : of()).finally(() => {
       probing = undefined;
     }));
 

@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto';
-import { type ClientBase, DatabaseError } from 'pg';
+import { type Client, type ClientBase, DatabaseError } from 'pg';
 import { ServiceError } from '#lib/errors.ts';
+import { serverAnswers } from '#lib/postgres/server-answers.ts';
+import { createSilenceWatch, probeMs } from '#lib/silence-watch.ts';
 import type { TenantDb } from '#lib/tenant-db.ts';
 import { AuthError } from './errors.ts';
 
@@ -101,12 +103,28 @@ const nameOf = (sql: string): string => {
   return name;
 };
 
+type Watch = ReturnType<typeof createSilenceWatch>;
+
+/** By server: a statement that no server answers any more fails within 2 s, and gives its connection up. */
+const watches = new Map<string, Watch>();
+
+const watchOf = (client: ClientBase): Watch => {
+  const { host, port } = client as Client;
+  const name = `${host}:${port}`;
+  const present = watches.get(name);
+  if (present !== undefined) return present;
+  const watch = createSilenceWatch(() => serverAnswers({ host, port }, probeMs));
+  watches.set(name, watch);
+  return watch;
+};
+
 const asking =
   (tenantDb: Pick<TenantDb, 'use'>, role: 'auth' | 'users'): Ask =>
   async <T extends object>(projectId: string, sql: string, values: readonly unknown[] = []) => {
     try {
       return await tenantDb.use(projectId, role, async (client: ClientBase) => {
-        const { rows } = await client.query<T>({ name: nameOf(sql), text: sql, values: [...values] });
+        const answer = client.query<T>({ name: nameOf(sql), text: sql, values: [...values] });
+        const { rows } = await watchOf(client)(answer);
         return rows;
       });
     } catch (error) {

@@ -57,9 +57,13 @@ export interface EndUserAccount extends EndUserRow {
 export const userColumns = `u.id, u.email, u.email_confirmed_at, u.raw_user_meta_data, u.raw_app_meta_data,
   u.is_anonymous, u.invited_at, u.banned_until, u.created_at, u.updated_at`;
 
-/** Whether the address of a user `u` was proved, and does not count as confirmed only because the project asks for nothing. */
-export const emailProvedSql = `(u.email_confirmed_at is not null and not exists (select from auth.identities p
-  where p.user_id = u.id and p.provider = 'email' and p.data ->> 'email_verified' = 'false'))`;
+/**
+ * Whether the address of a user `u` was proved, and does not count as confirmed only because the project asks for nothing.
+ * As `not exists`, PostgreSQL would read the identities of all users where it expects many rows.
+ */
+export const emailProvedSql = `(u.email_confirmed_at is not null and coalesce((
+  select p.data ->> 'email_verified' <> 'false' from auth.identities p
+  where p.user_id = u.id and p.provider = 'email' limit 1), true))`;
 
 /** The columns of a user `u` and its account `a`. */
 export const accountColumns = `${userColumns}, ${emailProvedSql} as is_email_proved, a.password_sealed, a.last_sign_in_at, a.new_email,

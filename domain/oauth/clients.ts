@@ -119,6 +119,9 @@ const requireRedirects = (name: 'redirect_uris' | 'post_logout_redirect_uris', m
   }
 };
 
+/** All addresses of a client together: every process keeps the clients that it is asked about. */
+const maxAddressLength = 16 * 1024;
+
 /**
  * Checks what the parts of a client's metadata mean together.
  * @throws {ServiceError} `validation_failed`
@@ -127,6 +130,12 @@ const requireConsistent = (metadata: ClientMetadata): void => {
   const { grant_types: grants, redirect_uris: redirects } = metadata;
   requireRedirects('redirect_uris', metadata);
   requireRedirects('post_logout_redirect_uris', metadata);
+  if ([...redirects, ...metadata.post_logout_redirect_uris].join('').length > maxAddressLength) {
+    throw invalid(
+      'redirect_uris',
+      `must not be longer than ${maxAddressLength} characters, with post_logout_redirect_uris`,
+    );
+  }
   if (grants.includes('authorization_code') && redirects.length === 0) {
     throw invalid('redirect_uris', 'must hold an address for the grant authorization_code');
   }

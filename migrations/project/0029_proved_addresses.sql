@@ -21,6 +21,9 @@ $$;
 revoke execute on function auth.prove_email(uuid) from public;
 grant execute on function auth.prove_email(uuid) to plinth_users;
 
+-- One session at a time, where a plan for a thousand would read whole tables.
+alter function auth.refresh(uuid, integer, integer, integer, boolean, uuid) rows 1;
+
 alter table auth.one_time_tokens drop constraint one_time_tokens_kind_check;
 alter table auth.one_time_tokens add constraint one_time_tokens_kind_check check (kind in (
   'signup', 'invite', 'magiclink', 'recovery', 'email_change_current', 'email_change_new', 'reauthentication'));

@@ -44,6 +44,9 @@ const bad: Readonly<Record<string, object>> = {
   'an address without a scheme': { redirect_uris: ['app.example.com/callback'] },
   'http on another machine': { redirect_uris: ['http://app.example.com/callback'] },
   'a script': { redirect_uris: ['javascript:alert(1)'] },
+  'addresses of 20 KB': {
+    redirect_uris: Array.from({ length: 20 }, (_, n) => `${redirectUri}/${n}${'x'.repeat(1000)}`),
+  },
   'a fragment': { redirect_uris: [`${redirectUri}#x`] },
   'a user name': { redirect_uris: ['https://a@app.example.com/'] },
   'a wildcard': { redirect_uris: ['https://*.example.com/'] },
