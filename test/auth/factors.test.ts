@@ -179,3 +179,15 @@ test('a project that requires a second factor lets a sign-in without one do noth
   t.is((await rest(full.body.access_token)).status, 404);
   t.is((await ask('PUT', '/user', { token: full.body.access_token, body: { data: { a: 1 } } }, of)).status, 200);
 });
+
+test('a link for a forgotten password is not enough where there is a second factor', async (t) => {
+  const { session } = await withFactor();
+  const body = { type: 'recovery', email: session.user.email };
+  const path = `/p/${project().ref}/auth/v1/admin/generate_link`;
+  const link = await platform().client.call('POST', path, { key: project().key, body });
+  const used = await ask('POST', '/verify', { body: { type: 'recovery', token_hash: link.body.hashed_token } });
+  const { access_token: token } = used.body as AppSession;
+  const changed = await ask('PUT', '/user', { token, body: { password: 'another long password' } });
+  t.deepEqual([changed.status, changed.body.error_code], [403, 'insufficient_aal']);
+  t.is((await signIn(session.user.email)).status, 200, 'the password is as it was');
+});

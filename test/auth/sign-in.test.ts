@@ -134,3 +134,23 @@ test('an access token is not remembered as valid beyond a refusal: metadata and 
   const { access_token: token } = await signedUp();
   t.is((await ask('GET', '/user', { token }, other)).status, 401);
 });
+
+test('a password of 128 characters of any script counts whole, and is kept sealed', async (t) => {
+  const email = newEmail();
+  const long = 'пароль 密码 🔑🔑'.repeat(20).slice(0, 112).padEnd(127, 'x');
+  t.is((await ask('POST', '/signup', { body: { email, password: `${long}1` } })).status, 200);
+  t.is((await signIn(email, `${long}2`)).status, 400, 'the last character counts');
+  t.is((await signIn(email, `${long}1`)).status, 200);
+  t.is((await ask('POST', '/signup', { body: { email: newEmail(), password: `${long}12` } })).status, 422);
+  const rows = await useDatabase(platform(), project()).query(
+    'auth',
+    `select encode(password_sealed, 'escape') as text from auth.accounts where password_sealed is not null`,
+  );
+  t.true(rows.length > 0);
+  for (const { text } of rows) t.false(String(text).includes('argon2'));
+});
+
+test('a password of letters alone is taken: only its length is asked for', async (t) => {
+  const answer = await ask('POST', '/signup', { body: { email: newEmail(), password: 'onlyletters' } });
+  t.is(answer.status, 200);
+});
