@@ -34,7 +34,10 @@ export type Rollout =
 /**
  * All of its parts must match. The interface's form, `{attribute, operator, values}`, is a rule with one condition.
  */
-export interface Rule extends Partial<Condition> {
+export interface Rule {
+  readonly attribute?: string | undefined;
+  readonly operator?: string | undefined;
+  readonly values?: readonly Scalar[] | undefined;
   readonly conditions?: readonly Condition[] | undefined;
   readonly segment?: string | undefined;
   readonly rollout?: Rollout | undefined;
