@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { IdempotencyKey } from '#domain/idempotency/idempotency.ts';
+import type { ReaderName } from '#lib/json-thread.ts';
 import type { JobRequest } from '#domain/jobs/jobs.ts';
 import type { JobOutcome } from '#queues/define.ts';
 import type { Access } from './access.ts';
@@ -9,12 +10,12 @@ import type { RawWork } from './raw-endpoint.ts';
 import type { RateClass } from './rate-limit.ts';
 
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
-export type BodyLimit = 'json' | 'function' | 'ai';
+export type BodyLimit = 'json' | 'function' | 'ai' | 'flags';
 /**
- * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in or OAuth's clients read them,
- * or as a page for people.
+ * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in, OAuth's or OpenFeature's
+ * clients read them, or as a page for people.
  */
-export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'oauth' | 'page';
+export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'oauth' | 'ofrep' | 'page';
 
 /** An answer that is not built from the response schema: text that is passed through, a page, or a stream. */
 export class RawReply {
@@ -55,6 +56,11 @@ interface Common<A extends Access, P extends z.ZodType, Q extends z.ZodType, B e
   readonly anyOrigin?: true;
   /** Takes text/plain too, as the JSON string that it would be. */
   readonly textBody?: boolean;
+  /**
+   * Reads and checks the body in the thread for JSON, for bodies that would hold up the event loop; `body` then only
+   * describes it. Its result is `{faults, body}`.
+   */
+  readonly bodyReader?: ReaderName;
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
@@ -141,6 +147,7 @@ export interface Endpoint {
   readonly errors: ErrorForm;
   readonly anyOrigin: boolean;
   readonly textBody: boolean;
+  readonly bodyReader: ReaderName | null;
   readonly params: z.ZodType | undefined;
   readonly query: z.ZodType | undefined;
   readonly body: z.ZodType | undefined;
@@ -192,6 +199,7 @@ const common = (
   errors: d.errors ?? 'plinth',
   anyOrigin: d.anyOrigin ?? d.access.kind === 'key',
   textBody: d.textBody ?? false,
+  bodyReader: d.bodyReader ?? null,
   params: d.params,
   query: d.query,
   body: bodyOf(d.method, d.body),

@@ -10,7 +10,7 @@ import { addressOf, isLocalCaller, networkOf } from './address.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { bearerOf } from './auth/credentials.ts';
 import { bodyRules } from './http/body-rules.ts';
-import { type JsonBody, readBody, readJsonBody } from './http/body.ts';
+import { type JsonBody, readBody, readInThread, readJsonBody } from './http/body.ts';
 import type { AnyCaller, BaseCall } from './call.ts';
 import type { Deps } from './deps.ts';
 import type { Endpoint, Input } from './endpoint.ts';
@@ -35,7 +35,8 @@ const ownerOf = (ctx: Context, { project, user }: AnyCaller): string =>
 
 const bodyOf = (endpoint: Endpoint, ctx: Context, call: BaseCall): Promise<JsonBody> => {
   if (endpoint.body === undefined || endpoint.method === 'get') return Promise.resolve(noBody);
-  return readJsonBody(ctx, bodyRules(endpoint, ctx, call.deps));
+  const rules = bodyRules(endpoint, ctx, call.deps);
+  return endpoint.bodyReader === null ? readJsonBody(ctx, rules) : readInThread(ctx, rules, endpoint.bodyReader);
 };
 
 /** Scheme and host as the client sees them. */
@@ -136,6 +137,10 @@ class RequestCall implements BaseCall {
     return isLocalCaller(this.#parts.ctx);
   }
 
+  get ifMatch(): string | undefined {
+    return this.#parts.ctx.get('if-match') || undefined;
+  }
+
   get wantsEvents(): boolean {
     return this.#parts.ctx.get('accept').toLowerCase().includes('text/event-stream');
   }
@@ -161,7 +166,7 @@ const noteRate = (ctx: Context, rateClass: RateName, verdict: RateVerdict): void
 /** Null: no limit. */
 const rateOf = (rate: Endpoint['rate'], { project }: AnyCaller): RateName | null => {
   if (rate === 'none') return null;
-  if (rate !== 'data' && rate !== 'ai') return rate;
+  if (rate !== 'data' && rate !== 'ai' && rate !== 'flags') return rate;
   const plan = project?.plan ?? 'free';
   return plan === 'enterprise' ? null : `${rate}-${plan}`;
 };
@@ -229,11 +234,8 @@ const answer = async (endpoint: Endpoint, ctx: Context, call: BaseCall & AnyCall
   const params = (ctx['params'] ?? {}) as Record<string, string>;
   const checked = { params: checkParams(endpoint, params), query: checkQuery(endpoint, ctx.query) };
   const body = await bodyOf(endpoint, ctx, call);
-  const input = { ...checked, body: checkBody(endpoint, body.value), bodyText: body.text } as Input<
-    never,
-    never,
-    never
-  >;
+  const value = endpoint.bodyReader === null ? checkBody(endpoint, body.value) : body.value;
+  const input = { ...checked, body: value, bodyText: body.text } as Input<never, never, never>;
   return run(endpoint, ctx, input, call);
 };
 

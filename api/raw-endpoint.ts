@@ -73,6 +73,7 @@ export const rawEndpoint = <A extends Access>(d: RawDefinition<A>): Endpoint => 
   errors: d.errors ?? 'plinth',
   anyOrigin: d.anyOrigin ?? d.access.kind === 'key',
   textBody: false,
+  bodyReader: null,
   params: paramsOf(d.path),
   query: d.query,
   body: takesBody(d.method) ? z.unknown() : undefined,

@@ -9,6 +9,7 @@ const bodyLimits = {
   json: 'PLINTH_BODY_LIMIT_JSON',
   function: 'PLINTH_BODY_LIMIT_FUNCTION',
   ai: 'PLINTH_BODY_LIMIT_AI',
+  flags: 'PLINTH_BODY_LIMIT_FLAGS',
 } as const satisfies Record<BodyLimit, keyof Config>;
 
 const closeOf = ({ res }: Context): Promise<void> =>

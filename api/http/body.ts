@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'koa';
+import type { ReaderName } from '#lib/json-thread.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { ReservedBytes } from '#lib/byte-budget.ts';
 import { decodeUtf8 } from '#lib/json-body.ts';
@@ -18,7 +19,7 @@ export interface BodyRules {
   /** Answers `Expect: 100-continue`: the body is wanted. */
   readonly invite: () => void;
   /** Reads JSON; large texts off the event loop. */
-  readonly json: Pick<JsonParser, 'check' | 'parse'>;
+  readonly json: Pick<JsonParser, 'check' | 'parse' | 'read'>;
   /** The party whose work that is. */
   readonly owner: string;
   /**
@@ -181,4 +182,25 @@ export const readJsonBody = async (ctx: Context, rules: BodyRules): Promise<Json
   if (!passesText || bytes.length <= maxInlineBytes) return json.parse(bytes, { owner });
   await json.check(bytes, { owner });
   return { text: bytes.toString(), value: undefined };
+};
+
+interface ReadInThread {
+  readonly faults: readonly { readonly path: string; readonly message: string }[];
+  readonly body: unknown;
+}
+
+/** A body of 10 MB of short texts has fewer. */
+const maxPartsInThread = 5_000_000;
+
+/**
+ * Reads and checks a body in the thread for JSON.
+ * @throws {ServiceError} `validation_failed`, `unsupported_media_type`, and those of `readJsonBody`
+ */
+export const readInThread = async (ctx: Context, rules: BodyRules, reader: ReaderName): Promise<JsonBody> => {
+  const bytes = await readBody(ctx.req, rules);
+  requireJson(ctx, rules);
+  const options = { owner: rules.owner, maxParts: maxPartsInThread };
+  const { faults, body } = (await rules.json.read(bytes, reader, options)) as ReadInThread;
+  if (body !== null && faults.length === 0) return { text: bytes.toString(), value: body };
+  throw new ServiceError('validation_failed', 'The body is not valid.', { details: faults });
 };
