@@ -93,7 +93,7 @@ const openWorkerFlags = (
   of: Pick<FlagsOptions, 'isSubscribed' | 'signals'>,
 ): Flags => openFlags({ config, log, db, sealer, ...of });
 
-/** What other processes changed is forgotten, or loaded anew. */
+/** Changes of other processes are loaded anew, or what is known is forgotten. */
 const followNotices = (
   subscriber: Pick<Subscriber, 'onNotice'>,
   {

@@ -157,7 +157,6 @@ export const flagList = z.object({
 
 export const context = z.record(z.string(), z.unknown()).describe('Attributes of whoever the flag is evaluated for.');
 
-export const segmentKey = flagKey;
 export const segment = z.object({
   key: z.string(),
   name: z.string(),

@@ -96,7 +96,7 @@ class Listeners {
     this.#changedAt.set(name, performance.now());
     const text = changeText(set);
     let left = slice;
-    // Those that come meanwhile are sent it, too, which does no harm.
+    // One that comes meanwhile is sent it, too, which does no harm.
     for (const listener of this.#byName.get(name) ?? []) {
       write(listener, text);
       left -= 1;

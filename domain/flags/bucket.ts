@@ -23,20 +23,23 @@ const maxAscii = 0x7f;
 const hashAscii = (text: string): number | null => {
   const { length } = text;
   const whole = length & ~3;
-  let [hash, seen] = [0, 0];
+  let hash = 0;
+  let seen = 0;
   for (let at = 0; at < whole; at += 4) {
-    const [a, b] = [text.charCodeAt(at), text.charCodeAt(at + 1)];
-    const [c, d] = [text.charCodeAt(at + 2), text.charCodeAt(at + 3)];
+    const a = text.charCodeAt(at);
+    const b = text.charCodeAt(at + 1);
+    const c = text.charCodeAt(at + 2);
+    const d = text.charCodeAt(at + 3);
     seen |= a | b | c | d;
     hash = mix(hash, a | (b << 8) | (c << 16) | (d << 24));
   }
+  if (seen > maxAscii) return null;
   let rest = 0;
   for (let at = length - 1; at >= whole; at -= 1) {
     const code = text.charCodeAt(at);
-    seen |= code;
+    if (code > maxAscii) return null;
     rest = (rest << 8) | code;
   }
-  if (seen > maxAscii) return null;
   return finish(length === whole ? hash : hash ^ scramble(rest), length);
 };
 

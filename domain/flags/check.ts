@@ -14,10 +14,10 @@ export interface Fault {
   readonly message: string;
 }
 
-export const maxRules = 1000;
-export const maxPrerequisites = 10;
+const maxRules = 1000;
+const maxPrerequisites = 10;
 /** The length of a chain of prerequisites. */
-export const maxPrerequisiteDepth = 10;
+const maxPrerequisiteDepth = 10;
 const maxConditions = 5000;
 const maxValues = 20_000;
 /** Instructions of the patterns of one flag together: at worst each is run once for each character of a text. */

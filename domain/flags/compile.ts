@@ -5,7 +5,7 @@ import { type AttributeTest, compileCondition } from './operators.ts';
 /** The facts about whoever a flag is evaluated for, as JSON has them. */
 export type EvaluationContext = Readonly<Record<string, unknown>>;
 
-export type Reason = 'TARGETING_MATCH' | 'SPLIT' | 'DEFAULT' | 'STATIC' | 'DISABLED' | 'PREREQUISITE_FAILED' | 'ERROR';
+type Reason = 'TARGETING_MATCH' | 'SPLIT' | 'DEFAULT' | 'STATIC' | 'DISABLED' | 'PREREQUISITE_FAILED' | 'ERROR';
 
 /** A result of a flag. There is one object for each result that a flag can have, so that evaluating makes none. */
 export interface Outcome {
@@ -24,8 +24,10 @@ export interface CompiledCondition {
   readonly test: AttributeTest;
 }
 
-interface CompiledSplit {
+export interface CompiledSplit {
   readonly attribute: string;
+  /** As in conditions. */
+  readonly path: readonly string[] | null;
   /** Outcomes of those below each bound, in buckets. */
   readonly parts: readonly { readonly below: number; readonly outcome: Outcome }[];
 }
@@ -58,11 +60,13 @@ export interface FlagLookup {
   readonly segments: ReadonlyMap<string, CompiledSegment>;
 }
 
+const pathOf = (name: string): readonly string[] | null => (name.includes('.') ? name.split('.') : null);
+
 export const compileConditions = (conditions: readonly Condition[]): CompiledCondition[] =>
   conditions.map((condition) => ({
     attribute: condition.attribute,
     operator: condition.operator,
-    path: condition.attribute.includes('.') ? condition.attribute.split('.') : null,
+    path: pathOf(condition.attribute),
     test: compileCondition(condition),
   }));
 
@@ -83,9 +87,10 @@ const compileSplit = ({ key, index }: Compiling, rule: Rule, whole: Outcome): Co
   const { rollout } = rule;
   if (rollout === undefined) return null;
   const attribute = rollout.attribute ?? targetingKey;
+  const path = pathOf(attribute);
   if ('percent' in rollout) {
     const below = bucketsOf(rollout.percent);
-    return below === buckets ? null : { attribute, parts: [{ below, outcome: { ...whole, reason: 'SPLIT' } }] };
+    return below === buckets ? null : { attribute, path, parts: [{ below, outcome: { ...whole, reason: 'SPLIT' } }] };
   }
   let below = 0;
   const parts = rollout.variants.map(({ name, value, percent }, place) => {
@@ -93,7 +98,7 @@ const compileSplit = ({ key, index }: Compiling, rule: Rule, whole: Outcome): Co
     const variant = name ?? variantOf(value, `variant-${place}`);
     return { below, outcome: { key, value, matched_rule: index, reason: 'SPLIT' as const, variant } };
   });
-  return { attribute, parts };
+  return { attribute, path, parts };
 };
 
 const compileRule = (of: Compiling, rule: Rule): CompiledRule => {

@@ -19,7 +19,7 @@ export interface Condition {
   readonly values?: readonly Scalar[] | undefined;
 }
 
-export interface Variant {
+interface Variant {
   readonly name?: string | undefined;
   readonly value: unknown;
   /** In steps of 0.001. */
@@ -68,12 +68,6 @@ export interface FlagDefinition {
 
 /** Changes of a flag; fields that are left out stay as they are. */
 export type FlagPatch = { readonly [Field in keyof FlagDefinition]?: FlagDefinition[Field] | undefined };
-
-export interface SegmentDefinition {
-  readonly name: string;
-  /** All must match; null: the segment lists keys. */
-  readonly conditions: readonly Condition[] | null;
-}
 
 export const keyForm = /^[a-z0-9][a-z0-9._-]{0,99}$/;
 export const environmentForm = /^[a-z][a-z0-9_-]{0,62}$/;

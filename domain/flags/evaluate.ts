@@ -3,6 +3,7 @@ import {
   type CompiledFlag,
   type CompiledRule,
   type CompiledSegment,
+  type CompiledSplit,
   type EvaluationContext,
   type FlagLookup,
   type Outcome,
@@ -65,8 +66,8 @@ const isIn = (segment: CompiledSegment | undefined, context: EvaluationContext):
 /** Whoever has a longer one is in no part of a rollout: a context has up to 1 MB. */
 const maxHashedLength = 4096;
 
-const hashedOf = (context: EvaluationContext, name: string): string | null => {
-  const value = attributeOf(context, name, name.includes('.') ? name.split('.') : null);
+const hashedOf = (context: EvaluationContext, { attribute, path }: CompiledSplit): string | null => {
+  const value = attributeOf(context, attribute, path);
   if (typeof value === 'string') return value.length <= maxHashedLength ? value : null;
   return typeof value === 'number' && Number.isFinite(value) ? String(value) : null;
 };
@@ -83,7 +84,7 @@ const applyRule = (
   if (rule.segment !== null && !isIn(segments.get(rule.segment), context))
     return { attribute: rule.segment, operator: 'segment' };
   if (rule.split === null) return rule.outcome;
-  const attribute = hashedOf(context, rule.split.attribute);
+  const attribute = hashedOf(context, rule.split);
   const outcome = attribute === null ? null : outcomeOfSplit(key, rule.split, attribute);
   return outcome ?? { attribute: rule.split.attribute, operator: 'rollout' };
 };
@@ -93,20 +94,37 @@ const isOutcome = (result: Outcome | Failure): result is Outcome => 'reason' in 
 /** Definitions are checked for cycles and depth when they are stored; this bounds what a fault of that could do. */
 const maxDepth = 20;
 
+interface Progress {
+  readonly memo: Memo;
+  readonly depth: number;
+}
+
+const meets = (
+  lookup: FlagLookup,
+  { prerequisites }: CompiledFlag,
+  context: EvaluationContext,
+  { memo, depth }: Progress,
+): boolean => {
+  for (const { key, value } of prerequisites) {
+    const needed = lookup.flags.get(key);
+    if (needed === undefined || depth >= maxDepth) return false;
+    const outcome = memo.get(key) ?? evaluateWith(lookup, needed, context, { memo, depth: depth + 1 });
+    memo.set(key, outcome);
+    if (outcome.reason === 'DISABLED' || !sameJson(outcome.value, value)) return false;
+  }
+  return true;
+};
+
+/** @param progress null: it is begun where a flag has prerequisites */
 const evaluateWith = (
   lookup: FlagLookup,
   flag: CompiledFlag,
   context: EvaluationContext,
-  { memo, depth }: { readonly memo: Memo; readonly depth: number },
+  progress: Progress | null,
 ): Outcome => {
   if (!flag.enabled) return flag.disabled;
-  for (const { key, value } of flag.prerequisites) {
-    const needed = lookup.flags.get(key);
-    if (needed === undefined || depth >= maxDepth) return flag.failed;
-    const outcome = memo.get(key) ?? evaluateWith(lookup, needed, context, { memo, depth: depth + 1 });
-    memo.set(key, outcome);
-    if (outcome.reason === 'DISABLED' || !sameJson(outcome.value, value)) return flag.failed;
-  }
+  if (flag.prerequisites.length > 0 && !meets(lookup, flag, context, progress ?? { memo: new Map(), depth: 0 }))
+    return flag.failed;
   for (const rule of flag.rules) {
     const result = applyRule(flag, rule, context, lookup);
     if (isOutcome(result)) return result;
@@ -119,12 +137,8 @@ const evaluateWith = (
  * decides (contract, section 10).
  * @param memo for several flags and one context
  */
-export const evaluate = (
-  lookup: FlagLookup,
-  flag: CompiledFlag,
-  context: EvaluationContext,
-  memo: Memo = new Map(),
-): Outcome => evaluateWith(lookup, flag, context, { memo, depth: 0 });
+export const evaluate = (lookup: FlagLookup, flag: CompiledFlag, context: EvaluationContext, memo?: Memo): Outcome =>
+  evaluateWith(lookup, flag, context, memo === undefined ? null : { memo, depth: 0 });
 
 /** Each rule of a flag, with the check that failed; also of those behind the one that decides. */
 export const explain = (lookup: FlagLookup, flag: CompiledFlag, context: EvaluationContext): Explanation[] =>

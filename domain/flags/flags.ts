@@ -41,7 +41,7 @@ export const flagOf = <Row extends FlagRow>({ definition, ...row }: Row) => ({
   definition: parseDefinition(definition),
 });
 
-export const invalid = (details: readonly Fault[]): ServiceError =>
+const invalid = (details: readonly Fault[]): ServiceError =>
   new ServiceError('validation_failed', 'The flag is not valid.', { details });
 
 /** @throws {ServiceError} `not_found` */
@@ -199,7 +199,7 @@ const lockFlag = async (
  * @param change.of the new definition, from the present one
  * @throws {ServiceError} `not_found`, `precondition_failed`, `validation_failed`, `plan_limit_exceeded`
  */
-export const changeFlag = async (
+const changeFlag = async (
   db: Queryable,
   author: Author,
   name: FlagName,

@@ -18,13 +18,13 @@ export interface LoadedEnvironment {
 export interface LoadedProject {
   readonly version: number;
   readonly environments: readonly LoadedEnvironment[];
-  /** Those that were changed. `conditions`: JSON text; `keys`: one in each line. */
+  /** Only changed ones. `conditions`: JSON text; `keys`: one in each line. */
   readonly segments: readonly {
     readonly key: string;
     readonly conditions: string | null;
     readonly keys: string | null;
   }[];
-  /** Of all segments. */
+  /** The keys of all segments. */
   readonly segmentKeys: readonly string[];
 }
 

@@ -21,7 +21,7 @@ const shapeOf = ({ key, value, reason, variant }: Outcome) => ({
 const texts = new WeakMap<Outcome, string>();
 
 /** JSON text of a result; each is written once. */
-export const outcomeText = (outcome: Outcome): string => {
+const outcomeText = (outcome: Outcome): string => {
   const known = texts.get(outcome);
   if (known !== undefined) return known;
   const text = JSON.stringify(shapeOf(outcome));
@@ -56,7 +56,7 @@ export const evaluateAll = async (set: FlagSet, context: EvaluationContext): Pro
   return outcomes;
 };
 
-/** Of an answer for all flags: another one as soon as the flags or the context differ. */
+/** The tag of an answer for all flags: another one as soon as the flags or the context differ. */
 export const etagOf = (set: FlagSet, contextText: string): string =>
   `"${set.etag}-${hash('sha1', contextText, 'base64url')}"`;
 
@@ -76,6 +76,6 @@ export const bulkText = (
   return `{"flags":[${flags}],"metadata":${JSON.stringify(metadata)},"eventStreams":${streams}}`;
 };
 
-/** What listeners are sent when the flags of an environment were changed. */
+/** The message to listeners when the flags of an environment were changed. */
 export const changeText = ({ etag, version }: FlagSet): string =>
   `id: ${version}\ndata: ${JSON.stringify({ type: 'refetchEvaluation', etag })}\n\n`;

@@ -15,10 +15,10 @@ interface Operator {
  * A longer text, or list, matches nothing: a context has up to 1 MB, and with 10,000 flags each of its attributes would
  * be searched 10,000 times.
  */
-export const maxTextLength = 4096;
+const maxTextLength = 4096;
 const maxListLength = 1000;
 /** Patterns go through the text a character at a time. */
-export const maxMatchedLength = 1000;
+const maxMatchedLength = 1000;
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value.length <= maxTextLength;
 const isList = (value: unknown): value is readonly unknown[] => Array.isArray(value) && value.length <= maxListLength;
@@ -197,7 +197,7 @@ const operators: Readonly<Record<string, Operator>> = {
   },
 };
 
-export const operatorNames: readonly string[] = Object.keys(operators);
+const operatorNames: readonly string[] = Object.keys(operators);
 
 const operatorOf = (name: string): Operator | undefined =>
   Object.hasOwn(operators, name) ? operators[name] : undefined;

@@ -17,7 +17,7 @@ import { type Flag, checkPatch, patchFlag } from './flags.ts';
 const maxPending = 100;
 const maxPendingOfProject = 1000;
 
-export type ScheduleStatus = 'pending' | 'done' | 'failed';
+type ScheduleStatus = 'pending' | 'done' | 'failed';
 
 export interface ScheduleRow {
   readonly id: string;
@@ -60,7 +60,7 @@ export const scheduleChange = async (
   );
 };
 
-/** Those that are to come first; of those of the past the latest first. */
+/** Pending ones come first; of those of the past the latest. */
 export const listSchedules = async (
   db: Queryable,
   flagId: string,

@@ -96,7 +96,7 @@ export const insertEnvironment = async (
   return { id, name };
 };
 
-/** What is in force in an environment changed. */
+/** Notes that the flags in force in an environment changed. */
 export const touchEnvironment = async (db: Queryable, id: string, version: number): Promise<void> => {
   await db.query('update flag_environments set version = $2 where id = $1', [id, version]);
 };
@@ -129,7 +129,7 @@ export interface FlagFilter {
 }
 
 /** In days: a flag that was not asked for, or always answered alike, for so long is stale. */
-export const staleDays = 30;
+const staleDays = 30;
 
 export type StaleReason = 'unused' | 'always_alike';
 

@@ -11,7 +11,7 @@ import type { Sealer } from '#lib/secrets.ts';
 const periodMs = 3600_000;
 const macBytes = 16;
 
-/** What a token stands for. */
+/** The stream that a token opens. */
 export interface StreamGrant {
   readonly projectId: string;
   readonly environment: string;

@@ -81,7 +81,7 @@ const write = async (db: Queryable, rows: readonly StatRow[]): Promise<void> => 
 export const createFlagUsage = ({ db, log }: { readonly db: Queryable; readonly log: Log }): FlagUsage => {
   let counts: Counts = new Map();
   let size = 0;
-  /** Those that PostgreSQL has not taken. */
+  /** Counts that PostgreSQL has not taken. */
   let unwritten: readonly StatRow[] = [];
 
   const outcomesOf = (environmentId: string): Map<Outcome, number> => {

@@ -76,7 +76,7 @@ const schemas = {
   },
 };
 
-/** What of an answer does not fit the protocol; null: nothing. */
+/** The parts of an answer that do not fit the protocol; null: all of it fits. */
 export const ofrepFault = (shape: keyof typeof schemas, value: unknown): string | null => {
   const { valid, errors } = new Validator(schemas[shape] as unknown as Schema, '2020-12', false).validate(value);
   return valid ? null : JSON.stringify(errors.slice(0, 3));

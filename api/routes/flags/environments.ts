@@ -17,7 +17,7 @@ import { type Endpoint, RawReply, endpoint } from '#api/endpoint.ts';
 import { id } from '#api/fields.ts';
 import { environmentName, importedFlag, inEnvironment } from '#api/shapes/flags.ts';
 import { authorOf } from '../flags.ts';
-import { readers } from './readers.ts';
+import { readers } from '#api/shapes/flag-bodies.ts';
 
 const area = 'flags';
 const path = '/projects/{project_id}/environments';
@@ -129,7 +129,7 @@ export const flagEnvironmentEndpoints: readonly Endpoint[] = [
       environment: environmentName.optional().describe('Left out: that of the file, else production.'),
       dry_run: z.enum(['true', 'false']).default('false'),
     }),
-    body: z.object({
+    body: z.strictObject({
       environment: environmentName.optional(),
       flags: z.array(importedFlag),
       segments: z.array(z.unknown()).optional(),

@@ -12,16 +12,16 @@ import { ServiceError } from '#lib/errors.ts';
 import { inProject } from '#api/access.ts';
 import { type Endpoint, RawReply, endpoint } from '#api/endpoint.ts';
 import { id, name, page } from '#api/fields.ts';
-import { conditions, pathKey, segment, segmentKey } from '#api/shapes/flags.ts';
+import { conditions, flagKey, pathKey, segment } from '#api/shapes/flags.ts';
 import { authorOf } from '../flags.ts';
-import { type SegmentBody, readers } from './readers.ts';
+import { type SegmentBody, readers } from '#api/shapes/flag-bodies.ts';
 
 const area = 'flags';
 const path = '/projects/{project_id}/segments';
 const projectPath = z.object({ project_id: id });
 const segmentPath = z.object({ project_id: id, key: pathKey });
 
-const change = z.object({
+const change = z.strictObject({
   name: name.optional(),
   conditions: conditions.optional(),
   keys: z.array(z.string()).optional().describe('Targeting keys, at most 100,000.'),
@@ -67,7 +67,7 @@ export const flagSegmentEndpoints: readonly Endpoint[] = [
     bodyLimit: 'flags',
     bodyReader: readers.segment,
     params: projectPath,
-    body: change.extend({ key: segmentKey }),
+    body: change.extend({ key: flagKey }),
     status: 201,
     response: withoutKeys,
     handle: async ({ body }, call) => {

@@ -12,7 +12,7 @@ import {
   environmentName,
   faultsOfImported,
   importedFlag,
-  segmentKey,
+  flagKey,
 } from '#api/shapes/flags.ts';
 import { inPlainWords } from '#api/validation-messages.ts';
 
@@ -45,7 +45,7 @@ const keyList = z
 
 const segmentBody = z
   .strictObject({
-    key: segmentKey.optional(),
+    key: flagKey.optional(),
     name: name.optional(),
     conditions: conditions.optional(),
     keys: keyList.optional(),
@@ -55,7 +55,7 @@ const segmentBody = z
   });
 
 /** A body that was read: its value, or its problems. */
-export interface ReadBody<T> {
+interface ReadBody<T> {
   readonly faults: readonly Fault[];
   readonly body: T | null;
 }
@@ -80,7 +80,7 @@ const fileBody = z.strictObject({
   segments: z
     .array(
       z.strictObject({
-        key: segmentKey,
+        key: flagKey,
         name: name.optional(),
         conditions: conditions.nullish(),
         keys: keyList.nullish(),
