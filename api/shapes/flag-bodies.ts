@@ -33,9 +33,12 @@ const linesOf = (keys: readonly string[]): NonNullable<SegmentFields['keys']> | 
   return unique.every(isLine) ? { text: unique.join('\n'), count: unique.length } : null;
 };
 
+const isShortList = (value: unknown): value is readonly unknown[] =>
+  Array.isArray(value) && value.length <= maxSegmentKeys;
+
 const keyList = z
-  .array(z.string())
-  .max(maxSegmentKeys)
+  .custom(isShortList, { error: `must be a list of at most ${maxSegmentKeys} keys` })
+  .pipe(z.array(z.string()))
   .transform((keys, issues) => {
     const lines = linesOf(keys);
     if (lines !== null) return lines;
@@ -74,9 +77,12 @@ const read = <T>(schema: z.ZodType<T>, text: string): ReadBody<T> => {
 
 export const readSegment: Reader = (text) => ({ value: read(segmentBody, text) });
 
+const maxFlags = 100_000;
+const maxFlagLength = 1024 * 1024;
+
 const fileBody = z.strictObject({
   environment: environmentName.optional(),
-  flags: z.array(importedFlag).max(100_000),
+  flags: z.array(z.unknown()).max(maxFlags),
   segments: z
     .array(
       z.strictObject({
@@ -90,7 +96,27 @@ const fileBody = z.strictObject({
     .default([]),
 });
 
-type File = z.output<typeof fileBody>;
+type File = Omit<z.output<typeof fileBody>, 'flags'> & { readonly flags: readonly z.output<typeof importedFlag>[] };
+
+/** One by one: the list of all problems of a hostile file would be a hundred times as large as the file. */
+const readFlags = (given: readonly unknown[]): { flags: File['flags']; faults: Fault[] } => {
+  const flags: z.output<typeof importedFlag>[] = [];
+  const faults: Fault[] = [];
+  for (const [index, one] of given.entries()) {
+    if (faults.length >= maxFaults) break;
+    if (JSON.stringify(one).length > maxFlagLength)
+      faults.push({ path: `flags.${index}`, message: 'is larger than 1 MB' });
+    else {
+      const parsed = importedFlag.safeParse(one, { error: inPlainWords });
+      if (parsed.success) flags.push(parsed.data);
+      else
+        faults.push(
+          ...faultsOfError(parsed.error).map((fault) => ({ ...fault, path: `flags.${index}.${fault.path}` })),
+        );
+    }
+  }
+  return { flags, faults: faults.slice(0, maxFaults) };
+};
 
 const faultsBetween = ({ flags, segments }: File): Fault[] => {
   const byKey = new Map(flags.map((flag) => [flag.key, flag]));
@@ -123,7 +149,12 @@ const faultsOfFile = (file: File): Fault[] => {
   return found.slice(0, maxFaults);
 };
 
-const importedOf = ({ flags, segments }: File): ImportedFlags => ({
+const importedOf = ({
+  environment,
+  flags,
+  segments,
+}: File): ImportedFlags & { readonly environment?: string | undefined } => ({
+  environment,
   flags: flags.map((flag) => {
     const definition = definitionOf(flag);
     const { name: called, flag_type, is_enabled } = definition;
@@ -138,14 +169,19 @@ const importedOf = ({ flags, segments }: File): ImportedFlags => ({
   named: [...new Set(flags.flatMap(({ targeting_rules: rules }) => rules.flatMap(({ segment }) => segment ?? [])))],
 });
 
+const refused = (faults: readonly Fault[]) => ({ value: { faults, body: null } });
+
 export const readFile: Reader = (text) => {
   const { faults, body } = read(fileBody, text);
-  if (body === null) return { value: { faults, body } };
+  if (body === null) return refused(faults);
+  const { flags, faults: wrong } = readFlags(body.flags);
+  if (wrong.length > 0) return refused(wrong);
+  const file = { ...body, flags };
   try {
-    const between = faultsOfFile(body);
-    return { value: { faults: between, body: between.length > 0 ? null : importedOf(body) } };
+    const between = faultsOfFile(file);
+    return between.length > 0 ? refused(between) : { value: { faults: [], body: importedOf(file) } };
   } catch {
-    return { value: { faults: [{ path: 'flags', message: 'a JSON Schema cannot be read' }], body: null } };
+    return refused([{ path: 'flags', message: 'a JSON Schema cannot be read' }]);
   }
 };
 

@@ -108,6 +108,8 @@ export const deleteEnvironment = async (
       [id],
     ),
   );
+  // Its flags go with it, under the one entry for the environment.
+  await db.query(`select set_config('plinth.flags_at_once', 'on', true)`);
   await db.query('delete from flag_environments where id = $1', [id]);
   await takeRoom(db, author, { flags: -(held?.flags ?? 0), bytes: -(held?.bytes ?? 0) });
 };

@@ -16,6 +16,10 @@ import { type Flag, checkPatch, patchFlag } from './flags.ts';
 
 const maxPending = 100;
 const maxPendingOfProject = 1000;
+const maxPatchBytes = 64 * 1024;
+/** Changes of the past that are kept of one flag, and the length up to which the change itself is. */
+const keptOfFlag = 100;
+const keptPatchLength = 1000;
 
 type ScheduleStatus = 'pending' | 'done' | 'failed';
 
@@ -32,6 +36,14 @@ export interface ScheduleRow {
 
 const columns = 'id, at, patch, status, error, created_at, done_at';
 
+const forgetOld = async (db: Queryable, flagId: string): Promise<void> => {
+  await db.query(
+    `delete from flag_schedules where id in (
+       select id from flag_schedules where flag_id = $1 and status <> 'pending' order by done_at desc offset ${keptOfFlag})`,
+    [flagId],
+  );
+};
+
 /** @throws {ServiceError} `validation_failed` for a change that would be refused now, `plan_limit_exceeded` */
 export const scheduleChange = async (
   db: Queryable,
@@ -39,7 +51,11 @@ export const scheduleChange = async (
   flag: Flag,
   { at, patch }: { readonly at: Date; readonly patch: FlagPatch },
 ): Promise<ScheduleRow> => {
+  const text = JSON.stringify(patch);
+  if (Buffer.byteLength(text) > maxPatchBytes)
+    throw new ServiceError('payload_too_large', `A scheduled change has at most ${maxPatchBytes} bytes.`);
   await checkPatch(db, author, flag, patch);
+  await forgetOld(db, flag.id);
   const { own, all } = await one(
     db.query<{ own: number; all: number }>(
       `select count(*) filter (where flag_id = $2) as own, count(*) as all from flag_schedules
@@ -55,7 +71,7 @@ export const scheduleChange = async (
     db.query<ScheduleRow>(
       `insert into flag_schedules (id, project_id, flag_id, at, patch, actor) values ($1, $2, $3, $4, $5, $6)
        returning ${columns}`,
-      [newId(), author.projectId, flag.id, at, JSON.stringify(patch), JSON.stringify(publicActor(author.actor))],
+      [newId(), author.projectId, flag.id, at, text, JSON.stringify(publicActor(author.actor))],
     ),
   );
 };
@@ -127,7 +143,9 @@ export interface FlagTickDeps {
 
 const finish = async (db: Queryable, id: string, error: string | null): Promise<void> => {
   await db.query(
-    `update flag_schedules set status = $2, error = $3, done_at = now() where id = $1 and status = 'pending'`,
+    `update flag_schedules set status = $2, error = $3, done_at = now(),
+       patch = case when octet_length(patch::text) > ${keptPatchLength} then '{}' else patch end
+     where id = $1 and status = 'pending'`,
     [id, error === null ? 'done' : 'failed', error],
   );
 };

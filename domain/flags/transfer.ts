@@ -1,4 +1,5 @@
-import type { Queryable } from '#lib/control-db.ts';
+import { noteInProject } from '#domain/audit/audit.ts';
+import { type Queryable, one } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type Author, publicActor, takeRoom } from './author.ts';
 import { requireEnvironment, usableEnvironment } from './environments.ts';
@@ -58,6 +59,31 @@ const differenceOf = (present: ReadonlyMap<string, string>, wanted: readonly New
 type EnvironmentChange = Change & { readonly environment: string };
 
 const batch = 500;
+
+/** Changes of flags that follow in the transaction leave no audit entries of their own: there can be 10,000. */
+const auditAtOnce = async (db: Queryable): Promise<void> => {
+  await db.query(`select set_config('plinth.flags_at_once', 'on', true)`);
+};
+
+/** One entry for a change of a whole environment. The history of each flag says what it was. */
+const noteAtOnce = async (
+  db: Queryable,
+  { projectId, actor }: Author,
+  { action, environmentId, environment }: { action: string; environmentId: string; environment: string },
+  { created, updated, deleted }: Difference,
+): Promise<void> => {
+  const counts = { environment, created: created.length, updated: updated.length, deleted: deleted.length };
+  const project = await one(
+    db.query<{ id: string; org_id: string }>('select id, org_id from projects where id = $1', [projectId]),
+  );
+  await noteInProject(db, project, {
+    actor,
+    action,
+    targetType: 'flag_environment',
+    targetId: environmentId,
+    after: counts,
+  });
+};
 
 const writeInBatches = async (db: Queryable, change: Change, states: readonly NewState[]): Promise<void> => {
   for (let at = 0; at < states.length; at += batch) await writeFlags(db, change, states.slice(at, at + batch));
@@ -140,6 +166,8 @@ export const importFlags = async (
   const difference = differenceOf(await fingerprintsIn(db, environmentId), file.flags);
   await putSegments(db, author, file);
   const change = { projectId, environmentId, environment, setVersion, actor: publicActor(author.actor) };
+  await auditAtOnce(db);
+  await noteAtOnce(db, author, { action: 'flag_environment.import', environmentId, environment }, difference);
   await apply(db, author, change, { difference, wanted: file.flags });
   return difference;
 };
@@ -177,6 +205,13 @@ export const copyEnvironment = async (
   const found = differenceOf(await fingerprintsIn(db, target.id), wanted);
   const difference = { ...found, deleted: [] };
   const change = { projectId, environmentId: target.id, environment: to, setVersion, actor: publicActor(author.actor) };
+  await auditAtOnce(db);
+  await noteAtOnce(
+    db,
+    author,
+    { action: 'flag_environment.copy', environmentId: target.id, environment: to },
+    difference,
+  );
   await apply(db, author, change, { difference, wanted });
   return difference;
 };

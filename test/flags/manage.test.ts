@@ -321,3 +321,48 @@ test('flags of another project are not found', async (t) => {
     t.is(answer.status, 404, `${method} ${rest}: ${answer.text}`);
   }
 });
+
+test('ten thousand flags are imported with one audit entry, and answered at once', async (t) => {
+  const { call, client, project, user } = await scene();
+  const flags = Array.from({ length: 10_000 }, (_, n) => ({
+    key: `flag-${n}`,
+    targeting_rules: [{ attribute: 'plan', operator: 'in', values: ['pro'] }],
+  }));
+  const imported = await call('PUT', '/flags/import', { flags });
+  t.is(imported.status, 200, imported.text.slice(0, 300));
+  t.is(imported.body.created.length, 10_000);
+  const all = await client.call('POST', `/p/${project.ref}/ofrep/v1/evaluate/flags`, {
+    key: project.publishableKey,
+    body: { context: { plan: 'pro' } },
+  });
+  t.is(all.body.flags.length, 10_000);
+  t.true(all.body.flags.every(({ value }: { value: unknown }) => value === true));
+  const audit = await client.call('GET', '/team/audit-log?limit=200', {
+    token: user.token,
+    headers: { 'x-org-id': project.orgId },
+  });
+  const entries = audit.body.entries.filter(({ target_type: type }: { target_type: string }) =>
+    type.startsWith('flag'),
+  );
+  t.deepEqual(
+    entries.map(({ action }: { action: string }) => action),
+    ['flag_environment.import', 'flag_environment.create'],
+  );
+  t.like(entries[0].after, { created: 10_000, updated: 0, deleted: 0 });
+  t.is((await call('POST', '/flags', { key: 'one-more' })).status, 403);
+});
+
+test('a hostile file is refused with few problems named', async (t) => {
+  const { call } = await scene();
+  for (const body of [
+    { flags: Array.from({ length: 200_000 }, () => ({})) },
+    { flags: Array.from({ length: 50_000 }, () => []) },
+    { flags: [{ key: 'a', targeting_rules: Array.from({ length: 200_000 }, () => ({})) }] },
+    { flags: [{ key: 'a', targeting_rules: Array.from({ length: 1001 }, () => ({})) }] },
+    { flags: [], segments: [{ key: 'a', keys: Array.from({ length: 300_000 }, () => 1) }] },
+  ]) {
+    const answer = await call('PUT', '/flags/import', body);
+    t.is(answer.status, 400, answer.text.slice(0, 200));
+    t.true(answer.body.details.length <= 20);
+  }
+});
