@@ -24,13 +24,13 @@ interface Listening {
 const listenTo = (url: string, agent: Agent, onChange: () => void): Promise<Listening> =>
   new Promise((resolve, reject) => {
     const sent = request(url, { agent }, (response) => {
-      if (response.statusCode !== 200) reject(new Error(`a stream answered ${response.statusCode}`));
       response.setEncoding('utf8');
       response.on('data', (text: string) => {
         if (text.includes('data: ')) onChange();
       });
       response.on('error', () => undefined);
-      resolve({ close: () => void sent.destroy() });
+      if (response.statusCode === 200) resolve({ close: () => void sent.destroy() });
+      else reject(new Error(`a stream answered ${response.statusCode}`));
     });
     sent.on('error', reject);
     sent.end();

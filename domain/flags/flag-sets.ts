@@ -346,7 +346,7 @@ class Sets implements FlagSets {
   async #poll(): Promise<void> {
     const now = performance.now();
     const active = [...this.#memory.all()].filter((project) => this.#isActive(project));
-    // What somebody listens to is the last to make room: without it a change would not be noticed.
+    // Projects with listeners are the last to make room: without their flags a change would not be noticed.
     for (const project of active) if (this.#awaited.has(project.owner.id)) project.usedAt = now;
     if (active.length > 0 || this.#isFailing) await this.#checkInTime(active);
   }
