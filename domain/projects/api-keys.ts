@@ -170,6 +170,39 @@ const holderOf = (row: KeyRow): KeyHolder => {
 
 const isOver = ({ key }: KeyHolder): boolean => key.expires_at !== null && key.expires_at.getTime() <= Date.now();
 
+const forgetIn = (kept: LRUCache<string, KeyHolder>, projectId: string): void => {
+  for (const [hash, { project }] of kept.entries()) if (project.id === projectId) kept.delete(hash);
+};
+
+type FindByHash = (hash: Buffer, name: string) => Promise<KeyHolder | undefined>;
+
+/** The holders of keys for what is answered while PostgreSQL is away. Only keys that were used for that are kept. */
+const createLastKnown = (findByHash: FindByHash, present: (name: string) => KeyHolder | undefined) => {
+  const kept = new LRUCache<string, KeyHolder>({ max: maxKept, ttl: lastKnownMs });
+  /** Until then PostgreSQL is not asked again. */
+  let awayUntil = 0;
+  const findAndKeep: FindByHash = async (hash, name) => {
+    const holder = await findByHash(hash, name);
+    if (holder === undefined) kept.delete(name);
+    else if (kept.peek(name) !== holder) kept.set(name, holder);
+    return holder;
+  };
+  return {
+    find: async (apiKey: string): Promise<KeyHolder | undefined> => {
+      const hash = hashToken(apiKey);
+      const name = hash.toString('latin1');
+      const known = kept.get(name);
+      if (known === undefined || isOver(known)) return findAndKeep(hash, name);
+      if (performance.now() < awayUntil || present(name) === known) return known;
+      const finding = findAndKeep(hash, name);
+      if (await answersWithin(finding, awayAfterMs)) return finding;
+      awayUntil = performance.now() + retryAfterMs;
+      return known;
+    },
+    forget: (projectId: string): void => forgetIn(kept, projectId),
+  };
+};
+
 /**
  * Caches the holder of each key for 5 s: the query costs a data API request as much as its own work. Only valid keys
  * are cached, so that guesses take no memory; a revoked key is forgotten at once in all processes (`forget`, of which
@@ -178,9 +211,6 @@ const isOver = ({ key }: KeyHolder): boolean => key.expires_at !== null && key.e
 export const createKeyHolders = ({ db, isSubscribed }: KeyHoldersOptions): KeyHolders => {
   const holders = new LRUCache<string, KeyHolder>({ max: maxKept, ttl: cacheTtlMs });
   const projects = new LRUCache<string, Project>({ max: maxKept, ttl: cacheTtlMs });
-  const lastKnown = new LRUCache<string, KeyHolder>({ max: maxKept, ttl: lastKnownMs });
-  /** Until then it is not asked again by those who have a last known holder. */
-  let awayUntil = 0;
   /** Rises with each change: what was read before one must not be kept after it. */
   let changes = 0;
 
@@ -218,32 +248,14 @@ export const createKeyHolders = ({ db, isSubscribed }: KeyHoldersOptions): KeyHo
     return holder && !isOver(holder) ? holder : undefined;
   };
 
-  const findAndKeep = async (hash: Buffer, name: string): Promise<KeyHolder | undefined> => {
-    const holder = await findByHash(hash, name);
-    if (holder === undefined) lastKnown.delete(name);
-    else if (lastKnown.peek(name) !== holder) lastKnown.set(name, holder);
-    return holder;
-  };
-
-  const findLastKnown = async (apiKey: string): Promise<KeyHolder | undefined> => {
-    const hash = hashToken(apiKey);
-    const name = hash.toString('latin1');
-    const known = lastKnown.get(name);
-    if (known === undefined || isOver(known)) return findAndKeep(hash, name);
-    if (performance.now() < awayUntil) return known;
-    if (isSubscribed() && holders.get(name) === known) return known;
-    const finding = findAndKeep(hash, name);
-    if (await answersWithin(finding, awayAfterMs)) return finding;
-    awayUntil = performance.now() + retryAfterMs;
-    return known;
-  };
+  const lastKnown = createLastKnown(findByHash, (name) => (isSubscribed() ? holders.get(name) : undefined));
 
   return {
     find: (apiKey) => {
       const hash = hashToken(apiKey);
       return findByHash(hash, hash.toString('latin1'));
     },
-    findLastKnown,
+    findLastKnown: lastKnown.find,
     findProject: (idOrRef) =>
       cached(projects, idOrRef, () =>
         maybeOne(
@@ -255,8 +267,8 @@ export const createKeyHolders = ({ db, isSubscribed }: KeyHoldersOptions): KeyHo
       ),
     forget: (projectId) => {
       changes += 1;
-      for (const kept of [holders, lastKnown])
-        for (const [hash, { project }] of kept.entries()) if (project.id === projectId) kept.delete(hash);
+      forgetIn(holders, projectId);
+      lastKnown.forget(projectId);
       for (const [name, { id }] of projects.entries()) if (id === projectId) projects.delete(name);
     },
   };
