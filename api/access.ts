@@ -29,6 +29,8 @@ export interface WithKey<Holder extends KeyHolder = KeyHolder> {
   readonly keys: readonly Holder[];
   /** Also while the project is not active: an endpoint that reads its database cannot report that. */
   readonly evenInactive?: true;
+  /** Callers are recalled while PostgreSQL is away: for what is answered from memory. */
+  readonly lastKnown?: true;
   /** Needs the token of a user; the endpoint itself finds out whether the user may still act, and says why not. */
   readonly byUser?: true;
 }

@@ -67,6 +67,8 @@ const rateLimiterFor = (config: Config, redis: Redis) =>
       // Programs refresh by themselves, many behind one address.
       refresh: { limit: config.PLINTH_RATE_LIMIT_DASHBOARD, windowSeconds: 60 },
       'data-free': { limit: config.PLINTH_RATE_LIMIT_DATA_FREE, windowSeconds: 60 },
+      'flags-free': { limit: config.PLINTH_RATE_LIMIT_FLAGS_FREE, windowSeconds: 60 },
+      'flags-pro': { limit: config.PLINTH_RATE_LIMIT_FLAGS_PRO, windowSeconds: 60 },
       'ai-free': { limit: config.PLINTH_RATE_LIMIT_AI_FREE, windowSeconds: 60 },
       'ai-pro': { limit: config.PLINTH_RATE_LIMIT_AI_PRO, windowSeconds: 60 },
       'data-pro': { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
@@ -147,8 +149,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const json = createJsonParser();
   const ai = await openAi({ config, platform, egress, redis: queues.redis, json, isSubscribed, log });
   const calls = memoryOfCalls(platform.db);
-  const { functionVersions } = calls;
-  const data = openDataDeps({ config, log, platform, ai, egress, functionVersions, ...queues });
+  const data = openDataDeps({ config, log, platform, ai, egress, functionVersions: calls.functionVersions, ...queues });
   const mails = startMails({ config, platform, endUsers: data.endUsers, jobs: queues.jobs, log });
   const deps: Deps = {
     config,
@@ -185,6 +186,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
       await closeServer(server);
       rateLimiter.close();
       await mails.stop();
+      await data.flags.stop();
       compiler.close();
       await ai.close();
       await json.close();

@@ -23,6 +23,8 @@ export interface BaseCall {
   readonly userAgent: string | undefined;
   /** The text after `Authorization: Bearer`, unchecked. */
   readonly bearer: string | undefined;
+  /** The header of that name: the version of a thing that a change is meant for. */
+  readonly ifMatch: string | undefined;
   /** The client asks for server-sent events. */
   readonly wantsEvents: boolean;
   /** Scheme and host as clients see them, without a slash at the end. */

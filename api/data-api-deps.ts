@@ -4,6 +4,7 @@ import { createDataDb } from '#domain/data-api/postgres-db.ts';
 import { createSchemaCache } from '#domain/data-api/schema/cache.ts';
 import { createDirtyMarks, createWaitingMarks } from '#domain/events/marks.ts';
 import type { Platform } from '#domain/platform.ts';
+import { openFlags } from '#domain/flags/open.ts';
 import { createKeyHolders } from '#domain/projects/api-keys.ts';
 import type { FunctionVersions } from '#domain/functions/functions.ts';
 import type { Jobs } from '#domain/jobs/jobs.ts';
@@ -28,21 +29,13 @@ export interface DataDepsOptions {
 }
 
 /** The dependencies of the key-authenticated surfaces, kept up to date with the other processes. */
-export const openDataDeps = ({
-  config,
-  log,
-  redis,
-  platform,
-  ai,
-  subscriber,
-  signals,
-  egress,
-  jobs,
-  functionVersions,
-}: DataDepsOptions): Pick<
+export const openDataDeps = (
+  options: DataDepsOptions,
+): Pick<
   Deps,
-  'keys' | 'tokens' | 'endUsers' | 'oauth' | 'issuers' | 'data' | 'schemas' | 'events' | 'projectChanged'
+  'keys' | 'tokens' | 'endUsers' | 'oauth' | 'issuers' | 'data' | 'schemas' | 'events' | 'projectChanged' | 'flags'
 > => {
+  const { config, log, redis, platform, ai, subscriber, signals, egress, jobs, functionVersions } = options;
   const { tenantDb } = platform.projects;
   const marks = { redis, prefix: config.PLINTH_REDIS_PREFIX, log };
   const keys = createKeyHolders({ db: platform.db, isSubscribed: subscriber.isSubscribed });
@@ -61,6 +54,14 @@ export const openDataDeps = ({
     functionVersions,
     markDirty: events.markDirty,
   });
+  const flags = openFlags({
+    config,
+    log,
+    db: platform.db,
+    sealer: platform.sealer,
+    isSubscribed: subscriber.isSubscribed,
+    signals,
+  });
   const forget = (projectId: string): void => {
     keys.forget(projectId);
     endUsers.forget(projectId);
@@ -68,6 +69,7 @@ export const openDataDeps = ({
   };
   const applyNotice = ({ about, projectId }: Notice): void => {
     if (about === 'schema') return schemas.expire(projectId);
+    if (about === 'flags') return flags.noteChange(projectId);
     forget(projectId);
   };
   // While Redis is away nothing is kept, and the subscription waits for it.
@@ -78,6 +80,7 @@ export const openDataDeps = ({
     data: createDataDb({ tenantDb, schemaVersion: schemas.version }),
     schemas,
     events,
+    flags,
     projectChanged: async (projectId) => {
       forget(projectId);
       await signals.notify({ about: 'project', projectId });

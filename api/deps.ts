@@ -1,4 +1,5 @@
 import type { Ai } from '#domain/ai/ai.ts';
+import type { Flags } from '#domain/flags/open.ts';
 import type { Members } from '#domain/accounts/callers.ts';
 import type { Assistant } from '#domain/assistant/assistant.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
@@ -58,6 +59,8 @@ export interface Deps {
   readonly schemas: SchemaCache;
   /** Says that a project's tables were written to, so that their events are fetched soon. */
   readonly events: { readonly markDirty: (projectId: string) => Promise<void> } & WaitingMarks;
+  /** Feature flags, compiled and in memory. */
+  readonly flags: Flags;
   /** To be called once a project or one of its keys was changed: all processes drop their cached data of it. */
   readonly projectChanged: (projectId: string) => Promise<void>;
   /** The one way out, for what is checked or asked while a caller waits. */

@@ -10,12 +10,12 @@ import type { RawWork } from './raw-endpoint.ts';
 import type { RateClass } from './rate-limit.ts';
 
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
-export type BodyLimit = 'json' | 'function' | 'ai' | 'import';
+export type BodyLimit = 'json' | 'function' | 'ai' | 'import' | 'flags';
 /**
- * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in or OAuth's clients read them,
- * or as a page for people.
+ * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in, OAuth's or OpenFeature's
+ * clients read them, or as a page for people.
  */
-export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'oauth' | 'page';
+export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'oauth' | 'ofrep' | 'page';
 
 /**
  * Reads a body that is too large for the event loop.

@@ -25,6 +25,10 @@ import { dataEndpoints } from './routes/data-api.ts';
 import { emailEndpoints } from './routes/email.ts';
 import { endUserEndpoints } from './routes/end-users.ts';
 import { eventEndpoints } from './routes/events.ts';
+import { flagEndpoints } from './routes/flags.ts';
+import { flagEnvironmentEndpoints } from './routes/flags/environments.ts';
+import { ofrepEndpoints } from './routes/flags/ofrep.ts';
+import { flagSegmentEndpoints } from './routes/flags/segments.ts';
 import { functionEndpoints } from './routes/functions.ts';
 import { invocationEndpoints } from './routes/functions/invocations.ts';
 import { invokeEndpoints } from './routes/functions/invoke.ts';
@@ -85,6 +89,10 @@ export const endpoints: readonly Endpoint[] = [
   ...generateEndpoints,
   ...aiUsageEndpoints,
   ...assistantEndpoints,
+  ...flagEnvironmentEndpoints,
+  ...flagEndpoints,
+  ...flagSegmentEndpoints,
+  ...ofrepEndpoints,
   ...functionEndpoints,
   ...invokeEndpoints,
   ...invocationEndpoints,

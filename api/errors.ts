@@ -8,6 +8,7 @@ import { oauthErrorBody } from './oauth-form.ts';
 import { authErrorBody, authErrorHeaders } from './auth-form.ts';
 import { openAiErrorBody, openAiErrorHeaders } from './ai/openai-form.ts';
 import type { ErrorForm } from './endpoint.ts';
+import { ofrepErrorBody } from './ofrep-form.ts';
 import { errorPage } from './pages/error-page.ts';
 import { htmlType, pageHeaders } from './pages/html.ts';
 
@@ -89,6 +90,13 @@ const sendOAuthError = (ctx: Context, error: OAuthError | AuthError | ServiceErr
   ctx.body = JSON.stringify(oauthErrorBody(error, String(ctx.state['requestId'])));
 };
 
+/** The protocol has a form of its own. */
+const sendOfrepError = (ctx: Context, error: ServiceError): void => {
+  ctx.status = error.status;
+  ctx.type = 'application/json; charset=utf-8';
+  ctx.body = JSON.stringify(ofrepErrorBody(error, ctx.path, String(ctx.state['requestId'])));
+};
+
 const sendErrorPage = (ctx: Context, error: ServiceError): void => {
   ctx.set(pageHeaders);
   ctx.status = error.status;
@@ -138,6 +146,7 @@ export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
   if (form === 'openai') sendOpenAiError(ctx, error);
   else if (form === 'auth') sendAuthError(ctx, error);
   else if (form === 'oauth') sendOAuthError(ctx, error);
+  else if (form === 'ofrep') sendOfrepError(ctx, error);
   else if (form === 'page') sendErrorPage(ctx, error);
   else sendError(ctx, error);
 };

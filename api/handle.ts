@@ -10,7 +10,7 @@ import { addressOf, isLocalCaller, networkOf } from './address.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { bearerOf } from './auth/credentials.ts';
 import { bodyRules } from './http/body-rules.ts';
-import { type JsonBody, readBody, readBodyInThread, readJsonBody } from './http/body.ts';
+import { type JsonBody, bodyAtHand, readBody, readBodyInThread, readJsonBody } from './http/body.ts';
 import type { AnyCaller, BaseCall } from './call.ts';
 import type { Deps } from './deps.ts';
 import type { Endpoint, Input } from './endpoint.ts';
@@ -137,6 +137,10 @@ class RequestCall implements BaseCall {
     return isLocalCaller(this.#parts.ctx);
   }
 
+  get ifMatch(): string | undefined {
+    return this.#parts.ctx.get('if-match') || undefined;
+  }
+
   get wantsEvents(): boolean {
     return this.#parts.ctx.get('accept').toLowerCase().includes('text/event-stream');
   }
@@ -162,7 +166,7 @@ const noteRate = (ctx: Context, rateClass: RateName, verdict: RateVerdict): void
 /** Null: no limit. */
 const rateOf = (rate: Endpoint['rate'], { project }: AnyCaller): RateName | null => {
   if (rate === 'none') return null;
-  if (rate !== 'data' && rate !== 'ai') return rate;
+  if (rate !== 'data' && rate !== 'ai' && rate !== 'flags') return rate;
   const plan = project?.plan ?? 'free';
   return plan === 'enterprise' ? null : `${rate}-${plan}`;
 };
@@ -209,7 +213,10 @@ const rawRequestOf = (endpoint: Endpoint, ctx: Context, call: BaseCall): RawRequ
   params: (ctx['params'] ?? {}) as Record<string, string>,
   header: (name) => ctx.get(name),
   headersJson: () => publicHeaders(ctx),
-  body: () => readBody(ctx.req, bodyRules(endpoint, ctx, call.deps)),
+  body: () => {
+    const here = bodyAtHand(ctx.req);
+    return here === null ? readBody(ctx.req, bodyRules(endpoint, ctx, call.deps)) : Promise.resolve(here);
+  },
   signal: call.disconnection,
   context: ctx,
 });

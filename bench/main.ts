@@ -10,6 +10,7 @@ import { callBenchmarks } from './calls.ts';
 import { cronTick } from './cron.ts';
 import { dataBenchmarks } from './data.ts';
 import { emailSending } from './email.ts';
+import { flagBenchmarks } from './flags.ts';
 import { functionBenchmarks } from './functions.ts';
 import type { Bench, Benchmark, Row } from './harness.ts';
 import { jobBenchmarks } from './jobs.ts';
@@ -37,6 +38,7 @@ const benchmarksOf = (million: boolean, noise: NoiseOptions): readonly Benchmark
   ...dataBenchmarks,
   ...authBenchmarks,
   ...oauthBenchmarks,
+  ...flagBenchmarks,
   ...aiBenchmarks,
   ...noiseBenchmarks(noise),
 ];

@@ -37,6 +37,7 @@ export const errorStatus = {
   provider_not_configured: 409,
   smtp_not_configured: 409,
   expired: 410,
+  precondition_failed: 412,
   payload_too_large: 413,
   uri_too_long: 414,
   unsupported_media_type: 415,

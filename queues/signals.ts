@@ -41,15 +41,15 @@ const cancelChannel = (prefix: string): string => `${prefix}:cancel`;
 const noticeChannel = (prefix: string): string => `${prefix}:notices`;
 
 /**
- * A change that processes announce to each other, so that none uses outdated data: of a project, its keys or its
- * tables.
+ * A change that processes announce to each other, so that none uses outdated data: of a project, its keys, its tables
+ * or its flags.
  */
 export interface Notice {
-  readonly about: 'project' | 'schema';
+  readonly about: 'project' | 'schema' | 'flags';
   readonly projectId: string;
 }
 
-const noticeSchema = z.object({ about: z.enum(['project', 'schema']), projectId: z.string() });
+const noticeSchema = z.object({ about: z.enum(['project', 'schema', 'flags']), projectId: z.string() });
 
 export interface Signals {
   /** Sent to present listeners; lost when Redis is away. */

@@ -8,6 +8,8 @@ import { sweepSignIns } from '#domain/accounts/sign-ins.ts';
 import { createLimitsSweep } from '#domain/database/usage.ts';
 import type { DatabaseServers } from '#domain/database-servers/database-servers.ts';
 import { createAuthDb } from '#domain/end-users/auth-db.ts';
+import { sweepFlagSchedules } from '#domain/flags/schedules.ts';
+import { sweepFlagStats } from '#domain/flags/usage.ts';
 import { sweepEndUsers } from '#domain/end-users/sweep.ts';
 import { sweepScheduleRuns } from '#domain/cron/store.ts';
 import { deleteOldEmails } from '#domain/email/email.ts';
@@ -172,6 +174,8 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'failed sign-ins': () => sweepFailures(deps.db),
   'sign-ins of projects’ users': () =>
     sweepEndUsers({ db: deps.db, authDb: createAuthDb(deps.projects.tenantDb), log: deps.log }),
+  'counts of evaluated flags': () => sweepFlagStats(deps.db),
+  'scheduled changes of flags': () => sweepFlagSchedules(deps.db),
   'idempotency keys': () => sweepIdempotencyKeys(deps.db),
   'calls of models that nobody ends': inSteps((max) => closeLostCalls(deps.db, max)),
   'sums of calls of models': () => sweepAiUsage(deps.db),

@@ -6,24 +6,27 @@ import type { ChangeListeners } from '#domain/database/database.ts';
 import { startUpgrades } from '#domain/database-servers/upgrade.ts';
 import { createTransports } from '#domain/email/transports.ts';
 import { type WaitingMarks, createDirtyMarks, createWaitingMarks } from '#domain/events/marks.ts';
+import { type Flags, type FlagsOptions, openFlags } from '#domain/flags/open.ts';
+import { startFlagTick } from '#domain/flags/schedules.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
 import { type Config, ConfigError } from '#lib/config.ts';
 import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import { type Egress, createEgress } from '#lib/egress.ts';
-import { createJsonParser } from '#lib/json-parser.ts';
+import { type JsonParser, createJsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
 import { waitForSchema } from '#lib/migrate.ts';
 import { ownAddress } from '#lib/own-address.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { type JobDefinition, type PoolName, poolsFault, poolsOf } from '#queues/define.ts';
 import { jobs } from '#queues/registry.ts';
-import { type Subscriber, signalsOn } from '#queues/signals.ts';
+import { type Signals, type Subscriber, signalsOn } from '#queues/signals.ts';
 import { startEngine } from './engine.ts';
 import type { Processors } from './processor.ts';
 import type { ProcessorDeps } from './processors/deps.ts';
 import { openProcessors } from './processors/registry.ts';
 import { type Runtimes, openRuntimes } from './runtimes/open.ts';
 import { databaseService } from './services/database/service.ts';
+import { flagService } from './services/flags.ts';
 import { fetchService } from './services/fetch/service.ts';
 import { servicesOf } from './services/services.ts';
 import { startMailSender } from './mail/sender.ts';
@@ -38,7 +41,7 @@ import { openDeliveries } from './webhooks/open.ts';
 const openChangeListeners = (
   config: Config,
   log: Log,
-): Required<ChangeListeners> & WaitingMarks & { readonly close: () => void } => {
+): Required<ChangeListeners> & WaitingMarks & Pick<Signals, 'notify'> & { readonly close: () => void } => {
   const redis = openRequestRedis(config.REDIS_URL, log);
   const prefix = config.PLINTH_REDIS_PREFIX;
   const { notify } = signalsOn(redis, prefix);
@@ -46,6 +49,7 @@ const openChangeListeners = (
     schemas: { changed: (projectId) => void notify({ about: 'schema', projectId }) },
     events: createDirtyMarks({ redis, prefix, log }),
     ...createWaitingMarks({ redis, prefix, log }),
+    notify,
     close: () => redis.disconnect(),
   };
 };
@@ -54,12 +58,13 @@ type Opened = Pick<ProcessorDeps, 'egress' | 'transports' | 'gateway' | 'recorde
   readonly platform: Platform;
   readonly runtimes: Runtimes | null;
   readonly listeners: Required<ChangeListeners>;
+  readonly flags: Flags;
 };
 
 const processorDepsOf = (
   config: Config,
   log: Log,
-  { platform, runtimes, listeners, ...opened }: Opened,
+  { platform, runtimes, listeners, flags, ...opened }: Opened,
 ): ProcessorDeps => {
   const { tenantDb, sealer } = platform.projects;
   return {
@@ -73,9 +78,35 @@ const processorDepsOf = (
     answerMs: config.PLINTH_SMTP_ANSWER_MS,
     load: createRunnableLoader(platform.db, sealer),
     runtimes: runtimes ?? {},
-    services: servicesOf([databaseService({ tenantDb, ...listeners }), fetchService({ egress: opened.egress })]),
+    services: servicesOf([
+      databaseService({ tenantDb, ...listeners }),
+      fetchService({ egress: opened.egress }),
+      flagService({ flags }),
+    ]),
   };
 };
+
+const openWorkerFlags = (
+  config: Config,
+  log: Log,
+  { db, sealer }: Platform,
+  of: Pick<FlagsOptions, 'isSubscribed' | 'signals'>,
+): Flags => openFlags({ config, log, db, sealer, ...of });
+
+/** Changes of other processes are loaded anew, or what is known is forgotten. */
+const followNotices = (
+  subscriber: Pick<Subscriber, 'onNotice'>,
+  {
+    flags,
+    ai,
+  }: {
+    readonly flags: Pick<Flags, 'noteChange'>;
+    readonly ai: { readonly keys: { readonly forget: (projectId: string) => void } };
+  },
+): Promise<void> =>
+  subscriber.onNotice(({ about, projectId }) =>
+    about === 'flags' ? flags.noteChange(projectId) : ai.keys.forget(projectId),
+  );
 
 /** The processors of the job types that this worker serves. */
 const processorsFor = (served: readonly JobDefinition[], deps: ProcessorDeps): Processors => {
@@ -109,10 +140,13 @@ const startHousekeeping = (
     Pick<Platform, 'servers' | 'projects' | 'sealer'> & {
       readonly backlogDb: ControlDb;
       readonly onStored: () => void;
+      readonly flags: Pick<Flags, 'changed'>;
+      readonly json: JsonParser;
     },
 ): { readonly stop: () => Promise<void> } => {
   const sweeps = startSweeps(deps);
   const cron = startCronTick({ ...deps, caps: monthlyCaps(deps.config) });
+  const flagTick = startFlagTick({ ...deps, changed: deps.flags.changed, onEvents: deps.onStored });
   const watch = startTenantWatch(deps);
   const upgrades = startUpgrades({ ...deps, sealer: deps.projects.sealer });
   const subscriptions = startSubscriptions(deps);
@@ -130,7 +164,7 @@ const startHousekeeping = (
   });
   return {
     stop: async () => {
-      const parts = [sweeps, cron, relay, subscriptions, mail, watch, upgrades];
+      const parts = [sweeps, cron, flagTick, relay, subscriptions, mail, watch, upgrades];
       await Promise.all(parts.map((part) => part.stop()));
     },
   };
@@ -159,9 +193,10 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const json = createJsonParser();
   const ai = await openAi({ config, platform, egress, redis: null, json, isSubscribed, log });
   const served = jobs.filter((job) => pools.includes(job.pool));
+  const flags = openWorkerFlags(config, log, platform, { isSubscribed, signals: listeners });
   const gateway = ai.gateway;
   const { recorder } = deliveries;
-  const opened = { platform, egress, runtimes, listeners, transports, gateway, recorder };
+  const opened = { platform, egress, runtimes, listeners, transports, gateway, recorder, flags };
   const processors = processorsFor(served, processorDepsOf(config, log, opened));
   checkProcessors(pools, processors);
   const engine = await startEngine({
@@ -174,10 +209,11 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
     onEvents: () => listeners.markWaiting(),
   });
   const { gate, outcomes, subscriber } = engine.queues;
-  await subscriber.onNotice(({ projectId }) => ai.keys.forget(projectId));
+  await followNotices(subscriber, { flags, ai });
   subscribers = subscriber;
+  const common = { ...platform, config, log };
   const housekeeping = pools.includes('system')
-    ? startHousekeeping({ ...platform, backlogDb, config, gate, outcomes, log, onStored: listeners.markWaiting })
+    ? startHousekeeping({ ...common, backlogDb, gate, outcomes, flags, json, onStored: listeners.markWaiting })
     : null;
   if (pools.includes('webhooks')) deliveries.start(gate);
   const { sandbox } = processors['function.invoke'] ?? {};
@@ -188,6 +224,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
     const { javascript, python } = runtimes ?? {};
     await Promise.all([javascript?.close(), python?.close(), housekeeping?.stop(), deliveries.stop()]);
     await engine.close();
+    await flags.stop();
     transports.close();
     await ai.close();
     await json.close();

@@ -3,7 +3,7 @@ import type { DataCaller } from '#domain/data-api/data-api.ts';
 import { type KeyHolder as FoundKey, looksLikeApiKey } from '#domain/projects/api-keys.ts';
 import { type Project, statementTimeoutsOf } from '#domain/projects/store.ts';
 import { addLogContext } from '#lib/context.ts';
-import { ServiceError } from '#lib/errors.ts';
+import { ServiceError, isDependencyFailure } from '#lib/errors.ts';
 import type { KeyHolder, WithKey } from '../access.ts';
 import type { DataCall, KeyCall } from '../call.ts';
 import type { Deps } from '../deps.ts';
@@ -67,8 +67,28 @@ const keyCaller = (project: Project, found: FoundKey | undefined): DataCaller =>
   return { projectId: project.id, role, claims: claimsOf[role], timeoutMs: timeoutOf(project, role) };
 };
 
-const userOf = async ({ tokens }: Deps, project: Project, token: string, byUser = false): Promise<DataCaller> => {
-  const user = await (byUser ? tokens.verifySignature : tokens.verify)(project.id, token);
+/** While PostgreSQL is away, whoever holds a token with a right signature counts as its user. */
+const verifyLastKnown = async ({ tokens }: Deps, projectId: string, token: string) => {
+  try {
+    return await tokens.verify(projectId, token);
+  } catch (error) {
+    if (!isDependencyFailure(error)) throw error;
+    return tokens.verifySignature(projectId, token);
+  }
+};
+
+const verify = (deps: Deps, projectId: string, token: string, { byUser, lastKnown }: Partial<WithKey>) => {
+  if (byUser === true) return deps.tokens.verifySignature(projectId, token);
+  return lastKnown === true ? verifyLastKnown(deps, projectId, token) : deps.tokens.verify(projectId, token);
+};
+
+const userOf = async (
+  deps: Deps,
+  project: Project,
+  token: string,
+  access: Partial<WithKey> = {},
+): Promise<DataCaller> => {
+  const user = await verify(deps, project.id, token, access);
   if (user === null) throw invalidToken();
   return { projectId: project.id, ...user, timeoutMs: timeoutOf(project, user.role) };
 };
@@ -79,7 +99,7 @@ const callerOf = (
   project: Project,
   { token, found, access }: Pick<Given, 'token' | 'found'> & { readonly access: WithKey },
 ): DataCaller | Promise<DataCaller> =>
-  token === undefined ? keyCaller(project, found) : userOf(deps, project, token, access.byUser);
+  token === undefined ? keyCaller(project, found) : userOf(deps, project, token, access);
 
 const requireKind = (holders: readonly KeyHolder[], found: FoundKey | undefined): void => {
   if (found === undefined || holders.includes(found.key.kind)) return;
@@ -116,7 +136,8 @@ export const authenticateByKey = async (
 ): Promise<KeyCall | DataCall> => {
   const { keys: holders } = access;
   const { apiKey, token } = credentialsOf(ctx);
-  const found = apiKey === undefined ? undefined : requireFound(await deps.keys.find(apiKey));
+  const find = access.lastKnown === true ? deps.keys.findLastKnown : deps.keys.find;
+  const found = apiKey === undefined ? undefined : requireFound(await find(apiKey));
   const project = found?.project ?? (await projectOfToken(deps, token ?? ''));
   if (ref !== undefined && ref !== project.ref) throw unauthenticated('The API key is not one of this project.', true);
   addLogContext({ projectId: project.id });

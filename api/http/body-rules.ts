@@ -10,6 +10,7 @@ const bodyLimits = {
   function: 'PLINTH_BODY_LIMIT_FUNCTION',
   ai: 'PLINTH_BODY_LIMIT_AI',
   import: 'PLINTH_BODY_LIMIT_IMPORT',
+  flags: 'PLINTH_BODY_LIMIT_FLAGS',
 } as const satisfies Record<BodyLimit, keyof Config>;
 
 const closeOf = ({ res }: Context): Promise<void> =>

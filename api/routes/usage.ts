@@ -7,6 +7,7 @@ import { countFunctions } from '#domain/functions/store.ts';
 import { storedBytesOf } from '#domain/functions/stored.ts';
 import { usageOf } from '#domain/jobs/usage.ts';
 import { waitingBytesOf } from '#domain/jobs/accept.ts';
+import { usedOf } from '#domain/flags/store.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
@@ -43,6 +44,8 @@ export const usageEndpoints: readonly Endpoint[] = [
           'Payloads, results and logs of what ended, data of events, answers of webhooks’ receivers, and replaced versions of functions; the oldest are deleted first.',
         ),
       waiting_bytes: z.object({ used: z.int(), limit }).describe('Payloads of jobs that wait.'),
+      flags: z.object({ used: z.int(), limit }).describe('Of all environments.'),
+      flag_bytes: z.object({ used: z.int(), limit }).describe('Feature flags and segments.'),
     }),
     handle: async (_input, { db, deps, project }) => {
       if (project.status !== 'active') {
@@ -53,11 +56,12 @@ export const usageEndpoints: readonly Endpoint[] = [
       }
       const limits = planLimits[project.plan];
       const quotas = quotasFrom(deps.config)[project.plan];
-      const [functions, stored, waiting, invocations, database] = await Promise.all([
+      const [functions, stored, waiting, invocations, flags, database] = await Promise.all([
         countFunctions(db, project.id),
         storedBytesOf(db, project.id),
         waitingBytesOf(db, project.id),
         usageOf(db, project.id, functionInvoke.type),
+        usedOf(db, project.id),
         readUsageInTurn(project.id, () => inDatabase(deps.servers, project, readUsage)),
       ]);
       return {
@@ -68,6 +72,8 @@ export const usageEndpoints: readonly Endpoint[] = [
         functions: { used: functions, limit: quotas.functions },
         stored_bytes: { used: stored, limit: quotas.storedBytes },
         waiting_bytes: { used: waiting, limit: quotas.waitingBytes },
+        flags: { used: flags.flags, limit: quotas.flags },
+        flag_bytes: { used: flags.bytes, limit: quotas.flagBytes },
       };
     },
   }),

@@ -79,9 +79,25 @@ declare module 'plinth/functions' {
     readonly [claim: string]: Json | undefined;
   }
 
+  /** Feature flags, evaluated beside the function: known ones cost no request. */
+  export interface Flags {
+    /**
+     * The value of a flag for a context. The default where there is no such flag, it is off or cannot be known, or its
+     * value is of another type. The claims of the user who calls are part of the context, `targetingKey` is `sub`.
+     */
+    get<T extends Json>(
+      key: string,
+      context: { readonly targetingKey?: string; readonly [attribute: string]: Json | undefined },
+      fallback: T,
+      options?: { readonly environment?: string },
+    ): Promise<T>;
+    get<T extends boolean | number | string>(key: string, fallback: T): Promise<T>;
+  }
+
   export interface Sdk {
     /** The project's own database. */
     readonly db: Database;
+    readonly flags: Flags;
     /** The function's environment variables, the same as `process.env`; cannot be written. */
     readonly env: Readonly<Record<string, string | undefined>>;
     readonly projectId: string;

@@ -1,3 +1,4 @@
+import { answersWithin } from '#lib/answers-within.ts';
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
 import { hashToken, newId, newToken } from '#lib/ids.ts';
@@ -117,6 +118,8 @@ export interface KeyHolder {
 export interface KeyHolders {
   /** Undefined when there is no such key, or it has expired, or its project is deleted. */
   readonly find: (apiKey: string) => Promise<KeyHolder | undefined>;
+  /** As `find`; while PostgreSQL is away, the holder as it was last known. */
+  readonly findLastKnown: (apiKey: string) => Promise<KeyHolder | undefined>;
   /** A project by id or ref, for callers whose token names it; undefined when it is deleted. */
   readonly findProject: (idOrRef: string) => Promise<Project | undefined>;
   /** Keys of a project, or the project, were changed. */
@@ -131,6 +134,11 @@ interface KeyHoldersOptions {
 
 const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 const cacheTtlMs = 5000;
+/** Longer outages are not bridged: a key may have been revoked meanwhile. */
+const lastKnownMs = 24 * 3600_000;
+/** PostgreSQL that does not answer for so long counts as away. */
+const awayAfterMs = 1000;
+const retryAfterMs = 500;
 const maxKept = 20_000;
 
 type KeyRow = Project & {
@@ -161,6 +169,39 @@ const holderOf = (row: KeyRow): KeyHolder => {
 };
 
 const isOver = ({ key }: KeyHolder): boolean => key.expires_at !== null && key.expires_at.getTime() <= Date.now();
+
+const forgetIn = (kept: LRUCache<string, KeyHolder>, projectId: string): void => {
+  for (const [hash, { project }] of kept.entries()) if (project.id === projectId) kept.delete(hash);
+};
+
+type FindByHash = (hash: Buffer, name: string) => Promise<KeyHolder | undefined>;
+
+/** The holders of keys for what is answered while PostgreSQL is away. Only keys that were used for that are kept. */
+const createLastKnown = (findByHash: FindByHash, present: (name: string) => KeyHolder | undefined) => {
+  const kept = new LRUCache<string, KeyHolder>({ max: maxKept, ttl: lastKnownMs });
+  /** Until then PostgreSQL is not asked again. */
+  let awayUntil = 0;
+  const findAndKeep: FindByHash = async (hash, name) => {
+    const holder = await findByHash(hash, name);
+    if (holder === undefined) kept.delete(name);
+    else if (kept.peek(name) !== holder) kept.set(name, holder);
+    return holder;
+  };
+  return {
+    find: async (apiKey: string): Promise<KeyHolder | undefined> => {
+      const hash = hashToken(apiKey);
+      const name = hash.toString('latin1');
+      const known = kept.get(name);
+      if (known === undefined || isOver(known)) return findAndKeep(hash, name);
+      if (performance.now() < awayUntil || present(name) === known) return known;
+      const finding = findAndKeep(hash, name);
+      if (await answersWithin(finding, awayAfterMs)) return finding;
+      awayUntil = performance.now() + retryAfterMs;
+      return known;
+    },
+    forget: (projectId: string): void => forgetIn(kept, projectId),
+  };
+};
 
 /**
  * Caches the holder of each key for 5 s: the query costs a data API request as much as its own work. Only valid keys
@@ -201,14 +242,20 @@ export const createKeyHolders = ({ db, isSubscribed }: KeyHoldersOptions): KeyHo
     return found;
   };
 
+  const findByHash = async (hash: Buffer, name: string): Promise<KeyHolder | undefined> => {
+    const present = isSubscribed() ? holders.get(name) : undefined;
+    const holder = present ?? (await cached(holders, name, () => readHolder(hash)));
+    return holder && !isOver(holder) ? holder : undefined;
+  };
+
+  const lastKnown = createLastKnown(findByHash, (name) => (isSubscribed() ? holders.get(name) : undefined));
+
   return {
-    find: async (apiKey) => {
+    find: (apiKey) => {
       const hash = hashToken(apiKey);
-      const name = hash.toString('latin1');
-      const present = isSubscribed() ? holders.get(name) : undefined;
-      const holder = present ?? (await cached(holders, name, () => readHolder(hash)));
-      return holder && !isOver(holder) ? holder : undefined;
+      return findByHash(hash, hash.toString('latin1'));
     },
+    findLastKnown: lastKnown.find,
     findProject: (idOrRef) =>
       cached(projects, idOrRef, () =>
         maybeOne(
@@ -220,7 +267,8 @@ export const createKeyHolders = ({ db, isSubscribed }: KeyHoldersOptions): KeyHo
       ),
     forget: (projectId) => {
       changes += 1;
-      for (const [hash, { project }] of holders.entries()) if (project.id === projectId) holders.delete(hash);
+      forgetIn(holders, projectId);
+      lastKnown.forget(projectId);
       for (const [name, { id }] of projects.entries()) if (id === projectId) projects.delete(name);
     },
   };

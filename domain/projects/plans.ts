@@ -9,6 +9,8 @@ interface Quotas {
   readonly functions: number | null;
   readonly storedBytes: number;
   readonly waitingBytes: number;
+  readonly flags: number | null;
+  readonly flagBytes: number;
 }
 
 type QuotaConfig = Pick<
@@ -16,6 +18,8 @@ type QuotaConfig = Pick<
   | `PLINTH_FUNCTIONS_${'FREE' | 'PRO'}`
   | `PLINTH_STORED_BYTES_${'FREE' | 'PRO' | 'ENTERPRISE'}`
   | `PLINTH_WAITING_BYTES_${'FREE' | 'PRO' | 'ENTERPRISE'}`
+  | `PLINTH_FLAGS_${'FREE' | 'PRO'}`
+  | `PLINTH_FLAG_BYTES_${'FREE' | 'PRO' | 'ENTERPRISE'}`
 >;
 
 export const quotasFrom = (config: QuotaConfig): Readonly<Record<Plan, Quotas>> => ({
@@ -23,16 +27,22 @@ export const quotasFrom = (config: QuotaConfig): Readonly<Record<Plan, Quotas>> 
     functions: config.PLINTH_FUNCTIONS_FREE,
     storedBytes: config.PLINTH_STORED_BYTES_FREE,
     waitingBytes: config.PLINTH_WAITING_BYTES_FREE,
+    flags: config.PLINTH_FLAGS_FREE,
+    flagBytes: config.PLINTH_FLAG_BYTES_FREE,
   },
   pro: {
     functions: config.PLINTH_FUNCTIONS_PRO,
     storedBytes: config.PLINTH_STORED_BYTES_PRO,
     waitingBytes: config.PLINTH_WAITING_BYTES_PRO,
+    flags: config.PLINTH_FLAGS_PRO,
+    flagBytes: config.PLINTH_FLAG_BYTES_PRO,
   },
   enterprise: {
     functions: null,
     storedBytes: config.PLINTH_STORED_BYTES_ENTERPRISE,
     waitingBytes: config.PLINTH_WAITING_BYTES_ENTERPRISE,
+    flags: null,
+    flagBytes: config.PLINTH_FLAG_BYTES_ENTERPRISE,
   },
 });
 

@@ -17,6 +17,28 @@ export const limitSettings = {
   ),
   PLINTH_RATE_LIMIT_AI_FREE: note(integer(60, 1, 10_000_000), 'AI requests per key, free plan.', 'per minute'),
   PLINTH_RATE_LIMIT_AI_PRO: note(integer(600, 1, 10_000_000), 'AI requests per key, pro plan.', 'per minute'),
+  PLINTH_RATE_LIMIT_FLAGS_FREE: note(
+    integer(6000, 1, 10_000_000),
+    'Evaluations of feature flags (one flag, or all at once) per API key of a project on the free plan.',
+    'per minute',
+  ),
+  PLINTH_RATE_LIMIT_FLAGS_PRO: note(integer(60_000, 1, 10_000_000), 'The same on the pro plan.', 'per minute'),
+  PLINTH_FLAG_CACHE_PER_PROJECT: note(
+    integer(256 * mib, mib, 4096 * mib),
+    'Memory that one process uses for the feature flags of one project, estimated.',
+    'bytes',
+  ),
+  PLINTH_FLAG_CACHE_PER_PROCESS: note(
+    integer(512 * mib, mib, 16_384 * mib),
+    'The same for all projects; those that were asked for longest ago make room.',
+    'bytes',
+  ),
+  PLINTH_FLAG_LISTENERS_FREE: note(
+    integer(200, 1, 1_000_000),
+    'Clients that listen for changes of feature flags of one project on the free plan, in one process.',
+  ),
+  PLINTH_FLAG_LISTENERS_PRO: note(integer(2000, 1, 1_000_000), 'The same on the pro plan.'),
+  PLINTH_FLAG_LISTENERS: note(integer(10_000, 1, 1_000_000), 'The same of all projects, in one process.'),
   PLINTH_BODY_LIMIT_JSON: note(integer(mib, 1024, 64 * mib), 'The largest JSON request body.', 'bytes'),
   PLINTH_BODY_LIMIT_FUNCTION: note(integer(6 * mib, 1024, 64 * mib), 'The largest payload of a function.', 'bytes'),
   PLINTH_BODY_LIMIT_AI: note(
@@ -27,6 +49,11 @@ export const limitSettings = {
   PLINTH_BODY_LIMIT_IMPORT: note(
     integer(50 * mib, 1024, 64 * mib),
     'The largest list of users that is imported at once.',
+    'bytes',
+  ),
+  PLINTH_BODY_LIMIT_FLAGS: note(
+    integer(10 * mib, 1024, 64 * mib),
+    'The largest file of feature flags that is imported, and the largest list of keys of a segment.',
     'bytes',
   ),
   PLINTH_BODY_TIMEOUT_MS: note(integer(15_000, 100, 600_000), 'How long a request body may take to arrive.', 'ms'),

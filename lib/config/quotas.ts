@@ -11,6 +11,18 @@ const waiting = 'Payloads of waiting jobs that a project of the';
 export const quotaSettings = {
   PLINTH_FUNCTIONS_FREE: note(integer(100, 1, 1_000_000), 'Functions that a project of the Free plan may have.'),
   PLINTH_FUNCTIONS_PRO: note(integer(1000, 1, 1_000_000), 'The same on the Pro plan; Enterprise has no limit.'),
+  PLINTH_FLAGS_FREE: note(
+    integer(10_000, 1, 10_000_000),
+    'Feature flags of all environments that a project of the Free plan may have.',
+  ),
+  PLINTH_FLAGS_PRO: note(integer(100_000, 1, 10_000_000), 'The same on the Pro plan; Enterprise has no limit.'),
+  PLINTH_FLAG_BYTES_FREE: note(
+    integer(10 * mb, 1000, 100 * mb),
+    'Bytes of feature flags and segments that a project of the Free plan may have.',
+    'bytes',
+  ),
+  PLINTH_FLAG_BYTES_PRO: note(integer(25 * mb, 1000, 100 * mb), 'The same on the Pro plan.', 'bytes'),
+  PLINTH_FLAG_BYTES_ENTERPRISE: note(integer(50 * mb, 1000, 100 * mb), 'The same on the Enterprise plan.', 'bytes'),
   PLINTH_CODE_BYTES: note(integer(1024 * 1024, 1000, 1024 * 1024), 'Source code that one function may have.', 'bytes'),
   PLINTH_STORED_BYTES_FREE: note(
     integer(500 * mb, mb, max),

@@ -252,6 +252,9 @@ const askForProof = new Set([
   '/team/invite/{token}/accept',
   '/invite/{token}',
   '/p/{ref}/auth/v1/verify',
+  '/p/{ref}/ofrep/v1/streams',
+  // The change is one of another flag.
+  '/projects/{project_id}/flags/{key}/schedule/{schedule_id}',
   // A factor exists once its user has set it up.
   '/projects/{project_id}/users/{uid}/factors/{factor_id}',
   '/p/{ref}/auth/v1/admin/users/{uid}/factors/{factor_id}',

@@ -35,12 +35,33 @@ const upstreamFor = async ({ ask, id }: Project): Promise<string> => {
   return 'google';
 };
 
+/** A flag, and a segment of the same key that no rule names. */
+const flagFor = async ({ ask, id }: Project): Promise<string> => {
+  const key = uniqueName('flag');
+  const flag = await ask('POST', `/projects/${id()}/flags`, { key });
+  const segment = await ask('POST', `/projects/${id()}/segments`, { key, keys: [] });
+  for (const made of [flag, segment]) if (made.status !== 201) throw new Error(made.text);
+  return key;
+};
+
+const environmentFor = async ({ ask, id }: Project): Promise<string> => {
+  const name = uniqueName('env');
+  const made = await ask('POST', `/projects/${id()}/environments`, { name });
+  if (made.status !== 201) throw new Error(made.text);
+  return name;
+};
+
 /** Something real for a parameter of a path, where its name means something else in one area. */
 export const areaValues = (project: Project): Readonly<Record<string, Values>> => ({
   // The id of nobody.
   accounts: { id: () => crypto.randomUUID() },
   data: openValues(project.runSql),
   email: { type: () => 'signup' },
+  flags: {
+    key: () => flagFor(project),
+    name: () => environmentFor(project),
+    schedule_id: () => crypto.randomUUID(),
+  },
   auth: { provider: () => upstreamFor(project) },
   ai: {
     model: () => configured(project, 'gpt-4o'),

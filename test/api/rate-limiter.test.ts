@@ -9,6 +9,8 @@ const rules = {
   dashboard: { limit: 100, windowSeconds: 60 },
   'sign-in': { limit: 3, windowSeconds: 300 },
   refresh: { limit: 5, windowSeconds: 60 },
+  'flags-free': { limit: 6, windowSeconds: 60 },
+  'flags-pro': { limit: 6, windowSeconds: 60 },
   'ai-free': { limit: 6, windowSeconds: 60 },
   'ai-pro': { limit: 60, windowSeconds: 60 },
   'data-free': { limit: 6, windowSeconds: 60 },

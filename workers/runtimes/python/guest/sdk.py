@@ -210,6 +210,38 @@ class Transaction:
         return self.__exit__(*reason)
 
 
+class Flags:
+    """
+    `get(key, context=None, default=None)`: the default where the flag is not there, is off, cannot be known, or has a
+    value of another type. The claims of the user who calls are part of the context. It is not awaited.
+    """
+
+    def __init__(self, call, user):
+        self._call = call
+        self._user = user
+
+    def get(self, key, context=None, default=None, environment=None):
+        if context is not None and not isinstance(context, dict):
+            context, default = None, context
+        known = {} if self._user is None else dict({'targetingKey': self._user.get('sub')}, **self._user)
+        whole = dict(known, **(context or {}))
+        args = {'key': key, 'context': whole}
+        if environment is not None:
+            args['environment'] = environment
+        found = self._call('flags.get', args)
+        if found is None:
+            return default
+        value = found['value']
+        return value if default is None or _same_kind(value, default) else default
+
+
+def _same_kind(value, other):
+    for kind in (bool, (int, float), str, (dict, list)):
+        if isinstance(value, kind):
+            return isinstance(other, kind) and (kind is bool or not isinstance(other, bool))
+    return False
+
+
 class Env(dict):
     """`env.NAME` and `env['NAME']`."""
 
@@ -235,3 +267,4 @@ class Sdk:
         self.caller = json.loads(message.get('caller') or 'null')
         # The claims of the user's token.
         self.user = (self.caller or {}).get('user')
+        self.flags = Flags(call, self.user)

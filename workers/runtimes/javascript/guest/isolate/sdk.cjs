@@ -3,11 +3,29 @@
 const createSdk = ({ call, env, projectId, caller }) =>
   Object.freeze({
     db: createDb(call),
+    flags: createFlags(call, caller?.user ?? null),
     env,
     projectId,
     caller: caller && Object.freeze(caller),
     user: caller?.user ?? null,
   });
+
+const isContext = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/**
+ * `get(key, context?, default)`: the default where the flag is not there, is off, cannot be known, or has a value of
+ * another type. The claims of the user who calls are part of the context.
+ */
+function createFlags(call, user) {
+  const get = async (key, ...rest) => {
+    const [context, fallback = null, options = {}] = rest.length > 1 || isContext(rest[0]) ? rest : [{}, ...rest];
+    const whole = { ...(user && { targetingKey: user.sub, ...user }), ...context };
+    const found = await call('flags.get', { key, context: whole, environment: options?.environment });
+    if (found === null) return fallback;
+    return fallback === null || typeof fallback === typeof found.value ? found.value : fallback;
+  };
+  return Object.freeze({ get });
+}
 
 /** The project's own database. Names of tables and columns are quoted outside, values are bound there. */
 function createDb(call) {

@@ -1,0 +1,321 @@
+import { z } from 'zod';
+import type { Author } from '#domain/flags/author.ts';
+import { evaluate, explain } from '#domain/flags/evaluate.ts';
+import { createFlag, deleteFlag, flagOf, getFlag, patchFlag, revertFlag, toggleFlag } from '#domain/flags/flags.ts';
+import { cancelSchedule, listSchedules, scheduleChange } from '#domain/flags/schedules.ts';
+import { historyOf, listFlags } from '#domain/flags/store.ts';
+import { maxStatDays, statsOf } from '#domain/flags/usage.ts';
+import { quotasFrom } from '#domain/projects/plans.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import { type InProject, inProject } from '../access.ts';
+import type { Call } from '../call.ts';
+import { type Endpoint, endpoint } from '../endpoint.ts';
+import { id, instant, page, wholeNumber } from '../fields.ts';
+import {
+  context,
+  definitionOf,
+  flag,
+  flagList,
+  flagPatch,
+  inEnvironment,
+  listedFlag,
+  newFlag,
+  pathKey,
+  shownFlag,
+  staleReason,
+} from '../shapes/flags.ts';
+
+const area = 'flags';
+const path = '/projects/{project_id}/flags';
+const projectPath = z.object({ project_id: id });
+const flagPath = z.object({ project_id: id, key: pathKey });
+
+type ProjectCall = Call<InProject>;
+
+/** Whoever changes flags by this call; once it is committed all processes serve them. */
+export const authorOf = ({ deps, project, actor, afterCommit }: ProjectCall): Author => {
+  afterCommit(() => deps.flags.changed(project.id));
+  afterCommit(async () => deps.events.markWaiting());
+  const { flags, flagBytes } = quotasFrom(deps.config)[project.plan];
+  return { projectId: project.id, actor, quota: { flags, bytes: flagBytes }, json: deps.json };
+};
+
+/** The version of the header If-Match; null: any. @throws {ServiceError} `validation_failed` */
+const expectedOf = ({ ifMatch }: ProjectCall): number | null => {
+  if (ifMatch === undefined || ifMatch.trim() === '*') return null;
+  const [, version] = /^\s*(?:W\/)?"(\d{1,9})"\s*$/.exec(ifMatch) ?? [];
+  if (version !== undefined) return Number(version);
+  throw new ServiceError('validation_failed', 'The header If-Match is not valid.', {
+    details: [{ path: 'If-Match', message: 'must be the version of the flag in quotes, such as "3"' }],
+  });
+};
+
+/** A flag as the answer has it, with its version as the ETag. */
+const shown = (call: ProjectCall, of: Parameters<typeof shownFlag>[0]) => {
+  call.setHeader('ETag', `"${of.version}"`);
+  return shownFlag(of);
+};
+
+const nameOf = ({ params, query }: { params: z.output<typeof flagPath>; query: z.output<typeof inEnvironment> }) => ({
+  environment: query.environment,
+  key: params.key,
+});
+
+const version = z.object({
+  version: z.int(),
+  changed_at: instant,
+  changed_by: z.unknown(),
+  before: z.unknown(),
+  after: z.unknown(),
+});
+
+const schedule = z.object({
+  id,
+  at: instant,
+  patch: z.unknown(),
+  status: z.enum(['pending', 'done', 'failed']),
+  error: z.string().nullable(),
+  created_at: instant,
+  done_at: instant.nullable(),
+});
+
+const explanation = z.object({
+  rule: z.int(),
+  matched: z.boolean(),
+  failed: z.object({ attribute: z.string(), operator: z.string() }).nullable(),
+});
+
+const parsed = (text: string | null): unknown => (text === null ? null : (JSON.parse(text) as unknown));
+
+/** A whole day is more than clocks differ by. */
+const maxPastMs = 24 * 3600_000;
+const maxAheadMs = 365 * 24 * 3600_000;
+
+const requireTime = (at: Date): void => {
+  const ahead = at.getTime() - Date.now();
+  if (ahead > -maxPastMs && ahead < maxAheadMs) return;
+  throw new ServiceError('validation_failed', 'The body is not valid.', {
+    details: [{ path: 'at', message: 'must be within the next 365 days' }],
+  });
+};
+
+const crud: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path,
+    area,
+    summary: 'The project’s feature flags',
+    access: inProject('viewer'),
+    params: projectPath,
+    query: flagList,
+    response: z.object({ flags: z.array(listedFlag), total: z.int() }),
+    handle: async ({ query: { stale, ...filter } }, { db, project }) => {
+      const wanted = stale === undefined ? undefined : stale === 'true';
+      const { rows, total } = await listFlags(db, project.id, { ...filter, stale: wanted });
+      const flags = rows.map((row) => ({
+        ...shownFlag(flagOf(row)),
+        stale: row.stale_reason !== null,
+        stale_reason: row.stale_reason,
+      }));
+      return { flags, total };
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path,
+    area,
+    summary: 'Create a flag',
+    access: inProject('developer'),
+    params: projectPath,
+    query: inEnvironment,
+    body: newFlag,
+    status: 201,
+    response: flag,
+    handle: async ({ body, query }, call) => {
+      const name = { environment: body.environment ?? query.environment, key: body.key };
+      return shown(call, await createFlag(call.db, authorOf(call), name, definitionOf(body)));
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: `${path}/{key}`,
+    area,
+    summary: 'One flag',
+    access: inProject('viewer'),
+    params: flagPath,
+    query: inEnvironment,
+    response: flag,
+    handle: async (input, call) => shown(call, await getFlag(call.db, call.project.id, nameOf(input))),
+  }),
+  endpoint({
+    method: 'patch',
+    path: `${path}/{key}`,
+    area,
+    summary: 'Change a flag; what is left out stays. With If-Match only the version that it names',
+    access: inProject('developer'),
+    params: flagPath,
+    query: inEnvironment,
+    body: flagPatch,
+    response: flag,
+    handle: async (input, call) => {
+      const change = { expected: expectedOf(call), patch: input.body };
+      return shown(call, await patchFlag(call.db, authorOf(call), nameOf(input), change));
+    },
+  }),
+  endpoint({
+    method: 'delete',
+    path: `${path}/{key}`,
+    area,
+    summary: 'Delete a flag',
+    access: inProject('developer'),
+    params: flagPath,
+    query: inEnvironment,
+    handle: (input, call) => deleteFlag(call.db, authorOf(call), nameOf(input), expectedOf(call)),
+  }),
+  endpoint({
+    method: 'post',
+    path: `${path}/{key}/toggle`,
+    area,
+    summary: 'Turn a flag on or off',
+    access: inProject('developer'),
+    params: flagPath,
+    query: inEnvironment,
+    response: flag,
+    handle: async (input, call) =>
+      shown(call, await toggleFlag(call.db, authorOf(call), nameOf(input), expectedOf(call))),
+  }),
+  endpoint({
+    method: 'post',
+    path: `${path}/{key}/evaluate`,
+    area,
+    summary: 'Evaluate a flag for a context; with explain each rule says what failed',
+    access: inProject('viewer'),
+    params: flagPath,
+    query: inEnvironment,
+    body: z.strictObject({ context: context.default({}), explain: z.boolean().default(false) }),
+    transaction: 'none',
+    response: z.object({
+      key: z.string(),
+      value: z.unknown(),
+      matched_rule: z.int().nullable(),
+      reason: z.string(),
+      variant: z.string().nullable(),
+      explanation: z.array(explanation).optional(),
+    }),
+    handle: async (input, { deps, project }) => {
+      const { environment, key } = nameOf(input);
+      const set = await deps.flags.sets.getPresent(project, environment);
+      const found = set?.flags.get(key);
+      if (set === null || found === undefined) throw notFound('flag');
+      const outcome = evaluate(set, found, input.body.context);
+      if (!input.body.explain) return outcome;
+      return { ...outcome, explanation: explain(set, found, input.body.context) };
+    },
+  }),
+];
+
+const versions: readonly Endpoint[] = [
+  endpoint({
+    method: 'get',
+    path: `${path}/{key}/history`,
+    area,
+    summary: 'The versions of a flag, the newest first, with who changed what',
+    access: inProject('viewer'),
+    params: flagPath,
+    query: inEnvironment.extend(page.shape),
+    response: z.object({ history: z.array(version), total: z.int() }),
+    handle: async (input, { db, project }) => {
+      const { environment_id: environmentId, key } = await getFlag(db, project.id, nameOf(input));
+      const { rows, total } = await historyOf(db, { environmentId, key }, input.query);
+      const history = rows.map(({ before, after, ...row }) => ({
+        ...row,
+        before: parsed(before),
+        after: parsed(after),
+      }));
+      return { history, total };
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: `${path}/{key}/revert`,
+    area,
+    summary: 'Make a past version of a flag the present one, as a new version',
+    access: inProject('developer'),
+    params: flagPath,
+    query: inEnvironment,
+    body: z.strictObject({ version: z.int().min(1) }),
+    response: flag,
+    handle: async (input, call) => {
+      const change = { expected: expectedOf(call), version: input.body.version };
+      return shown(call, await revertFlag(call.db, authorOf(call), nameOf(input), change));
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: `${path}/{key}/schedule`,
+    area,
+    summary: 'The scheduled changes of a flag',
+    access: inProject('viewer'),
+    params: flagPath,
+    query: inEnvironment.extend(page.shape),
+    response: z.object({ schedules: z.array(schedule), total: z.int() }),
+    handle: async (input, { db, project }) => {
+      const { id: flagId } = await getFlag(db, project.id, nameOf(input));
+      return listSchedules(db, flagId, input.query);
+    },
+  }),
+  endpoint({
+    method: 'post',
+    path: `${path}/{key}/schedule`,
+    area,
+    summary: 'Change a flag at a time: once, and late when everything is down then',
+    access: inProject('developer'),
+    params: flagPath,
+    query: inEnvironment,
+    body: z.strictObject({ at: z.iso.datetime({ offset: true }), patch: flagPatch }),
+    status: 201,
+    response: schedule,
+    handle: async (input, call) => {
+      const at = new Date(input.body.at);
+      requireTime(at);
+      const own = await getFlag(call.db, call.project.id, nameOf(input));
+      return scheduleChange(call.db, authorOf(call), own, { at, patch: input.body.patch });
+    },
+  }),
+  endpoint({
+    method: 'delete',
+    path: `${path}/{key}/schedule/{schedule_id}`,
+    area,
+    summary: 'Cancel a scheduled change that was not carried out yet',
+    access: inProject('developer'),
+    params: flagPath.extend({ schedule_id: id }),
+    query: inEnvironment,
+    handle: async (input, { db, project }) => {
+      const { id: flagId } = await getFlag(db, project.id, nameOf(input));
+      await cancelSchedule(db, flagId, input.params.schedule_id);
+    },
+  }),
+  endpoint({
+    method: 'get',
+    path: `${path}/{key}/stats`,
+    area,
+    summary: 'Evaluations of a flag by day and variant; counts are written once a minute',
+    access: inProject('viewer'),
+    params: flagPath,
+    query: inEnvironment.extend({ days: wholeNumber(30, 1, maxStatDays) }),
+    response: z.object({
+      days: z.array(z.object({ date: z.string(), variant: z.string(), value: z.unknown(), count: z.int() })),
+      last_evaluated_at: instant.nullable(),
+      stale: z.boolean(),
+      stale_reason: staleReason,
+    }),
+    handle: async (input, { db, project }) =>
+      statsOf(db, await getFlag(db, project.id, nameOf(input)), input.query.days).then((stats) => ({
+        ...stats,
+        days: [...stats.days],
+      })),
+  }),
+];
+
+/** A project's feature flags (interface, "Feature flags"; contract, section 10). */
+export const flagEndpoints: readonly Endpoint[] = [...crud, ...versions];

@@ -1,0 +1,12 @@
+import { changeSeen, listeners } from './flags/changes.ts';
+import { distribution, evaluating } from './flags/evaluating.ts';
+import { servingBenchmarks } from './flags/serving.ts';
+import type { Benchmark } from './harness.ts';
+
+export const flagBenchmarks: readonly Benchmark[] = [
+  evaluating,
+  distribution,
+  ...servingBenchmarks,
+  changeSeen,
+  listeners,
+];

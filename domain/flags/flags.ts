@@ -1,0 +1,288 @@
+import { nameAction } from '#domain/audit/actor.ts';
+import type { Queryable } from '#lib/control-db.ts';
+import { ServiceError, notFound } from '#lib/errors.ts';
+import { type Author, publicActor, takeRoom } from './author.ts';
+import { type Fault, faultOfChain, faultsOf, valuesOf } from './check.ts';
+import {
+  type FlagDefinition,
+  type FlagPatch,
+  type Prerequisite,
+  definitionText,
+  parseDefinition,
+  patched,
+} from './definition.ts';
+import { usableEnvironment } from './environments.ts';
+import { faultsBySchema } from './json-schema.ts';
+import {
+  type Change,
+  type FlagEvent,
+  type FlagName,
+  type FlagRow,
+  deleteFlags,
+  emitFlagEvents,
+  findFlag,
+  nextVersion,
+  prerequisitesIn,
+  presentKeys,
+  presentSegments,
+  stateOf,
+  touchEnvironment,
+  versionOf,
+  writeFlags,
+} from './store.ts';
+
+/** A flag as its changes see it. */
+export interface Flag extends Omit<FlagRow, 'definition'> {
+  readonly definition: FlagDefinition;
+}
+
+export const flagOf = <Row extends FlagRow>({ definition, ...row }: Row) => ({
+  ...row,
+  definition: parseDefinition(definition),
+});
+
+const invalid = (details: readonly Fault[]): ServiceError =>
+  new ServiceError('validation_failed', 'The flag is not valid.', { details });
+
+/** @throws {ServiceError} `not_found` */
+export const getFlag = async (db: Queryable, projectId: string, name: FlagName): Promise<Flag> => {
+  const row = await findFlag(db, projectId, name);
+  if (row === undefined) throw notFound('flag');
+  return flagOf(row);
+};
+
+const faultsOfSegments = async (db: Queryable, projectId: string, { targeting_rules: rules }: FlagDefinition) => {
+  const named = rules.flatMap(({ segment }, index) => (segment === undefined ? [] : [{ segment, index }]));
+  if (named.length === 0) return [];
+  const present = await presentSegments(db, projectId, [...new Set(named.map(({ segment }) => segment))]);
+  return named
+    .filter(({ segment }) => !present.has(segment))
+    .map(({ index }) => ({ path: `targeting_rules.${index}.segment`, message: 'there is no such segment' }));
+};
+
+/** The flags of an environment that take part in prerequisites, with one as it is to be. */
+const chainsWith = async (
+  db: Queryable,
+  environmentId: string,
+  { key, prerequisites }: { readonly key: string; readonly prerequisites: readonly Prerequisite[] },
+): Promise<Map<string, { readonly prerequisites: readonly Prerequisite[] }>> => {
+  const chains = new Map<string, { readonly prerequisites: readonly Prerequisite[] }>();
+  const rows = await prerequisitesIn(db, environmentId);
+  const needed = [...rows.flatMap((row) => row.prerequisites), ...prerequisites].map((one) => one.key);
+  for (const present of await presentKeys(db, environmentId, [...new Set(needed)]))
+    chains.set(present, { prerequisites: [] });
+  for (const row of rows) chains.set(row.key, row);
+  return chains.set(key, { prerequisites });
+};
+
+const faultsOfPrerequisites = async (
+  db: Queryable,
+  environmentId: string,
+  flag: { readonly key: string; readonly prerequisites: readonly Prerequisite[] },
+): Promise<Fault[]> => {
+  if (flag.prerequisites.length === 0) return [];
+  const chains = await chainsWith(db, environmentId, flag);
+  const dependants = [...chains.keys()].filter((key) =>
+    chains.get(key)?.prerequisites.some((needed) => needed.key === flag.key),
+  );
+  for (const key of [flag.key, ...dependants]) {
+    const message = faultOfChain(key, chains);
+    if (message !== null) return [{ path: 'prerequisites', message }];
+  }
+  return [];
+};
+
+/** @throws {ServiceError} `validation_failed` */
+const requireUsable = async (
+  db: Queryable,
+  { projectId, json }: Author,
+  { key, environmentId }: { readonly key: string; readonly environmentId: string },
+  definition: FlagDefinition,
+): Promise<void> => {
+  const own = faultsOf(key, definition);
+  if (own.length > 0) throw invalid(own);
+  const others = [
+    ...(await faultsOfSegments(db, projectId, definition)),
+    ...(await faultsOfPrerequisites(db, environmentId, { key, prerequisites: definition.prerequisites })),
+    ...(await faultsBySchema(json, projectId, { schema: definition.json_schema, values: valuesOf(definition) })),
+  ];
+  if (others.length > 0) throw invalid(others);
+};
+
+/** Writes one flag, counts its bytes and emits its event. */
+const writeFlag = async (
+  db: Queryable,
+  author: Author,
+  change: Change & { readonly environment: string },
+  {
+    key,
+    definition,
+    bytesBefore,
+    event,
+  }: {
+    readonly key: string;
+    readonly definition: FlagDefinition;
+    /** Null: it is new. */
+    readonly bytesBefore: number | null;
+    readonly event: FlagEvent;
+  },
+): Promise<Flag> => {
+  const state = stateOf(key, definition);
+  const bytes = Buffer.byteLength(state.text) - (bytesBefore ?? 0);
+  await takeRoom(db, author, { flags: bytesBefore === null ? 1 : 0, bytes });
+  await writeFlags(db, change, [state]);
+  await touchEnvironment(db, change.environmentId, change.setVersion);
+  await emitFlagEvents(db, change, event, [key]);
+  return getFlag(db, author.projectId, { environment: change.environment, key });
+};
+
+/**
+ * Creates a flag. An environment that is not there yet comes with it, as the interface has no call to make one.
+ * @throws {ServiceError} `validation_failed`, `conflict`, `plan_limit_exceeded`
+ */
+export const createFlag = async (
+  db: Queryable,
+  author: Author,
+  { environment, key }: FlagName,
+  definition: FlagDefinition,
+): Promise<Flag> => {
+  const setVersion = await nextVersion(db, author.projectId);
+  const { id: environmentId } = await usableEnvironment(db, author.projectId, {
+    name: environment,
+    version: setVersion,
+  });
+  if ((await findFlag(db, author.projectId, { environment, key })) !== undefined)
+    throw new ServiceError('conflict', `There is a flag ${key} in the environment ${environment} already.`);
+  await requireUsable(db, author, { key, environmentId }, definition);
+  const change = {
+    projectId: author.projectId,
+    environmentId,
+    environment,
+    setVersion,
+    actor: publicActor(author.actor),
+  };
+  return writeFlag(db, author, change, { key, definition, bytesBefore: null, event: 'flag.created' });
+};
+
+const requireVersion = ({ version }: Flag, expected: number | null): void => {
+  if (expected === null || version === expected) return;
+  throw new ServiceError('precondition_failed', `The flag has changed: its version is ${version}, not ${expected}.`, {
+    hint: 'Read the flag again, and send If-Match with its present version.',
+  });
+};
+
+interface LockedFlag {
+  readonly flag: Flag;
+  readonly change: Change & { readonly environment: string };
+}
+
+/** A flag that nobody else changes until the transaction ends. @throws {ServiceError} `not_found`, `precondition_failed` */
+const lockFlag = async (
+  db: Queryable,
+  { projectId, actor }: Author,
+  name: FlagName,
+  expected: number | null,
+): Promise<LockedFlag> => {
+  const setVersion = await nextVersion(db, projectId);
+  const flag = await getFlag(db, projectId, name);
+  requireVersion(flag, expected);
+  const { environment } = name;
+  return {
+    flag,
+    change: { projectId, environmentId: flag.environment_id, environment, setVersion, actor: publicActor(actor) },
+  };
+};
+
+/**
+ * Changes a flag.
+ * @param change.expected the version that it has to have; null: any
+ * @param change.of the new definition, from the present one
+ * @throws {ServiceError} `not_found`, `precondition_failed`, `validation_failed`, `plan_limit_exceeded`
+ */
+const changeFlag = async (
+  db: Queryable,
+  author: Author,
+  name: FlagName,
+  {
+    expected,
+    of,
+  }: {
+    readonly expected: number | null;
+    readonly of: (flag: Flag) => FlagDefinition | Promise<FlagDefinition>;
+  },
+): Promise<Flag> => {
+  const { flag, change } = await lockFlag(db, author, name, expected);
+  const definition = await of(flag);
+  const before = definitionText(flag.definition);
+  if (definitionText(definition) === before) return flag;
+  await requireUsable(db, author, { key: name.key, environmentId: flag.environment_id }, definition);
+  const bytesBefore = Buffer.byteLength(before);
+  return writeFlag(db, author, change, { key: name.key, definition, bytesBefore, event: 'flag.updated' });
+};
+
+/** Fields that are left out stay as they are. */
+export const patchFlag = (
+  db: Queryable,
+  author: Author,
+  name: FlagName,
+  { expected, patch }: { readonly expected: number | null; readonly patch: FlagPatch },
+): Promise<Flag> => changeFlag(db, author, name, { expected, of: ({ definition }) => patched(definition, patch) });
+
+export const toggleFlag = async (
+  db: Queryable,
+  author: Author,
+  name: FlagName,
+  expected: number | null,
+): Promise<Flag> => {
+  await nameAction(db, 'flag.toggle');
+  return changeFlag(db, author, name, {
+    expected,
+    of: ({ definition }) => ({ ...definition, is_enabled: !definition.is_enabled }),
+  });
+};
+
+/** Makes a past version the present one, as a new version. @throws {ServiceError} `not_found` */
+export const revertFlag = async (
+  db: Queryable,
+  author: Author,
+  name: FlagName,
+  { expected, version }: { readonly expected: number | null; readonly version: number },
+): Promise<Flag> => {
+  await nameAction(db, 'flag.revert');
+  return changeFlag(db, author, name, {
+    expected,
+    of: async ({ environment_id: environmentId, key }) => {
+      const text = await versionOf(db, { environmentId, key, version });
+      if (text === undefined) throw notFound('version');
+      return parseDefinition(text);
+    },
+  });
+};
+
+/** @throws {ServiceError} `not_found`, `precondition_failed`, `conflict` when it is the prerequisite of others */
+export const deleteFlag = async (
+  db: Queryable,
+  author: Author,
+  name: FlagName,
+  expected: number | null,
+): Promise<void> => {
+  const { flag, change } = await lockFlag(db, author, name, expected);
+  const users = (await prerequisitesIn(db, flag.environment_id))
+    .filter(({ prerequisites }) => prerequisites.some(({ key }) => key === name.key))
+    .map(({ key }) => key);
+  if (users.length > 0) {
+    throw new ServiceError('conflict', `The flag is a prerequisite of ${users.slice(0, 10).join(', ')}.`, {
+      details: { used_by: users.slice(0, 100) },
+    });
+  }
+  const bytes = await deleteFlags(db, change, [name.key]);
+  await takeRoom(db, author, { flags: -1, bytes: -bytes });
+  await touchEnvironment(db, change.environmentId, change.setVersion);
+  await emitFlagEvents(db, change, 'flag.deleted', [name.key]);
+};
+
+/** Throws what a patch would be refused for, without changing anything. @throws {ServiceError} `validation_failed` */
+export const checkPatch = async (db: Queryable, author: Author, flag: Flag, patch: FlagPatch): Promise<void> => {
+  const of = { key: flag.key, environmentId: flag.environment_id };
+  await requireUsable(db, author, of, patched(flag.definition, patch));
+};

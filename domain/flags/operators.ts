@@ -1,0 +1,216 @@
+import { RE2JS } from 're2js';
+import semver from 'semver';
+import type { Condition, Scalar } from './definition.ts';
+
+/** Whether an attribute that is there, and not null, fits. */
+export type AttributeTest = (attribute: unknown) => boolean;
+
+interface Operator {
+  /** The problem of the values, null when there is none. */
+  readonly faultOf: (values: readonly Scalar[]) => string | null;
+  readonly compile: (values: readonly Scalar[]) => AttributeTest;
+}
+
+/**
+ * A longer text, or list, matches nothing: a context has up to 1 MB, and with 10,000 flags each of its attributes would
+ * be searched 10,000 times.
+ */
+const maxTextLength = 4096;
+const maxListLength = 1000;
+/** Patterns go through the text a character at a time. */
+const maxMatchedLength = 1000;
+
+const isText = (value: unknown): value is string => typeof value === 'string' && value.length <= maxTextLength;
+const isList = (value: unknown): value is readonly unknown[] => Array.isArray(value) && value.length <= maxListLength;
+
+const anyValues = (values: readonly Scalar[]): string | null => (values.length > 0 ? null : 'needs at least one value');
+
+const onlyValue = (values: readonly Scalar[], what: string, fits: (value: Scalar) => boolean): string | null => {
+  const [value] = values;
+  if (value === undefined || values.length > 1) return `takes one value, ${what}`;
+  return fits(value) ? null : `must be ${what}`;
+};
+
+const texts = (values: readonly Scalar[]): string | null =>
+  anyValues(values) ?? (values.every((value) => typeof value === 'string') ? null : 'takes texts');
+
+/** Values of one attribute, or of a list of them. */
+const isAmong = (values: readonly Scalar[]): AttributeTest => {
+  const wanted: ReadonlySet<unknown> = new Set(values);
+  return (attribute) =>
+    Array.isArray(attribute) ? isList(attribute) && attribute.some((one) => wanted.has(one)) : wanted.has(attribute);
+};
+
+/** One that can be compared at all. */
+const isComparable = (attribute: unknown): boolean =>
+  typeof attribute === 'object' ? isList(attribute) : typeof attribute !== 'string' || isText(attribute);
+
+const isNotAmong = (values: readonly Scalar[]): AttributeTest => {
+  const test = isAmong(values);
+  return (attribute) => isComparable(attribute) && !test(attribute);
+};
+
+const onText =
+  (fits: (text: string, wanted: string) => boolean) =>
+  (values: readonly Scalar[]): AttributeTest => {
+    const wanted = values.map(String);
+    return (attribute) => isText(attribute) && wanted.some((one) => fits(attribute, one));
+  };
+
+const contains = (values: readonly Scalar[]): AttributeTest => {
+  const [inText, inList] = [onText((text, wanted) => text.includes(wanted))(values), isAmong(values)];
+  return (attribute) => (Array.isArray(attribute) ? inList(attribute) : inText(attribute));
+};
+
+const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value);
+
+const byNumber = (fits: (attribute: number, wanted: number) => boolean): Operator => ({
+  faultOf: (values) => onlyValue(values, 'a number', isNumber),
+  compile: ([value]) => {
+    const wanted = Number(value);
+    return (attribute) => isNumber(attribute) && fits(attribute, wanted);
+  },
+});
+
+const isoForm = /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2})(:\d{2})?(?:[.,](\d{1,9}))?\s?([Zz]|[+-]\d{2}:?\d{2})?)?$/;
+
+/** Smaller ones are seconds: a time in milliseconds of before 1973 is not what clients send. */
+const leastMilliseconds = 100_000_000_000;
+const maxTime = 8.64e15;
+
+const timeOfNumber = (value: number): number => {
+  if (!Number.isFinite(value)) return Number.NaN;
+  const time = Math.abs(value) < leastMilliseconds ? value * 1000 : value;
+  return Math.abs(time) <= maxTime ? time : Number.NaN;
+};
+
+/** JavaScript takes the 30th of February for a day in March. */
+const isDay = (date: string): boolean => {
+  const time = Date.parse(`${date}T00:00:00Z`);
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(date);
+};
+
+const timeOfText = (text: string): number => {
+  const [matched, date = '', clock = '00:00', second = ':00', fraction = '0', zone = 'Z'] = isoForm.exec(text) ?? [];
+  if (matched === undefined || !isDay(date)) return Number.NaN;
+  const offset = zone.toUpperCase().replace(/^([+-]\d{2})(\d{2})$/, '$1:$2');
+  return Date.parse(`${date}T${clock}${second}.${fraction.padEnd(3, '0').slice(0, 3)}${offset}`);
+};
+
+/**
+ * A time in ms: ISO 8601, where one without a zone is UTC, or a number of seconds or milliseconds since 1970. Others are
+ * NaN: what `Date.parse` makes of them depends on the server.
+ */
+export const timeOf = (value: unknown): number => {
+  if (typeof value === 'number') return timeOfNumber(value);
+  return typeof value === 'string' && value.length <= 40 ? timeOfText(value.trim()) : Number.NaN;
+};
+
+const byTime = (fits: (attribute: number, wanted: number) => boolean): Operator => ({
+  faultOf: (values) =>
+    onlyValue(
+      values,
+      'a time (ISO 8601, or seconds or milliseconds since 1970)',
+      (value) => !Number.isNaN(timeOf(value)),
+    ),
+  compile: ([value]) => {
+    const wanted = timeOf(value);
+    return (attribute) => fits(timeOf(attribute), wanted);
+  },
+});
+
+const maxVersionLength = 256;
+
+const versionOf = (value: unknown): semver.SemVer | null =>
+  typeof value === 'string' && value.length <= maxVersionLength ? semver.parse(value.replace(/^[vV]/, '')) : null;
+
+/** By Semantic Versioning 2.0: build metadata does not count, `1.0.0-rc.1` is before `1.0.0`. */
+const byVersion = (fits: (order: -1 | 0 | 1) => boolean): Operator => ({
+  faultOf: (values) => onlyValue(values, 'a semantic version such as 1.4.0', (value) => versionOf(value) !== null),
+  compile: ([value]) => {
+    const wanted = versionOf(value);
+    return (attribute) => {
+      const version = versionOf(attribute);
+      return version !== null && wanted !== null && fits(semver.compare(version, wanted));
+    };
+  },
+});
+
+const maxPatternLength = 300;
+
+/**
+ * A pattern in RE2's syntax, which goes through a text once, whatever the pattern: there is no backtracking.
+ * @returns the problem of a text that is none
+ */
+export const patternOf = (text: string): RE2JS | string => {
+  if (text.length > maxPatternLength) return `has at most ${maxPatternLength} characters`;
+  try {
+    return RE2JS.compile(text);
+  } catch (error) {
+    return `is no pattern of RE2: ${error instanceof Error ? error.message.slice(0, 100) : 'unknown'}`;
+  }
+};
+
+/** Compiled when first needed: of 10,000 flags most are not asked for. */
+const matches = ([value]: readonly Scalar[]): AttributeTest => {
+  let pattern: RE2JS | string | undefined;
+  return (attribute) => {
+    if (typeof attribute !== 'string' || attribute.length > maxMatchedLength) return false;
+    pattern ??= patternOf(String(value));
+    return typeof pattern !== 'string' && pattern.test(attribute);
+  };
+};
+
+const faultOfPattern = (values: readonly Scalar[]): string | null => {
+  const [value] = values;
+  if (typeof value !== 'string' || values.length > 1) return 'takes one value, a pattern';
+  const pattern = patternOf(value);
+  return typeof pattern === 'string' ? pattern : null;
+};
+
+const equals = { faultOf: anyValues, compile: isAmong };
+const differs = { faultOf: anyValues, compile: isNotAmong };
+
+const operators: Readonly<Record<string, Operator>> = {
+  in: equals,
+  not_in: differs,
+  eq: equals,
+  neq: differs,
+  contains: { faultOf: anyValues, compile: contains },
+  starts_with: { faultOf: texts, compile: onText((text, wanted) => text.startsWith(wanted)) },
+  ends_with: { faultOf: texts, compile: onText((text, wanted) => text.endsWith(wanted)) },
+  gt: byNumber((attribute, wanted) => attribute > wanted),
+  gte: byNumber((attribute, wanted) => attribute >= wanted),
+  lt: byNumber((attribute, wanted) => attribute < wanted),
+  lte: byNumber((attribute, wanted) => attribute <= wanted),
+  before: byTime((attribute, wanted) => attribute < wanted),
+  after: byTime((attribute, wanted) => attribute > wanted),
+  semver_eq: byVersion((order) => order === 0),
+  semver_gt: byVersion((order) => order > 0),
+  semver_gte: byVersion((order) => order >= 0),
+  semver_lt: byVersion((order) => order < 0),
+  semver_lte: byVersion((order) => order <= 0),
+  matches: { faultOf: faultOfPattern, compile: matches },
+  exists: {
+    faultOf: (values) => (values.length === 0 ? null : 'takes no values'),
+    compile: () => () => true,
+  },
+};
+
+const operatorNames: readonly string[] = Object.keys(operators);
+
+const operatorOf = (name: string): Operator | undefined =>
+  Object.hasOwn(operators, name) ? operators[name] : undefined;
+
+/** The problem of a condition, null when there is none. */
+export const faultOfCondition = ({ operator, values = [] }: Condition): { path: string; message: string } | null => {
+  const known = operatorOf(operator);
+  if (known === undefined)
+    return { path: 'operator', message: `is no operator; there are ${operatorNames.join(', ')}` };
+  const fault = known.faultOf(values);
+  return fault === null ? null : { path: 'values', message: fault };
+};
+
+/** A test that an unknown operator makes false for everybody: definitions are checked before they are stored. */
+export const compileCondition = ({ operator, values = [] }: Condition): AttributeTest =>
+  operatorOf(operator)?.compile(values) ?? (() => false);

@@ -1,0 +1,101 @@
+import test from 'ava';
+import { faultOfChain, faultsOf } from '#domain/flags/check.ts';
+import type { FlagDefinition, Rule } from '#domain/flags/definition.ts';
+import { definition } from './scene.ts';
+
+const pathsOf = (given: Partial<FlagDefinition>): string[] =>
+  faultsOf('flag', definition(given)).map(({ path }) => path);
+const ofRule = (rule: Rule): string[] => pathsOf({ targeting_rules: [rule] });
+
+test('a flag without faults has none', (t) => {
+  t.deepEqual(pathsOf({}), []);
+  t.deepEqual(pathsOf({ flag_type: 'json', value: { a: [1, null] }, json_schema: {} }), []);
+  t.deepEqual(ofRule({ rollout: { percent: 12.345 } }), []);
+});
+
+test('values have to be of the type of the flag', (t) => {
+  t.deepEqual(pathsOf({ value: 'true' }), ['value']);
+  t.deepEqual(pathsOf({ flag_type: 'string', value: 1 }), ['value']);
+  t.deepEqual(pathsOf({ flag_type: 'number', value: Number.NaN }), ['value']);
+  t.deepEqual(pathsOf({ flag_type: 'number', value: 2 ** 53 }), ['value']);
+  t.deepEqual(pathsOf({ flag_type: 'json', value: 'text' }), ['value']);
+  t.deepEqual(pathsOf({ flag_type: 'json', value: { a: 2 ** 60 } }), ['value']);
+  t.deepEqual(pathsOf({ flag_type: 'json', value: { a: 'x\0' } }), ['value']);
+  t.deepEqual(pathsOf({ flag_type: 'string', value: '\ud800' }), ['value']);
+  t.deepEqual(pathsOf({ default_value: 3 }), ['default_value']);
+  t.deepEqual(ofRule({ conditions: [], value: 'x' }), ['targeting_rules.0.value']);
+  t.deepEqual(pathsOf({ json_schema: {} }), ['json_schema']);
+});
+
+const values = (operator: string, given: (string | number)[]) => ofRule({ attribute: 'a', operator, values: given });
+
+test('conditions have a known operator and values that fit it', (t) => {
+  t.deepEqual(values('like', ['a']), ['targeting_rules.0.operator']);
+  t.deepEqual(values('toString', ['a']), ['targeting_rules.0.operator']);
+  for (const [operator, given] of [
+    ['in', []],
+    ['gt', ['5']],
+    ['gt', [1, 2]],
+    ['before', ['soon']],
+    ['before', ['2026-02-30']],
+    ['semver_gt', ['1.x']],
+    ['exists', ['a']],
+    ['starts_with', [1]],
+    ['eq', [2 ** 53]],
+    ['matches', ['(']],
+    ['matches', ['(?=a)']],
+    ['matches', ['(a)\\1']],
+    ['matches', ['x{1001}']],
+    ['matches', ['((a{100}){100}){100}']],
+  ] as const) {
+    t.deepEqual(values(operator, [...given]), ['targeting_rules.0.values'], `${operator} ${given.join()}`);
+  }
+});
+
+test('a rule has one form', (t) => {
+  t.deepEqual(ofRule({ attribute: 'a', operator: 'exists', conditions: [] }), ['targeting_rules.0']);
+  t.deepEqual(ofRule({ attribute: 'a' }), ['targeting_rules.0']);
+  t.deepEqual(ofRule({ values: ['a'] }), ['targeting_rules.0.values']);
+});
+
+test('percentages are within 0 and 100, in steps of 0.001, and those of variants make 100', (t) => {
+  const [at, base] = ['targeting_rules.0.rollout', { value: true }];
+  t.deepEqual(ofRule({ rollout: { percent: 101 } }), [`${at}.percent`]);
+  t.deepEqual(ofRule({ rollout: { percent: -1 } }), [`${at}.percent`]);
+  t.deepEqual(ofRule({ rollout: { percent: Number.NaN } }), [`${at}.percent`]);
+  t.deepEqual(ofRule({ rollout: { percent: 0.0001 } }), [`${at}.percent`]);
+  const sum = (...percents: number[]) =>
+    ofRule({ rollout: { variants: percents.map((percent) => ({ ...base, percent })) } });
+  t.deepEqual(sum(50, 49.999), [`${at}.variants`]);
+  t.deepEqual(sum(33.333, 33.333, 33.334), []);
+  t.deepEqual(sum(), [`${at}.variants`]);
+  t.deepEqual(ofRule({ value: true, rollout: { variants: [{ ...base, percent: 100 }] } }), ['targeting_rules.0.value']);
+});
+
+test('sizes are bounded: rules, conditions, values, patterns', (t) => {
+  const rule = { attribute: 'a', operator: 'eq', values: ['b'] };
+  t.deepEqual(pathsOf({ targeting_rules: Array.from({ length: 1000 }, () => rule) }), []);
+  t.deepEqual(pathsOf({ targeting_rules: Array.from({ length: 1001 }, () => rule) }), ['targeting_rules']);
+  const many = Array.from({ length: 20_001 }, (_, n) => `v${n}`);
+  t.deepEqual(pathsOf({ targeting_rules: [{ ...rule, values: many }] }), ['targeting_rules']);
+  const pattern = { attribute: 'a', operator: 'matches', values: ['(.*){250}x'] };
+  t.deepEqual(pathsOf({ targeting_rules: [pattern, pattern, pattern] }), ['targeting_rules']);
+});
+
+/** Flags of an environment, with the keys of their prerequisites. */
+const flags = (needs: Readonly<Record<string, readonly string[]>>): Map<string, FlagDefinition> =>
+  new Map(
+    Object.entries(needs).map(([key, keys]) => [
+      key,
+      definition({ prerequisites: keys.map((needed) => ({ key: needed, value: true })) }),
+    ]),
+  );
+
+test('prerequisites form no circle and no long chain', (t) => {
+  t.is(faultOfChain('a', flags({ a: ['b', 'c'], b: ['c'], c: [] })), null);
+  t.regex(faultOfChain('a', flags({ a: ['b'], b: ['c'], c: ['a'] })) ?? '', /circle: a → b → c → a/);
+  t.regex(faultOfChain('a', flags({ a: ['gone'] })) ?? '', /no flag gone/);
+  const chain = Object.fromEntries(Array.from({ length: 12 }, (_, n) => [`f${n}`, n < 11 ? [`f${n + 1}`] : []]));
+  t.regex(faultOfChain('f0', flags(chain)) ?? '', /at most 10/);
+  t.deepEqual(faultsOf('a', definition({ prerequisites: [{ key: 'a', value: true }] })).length, 1);
+});
