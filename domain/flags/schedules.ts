@@ -115,8 +115,8 @@ interface DueRow {
 }
 
 /**
- * The next one that is due by the database's clock, so that those of servers do not count; nobody else takes it. A
- * project that is not active keeps its own until it is.
+ * The next one that is due by the database's clock, so that those of servers do not count; nobody else takes it, and
+ * nobody takes a later one of the same flag before it is done. A project that is not active keeps its own until it is.
  */
 const takeDue = (db: Queryable): Promise<DueRow | undefined> =>
   maybeOne(
@@ -124,7 +124,10 @@ const takeDue = (db: Queryable): Promise<DueRow | undefined> =>
       `select s.id, s.project_id, s.patch, s.actor, p.plan, e.name as environment, f.key
        from flag_schedules s join projects p on p.id = s.project_id and p.status = 'active' and p.deleted_at is null
          join flags f on f.id = s.flag_id join flag_environments e on e.id = f.environment_id
-       where s.status = 'pending' and s.at <= now() order by s.at, s.id limit 1 for update of s skip locked`,
+       where s.status = 'pending' and s.at <= now()
+         and not exists (select from flag_schedules earlier where earlier.flag_id = s.flag_id
+           and earlier.status = 'pending' and (earlier.at, earlier.id) < (s.at, s.id))
+       order by s.at, s.id limit 1 for update of s skip locked`,
       [],
       'flag-schedule-due',
     ),

@@ -3,6 +3,7 @@ import { startApi } from '#api/api.ts';
 import { memoryLog } from '#test/support/platform.ts';
 import { useFaultyPlatform } from '#test/support/faulty-platform.ts';
 import { until } from '#test/support/until.ts';
+import { ofrepFault } from './ofrep-shapes.ts';
 
 const platform = useFaultyPlatform(test);
 
@@ -79,6 +80,42 @@ test.serial('a change that no message told of is in force', async (t) => {
   );
   await until(async () => (await ask()).body.value === 'three');
   t.pass();
+});
+
+test.serial('a process that knows no flags says that it cannot answer while PostgreSQL is away', async (t) => {
+  const { project, path } = await scene();
+  const { log } = memoryLog();
+  const starting: Promise<Awaited<ReturnType<typeof startApi>>>[] = [];
+  const start = () => {
+    const started = startApi({ ...platform().config, PLINTH_MIGRATE: 'off' }, log);
+    starting.push(started);
+    return started;
+  };
+  t.teardown(async () => {
+    for (const { server, stop } of await Promise.all(starting)) {
+      server.closeAllConnections();
+      await stop();
+    }
+  });
+  const askAt = async ({ port }: { readonly port: number }) => {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
+      method: 'POST',
+      headers: { apikey: project.publishableKey, 'content-type': 'application/json' },
+      body: '{}',
+    });
+    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+  };
+  const fresh = await start();
+  await platform().postgres.refuse();
+  const refused = await askAt(fresh);
+  t.is(refused.status, 503);
+  t.is(refused.body['errorCode'], 'GENERAL');
+  t.is(ofrepFault('single 400', refused.body), null);
+  // One that starts meanwhile answers once PostgreSQL is there.
+  const late = start();
+  await platform().postgres.restore();
+  t.is((await askAt(await late)).body['value'], 'one');
+  await until(async () => (await askAt(fresh)).body['value'] === 'one');
 });
 
 test.serial('a scheduled change that was due while everything was down is carried out once, late', async (t) => {

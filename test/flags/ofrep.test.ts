@@ -122,6 +122,67 @@ test('all flags come with a tag over flags and context, and 304 while both are t
   );
 });
 
+test('an answer for all flags is of before a change of them all, or of after it', async (t) => {
+  const { ask, manage } = await scene();
+  // The rules take an answer several turns of the event loop.
+  const targeting = Array.from({ length: 20 }, (_, n) => ({ attribute: 'a', operator: 'contains', values: [`${n}.`] }));
+  const file = (value: string) => ({
+    flags: Array.from({ length: 1000 }, (_, n) => ({
+      key: `flag-${n}`,
+      flag_type: 'string',
+      value,
+      default_value: value,
+      targeting_rules: targeting,
+    })),
+  });
+  t.is((await manage('PUT', '/flags/import', file('x'))).status, 200);
+  const context = { a: 'x'.repeat(4000) };
+  const seen = new Map<string, string>();
+  const readOnce = async (): Promise<void> => {
+    const { body, headers } = await ask('', { context });
+    const values = [...new Set(body.flags.map(({ value }: { value: string }) => value))];
+    t.is(values.length, 1, `${values.join()} in one answer`);
+    const etag = headers.get('etag') ?? '';
+    t.is(seen.get(etag) ?? values[0], values[0], 'a tag stands for one answer');
+    seen.set(etag, String(values[0]));
+  };
+  await readOnce();
+  const changing = manage('PUT', '/flags/import', file('y'));
+  while (![...seen.values()].includes('y')) await Promise.all([readOnce(), readOnce(), readOnce()]);
+  t.is((await changing).status, 200);
+  t.deepEqual([...seen.values()], ['x', 'y']);
+});
+
+test('a flag of a thousand rules is served, and no rule more is taken', async (t) => {
+  const { ask, manage } = await scene();
+  const rules = Array.from({ length: 1000 }, (_, n) => ({ attribute: 'n', operator: 'eq', values: [n], value: n }));
+  const made = await manage('POST', '/flags', { key: 'many', flag_type: 'number', value: -1, targeting_rules: rules });
+  t.is(made.status, 201, made.text.slice(0, 300));
+  t.like((await ask('/many', { context: { n: 999 } })).body, { value: 999, variant: 'rule-999' });
+  t.like((await ask('/many', { context: { n: 1000 } })).body, { reason: 'UNKNOWN' });
+  const all = (await ask('', { context: { n: 500 } })).body.flags;
+  t.is(all.find(({ key }: { key: string }) => key === 'many').value, 500);
+  const { body } = await manage('POST', '/flags/many/evaluate', { context: { n: 999 }, explain: true });
+  t.is(body.matched_rule, 999);
+  t.is((await manage('PATCH', '/flags/many', { targeting_rules: [...rules, rules[0]] })).status, 400);
+});
+
+test('numbers beyond what JavaScript holds, in a request, match no rule by accident', async (t) => {
+  const { client, url, project, manage } = await scene();
+  const big = { attribute: 'n', operator: 'eq', values: [9_007_199_254_740_991], value: 'equal' };
+  const more = { attribute: 'n', operator: 'gt', values: [9_007_199_254_740_991], value: 'more' };
+  const flag = { key: 'big', flag_type: 'string', value: 'x', default_value: 'none', targeting_rules: [big, more] };
+  t.is((await manage('POST', '/flags', flag)).status, 201);
+  const valueOf = async (n: string) =>
+    (await client.call('POST', `${url}/big`, { key: project.publishableKey, raw: `{"context":{"n":${n}}}` })).body
+      .value;
+  t.is(await valueOf('9007199254740991'), 'equal');
+  t.is(await valueOf('9007199254740993'), 'more');
+  t.is(await valueOf('1e400'), 'none');
+  t.is(await valueOf('"NaN"'), 'none');
+  t.is(await valueOf('NaN'), undefined);
+});
+
 test('the claims of a user’s token are context, unless the request says otherwise', async (t) => {
   const { client, root, manage, url, project } = await scene();
   const signedUp = await client.call('POST', `${new URL(root).pathname}/auth/v1/signup`, {
