@@ -2,7 +2,7 @@ import type { Actor } from '#domain/audit/actor.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { JsonParser } from '#lib/json-parser.ts';
-import { type Change, type FlagQuota, countUse } from './store.ts';
+import { type Change, type FlagQuota, countUse, forgetVersions } from './store.ts';
 
 /** Whoever changes flags, and within which limits. */
 export interface Author {
@@ -28,6 +28,10 @@ export const takeRoom = async (
   if (added.flags > 0 && quota.flags !== null && used.flags > quota.flags) throw overQuota('flags', quota.flags);
   if (added.bytes > 0 && used.bytes > quota.bytes) throw overQuota('bytes of flags and segments', quota.bytes);
 };
+
+/** Past versions may have as many bytes as present flags: all versions together twice what the plan allows. */
+export const keepVersions = (db: Queryable, { projectId, quota }: Pick<Author, 'projectId' | 'quota'>): Promise<void> =>
+  forgetVersions(db, projectId, 2 * quota.bytes);
 
 export const publicActor = ({ type, id, email }: Actor): Change['actor'] => ({
   type,

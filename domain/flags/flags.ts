@@ -1,7 +1,7 @@
 import { nameAction } from '#domain/audit/actor.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
-import { type Author, publicActor, takeRoom } from './author.ts';
+import { type Author, keepVersions, publicActor, takeRoom } from './author.ts';
 import { type Fault, faultOfChain, faultsOf, valuesOf } from './check.ts';
 import {
   type FlagDefinition,
@@ -131,6 +131,7 @@ const writeFlag = async (
   const bytes = Buffer.byteLength(state.text) - (bytesBefore ?? 0);
   await takeRoom(db, author, { flags: bytesBefore === null ? 1 : 0, bytes });
   await writeFlags(db, change, [state]);
+  await keepVersions(db, author);
   await touchEnvironment(db, change.environmentId, change.setVersion);
   await emitFlagEvents(db, change, event, [key]);
   return getFlag(db, author.projectId, { environment: change.environment, key });

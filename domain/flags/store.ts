@@ -248,6 +248,33 @@ export const writeFlags = async (db: Queryable, change: Change, states: readonly
   await db.query(prune, [change.environmentId, keys]);
 };
 
+/** Versions go until there is room for some changes more, so that not every change has to look for the oldest. */
+const roomLeft = 0.1;
+
+/**
+ * Forgets the oldest past versions of a project, those of deleted flags too, when all versions that it keeps have more
+ * bytes than that: many flags that are changed in turns would otherwise keep 50 times their bytes.
+ */
+export const forgetVersions = async (db: Queryable, projectId: string, maxBytes: number): Promise<void> => {
+  const [over] = await db.query<{ excess: number }>(
+    `select (history_bytes - $2::bigint)::float8 as excess from flag_sets
+     where project_id = $1 and history_bytes > $2::bigint`,
+    [projectId, maxBytes],
+  );
+  if (over === undefined) return;
+  await db.query(
+    `with past as (
+       select h.environment_id, h.key, h.version,
+         sum(h.bytes) over (order by h.set_version, h.environment_id, h.key) - h.bytes as older
+       from flag_history h left join flags f on f.environment_id = h.environment_id and f.key = h.key
+       where h.project_id = $1 and h.definition is not null and (f.version is null or h.version < f.version))
+     delete from flag_history h using past
+     where past.older < $2 and h.environment_id = past.environment_id and h.key = past.key
+       and h.version = past.version`,
+    [projectId, over.excess + maxBytes * roomLeft],
+  );
+};
+
 /** Deleted flags of a project of which the last version is kept. */
 const keptDeleted = 1000;
 

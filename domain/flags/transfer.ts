@@ -1,7 +1,7 @@
 import { noteInProject } from '#domain/audit/audit.ts';
 import { type Queryable, one } from '#lib/control-db.ts';
 import { ServiceError } from '#lib/errors.ts';
-import { type Author, publicActor, takeRoom } from './author.ts';
+import { type Author, keepVersions, publicActor, takeRoom } from './author.ts';
 import { requireEnvironment, usableEnvironment } from './environments.ts';
 import { type SegmentFields, changeSegment, createSegment } from './segments.ts';
 import {
@@ -104,6 +104,7 @@ const apply = async (
   const gone = await deleteFlags(db, change, deleted);
   await takeRoom(db, author, { flags: created.length - deleted.length, bytes: after - before - gone });
   await writeInBatches(db, change, states);
+  await keepVersions(db, author);
   if (changed.size + deleted.length === 0) return;
   await touchEnvironment(db, change.environmentId, change.setVersion);
   await emitFlagEvents(db, change, 'flag.created', created);

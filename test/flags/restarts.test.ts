@@ -2,8 +2,9 @@ import test from 'ava';
 import { removeRedisKeys, usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 
+const flagBytes = 100_000;
 /** No worker runs until a test starts one. */
-const platform = usePlatform(test, { worker: false });
+const platform = usePlatform(test, { worker: false, settings: { PLINTH_FLAG_BYTES_FREE: String(flagBytes) } });
 
 const scene = async () => {
   const { client, base } = platform();
@@ -23,7 +24,7 @@ const scene = async () => {
     });
     return { status: answer.status, ...((await answer.json()) as { value?: unknown }) };
   };
-  return { base, manage, askAt };
+  return { base, manage, askAt, project };
 };
 
 test.serial('flags outlast the loss of all that Redis keeps, and changes reach every process as before', async (t) => {
@@ -59,4 +60,37 @@ test.serial('changes that became due while no worker ran are carried out once, i
   await until(async () => (await pending()).length === 0);
   const { history } = (await manage('GET', '/flags/a/history?limit=100')).body;
   t.deepEqual(history.map(({ after }: { after: { value: string } }) => after.value).toReversed(), ['one', ...values]);
+});
+
+test.serial('versions of a project’s flags are kept up to a number of bytes, those of deleted flags too', async (t) => {
+  const { manage, project } = await scene();
+  const bytes = async (): Promise<{ kept: number; counted: number }> => {
+    const [row] = await platform().db.query<{ kept: number; counted: number }>(
+      `select (select coalesce(sum(octet_length(definition::text)), 0) from flag_history where project_id = $1)::float8
+         as kept, history_bytes::float8 as counted from flag_sets where project_id = $1`,
+      [project.id],
+    );
+    return row ?? { kept: -1, counted: -2 };
+  };
+  await manage('PATCH', '/flags/a', { value: 'two' });
+  for (let n = 0; n < 6; n += 1) {
+    const made = await manage('POST', '/flags', { key: `gone-${n}`, flag_type: 'string', value: 'x'.repeat(60_000) });
+    t.is(made.status, 201, made.text.slice(0, 200));
+    t.is((await manage('DELETE', `/flags/gone-${n}`)).status, 204);
+  }
+  const { kept, counted } = await bytes();
+  t.true(kept <= 2 * flagBytes && kept > flagBytes, String(kept));
+  t.is(counted, kept);
+  t.is((await manage('GET', '/flags/a/history')).body.total, 1, 'the present version stays');
+  t.is((await manage('POST', '/flags/a/revert', { version: 1 })).status, 404);
+  // An import has the same bound.
+  for (const value of ['b', 'c', 'd', 'e']) {
+    const flags = [{ key: 'a', flag_type: 'string', value: value.repeat(80_000) }];
+    t.is((await manage('PUT', '/flags/import', { flags })).status, 200);
+  }
+  t.true((await bytes()).kept <= 2 * flagBytes);
+  await manage('POST', '/environments/production/copy', { to: 'staging' });
+  await manage('DELETE', '/environments/staging');
+  const after = await bytes();
+  t.is(after.counted, after.kept, 'versions that go with their environment are not counted');
 });
