@@ -65,6 +65,7 @@ export const errorStatus = {
   overloaded: 503,
   function_timeout: 504,
   provider_timeout: 504,
+  storage_full: 507,
 } as const satisfies Record<string, number>;
 
 export type ErrorCode = keyof typeof errorStatus;
