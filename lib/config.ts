@@ -4,6 +4,7 @@ import { parseRanges } from './egress/ranges.ts';
 import { SecretError, openKeyRing } from './secrets.ts';
 import { limitSettings } from './config/limits.ts';
 import { quotaSettings } from './config/quotas.ts';
+import { storageSettings } from './config/storage.ts';
 import { globalLimit, integer, note, onOff, oneOf, ratio, url, wholeNumber } from './config/kinds.ts';
 
 /** Returns the problem of a key ring, without the keys themselves. */
@@ -173,6 +174,7 @@ export const settings = z.object({
   ),
   ...limitSettings,
   ...quotaSettings,
+  ...storageSettings,
   PLINTH_AI_FIRST_BYTE_MS: note(
     integer(60_000, 100, 600_000),
     'How long a provider of models may take to begin its answer: all of its time when it is not a stream. Models that think for long need more.',

@@ -54,7 +54,7 @@ export const chunksOf = (body: Readable, signal: AbortSignal): AsyncGenerator<Ui
 };
 
 /** Counts and hashes what passes. */
-export interface Meter {
+interface Meter {
   /** @throws {TooLargeError} */
   readonly add: (chunk: Uint8Array) => void;
   /** @throws {SizeMismatchError} */
@@ -79,3 +79,11 @@ export const createMeter = (maxBytes: number, size?: number): Meter => {
     },
   };
 };
+
+/** Passes chunks on that a meter has counted. */
+export async function* measured(chunks: AsyncIterable<Uint8Array>, meter: Meter): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    meter.add(chunk);
+    yield chunk;
+  }
+}

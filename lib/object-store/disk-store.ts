@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { access, constants, copyFile, link, open, readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
-import { type Meter, chunksOf, createMeter } from './body.ts';
+import { chunksOf, createMeter, measured } from './body.ts';
 import {
   codeOf,
   diskFailure,
@@ -22,13 +22,6 @@ import type { ReadOptions, StorageDriver, StoredBytes, UnfinishedWrite, WriteOpt
 const readBytes = 256 * 1024;
 
 const removalsAtATime = 16;
-
-async function* measured(chunks: AsyncIterable<Uint8Array>, meter: Meter): AsyncGenerator<Uint8Array> {
-  for await (const chunk of chunks) {
-    meter.add(chunk);
-    yield chunk;
-  }
-}
 
 /** Writes a body to a new file and syncs it. */
 const writeFileOf = async (file: string, body: Readable, options: WriteOptions): Promise<StoredBytes> => {
