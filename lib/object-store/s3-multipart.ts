@@ -126,6 +126,10 @@ export const completeMultipart = async (
   throw failure ?? new StoreUnavailableError(new Error(`of ${size} bytes ${made?.ContentLength} are there`));
 };
 
+/** Whether the object of a key was made by this multipart upload, whole. */
+export const isMadeBy = async (multipart: Multipart, size: number): Promise<boolean> =>
+  (await madeBy(multipart))?.ContentLength === size;
+
 /** Gives the parts up; those that cannot be given up now are left to `removeUnfinished`. */
 export const abandonMultipart = async (multipart: Multipart): Promise<void> => {
   await multipart.bucket.client.send(new AbortMultipartUploadCommand(place(multipart))).catch(() => {});

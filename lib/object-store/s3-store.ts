@@ -16,7 +16,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { chunksOf, createMeter, measured } from './body.ts';
 import { StoreUnavailableError } from './errors.ts';
-import { requireKey, requirePrefix } from './keys.ts';
+import { isKey, requireKey, requirePrefix } from './keys.ts';
 import type {
   ByteRange,
   ListedObject,
@@ -48,8 +48,12 @@ async function* withFirst(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGene
 }
 
 /** A body that fits one part is one request, which S3 does whole or not at all; a larger one is a multipart upload. */
-const write = async (bucket: S3Bucket, key: string, body: Readable, options: WriteOptions): Promise<StoredBytes> => {
-  requireKey(key);
+export const writeObject = async (
+  bucket: S3Bucket,
+  key: string,
+  body: Readable,
+  options: WriteOptions,
+): Promise<StoredBytes> => {
   const failed = new AbortController();
   const signal = AbortSignal.any([options.signal, failed.signal]);
   const meter = createMeter(options.maxBytes, options.size);
@@ -154,19 +158,20 @@ const removeMany = async (bucket: S3Bucket, keys: readonly string[]): Promise<vo
   await removeSingly(bucket, failed);
 };
 
-export const removeKeys = async (bucket: S3Bucket, keys: readonly string[]): Promise<void> => {
+const removeKeys = async (bucket: S3Bucket, keys: readonly string[]): Promise<void> => {
   for (const key of keys) requireKey(key);
   if (keys.length === 1) return removeSingly(bucket, keys);
   for (let at = 0; at < keys.length; at += keysAtATime) await removeMany(bucket, keys.slice(at, at + keysAtATime));
 };
 
-export async function* listKeys(bucket: S3Bucket, prefix: string): AsyncGenerator<ListedObject> {
+/** Objects that have no key of the store, such as those of resumable uploads, are left out. */
+async function* listKeys(bucket: S3Bucket, prefix: string): AsyncGenerator<ListedObject> {
   let token: string | undefined;
   do {
     const command = new ListObjectsV2Command({ Bucket: bucket.name, Prefix: prefix, ContinuationToken: token });
     const page: ListObjectsV2CommandOutput = await answerOf(bucket.client.send(command));
     for (const { Key, Size, LastModified } of page.Contents ?? []) {
-      if (Key !== undefined) yield { key: Key, size: Size ?? 0, modifiedAt: LastModified ?? new Date() };
+      if (Key !== undefined && isKey(Key)) yield { key: Key, size: Size ?? 0, modifiedAt: LastModified ?? new Date() };
     }
     token = page.IsTruncated === true ? page.NextContinuationToken : undefined;
   } while (token !== undefined);
@@ -204,10 +209,13 @@ const removeUnfinished = async (bucket: S3Bucket, activeBefore: Date): Promise<n
 
 /**
  * Objects of a bucket, which must exist and be the platform's alone: `removeUnfinished` ends every multipart upload of
- * it that is old enough.
+ * it that is old enough, those of resumable uploads, too. Its time lies further back than they may take.
  */
 export const createS3Store = (bucket: S3Bucket): StorageDriver => ({
-  write: (key, body, options) => write(bucket, key, body, options),
+  write: async (key, body, options) => {
+    requireKey(key);
+    return writeObject(bucket, key, body, options);
+  },
   read: (key, options) => read(bucket, key, options),
   copy: (from, to) => copy(bucket, from, to),
   remove: (keys) => removeKeys(bucket, keys),
