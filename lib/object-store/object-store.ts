@@ -73,7 +73,7 @@ export interface UnfinishedWrite {
 }
 
 /** For the sweep: both drivers have it beside the interface. */
-export interface ObjectStoreUpkeep {
+interface ObjectStoreUpkeep {
   /** Writes that began and have neither ended nor failed here: those under way, and those of processes that died. */
   unfinished(): AsyncIterable<UnfinishedWrite>;
   /**

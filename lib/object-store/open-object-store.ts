@@ -2,9 +2,7 @@ import path from 'node:path';
 import { type Config, ConfigError } from '#lib/config.ts';
 import { createDiskStore } from './disk-store.ts';
 import type { StorageDriver } from './object-store.ts';
-import { openBucket } from './s3-client.ts';
 import type { S3Bucket, S3Settings } from './s3-client.ts';
-import { createS3Store } from './s3-store.ts';
 
 export type StorageSettings = Pick<
   Config,
@@ -40,12 +38,15 @@ const s3SettingsOf = (config: StorageSettings): S3Settings => {
 };
 
 /**
- * The store that the settings name. Opens no connection.
+ * The store that the settings name. Opens no connection. The client of S3 is loaded only where it is used: it costs a
+ * process some 20 MB.
  * @throws {ConfigError} when the settings of S3 are incomplete
  */
-export const openStoragePlace = (config: StorageSettings): StoragePlace => {
+export const openStoragePlace = async (config: StorageSettings): Promise<StoragePlace> => {
   if (config.PLINTH_STORAGE === 's3') {
-    const bucket = openBucket(s3SettingsOf(config));
+    const settings = s3SettingsOf(config);
+    const [{ openBucket }, { createS3Store }] = await Promise.all([import('./s3-client.ts'), import('./s3-store.ts')]);
+    const bucket = openBucket(settings);
     return { driver: 's3', bucket, store: createS3Store(bucket) };
   }
   const root = path.resolve(config.DATA_DIR, 'storage');

@@ -18,7 +18,7 @@ export interface S3Settings {
   readonly maxCopyBytes?: number;
 }
 
-/** What the functions of the driver need first. */
+/** An open bucket, which the functions of the driver take first. */
 export interface S3Bucket {
   readonly client: S3Client;
   readonly name: string;
@@ -74,7 +74,7 @@ const statusOf = (error: unknown): number | undefined =>
 const nameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
 
 /** Whether the server says that there is nothing, and not that its bucket is missing. */
-export const isMissing = (error: unknown): boolean =>
+const isMissing = (error: unknown): boolean =>
   ['NoSuchKey', 'NotFound', 'NoSuchUpload'].includes(nameOf(error)) ||
   (statusOf(error) === 404 && nameOf(error) !== 'NoSuchBucket');
 

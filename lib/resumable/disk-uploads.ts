@@ -107,6 +107,8 @@ const appendChecked = async (append: Append, checksum: BodyChecksum): Promise<nu
 /** The hash is in the info before the bytes move, so that whoever repeats this after a crash finds it there. */
 const complete = async (folders: DiskFolders, hashes: RunningHashes, info: UploadInfo): Promise<StoredBytes> => {
   const { part } = filesOf(folders, info.id);
+  // Bytes make the file, and this upload has none.
+  if (info.size === 0 && info.sha256 === undefined) await (await open(part, 'a', 0o600)).close();
   const whole = (await unlessMissing(stat(part)))?.size === info.size;
   if (info.sha256 !== undefined && !whole) return { size: info.size, sha256: info.sha256 };
   if (!whole) throw new Error('an upload was completed before its bytes were there');
@@ -147,18 +149,13 @@ export const createDiskUploads = (root: string): ResumableUploads => {
     const info = await readInfo(folders, id);
     return info && { info, offset: await offsetOf(folders, info) };
   };
-  const begin = async (info: UploadInfo): Promise<void> => {
-    const { part } = filesOf(folders, info.id);
-    await using handle = await withFolder(path.dirname(part), () => open(part, 'wx', 0o600));
-    await handle.sync();
-    await saveInfo(folders, info);
-  };
   const markFinished = async (id: string): Promise<void> => {
     const info = await readInfo(folders, id);
     if (info !== null) await saveInfo(folders, { ...info, finished: true });
   };
   return {
-    create: (info) => onDisk(begin(info)),
+    create: (info) => onDisk(saveInfo(folders, info)),
+    info: (id) => onDisk(readInfo(folders, id)),
     find: (id) => onDisk(find(id)),
     append: (found, chunks, checksum) => {
       const append = { folders, hashes, found, chunks };

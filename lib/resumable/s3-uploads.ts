@@ -258,6 +258,7 @@ export const createS3Uploads = (bucket: S3Bucket): ResumableUploads => {
       const { uploadId, mark } = await beginMultipart(bucket, info.key);
       await saveInfo(bucket, { ...info, multipart: { uploadId, mark, partSize: partSizeOf(info.size) } });
     },
+    info: (id) => readInfo(bucket, id),
     find: (id) => find(bucket, id),
     append: (found, chunks, checksum) => {
       const append = { bucket, hashes, found, chunks };

@@ -15,8 +15,8 @@ import { type BodyChecksum, ChecksumMismatch, type ResumableUploads, type Upload
 
 const checksumAlgorithms = ['md5', 'sha1', 'sha256', 'sha512'].filter((name) => getHashes().includes(name));
 
-/** What a client wants to upload. `metadata` is what it says of the file; both are checked by nobody before. */
-export interface RequestedUpload {
+/** The upload that a client requests. `metadata` is the client's; neither it nor `size` has been checked. */
+interface RequestedUpload {
   readonly id: string;
   readonly size: number;
   readonly metadata: Readonly<Record<string, string | null>>;
@@ -56,7 +56,7 @@ export interface TusServerOptions<Caller> {
   readonly onFailure?: (error: unknown) => void;
 }
 
-export interface TusRequest<Caller> {
+interface TusRequest<Caller> {
   readonly caller: Caller;
   /** The URL of the collection, to which the client posts: `Location` is an id below it. */
   readonly url: string;
@@ -165,9 +165,9 @@ const serverOptions = <Caller>(
   },
   onIncomingRequest: async (request, id) => {
     if (request.method === 'POST') return;
-    const found = await options.uploads.find(id);
-    if (found === null) throw notFound('upload');
-    await options.authorize(current().caller, found.info);
+    const info = await options.uploads.info(id);
+    if (info === null) throw notFound('upload');
+    await options.authorize(current().caller, info);
   },
   onResponseError: (_, error) => {
     if (error instanceof ChecksumMismatch) return errorAnswer(460, mismatch);

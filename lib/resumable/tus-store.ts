@@ -16,8 +16,6 @@ export interface TusStoreOptions {
   readonly lifeMs: number;
 }
 
-const never = new AbortController().signal;
-
 /**
  * The store that @tus/server works with, over either driver. An upload ends here, under its lock: a request that brings
  * the last byte, or finds that all bytes are there and the end was cut off, completes it before it answers. So a client
@@ -42,7 +40,9 @@ export class TusStore extends DataStore {
 
   override async write(body: Readable, id: string): Promise<number> {
     const found = await this.#find(id);
-    const offset = await this.#options.uploads.append(found, chunksOf(body, never), this.#options.checksum());
+    // The server ends the body itself when its request ends.
+    const chunks = chunksOf(body, new AbortController().signal);
+    const offset = await this.#options.uploads.append(found, chunks, this.#options.checksum());
     await this.#end({ ...found, offset });
     return offset;
   }

@@ -20,7 +20,7 @@ const infoSchema = z.strictObject({
   multipart: z.strictObject({ uploadId: z.string(), mark: z.string(), partSize: z.number() }).optional(),
 });
 
-/** What is kept of an upload beside its bytes. Times are milliseconds since 1970. */
+/** The facts that are kept of an upload beside its bytes. Times are milliseconds since 1970. */
 export type UploadInfo = Readonly<z.output<typeof infoSchema>>;
 
 export const parseUploadInfo = (json: string): UploadInfo => infoSchema.parse(JSON.parse(json));
@@ -39,11 +39,13 @@ export interface BodyChecksum {
 
 /**
  * The bytes of half-finished uploads, of which each driver has one implementation. Everything is durable when it
- * resolves, and any process may go on (over disk: any process of this machine). All but `find` and `expired` are called
- * under the upload's lock.
+ * resolves, and any process may go on (over disk: any process of this machine). All but `info` and `expired` are
+ * called under the upload's lock.
  */
 export interface ResumableUploads {
   create(info: UploadInfo): Promise<void>;
+  /** The facts alone: over S3 the offset costs two more requests. */
+  info(id: string): Promise<UploadInfo | null>;
   find(id: string): Promise<FoundUpload | null>;
   /**
    * Adds chunks after `offset`, which is that of `find`. When the chunks fail, those that came are kept.

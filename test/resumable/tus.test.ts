@@ -229,12 +229,12 @@ for (const [driver, openIn] of Object.entries(places)) {
     t.deepEqual(await all(app.uploads.expired(Infinity)), []);
     const url = await created(app.url, 10);
     for (const method of ['HEAD', 'PATCH', 'DELETE']) {
-      const asked = { method, headers: { ...patchHeaders, 'Upload-Offset': '0', Authorization: 'other' } };
-      t.is((await fetch(url, asked)).status, 404);
+      const sent = { method, headers: { ...patchHeaders, 'Upload-Offset': '0', Authorization: 'other' } };
+      t.is((await fetch(url, sent)).status, 404);
       for (const id of [randomUUID(), '..%2f..%2fetc', '%00', 'x']) {
         const answer = await fetch(`${app.url}/${id}`, {
-          ...asked,
-          headers: { ...asked.headers, Authorization: 'me' },
+          ...sent,
+          headers: { ...sent.headers, Authorization: 'me' },
         });
         t.is(answer.status, 404, `${method} ${id}`);
       }

@@ -29,7 +29,7 @@ interface Upload {
 }
 
 /** `lost answer` does what was requested, and closes the connection; `lost part` drops the first part without a word. */
-export type Fault = 500 | 503 | 507 | 'hang' | 'lost answer' | 'lost part' | 'cut body';
+type Fault = 500 | 503 | 507 | 'hang' | 'lost answer' | 'lost part' | 'cut body';
 
 export interface S3Server {
   readonly settings: {

@@ -31,7 +31,7 @@ const optionsSchema = z.object({
 export type PictureOptions = Readonly<z.output<typeof optionsSchema>>;
 
 /** The names that a query or a signed URL may hold, in the order of the text of `pictureOptionsText`. */
-export const pictureOptionNames = ['width', 'height', 'resize', 'quality', 'format'] as const;
+const pictureOptionNames = ['width', 'height', 'resize', 'quality', 'format'] as const;
 
 /**
  * Reads the options of a transformation, as they stand in a query or a `transform` object. Other names are ignored.

@@ -9,11 +9,11 @@ import type { Metadata, Sharp } from 'sharp';
 import { ServiceError } from '#lib/errors.ts';
 import type { PictureOptions } from './options.ts';
 
-/** Of the original file: it is held in memory. */
+/** The original file may have so many bytes: it is held in memory. */
 export const maxPictureBytes = 32 * 2 ** 20;
-/** Of all frames together: 100 MB decoded. */
-export const maxPicturePixels = 25_000_000;
-export const maxPictureFrames = 50;
+/** All frames together may have so many: 100 MB decoded. */
+const maxPicturePixels = 25_000_000;
+const maxPictureFrames = 50;
 
 const maxSeconds = 20;
 
