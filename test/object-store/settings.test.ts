@@ -22,16 +22,16 @@ const upload = { id: '00000000-0000-7000-8000-000000000000', key: 'a/c', size: 5
 
 test('without settings the bytes lie below DATA_DIR/storage', async (t) => {
   const folder = await temporaryFolder(t);
-  const place = await openStoragePlace(configOf({ DATA_DIR: folder }));
+  const place = openStoragePlace(configOf({ DATA_DIR: folder }));
   await place.store.write('a/b', Readable.from(['x']), one);
-  await (await openUploads(place)).create({ ...upload, createdAt: 0, expiresAt: 0 });
+  await openUploads(place).create({ ...upload, createdAt: 0, expiresAt: 0 });
   const made = await readdir(path.join(folder, 'storage'));
   t.deepEqual(made.toSorted(), ['objects', 'unfinished', 'uploads']);
 });
 
 test('with PLINTH_STORAGE=s3 they lie in the bucket that the settings name', async (t) => {
   const { settings, objects, uploads } = await startS3Server(t);
-  const place = await openStoragePlace(
+  const place = openStoragePlace(
     configOf({
       PLINTH_STORAGE: 's3',
       PLINTH_S3_ENDPOINT: settings.endpoint,
@@ -43,19 +43,17 @@ test('with PLINTH_STORAGE=s3 they lie in the bucket that the settings name', asy
     }),
   );
   await place.store.write('a/b', Readable.from(['x']), one);
-  await (await openUploads(place)).create({ ...upload, createdAt: 0, expiresAt: 0 });
+  await openUploads(place).create({ ...upload, createdAt: 0, expiresAt: 0 });
   t.deepEqual([...objects.keys()].length, 2);
   t.is(uploads.size, 1);
 });
 
-test('incomplete settings of S3 stop the start', async (t) => {
+test('incomplete settings of S3 stop the start', (t) => {
   const wrong = [
     { PLINTH_STORAGE: 's3' },
     { PLINTH_STORAGE: 's3', PLINTH_S3_BUCKET: 'files', PLINTH_S3_ACCESS_KEY_ID: 'x' },
     { PLINTH_STORAGE: 's3', PLINTH_S3_BUCKET: 'No such form' },
     { PLINTH_STORAGE: 'tape' },
   ];
-  for (const env of wrong) {
-    await t.throwsAsync(async () => openStoragePlace(configOf(env)), { instanceOf: ConfigError });
-  }
+  for (const env of wrong) t.throws(() => openStoragePlace(configOf(env)), { instanceOf: ConfigError });
 });
