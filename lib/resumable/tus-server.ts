@@ -16,7 +16,7 @@ import { type BodyChecksum, ChecksumMismatch, type ResumableUploads, type Upload
 const checksumAlgorithms = ['md5', 'sha1', 'sha256', 'sha512'].filter((name) => getHashes().includes(name));
 
 /** The upload that a client requests. `metadata` is the client's; neither it nor `size` has been checked. */
-interface RequestedUpload {
+export interface RequestedUpload {
   readonly id: string;
   readonly size: number;
   readonly metadata: Readonly<Record<string, string | null>>;

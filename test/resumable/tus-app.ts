@@ -11,7 +11,7 @@ import { type S3Settings, openBucket } from '#lib/object-store/s3-client.ts';
 import { createS3Store } from '#lib/object-store/s3-store.ts';
 import { createDiskUploads } from '#lib/resumable/disk-uploads.ts';
 import { createS3Uploads } from '#lib/resumable/s3-uploads.ts';
-import { createTusServer } from '#lib/resumable/tus-server.ts';
+import { type RequestedUpload, createTusServer } from '#lib/resumable/tus-server.ts';
 import { createUploadLocks } from '#lib/resumable/upload-locks.ts';
 import type { ResumableUploads } from '#lib/resumable/uploads.ts';
 
@@ -49,7 +49,7 @@ export const startTusApp = async (options: TusAppOptions) => {
     uploads,
     locks: createUploadLocks({ redis, prefix: options.prefix, waitMs: 5000 }),
     maxSize: () => options.maxSize ?? 100 * 2 ** 20,
-    beforeCreate: async (caller, { metadata }) => {
+    beforeCreate: async (caller, { metadata }: RequestedUpload) => {
       if (caller === 'stranger') throw new ServiceError('forbidden', 'No.');
       return { key: `files/${newId()}`, context: { owner: caller, name: metadata['filename'] } };
     },
