@@ -1,13 +1,19 @@
 'use strict';
 /** The object that a handler gets beside its payload (interface, "Functions"). */
-const createSdk = ({ call, env, projectId, caller }) =>
-  Object.freeze({
+const createSdk = ({ call, env, projectId, caller }) => {
+  let storage;
+  return Object.freeze({
     db: createDb(call),
+    // Loaded by the first run that asks for it.
+    get storage() {
+      return (storage ??= require('./storage.cjs').createStorage(call));
+    },
     env,
     projectId,
     caller: caller && Object.freeze(caller),
     user: caller?.user ?? null,
   });
+};
 
 /** The project's own database. Names of tables and columns are quoted outside, values are bound there. */
 function createDb(call) {
