@@ -11,10 +11,10 @@ import type { RateClass } from './rate-limit.ts';
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 export type BodyLimit = 'json' | 'function' | 'ai';
 /**
- * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in or OAuth's clients read them,
- * or as a page for people.
+ * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in or storage or OAuth's clients
+ * read them, or as a page for people.
  */
-export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'oauth' | 'page';
+export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'oauth' | 'storage' | 'page';
 
 /** An answer that is not built from the response schema: text that is passed through, a page, or a stream. */
 export class RawReply {
@@ -55,6 +55,8 @@ interface Common<A extends Access, P extends z.ZodType, Q extends z.ZodType, B e
   readonly anyOrigin?: true;
   /** Takes text/plain too, as the JSON string that it would be. */
   readonly textBody?: boolean;
+  /** The last parameter of the path, `{path}`, is all that follows, slashes too. */
+  readonly deep?: true;
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
@@ -141,6 +143,7 @@ export interface Endpoint {
   readonly errors: ErrorForm;
   readonly anyOrigin: boolean;
   readonly textBody: boolean;
+  readonly deep: boolean;
   readonly params: z.ZodType | undefined;
   readonly query: z.ZodType | undefined;
   readonly body: z.ZodType | undefined;
@@ -192,6 +195,7 @@ const common = (
   errors: d.errors ?? 'plinth',
   anyOrigin: d.anyOrigin ?? d.access.kind === 'key',
   textBody: d.textBody ?? false,
+  deep: d.deep ?? false,
   params: d.params,
   query: d.query,
   body: bodyOf(d.method, d.body),

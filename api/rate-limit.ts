@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 
 /** Which budget a request counts against. `none`: the job limits bind it, or it is public and cheap. */
-export type RateClass = 'none' | 'dashboard' | 'sign-in' | 'refresh' | 'data' | 'ai' | 'hooks' | 'oauth';
+export type RateClass = 'none' | 'dashboard' | 'sign-in' | 'refresh' | 'data' | 'ai' | 'hooks' | 'oauth' | 'files';
 
 /** A budget; those of the data API and of models are the plan's. */
 export type RateName = Exclude<RateClass, 'none' | 'data' | 'ai'> | `${'data' | 'ai'}-${'free' | 'pro'}`;

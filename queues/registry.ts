@@ -4,6 +4,8 @@ import type { JobDefinition } from './define.ts';
 import { emailSend } from './email-send.ts';
 import { functionInvoke } from './function-invoke.ts';
 import { projectProvision } from './project-provision.ts';
+import { storageRender } from './storage-render.ts';
+import { storageSweep } from './storage-sweep.ts';
 import { vectorsUpsert } from './vectors-upsert.ts';
 import { webhookDeliver } from './webhook-deliver.ts';
 
@@ -16,4 +18,6 @@ export const jobs = [
   emailSend,
   aiArena,
   vectorsUpsert,
+  storageSweep,
+  storageRender,
 ] as const satisfies readonly JobDefinition[];

@@ -7,6 +7,11 @@ import { startUpgrades } from '#domain/database-servers/upgrade.ts';
 import { createTransports } from '#domain/email/transports.ts';
 import { type WaitingMarks, createDirtyMarks, createWaitingMarks } from '#domain/events/marks.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
+import { createDataDb } from '#domain/data-api/postgres-db.ts';
+import { projectUrl } from '#domain/projects/rest-url.ts';
+import { findProject } from '#domain/projects/store.ts';
+import { createRemovalMarks } from '#domain/storage/marks.ts';
+import { openBytes } from '#domain/storage/bytes.ts';
 import { type Config, ConfigError } from '#lib/config.ts';
 import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import { type Egress, createEgress } from '#lib/egress.ts';
@@ -25,6 +30,7 @@ import { openProcessors } from './processors/registry.ts';
 import { type Runtimes, openRuntimes } from './runtimes/open.ts';
 import { databaseService } from './services/database/service.ts';
 import { fetchService } from './services/fetch/service.ts';
+import { storageService, type StorageServiceDeps } from './services/storage/service.ts';
 import { servicesOf } from './services/services.ts';
 import { startMailSender } from './mail/sender.ts';
 import { openPlatformMailServer } from './mail/server.ts';
@@ -56,6 +62,25 @@ type Opened = Pick<ProcessorDeps, 'egress' | 'transports' | 'gateway' | 'recorde
   readonly listeners: Required<ChangeListeners>;
 };
 
+/** The files of projects, for their functions. */
+const storageDepsOf = (
+  config: Config,
+  log: Log,
+  { db, projects }: Platform,
+  { events }: Required<ChangeListeners>,
+): StorageServiceDeps => ({
+  storage: {
+    data: createDataDb({ tenantDb: projects.tenantDb, schemaVersion: () => 'storage' }),
+    bytes: openBytes(config),
+    sealer: projects.sealer,
+    config,
+    markDirty: (projectId) => void events?.markDirty(projectId),
+    markRemoved: createRemovalMarks(db, { log, keepHours: config.PLINTH_KEEP_REMOVED_FILES_HOURS }),
+  },
+  findProject: (id) => findProject(db, id),
+  restUrlOf: (ref) => projectUrl(ref, config, ownAddress(config)),
+});
+
 const processorDepsOf = (
   config: Config,
   log: Log,
@@ -71,9 +96,14 @@ const processorDepsOf = (
     local: config.PLINTH_LOCAL === 'on',
     baseUrl: ownAddress(config),
     answerMs: config.PLINTH_SMTP_ANSWER_MS,
+    files: { bytes: openBytes(config), keepHours: config.PLINTH_KEEP_REMOVED_FILES_HOURS },
     load: createRunnableLoader(platform.db, sealer),
     runtimes: runtimes ?? {},
-    services: servicesOf([databaseService({ tenantDb, ...listeners }), fetchService({ egress: opened.egress })]),
+    services: servicesOf([
+      databaseService({ tenantDb, ...listeners }),
+      fetchService({ egress: opened.egress }),
+      storageService(storageDepsOf(config, log, platform, listeners)),
+    ]),
   };
 };
 

@@ -8,6 +8,7 @@ import { storedBytesOf } from '#domain/functions/stored.ts';
 import { usageOf } from '#domain/jobs/usage.ts';
 import { waitingBytesOf } from '#domain/jobs/accept.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
+import { storageLimits } from '#domain/storage/limits.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { inProject } from '../access.ts';
@@ -37,6 +38,7 @@ export const usageEndpoints: readonly Endpoint[] = [
         .describe('The limit is for each table.'),
       database_bytes: z.object({ used: z.int(), limit }),
       functions: z.object({ used: z.int(), limit }),
+      storage_bytes: z.object({ used: z.int(), limit }).describe('All files together.'),
       stored_bytes: z
         .object({ used: z.int(), limit })
         .describe(
@@ -65,6 +67,7 @@ export const usageEndpoints: readonly Endpoint[] = [
         tables: { used: database.tables, limit: limits.tables },
         rows: { used: database.rows, limit: limits.rows },
         database_bytes: { used: database.bytes, limit: limits.databaseBytes },
+        storage_bytes: { used: database.fileBytes, limit: storageLimits(deps.config, project.plan).total },
         functions: { used: functions, limit: quotas.functions },
         stored_bytes: { used: stored, limit: quotas.storedBytes },
         waiting_bytes: { used: waiting, limit: quotas.waitingBytes },
