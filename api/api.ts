@@ -36,6 +36,7 @@ import { listen } from './listen.ts';
 import { opsPages } from './ops/pages.ts';
 import { createUnsent } from './http/unsent.ts';
 import { createRateLimiter } from './rate-limit.ts';
+import { openStorage } from './storage/open.ts';
 
 /** A server that answers. */
 export interface Api {
@@ -76,6 +77,8 @@ const rateLimiterFor = (config: Config, redis: Redis) =>
       hooks: { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
       // By address: the server of an application asks for all of its users.
       oauth: { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
+      // By address: a page shows many public files.
+      files: { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
     },
   });
 
@@ -145,11 +148,12 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   let accepting = true;
   const compiler = createCompiler();
   const egress = createEgress({ allow: config.PLINTH_EGRESS_ALLOW, local: config.PLINTH_LOCAL === 'on' });
-  const isSubscribed = queues.subscriber.isSubscribed;
   const json = createJsonParser();
-  const ai = await openAi({ config, platform, egress, redis: queues.redis, json, isSubscribed, log });
+  const { redis, subscriber } = queues;
+  const ai = await openAi({ config, platform, egress, redis, json, isSubscribed: subscriber.isSubscribed, log });
   const calls = memoryOfCalls(platform.db);
-  const data = openDataDeps({ config, log, platform, ai, egress, functionVersions: calls.functionVersions, ...queues });
+  const data = openDataDeps({ config, log, platform, ai, egress, ...calls, ...queues });
+  const files = openStorage({ config, platform, data, ...queues, log });
   const mails = startMails({ config, platform, endUsers: data.endUsers, jobs: queues.jobs, log });
   const deps: Deps = {
     config,
@@ -159,10 +163,11 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     python: createPythonChecker(config.PLINTH_PYTHON),
     jobs: queues.jobs,
     gate: queues.gate,
-    subscriber: queues.subscriber,
+    subscriber,
     projects: platform.projects,
     servers: platform.servers,
     ...data,
+    ...files.deps,
     ai,
     assistant: openAssistant({ platform, ai, ...data, redis: queues.redis, prefix: config.PLINTH_REDIS_PREFIX, log }),
     egress,
@@ -185,8 +190,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
       accepting = false;
       await closeServer(server);
       rateLimiter.close();
-      await mails.stop();
-      await data.flags.stop();
+      await Promise.all([files.expiry.stop(), data.flags.stop(), mails.stop()]);
       compiler.close();
       await ai.close();
       await json.close();

@@ -1,6 +1,7 @@
 import { Router } from '@koa/router';
 import Koa, { type Context, type Middleware } from 'koa';
 import { type LogContext, logContext, withLogContext } from '#lib/context.ts';
+import { decodeEscapes } from '#domain/storage/names.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { newId } from '#lib/ids.ts';
 import type { Log } from '#lib/log.ts';
@@ -128,15 +129,18 @@ const checkTarget: Middleware = (ctx, next) => {
 // Key-authenticated calls come from browsers of any origin; cookies are never involved there.
 const corsHeaders =
   'Authorization, Content-Type, apikey, x-api-key, Prefer, Range, Range-Unit, Accept-Profile, Content-Profile, Idempotency-Key, X-Request-Id, x-client-info, x-region, x-retry-count, x-supabase-api-version';
+// Headers of uploads and of conditional requests for files; the last ones are those of tus.
+const storageHeaders =
+  'x-upsert, x-metadata, Cache-Control, If-Match, If-None-Match, If-Modified-Since, If-Range, Tus-Resumable, Upload-Length, Upload-Offset, Upload-Metadata, Upload-Checksum, Upload-Defer-Length, X-HTTP-Method-Override';
 // OpenAI's clients say with each request what they run on.
 const openAiHeaders =
   'OpenAI-Organization, OpenAI-Project, X-Stainless-Arch, X-Stainless-Helper-Method, X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, X-Stainless-Timeout';
 const exposed =
-  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, Subscription-Pending, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range, X-Should-Retry, Link, X-Supabase-Api-Version';
+  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, Subscription-Pending, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range, X-Should-Retry, Link, X-Supabase-Api-Version, ETag, Last-Modified, Accept-Ranges, Content-Disposition, Content-Length, Tus-Resumable, Tus-Version, Tus-Extension, Tus-Max-Size, Tus-Checksum-Algorithm, Upload-Offset, Upload-Length, Upload-Expires, Upload-Metadata';
 
 const preflight = (ctx: Context): void => {
   ctx.set('Access-Control-Allow-Methods', 'GET, HEAD, POST, PUT, PATCH, DELETE');
-  ctx.set('Access-Control-Allow-Headers', `${corsHeaders}, ${openAiHeaders}`);
+  ctx.set('Access-Control-Allow-Headers', `${corsHeaders}, ${storageHeaders}, ${openAiHeaders}`);
   ctx.set('Access-Control-Max-Age', '86400');
   ctx.status = 204;
 };
@@ -152,18 +156,37 @@ const cors =
     return Promise.resolve();
   };
 
-const koaPath = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1');
+const koaPath = ({ path, deep }: Endpoint): string =>
+  (deep ? path.replace(/\{path\}$/, '*path') : path).replaceAll(/\{(\w+)\}/g, ':$1');
+
+/**
+ * Sets the parameter `path` to what follows the parts before it, byte for byte: the router would drop a slash at its
+ * end, and pass on a malformed escape.
+ */
+const setDeepPath = (endpoint: Endpoint, ctx: Context): void => {
+  ctx.state['errorForm'] = endpoint.errors;
+  const before = endpoint.path.split('/').length - 1;
+  const params = ctx['params'] as Record<string, string>;
+  params['path'] = decodeEscapes(ctx.path.split('/').slice(before).join('/'));
+};
 
 const routerOf = (endpoints: readonly Endpoint[], deps: Deps): Router => {
   const router = new Router({ sensitive: true });
   for (const endpoint of endpoints) {
-    router[endpoint.method](koaPath(endpoint.path), (ctx: Context) => handle(endpoint, ctx, deps));
+    router[endpoint.method](koaPath(endpoint), (ctx: Context) => {
+      if (endpoint.deep) setDeepPath(endpoint, ctx);
+      return handle(endpoint, ctx, deps);
+    });
   }
   return router;
 };
 
+/** Below it paths have as many parts as the names of files do. */
+const storagePath = /^(?:\/p\/[^/]+)?\/storage\/v1(?=\/|$)/;
+
 /** The first part of a path and how many parts it has: two paths of which these differ are not the same route. */
 const groupOf = (path: string): string => {
+  if (storagePath.test(path)) return 'storage';
   const firstEnd = path.indexOf('/', 1);
   if (firstEnd === -1) return path;
   let slashes = 0;
@@ -206,6 +229,7 @@ const unrouted =
     if (ctx['_matchedRoute'] !== undefined || ctx.status !== 404 || ctx.body) return;
     if (openAiPath.test(ctx.path)) ctx.state['errorForm'] = 'openai' satisfies ErrorForm;
     if (authPath.test(ctx.path)) ctx.state['errorForm'] = 'auth' satisfies ErrorForm;
+    if (storagePath.test(ctx.path)) ctx.state['errorForm'] = 'storage' satisfies ErrorForm;
     const allowed = routerFor(ctx.path)
       .match(ctx.path, ctx.method)
       .path.flatMap((layer) => layer.methods);

@@ -26,11 +26,15 @@ import type { Issuers } from '#domain/oauth/issuers.ts';
 import type { OAuthDeps } from '#domain/oauth/oauth.ts';
 import type { EndUserDeps } from '#domain/end-users/end-users.ts';
 import type { TokenVerifier } from '#domain/end-users/tokens.ts';
+import type { ResumableCall } from '#domain/storage/resumable.ts';
+import type { TusServer } from '#lib/resumable/tus-server.ts';
+import type { StorageDeps } from '#domain/storage/storage.ts';
 import type { KeyHolders } from '#domain/projects/api-keys.ts';
 import type { Subscriber } from '#queues/signals.ts';
 import type { Serialize } from '#lib/serialize.ts';
 import type { RateLimiter } from './rate-limit.ts';
 import type { Unsent } from './http/unsent.ts';
+import type { Transfers } from './storage/transfers.ts';
 
 /** The dependencies of endpoints; made once in `server.ts` (or by a test) and passed to every call. */
 export interface Deps {
@@ -57,6 +61,12 @@ export interface Deps {
   /** The data API's way into projects' databases. */
   readonly data: DataDb;
   readonly schemas: SchemaCache;
+  /** Files of projects. */
+  readonly storage: StorageDeps;
+  /** Uploads that survive a lost connection. */
+  readonly resumable: TusServer<ResumableCall>;
+  /** Files on their way in and out. */
+  readonly transfers: Transfers;
   /** Says that a project's tables were written to, so that their events are fetched soon. */
   readonly events: { readonly markDirty: (projectId: string) => Promise<void> } & WaitingMarks;
   /** Feature flags, compiled and in memory. */

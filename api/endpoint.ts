@@ -12,10 +12,10 @@ import type { RateClass } from './rate-limit.ts';
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 export type BodyLimit = 'json' | 'function' | 'ai' | 'import' | 'flags';
 /**
- * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in, OAuth's or OpenFeature's
- * clients read them, or as a page for people.
+ * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in or storage, OAuth's or
+ * OpenFeature's clients read them, or as a page for people.
  */
-export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'oauth' | 'ofrep' | 'page';
+export type ErrorForm = 'plinth' | 'openai' | 'auth' | 'oauth' | 'ofrep' | 'storage' | 'page';
 
 /**
  * Reads a body that is too large for the event loop.
@@ -72,6 +72,8 @@ interface Common<A extends Access, P extends z.ZodType, Q extends z.ZodType, B e
   readonly textBody?: boolean;
   /** For a large body, which a thread makes small: `body` is its form for the API page, and what this returns is the input. */
   readonly readBody?: BodyReader;
+  /** The last parameter of the path, `{path}`, is all that follows, slashes too. */
+  readonly deep?: true;
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
@@ -159,6 +161,7 @@ export interface Endpoint {
   readonly anyOrigin: boolean;
   readonly textBody: boolean;
   readonly readBody: BodyReader | undefined;
+  readonly deep: boolean;
   readonly params: z.ZodType | undefined;
   readonly query: z.ZodType | undefined;
   readonly body: z.ZodType | undefined;
@@ -211,6 +214,7 @@ const common = (
   anyOrigin: d.anyOrigin ?? d.access.kind === 'key',
   textBody: d.textBody ?? false,
   readBody: d.readBody,
+  deep: d.deep ?? false,
   params: d.params,
   query: d.query,
   body: bodyOf(d.method, d.body),

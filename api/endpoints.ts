@@ -44,6 +44,11 @@ import { opsProjectEndpoints } from './routes/ops/projects.ts';
 import { opsQueueEndpoints } from './routes/ops/queues.ts';
 import { opsSessionEndpoints } from './routes/ops/session.ts';
 import { projectEndpoints } from './routes/projects.ts';
+import { storageInfoEndpoints, storageObjectEndpoints } from './routes/storage.ts';
+import { storageBucketEndpoints } from './routes/storage-buckets.ts';
+import { storageJsonEndpoints } from './routes/storage-objects.ts';
+import { storagePictureEndpoints } from './routes/storage-pictures.ts';
+import { storageResumableEndpoints } from './routes/storage-resumable.ts';
 import { systemEndpoints } from './routes/system.ts';
 import { teamEndpoints } from './routes/teams.ts';
 import { userEndpoints } from './routes/users.ts';
@@ -81,6 +86,12 @@ export const endpoints: readonly Endpoint[] = [
   ...databaseToolEndpoints,
   ...dataEndpoints,
   ...graphqlEndpoints,
+  ...storageBucketEndpoints,
+  ...storageInfoEndpoints,
+  ...storageJsonEndpoints,
+  ...storageResumableEndpoints,
+  ...storagePictureEndpoints,
+  ...storageObjectEndpoints,
   ...aiProviderEndpoints,
   ...chatEndpoints,
   ...openAiEndpoints,

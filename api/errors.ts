@@ -56,6 +56,14 @@ const sendError = (ctx: Context, error: ServiceError | DataError): void => {
   ctx.body = JSON.stringify(errorBody(error, String(ctx.state['requestId'])));
 };
 
+/** As storage-js reads it: `statusCode` is text. */
+const sendStorageError = (ctx: Context, error: ServiceError): void => {
+  ctx.status = error.status;
+  ctx.type = 'application/json; charset=utf-8';
+  const body = errorBody(error, String(ctx.state['requestId']));
+  ctx.body = JSON.stringify({ statusCode: String(error.status), error: error.code, ...body });
+};
+
 const sendOpenAiError = (ctx: Context, error: ServiceError): void => {
   ctx.set(openAiErrorHeaders(error));
   ctx.status = error.status;
@@ -147,6 +155,7 @@ export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
   else if (form === 'auth') sendAuthError(ctx, error);
   else if (form === 'oauth') sendOAuthError(ctx, error);
   else if (form === 'ofrep') sendOfrepError(ctx, error);
+  else if (form === 'storage') sendStorageError(ctx, error);
   else if (form === 'page') sendErrorPage(ctx, error);
   else sendError(ctx, error);
 };

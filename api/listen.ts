@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { type RequestListener, STATUS_CODES, type Server, createServer } from 'node:http';
+import { type IncomingMessage, type RequestListener, STATUS_CODES, type Server, createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Config } from '#lib/config.ts';
@@ -113,14 +113,50 @@ const limitConnections = (server: Server, limits: ConnectionLimits): void => {
   });
 };
 
-const createHttpServer = (listener: RequestListener, bodyTimeoutMs: number): Server => {
+/** Bodies of files, which have a least rate in place of a time-out (api/storage/arrival.ts). */
+const upload = /\/storage\/v1\/(?:object|upload)\//;
+
+const isUpload = ({ method, url = '' }: IncomingMessage): boolean =>
+  (method === 'POST' || method === 'PUT' || method === 'PATCH') && upload.test(url);
+
+const tooLate = meaningOf(Object.assign(new Error('the request took too long'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
+
+const hasBody = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+
+/**
+ * As Node's own `requestTimeout`, which knows no request that may take longer. A body of a file that nobody reads any
+ * more, since it was refused, is waited for a moment only.
+ */
+const limitArrival =
+  (listener: RequestListener, timeoutMs: number): RequestListener =>
+  (req, res) => {
+    if (hasBody(req)) {
+      let timer: NodeJS.Timeout | undefined;
+      if (isUpload(req)) {
+        res.once('finish', () => {
+          if (!req.complete) timer = setTimeout(() => req.socket.destroy(), lingerMs);
+        });
+      } else {
+        timer = setTimeout(() => refuse(tooLate, req.socket), timeoutMs);
+      }
+      req.once('close', () => clearTimeout(timer));
+    }
+    listener(req, res);
+  };
+
+// Not 0, or Node checks headersTimeout no more, and within its 32 bits.
+const maxRequestMs = 48 * 86_400_000;
+
+const createHttpServer = (given: RequestListener, bodyTimeoutMs: number): Server => {
+  // Bodies have a time-out of their own; this one is for what never becomes a request.
+  const listener = limitArrival(given, headersTimeoutMs + bodyTimeoutMs);
   const server = createServer(
     {
       maxHeaderSize: headerBytes,
       headersTimeout: headersTimeoutMs,
       keepAliveTimeout: keepAliveMs,
-      // Bodies have a time-out of their own; this one is for what never becomes a request.
-      requestTimeout: headersTimeoutMs + bodyTimeoutMs,
+      requestTimeout: maxRequestMs,
       // Node's own refusal has no body; the application's has.
       requireHostHeader: false,
     },

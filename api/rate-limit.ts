@@ -1,7 +1,17 @@
 import type { Redis } from 'ioredis';
 
 /** Which budget a request counts against. `none`: the job limits bind it, or it is public and cheap. */
-export type RateClass = 'none' | 'dashboard' | 'sign-in' | 'refresh' | 'data' | 'ai' | 'flags' | 'hooks' | 'oauth';
+export type RateClass =
+  | 'none'
+  | 'dashboard'
+  | 'sign-in'
+  | 'refresh'
+  | 'data'
+  | 'ai'
+  | 'flags'
+  | 'hooks'
+  | 'oauth'
+  | 'files';
 
 /** A budget; those of the data API, of models and of flags are the plan's. */
 export type RateName =

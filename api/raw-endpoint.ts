@@ -44,6 +44,8 @@ interface RawDefinition<A extends Access> {
   readonly errors?: ErrorForm;
   /** Scripts of every web page may call it, as they may what takes keys. */
   readonly anyOrigin?: true;
+  /** The last parameter of the path, `{path}`, is all that follows, slashes too. */
+  readonly deep?: true;
   /** The media type of the answer, for the API page. Left out: JSON. */
   readonly mediaType?: string;
   /** For the API page. */
@@ -74,6 +76,7 @@ export const rawEndpoint = <A extends Access>(d: RawDefinition<A>): Endpoint => 
   anyOrigin: d.anyOrigin ?? d.access.kind === 'key',
   textBody: false,
   readBody: undefined,
+  deep: d.deep ?? false,
   params: paramsOf(d.path),
   query: d.query,
   body: takesBody(d.method) ? z.unknown() : undefined,

@@ -19,6 +19,7 @@ import { type NoiseOptions, noiseBenchmarks, victimsBy } from './noise.ts';
 import { projectCreate, projectCreateAtOnce } from './projects.ts';
 import { createServers } from './servers.ts';
 import { start } from './start.ts';
+import { storageBenchmarks } from './storage.ts';
 import { linesOf, tableOf } from './table.ts';
 import { webhookBenchmarks } from './webhooks.ts';
 
@@ -39,6 +40,7 @@ const benchmarksOf = (million: boolean, noise: NoiseOptions): readonly Benchmark
   ...authBenchmarks,
   ...oauthBenchmarks,
   ...flagBenchmarks,
+  ...storageBenchmarks,
   ...aiBenchmarks,
   ...noiseBenchmarks(noise),
 ];

@@ -4,6 +4,7 @@ import { parseRanges } from './egress/ranges.ts';
 import { SecretError, openKeyRing } from './secrets.ts';
 import { limitSettings } from './config/limits.ts';
 import { quotaSettings } from './config/quotas.ts';
+import { storageSettings } from './config/storage.ts';
 import { globalLimit, integer, note, onOff, oneOf, ratio, url, wholeNumber } from './config/kinds.ts';
 
 /** Returns the problem of a key ring, without the keys themselves. */
@@ -53,7 +54,7 @@ export const settings = z.object({
       .string()
       .regex(/^[a-z]+(,[a-z]+)*$/, { error: 'must be names of queues, separated by commas' })
       .optional(),
-    'Which queues this worker serves, separated by commas; empty means all: functions, system, webhooks, email, ai, vectors.',
+    'Which queues this worker serves, separated by commas; empty means all: functions, system, webhooks, email, ai, vectors, storage.',
   ),
   DRAIN_MS: note(integer(10_000, 0, 600_000), 'How long a stopping process waits for what is running.', 'ms'),
   SANDBOX: note(
@@ -122,6 +123,7 @@ export const settings = z.object({
   PLINTH_EMAIL_SLOTS: note(integer(16, 1, 256), 'Mails of projects that one worker sends at a time.'),
   PLINTH_AI_SLOTS: note(integer(64, 1, 1000), 'Arenas that one worker has under way at a time.'),
   PLINTH_VECTOR_SLOTS: note(integer(16, 1, 256), 'Upserts of documents that one worker has under way at a time.'),
+  PLINTH_PICTURE_SLOTS: note(integer(2, 1, 64), 'Pictures that one worker makes at a time; each keeps one core busy.'),
   PLINTH_WAITING_JOBS: note(
     integer(10_000, 1, 10_000_000),
     'Jobs of one type that one project may have waiting; more are refused as `queue_full`.',
@@ -148,6 +150,11 @@ export const settings = z.object({
   ),
   PLINTH_KEEP_DELIVERED_DAYS: note(integer(7, 1, 365), 'How long deliveries that succeeded are kept.', 'days'),
   PLINTH_KEEP_UNDELIVERED_DAYS: note(integer(30, 1, 365), 'How long other deliveries are kept.', 'days'),
+  PLINTH_KEEP_REMOVED_FILES_HOURS: note(
+    integer(24, 1, 8760),
+    'How long the bytes of files that were replaced or deleted are kept: a copy of the databases that is no older finds them.',
+    'hours',
+  ),
   PLINTH_SMTP_URL: note(
     url('smtp', 'smtps').optional(),
     'The server for the platform’s own mail (invites, resets, notices): smtp://user:password@host:587, or smtps:// for TLS from the start.',
@@ -173,6 +180,7 @@ export const settings = z.object({
   ),
   ...limitSettings,
   ...quotaSettings,
+  ...storageSettings,
   PLINTH_AI_FIRST_BYTE_MS: note(
     integer(60_000, 100, 600_000),
     'How long a provider of models may take to begin its answer: all of its time when it is not a stream. Models that think for long need more.',

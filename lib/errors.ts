@@ -17,6 +17,8 @@ export const errorStatus = {
   dimension_mismatch: 400,
   approval_required: 400,
   sql_not_allowed: 400,
+  invalid_key: 400,
+  policy_failed: 400,
   invalid_signature: 401,
   unauthenticated: 401,
   invalid_credentials: 401,
@@ -41,6 +43,7 @@ export const errorStatus = {
   payload_too_large: 413,
   uri_too_long: 414,
   unsupported_media_type: 415,
+  range_not_satisfiable: 416,
   idempotency_mismatch: 422,
   too_many_dimensions: 422,
   provider_auth_failed: 424,
@@ -66,6 +69,7 @@ export const errorStatus = {
   overloaded: 503,
   function_timeout: 504,
   provider_timeout: 504,
+  storage_full: 507,
 } as const satisfies Record<string, number>;
 
 export type ErrorCode = keyof typeof errorStatus;

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 
 /** The pools of workers; a worker process serves some or all of them (`WORKER_QUEUES`). */
-export const poolNames = ['functions', 'system', 'webhooks', 'email', 'ai', 'vectors'] as const;
+export const poolNames = ['functions', 'system', 'webhooks', 'email', 'ai', 'vectors', 'storage'] as const;
 export type PoolName = (typeof poolNames)[number];
 
 const isPoolName = (name: string): name is PoolName => (poolNames as readonly string[]).includes(name);

@@ -5,6 +5,8 @@ import { emailSend } from './email-send.ts';
 import { functionInvoke } from './function-invoke.ts';
 import { projectProvision } from './project-provision.ts';
 import { usersImport } from './users-import.ts';
+import { storageRender } from './storage-render.ts';
+import { storageSweep } from './storage-sweep.ts';
 import { vectorsUpsert } from './vectors-upsert.ts';
 import { webhookDeliver } from './webhook-deliver.ts';
 
@@ -18,4 +20,6 @@ export const jobs = [
   aiArena,
   vectorsUpsert,
   usersImport,
+  storageSweep,
+  storageRender,
 ] as const satisfies readonly JobDefinition[];

@@ -1,34 +1,14 @@
-import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { pino } from 'pino';
 import { type Rotation, rotateKeys } from '#domain/projects/rotate-keys.ts';
 import { openControlDb } from '#lib/control-db.ts';
 import { openKeyRing } from '#lib/secrets.ts';
-import { StartError } from './errors.ts';
-import { database, user } from './infra/postgres-cluster.ts';
-import { keyRingIn, passwordIn } from './made-secrets.ts';
+import { providedUrl, ringText } from './running-platform.ts';
 import { readSettings } from './settings.ts';
 
 /** Wraps the data keys of all projects with the newest key of the ring. Ends with 1 when some could not be opened. */
 
 const maxNamed = 20;
-
-/** The database that `npm start` provides says in its own file on which port it listens. */
-const providedUrl = (dataDir: string): string => {
-  const file = path.join(dataDir, 'postgres', 'postmaster.pid');
-  const port = existsSync(file) ? readFileSync(file, 'utf8').split('\n')[3] : undefined;
-  if (port === undefined)
-    throw new StartError('Set DATABASE_URL, or start the platform with npm start: its database has to run.');
-  return `postgres://${user}:${passwordIn(dataDir, 'postgres-password').value}@127.0.0.1:${port}/${database}`;
-};
-
-/** @throws {StartError} when the keys are not given with a database of one's own */
-const ringText = (dataDir: string, isProvided: boolean): string => {
-  const given = process.env['PLINTH_SECRET_KEYS'];
-  if (given) return given;
-  if (isProvided) return keyRingIn(dataDir).value;
-  throw new StartError('PLINTH_SECRET_KEYS has to hold the new key and the old ones.');
-};
 
 const line = ({ rewrapped, current, failed }: Rotation): string =>
   `${rewrapped} rewrapped, ${current} were already, ${failed.length} could not be opened`;

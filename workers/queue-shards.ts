@@ -39,6 +39,7 @@ const slotsOf = ({ type, pool }: JobDefinition, config: Config): number => {
     email: config.PLINTH_EMAIL_SLOTS,
     ai: config.PLINTH_AI_SLOTS,
     vectors: config.PLINTH_VECTOR_SLOTS,
+    storage: config.PLINTH_PICTURE_SLOTS,
   }[pool];
 };
 

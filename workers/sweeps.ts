@@ -20,7 +20,9 @@ import { deleteOld, expireWaiting } from '#domain/jobs/changes.ts';
 import { endTeller } from '#domain/jobs/abandon.ts';
 import { sweepSeen } from '#domain/jobs/queue-shards.ts';
 import { sweepUsage } from '#domain/jobs/usage.ts';
-import { outcomeOf, refOf } from '#domain/jobs/store.ts';
+import { insertJobs, outcomeOf, refOf } from '#domain/jobs/store.ts';
+import { openBytes } from '#domain/storage/bytes.ts';
+import { dueSweeps, removeFilesOfProjects, removeUnfinishedFiles } from '#domain/storage/sweep.ts';
 import { sweepPlatformMail } from '#domain/mail/mail.ts';
 import { deleteOldProviderEvents } from '#domain/integrations/store.ts';
 import type { Projects } from '#domain/projects/projects.ts';
@@ -39,9 +41,11 @@ import type { ControlDb } from '#lib/control-db.ts';
 import { actingAs } from '#domain/audit/actor.ts';
 import { sweepOrganizations } from '#domain/teams/store.ts';
 import type { Log } from '#lib/log.ts';
+import type { StorageDriver } from '#lib/object-store/object-store.ts';
 import { type Poller, startPoller } from '#lib/poller.ts';
 import type { Gate } from '#queues/gate/types.ts';
 import { jobs } from '#queues/registry.ts';
+import { storageSweep } from '#queues/storage-sweep.ts';
 import { noteFinished } from '#queues/metrics.ts';
 import type { Outcomes } from '#queues/replies.ts';
 
@@ -150,6 +154,33 @@ const deliverySweeps = ({ db, config }: SweepDeps): Record<string, () => Promise
   };
 };
 
+/** A sweep of files is a job, which any worker of the pool may run; a lost one is made again tomorrow. */
+const startFileSweeps = async ({ db, gate, log }: SweepDeps): Promise<void> => {
+  const { type, maxAttempts } = storageSweep;
+  const due = await dueSweeps(db);
+  if (due.length === 0) return;
+  const rows = due.map(({ jobId: id, projectId }) => ({
+    id,
+    projectId,
+    type,
+    data: '{}',
+    maxAttempts,
+    requestId: id,
+  }));
+  await insertJobs(db, rows);
+  for (const { id, projectId } of rows) {
+    await gate
+      .admit({ id, type, projectId }, false)
+      .catch((error: unknown) => log.debug({ err: error }, 'a sweep of files waits for the reconciler'));
+  }
+};
+
+const fileSweepsOf = (deps: SweepDeps, bytes: StorageDriver): Record<string, () => Promise<unknown>> => ({
+  'files of projects': () => startFileSweeps(deps),
+  'files of deleted projects': () => removeFilesOfProjects(deps.db, bytes),
+  'uploads that broke off': () => removeUnfinishedFiles(bytes),
+});
+
 const storedSweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'changes of what projects store': inSteps((max) => foldStoredChanges(deps.db, max)),
   'what projects store beyond their quotas': inSteps((max) => deleteBeyondQuota(deps.db, storedQuotas(deps), max)),
@@ -181,6 +212,7 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'sums of calls of models': () => sweepAiUsage(deps.db),
   'old calls of models': inSteps((max) => deleteOldCalls(deps.db, max)),
   'limits of projects': createLimitsSweep(deps),
+  ...fileSweepsOf(deps, openBytes(deps.config)),
   'half-deleted projects': async () => {
     const { gate, outcomes } = deps;
     const abandonment = { maxMs: maxSweepMs, dropBacklog: gate.drop, onEnded: endTeller(outcomes) };

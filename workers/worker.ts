@@ -9,6 +9,11 @@ import { type WaitingMarks, createDirtyMarks, createWaitingMarks } from '#domain
 import { type Flags, type FlagsOptions, openFlags } from '#domain/flags/open.ts';
 import { startFlagTick } from '#domain/flags/schedules.ts';
 import { type Platform, openPlatform } from '#domain/platform.ts';
+import { createDataDb } from '#domain/data-api/postgres-db.ts';
+import { projectUrl } from '#domain/projects/rest-url.ts';
+import { findProject } from '#domain/projects/store.ts';
+import { createRemovalMarks } from '#domain/storage/marks.ts';
+import { openBytes } from '#domain/storage/bytes.ts';
 import { type Config, ConfigError } from '#lib/config.ts';
 import { type ControlDb, openControlDb } from '#lib/control-db.ts';
 import { type Egress, createEgress } from '#lib/egress.ts';
@@ -28,6 +33,7 @@ import { type Runtimes, openRuntimes } from './runtimes/open.ts';
 import { databaseService } from './services/database/service.ts';
 import { flagService } from './services/flags.ts';
 import { fetchService } from './services/fetch/service.ts';
+import { storageService, type StorageServiceDeps } from './services/storage/service.ts';
 import { servicesOf } from './services/services.ts';
 import { startMailSender } from './mail/sender.ts';
 import { openPlatformMailServer } from './mail/server.ts';
@@ -61,6 +67,25 @@ type Opened = Pick<ProcessorDeps, 'egress' | 'transports' | 'gateway' | 'recorde
   readonly flags: Flags;
 };
 
+/** The files of projects, for their functions. */
+const storageDepsOf = (
+  config: Config,
+  log: Log,
+  { db, projects }: Platform,
+  { events }: Required<ChangeListeners>,
+): StorageServiceDeps => ({
+  storage: {
+    data: createDataDb({ tenantDb: projects.tenantDb, schemaVersion: () => 'storage' }),
+    bytes: openBytes(config),
+    sealer: projects.sealer,
+    config,
+    markDirty: (projectId) => void events?.markDirty(projectId),
+    markRemoved: createRemovalMarks(db, { log, keepHours: config.PLINTH_KEEP_REMOVED_FILES_HOURS }),
+  },
+  findProject: (id) => findProject(db, id),
+  restUrlOf: (ref) => projectUrl(ref, config, ownAddress(config)),
+});
+
 const processorDepsOf = (
   config: Config,
   log: Log,
@@ -76,12 +101,14 @@ const processorDepsOf = (
     local: config.PLINTH_LOCAL === 'on',
     baseUrl: ownAddress(config),
     answerMs: config.PLINTH_SMTP_ANSWER_MS,
+    files: { bytes: openBytes(config), keepHours: config.PLINTH_KEEP_REMOVED_FILES_HOURS },
     load: createRunnableLoader(platform.db, sealer),
     runtimes: runtimes ?? {},
     services: servicesOf([
       databaseService({ tenantDb, ...listeners }),
       fetchService({ egress: opened.egress }),
       flagService({ flags }),
+      storageService(storageDepsOf(config, log, platform, listeners)),
     ]),
   };
 };

@@ -36,6 +36,12 @@ const written: readonly (readonly [RegExp, PathValue])[] = [
     { description: 'The `id` of a factor: `POST /p/{ref}/auth/v1/factors` answers it, and the user lists it.' },
   ],
   [/\/interaction\/\{uid\}$/, { description: 'Stands in the address that `authorize` leads to.' }],
+  [/\/\{bucket\}$/, { description: 'A bucket: `POST /p/{ref}/storage/v1/bucket` makes it.', example: 'pictures' }],
+  [/\/\{bucket\}\/\{path\}$/, { description: 'The name of an object, its slashes too.', example: 'ada/picture.png' }],
+  [
+    /\/\{upload_id\}$/,
+    { description: 'The last part of the `Location` that `POST /p/{ref}/storage/v1/upload/resumable` answers.' },
+  ],
   [/\/columns\/\{column\}$/, { example: 'age' }],
   [
     /\/(?:functions|v1)\/\{slug\}$/,
@@ -105,6 +111,12 @@ const needs: readonly (readonly [RegExp, string])[] = [
     /\/auth\/v1\/(?:recover|otp|magiclink|resend|verify|verify\/confirm|invite|callback)$/,
     'Needs a user of the project, and the link or the code in the mail that the call before has sent.',
   ],
+  [
+    /\/storage\/v1\/(?:render|object)\/(?:image|move|copy|sign|upload)/,
+    'Needs an object, or a signed address: `POST /p/{ref}/storage/v1/object/{bucket}/{path}` uploads the body as one.',
+  ],
+  [/^(?:post|put) .*\/storage\/v1\/object\/\{bucket\}\/\{path\}$/, 'The body is the file, of any type; PUT needs one.'],
+  [/\/upload\/resumable/, 'Needs the headers of tus: a client such as tus-js-client sends them.'],
   [/\{token\}/, 'Needs the link of a mail.'],
   [
     /^post \/oauth\/\{project_id\}\//,

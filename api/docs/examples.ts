@@ -10,6 +10,7 @@ const areaNames: Readonly<Record<string, string>> = {
   email: 'E-mail',
   auth: 'Sign-in of end users',
   users: 'End users',
+  storage: 'Files',
   oauth: 'OpenID provider',
 };
 
@@ -93,6 +94,8 @@ const written: Readonly<Record<string, Json>> = {
     events: ['table.guests.INSERT'],
   },
   'post /api/graphql': { query: '{ __typename }' },
+  'post /p/{ref}/storage/v1/bucket': { name: 'pictures', public: true },
+  'post /storage/v1/bucket': { name: 'documents' },
   'post /ops/api/dead/redrive': { all: true },
   'post /ops/api/jobs/retry': { filter: { status: 'dead' }, dry_run: true },
   'post /ops/api/jobs/cancel': { filter: { status: 'queued' }, dry_run: true },

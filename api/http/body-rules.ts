@@ -26,7 +26,8 @@ const holdBody = (ctx: Context, { bodies }: Deps): ReservedBytes => {
   return reserved;
 };
 
-const inviteBody = ({ req, res }: Context): void => {
+/** Answers `Expect: 100-continue`: the body is wanted. */
+export const inviteBody = ({ req, res }: Context): void => {
   if (req.headers.expect?.toLowerCase() === '100-continue' && !res.headersSent) res.writeContinue();
 };
 

@@ -1,16 +1,12 @@
 import type { Middleware } from 'koa';
+import { projectUrl } from '#domain/projects/rest-url.ts';
 import type { BaseCall } from '#api/call.ts';
 
-/** The address of a project's own API (interface, `{rest_url}`): a host name of its own, or a path below ours. */
+/** The address of a project's own API, as the request's client sees it. */
 export const restUrl = (
   ref: string,
   { deps, baseUrl }: Pick<BaseCall, 'baseUrl'> & { readonly deps: Pick<BaseCall['deps'], 'config'> },
-): string => {
-  const domain = deps.config.PUBLIC_DOMAIN;
-  if (domain === undefined) return `${baseUrl}/p/${ref}`;
-  const scheme = baseUrl.startsWith('https:') ? 'https' : 'http';
-  return `${scheme}://${ref}.${domain}`;
-};
+): string => projectUrl(ref, deps.config, baseUrl);
 
 /** Both forms of the address lead to the same endpoints: `{ref}.{PUBLIC_DOMAIN}/x` is `/p/{ref}/x`. */
 export const projectHosts =

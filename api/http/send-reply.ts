@@ -16,7 +16,8 @@ const isTexts = (body: Reply['body']): body is readonly string[] => Array.isArra
 export const setReply = (ctx: Context, reply: Reply): void => {
   const { status, type, body } = reply;
   ctx.status = status;
-  if (type !== undefined) ctx.type = type;
+  // Empty: the call has set the header itself, which koa would add a charset to.
+  if (type !== undefined && type !== '') ctx.type = type;
   const parts = longParts(reply);
   if (parts === null) {
     ctx.body = isTexts(body) ? body.join('') : body;

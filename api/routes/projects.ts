@@ -55,7 +55,7 @@ const created = project.extend({
 });
 
 const isReserved = (schema: string): boolean =>
-  /^(?:pg_|plinth)/.test(schema) || schema === 'information_schema' || schema === 'auth';
+  /^(?:pg_|plinth)/.test(schema) || ['information_schema', 'auth', 'storage'].includes(schema);
 
 const exposedSchema = z
   .string()

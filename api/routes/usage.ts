@@ -9,6 +9,7 @@ import { usageOf } from '#domain/jobs/usage.ts';
 import { waitingBytesOf } from '#domain/jobs/accept.ts';
 import { usedOf } from '#domain/flags/store.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
+import { storageLimits } from '#domain/storage/limits.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { inProject } from '../access.ts';
@@ -38,6 +39,7 @@ export const usageEndpoints: readonly Endpoint[] = [
         .describe('The limit is for each table.'),
       database_bytes: z.object({ used: z.int(), limit }),
       functions: z.object({ used: z.int(), limit }),
+      storage_bytes: z.object({ used: z.int(), limit }).describe('All files together.'),
       stored_bytes: z
         .object({ used: z.int(), limit })
         .describe(
@@ -69,6 +71,7 @@ export const usageEndpoints: readonly Endpoint[] = [
         tables: { used: database.tables, limit: limits.tables },
         rows: { used: database.rows, limit: limits.rows },
         database_bytes: { used: database.bytes, limit: limits.databaseBytes },
+        storage_bytes: { used: database.fileBytes, limit: storageLimits(deps.config, project.plan).total },
         functions: { used: functions, limit: quotas.functions },
         stored_bytes: { used: stored, limit: quotas.storedBytes },
         waiting_bytes: { used: waiting, limit: quotas.waitingBytes },

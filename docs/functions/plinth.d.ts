@@ -73,6 +73,47 @@ declare module 'plinth/functions' {
     readonly column?: string;
   }
 
+  /** Where a file is; left out: in the bucket that the project began with, which has its slug for a name. */
+  export interface InBucket {
+    readonly bucket?: string;
+  }
+
+  /** A failure of `storage`: `code` is one of docs/storage.md. */
+  export interface StorageError extends Error {
+    readonly name: 'StorageError';
+    readonly code: string;
+  }
+
+  export interface StorageEntry {
+    readonly name: string;
+    /** Null: a folder. */
+    readonly id: string | null;
+    readonly created_at: string | null;
+    readonly updated_at: string | null;
+    readonly metadata: { readonly size: number; readonly mimetype: string } | null;
+  }
+
+  /** The files of the project, as a secret key reaches them: no policy binds a function. */
+  export interface Storage {
+    /** Streams are sent as they are read. */
+    upload(
+      path: string,
+      body: string | ArrayBuffer | ArrayBufferView | Blob | ReadableStream | AsyncIterable<Uint8Array>,
+      options?: InBucket & { contentType?: string; cacheControl?: string; upsert?: boolean },
+    ): Promise<{ id: string; path: string; bucket: string }>;
+    /** A response whose body comes as it is read. */
+    download(path: string, options?: InBucket): Promise<Response>;
+    /** The folders and files of one folder. */
+    list(
+      prefix?: string,
+      options?: InBucket & { limit?: number; offset?: number; search?: string },
+    ): Promise<StorageEntry[]>;
+    /** Answers the paths that were deleted. */
+    remove(paths: string | readonly string[], options?: InBucket): Promise<string[]>;
+    /** An address that opens the file to everybody for so many seconds; left out: an hour. */
+    signedUrl(path: string, expiresIn?: number, options?: InBucket): Promise<string>;
+  }
+
   /** The verified claims of a user's token. */
   export interface User {
     readonly sub: string;
@@ -98,6 +139,8 @@ declare module 'plinth/functions' {
     /** The project's own database. */
     readonly db: Database;
     readonly flags: Flags;
+    /** The files of the project. */
+    readonly storage: Storage;
     /** The function's environment variables, the same as `process.env`; cannot be written. */
     readonly env: Readonly<Record<string, string | undefined>>;
     readonly projectId: string;

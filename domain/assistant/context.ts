@@ -74,6 +74,47 @@ const schemaText = async (
   return schemaContext(schema, { maxChars: room, policies, about });
 };
 
+const maxListed = 50;
+
+/** Not there in a project that has a schema storage of its own. */
+const hasStorageSql = `select to_regclass('storage.buckets') is not null as has`;
+
+const storageSql = `select
+  (select coalesce(json_agg(format('%s (%s%s%s)', b.id, case when b.public then 'public' else 'private' end,
+      ', at most ' || b.file_size_limit || ' bytes a file', ', only ' || array_to_string(b.allowed_mime_types, ' ')) order by b.id), '[]')
+   from (select * from storage.buckets order by id limit ${maxListed}) b) as buckets,
+  (select coalesce(json_agg(format('on storage.%s: %s, %s to %s%s%s', p.tablename, p.policyname, p.cmd,
+      array_to_string(p.roles, ' '), ' using (' || p.qual || ')', ' with check (' || p.with_check || ')') order by p.tablename, p.policyname), '[]')
+   from (select * from pg_policies where schemaname = 'storage' and policyname !~ '^plinth_'
+     order by tablename, policyname limit ${maxListed}) p) as policies`;
+
+const bulleted = (lines: readonly string[]): string =>
+  lines.map((line) => `- ${line.replaceAll('<', '&lt;')}`).join('\n');
+
+/** The buckets of files and the policies on them: names and settings, never the names of files. */
+const storageText = async (
+  { tenantDb }: SchemaTextDeps,
+  { projectId, room }: { readonly projectId: string; readonly room: number },
+): Promise<string> => {
+  const found = await tenantDb.use(projectId, 'reader', async (client) => {
+    const { rows } = await client.query<{ has: boolean }>(hasStorageSql);
+    if (rows[0]?.has !== true) return undefined;
+    return (await client.query<{ buckets: string[]; policies: string[] }>(storageSql)).rows[0];
+  });
+  if (found === undefined) return 'The project has no files.';
+  const text = [
+    'Files are in buckets, at storage/v1 as supabase-js calls it. A secret key may do everything; for others policies on',
+    'storage.objects and storage.buckets decide. Policies may use bucket_id, name, owner_id, metadata,',
+    'storage.foldername(name), storage.filename(name) and storage.extension(name).',
+    `Buckets:\n${bulleted(found.buckets)}`,
+    found.policies.length === 0 ? 'There are no policies.' : `Policies:\n${bulleted(found.policies)}`,
+  ].join('\n');
+  return text.slice(0, Math.max(0, Math.min(room, maxStorageText)));
+};
+
+/** In characters; the schema needs the rest. */
+const maxStorageText = 6000;
+
 /** Where what the assistant may know of a project is read. */
 export interface ContextDeps {
   readonly db: Queryable;
@@ -104,6 +145,7 @@ interface ContextPart {
 /** The first parts take their room first. */
 const parts: readonly ContextPart[] = [
   { name: 'auth', text: authText },
+  { name: 'storage', text: storageText },
   { name: 'schema', text: schemaText },
 ];
 

@@ -22,6 +22,7 @@ import type { Plan } from './limits.ts';
 export interface HostedProject {
   readonly id: string;
   readonly ref: string;
+  readonly slug: string;
   readonly server_id: string;
   readonly db_name: string;
   readonly plan: Plan;
@@ -29,7 +30,7 @@ export interface HostedProject {
   readonly deleted_at: Date | null;
 }
 
-const hostedColumns = 'id, ref, server_id, db_name, plan, data_key, deleted_at';
+const hostedColumns = 'id, ref, slug, server_id, db_name, plan, data_key, deleted_at';
 
 /** Finds a project whatever its state, deleted ones too. */
 export const findHosted = (db: Queryable, projectId: string): Promise<HostedProject | undefined> =>

@@ -21,6 +21,9 @@ import {
 // in.
 const iterations = 1;
 
+/** Signs what the storage API may write; domain/storage/tickets.ts uses it, triggers check it. */
+export const storageTicketKey = ({ keyFor }: Sealer): Buffer => keyFor('storage-ticket');
+
 /**
  * A role's password as PostgreSQL stores it (RFC 5803): given in this form, the password itself never reaches the
  * server's log. For random passwords alone, and of ASCII characters, which need no SASLprep.
@@ -121,6 +124,12 @@ const createRoles = async (deps: ProvisionDeps, admin: ClientBase, project: Host
       grant anon, authenticated to ${named('api')};
       grant plinth_auth to ${named('auth')};
       grant plinth_users to ${named('users')};
+      -- For policies on storage.objects; from 16 on without the right to act as it (decision 062).
+      if current_setting('server_version_num')::int >= 160000 then
+        execute 'grant plinth_storage_owner to ${named('owner')} with inherit true, set false';
+      else
+        grant plinth_storage_owner to ${named('owner')};
+      end if;
       -- Only who has the attribute can hand it on; elsewhere a secret key works as the owner does.
       if (select rolsuper or rolbypassrls from pg_roles where rolname = current_user) then
         alter role ${named('service')} bypassrls;
@@ -208,7 +217,7 @@ const noteVersion = async (client: Client, version: string): Promise<void> => {
     end $$`);
 };
 
-const fillDatabase = async ({ servers }: ProvisionDeps, project: HostedProject): Promise<void> => {
+const fillDatabase = async ({ servers, sealer }: ProvisionDeps, project: HostedProject): Promise<void> => {
   const client = await servers.connectTo(project.server_id, project.db_name);
   try {
     const migrations = await projectMigrations();
@@ -217,6 +226,7 @@ const fillDatabase = async ({ servers }: ProvisionDeps, project: HostedProject):
     await migrateProjectDatabase(client, migrations);
     await client.query('select plinth.guard_catalog()');
     await openSchema(client, project.ref);
+    await client.query('select plinth.set_storage($1, $2)', [storageTicketKey(sealer), project.slug]);
     await writeLimits(client, project.plan);
     await noteVersion(client, versionOf(migrations));
   } finally {

@@ -93,6 +93,7 @@ const serverRoles = [
   'plinth_users_owner',
   'plinth_users',
   'plinth_auth',
+  'plinth_storage_owner',
 ];
 
 // Cluster-wide: what end users of every project act as, what events are written as, and that no project gets into the

@@ -13,6 +13,8 @@ export interface DatabaseUsage {
   /** The rows of the largest table. */
   readonly rows: number;
   readonly bytes: number;
+  /** All files together, which are elsewhere. */
+  readonly fileBytes: number;
 }
 
 /** The platform's own part of the database is not the project's; the record of its migrations is. */
@@ -25,9 +27,10 @@ export const readUsage = async (client: Client): Promise<DatabaseUsage> => {
   const { rows } = await client.query<DatabaseUsage>(
     `select plinth.count_tables()::float8 as tables, (${bytes})::float8 as bytes,
        coalesce((select max(held) from (
-         select sum(delta) as held from plinth.row_deltas group by counter) as counts), 0)::float8 as rows`,
+         select sum(delta) as held from plinth.row_deltas group by counter) as counts), 0)::float8 as rows,
+       plinth.file_bytes()::float8 as "fileBytes"`,
   );
-  return rows[0] ?? { tables: 0, rows: 0, bytes: 0 };
+  return rows[0] ?? { tables: 0, rows: 0, bytes: 0, fileBytes: 0 };
 };
 
 const connectionsAtOnce = 4;

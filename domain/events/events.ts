@@ -173,11 +173,11 @@ const writesOf = (patterns: readonly string[]): readonly TableSubscription[] => 
   return wanted.size > maxSubscriptions ? [everything] : [...wanted.values()];
 };
 
-/** The patterns that an event of the project's users answers to; `users.*` is the group of `user.*`. */
+/** The patterns that an event of users or files answers to; `users.*` is the group of `user.*`. */
 const patternsOfUserEvent = (name: string): readonly string[] =>
-  name.startsWith('user.') ? ['*', name, 'user.*', 'users.*'] : ['*', name, 'auth.*'];
+  name.startsWith('user.') ? ['*', name, 'user.*', 'users.*'] : ['*', name, `${name.split('.')[0]}.*`];
 
-/** The subscriptions of patterns as the project's database stores them: writes to tables, and events of its users. */
+/** The subscriptions of patterns as the project's database stores them: writes to tables, and events of its users and files. */
 export const tableSubscriptionsOf = (patterns: Iterable<string>): readonly TableSubscription[] => {
   const given = new Set(patterns);
   const events = userEventNames.filter((name) => patternsOfUserEvent(name).some((pattern) => given.has(pattern)));

@@ -85,10 +85,10 @@ export const sourcesToPoll = (
 export const tableOperations = ['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE'] as const;
 export type TableOperation = (typeof tableOperations)[number];
 
-/** The operation under which the outbox has events of the project's own users, with their name in the table's place. */
+/** The operation under which the outbox has events of users and files, with their name in the table's place. */
 export const userEventOperation = 'EVENT';
 
-/** Events that a change of the project's own users leaves with it (migrations/project/0022_users.sql). */
+/** Events that a change of the project's own users or files leaves with it (migrations/project, 0022 and 0030). */
 export const userEventNames = [
   'auth.signup',
   'auth.login',
@@ -96,9 +96,11 @@ export const userEventNames = [
   'user.created',
   'user.updated',
   'user.deleted',
+  'storage.upload',
+  'storage.delete',
 ] as const;
 
-/** Subscribed writes; null: every operation on every table of `public`. Or an event of the project's users. */
+/** Subscribed writes; null: every operation on every table of `public`. Or an event of users or files. */
 export interface TableSubscription {
   readonly table: string | null;
   readonly op: TableOperation | typeof userEventOperation | null;

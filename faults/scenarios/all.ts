@@ -9,6 +9,7 @@ import { ruleScenarios } from './rules.ts';
 import { workerScenarios } from './workers.ts';
 import type { Scenario } from './scenario.ts';
 import { modelScenarios } from './models.ts';
+import { storageScenarios } from './storage.ts';
 import { webhookScenarios } from './webhooks.ts';
 
 /** The fault table, in the order of its rows. */
@@ -24,4 +25,5 @@ export const scenarios: readonly Scenario[] = [
   ...cronScenarios,
   ...webhookScenarios,
   ...modelScenarios,
+  ...storageScenarios,
 ];

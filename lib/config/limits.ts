@@ -1,4 +1,4 @@
-import { integer, mib, note, onOff } from './kinds.ts';
+import { integer, mib, note, onOff, oneOf } from './kinds.ts';
 
 /** Settings that bound what one client may ask for and hold over HTTP. */
 export const limitSettings = {
@@ -86,6 +86,18 @@ export const limitSettings = {
     integer(30_000, 1000, 600_000),
     'A connection whose client reads nothing of its answer for so long is closed.',
     'ms',
+  ),
+  PLINTH_TRANSFERS_PER_PROJECT: note(
+    integer(200, 1, 1_000_000),
+    'Files of one project that one process takes and hands out at a time; more are refused as `overloaded`.',
+  ),
+  PLINTH_TRANSFERS_PER_PROCESS: note(
+    integer(2000, 2, 1_000_000),
+    'The same of all projects together; no organization gets more of it than is still free.',
+  ),
+  PLINTH_STORAGE_PDF: note(
+    oneOf(['inline', 'attachment']).default('inline'),
+    'Whether browsers open PDF files of projects, or save them as they do HTML.',
   ),
   PLINTH_AI_ANSWERS_PER_PROJECT: note(
     integer(64 * mib, 33 * mib, 1024 * mib),

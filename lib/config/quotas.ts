@@ -1,7 +1,8 @@
-import { integer, note } from './kinds.ts';
+import { integer, mib, note } from './kinds.ts';
 
 const mb = 1_000_000;
 const gb = 1000 * mb;
+const gib = 1024 * mib;
 const max = Number.MAX_SAFE_INTEGER;
 
 const stored = 'Payloads and results of ended jobs, logs and replaced versions of functions that a project of the';
@@ -38,4 +39,17 @@ export const quotaSettings = {
   ),
   PLINTH_WAITING_BYTES_PRO: note(integer(gb, 10_000, max), 'The same on the Pro plan.', 'bytes'),
   PLINTH_WAITING_BYTES_ENTERPRISE: note(integer(10 * gb, 10_000, max), 'The same on the Enterprise plan.', 'bytes'),
+  PLINTH_STORAGE_BYTES_FREE: note(
+    integer(gib, 0, max),
+    'All files together that a project of the Free plan may have.',
+    'bytes',
+  ),
+  PLINTH_STORAGE_BYTES_PRO: note(
+    integer(100 * gib, 0, max),
+    'The same on the Pro plan; Enterprise has no limit.',
+    'bytes',
+  ),
+  PLINTH_FILE_BYTES_FREE: note(integer(50 * mib, 0, max), 'One file of a project of the Free plan.', 'bytes'),
+  PLINTH_FILE_BYTES_PRO: note(integer(5 * gib, 0, max), 'The same on the Pro plan.', 'bytes'),
+  PLINTH_FILE_BYTES_ENTERPRISE: note(integer(50 * gib, 0, max), 'The same on the Enterprise plan.', 'bytes'),
 };

@@ -17,6 +17,7 @@ const rules = {
   'data-pro': { limit: 60, windowSeconds: 60 },
   hooks: { limit: 60, windowSeconds: 60 },
   oauth: { limit: 60, windowSeconds: 60 },
+  files: { limit: 60, windowSeconds: 60 },
 } as const;
 
 const alone = (now: () => number): RateLimiter => createRateLimiter({ redis: null, prefix: 'alone', rules, now });

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { type DatabaseUsage, readUsageInTurn } from '#domain/database/usage.ts';
 
-const usage = (tables: number): DatabaseUsage => ({ tables, rows: 0, bytes: 0 });
+const usage = (tables: number): DatabaseUsage => ({ tables, rows: 0, bytes: 0, fileBytes: 0 });
 
 /** Reads that end when they are told to. */
 const held = () => {

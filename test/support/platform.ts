@@ -1,4 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { Writable } from 'node:stream';
 import type { TestFn } from 'ava';
 import { Redis } from 'ioredis';
@@ -47,6 +50,8 @@ export const testConfig = (databaseUrl: string, settings: Settings = {}): Config
     PLINTH_FREE_PROJECTS_PER_ORG: '10000',
     PLINTH_ORGS_PER_USER: '10000',
     PLINTH_LOCAL: 'on',
+    // Files are written there once somebody uploads one.
+    DATA_DIR: path.join(tmpdir(), `plinth-test-${randomBytes(6).toString('hex')}`),
     ...(optionalTestEnv('PLINTH_BWRAP') && { PLINTH_BWRAP: testEnv('PLINTH_BWRAP') }),
     ...settings,
   });
@@ -114,6 +119,7 @@ export const startPlatform = async ({ settings = {}, worker = true }: StartOptio
       await removeRedisKeys(config);
       await dropProjectDatabases(database.url);
       await database.drop();
+      await rm(config.DATA_DIR, { recursive: true, force: true });
     },
   };
 };

@@ -204,13 +204,15 @@ test('a database is not asked when its webhooks ask for the same writes as befor
       await tx.query(sql, values);
       return (await tx.query('select from subscriptions_to_set where project_id = $1', [project.id])).length > 0;
     }, systemActor);
-  t.false(await isWantedBy(`update webhooks set events = '{table.a.*,storage.*}' where id = $1`, first));
+  t.false(await isWantedBy(`update webhooks set events = '{table.a.*,payments.*}' where id = $1`, first));
   t.false(await isWantedBy('delete from webhooks where id = $1', first));
   t.true(await isWantedBy(`update webhooks set events = '{table.b.*}' where project_id = $1`, project.id));
 });
 
 for (const [patterns, expected] of [
-  [['payments.*', 'payments.stripe.*', 'functions.error', 'storage.upload'], []],
+  [['payments.*', 'payments.stripe.*', 'functions.error'], []],
+  [['storage.*'], ['EVENT storage.upload', 'EVENT storage.delete']],
+  [['storage.delete'], ['EVENT storage.delete']],
   [
     ['auth.*', 'user.created'],
     ['EVENT auth.signup', 'EVENT auth.login', 'EVENT auth.password_reset', 'EVENT user.created'],

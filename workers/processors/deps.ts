@@ -5,7 +5,9 @@ import type { LoadRunnable } from '#domain/functions/functions.ts';
 import type { Projects } from '#domain/projects/projects.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import type { Egress } from '#lib/egress.ts';
+import type { Platform } from '#domain/platform.ts';
 import type { Log } from '#lib/log.ts';
+import type { StorageDriver } from '#lib/object-store/object-store.ts';
 import type { Processor } from '../processor.ts';
 import type { OpenServices, Runtimes } from './function-invoke.ts';
 import type { TryRecorder } from './webhook-deliver.ts';
@@ -25,6 +27,9 @@ export interface ProcessorDeps extends ChangeListeners {
   /** Project mail servers, and how long one may take to answer to a whole mail. */
   readonly transports: Transports;
   readonly answerMs: number;
+  /** Bytes of files, and how long they are kept once no row names them. */
+  readonly files: { readonly bytes: StorageDriver; readonly keepHours: number };
+  readonly servers: Platform['servers'];
   /** Records attempts of webhook deliveries. */
   readonly recorder: TryRecorder;
   /** Functions: their code, the languages of this worker (none when it does not serve them), and what they may call. */

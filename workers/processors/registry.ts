@@ -5,6 +5,8 @@ import { cronFireProcessor } from './cron-fire.ts';
 import { emailSendProcessor } from './email-send.ts';
 import { functionInvokeProcessor } from './function-invoke.ts';
 import { projectProvisionProcessor } from './project-provision.ts';
+import { storageRenderProcessor } from './storage-render.ts';
+import { storageSweepProcessor } from './storage-sweep.ts';
 import { usersImportProcessor } from './users-import.ts';
 import { vectorsUpsertProcessor } from './vectors-upsert.ts';
 import { webhookDeliverProcessor } from './webhook-deliver.ts';
@@ -16,6 +18,8 @@ export const openProcessors: Readonly<Record<string, OpenProcessor>> = {
   'email.send': emailSendProcessor,
   'function.invoke': functionInvokeProcessor,
   'project.provision': projectProvisionProcessor,
+  'storage.render': storageRenderProcessor,
+  'storage.sweep': storageSweepProcessor,
   'users.import': usersImportProcessor,
   'vectors.upsert': vectorsUpsertProcessor,
   'webhook.deliver': webhookDeliverProcessor,

@@ -8,6 +8,8 @@ const mib = 1024 * kib;
 const longest: readonly (readonly [op: RegExp, length: number])[] = [
   [/^db\./, 8 * mib],
   [/^fetch$/, 14 * mib],
+  [/^storage\.write$/, 384 * kib],
+  [/^storage\.remove$/, mib],
 ];
 const maxOtherLength = 64 * kib;
 

@@ -1,5 +1,6 @@
 """The object that a handler gets beside its payload (interface, "Functions")."""
 
+import base64
 import builtins
 import json
 import sys
@@ -32,6 +33,8 @@ def _fault(text):
 def _class_of(name):
     if name == 'DatabaseError':
         return DatabaseError
+    if name == 'StorageError':
+        return StorageError
     known = getattr(builtins, name, None)
     is_error = isinstance(known, type) and issubclass(known, Exception) and known.__new__ is Exception.__new__
     bases = (CallError, known) if is_error else (CallError,)
@@ -242,6 +245,99 @@ def _same_kind(value, other):
     return False
 
 
+class StorageError(CallError):
+    """The platform refused: `code` says why."""
+
+
+StorageError.__module__ = 'builtins'
+
+_PIECE_BYTES = 192 * 1024
+
+
+class Storage:
+    """The files of the project. Without a bucket the one is meant that the project began with."""
+
+    StorageError = StorageError
+
+    def __init__(self, call):
+        self._call = call
+        self._last = 0
+
+    def _next(self):
+        self._last += 1
+        return self._last
+
+    def upload(self, path, data, bucket=None, content_type=None, cache_control=None, upsert=False):
+        """`data` is text, bytes, or an iterable of bytes, such as a file or a download."""
+        number = self._next()
+        if isinstance(data, str):
+            data, content_type = data.encode(), content_type or 'text/plain;charset=UTF-8'
+        self._call('storage.begin', {
+            'id': number, 'bucket': bucket, 'name': path, 'contentType': content_type,
+            'cacheControl': cache_control, 'upsert': upsert,
+        })
+        try:
+            for chunk in [data] if isinstance(data, (bytes, bytearray, memoryview)) else data:
+                for at in range(0, len(chunk), _PIECE_BYTES):
+                    piece = base64.b64encode(chunk[at:at + _PIECE_BYTES]).decode()
+                    self._call('storage.write', {'id': number, 'chunk': piece})
+            return _answered(self._call('storage.end', {'id': number}))
+        except BaseException:
+            self._cancel(number)
+            raise
+
+    def _cancel(self, number):
+        try:
+            self._call('storage.cancel', {'id': number})
+        except CallError:
+            pass
+
+    def download(self, path, bucket=None):
+        number = self._next()
+        return Download(self._call, number, self._call('storage.open', {'id': number, 'bucket': bucket, 'name': path}))
+
+    def list(self, prefix='', bucket=None, limit=None, offset=None, search=None):
+        return _answered(self._call('storage.list', {
+            'bucket': bucket, 'prefix': prefix, 'limit': limit, 'offset': offset, 'search': search,
+        }))
+
+    def remove(self, paths, bucket=None):
+        names = [paths] if isinstance(paths, str) else list(paths)
+        return _answered(self._call('storage.remove', {'bucket': bucket, 'names': names}))
+
+    def signed_url(self, path, expires_in=3600, bucket=None):
+        return self._call('storage.signedUrl', {'bucket': bucket, 'name': path, 'expiresIn': expires_in})
+
+    signedUrl = signed_url
+
+
+class Download(_Awaitable):
+    """A file whose bytes come as they are read: `for chunk in download`, or all of them by `read()`."""
+
+    def __init__(self, call, number, facts):
+        self._call = call
+        self._number = number
+        self.size = facts['size']
+        self.content_type = facts['contentType']
+        self.etag = facts['etag']
+
+    def __iter__(self):
+        while True:
+            answer = self._call('storage.read', {'id': self._number})
+            if answer.get('done'):
+                return
+            yield base64.b64decode(answer['chunk'])
+
+    def read(self):
+        return b''.join(self)
+
+    def text(self):
+        return self.read().decode()
+
+    def close(self):
+        self._call('storage.cancel', {'id': self._number})
+
+
 class Env(dict):
     """`env.NAME` and `env['NAME']`."""
 
@@ -261,6 +357,7 @@ class Sdk:
             raise _fault(text)
 
         self.db = Database(call)
+        self.storage = Storage(call)
         self.env = Env(message['env'])
         self.project_id = self.projectId = message['projectId']
         # {kind, key_id, user}

@@ -1,14 +1,20 @@
 'use strict';
 /** The object that a handler gets beside its payload (interface, "Functions"). */
-const createSdk = ({ call, env, projectId, caller }) =>
-  Object.freeze({
+const createSdk = ({ call, env, projectId, caller }) => {
+  let storage;
+  return Object.freeze({
     db: createDb(call),
     flags: createFlags(call, caller?.user ?? null),
+    // Loaded by the first run that asks for it.
+    get storage() {
+      return (storage ??= require('./storage.cjs').createStorage(call));
+    },
     env,
     projectId,
     caller: caller && Object.freeze(caller),
     user: caller?.user ?? null,
   });
+};
 
 const isContext = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 

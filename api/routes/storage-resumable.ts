@@ -1,0 +1,59 @@
+import { withKey } from '../access.ts';
+import type { BaseCall, DataCall } from '../call.ts';
+import { type Endpoint, type Method, RawReply } from '../endpoint.ts';
+import { restUrl } from '../http/rest-url.ts';
+import { type RawRequest, rawEndpoint } from '../raw-endpoint.ts';
+import { watchUpload } from '../storage/arrival.ts';
+import { storageCall, storageRoot } from '../storage/call.ts';
+import { beginTransfer } from '../storage/transfers.ts';
+
+/** Resumable uploads: tus 1.0, which tus-js-client and Uppy speak. */
+
+const collection = `${storageRoot}/upload/resumable`;
+
+/** The library reads the request and writes the answer. What has come of a slow body is kept. */
+const answerTus = async (request: RawRequest, call: BaseCall & DataCall): Promise<RawReply> => {
+  const { context } = request;
+  const { req, res } = context;
+  beginTransfer(context, call, call.project);
+  const arrival = watchUpload(req, call.deps.config);
+  arrival.signal.addEventListener('abort', () => req.destroy(), { once: true });
+  // The default for answers to a caller; the library sets its own for what it serves.
+  res.setHeader('Cache-Control', 'no-store');
+  context.respond = false;
+  const mode = request.header('x-upsert').toLowerCase() === 'true' ? 'upsert' : 'insert';
+  const url = `${restUrl(call.project.ref, call)}/storage/v1/upload/resumable`;
+  try {
+    await call.deps.resumable.handle(req, res, { caller: { ...storageCall(call, call.signal), mode }, url });
+  } finally {
+    arrival.stop();
+  }
+  return new RawReply(null, '', res.statusCode);
+};
+
+const common = {
+  area: 'storage',
+  access: withKey('secret', 'publishable', 'user'),
+  rate: 'data',
+  errors: 'storage',
+} as const;
+
+const ofOne: readonly (readonly [Method, string])[] = [
+  ['get', 'How much of a resumable upload has arrived (HEAD)'],
+  ['patch', 'Go on with a resumable upload'],
+  ['post', 'The same for clients that cannot send PATCH (X-HTTP-Method-Override)'],
+  ['delete', 'End a resumable upload'],
+];
+
+export const storageResumableEndpoints: readonly Endpoint[] = [
+  rawEndpoint({
+    ...common,
+    method: 'post',
+    path: collection,
+    summary: 'Begin a resumable upload (tus)',
+    handle: answerTus,
+  }),
+  ...ofOne.map(([method, summary]) =>
+    rawEndpoint({ ...common, method, path: `${collection}/{upload_id}`, summary, handle: answerTus }),
+  ),
+];
