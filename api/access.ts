@@ -29,6 +29,11 @@ export interface WithKey<Holder extends KeyHolder = KeyHolder> {
   readonly keys: readonly Holder[];
   /** Also while the project is not active: an endpoint that reads its database cannot report that. */
   readonly evenInactive?: true;
+  /**
+   * The function that the path names decides: one that is public takes callers without credentials, too, and what other
+   * services send as theirs.
+   */
+  readonly orPublic?: true;
   /** Needs the token of a user; the endpoint itself finds out whether the user may still act, and says why not. */
   readonly byUser?: true;
 }

@@ -132,7 +132,7 @@ const corsHeaders =
 const openAiHeaders =
   'OpenAI-Organization, OpenAI-Project, X-Stainless-Arch, X-Stainless-Helper-Method, X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, X-Stainless-Timeout';
 const exposed =
-  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, Subscription-Pending, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range, X-Should-Retry, Link, X-Supabase-Api-Version';
+  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, Subscription-Pending, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range, X-Plinth-Dropped, Server-Timing, X-Should-Retry, Link, X-Supabase-Api-Version';
 
 const preflight = (ctx: Context): void => {
   ctx.set('Access-Control-Allow-Methods', 'GET, HEAD, POST, PUT, PATCH, DELETE');
@@ -152,12 +152,15 @@ const cors =
     return Promise.resolve();
   };
 
-const koaPath = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1');
+const koaPath = ({ path, deepPath }: Endpoint): string => {
+  const named = path.replaceAll(/\{(\w+)\}/g, ':$1');
+  return deepPath ? named.replace(/:(\w+)$/, '*$1') : named;
+};
 
 const routerOf = (endpoints: readonly Endpoint[], deps: Deps): Router => {
   const router = new Router({ sensitive: true });
   for (const endpoint of endpoints) {
-    router[endpoint.method](koaPath(endpoint.path), (ctx: Context) => handle(endpoint, ctx, deps));
+    router[endpoint.method](koaPath(endpoint), (ctx: Context) => handle(endpoint, ctx, deps));
   }
   return router;
 };
@@ -174,12 +177,23 @@ const groupOf = (path: string): string => {
 
 type RouterFor = (path: string) => Router;
 
+const firstPart = (path: string): string => path.split('/', 2)[1] ?? '';
+
 /** Routers of few routes: one tries all that it has on each request, some 0.3 µs for each. */
 const routersOf = (endpoints: readonly Endpoint[], deps: Deps): RouterFor => {
   const nothing = new Router();
-  const groups = Map.groupBy(endpoints, ({ path }) => groupOf(path));
-  const routers = new Map([...groups].map(([part, group]) => [part, routerOf(group, deps)]));
-  return (path) => routers.get(groupOf(path)) ?? nothing;
+  const [deep, flat] = [endpoints.filter(({ deepPath }) => deepPath), endpoints.filter(({ deepPath }) => !deepPath)];
+  const deepOf = Map.groupBy(deep, ({ path }) => firstPart(path));
+  const groups = Map.groupBy(flat, ({ path }) => groupOf(path));
+  // A path of any depth comes last: what is named beside it goes before.
+  const routers = new Map(
+    [...groups].map(([part, group]) => [
+      part,
+      routerOf([...group, ...(deepOf.get(firstPart(group[0]?.path ?? '')) ?? [])], deps),
+    ]),
+  );
+  const deepRouters = new Map([...deepOf].map(([part, group]) => [part, routerOf(group, deps)]));
+  return (path) => routers.get(groupOf(path)) ?? deepRouters.get(firstPart(path)) ?? nothing;
 };
 
 const route = (routerFor: RouterFor): Middleware => {

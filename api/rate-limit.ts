@@ -1,10 +1,13 @@
 import type { Redis } from 'ioredis';
 
 /** Which budget a request counts against. `none`: the job limits bind it, or it is public and cheap. */
-export type RateClass = 'none' | 'dashboard' | 'sign-in' | 'refresh' | 'data' | 'ai' | 'hooks' | 'oauth';
+export type RateClass = 'none' | 'dashboard' | 'sign-in' | 'refresh' | 'data' | 'ai' | 'hooks' | 'oauth' | 'function';
 
-/** A budget; those of the data API and of models are the plan's. */
-export type RateName = Exclude<RateClass, 'none' | 'data' | 'ai'> | `${'data' | 'ai'}-${'free' | 'pro'}`;
+/** A budget; those of the data API, of models and of calls without credentials are the plan's. */
+export type RateName =
+  | Exclude<RateClass, 'none' | 'data' | 'ai' | 'function'>
+  | `${'data' | 'ai' | 'public'}-${'free' | 'pro'}`
+  | 'public-address';
 
 interface RateRule {
   readonly limit: number;

@@ -73,6 +73,8 @@ export const rawEndpoint = <A extends Access>(d: RawDefinition<A>): Endpoint => 
   errors: d.errors ?? 'plinth',
   anyOrigin: d.anyOrigin ?? d.access.kind === 'key',
   textBody: false,
+  anyBody: false,
+  deepPath: false,
   readBody: undefined,
   params: paramsOf(d.path),
   query: d.query,

@@ -30,7 +30,7 @@ const inviteBody = ({ req, res }: Context): void => {
 };
 
 /** How the body of a request to an endpoint is read. Needs the request's `owner`, `group` and `worked` in its state. */
-export const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps: Deps): BodyRules => {
+export const bodyRules = ({ bodyLimit, textBody, anyBody }: Endpoint, ctx: Context, deps: Deps): BodyRules => {
   const { config } = deps;
   const setting = bodyLimits[bodyLimit];
   return {
@@ -42,6 +42,6 @@ export const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps:
     invite: () => inviteBody(ctx),
     json: deps.json,
     owner: String(ctx.state['group']),
-    text: textBody,
+    text: textBody || anyBody,
   };
 };
