@@ -23,6 +23,7 @@ import type { Processors } from './processor.ts';
 import type { ProcessorDeps } from './processors/deps.ts';
 import { openProcessors } from './processors/registry.ts';
 import { type Runtimes, openRuntimes } from './runtimes/open.ts';
+import { answerService } from './services/answer/service.ts';
 import { databaseService } from './services/database/service.ts';
 import { fetchService } from './services/fetch/service.ts';
 import { servicesOf } from './services/services.ts';
@@ -73,7 +74,11 @@ const processorDepsOf = (
     answerMs: config.PLINTH_SMTP_ANSWER_MS,
     load: createRunnableLoader(platform.db, sealer),
     runtimes: runtimes ?? {},
-    services: servicesOf([databaseService({ tenantDb, ...listeners }), fetchService({ egress: opened.egress })]),
+    services: servicesOf([
+      databaseService({ tenantDb, ...listeners }),
+      fetchService({ egress: opened.egress }),
+      answerService,
+    ]),
   };
 };
 

@@ -1,12 +1,16 @@
 'use strict';
 /** The object that a handler gets beside its payload (interface, "Functions"). */
-const createSdk = ({ call, env, projectId, caller }) =>
+const createSdk = ({ call, env, projectId, caller, request }) =>
   Object.freeze({
     db: createDb(call),
+    asCaller: Object.freeze({ db: createDb((op, args) => call(`asCaller.${op}`, args)) }),
     env,
     projectId,
     caller: caller && Object.freeze(caller),
     user: caller?.user ?? null,
+    get request() {
+      return request && request();
+    },
   });
 
 /** The project's own database. Names of tables and columns are quoted outside, values are bound there. */
