@@ -28,6 +28,7 @@ import { eventEndpoints } from './routes/events.ts';
 import { functionEndpoints } from './routes/functions.ts';
 import { invocationEndpoints } from './routes/functions/invocations.ts';
 import { invokeEndpoints } from './routes/functions/invoke.ts';
+import { publicCallEndpoints } from './routes/functions/public-call.ts';
 import { versionEndpoints } from './routes/functions/versions.ts';
 import { graphqlEndpoints } from './routes/graphql.ts';
 import { hookEndpoints } from './routes/hooks.ts';
@@ -87,6 +88,7 @@ export const endpoints: readonly Endpoint[] = [
   ...assistantEndpoints,
   ...functionEndpoints,
   ...invokeEndpoints,
+  ...publicCallEndpoints,
   ...invocationEndpoints,
   ...versionEndpoints,
   ...cronEndpoints,
