@@ -31,6 +31,11 @@ export interface WithKey<Holder extends KeyHolder = KeyHolder> {
   readonly evenInactive?: true;
   /** Callers are recalled while PostgreSQL is away: for what is answered from memory. */
   readonly lastKnown?: true;
+  /**
+   * The function that the path names decides: one that is public takes callers without credentials, too, and what other
+   * services send as theirs.
+   */
+  readonly orPublic?: true;
   /** Needs the token of a user; the endpoint itself finds out whether the user may still act, and says why not. */
   readonly byUser?: true;
 }

@@ -73,6 +73,9 @@ const rateLimiterFor = (config: Config, redis: Redis) =>
       'ai-free': { limit: config.PLINTH_RATE_LIMIT_AI_FREE, windowSeconds: 60 },
       'ai-pro': { limit: config.PLINTH_RATE_LIMIT_AI_PRO, windowSeconds: 60 },
       'data-pro': { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
+      'public-address': { limit: config.PLINTH_RATE_LIMIT_PUBLIC_ADDRESS, windowSeconds: 60 },
+      'public-free': { limit: config.PLINTH_RATE_LIMIT_PUBLIC_FREE, windowSeconds: 60 },
+      'public-pro': { limit: config.PLINTH_RATE_LIMIT_PUBLIC_PRO, windowSeconds: 60 },
       // By address: a provider reports for many projects from a few.
       hooks: { limit: config.PLINTH_RATE_LIMIT_DATA_PRO, windowSeconds: 60 },
       // By address: the server of an application asks for all of its users.

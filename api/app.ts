@@ -136,7 +136,7 @@ const storageHeaders =
 const openAiHeaders =
   'OpenAI-Organization, OpenAI-Project, X-Stainless-Arch, X-Stainless-Helper-Method, X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, X-Stainless-Timeout';
 const exposed =
-  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, Subscription-Pending, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range, X-Should-Retry, Link, X-Supabase-Api-Version, ETag, Last-Modified, Accept-Ranges, Content-Disposition, Content-Length, Tus-Resumable, Tus-Version, Tus-Extension, Tus-Max-Size, Tus-Checksum-Algorithm, Upload-Offset, Upload-Length, Upload-Expires, Upload-Metadata';
+  'Location, Preference-Applied, Content-Location, Range-Unit, Idempotent-Replayed, Subscription-Pending, X-Request-Id, X-Invocation-Id, X-Function-Version, Retry-After, RateLimit, RateLimit-Policy, X-Total-Count, Content-Range, X-Plinth-Dropped, Server-Timing, X-Should-Retry, Link, X-Supabase-Api-Version, ETag, Last-Modified, Accept-Ranges, Content-Disposition, Content-Length, Tus-Resumable, Tus-Version, Tus-Extension, Tus-Max-Size, Tus-Checksum-Algorithm, Upload-Offset, Upload-Length, Upload-Expires, Upload-Metadata';
 
 const preflight = (ctx: Context): void => {
   ctx.set('Access-Control-Allow-Methods', 'GET, HEAD, POST, PUT, PATCH, DELETE');
@@ -157,7 +157,7 @@ const cors =
   };
 
 const koaPath = ({ path, deep }: Endpoint): string =>
-  (deep ? path.replace(/\{path\}$/, '*path') : path).replaceAll(/\{(\w+)\}/g, ':$1');
+  (deep !== null ? path.replace(/\{path\}$/, '*path') : path).replaceAll(/\{(\w+)\}/g, ':$1');
 
 /**
  * Sets the parameter `path` to what follows the parts before it, byte for byte: the router would drop a slash at its
@@ -167,14 +167,15 @@ const setDeepPath = (endpoint: Endpoint, ctx: Context): void => {
   ctx.state['errorForm'] = endpoint.errors;
   const before = endpoint.path.split('/').length - 1;
   const params = ctx['params'] as Record<string, string>;
-  params['path'] = decodeEscapes(ctx.path.split('/').slice(before).join('/'));
+  const rest = ctx.path.split('/').slice(before).join('/');
+  params['path'] = endpoint.deep === 'raw' ? rest : decodeEscapes(rest);
 };
 
 const routerOf = (endpoints: readonly Endpoint[], deps: Deps): Router => {
   const router = new Router({ sensitive: true });
   for (const endpoint of endpoints) {
     router[endpoint.method](koaPath(endpoint), (ctx: Context) => {
-      if (endpoint.deep) setDeepPath(endpoint, ctx);
+      if (endpoint.deep !== null) setDeepPath(endpoint, ctx);
       return handle(endpoint, ctx, deps);
     });
   }
@@ -197,12 +198,25 @@ const groupOf = (path: string): string => {
 
 type RouterFor = (path: string) => Router;
 
+const firstPart = (path: string): string => path.split('/', 2)[1] ?? '';
+
 /** Routers of few routes: one tries all that it has on each request, some 0.3 µs for each. */
 const routersOf = (endpoints: readonly Endpoint[], deps: Deps): RouterFor => {
   const nothing = new Router();
-  const groups = Map.groupBy(endpoints, ({ path }) => groupOf(path));
-  const routers = new Map([...groups].map(([part, group]) => [part, routerOf(group, deps)]));
-  return (path) => routers.get(groupOf(path)) ?? nothing;
+  // Files have a router of their own, whatever the depth.
+  const isApart = ({ deep: kind, path }: Endpoint): boolean => kind !== null && !storagePath.test(path);
+  const [deep, flat] = [endpoints.filter(isApart), endpoints.filter((endpoint) => !isApart(endpoint))];
+  const deepOf = Map.groupBy(deep, ({ path }) => firstPart(path));
+  const groups = Map.groupBy(flat, ({ path }) => groupOf(path));
+  // A path of any depth comes last: what is named beside it goes before.
+  const routers = new Map(
+    [...groups].map(([part, group]) => [
+      part,
+      routerOf([...group, ...(deepOf.get(firstPart(group[0]?.path ?? '')) ?? [])], deps),
+    ]),
+  );
+  const deepRouters = new Map([...deepOf].map(([part, group]) => [part, routerOf(group, deps)]));
+  return (path) => routers.get(groupOf(path)) ?? deepRouters.get(firstPart(path)) ?? nothing;
 };
 
 const route = (routerFor: RouterFor): Middleware => {

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Deps } from './deps.ts';
 import type { Access, Everyone, InOrganization, InProject, Operator, SignedIn, WithKey } from './access.ts';
 import type { Actor } from '#domain/audit/actor.ts';
@@ -11,6 +12,20 @@ import type { Organization, Role } from '#domain/teams/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import type { Disconnection } from '#lib/disconnection.ts';
 
+/** A request as it came. */
+export interface HttpRequest {
+  /** In capitals; `HEAD` comes to the endpoints of GET. */
+  readonly method: string;
+  /** Undecoded. */
+  readonly path: string;
+  /** The text after the `?`, undecoded. */
+  readonly queryText: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly host: string;
+  /** It came to the host name of a project, and not to the platform's. */
+  readonly isOwnHost: boolean;
+}
+
 /** The facts about a request that every handler has beyond its input. */
 export interface BaseCall {
   readonly deps: Deps;
@@ -21,6 +36,7 @@ export interface BaseCall {
   /** Asked from this very machine, not through a proxy. */
   readonly isLocal: boolean;
   readonly userAgent: string | undefined;
+  readonly http: HttpRequest;
   /** The text after `Authorization: Bearer`, unchecked. */
   readonly bearer: string | undefined;
   /** The header of that name: the version of a thing that a change is meant for. */
@@ -36,7 +52,7 @@ export interface BaseCall {
   readonly signal: AbortSignal;
   /** The same for those who only listen. */
   readonly disconnection: Disconnection;
-  readonly setHeader: (name: string, value: string) => void;
+  readonly setHeader: (name: string, value: string | readonly string[]) => void;
   /** Runs after the transaction is committed, before the answer goes out. */
   readonly afterCommit: (work: () => Promise<void>) => void;
   /** The same call with a transaction in place of the database. */
@@ -72,6 +88,8 @@ export interface DataCall {
   /** Null: a token came alone. */
   readonly key: ApiKey | null;
   readonly caller: DataCaller;
+  /** No credentials of ours came: only where the access is `orPublic`. */
+  readonly isPublic?: true;
 }
 
 /** The caller, as far as the endpoint's access requires one. */

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { IdempotencyKey } from '#domain/idempotency/idempotency.ts';
 import type { JobRequest } from '#domain/jobs/jobs.ts';
 import type { JsonParser } from '#lib/json-parser.ts';
+import type { AnswerStream } from '#queues/answer-streams.ts';
 import type { JobOutcome } from '#queues/define.ts';
 import type { Access } from './access.ts';
 import type { BaseCall, Call } from './call.ts';
@@ -35,10 +36,11 @@ export type BodyReader = (
 export class RawReply {
   /** Null: none. Texts are the pieces of one, in order. */
   readonly body: string | readonly string[] | Buffer | Readable | null;
-  readonly type: string;
+  /** Null: the handler has set it among the headers, or there is none. */
+  readonly type: string | null;
   readonly status: number;
 
-  constructor(body: RawReply['body'], type = 'application/json; charset=utf-8', status = 200) {
+  constructor(body: RawReply['body'], type: string | null = 'application/json; charset=utf-8', status = 200) {
     this.body = body;
     this.type = type;
     this.status = status;
@@ -70,10 +72,15 @@ interface Common<A extends Access, P extends z.ZodType, Q extends z.ZodType, B e
   readonly anyOrigin?: true;
   /** Takes text/plain too, as the JSON string that it would be. */
   readonly textBody?: boolean;
+  /** Takes a body of any media type; the input's body is a `GivenBody`. */
+  readonly anyBody?: true;
   /** For a large body, which a thread makes small: `body` is its form for the API page, and what this returns is the input. */
   readonly readBody?: BodyReader;
-  /** The last parameter of the path, `{path}`, is all that follows, slashes too. */
-  readonly deep?: true;
+  /**
+   * The last parameter of the path, `{path}`, is all that follows, slashes too: decoded (a malformed escape is 400
+   * `invalid_key`), or as it came.
+   */
+  readonly deep?: 'decoded' | 'raw';
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
@@ -137,6 +144,8 @@ interface WithJob<
    * @param done.replayed another request began the job: show no secret, change nothing
    */
   readonly answer: (done: JobEnd, call: Call<A>) => Promise<z.output<R> | RawReply>;
+  /** The answer that a run sends while it goes on. Left out: its jobs send none. */
+  readonly answerStream?: (stream: AnswerStream, call: Call<A>) => RawReply;
   /** For a client that asks for server-sent events: answers without a job. Left out: the answer is the same for it. */
   readonly streamed?: (input: Input<z.output<P>, z.output<Q>, z.output<B>>, call: Call<A>) => Promise<RawReply>;
 }
@@ -160,8 +169,9 @@ export interface Endpoint {
   readonly errors: ErrorForm;
   readonly anyOrigin: boolean;
   readonly textBody: boolean;
+  readonly anyBody: boolean;
   readonly readBody: BodyReader | undefined;
-  readonly deep: boolean;
+  readonly deep: 'decoded' | 'raw' | null;
   readonly params: z.ZodType | undefined;
   readonly query: z.ZodType | undefined;
   readonly body: z.ZodType | undefined;
@@ -190,6 +200,7 @@ export interface JobWork {
   readonly request: (input: AnyInput, call: BaseCall) => Promise<JobRequest>;
   readonly accepted: (job: Omit<JobEnd, 'outcome'>, call: BaseCall) => Promise<void>;
   readonly answer: (done: JobEnd, call: BaseCall) => Promise<unknown>;
+  readonly answerStream: (stream: AnswerStream, call: BaseCall) => RawReply;
   readonly streamed: ((input: AnyInput, call: BaseCall) => Promise<RawReply>) | null;
 }
 
@@ -213,8 +224,9 @@ const common = (
   errors: d.errors ?? 'plinth',
   anyOrigin: d.anyOrigin ?? d.access.kind === 'key',
   textBody: d.textBody ?? false,
+  anyBody: d.anyBody ?? false,
   readBody: d.readBody,
-  deep: d.deep ?? false,
+  deep: d.deep ?? null,
   params: d.params,
   query: d.query,
   body: bodyOf(d.method, d.body),
@@ -245,6 +257,11 @@ export const endpoint = <
   },
 });
 
+const refuseStream: JobWork['answerStream'] = (stream) => {
+  stream.destroy();
+  throw new Error('a job sent an answer that its endpoint does not take');
+};
+
 /** Defines an endpoint whose work is a job. */
 export const jobEndpoint = <
   A extends Access,
@@ -264,6 +281,7 @@ export const jobEndpoint = <
     request: d.request as unknown as JobWork['request'],
     accepted: (d.accepted ?? (() => Promise.resolve())) as JobWork['accepted'],
     answer: d.answer as unknown as JobWork['answer'],
+    answerStream: (d.answerStream ?? refuseStream) as unknown as JobWork['answerStream'],
     streamed: (d.streamed ?? null) as unknown as JobWork['streamed'],
   },
 });

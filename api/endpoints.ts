@@ -32,6 +32,7 @@ import { flagSegmentEndpoints } from './routes/flags/segments.ts';
 import { functionEndpoints } from './routes/functions.ts';
 import { invocationEndpoints } from './routes/functions/invocations.ts';
 import { invokeEndpoints } from './routes/functions/invoke.ts';
+import { publicCallEndpoints } from './routes/functions/public-call.ts';
 import { versionEndpoints } from './routes/functions/versions.ts';
 import { graphqlEndpoints } from './routes/graphql.ts';
 import { hookEndpoints } from './routes/hooks.ts';
@@ -106,6 +107,7 @@ export const endpoints: readonly Endpoint[] = [
   ...ofrepEndpoints,
   ...functionEndpoints,
   ...invokeEndpoints,
+  ...publicCallEndpoints,
   ...invocationEndpoints,
   ...versionEndpoints,
   ...cronEndpoints,

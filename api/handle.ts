@@ -5,20 +5,22 @@ import { type Disconnection, abortSignalOf } from '#lib/disconnection.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Actor } from '#domain/audit/actor.ts';
 import type { Starter } from '#domain/jobs/store.ts';
+import type { Project } from '#domain/projects/store.ts';
 import type { Access } from './access.ts';
 import { addressOf, isLocalCaller, networkOf } from './address.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { bearerOf } from './auth/credentials.ts';
 import { bodyRules } from './http/body-rules.ts';
+import { noGivenBody, readAnyBody } from './http/any-body.ts';
 import { type JsonBody, bodyAtHand, readBody, readBodyInThread, readJsonBody } from './http/body.ts';
-import type { AnyCaller, BaseCall } from './call.ts';
+import type { AnyCaller, BaseCall, HttpRequest } from './call.ts';
 import type { Deps } from './deps.ts';
 import type { Endpoint, Input } from './endpoint.ts';
 import { idempotencyKeyOf } from './idempotency.ts';
 import { parsePrefer } from './http/prefer.ts';
 import type { RateName, RateVerdict } from './rate-limit.ts';
 import type { RawRequest, RawWork } from './raw-endpoint.ts';
-import type { Reply } from './http/reply.ts';
+import { type Reply, replyOf } from './http/reply.ts';
 import { runDirect, runJob } from './run.ts';
 import { setReply } from './http/send-reply.ts';
 import { starterOf } from './starter.ts';
@@ -28,14 +30,17 @@ import { checkBody, checkParams, checkQuery } from './validate.ts';
 const groupOf = (owner: string, { project }: AnyCaller): string => project?.org_id ?? owner;
 
 const noBody: JsonBody = { text: '', value: undefined };
+const noBytes: JsonBody = { text: '', value: noGivenBody };
 
 /** Before anybody has signed in no project is known: then the address counts. */
 const ownerOf = (ctx: Context, { project, user }: AnyCaller): string =>
   project?.id ?? user?.id ?? networkOf(addressOf(ctx));
 
 const bodyOf = (endpoint: Endpoint, ctx: Context, call: BaseCall): Promise<JsonBody> => {
-  if (endpoint.body === undefined || endpoint.method === 'get') return Promise.resolve(noBody);
+  if (endpoint.method === 'get') return Promise.resolve(endpoint.anyBody ? noBytes : noBody);
+  if (endpoint.body === undefined) return Promise.resolve(noBody);
   const rules = bodyRules(endpoint, ctx, call.deps);
+  if (endpoint.anyBody) return readAnyBody(ctx, rules);
   return endpoint.readBody ? readBodyInThread(ctx, rules, endpoint.readBody) : readJsonBody(ctx, rules);
 };
 
@@ -145,11 +150,18 @@ class RequestCall implements BaseCall {
     return this.#parts.ctx.get('accept').toLowerCase().includes('text/event-stream');
   }
 
+  get http(): HttpRequest {
+    const { ctx } = this.#parts;
+    const { method, path, querystring: queryText, headers, state } = ctx;
+    return { method, path, queryText, headers, host: ctx.hostname, isOwnHost: state['isOwnHost'] === true };
+  }
+
   get baseUrl(): string {
     return baseUrlOf(this.#parts.ctx, this.deps.config);
   }
 
-  readonly setHeader = (name: string, value: string): void => this.#parts.ctx.set(name, value);
+  readonly setHeader = (name: string, value: string | readonly string[]): void =>
+    this.#parts.ctx.set(name, typeof value === 'string' ? value : [...value]);
 
   readonly afterCommit = (work: () => Promise<void>): void => void this.#parts.hooks.push(work);
 
@@ -165,7 +177,7 @@ const noteRate = (ctx: Context, rateClass: RateName, verdict: RateVerdict): void
 
 /** Null: no limit. */
 const rateOf = (rate: Endpoint['rate'], { project }: AnyCaller): RateName | null => {
-  if (rate === 'none') return null;
+  if (rate === 'none' || rate === 'function') return null;
   if (rate !== 'data' && rate !== 'ai' && rate !== 'flags') return rate;
   const plan = project?.plan ?? 'free';
   return plan === 'enterprise' ? null : `${rate}-${plan}`;
@@ -176,16 +188,34 @@ const subjectOf = (ctx: Context, { user, key, project }: AnyCaller): string =>
   user?.id ?? key?.id ?? project?.id ?? networkOf(addressOf(ctx));
 
 /** @throws {ServiceError} `rate_limited` */
-const takeRate = ({ rate }: Endpoint, ctx: Context, deps: Deps, caller: AnyCaller): void => {
-  const name = rateOf(rate, caller);
-  if (name === null || deps.config.PLINTH_RATE_LIMITS === 'off') return;
-  const verdict = deps.rateLimiter.take(name, subjectOf(ctx, caller));
+const takeFrom = (ctx: Context, { rateLimiter }: Deps, name: RateName, subject: string): void => {
+  const verdict = rateLimiter.take(name, subject);
   noteRate(ctx, name, verdict);
   if (verdict.allowed) return;
   throw new ServiceError('rate_limited', 'Too many requests.', {
     hint: `Try again in ${verdict.resetSeconds} s.`,
     headers: { 'Retry-After': String(verdict.resetSeconds) },
   });
+};
+
+/**
+ * Calls without credentials are limited by address and by project: one caller must not use up what the project may
+ * have, and many callers together must not do so either. Addresses count for each project by itself, since providers
+ * send the webhooks of many projects from a few.
+ * @throws {ServiceError} `rate_limited`
+ */
+const takePublicRate = (ctx: Context, deps: Deps, { id, plan }: Project): void => {
+  takeFrom(ctx, deps, 'public-address', `${id} ${networkOf(addressOf(ctx))}`);
+  if (plan !== 'enterprise') takeFrom(ctx, deps, `public-${plan}`, id);
+};
+
+/** @throws {ServiceError} `rate_limited` */
+const takeRate = ({ rate }: Endpoint, ctx: Context, deps: Deps, caller: AnyCaller): void => {
+  if (deps.config.PLINTH_RATE_LIMITS === 'off') return;
+  const { project } = caller;
+  if (rate === 'function' && project !== undefined && 'isPublic' in caller) return takePublicRate(ctx, deps, project);
+  const name = rateOf(rate, caller);
+  if (name !== null) takeFrom(ctx, deps, name, subjectOf(ctx, caller));
 };
 
 const run = (
@@ -225,7 +255,7 @@ const runRaw = (
   { endpoint, work }: { endpoint: Endpoint; work: RawWork },
   ctx: Context,
   call: BaseCall & AnyCaller,
-): Promise<Reply> => work.handle(rawRequestOf(endpoint, ctx, call), call);
+): Promise<Reply> => work.handle(rawRequestOf(endpoint, ctx, call), call).then((reply) => replyOf(endpoint, reply));
 
 // The change is committed, so it is answered as done; what was left over is a sweep's to finish.
 const noteHook = ({ log }: Deps, error: unknown): void =>

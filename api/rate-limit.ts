@@ -11,12 +11,14 @@ export type RateClass =
   | 'flags'
   | 'hooks'
   | 'oauth'
-  | 'files';
+  | 'files'
+  | 'function';
 
-/** A budget; those of the data API, of models and of flags are the plan's. */
+/** A budget; those of the data API, of models, of flags and of calls without credentials are the plan's. */
 export type RateName =
-  | Exclude<RateClass, 'none' | 'data' | 'ai' | 'flags'>
-  | `${'data' | 'ai' | 'flags'}-${'free' | 'pro'}`;
+  | Exclude<RateClass, 'none' | 'data' | 'ai' | 'flags' | 'function'>
+  | `${'data' | 'ai' | 'flags' | 'public'}-${'free' | 'pro'}`
+  | 'public-address';
 
 interface RateRule {
   readonly limit: number;

@@ -45,7 +45,7 @@ interface RawDefinition<A extends Access> {
   /** Scripts of every web page may call it, as they may what takes keys. */
   readonly anyOrigin?: true;
   /** The last parameter of the path, `{path}`, is all that follows, slashes too. */
-  readonly deep?: true;
+  readonly deep?: 'decoded' | 'raw';
   /** The media type of the answer, for the API page. Left out: JSON. */
   readonly mediaType?: string;
   /** For the API page. */
@@ -75,8 +75,9 @@ export const rawEndpoint = <A extends Access>(d: RawDefinition<A>): Endpoint => 
   errors: d.errors ?? 'plinth',
   anyOrigin: d.anyOrigin ?? d.access.kind === 'key',
   textBody: false,
+  anyBody: false,
   readBody: undefined,
-  deep: d.deep ?? false,
+  deep: d.deep ?? null,
   params: paramsOf(d.path),
   query: d.query,
   body: takesBody(d.method) ? z.unknown() : undefined,

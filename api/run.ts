@@ -120,10 +120,11 @@ const begin = async (of: Work<JobWork>, waitMs: number): Promise<StartedRun> => 
 export const runJob = async (of: Work<JobWork>, prefer: Preferences): Promise<Reply> => {
   const { endpoint, work, input, call } = of;
   if (work.streamed !== null && call.wantsEvents) return replyOf(endpoint, await work.streamed(input, call));
-  const { id, outcome, projectId, replayed } = await begin(of, prefer.waitMs);
+  const { id, outcome, stream, projectId, replayed } = await begin(of, prefer.waitMs);
   if (replayed) noteReplay(call);
   await work.accepted({ jobId: id, projectId, replayed }, call);
   if (prefer.applied !== '') call.setHeader('Preference-Applied', prefer.applied);
+  if (stream !== undefined) return replyOf(endpoint, work.answerStream(stream, call));
   // A caller that chose not to wait gets the same answer on a replay, when the job may have ended long ago.
   if (outcome === null || prefer.waitMs === 0) {
     call.setHeader('Location', jobPath(endpoint, projectId, id));

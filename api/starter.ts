@@ -12,6 +12,7 @@ export const starterOf = (who: AnyCaller): Starter => {
   const { user, key } = who;
   const caller = 'caller' in who ? who.caller : undefined;
   if (user) return { kind: 'dashboard', id: user.id };
+  if ('isPublic' in who) return { kind: 'event', id: null };
   const subject = caller && subjectOf(caller.claims);
   if (subject !== undefined) return { kind: 'user', id: subject };
   if (key) return { kind: key.kind, id: key.id };

@@ -23,10 +23,28 @@ export type SandboxLevel = (typeof sandboxLevels)[number];
 /** By language; what a worker says of itself. */
 export type SandboxFacts = Readonly<Record<string, SandboxLevel>>;
 
+/** The HTTP request of a public call, for `sdk.request`. */
+const request = z.object({
+  method: z.string(),
+  /** Scheme, host and path of the function's own address. */
+  base: z.string(),
+  /** The part of the path below the slug, undecoded; `/` when there is none. */
+  path: z.string(),
+  /** The text after the `?`. */
+  query: z.string(),
+  /** Names in lower case; no header with our own credentials is among them. */
+  headers: z.record(z.string(), z.string()),
+  ip: z.string(),
+  /** How the bytes of the body follow from the payload; `bytes`: they are `body`, in base64. */
+  kind: z.enum(['none', 'payload', 'text', 'bytes']),
+  body: z.string(),
+});
+export type FunctionRequest = z.output<typeof request>;
+
 /** The caller that used a key, as far as it was verified. */
 const caller = z.object({
-  kind: z.enum(['secret', 'publishable', 'user']),
-  /** Null: the token of a user came without a key. */
+  kind: z.enum(['secret', 'publishable', 'user', 'public']),
+  /** Null: the token of a user came without a key, or nothing came. */
   key_id: z.string().nullable(),
   /** The claims of the user's token, as they were signed. */
   user: z.record(z.string(), z.unknown()).nullable(),
@@ -43,6 +61,10 @@ export const functionInvoke = defineJob({
     trigger: z.enum(['api', 'dashboard', 'cron', 'webhook']),
     /** JSON text, handed to the handler exactly as it came. */
     payload: z.string(),
+    /** Left out: it was not called over HTTP at its own address. */
+    request: request.optional(),
+    /** The caller takes an answer that is sent while the run goes on. */
+    streams: z.literal(true).optional(),
     /**
      * It stays the last field: the record of a run reads the fields before it by position. Left out: no caller by key.
      */
@@ -52,6 +74,11 @@ export const functionInvoke = defineJob({
     status: z.enum(runStatuses),
     result: z.unknown(),
     duration_ms: z.number().nonnegative(),
+    /**
+     * The result is a response, `{status, headers, body}`, and how its body is written; `stream`: it went to its caller
+     * and is not kept.
+     */
+    response: z.enum(['text', 'base64', 'stream']).optional(),
     invocation_id: z.uuid(),
     error: z.object({ name: z.string(), message: z.string(), stack: z.string() }).optional(),
     logs: z.array(z.object({ ts: z.string(), level: z.string(), message: z.string() })).optional(),

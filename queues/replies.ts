@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ChainableCommander, Redis } from 'ioredis';
 import { z } from 'zod';
 import { createBatcher } from '#lib/batch.ts';
+import { AnswerStream, type AnswerPart, type SendReport, partOf } from './answer-streams.ts';
 import { type JobOutcome, endStatuses } from './define.ts';
 import { type JobStatusEvent, jobChannel } from './signals.ts';
 
@@ -41,6 +42,8 @@ const outcomeKey = (prefix: string, jobId: string): string => `{${prefix}:replie
 interface Waiter {
   /** Null when the time passed first. */
   readonly outcome: Promise<JobOutcome | null>;
+  /** Settled when the run begins to answer before its end; then there is no outcome. */
+  readonly started: Promise<AnswerStream>;
   readonly stop: () => void;
 }
 
@@ -58,8 +61,8 @@ const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 
 const trimming = (redis: Redis, stream: string) => {
   let length = 0;
   return {
-    note: (text: string): void => {
-      length += text.length + entryLength;
+    note: (entry: number): void => {
+      length += entry + entryLength;
     },
     drop: (upTo: string): void => {
       if (length < trimAfterLength) return;
@@ -69,14 +72,73 @@ const trimming = (redis: Redis, stream: string) => {
   };
 };
 
-type Waiting = Map<string, (outcome: JobOutcome | null) => void>;
+/** Takes all that is expected of one job. */
+interface Expected {
+  readonly settle: (outcome: JobOutcome) => void;
+  readonly take: (part: AnswerPart) => void;
+}
+
+type Waiting = Map<string, Expected>;
 
 /** An unreadable reply (of another version of plinth) must not keep the other replies from their callers. */
 const settling =
-  (waiting: Waiting) =>
-  (text: string): void => {
-    const reply = replySchema.safeParse(JSON.parse(text));
-    if (reply.success) waiting.get(reply.data.id)?.(reply.data.outcome);
+  (waiting: Waiting, report: SendReport) =>
+  ([name, text, , data]: readonly Buffer[]): void => {
+    if (text === undefined) return;
+    if (name?.toString() === 'part') {
+      const part = partOf(text.toString(), data ?? Buffer.alloc(0));
+      const expected = part && waiting.get(part.id);
+      if (expected) expected.take(part);
+      else if (part?.kind === 'head') report(part.reports, { id: part.id, read: 0, state: 'nobody' });
+      return;
+    }
+    const reply = replySchema.safeParse(JSON.parse(text.toString()));
+    if (reply.success) waiting.get(reply.data.id)?.settle(reply.data.outcome);
+  };
+
+interface Listeners {
+  readonly onOutcome: (outcome: JobOutcome) => void;
+  readonly onStarted: (stream: AnswerStream) => void;
+}
+
+/** Takes what one job is expected to send: its end, or before that an answer in parts. */
+const expecting = (report: SendReport, { onOutcome, onStarted }: Listeners): Expected => {
+  let stream: AnswerStream | undefined;
+  return {
+    settle: (outcome) => {
+      if (stream === undefined) onOutcome(outcome);
+      else stream.runEnded(outcome);
+    },
+    take: (part) => {
+      const { head } = part;
+      if (stream !== undefined) return stream.receive(part);
+      if (head === undefined) return;
+      stream = new AnswerStream({ ...part, head }, report);
+      onStarted(stream);
+    },
+  };
+};
+
+/** Waits for jobs, each for some time. */
+const waitingIn =
+  (waiting: Waiting, report: SendReport): Replies['wait'] =>
+  (jobId, timeoutMs) => {
+    const { promise, resolve } = Promise.withResolvers<JobOutcome | null>();
+    const started = Promise.withResolvers<AnswerStream>();
+    const timer = setTimeout(() => resolve(null), timeoutMs);
+    const onStarted = (stream: AnswerStream): void => {
+      // It is expected to its end, however long that takes.
+      clearTimeout(timer);
+      stream.once('close', () => waiting.delete(jobId));
+      started.resolve(stream);
+    };
+    const stop = (): void => {
+      clearTimeout(timer);
+      waiting.delete(jobId);
+      resolve(null);
+    };
+    waiting.set(jobId, expecting(report, { onOutcome: resolve, onStarted }));
+    return { outcome: promise.finally(stop), started: started.promise, stop };
   };
 
 /**
@@ -87,10 +149,11 @@ export const openReplies = (
   redis: Redis,
   prefix: string,
   endsOf: (jobIds: readonly string[]) => Promise<ReadonlyMap<string, JobOutcome>> = () => Promise.resolve(new Map()),
+  report: SendReport = () => undefined,
 ): Replies => {
   const stream = streamKey(prefix, randomUUID());
   const waiting: Waiting = new Map();
-  const settle = settling(waiting);
+  const settle = settling(waiting, report);
   const wasRead = trimming(redis, stream);
   let open = true;
   let last = '0-0';
@@ -98,19 +161,19 @@ export const openReplies = (
   let gap = false;
 
   const closeGap = async (): Promise<void> => {
-    for (const [id, outcome] of await endsOf([...waiting.keys()])) waiting.get(id)?.(outcome);
+    for (const [id, outcome] of await endsOf([...waiting.keys()])) waiting.get(id)?.settle(outcome);
     gap = false;
   };
 
   const readOnce = async (): Promise<void> => {
     // After a gap at once: replies of meanwhile may have been sent before the stream existed again.
-    const answer = await redis.xread('COUNT', 500, 'BLOCK', gap ? 1 : blockMs, 'STREAMS', stream, last);
+    // As bytes: parts of answers are no text.
+    const answer = await redis.xreadBuffer('COUNT', 500, 'BLOCK', gap ? 1 : blockMs, 'STREAMS', stream, last);
     if (gap) await closeGap();
     for (const [id, fields] of answer?.[0]?.[1] ?? []) {
-      last = id;
-      const text = fields[1] ?? '';
-      wasRead.note(text);
-      settle(text);
+      last = id.toString();
+      wasRead.note(fields.reduce((sum, { length }) => sum + length, 0));
+      settle(fields);
     }
     // The callers' answers go out before the next read does.
     await new Promise(setImmediate);
@@ -130,17 +193,7 @@ export const openReplies = (
 
   return {
     stream,
-    wait: (jobId, timeoutMs) => {
-      const { promise, resolve } = Promise.withResolvers<JobOutcome | null>();
-      const timer = setTimeout(() => resolve(null), timeoutMs);
-      const stop = (): void => {
-        clearTimeout(timer);
-        waiting.delete(jobId);
-        resolve(null);
-      };
-      waiting.set(jobId, resolve);
-      return { outcome: promise.finally(stop), stop };
-    },
+    wait: waitingIn(waiting, report),
     close: async () => {
       open = false;
       closed.resolve();

@@ -122,6 +122,8 @@ export interface Subscriber {
   readonly follow: (jobId: string, listener: (event: JobEvent) => void) => Promise<() => void>;
   readonly onCancel: (listener: (jobId: string) => void) => Promise<void>;
   readonly onNotice: (listener: (notice: Notice) => void) => Promise<void>;
+  /** Reports of API processes about the answers that this process sends; see answer-streams.ts. */
+  readonly onReport: (channel: string, listener: (text: string) => void) => Promise<void>;
   /** Whether messages that are published now arrive. */
   readonly isSubscribed: () => boolean;
   readonly close: () => void;
@@ -167,6 +169,9 @@ export const openSubscriber = (redis: Redis, prefix: string): Subscriber => {
         const notice = noticeSchema.safeParse(JSON.parse(text));
         if (notice.success) listener(notice.data);
       });
+    },
+    onReport: async (channel, listener) => {
+      await listen(channel, listener);
     },
     isSubscribed: () => redis.status === 'ready',
     close: () => redis.disconnect(),

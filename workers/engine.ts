@@ -61,7 +61,7 @@ const noteGlobalLimits = async ({ config, db, log, ...options }: EngineOptions, 
 export const startEngine = async (options: EngineOptions): Promise<Engine> => {
   const { config, log, db, processors } = options;
   const queues = openQueues(options);
-  const { gate, rules, outcomes, signals, subscriber } = queues;
+  const { gate, rules, outcomes, answers, signals, subscriber } = queues;
   await refuseEviction(queues.redis);
   await noteGlobalLimits(options, queues);
   const running = trackRunning();
@@ -79,6 +79,7 @@ export const startEngine = async (options: EngineOptions): Promise<Engine> => {
     log,
     workerId,
     outcomes,
+    answers,
     signals,
     recorder,
     jobs: options.served ?? options.jobs,

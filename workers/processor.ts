@@ -1,4 +1,5 @@
 import type { LogLevel } from '#domain/jobs/logs.ts';
+import type { AnswerWriter } from '#queues/answer-streams.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
 import type { SandboxFacts } from '#queues/function-invoke.ts';
 
@@ -11,6 +12,11 @@ export interface JobContext {
   readonly attempt: number;
   /** Aborted when the job must stop; its reason is a `JobStopped`. */
   readonly signal: AbortSignal;
+  /**
+   * The way of an answer to the caller, while the run goes on; null, or left out, when no caller waits. Called when
+   * there is something to send.
+   */
+  readonly openAnswer?: () => Promise<AnswerWriter | null>;
   /** A line for readers of the job; its time is the given one, else now. */
   readonly log: (level: LogLevel, message: string, ts?: string) => void;
   /** @param percent 0 to 100 */

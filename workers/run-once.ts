@@ -46,6 +46,7 @@ const contextOf = ({ deps, started, delivery }: Work, signal: AbortSignal, lines
     requestId: started.request_id,
     attempt: started.attempt,
     signal,
+    openAnswer: async () => (started.reply_to === null ? null : deps.answers.open(jobId, started.reply_to)),
     progress: (percent) => {
       // A run that was stopped and goes on has no effect any more.
       if (signal.aborted || Number.isNaN(percent)) return;

@@ -4,6 +4,7 @@ import type { Log } from '#lib/log.ts';
 import type { Delivery } from '#queues/consumer.ts';
 import type { JobDefinition, JobRef } from '#queues/define.ts';
 import type { Lease } from '#queues/gate/lease.ts';
+import type { AnswerWriters } from '#queues/answer-streams.ts';
 import type { Outcomes } from '#queues/replies.ts';
 import type { JobStatusEvent, Signals } from '#queues/signals.ts';
 import type { Processor, Processors, Run } from './processor.ts';
@@ -15,6 +16,7 @@ export interface RunJobDeps {
   readonly log: Log;
   readonly workerId: string;
   readonly outcomes: Outcomes;
+  readonly answers: AnswerWriters;
   readonly signals: Signals;
   readonly recorder: Recorder;
   /** The jobs that this worker serves. */

@@ -30,6 +30,7 @@ import type { Processors } from './processor.ts';
 import type { ProcessorDeps } from './processors/deps.ts';
 import { openProcessors } from './processors/registry.ts';
 import { type Runtimes, openRuntimes } from './runtimes/open.ts';
+import { answerService } from './services/answer/service.ts';
 import { databaseService } from './services/database/service.ts';
 import { flagService } from './services/flags.ts';
 import { fetchService } from './services/fetch/service.ts';
@@ -109,6 +110,7 @@ const processorDepsOf = (
       fetchService({ egress: opened.egress }),
       flagService({ flags }),
       storageService(storageDepsOf(config, log, platform, listeners)),
+      answerService,
     ]),
   };
 };

@@ -9,6 +9,7 @@ import type { Access, InProject } from '../access.ts';
 import type { AnyCaller, OrganizationCall, ProjectCall, SignInCall } from '../call.ts';
 import type { Deps } from '../deps.ts';
 import { authenticateByKey } from './by-key.ts';
+import { authenticateForFunction } from './for-function.ts';
 import { bearerOf, unauthenticated } from './credentials.ts';
 import { requireOperator } from './operator.ts';
 
@@ -97,7 +98,8 @@ export const authenticate = async (
     case 'organization':
       return authenticateInOrganization(ctx, deps, access.role);
     case 'key':
-      return authenticateByKey(ctx, deps, access, params['ref']);
+      if (access.orPublic) return authenticateForFunction(ctx, deps, access, params);
+      return authenticateByKey(ctx, deps, access, { ref: params['ref'] });
     case 'operator':
       requireOperator(ctx, deps);
       return {};

@@ -15,7 +15,7 @@ interface Credentials {
   readonly token: string | undefined;
 }
 
-const jwtForm = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+export const jwtForm = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
 /**
  * API keys come as `apikey`, `x-api-key` or Bearer; a Bearer of the form of a JWT is an end user's token.
@@ -62,7 +62,7 @@ const requireActive = ({ status }: Project): void => {
 const timeoutOf = (project: Project, role: DataCaller['role']): number =>
   statementTimeoutsOf(project)[role === 'service' ? 'secret' : role];
 
-const keyCaller = (project: Project, found: FoundKey | undefined): DataCaller => {
+export const keyCaller = (project: Project, found: FoundKey | undefined): DataCaller => {
   const role = ofKind[found?.key.kind ?? 'publishable'];
   return { projectId: project.id, role, claims: claimsOf[role], timeoutMs: timeoutOf(project, role) };
 };
@@ -123,19 +123,25 @@ const requireKeyAlone = async (deps: Deps, { project, token, found }: Given): Pr
   throw new ServiceError('forbidden', 'The token of a user may not do this; it needs a secret key without a token.');
 };
 
+interface Named {
+  /** The project of the path, if it names one. */
+  readonly ref: string | undefined;
+  /** Left out: all that the request has. */
+  readonly credentials?: Credentials;
+}
+
 /**
  * Authenticates a caller by key, by an end user's token, or by both.
- * @param ref the project of the path, if it names one
  * @throws {ServiceError} `unauthenticated`, `forbidden`
  */
 export const authenticateByKey = async (
   ctx: Context,
   deps: Deps,
   access: WithKey,
-  ref: string | undefined,
+  { ref, credentials = credentialsOf(ctx) }: Named,
 ): Promise<KeyCall | DataCall> => {
   const { keys: holders } = access;
-  const { apiKey, token } = credentialsOf(ctx);
+  const { apiKey, token } = credentials;
   const find = access.lastKnown === true ? deps.keys.findLastKnown : deps.keys.find;
   const found = apiKey === undefined ? undefined : requireFound(await find(apiKey));
   const project = found?.project ?? (await projectOfToken(deps, token ?? ''));

@@ -32,7 +32,7 @@ export const inviteBody = ({ req, res }: Context): void => {
 };
 
 /** How the body of a request to an endpoint is read. Needs the request's `owner`, `group` and `worked` in its state. */
-export const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps: Deps): BodyRules => {
+export const bodyRules = ({ bodyLimit, textBody, anyBody }: Endpoint, ctx: Context, deps: Deps): BodyRules => {
   const { config } = deps;
   const setting = bodyLimits[bodyLimit];
   return {
@@ -44,6 +44,6 @@ export const bodyRules = ({ bodyLimit, textBody }: Endpoint, ctx: Context, deps:
     invite: () => inviteBody(ctx),
     json: deps.json,
     owner: String(ctx.state['group']),
-    text: textBody,
+    text: textBody || anyBody,
   };
 };

@@ -154,6 +154,10 @@ const isUtf8 = (expected: RegExp, contentType: string): boolean => {
   return expected.test(text.replace(/;.*/s, '').trim()) && ['utf-8', 'utf8', 'us-ascii'].includes(named);
 };
 
+/** Whether the body is JSON or plain text, in UTF-8. */
+export const isJsonOrText = (contentType: string): boolean =>
+  isUtf8(jsonType, contentType) || isUtf8(plainType, contentType);
+
 /** @returns whether the body is plain text and not JSON */
 const requireJson = (ctx: Context, { text: takesText = false }: BodyRules): boolean => {
   const type = ctx.get('content-type');
@@ -196,8 +200,11 @@ export interface JsonBody {
  * values,
  * `overloaded`, and those of `readBody`
  */
-export const readJsonBody = async (ctx: Context, rules: BodyRules): Promise<JsonBody> => {
-  const bytes = await readBody(ctx.req, rules);
+export const readJsonBody = async (ctx: Context, rules: BodyRules): Promise<JsonBody> =>
+  jsonBodyOf(ctx, rules, await readBody(ctx.req, rules));
+
+/** As `readJsonBody`, of a body that was read. */
+export const jsonBodyOf = async (ctx: Context, rules: BodyRules, bytes: Buffer): Promise<JsonBody> => {
   if (bytes.length === 0) return { text: '', value: undefined };
   const isText = requireJson(ctx, rules);
   if (isText) {

@@ -20,7 +20,7 @@ export const jsonReply = (status: number, value: unknown): Reply => ({
 
 /** The handler's result in the promised shape: fields that the schema does not name are left out. */
 export const replyOf = (endpoint: Endpoint, value: unknown): Reply => {
-  if (value instanceof RawReply) return { status: value.status, type: value.type, body: value.body };
+  if (value instanceof RawReply) return { status: value.status, type: value.type ?? undefined, body: value.body };
   if (endpoint.response === undefined) return { status: endpoint.status, type: undefined, body: null };
   return jsonReply(endpoint.status, z.encode(endpoint.response, value));
 };

@@ -13,7 +13,9 @@ export const projectHosts =
   (domain: string | undefined): Middleware =>
   (ctx, next) => {
     const [ref = '', ...rest] = ctx.host.split('.');
-    if (domain !== undefined && rest.join('.') === domain && /^[a-z][a-z0-9]{19}$/.test(ref))
+    if (domain !== undefined && rest.join('.') === domain && /^[a-z][a-z0-9]{19}$/.test(ref)) {
       ctx.url = `/p/${ref}${ctx.url}`;
+      ctx.state['isOwnHost'] = true;
+    }
     return next();
   };

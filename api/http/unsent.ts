@@ -5,6 +5,7 @@ import { type ReservedBytes, createByteBudget } from '#lib/byte-budget.ts';
 import type { Config } from '#lib/config.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { Log } from '#lib/log.ts';
+import { AnswerStream } from '#queues/answer-streams.ts';
 import { addressOf, networkOf } from '#api/address.ts';
 import { HoldingReadable } from './holding-readable.ts';
 import { PieceStream, wholeAnswer } from './piece-stream.ts';
@@ -130,7 +131,8 @@ class Answers {
 /** The known size of a body: 0 for a stream that makes its bytes as they are read. */
 const lengthOf = (body: unknown): number => {
   if (typeof body === 'string' || Buffer.isBuffer(body)) return body.length;
-  return body instanceof PieceStream || body instanceof HoldingReadable ? body.heldLength : 0;
+  const isCounted = body instanceof PieceStream || body instanceof HoldingReadable || body instanceof AnswerStream;
+  return isCounted ? body.heldLength : 0;
 };
 
 /** Bounds what answers hold in memory while their clients read them, or do not. */

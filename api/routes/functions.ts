@@ -7,7 +7,7 @@ import {
   removeFunction,
   updateFunction,
 } from '#domain/functions/functions.ts';
-import { type FunctionRow, type Language, listFunctions } from '#domain/functions/store.ts';
+import { type FunctionRow, type Language, functionAccess, listFunctions } from '#domain/functions/store.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type InProject, inProject } from '../access.ts';
@@ -90,6 +90,7 @@ const changeEndpoints: readonly Endpoint[] = [
       entry_point: codeFields.entry_point.default('handler'),
       timeout_ms: codeFields.timeout_ms.default(10_000),
       memory_mb: codeFields.memory_mb.default(256),
+      access: z.enum(functionAccess).default('key').describe('Which callers it takes at its public address.'),
       env_vars: envVars.default({}),
     }),
     bodyLimit: 'function',
@@ -116,6 +117,7 @@ const changeEndpoints: readonly Endpoint[] = [
     body: z.strictObject({
       name: name.optional(),
       ...z.object(codeFields).partial().shape,
+      access: z.enum(functionAccess).optional(),
       env_vars: envVars.optional().describe('Merged; null deletes a variable, a masked value keeps it.'),
     }),
     bodyLimit: 'function',

@@ -216,7 +216,7 @@ const signatures = (root: string, ofBucket: z.ZodObject<{ bucket: z.ZodString }>
     method: 'post',
     path: `${root}/object/sign/{bucket}/{path}`,
     params: ofBucket.extend({ path: z.string() }),
-    deep: true,
+    deep: 'decoded',
     summary: 'A signed address of an object, or of a picture of it',
     body: z.strictObject({ expiresIn, transform: transformSchema.optional() }),
     response: z.object({ signedURL: z.string() }),

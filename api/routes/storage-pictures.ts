@@ -13,7 +13,7 @@ import type { StoredObject } from '#domain/storage/store.ts';
 
 /** Pictures of objects, transformed as storage-js asks for them. */
 
-const common = { area: 'storage', errors: 'storage', deep: true, mediaType: 'image/webp', method: 'get' } as const;
+const common = { area: 'storage', errors: 'storage', deep: 'decoded', mediaType: 'image/webp', method: 'get' } as const;
 const open = { ...common, access: everyone, rate: 'files', anyOrigin: true } as const;
 
 const queryOf = ({ queryText }: RawRequest): URLSearchParams => new URLSearchParams(queryText);

@@ -17,7 +17,7 @@ import { type UploadMode, requireUpload } from '#domain/storage/upload.ts';
 
 type Calls = BaseCall & DataCall;
 
-const common = { area: 'storage', errors: 'storage', deep: true } as const;
+const common = { area: 'storage', errors: 'storage', deep: 'decoded' } as const;
 const byKey = { ...common, access: withKey('secret', 'publishable', 'user'), rate: 'data' } as const;
 const open = { ...common, access: everyone, rate: 'files', anyOrigin: true } as const;
 const bytesType = 'application/octet-stream';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { maskEnvVars, openEnvVars } from '#domain/functions/functions.ts';
 import type { InvocationRow } from '#domain/functions/invocations.ts';
-import type { ListedFunction } from '#domain/functions/store.ts';
+import { type ListedFunction, functionAccess } from '#domain/functions/store.ts';
 import { functionInvoke, runStatuses } from '#queues/function-invoke.ts';
 import type { InProject } from '#api/access.ts';
 import type { Call } from '#api/call.ts';
@@ -21,6 +21,7 @@ export const listedFunction = z.object({
   slug: z.string(),
   name: z.string(),
   language: z.enum(['javascript', 'python']),
+  access: z.enum(functionAccess).describe('Which callers it takes at its public address.'),
   entry_point: z.string(),
   timeout_ms: z.int(),
   memory_mb: z.int(),

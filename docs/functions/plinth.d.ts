@@ -135,21 +135,53 @@ declare module 'plinth/functions' {
     get<T extends boolean | number | string>(key: string, fallback: T): Promise<T>;
   }
 
+  /** The HTTP request that led to the run. */
+  export interface IncomingRequest {
+    /** In capitals. */
+    readonly method: string;
+    /** The part of the path below the function's slug, undecoded; `/` when there is none. */
+    readonly path: string;
+    /** The whole address, at the project's `rest_url`. */
+    readonly url: string;
+    readonly query: URLSearchParams;
+    /** Without the headers that hold credentials of the platform. */
+    readonly headers: Headers;
+    /** The client's address. */
+    readonly ip: string;
+    /** The body, byte by byte as it came. */
+    readonly rawBody: Uint8Array<ArrayBuffer>;
+    /** Aborted when the client leaves before it has the whole of a streamed answer. */
+    readonly signal: AbortSignal;
+    // oxlint-disable-next-line typescript/no-explicit-any -- what a body holds is known to whoever sends it
+    json(): Promise<any>;
+    text(): Promise<string>;
+    formData(): Promise<FormData>;
+  }
+
   export interface Sdk {
-    /** The project's own database. */
+    /** The project's own database, **as its owner**: no policy holds here, whoever calls. */
     readonly db: Database;
     readonly flags: Flags;
     /** The files of the project. */
     readonly storage: Storage;
+    /**
+     * The same database with the caller's role and claims, so that policies hold: `anon` for publishable keys and
+     * public calls, `authenticated` for users; for secret keys, members, schedules and events the service role. It takes
+     * SELECT, INSERT, UPDATE, DELETE and MERGE, and no SQL that would change the role or the claims.
+     */
+    readonly asCaller: { readonly db: Database };
+    /** Null when no HTTP request at the function's own address led to the run. */
+    readonly request: IncomingRequest | null;
     /** The function's environment variables, the same as `process.env`; cannot be written. */
     readonly env: Readonly<Record<string, string | undefined>>;
     readonly projectId: string;
     /**
      * The caller. `user` holds the verified claims of a user's token (`sub`, `email`, …), `kind` is then `user`; else
-     * `secret` or `publishable` for the kind of the API key, or `dashboard`, `cron`, `webhook`.
+     * `secret` or `publishable` for the kind of the API key, `public` for a call without one, or `dashboard`, `cron`,
+     * `event`.
      */
     readonly caller: {
-      readonly kind: 'user' | 'secret' | 'publishable' | 'api' | 'dashboard' | 'cron' | 'webhook';
+      readonly kind: 'user' | 'secret' | 'publishable' | 'public' | 'dashboard' | 'cron' | 'event' | 'job';
       readonly key_id: string | null;
       readonly user: User | null;
     };
@@ -160,4 +192,9 @@ declare module 'plinth/functions' {
   /** The function that the module exports under the name of its entry point, `handler` by default. */
   // oxlint-disable-next-line typescript/no-explicit-any -- what the payload is, too
   export type Handler<Payload = any, Result = unknown> = (payload: Payload, sdk: Sdk) => Result | Promise<Result>;
+
+  /** The other form: `export default { fetch }`, as Workers have it. */
+  export interface FetchHandler {
+    fetch(request: Request, env: Sdk['env'], sdk: Sdk): Response | Promise<Response>;
+  }
 }

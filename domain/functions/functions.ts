@@ -16,6 +16,7 @@ import { newId } from '#lib/ids.ts';
 import type { Sealer } from '#lib/secrets.ts';
 import {
   type FunctionCaller,
+  type FunctionRequest,
   type SandboxFacts,
   type SandboxLevel,
   functionInvoke,
@@ -24,6 +25,7 @@ import {
 import type { Gate } from '#queues/gate/types.ts';
 import { givenTo } from './invocations.ts';
 import {
+  type FunctionAccess,
   type FunctionRow,
   type FunctionVersion,
   type Language,
@@ -37,6 +39,7 @@ import {
   presentVersion,
   renameFunction,
   replaceCode,
+  setAccess,
 } from './store.ts';
 
 /** How many runs of functions a project may have in a calendar month (contract, section 4). */
@@ -100,6 +103,7 @@ interface FunctionInput {
   readonly compiled: string;
   readonly timeout_ms: number;
   readonly memory_mb: number;
+  readonly access: FunctionAccess;
   readonly env_vars: Readonly<Record<string, string | null>>;
 }
 
@@ -184,6 +188,8 @@ export interface FunctionVersions {
   readonly read: (db: Queryable, projectId: string, by: InvokeOrder['by']) => Promise<FunctionVersion>;
   /** As it was within the last seconds: the statement that inserts the job checks that it still is. */
   readonly recall: (projectId: string, by: InvokeOrder['by']) => Promise<FunctionVersion>;
+  /** As it is in the database now, outside of a transaction. */
+  readonly renew: (projectId: string, by: InvokeOrder['by']) => Promise<FunctionVersion>;
 }
 
 const maxRecalled = 20_000;
@@ -200,6 +206,7 @@ export const createFunctionVersions = (db: Queryable): FunctionVersions => {
   };
   return {
     read,
+    renew: (projectId, by) => read(db, projectId, by),
     recall: async (projectId, by) =>
       known.get('id' in by ? `${projectId} ${by.id}` : `${projectId}/${by.slug}`) ?? read(db, projectId, by),
   };
@@ -227,6 +234,7 @@ export const updateFunction = async (
   const row = await lockFunction(db, projectId, id);
   if (row === undefined) throw notFound('function');
   if (change.name !== undefined) await renameFunction(db, id, change.name);
+  if (change.access !== undefined) await setAccess(db, id, change.access);
   if (changesCode(change)) {
     const next = {
       entry_point: change.entry_point ?? row.entry_point,
@@ -262,8 +270,11 @@ interface InvokeOrder {
   readonly payload: string;
   readonly trigger: 'api' | 'dashboard';
   readonly requestId: string;
-  /** Left out: not by key. */
+  /** Left out: not at its public address. */
   readonly caller?: FunctionCaller;
+  readonly request?: FunctionRequest | undefined;
+  /** The caller takes an answer that is sent while the run goes on. */
+  readonly streams?: boolean;
   /** How many runs each plan has a month. */
   readonly caps: MonthlyCaps;
   /** A member who was recalled. Left out: the caller is known for sure. */
@@ -277,14 +288,40 @@ const requireActive = ({ status }: Pick<Project, 'status'>): void => {
   throw new ServiceError('project_not_ready', `The project is ${status}; functions run when it is active.`);
 };
 
+/** Whether a function with that access takes the caller. */
+const takes = (access: FunctionAccess, { kind }: FunctionCaller): boolean => {
+  if (access === 'public') return true;
+  if (access === 'key') return kind !== 'public';
+  return kind === access;
+};
+
+const refusalOf = (access: FunctionAccess, { kind }: FunctionCaller): ServiceError => {
+  if (access === 'secret') return new ServiceError('forbidden', 'This function takes secret keys only.');
+  if (access === 'user' && kind !== 'public')
+    return new ServiceError('forbidden', 'This function takes the access tokens of signed-in users only.');
+  return new ServiceError('unauthenticated', 'This function needs the access token of a signed-in user, or a key.');
+};
+
 /** The job that runs that version of that function. */
 const requestFor = (
   { id: projectId, plan }: Pick<Project, 'id' | 'plan'>,
   order: Omit<InvokeOrder, 'by' | 'onVersion' | 'member'> & { readonly functionId: string; readonly version: number },
 ): JobRequest => {
-  const { functionId, version, trigger, payload, requestId, caps, caller } = order;
-  const data = { function_id: functionId, version, trigger, payload, ...(caller && { caller }) };
+  const { functionId, version, trigger, payload, requestId, caps, caller, request, streams } = order;
+  const by = {
+    ...(request && { request }),
+    ...(streams && { streams: true as const }),
+    ...(caller && { caller }),
+  };
+  const data = { function_id: functionId, version, trigger, payload, ...by };
   return { job: functionInvoke, projectId, requestId, data, monthlyLimit: caps[plan] };
+};
+
+/** Another service's credentials are for a function that takes everybody, and for no other. */
+const requestFitting = (access: FunctionAccess, request: FunctionRequest | undefined): FunctionRequest | undefined => {
+  if (request === undefined || access === 'public') return request;
+  const { authorization: _foreign, ...headers } = request.headers;
+  return { ...request, headers };
 };
 
 /** The job that runs the version that was found, and how to make it anew when that or the caller has changed. */
@@ -292,10 +329,11 @@ const requestOf = (
   versions: FunctionVersions,
   project: Project,
   order: InvokeOrder,
-  { id: functionId, version }: FunctionVersion,
+  { id: functionId, version, access }: FunctionVersion,
 ): JobRequest => {
-  const { by, member, onVersion } = order;
+  const { by, member, caller, onVersion } = order;
   requireActive(project);
+  if (caller !== undefined && !takes(access, caller)) throw refusalOf(access, caller);
   onVersion?.(version);
   const renew = async (db: Queryable): Promise<JobRequest> => {
     const caller = await member?.renew(db);
@@ -303,20 +341,53 @@ const requestOf = (
     return requestOf(versions, caller?.project ?? project, { ...order, member: caller?.member }, present);
   };
   return {
-    ...requestFor(project, { ...order, functionId, version }),
-    assumes: { functionId, version, slug: 'slug' in by ? by.slug : null, member: member?.assumed, renew },
+    ...requestFor(project, { ...order, request: requestFitting(access, order.request), functionId, version }),
+    assumes: {
+      functionId,
+      version,
+      slug: 'slug' in by ? by.slug : null,
+      access: caller === undefined ? null : access,
+      member: member?.assumed,
+      renew,
+    },
   };
 };
 
 /**
+ * The function as it is known, or as it is in the database when what is known would refuse the caller: its access may
+ * have been changed a moment ago.
+ */
+const knownFor = async (
+  versions: FunctionVersions,
+  { projectId, by, caller }: Pick<InvokeOrder, 'by' | 'caller'> & { readonly projectId: string },
+): Promise<FunctionVersion> => {
+  const known = await versions.recall(projectId, by);
+  return caller === undefined || takes(known.access, caller) ? known : versions.renew(projectId, by);
+};
+
+/**
  * The job that runs a function's present version: the one that is deployed when the job is inserted.
- * @throws {ServiceError} `not_found`, `project_not_ready`
+ * @throws {ServiceError} `not_found`, `project_not_ready`; `unauthenticated` or `forbidden` when the function does not
+ * take the caller
  */
 export const invocation = async (
   versions: FunctionVersions,
   project: Project,
   order: InvokeOrder,
-): Promise<JobRequest> => requestOf(versions, project, order, await versions.recall(project.id, order.by));
+): Promise<JobRequest> =>
+  requestOf(versions, project, order, await knownFor(versions, { ...order, projectId: project.id }));
+
+const everybody: FunctionCaller = { kind: 'public', key_id: null, user: null };
+
+/** Whether a function of that slug can be called without any credentials of ours. */
+export const isPublic = async (versions: FunctionVersions, projectId: string, slug: string): Promise<boolean> => {
+  const call = { projectId, by: { slug }, caller: everybody };
+  const found = await knownFor(versions, call).catch((error: unknown) => {
+    if (error instanceof ServiceError && error.code === 'not_found') return undefined;
+    throw error;
+  });
+  return found?.access === 'public';
+};
 
 /** One version, ready to run. */
 interface Runnable {
@@ -398,7 +469,9 @@ export const rerunOf = async (
   requireActive(project);
   const version = how.version === 'current' ? present.version : await requireKept(db, functionId, given.version);
   const { requestId, caps } = how;
-  return requestFor(project, { functionId, version, payload: given.payload, trigger: 'dashboard', requestId, caps });
+  const { payload, request } = given;
+  const again = { payload, ...(request && { request }), trigger: 'dashboard' } as const;
+  return requestFor(project, { functionId, version, ...again, requestId, caps });
 };
 
 const weaker = (a: SandboxLevel, b: SandboxLevel): SandboxLevel =>

@@ -131,7 +131,7 @@ export const givenTo = async (
   db: Queryable,
   functionId: string,
   id: string,
-): Promise<{ readonly version: number; readonly payload: string } | undefined> => {
+): Promise<Pick<JobData<typeof functionInvoke>, 'version' | 'payload' | 'request'> | undefined> => {
   const row = await maybeOne(
     db.query<{ data: string }>(
       `select data from invocations where id = $1 and function_id = $2

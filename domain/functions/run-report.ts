@@ -1,4 +1,5 @@
 import type { RunStatus } from '#queues/function-invoke.ts';
+import type { ResponseKind, ResponseResult } from './response.ts';
 
 /**
  * The end of a run, as the runtime reports it; `result` is JSON text that is parsed nowhere on the way, so it stays
@@ -10,6 +11,8 @@ export interface FinishedRun {
   readonly durationMs: number;
   readonly error: { readonly name: string; readonly message: string; readonly stack: string } | null;
   readonly logs: readonly { readonly ts: string; readonly level: string; readonly message: string }[];
+  /** The result stands for a response, and how its body is written there. Left out: it is a value. */
+  readonly response?: ResponseKind | undefined;
 }
 
 const afterResult = ',"duration_ms":';
@@ -24,6 +27,7 @@ export const logsTextOf = ({ logs }: FinishedRun): string => (logs.length === 0 
 export const invokeAnswer = (invocationId: string, run: FinishedRun, logsText = logsTextOf(run)): string => {
   const rest = JSON.stringify({
     duration_ms: run.durationMs,
+    ...(run.response && { response: run.response }),
     invocation_id: invocationId,
     ...(run.error && { error: run.error }),
   });
@@ -38,6 +42,18 @@ export const invokeAnswer = (invocationId: string, run: FinishedRun, logsText = 
 export const bareResult = (answer: string): string => {
   const begin = answer.indexOf('"result":') + '"result":'.length;
   return answer.slice(begin, answer.lastIndexOf(afterResult));
+};
+
+const responseMark = /^,"duration_ms":[\d.e+-]+,"response":"(text|base64|stream)"/;
+
+/** The response that an invoke answer stands for; null when its result is a value. */
+export const responseOf = (
+  answer: string,
+): (Omit<ResponseResult, 'body'> & { readonly body: Buffer | null }) | null => {
+  const kind = responseMark.exec(answer.slice(answer.lastIndexOf(afterResult)))?.[1];
+  if (kind === undefined) return null;
+  const { body, ...head } = JSON.parse(bareResult(answer)) as ResponseResult;
+  return { ...head, body: body === null ? null : Buffer.from(body, kind === 'base64' ? 'base64' : 'utf8') };
 };
 
 /** A run with what is for its record only. */

@@ -3,6 +3,13 @@ import { ServiceError, notFound } from '#lib/errors.ts';
 
 export type Language = 'javascript' | 'python';
 
+/**
+ * The callers that a function takes at its public address: holders of any key and signed-in users; signed-in users;
+ * secret keys; everybody.
+ */
+export const functionAccess = ['key', 'user', 'secret', 'public'] as const;
+export type FunctionAccess = (typeof functionAccess)[number];
+
 /** The fields that a run depends on: a change of any of them is a new version. */
 interface FunctionCode {
   readonly entry_point: string;
@@ -21,13 +28,14 @@ export interface FunctionRow extends Omit<FunctionCode, 'compiled'> {
   readonly slug: string;
   readonly name: string;
   readonly language: Language;
+  readonly access: FunctionAccess;
   readonly version: number;
   readonly created_at: Date;
   readonly updated_at: Date;
 }
 
 const codeColumns = 'entry_point, code, compiled, timeout_ms, memory_mb, env_sealed';
-const listedColumns = `id, project_id, slug, name, language, entry_point, timeout_ms, memory_mb, env_sealed, version,
+const listedColumns = `id, project_id, slug, name, language, access, entry_point, timeout_ms, memory_mb, env_sealed, version,
   created_at, updated_at`;
 const columns = `${listedColumns}, code`;
 
@@ -40,20 +48,22 @@ interface NewFunction extends FunctionCode {
   readonly slug: string;
   readonly name: string;
   readonly language: Language;
+  readonly access: FunctionAccess;
   readonly created_by: string;
 }
 
 /** Fails on `functions_project_slug_key` when the slug is taken. */
 export const insertFunction = (db: Queryable, fn: NewFunction): Promise<FunctionRow[]> =>
   db.query<FunctionRow>(
-    `insert into functions (id, project_id, slug, name, language, ${codeColumns}, version, created_by)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12) returning ${columns}`,
+    `insert into functions (id, project_id, slug, name, language, access, ${codeColumns}, version, created_by)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13) returning ${columns}`,
     [
       fn.id,
       fn.project_id,
       fn.slug,
       fn.name,
       fn.language,
+      fn.access,
       fn.entry_point,
       fn.code,
       fn.compiled,
@@ -95,6 +105,7 @@ export interface FunctionVersion {
   readonly id: string;
   readonly version: number;
   readonly language: Language;
+  readonly access: FunctionAccess;
 }
 
 /** Which version an invocation of that function runs; `by` is its id or, for public calls, its slug. */
@@ -106,14 +117,14 @@ export const presentVersion = (
   'id' in by
     ? maybeOne(
         db.query<FunctionVersion>(
-          'select id, version, language from functions where project_id = $1 and id = $2',
+          'select id, version, language, access from functions where project_id = $1 and id = $2',
           [projectId, by.id],
           'fn-id',
         ),
       )
     : maybeOne(
         db.query<FunctionVersion>(
-          'select id, version, language from functions where project_id = $1 and slug = $2',
+          'select id, version, language, access from functions where project_id = $1 and slug = $2',
           [projectId, by.slug],
           'fn-slug',
         ),
@@ -175,6 +186,10 @@ export const replaceCode = async (db: Queryable, functionId: string, next: NextC
      where id = $1`,
     [functionId, next.entry_point, next.code, next.compiled, next.timeout_ms, next.memory_mb, next.env_sealed, by],
   );
+};
+
+export const setAccess = async (db: Queryable, functionId: string, access: FunctionAccess): Promise<void> => {
+  await db.query('update functions set access = $2, updated_at = now() where id = $1', [functionId, access]);
 };
 
 export const renameFunction = async (db: Queryable, functionId: string, name: string): Promise<void> => {

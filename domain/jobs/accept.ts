@@ -131,8 +131,8 @@ type Accept = (request: JobRequest, row: NewJobRow) => Promise<void>;
 const maxRenewals = 3;
 
 /** Assumptions that are read as the same text leave only the cap as the reason of a refusal. */
-const textOf = ({ functionId, version, member }: Assumptions): string =>
-  `${functionId} ${version} ${member?.role} ${member?.plan}`;
+const textOf = ({ functionId, version, access, member }: Assumptions): string =>
+  `${functionId} ${version} ${access} ${member?.role} ${member?.plan}`;
 
 interface Inserting {
   readonly db: Queryable;

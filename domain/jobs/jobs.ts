@@ -13,6 +13,7 @@ import { currentTraceparent, traced } from '#lib/tracing.ts';
 import type { JobOutcome } from '#queues/define.ts';
 import type { Gate, Place } from '#queues/gate/types.ts';
 import { noteAccepted, noteFinished, noteReply } from '#queues/metrics.ts';
+import { AnswerStream } from '#queues/answer-streams.ts';
 import type { KnownEnd, Outcomes, Replies } from '#queues/replies.ts';
 import type { Signals } from '#queues/signals.ts';
 import type { Abandonment } from '#domain/projects/projects.ts';
@@ -52,8 +53,10 @@ export type { JobRequest } from './accept.ts';
 
 export interface AcceptedJob {
   readonly id: string;
-  /** Null when `waitMs` was 0 or passed before the job ended; the job goes on. */
+  /** Null when `waitMs` was 0 or passed before the job ended, or answered; the job goes on. */
   readonly outcome: JobOutcome | null;
+  /** The answer that the run sends while it goes on, in place of an outcome. */
+  readonly stream?: AnswerStream;
 }
 
 export interface Jobs {
@@ -278,7 +281,8 @@ export const createJobs = (deps: JobsDeps): Jobs => {
         throw error;
       }
       if (waiter === null) return { id, outcome: null };
-      const outcome = await waiter.outcome;
+      const outcome = await Promise.race([waiter.outcome, waiter.started]);
+      if (outcome instanceof AnswerStream) return { id, outcome: null, stream: outcome };
       if (outcome) noteReply(job.type, performance.now() - began);
       return { id, outcome: outcome ?? (await endedMeanwhile(projectId, id)) };
     },

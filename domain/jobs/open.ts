@@ -5,6 +5,7 @@ import type { Log } from '#lib/log.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import type { JobDefinition } from '#queues/define.ts';
 import { type ShardedGate, createGate } from '#queues/gate/gate.ts';
+import { createAnswerWriters, reportsOver } from '#queues/answer-streams.ts';
 import { openReplies, outcomesIn } from '#queues/replies.ts';
 import { type Subscriber, openSubscriber, signalsOn } from '#queues/signals.ts';
 import { type Jobs, createJobs } from './jobs.ts';
@@ -34,6 +35,7 @@ export const openQueues = ({ config, log, db, jobs }: QueueOptions) => {
     gate,
     subscriber,
     outcomes: outcomesIn(redis, prefix),
+    answers: createAnswerWriters(redis, subscriber, prefix),
     signals: signalsOn(redis, prefix),
     close: async (): Promise<void> => {
       subscriber.close();
@@ -54,8 +56,11 @@ export type Queues = ReturnType<typeof openQueues>;
 export const openJobs = (options: QueueOptions): Queues & { readonly jobs: Jobs } => {
   const { config, log, db } = options;
   const queues = openQueues(options);
-  const replies = openReplies(openWorkerRedis(config.REDIS_URL, log), config.PLINTH_REDIS_PREFIX, (ids) =>
-    endsOf(db, ids),
+  const replies = openReplies(
+    openWorkerRedis(config.REDIS_URL, log),
+    config.PLINTH_REDIS_PREFIX,
+    (ids) => endsOf(db, ids),
+    reportsOver(queues.redis),
   );
   const queueIsUp = (): boolean => queues.redis.status === 'ready';
   return {

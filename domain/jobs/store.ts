@@ -54,6 +54,8 @@ export interface Assumptions {
   readonly version: number;
   /** By which it was asked for; null: by its id. */
   readonly slug: string | null;
+  /** The callers that the function takes; null: it was not called at its public address. */
+  readonly access: string | null;
   /** Left out: the caller was found in the database, or is no member. */
   readonly member?: AssumedMember | undefined;
 }
@@ -143,11 +145,13 @@ const insertSql = `
     select *, row_number() over (partition by project_id, type, counted order by place) as nth
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[],
         $9::bool[], $10::bigint[], $11::text[], $12::text[], $13::uuid[], $14::int[], $15::text[], $16::bytea[],
-        $17::text[], $18::text[]) with ordinality
+        $17::text[], $18::text[], $19::text[]) with ordinality
       as given (id, project_id, type, data, max_attempts, request_id, reply_to, traceparent, counted, most,
-        started_by_kind, started_by_id, function_id, version, slug, token_hash, role, plan, place)
+        started_by_kind, started_by_id, function_id, version, slug, token_hash, role, plan, access,
+        place)
     where (function_id is null or exists (select from functions f where f.id = given.function_id
-        and f.project_id = given.project_id and f.version = given.version and f.slug = coalesce(given.slug, f.slug)))
+        and f.project_id = given.project_id and f.version = given.version and f.slug = coalesce(given.slug, f.slug)
+        and f.access = coalesce(given.access, f.access)))
       and (token_hash is null or (${isStillMember}))
   ), granted as (
     insert into job_usage as u (project_id, type, month, used, granted, most)
@@ -192,6 +196,7 @@ export const insertJobs = async (db: Queryable, jobs: readonly NewJobRow[]): Pro
       jobs.map((job) => job.assumes?.member?.tokenHash ?? null),
       jobs.map((job) => job.assumes?.member?.role ?? null),
       jobs.map((job) => job.assumes?.member?.plan ?? null),
+      jobs.map((job) => job.assumes?.access ?? null),
     ],
     'insert-jobs',
   );

@@ -39,6 +39,21 @@ export const limitSettings = {
   ),
   PLINTH_FLAG_LISTENERS_PRO: note(integer(2000, 1, 1_000_000), 'The same on the pro plan.'),
   PLINTH_FLAG_LISTENERS: note(integer(10_000, 1, 1_000_000), 'The same of all projects, in one process.'),
+  PLINTH_RATE_LIMIT_PUBLIC_ADDRESS: note(
+    integer(300, 1, 10_000_000),
+    'Calls of public functions without credentials, per IP address and project.',
+    'per minute',
+  ),
+  PLINTH_RATE_LIMIT_PUBLIC_FREE: note(
+    integer(1200, 1, 10_000_000),
+    'Calls of public functions without credentials, per project on the free plan.',
+    'per minute',
+  ),
+  PLINTH_RATE_LIMIT_PUBLIC_PRO: note(
+    integer(12_000, 1, 10_000_000),
+    'Calls of public functions without credentials, per project on the pro plan.',
+    'per minute',
+  ),
   PLINTH_BODY_LIMIT_JSON: note(integer(mib, 1024, 64 * mib), 'The largest JSON request body.', 'bytes'),
   PLINTH_BODY_LIMIT_FUNCTION: note(integer(6 * mib, 1024, 64 * mib), 'The largest payload of a function.', 'bytes'),
   PLINTH_BODY_LIMIT_AI: note(

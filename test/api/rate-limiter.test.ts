@@ -18,6 +18,9 @@ const rules = {
   hooks: { limit: 60, windowSeconds: 60 },
   oauth: { limit: 60, windowSeconds: 60 },
   files: { limit: 60, windowSeconds: 60 },
+  'public-address': { limit: 60, windowSeconds: 60 },
+  'public-free': { limit: 60, windowSeconds: 60 },
+  'public-pro': { limit: 60, windowSeconds: 60 },
 } as const;
 
 const alone = (now: () => number): RateLimiter => createRateLimiter({ redis: null, prefix: 'alone', rules, now });

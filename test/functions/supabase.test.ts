@@ -119,23 +119,52 @@ test('tokens that are forged or of another project are 401 on functions, valid o
   }
 });
 
-test('bodies that are no JSON and no text, and other methods, are refused clearly', async (t) => {
-  const one = await scene(echo);
-  const { functions } = clientOf(one, one.project.key);
+const requested = `exports.handler = async (payload, { request }) => ({
+  method: request.method,
+  payload,
+  type: (request.headers.get('content-type') ?? '').split(';')[0],
+  file: request.headers.get('content-type')?.startsWith('multipart/')
+    ? await (await request.formData()).get('file')?.text()
+    : undefined,
+  text: request.rawBody.length < 100 ? await request.text() : undefined,
+})`;
+
+test('supabase-js invokes functions with every method and every type of body that it can send', async (t) => {
+  const one = await scene(requested);
+  const { functions } = clientOf(one, one.project.publishableKey);
   const form = new FormData();
   form.set('a', '1');
-  for (const body of [form, new Blob(['x']), new ArrayBuffer(8)]) {
-    const { error } = await functions.invoke(one.fn.slug, { body });
-    const { context } = error as { context: Response };
-    t.is(context.status, 415);
-    t.is(((await context.json()) as { code: string }).code, 'unsupported_media_type');
+  form.set('file', new File(['inside'], 'x.txt'));
+  const bytes = new TextEncoder().encode('bytes');
+  for (const [body, expected] of [
+    [{ a: 1 }, { payload: { a: 1 }, type: 'application/json', text: '{"a":1}' }],
+    ['text', { payload: 'text', type: 'text/plain', text: 'text' }],
+    [form, { payload: { a: '1' }, type: 'multipart/form-data', file: 'inside' }],
+    [new Blob(['blob']), { payload: null, type: 'application/octet-stream', text: 'blob' }],
+    [bytes.buffer, { payload: null, type: 'application/octet-stream', text: 'bytes' }],
+  ] as const) {
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'] as const) {
+      const { data, error } = await functions.invoke(one.fn.slug, { body: body as FormData, method });
+      t.is(error, null, `${method}, ${expected.type}`);
+      t.like(data, { method, ...expected });
+    }
   }
-  for (const method of ['GET', 'PUT', 'PATCH', 'DELETE'] as const) {
-    const { error } = await functions.invoke(one.fn.slug, { method });
-    const { context } = error as { context: Response };
-    t.is(context.status, 405);
-    t.is(context.headers.get('allow'), 'POST, OPTIONS');
-  }
+  const { data } = await functions.invoke(`${one.fn.slug}/below?x=1`, { method: 'GET' });
+  t.like(data, { method: 'GET', payload: null, text: '' });
+});
+
+test('supabase-js reads what a function answers by its type', async (t) => {
+  const one = await scene(`exports.handler = (kind) => {
+    if (kind === 'stream') return new Response(new Blob(['data: 1\\n\\n']).stream(), { headers: { 'content-type': 'text/event-stream' } });
+    const types = { text: 'text/plain', bytes: 'application/octet-stream', json: 'application/json' };
+    return new Response('[1]', { status: 201, headers: { 'content-type': types[kind] } });
+  }`);
+  const { functions } = clientOf(one, one.project.key);
+  const ask = async (kind: string): Promise<unknown> => (await functions.invoke(one.fn.slug, { body: kind })).data;
+  t.is(await ask('text'), '[1]');
+  t.deepEqual(await ask('json'), [1]);
+  t.is(await ((await ask('bytes')) as Blob).text(), '[1]');
+  t.is(await ((await ask('stream')) as Response).text(), 'data: 1\n\n');
 });
 
 test('a browser’s preflight for what supabase-js sends is answered', async (t) => {

@@ -74,6 +74,7 @@ const runWith = async (
       jobs,
       workerId: newId(),
       outcomes: own,
+      answers: { open: () => Promise.reject(new Error('no job here answers before its end')) },
       signals: signalsOn(redis, config.PLINTH_REDIS_PREFIX),
       recorder: createRecorder(db, log),
       running: trackRunning(),

@@ -5,14 +5,19 @@ import {
   logsTextOf,
   reportOf,
 } from '#domain/functions/run-report.ts';
+import type { DataCaller } from '#domain/data-api/data-api.ts';
 import type { LoadRunnable } from '#domain/functions/functions.ts';
 import type { Language } from '#domain/functions/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { JobData, JobOutcome } from '#queues/define.ts';
-import type { SandboxFacts, functionInvoke } from '#queues/function-invoke.ts';
+import type { FunctionCaller, SandboxFacts, functionInvoke } from '#queues/function-invoke.ts';
 import { type LogAllowance, createLogAllowance } from '../log-allowance.ts';
 import type { Processor } from '../processor.ts';
 import type { LogLine, RunServices, Runtime } from '../runtimes/runtime.ts';
+import { type AnswerMode, AnswerSink } from '../services/answer/sink.ts';
+import { answeredRun } from './response-outcome.ts';
+
+type InvokeData = JobData<typeof functionInvoke>;
 
 export type Runtimes = Readonly<Partial<Record<Language, Pick<Runtime, 'run' | 'level'>>>>;
 
@@ -25,12 +30,19 @@ export interface FunctionInvokeDeps {
   readonly logAllowance?: LogAllowance;
 }
 
+/** The caller of a run in its project's database. */
+export interface RunCaller extends Pick<DataCaller, 'role' | 'claims'> {}
+
 /** The services of one run; opened before it, closed after it. */
 export type OpenServices = (run: {
   readonly projectId: string;
   /** From now on; a statement or request may take no longer than what is left. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
+  /** Takes a response that comes in parts. Left out: there is none. */
+  readonly answer?: AnswerSink;
+  /** As whom `sdk.asCaller` works. Left out: the project itself. */
+  readonly caller?: RunCaller;
 }) => RunServices;
 
 const notHere = (language: Language): ServiceError =>
@@ -68,31 +80,87 @@ const withServices = async <T>(services: RunServices, work: (services: RunServic
   }
 };
 
+/** How a function sees those who call it without a key. */
+const callerKinds = {
+  api: 'secret',
+  dashboard: 'dashboard',
+  cron: 'cron',
+  webhook: 'event',
+} as const satisfies Record<InvokeData['trigger'], string>;
+
+/** Schedules, events and members of the project act as the project itself. */
+const runCallerOf = (caller: FunctionCaller | undefined): RunCaller => {
+  if (caller === undefined || caller.kind === 'secret') return { role: 'service', claims: '{"role":"service_role"}' };
+  if (caller.user === null) return { role: 'anon', claims: '{"role":"anon"}' };
+  return { role: caller.user['role'] === 'anon' ? 'anon' : 'authenticated', claims: JSON.stringify(caller.user) };
+};
+
+const modeOf = ({ streams, request }: Pick<InvokeData, 'streams' | 'request'>): AnswerMode => {
+  if (request?.method === 'HEAD') return 'drop';
+  return streams === true ? 'send' : 'keep';
+};
+
+/** The time that user code has to notice that its client has left, until it is ended. */
+const afterAnswerMs = 2000;
+
+const noCaller = (): Promise<null> => Promise.resolve(null);
+
+/** Stops a run with its job, and a moment after the client of its answer has left. */
+class StopAfterAnswer {
+  readonly #left = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  readonly signal: AbortSignal;
+
+  constructor(signal: AbortSignal) {
+    this.signal = AbortSignal.any([signal, this.#left.signal]);
+  }
+
+  readonly soon = (): void => {
+    this.#timer ??= setTimeout(() => this.#left.abort(), afterAnswerMs);
+  };
+
+  clear(): void {
+    clearTimeout(this.#timer);
+  }
+}
+
 /** Runs one version of a function in the sandbox. */
 export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => {
   const { load, runtimes, services: openServices, logAllowance = createLogAllowance() } = deps;
   return {
     sandbox: levelsOf(runtimes),
-    run: async (data, { jobId, projectId, signal, log }) => {
-      const { function_id: functionId, version, payload, ...by } = data as JobData<typeof functionInvoke>;
+    run: async (data, { jobId, projectId, signal, openAnswer, log }) => {
+      const { function_id: functionId, version, payload, ...by } = data as InvokeData;
       const fn = await load(functionId, version);
       if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
       const { compiled: code, language, ...limits } = fn;
       const runtime = runtimes[language];
       if (runtime === undefined) throw notHere(language);
       const onLog = (line: LogLine): void => log(line.level, line.message, line.ts);
-      const caller = JSON.stringify(by.caller ?? { kind: by.trigger, key_id: null, user: null });
-      const request = { projectId, functionId, version, code, payload, caller, ...limits };
+      const caller = JSON.stringify(by.caller ?? { kind: callerKinds[by.trigger], key_id: null, user: null });
+      const http = by.request === undefined ? null : JSON.stringify(by.request);
+      const request = { projectId, functionId, version, code, payload, caller, request: http, ...limits };
       const noteLog = await logAllowance.begin(projectId, signal);
-      const run = await withServices(openServices({ projectId, timeoutMs: fn.timeoutMs, signal }), (services) =>
-        runtime.run(request, { signal, onLog, services }),
+      const stop = new StopAfterAnswer(signal);
+      const answer = new AnswerSink({ mode: modeOf(by), open: openAnswer ?? noCaller, onStopped: stop.soon });
+      const run = await withServices(
+        openServices({
+          projectId,
+          timeoutMs: fn.timeoutMs,
+          signal: stop.signal,
+          answer,
+          caller: runCallerOf(by.caller),
+        }),
+        (services) => runtime.run(request, { signal: stop.signal, onLog, services }),
       );
+      stop.clear();
       if (run.status === 'crashed' && !run.started) {
         throw new Error('no process for a function could be started');
       }
-      const logsText = logsTextOf(run);
+      const answered = answeredRun(run, answer);
+      const logsText = logsTextOf(answered);
       noteLog(logsText.length);
-      return outcomeOf(jobId, { ...run, durationMs: Math.round(run.durationMs * 100) / 100 }, logsText);
+      return outcomeOf(jobId, { ...answered, durationMs: Math.round(run.durationMs * 100) / 100 }, logsText);
     },
     giveUp: async ({ code }, { jobId }) => (code === 'crashed' ? invokeAnswer(jobId, crashed) : null),
   };

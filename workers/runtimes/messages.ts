@@ -28,6 +28,8 @@ const guestMessage = z.discriminatedUnion('type', [
     /** JSON text: it is passed on as it is, so what is none must not pass. */
     result: z.string().refine(isJson).nullable(),
     error: z.object({ name: z.string(), message: z.string(), stack: z.string() }).nullable(),
+    /** The result is a response, and how its body is written. */
+    response: z.enum(['text', 'base64', 'sent']).nullish(),
     cpuMs: z.number().nonnegative(),
     memoryMib: z.number().nonnegative(),
     /** The guest does not trust itself any more: something of the run may be left. */
@@ -85,6 +87,8 @@ export interface RunMessage {
   readonly payload: string;
   /** JSON text. */
   readonly caller?: string | null;
+  /** JSON text. */
+  readonly request?: string | null;
   readonly env: Readonly<Record<string, string>>;
   readonly projectId: string;
   readonly memoryMib: number;

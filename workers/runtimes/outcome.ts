@@ -35,6 +35,7 @@ export function outcomeOfResult(message: ResultMessage, log: RunLog, figures: Ru
   return {
     ...base(status, log, figures),
     result: status === 'success' ? (message.result ?? 'null') : null,
+    ...(status === 'success' && message.response && { response: message.response }),
     error: status === 'result_too_large' ? tooLarge : bounded(message.error),
   };
 }

@@ -14,11 +14,15 @@ export interface RunRequest {
   readonly payload: string;
   /** JSON text, `{kind, key_id, user}`: the value of `sdk.caller`; null for an unknown caller. */
   readonly caller?: string | null;
+  /** JSON text: the HTTP request behind `sdk.request`; null for none. */
+  readonly request?: string | null;
   readonly env: Readonly<Record<string, string>>;
   /** Wall clock, from the moment a runner takes the request. */
   readonly timeoutMs: number;
   readonly memoryMib: number;
 }
+
+type ResponseForm = 'text' | 'base64' | 'sent';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
@@ -41,6 +45,11 @@ export interface RunOutcome {
   /** JSON text, at most 1 MiB; null unless the status is `success`. */
   readonly result: string | null;
   readonly error: RunError | null;
+  /**
+   * How the body of the response is written that the result is, `{status, headers: [[name, value]], body}`; `sent`: it
+   * went out by calls. Left out: the result is a value. Unchecked, as the result.
+   */
+  readonly response?: ResponseForm | undefined;
   /** At most 256 KiB, kept whatever the status is. */
   readonly logs: readonly LogLine[];
   readonly logsTruncated: boolean;

@@ -1,12 +1,16 @@
 import { LRUCache } from 'lru-cache';
+import type { ClientBase } from 'pg';
 import { type ChangeListeners, noteChange } from '#domain/database/database.ts';
 import { mentionsSchemaChange } from '#domain/database/console/statement-words.ts';
+import { refusedForCaller } from '#domain/ai/sql-guard/caller-sql.ts';
 import type { ProjectDb } from '#domain/projects/project-db.ts';
+import type { TenantRole } from '#lib/tenant-db.ts';
+import type { RunCaller } from '../../processors/function-invoke.ts';
 import type { Answer as Answering, OpenService } from '../services.ts';
 import { OwnTypes, rowsText } from '#lib/postgres/answer-text.ts';
 import { endArgs, insertArgs, parseArgs, queryArgs, removeArgs, selectArgs, updateArgs } from './arguments.ts';
 import { type Answer, type Statement, runBound } from '#lib/postgres/bound-query.ts';
-import { faultOfStatement } from './faults.ts';
+import { databaseFault, faultOfStatement } from './faults.ts';
 import { JsonText } from '#lib/json-text.ts';
 import {
   type Condition,
@@ -54,9 +58,16 @@ const firstOf = ({ text }: JsonText): JsonText => new JsonText(text === '[]' ? '
 
 const isMany = (data: Row | readonly Row[]): data is readonly Row[] => Array.isArray(data);
 
+/** As whom the statements of a run are carried out. */
+interface Way {
+  readonly sessions: RunSessions;
+  /** Comes before each statement, on its connection. */
+  readonly enter?: (client: ClientBase, sql: string) => Promise<void>;
+}
+
 /** The calls of one run, each a parsed order that `rows` or `count` carries out. */
 const answersOf = (
-  sessions: RunSessions,
+  { sessions, enter }: Way,
   types: OwnTypes,
   noteSql: (sql: string) => void,
 ): Record<string, Answering> => {
@@ -64,6 +75,7 @@ const answersOf = (
     const session = typeof order.tx === 'number' ? sessions.transaction(order.tx) : await sessions.home();
     try {
       return await session.use(async (client) => {
+        await enter?.(client, order.statement.sql);
         const answer = await runBound(client, order.statement, order.firstOnly);
         return read(answer, await types.arraysOf(client, answer));
       });
@@ -120,6 +132,29 @@ const endingsOf = (sessions: RunSessions): Record<string, Answering> => {
   };
 };
 
+const serviceCaller: RunCaller = { role: 'service', claims: '{"role":"service_role"}' };
+
+const loginOf = ({ role }: RunCaller): TenantRole => (role === 'service' ? 'service' : 'api');
+
+const callersSettings = `select pg_catalog.set_config('role', $1, false),
+  pg_catalog.set_config('request.jwt.claims', $2, false)`;
+
+/**
+ * Statements with the caller's role and claims. They are settings of the session, set anew before each statement, so
+ * that what SQL of the project does to them lasts no longer than that; the statement itself cannot change them.
+ */
+const callersWay = (sessions: RunSessions, { role, claims }: RunCaller): Way => ({
+  sessions,
+  enter: async (client, sql) => {
+    const refusal = refusedForCaller(sql);
+    if (refusal !== null) throw databaseFault(refusal.code, refusal.message);
+    await client.query(callersSettings, [role === 'service' ? 'none' : role, claims]);
+  },
+});
+
+const underCaller = (answers: Record<string, Answering>): Record<string, Answering> =>
+  Object.fromEntries(Object.entries(answers).map(([op, answer]) => [`asCaller.${op}`, answer]));
+
 /**
  * The project's own database for its functions, as the project's owner role. One connection is leased at a run's first
  * call and kept for it, so that settings and temporary tables last from call to call; each transaction has its own.
@@ -127,7 +162,7 @@ const endingsOf = (sessions: RunSessions): Record<string, Answering> => {
  */
 export const databaseService = ({ tenantDb, ...listeners }: DatabaseServiceDeps): OpenService => {
   const ownTypes = new LRUCache<string, OwnTypes>({ max: 1000, ttl: ownTypesKeptMs });
-  return ({ projectId, timeoutMs }) => {
+  return ({ projectId, timeoutMs, caller = serviceCaller }) => {
     let endsAt: number | undefined;
     const leftMs = (): number => {
       const now = performance.now();
@@ -140,13 +175,19 @@ export const databaseService = ({ tenantDb, ...listeners }: DatabaseServiceDeps)
     const noteSql = (sql: string): void => {
       changesSchema ||= mentionsSchemaChange(sql);
     };
-    const sessions = new RunSessions({ tenantDb, projectId, leftMs });
+    const sessions = new RunSessions({ tenantDb, projectId, role: 'owner', leftMs });
+    const asCaller = callersWay(new RunSessions({ tenantDb, projectId, role: loginOf(caller), leftMs }), caller);
     const types = ownTypes.get(projectId) ?? new OwnTypes();
     ownTypes.set(projectId, types);
     return {
-      answers: { ...answersOf(sessions, types, noteSql), ...endingsOf(sessions) },
+      answers: {
+        ...answersOf({ sessions }, types, noteSql),
+        ...endingsOf(sessions),
+        ...underCaller({ ...answersOf(asCaller, types, noteSql), ...endingsOf(asCaller.sessions) }),
+      },
       close: async () => {
         sessions.end();
+        asCaller.sessions.end();
         // Set at the first call: before that nothing was changed.
         if (endsAt !== undefined) noteChange(listeners, projectId, { schema: changesSchema, rows: true });
       },

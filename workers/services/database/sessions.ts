@@ -1,10 +1,13 @@
 import type { ProjectDb } from '#domain/projects/project-db.ts';
+import type { TenantRole } from '#lib/tenant-db.ts';
 import { databaseFault, faultOfConnecting, runIsOver } from './faults.ts';
 import { Session } from './session.ts';
 
 export interface SessionsOptions {
   readonly tenantDb: Pick<ProjectDb, 'lease' | 'endSession'>;
   readonly projectId: string;
+  /** The role that signs in. */
+  readonly role: TenantRole;
   /** How long a statement that begins now may take. */
   readonly leftMs: () => number;
 }
@@ -149,8 +152,8 @@ export class RunSessions {
   /** @throws {CallFault} */
   async #open(): Promise<Session> {
     if (this.#over) throw runIsOver();
-    const { tenantDb, projectId, leftMs } = this.#options;
-    const lease = await tenantDb.lease(projectId, 'owner').catch((error: unknown) => {
+    const { tenantDb, projectId, role, leftMs } = this.#options;
+    const lease = await tenantDb.lease(projectId, role).catch((error: unknown) => {
       throw faultOfConnecting(error);
     });
     if (this.#over) {

@@ -33,11 +33,11 @@ class Run {
     this.#settle = settle;
   }
 
-  start({ entryPoint, payload, env, projectId, caller }) {
+  start({ entryPoint, payload, env, projectId, caller, request: http }) {
     this.#cpuAtStart = this.#loaded.cpuMs();
     this.#opened = this.#loaded.open();
     const { notify, ask } = this.#hooks;
-    const request = [entryPoint, payload, JSON.stringify(env), projectId, caller ?? 'null'];
+    const request = [entryPoint, payload, JSON.stringify(env), projectId, caller ?? 'null', http ?? 'null'];
     this.#turn('start', this.id, notify, ask, this.#opened.wrapper.derefInto(), ...request);
   }
 
@@ -83,9 +83,9 @@ class Run {
 
   /** The result of the function; the answer follows when the isolate has gone quiet. */
   // oxlint-disable-next-line max-params -- a verdict is one message, and only plain values cross over
-  finish(status, result, name, message, stack) {
+  finish(status, result, name, message, stack, response) {
     const error = status === 'error' ? { name, message, stack: withoutOurs(stack) } : null;
-    this.#decide(status === 'error' && isMemoryFault(error) ? 'memory_limit' : status, result ?? null, error);
+    this.#decide(status === 'error' && isMemoryFault(error) ? 'memory_limit' : status, result ?? null, error, response);
   }
 
   #turn(...args) {
@@ -119,22 +119,23 @@ class Run {
     else this.log('error', `Unhandled rejection after the end of the run: ${name}: ${message}`.slice(0, 4096));
   }
 
-  #decide(status, result, error) {
+  // oxlint-disable-next-line max-params -- what a run has come to
+  #decide(status, result, error, response = null) {
     if (this.#verdict !== null) return;
-    this.#verdict = { status, result, error };
+    this.#verdict = { status, result, error, response };
     for (const timer of this.#timers.keys()) this.cancel(timer);
   }
 
   #answer() {
     this.#flush();
-    const { status, result, error } = this.#verdict;
+    const { status, result, error, response } = this.#verdict;
     // After a memory fault the isolate may be gone already, and the host ends this process.
     const isBroken = status === 'memory_limit';
     const memoryMib = isBroken ? 0 : this.#loaded.measure();
     const cpuMs = isBroken ? 0 : this.#loaded.cpuMs() - this.#cpuAtStart;
     if (!isBroken) this.#opened.close();
     if (!isBroken) this.#settle();
-    this.#send({ type: 'result', run: this.id, status, result, error, cpuMs, memoryMib });
+    this.#send({ type: 'result', run: this.id, status, result, error, response, cpuMs, memoryMib });
   }
 
   #flush() {

@@ -18,6 +18,7 @@ import link as links
 import logs
 import sdk
 import values
+import web
 
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
 _STACK_BYTES = 1024 * 1024
@@ -68,18 +69,20 @@ def _hide_own_modules():
 
 
 def _outcome(message, code, link):
-    """(status, result text, error)"""
+    """(status, result text, error, form of a response)"""
     try:
         compiled = _compiled(code, link)
         handler = _handler(compiled, code[0], message['entryPoint'])
-        payload = json.loads(message['payload'])
-        result = handler(payload, sdk.Sdk(link, message))
-        if hasattr(result, '__await__'):
-            result = _await(result)
-        text = values.result_text(result)
+        kit = sdk.Sdk(link, message)
+        payload = json.loads(message['payload']) if kit.request is None else kit.request.payload()
+        result = handler(payload, kit)
+        if hasattr(result, '__await__') or (isinstance(result, web.Response) and hasattr(result.body, '__aiter__')):
+            text, response = _in_loop(result, kit)
+        else:
+            text, response = _text_of(result, kit)
         if len(text.encode()) > values.MAX_RESULT_BYTES:
-            return 'result_too_large', None, None
-        return 'success', text, None
+            return 'result_too_large', None, None, None
+        return 'success', text, None, response
     except BaseException as error:
         return _failure(error)
 
@@ -87,11 +90,17 @@ def _outcome(message, code, link):
 def _failure(error):
     # Maps and forks that get no memory say so by its number.
     if isinstance(error, MemoryError) or getattr(error, 'errno', None) == errno.ENOMEM:
-        return 'memory_limit', None, None
+        return 'memory_limit', None, None, None
     try:
-        return 'error', None, values.error_of(error, _OWN_FOLDER)
+        return 'error', None, values.error_of(error, _OWN_FOLDER), None
     except MemoryError:
-        return 'memory_limit', None, None
+        return 'memory_limit', None, None, None
+
+
+def _text_of(result, kit):
+    if isinstance(result, web.Response):
+        return web.answer(result, kit._call)
+    return values.result_text(result), None
 
 
 def _compiled(code, link):
@@ -119,18 +128,21 @@ def _handler(compiled, source, entry_point):
     return handler
 
 
-def _await(awaitable):
+def _in_loop(result, kit):
     import asyncio
 
     async def main():
-        return await awaitable
+        value = await result if hasattr(result, '__await__') else result
+        if isinstance(value, web.Response):
+            return await web.answer_async(value, kit._call)
+        return values.result_text(value), None
 
-    return asyncio.run(awaitable if asyncio.iscoroutine(awaitable) else main())
+    return asyncio.run(main())
 
 
-def _answer(link, status, result, error):
+def _answer(link, status, result, error, response):
     if status == 'memory_limit':
         fence.relax_memory()
     else:
         logs.flush()
-    link.send(b'R', json.dumps([status, result, error]).encode())
+    link.send(b'R', json.dumps([status, result, error, response]).encode())

@@ -15,6 +15,7 @@ _MAX_LINE = 64 * 1024
 _LINE_BYTES = 32
 _CHUNK = 1 << 18
 _STATUSES = ('success', 'error', 'result_too_large', 'memory_limit')
+_FORMS = (None, 'text', 'base64', 'sent')
 
 
 class Run:
@@ -46,6 +47,7 @@ class Run:
             'status': verdict[0],
             'result': verdict[1],
             'error': verdict[2],
+            'response': verdict[3],
             'cpuMs': cpu * 1000,
             'memoryMib': max(0, resident - self._zygote.resident) / 1024,
             'retire': verdict[0] in ('crashed', 'cpu_limit', 'memory_limit') or not wiped or fence.state() != before,
@@ -155,12 +157,12 @@ class Run:
         )
 
     def _end(self, end):
-        status, result, error = end
-        if status not in _STATUSES or not isinstance(result, (str, type(None))):
+        status, result, error, response = end
+        if status not in _STATUSES or response not in _FORMS or not isinstance(result, (str, type(None))):
             raise ValueError('not an end')
         if error is not None:
             error = {name: str(error[name]) for name in ('name', 'message', 'stack')}
-        self._verdict = (status, result, error)
+        self._verdict = (status, result, error, response)
 
     def _crash(self, status):
         """How a process came to its end without an answer."""
@@ -168,7 +170,7 @@ class Run:
             return _broken('The function ended its process (exit code %d).' % os.WEXITSTATUS(status))
         number = os.WTERMSIG(status)
         if number == signal.SIGXCPU:
-            return 'cpu_limit', None, None
+            return 'cpu_limit', None, None, None
         try:
             name = signal.Signals(number).name
         except ValueError:
@@ -217,4 +219,4 @@ class Run:
 
 
 def _broken(why):
-    return 'crashed', None, {'name': 'CrashError', 'message': why, 'stack': ''}
+    return 'crashed', None, {'name': 'CrashError', 'message': why, 'stack': ''}, None

@@ -6,6 +6,7 @@ import json
 import sys
 
 import values
+import web
 
 
 class CallError(Exception):
@@ -348,7 +349,16 @@ class Env(dict):
             raise AttributeError('There is no environment variable %s.' % name) from None
 
 
+class AsCaller:
+    """The project's database with the role and the claims of whoever calls."""
+
+    def __init__(self, call):
+        self.db = Database(lambda op, args: call('asCaller.' + op, args))
+
+
 class Sdk:
+    Response = web.Response
+
     def __init__(self, link, message):
         def call(op, args):
             ok, text = link.call(op, values.arguments_text(args))
@@ -356,8 +366,10 @@ class Sdk:
                 return json.loads(text)
             raise _fault(text)
 
+        self._call = call
         self.db = Database(call)
         self.storage = Storage(call)
+        self.as_caller = self.asCaller = AsCaller(call)
         self.env = Env(message['env'])
         self.project_id = self.projectId = message['projectId']
         # {kind, key_id, user}
@@ -365,3 +377,6 @@ class Sdk:
         # The claims of the user's token.
         self.user = (self.caller or {}).get('user')
         self.flags = Flags(call, self.user)
+        given = json.loads(message.get('request') or 'null')
+        # None where no HTTP request led here.
+        self.request = given and web.Request(given, message['payload'])

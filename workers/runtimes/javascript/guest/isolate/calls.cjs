@@ -39,7 +39,7 @@ const maxQueries = 32;
  * they may be waiting for its locks. So do requests, which one another's cancelling may hang on.
  */
 function isQueued(op, args) {
-  return op.startsWith('db.') && op !== 'db.begin' && (args.tx === null || args.tx === undefined);
+  return /^(?:asCaller\.)?db\.(?!begin$)/.test(op) && (args.tx === null || args.tx === undefined);
 }
 
 /** Lets through so many at a time, in the order in which they came. */

@@ -8,7 +8,7 @@ const { createConsole } = require('./console.cjs');
 const { causesOf, describeError, findHandler, loadModule, toJson } = require('./handler.cjs');
 const { createSdk } = require('./sdk.cjs');
 const { createTimers } = require('./timers.cjs');
-const { connectWeb, defineWeb } = require('./web/globals.cjs');
+const { connectWeb, defineWeb, webPart } = require('./web/globals.cjs');
 
 const maxResultLength = 1024 * 1024;
 
@@ -22,14 +22,14 @@ function enter(command, ...args) {
 }
 
 // oxlint-disable-next-line max-params -- one crossing into the isolate costs 50 µs, whatever it carries
-function start(id, outside, ask, wrapper, entryPoint, payload, envText, projectId, callerText) {
+function start(id, outside, ask, wrapper, entryPoint, payloadText, envText, projectId, callerText, requestText) {
   const notify = (what, ...args) => outside(id, what, ...args);
   let over = false;
-  const end = (status, result, error) => {
+  const end = (status, result, error, response) => {
     if (over) return;
     over = true;
     const [name, message, stack] = status === 'error' ? describeError(error) : [];
-    notify('finish', status, result, name, message, status === 'error' ? stack + causesOf(error) : stack);
+    notify('finish', status, result, name, message, status === 'error' ? stack + causesOf(error) : stack, response);
   };
   const fail = (error) => end('error', undefined, error);
 
@@ -51,13 +51,39 @@ function start(id, outside, ask, wrapper, entryPoint, payload, envText, projectI
     const { module, loading } = loadModule(wrapper);
     if (loading !== null) await loading;
     const handler = findHandler(module.exports, entryPoint);
-    const sdk = createSdk({ call: calls.call, env, projectId, caller: JSON.parse(callerText) });
-    const json = toJson(await handler(JSON.parse(payload), sdk));
+    const { request, payload } = incoming(requestText, payloadText, calls.call);
+    const sdk = createSdk({ call: calls.call, env, projectId, caller: JSON.parse(callerText), request });
+    const value = await (handler.isFetch
+      ? webPart('incoming').fetchBy(handler.call, payload, sdk)
+      : handler(payload, sdk));
+    const { text, response } = isResponse(value)
+      ? await webPart('outgoing').answerWith(value, calls.call)
+      : { text: toJson(value) };
     // The host counts bytes; a text that has more characters than that need not cross over.
-    if (json.length > maxResultLength) end('result_too_large');
-    else end('success', json);
+    if (text.length > maxResultLength) end('result_too_large');
+    else end('success', text, undefined, response);
   };
   main().then(undefined, fail);
+}
+
+/** By its tag: the class is loaded only when user code has touched it. */
+const isResponse = (value) =>
+  typeof value === 'object' &&
+  value !== null &&
+  value[Symbol.toStringTag] === 'Response' &&
+  webPart('outgoing').isOurs(value);
+
+const formType = /^\s*(?:application\/x-www-form-urlencoded|multipart\/form-data)\s*(?:;|$)/i;
+
+/** The request of the run, null where there is none, and the payload: of a form its fields. */
+function incoming(requestText, payloadText, call) {
+  if (requestText === 'null') return { request: null, payload: JSON.parse(payloadText) };
+  const given = JSON.parse(requestText);
+  let made;
+  // Most handlers never look at it.
+  const request = () => (made ??= webPart('incoming').requestOf(given, payloadText, call));
+  const isForm = given.kind === 'bytes' && formType.test(given.headers['content-type'] ?? '');
+  return { request, payload: isForm ? webPart('incoming').fieldsOf(request()) : JSON.parse(payloadText) };
 }
 
 function install(globals) {

@@ -30,6 +30,11 @@ function findHandler(exported, entryPoint) {
   const isMain = (candidate) => entryPoint === 'handler' || candidate?.name === entryPoint;
   for (const candidate of [exported, fallback]) if (isMain(candidate)) candidates.push(candidate);
   const handler = candidates.find((candidate) => typeof candidate === 'function');
+  if (handler === undefined && entryPoint === 'handler') {
+    // As Workers have it: "export default { fetch }".
+    const owner = [fallback, exported].find((candidate) => typeof candidate?.fetch === 'function');
+    if (owner !== undefined) return { isFetch: true, call: (...args) => owner.fetch(...args) };
+  }
   if (handler === undefined) throw new TypeError(`The code exports no function named "${entryPoint}"`);
   return handler;
 }

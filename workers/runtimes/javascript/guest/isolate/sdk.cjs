@@ -1,9 +1,10 @@
 'use strict';
 /** The object that a handler gets beside its payload (interface, "Functions"). */
-const createSdk = ({ call, env, projectId, caller }) => {
+const createSdk = ({ call, env, projectId, caller, request }) => {
   let storage;
   return Object.freeze({
     db: createDb(call),
+    asCaller: Object.freeze({ db: createDb((op, args) => call(`asCaller.${op}`, args)) }),
     flags: createFlags(call, caller?.user ?? null),
     // Loaded by the first run that asks for it.
     get storage() {
@@ -13,6 +14,9 @@ const createSdk = ({ call, env, projectId, caller }) => {
     projectId,
     caller: caller && Object.freeze(caller),
     user: caller?.user ?? null,
+    get request() {
+      return request && request();
+    },
   });
 };
 

@@ -41,6 +41,7 @@ function streamOf(value) {
 let consume;
 let branch;
 let hasContent;
+let takeContent;
 
 class Body {
   #content;
@@ -54,6 +55,7 @@ class Body {
     consume = (body, maxBytes) => body.#consume(maxBytes);
     branch = (body) => body.#branch();
     hasContent = (body) => Object.keys(body.#content).length > 0;
+    takeContent = (body) => body.#take();
   }
 
   get body() {
@@ -104,6 +106,16 @@ class Body {
     return collect(bytes === undefined ? [] : [bytes.slice()], maxBytes);
   }
 
+  /** The content itself, which is used up by that: bytes, or a stream of them, or nothing. */
+  #take() {
+    if (this.bodyUsed || this.#content.stream?.locked === true)
+      throw new TypeError('Body is unusable: Body has already been read');
+    const { bytes } = this.#content;
+    const content = bytes === undefined ? { stream: this.body } : { bytes };
+    this.#used = Object.keys(this.#content).length > 0;
+    return content;
+  }
+
   #branch() {
     const { bytes, stream } = this.#content;
     if (this.bodyUsed || stream?.locked === true) throw new TypeError('Body is unusable: Body has already been read');
@@ -131,4 +143,4 @@ async function collect(chunks, maxBytes) {
   return all.length === 1 ? all[0] : concat(all);
 }
 
-module.exports = { Body, branch, consume, contentOf, hasContent };
+module.exports = { Body, branch, consume, contentOf, hasContent, takeContent };

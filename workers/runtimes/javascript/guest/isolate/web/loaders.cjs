@@ -25,6 +25,8 @@ const loaders = {
   structuredClone: () => require('./structured-clone.cjs'),
   performance: () => require('./performance.cjs'),
   streams: () => require('./streams.cjs'),
+  incoming: () => require('./incoming.cjs'),
+  outgoing: () => require('./outgoing.cjs'),
 };
 
 /** @param ways see `outside.cjs` */

@@ -1,0 +1,93 @@
+import test from 'ava';
+import { type ProjectScene, useJobsApi } from '#test/jobs/scene.ts';
+
+const { scene, platform } = useJobsApi(test);
+
+const tells = `exports.handler = async (payload, { request, caller }) => request && ({
+  payload,
+  method: request.method,
+  path: request.path,
+  query: [...request.query],
+  type: request.headers.get('content-type'),
+  names: [...request.headers.keys()],
+  bytes: Buffer.from(request.rawBody).toString('base64'),
+  kind: caller.kind,
+});`;
+
+const tellsInPython = `import base64
+def handler(payload, sdk):
+    r = sdk.request
+    return r and {
+        'payload': payload, 'method': r.method, 'path': r.path, 'query': r.query, 'type': r.headers.get('Content-Type'),
+        'names': list(r.headers), 'bytes': base64.b64encode(r.raw_body).decode(), 'kind': sdk.caller['kind'],
+    }
+`;
+
+type Languages = 'javascript' | 'python';
+
+const sceneIn = async (language: Languages): Promise<ProjectScene> => {
+  const one = await scene(tells);
+  if (language === 'javascript') return one;
+  const fn = await platform().client.deploy(one.user, one.project, tellsInPython, { language });
+  return { ...one, fn };
+};
+
+const base64 = (text: string | Uint8Array): string => Buffer.from(text).toString('base64');
+
+for (const language of ['javascript', 'python'] as const) {
+  test(`a function in ${language} sees each method, the path below its slug, the query and the exact bytes`, async (t) => {
+    const one = await sceneIn(language);
+    const { ref, key } = one.project;
+    const at = (root: string) => `${platform().base}${root}/${one.fn.slug}`;
+    for (const root of ['/api/functions', `/p/${ref}/functions/v1`]) {
+      for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
+        const body = ' {"a": [1, "ü", 10000000000000001]}\n';
+        const headers = { apikey: key, 'content-type': 'application/json; charset=utf-8' };
+        const answer = await fetch(`${at(root)}/users/a%2Fb/?x=1&x=%20`, { method, headers, body });
+        t.is(answer.status, 200, await answer.clone().text());
+        const seen = (await answer.json()) as Record<string, unknown>;
+        t.like(seen, { method, path: '/users/a%2Fb/', bytes: base64(body), kind: 'secret' });
+        t.like(seen['payload'], { a: [1, 'ü', 10000000000000000] });
+        t.deepEqual(
+          seen['query'],
+          language === 'javascript'
+            ? [
+                ['x', '1'],
+                ['x', ' '],
+              ]
+            : { x: ['1', ' '] },
+        );
+        t.false((seen['names'] as string[]).includes('apikey'));
+      }
+      const got = await fetch(at(root), { headers: { 'x-api-key': key } });
+      t.like(await got.json(), { method: 'GET', path: '/', payload: null, bytes: '', type: null });
+    }
+  });
+
+  test(`a body that is no JSON reaches a function in ${language} as it is, of a form its fields are the payload`, async (t) => {
+    const one = await sceneIn(language);
+    const send = async (type: string | null, body: string | Uint8Array<ArrayBuffer> | FormData) => {
+      const headers = { apikey: one.project.key, ...(type !== null && { 'content-type': type }) };
+      const answer = await fetch(`${platform().base}/api/functions/${one.fn.slug}`, { method: 'POST', headers, body });
+      t.is(answer.status, 200, await answer.clone().text());
+      return (await answer.json()) as { payload: unknown; bytes: string };
+    };
+    const every = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+    t.like(await send('application/octet-stream', every), { payload: null, bytes: base64(every) });
+    t.like(await send('text/xml; charset=utf-8', '<a/>'), { payload: null, bytes: base64('<a/>') });
+    t.like(await send('text/plain', 'plain ü'), { payload: 'plain ü', bytes: base64('plain ü') });
+    const form = 'a=1&b=x%20y&a=%C3%BC';
+    t.deepEqual((await send('application/x-www-form-urlencoded', form)).payload, { a: ['1', 'ü'], b: 'x y' });
+    const parts = new FormData();
+    parts.set('title', 'a "title"');
+    parts.set('file', new File([every], 'every.bin'));
+    t.deepEqual((await send(null, parts)).payload, { title: 'a "title"' });
+    t.is((await send('multipart/form-data; boundary=x', 'no form')).payload, null);
+  });
+}
+
+test('a schedule’s run and a member’s have no request', async (t) => {
+  const one = await scene(tells);
+  const { body } = await one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: 1 } });
+  t.is(body.result, null);
+});
