@@ -152,8 +152,8 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const compiler = createCompiler();
   const egress = createEgress({ allow: config.PLINTH_EGRESS_ALLOW, local: config.PLINTH_LOCAL === 'on' });
   const json = createJsonParser();
-  const { redis, subscriber } = queues;
-  const ai = await openAi({ config, platform, egress, redis, json, isSubscribed: subscriber.isSubscribed, log });
+  const { subscriber } = queues;
+  const ai = await openAi({ ...queues, config, platform, egress, json, isSubscribed: subscriber.isSubscribed, log });
   const calls = memoryOfCalls(platform.db);
   const data = openDataDeps({ config, log, platform, ai, egress, ...calls, ...queues });
   const files = openStorage({ config, platform, data, ...queues, log });

@@ -131,6 +131,17 @@ export const explain = (thrown: unknown, log: Log): ServiceError => {
 /** The status that logs show of a request whose client did not wait; nobody receives it. */
 const clientClosedRequest = 499;
 
+/** Each surface writes failures in the form that its clients read. */
+const senders: Readonly<Record<ErrorForm, (ctx: Context, error: ServiceError) => void>> = {
+  plinth: sendError,
+  openai: sendOpenAiError,
+  auth: sendAuthError,
+  oauth: sendOAuthError,
+  ofrep: sendOfrepError,
+  storage: sendStorageError,
+  page: sendErrorPage,
+};
+
 /** Maps a thrown value to the answer that the contract names. */
 export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
   if (thrown instanceof CallerGone) {
@@ -150,12 +161,5 @@ export const answerError = (ctx: Context, thrown: unknown, log: Log): void => {
   const error = explain(thrown, log);
   if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer realm="plinth"');
   ctx.set(error.headers);
-  const form = ctx.state['errorForm'] as ErrorForm | undefined;
-  if (form === 'openai') sendOpenAiError(ctx, error);
-  else if (form === 'auth') sendAuthError(ctx, error);
-  else if (form === 'oauth') sendOAuthError(ctx, error);
-  else if (form === 'ofrep') sendOfrepError(ctx, error);
-  else if (form === 'storage') sendStorageError(ctx, error);
-  else if (form === 'page') sendErrorPage(ctx, error);
-  else sendError(ctx, error);
+  senders[(ctx.state['errorForm'] as ErrorForm | undefined) ?? 'plinth'](ctx, error);
 };

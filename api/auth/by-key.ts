@@ -123,6 +123,10 @@ const requireKeyAlone = async (deps: Deps, { project, token, found }: Given): Pr
   throw new ServiceError('forbidden', 'The token of a user may not do this; it needs a secret key without a token.');
 };
 
+/** @throws {ServiceError} `unauthenticated` */
+const foundOf = async ({ keys }: Deps, { lastKnown }: WithKey, apiKey: string): Promise<FoundKey> =>
+  requireFound(await (lastKnown === true ? keys.findLastKnown(apiKey) : keys.find(apiKey)));
+
 interface Named {
   /** The project of the path, if it names one. */
   readonly ref: string | undefined;
@@ -142,8 +146,7 @@ export const authenticateByKey = async (
 ): Promise<KeyCall | DataCall> => {
   const { keys: holders } = access;
   const { apiKey, token } = credentials;
-  const find = access.lastKnown === true ? deps.keys.findLastKnown : deps.keys.find;
-  const found = apiKey === undefined ? undefined : requireFound(await find(apiKey));
+  const found = apiKey === undefined ? undefined : await foundOf(deps, access, apiKey);
   const project = found?.project ?? (await projectOfToken(deps, token ?? ''));
   if (ref !== undefined && ref !== project.ref) throw unauthenticated('The API key is not one of this project.', true);
   addLogContext({ projectId: project.id });
