@@ -1,7 +1,13 @@
 import { functionInvoke } from './functions/invoke.ts';
 import { functionMemory } from './functions/memory.ts';
 import { functionRunner } from './functions/runner.ts';
+import { functionStream } from './functions/stream.ts';
 import type { Benchmark } from './harness.ts';
 
 /** Functions: in the sandbox by itself, and through HTTP and the queue. */
-export const functionBenchmarks: readonly Benchmark[] = [functionRunner, functionMemory, functionInvoke];
+export const functionBenchmarks: readonly Benchmark[] = [
+  functionRunner,
+  functionMemory,
+  functionInvoke,
+  functionStream,
+];

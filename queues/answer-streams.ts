@@ -18,6 +18,8 @@ const reportEveryBytes = 128 * 1024;
 const reportEveryMs = 2000;
 /** An API process that is silent for so long is dead, or its client's answer is. */
 const silenceMs = 20_000;
+/** A worker that receives so many reports in a row not at all is dead; one that reconnects misses fewer. */
+const maxUnheard = 3;
 const streamTtlSeconds = 3600;
 const streamLength = 10_000;
 
@@ -51,12 +53,16 @@ export const partOf = (header: string, data: Buffer): AnswerPart | null => {
 const reportSchema = z.object({ id: z.string(), read: z.number(), state: z.enum(['reading', 'left', 'nobody']) });
 type Report = z.output<typeof reportSchema>;
 
-export type SendReport = (channel: string, report: Report) => void;
+/** @returns whether anybody received it; null when that is not known */
+export type SendReport = (channel: string, report: Report) => Promise<boolean | null>;
 
 export const reportsOver =
   (redis: Redis): SendReport =>
   (channel, report) =>
-    void redis.publish(channel, JSON.stringify(report)).catch(() => undefined);
+    redis.publish(channel, JSON.stringify(report)).then(
+      (receivers) => receivers > 0,
+      () => null,
+    );
 
 /** The answer broke off: its client must not take it for a whole one. */
 class AnswerBroken extends Error {
@@ -79,13 +85,20 @@ export class AnswerStream extends Readable {
   #reported = 0;
   #hasEnd = false;
   #isBroken = false;
+  #unheard = 0;
 
   constructor({ id, reports, head }: AnswerPart & { readonly head: AnswerHead }, report: SendReport) {
     // One chunk waits beside those that are counted here.
     super({ highWaterMark: 1 });
     [this.#id, this.#channel, this.#report, this.head] = [id, reports, report, head];
-    this.#timer = setInterval(() => this.#say('reading'), reportEveryMs).unref();
-    this.#say('reading');
+    this.#timer = setInterval(() => void this.#ask(), reportEveryMs).unref();
+    void this.#say('reading');
+  }
+
+  async #ask(): Promise<void> {
+    const isHeard = await this.#say('reading');
+    this.#unheard = isHeard === false ? this.#unheard + 1 : 0;
+    if (this.#unheard >= maxUnheard && !this.#hasEnd) this.#break();
   }
 
   /** Parts come in order; one that came before is a command that was sent again, and one that is missing is lost. */
@@ -114,7 +127,7 @@ export class AnswerStream extends Readable {
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
     clearInterval(this.#timer);
     // To a worker that has ended the answer it says nothing new.
-    this.#say(this.#hasEnd && this.#waiting.length === 0 ? 'reading' : 'left');
+    void this.#say(this.#hasEnd && this.#waiting.length === 0 ? 'reading' : 'left');
     done(error);
   }
 
@@ -129,7 +142,7 @@ export class AnswerStream extends Readable {
       if (chunk === undefined) return this.#atTheEnd();
       this.#wanted = false;
       this.#read += chunk.length;
-      if (this.#read - this.#reported >= reportEveryBytes) this.#say('reading');
+      if (this.#read - this.#reported >= reportEveryBytes) void this.#say('reading');
       // Set before the push and not after it: that may ask for the next.
       if (this.push(chunk)) this.#wanted = true;
     }
@@ -140,9 +153,9 @@ export class AnswerStream extends Readable {
     else if (this.#hasEnd) this.push(null);
   }
 
-  #say(state: Report['state']): void {
+  #say(state: Report['state']): Promise<boolean | null> {
     this.#reported = this.#read;
-    this.#report(this.#channel, { id: this.#id, read: this.#read, state });
+    return this.#report(this.#channel, { id: this.#id, read: this.#read, state });
   }
 }
 
@@ -198,7 +211,9 @@ class Writer implements AnswerWriter {
   }
 
   async write(chunk: Buffer): Promise<void> {
-    if (this.#stop === null) await this.#send('chunk', chunk);
+    // Not waited for: one command after the other left both sides idle for half of the time. The window is the bound,
+    // the connection keeps the order, and a command that fails stops the answer.
+    this.#send('chunk', chunk).catch(() => undefined);
     this.#sent += chunk.length;
     while (this.#stop === null && this.#sent - this.#read > windowBytes) await this.#room.promise;
     if (this.#stop !== null) throw new AnswerStopped(this.#stop);

@@ -89,7 +89,7 @@ const settling =
       const part = partOf(text.toString(), data ?? Buffer.alloc(0));
       const expected = part && waiting.get(part.id);
       if (expected) expected.take(part);
-      else if (part?.kind === 'head') report(part.reports, { id: part.id, read: 0, state: 'nobody' });
+      else if (part?.kind === 'head') void report(part.reports, { id: part.id, read: 0, state: 'nobody' });
       return;
     }
     const reply = replySchema.safeParse(JSON.parse(text.toString()));
@@ -149,7 +149,7 @@ export const openReplies = (
   redis: Redis,
   prefix: string,
   endsOf: (jobIds: readonly string[]) => Promise<ReadonlyMap<string, JobOutcome>> = () => Promise.resolve(new Map()),
-  report: SendReport = () => undefined,
+  report: SendReport = () => Promise.resolve(null),
 ): Replies => {
   const stream = streamKey(prefix, randomUUID());
   const waiting: Waiting = new Map();

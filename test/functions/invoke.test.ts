@@ -117,7 +117,13 @@ test('the body of a public invoke is the payload, and no body is null', async (t
     'text/html',
     'text/plain; charset=latin1',
   ])
-    t.is((await publicCall(fn.slug, { raw: 'x', headers: { 'content-type': type } })).status, 415, type);
+    t.deepEqual(
+      (await publicCall(fn.slug, { raw: 'x', headers: { 'content-type': type } })).body,
+      [true, 'object'],
+      type,
+    );
+  const packed = { raw: 'x', headers: { 'content-encoding': 'gzip' } };
+  t.is((await publicCall(fn.slug, packed)).status, 415);
   const path = `/projects/${project.id}/functions/${fn.id}/invoke`;
   t.is((await platform().client.call('POST', path, { token: user.token, ...text })).status, 415);
 });
@@ -166,11 +172,13 @@ test('a slug that names nothing, or nothing in this project, is 404', async (t) 
     t.is((await publicCall(slug)).status, 404, slug);
 });
 
-test('a function’s address knows no other methods', async (t) => {
+test('a function’s address takes each method but OPTIONS, which the platform answers', async (t) => {
   const fn = await deploy('exports.handler = () => 1');
-  const answer = await platform().client.call('GET', `/api/functions/${fn.slug}`, { key: project.key });
-  t.is(answer.status, 405);
-  t.regex(answer.headers.get('allow') ?? '', /POST/);
+  const call = (method: string) => platform().client.call(method, `/api/functions/${fn.slug}`, { key: project.key });
+  for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE']) t.is((await call(method)).status, 200, method);
+  const options = await call('OPTIONS');
+  t.is(options.status, 204);
+  t.regex(options.headers.get('allow') ?? '', /POST.*OPTIONS/);
 });
 
 test('a run uses the version that was current when it was accepted', async (t) => {

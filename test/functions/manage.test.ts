@@ -32,6 +32,7 @@ test('a function has the fields and defaults that the contract names', async (t)
   const made = await create({ name: 'Send Invoice (v2)' });
   t.is(made.status, 201);
   t.deepEqual(Object.keys(made.body).toSorted(), [
+    'access',
     'code',
     'created_at',
     'entry_point',
@@ -49,6 +50,7 @@ test('a function has the fields and defaults that the contract names', async (t)
     slug: 'send-invoice-v2',
     name: 'Send Invoice (v2)',
     language: 'javascript',
+    access: 'key',
     entry_point: 'handler',
     code,
     timeout_ms: 10_000,

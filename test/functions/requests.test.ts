@@ -91,3 +91,16 @@ test('a schedule’s run and a member’s have no request', async (t) => {
   const { body } = await one.ask('POST', `/functions/${one.fn.id}/invoke`, { body: { payload: 1 } });
   t.is(body.result, null);
 });
+
+test('a run that is run again has the request of the first, and a member as its caller', async (t) => {
+  const one = await scene(tells);
+  const answer = await fetch(`${platform().base}/api/functions/${one.fn.slug}/again?x=1`, {
+    method: 'PUT',
+    headers: { apikey: one.project.key, 'content-type': 'application/octet-stream' },
+    body: 'raw',
+  });
+  const id = answer.headers.get('x-invocation-id');
+  const { status, body } = await one.ask('POST', `/functions/${one.fn.id}/invocations/${id}/rerun`);
+  t.is(status, 200);
+  t.like(body.result, { method: 'PUT', path: '/again', bytes: base64('raw'), kind: 'dashboard' });
+});
