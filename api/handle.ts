@@ -12,7 +12,7 @@ import { authenticate } from './auth/authenticate.ts';
 import { bearerOf } from './auth/credentials.ts';
 import { bodyRules } from './http/body-rules.ts';
 import { noGivenBody, readAnyBody } from './http/any-body.ts';
-import { type JsonBody, bodyAtHand, readBody, readBodyInThread, readJsonBody } from './http/body.ts';
+import { type JsonBody, bodySoonAtHand, readBody, readBodyInThread, readJsonBody } from './http/body.ts';
 import type { AnyCaller, BaseCall, HttpRequest } from './call.ts';
 import type { Deps } from './deps.ts';
 import type { Endpoint, Input } from './endpoint.ts';
@@ -243,10 +243,7 @@ const rawRequestOf = (endpoint: Endpoint, ctx: Context, call: BaseCall): RawRequ
   params: (ctx['params'] ?? {}) as Record<string, string>,
   header: (name) => ctx.get(name),
   headersJson: () => publicHeaders(ctx),
-  body: () => {
-    const here = bodyAtHand(ctx.req);
-    return here === null ? readBody(ctx.req, bodyRules(endpoint, ctx, call.deps)) : Promise.resolve(here);
-  },
+  body: async () => (await bodySoonAtHand(ctx.req)) ?? (await readBody(ctx.req, bodyRules(endpoint, ctx, call.deps))),
   signal: call.disconnection,
   context: ctx,
 });

@@ -4,7 +4,7 @@ import { type Bench, type Benchmark, type Row, allRight, byTurns, digits, median
 import type { LoadResult } from '../load.ts';
 import { requiredIn } from '../settings.ts';
 
-const cpuMicros = ({ latencies, cpuSeconds }: LoadResult): number => (cpuSeconds / latencies.length) * 1e6;
+export const cpuMicros = ({ latencies, cpuSeconds }: LoadResult): number => (cpuSeconds / latencies.length) * 1e6;
 
 const flags = Array.from({ length: 50 }, (_, n) => ({
   key: `flag-${n}`,
@@ -37,7 +37,7 @@ export const flagScene = async (bench: Bench): Promise<FlagScene> => {
   return { user, project, stack };
 };
 
-const body = JSON.stringify({
+export const body = JSON.stringify({
   context: { targetingKey: 'user-1', plan: 'free', country: 'CH', email: 'user-1@example.com' },
 });
 

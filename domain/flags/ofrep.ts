@@ -57,8 +57,7 @@ export const evaluateAll = async (set: FlagSet, context: EvaluationContext): Pro
 };
 
 /** The tag of an answer for all flags: another one as soon as the flags or the context differ. */
-export const etagOf = (set: FlagSet, contextText: string): string =>
-  `"${set.etag}-${hash('sha1', contextText, 'base64url')}"`;
+export const etagOf = (set: FlagSet, context: Buffer): string => `"${set.etag}-${hash('sha1', context, 'base64url')}"`;
 
 /** Whether a header If-None-Match names a tag; weak ones count, too. */
 export const isNamed = (header: string, etag: string): boolean =>

@@ -27,8 +27,8 @@ const environmentOf = ({ queryText }: RawRequest): string =>
 
 interface ReadContext {
   readonly context: EvaluationContext;
-  /** As it came: equal texts have equal contexts. */
-  readonly text: string;
+  /** As it came, behind the claims of a user's token: equal bytes have equal contexts. */
+  readonly bytes: Buffer;
 }
 
 const invalid = (message: string): ServiceError => new ServiceError('validation_failed', message);
@@ -62,11 +62,10 @@ const contextOf = async (request: RawRequest, call: FlagCall): Promise<ReadConte
   const given = givenContext(await parse(bytes, call));
   const { role, claims } = call.caller;
   // The claims that stand for a key are nobody's.
-  if (call.key !== null && (role === 'service' || claims === '{"role":"anon"}'))
-    return { context: given, text: bytes.toString('latin1') };
+  if (call.key !== null && (role === 'service' || claims === '{"role":"anon"}')) return { context: given, bytes };
   const user = JSON.parse(claims) as Record<string, unknown>;
   const context = { [targetingKey]: user['sub'], ...user, ...given };
-  return { context, text: `${claims}\n${bytes.toString('latin1')}` };
+  return { context, bytes: Buffer.concat([Buffer.from(`${claims}\n`), bytes]) };
 };
 
 const setOf = async ({ deps }: FlagCall, owner: FlagOwner, request: RawRequest): Promise<FlagSet> => {
@@ -94,9 +93,9 @@ const streamUrlOf = (call: FlagCall, { environment }: FlagSet): string => {
 
 const bulk = async (request: RawRequest, call: FlagCall): Promise<RawReply> => {
   const { sets, usage } = call.deps.flags;
-  const { context, text } = await contextOf(request, call);
+  const { context, bytes } = await contextOf(request, call);
   const set = await setOf(call, call.project, request);
-  const etag = etagOf(set, text);
+  const etag = etagOf(set, bytes);
   call.setHeader('ETag', etag);
   call.setHeader('Cache-Control', 'private, no-cache');
   if (isNamed(request.header('if-none-match'), etag)) return new RawReply(null, undefined, 304);
