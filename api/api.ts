@@ -149,9 +149,8 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   await refuseEviction(queues.redis);
   const rateLimiter = rateLimiterFor(config, queues.redis);
   let accepting = true;
-  const compiler = createCompiler();
   const egress = createEgress({ allow: config.PLINTH_EGRESS_ALLOW, local: config.PLINTH_LOCAL === 'on' });
-  const json = createJsonParser();
+  const [compiler, json] = [createCompiler(), createJsonParser()];
   const { subscriber } = queues;
   const ai = await openAi({ ...queues, config, platform, egress, json, isSubscribed: subscriber.isSubscribed, log });
   const calls = memoryOfCalls(platform.db);

@@ -59,7 +59,7 @@ test('it answers with what it used, and the second time from what it keeps', asy
   t.is(first.status, 200);
   t.deepEqual(first.body, {
     response: 'You said: What is there?',
-    context_used: ['auth', 'schema'],
+    context_used: ['auth', 'storage', 'schema'],
     cached: false,
   });
   const second = await ask(project, 'What is there?');
@@ -210,7 +210,7 @@ test('as events it comes in chunks, and from what is kept in one', async (t) => 
   await until(() => first.events.length > 0);
   gateOf('gate-three').resolve();
   await first.end;
-  const end = { done: true, context_used: ['auth', 'schema'] };
+  const end = { done: true, context_used: ['auth', 'storage', 'schema'] };
   t.deepEqual(first.events, [{ chunk: 'one ' }, { chunk: 'two' }, { ...end, cached: false }]);
   const second = await stream(project, message);
   await second.end;
