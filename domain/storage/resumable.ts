@@ -4,11 +4,10 @@ import type { Project } from '#domain/projects/store.ts';
 import { findProject } from '#domain/projects/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
-import { type StoragePlace } from '#lib/object-store/open-object-store.ts';
-import { createDiskUploads } from '#lib/resumable/disk-uploads.ts';
-import { createS3Uploads } from '#lib/resumable/s3-uploads.ts';
+import type { StoragePlace } from '#lib/object-store/open-object-store.ts';
+import { openUploads } from '#lib/resumable/open-uploads.ts';
 import { type RequestedUpload, type TusServer, createTusServer } from '#lib/resumable/tus-server.ts';
-import type { ResumableUploads, UploadInfo } from '#lib/resumable/uploads.ts';
+import type { UploadInfo } from '#lib/resumable/uploads.ts';
 import { storageLimits } from './limits.ts';
 import { keyOf, requireBucketName, requireName } from './names.ts';
 import { parseMetadata } from './metadata.ts';
@@ -118,13 +117,10 @@ const finish = async (
   await release(db, upload.id);
 };
 
-const uploadsIn = (place: StoragePlace): ResumableUploads =>
-  place.driver === 'disk' ? createDiskUploads(place.root) : createS3Uploads(place.bucket);
-
 export const createResumable = (deps: ResumableDeps): TusServer<ResumableCall> => {
   const { storage, db, place, locks, onFailure } = deps;
   return createTusServer<ResumableCall>({
-    uploads: uploadsIn(place),
+    uploads: openUploads(place),
     locks,
     onFailure,
     maxSize: ({ project }) => storageLimits(storage.config, project.plan).file,

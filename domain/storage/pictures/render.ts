@@ -46,6 +46,11 @@ const loadSharp = async (): Promise<typeof sharpModule> => {
   return sharp;
 };
 
+let loaded: Promise<typeof sharpModule> | undefined;
+
+/** Once: what is blocked is blocked for the whole process, also for pictures that are being read at that moment. */
+const openSharp = (): Promise<typeof sharpModule> => (loaded ??= loadSharp());
+
 const unreadable = (cause?: unknown): ServiceError =>
   new ServiceError('unsupported_media_type', 'The file is no picture that can be transformed.', {
     hint: 'JPEG, PNG, WebP, GIF and AVIF can be. SVG is refused, since it can hold programs and name other files.',
@@ -105,7 +110,7 @@ const encodeAs = (picture: Sharp, format: Format, quality: number): Sharp => {
 const fits = { cover: 'cover', contain: 'inside', fill: 'fill' } as const;
 
 const transform = async (bytes: Buffer, options: PictureOptions): Promise<RenderedPicture> => {
-  const sharp = await loadSharp();
+  const sharp = await openSharp();
   const input = { limitInputPixels: maxPicturePixels, sequentialRead: true, failOn: 'error' } as const;
   const format = requireBounds(await sharp(bytes, { ...input, limitInputPixels: false, pages: 1 }).metadata());
   const wanted = options.format === 'origin' ? format : options.format;
