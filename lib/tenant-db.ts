@@ -80,6 +80,8 @@ export interface TenantDbOptions {
   readonly budget: number;
   readonly login: (projectId: string, role: TenantRole) => Promise<TenantLogin>;
   readonly log: Log;
+  /** How long a use waits for a connection, in ms; 2 s unless given. */
+  readonly waitMs?: number;
 }
 
 /** A connection that is lent until it is given back. */
@@ -119,7 +121,7 @@ const connectionsPerRole = 4;
 // More than the functions that one worker runs at a time: each holds one, and some need a second for a transaction.
 const leasesPerRole = 12;
 const lowPriorityPerRole = 2;
-const waitMs = 2000;
+const usualWaitMs = 2000;
 const idleMs = 30_000;
 
 const busy = (): ServiceError =>
@@ -154,7 +156,7 @@ const partsOf = (key: string): { readonly projectId: string; readonly role: Tena
  * process. Idle connections count, too: when the budget is used up, one of the project goes that was used least of
  * late. Opening one costs some ms, a warm one 0.04 ms.
  */
-export const createTenantDb = ({ budget, login, log }: TenantDbOptions): TenantDb => {
+export const createTenantDb = ({ budget, login, log, waitMs = usualWaitMs }: TenantDbOptions): TenantDb => {
   const connections = new TenantConnections({
     budget,
     perKey: (key) => perStore[partsOf(key).store],

@@ -94,6 +94,18 @@ const written: Readonly<Record<string, Json>> = {
     events: ['table.guests.INSERT'],
   },
   'post /api/graphql': { query: '{ __typename }' },
+  'post /projects/{project_id}/flags': {
+    key: 'new-checkout',
+    name: 'New checkout',
+    flag_type: 'boolean',
+    value: true,
+  },
+  'post /projects/{project_id}/segments': {
+    key: 'testers',
+    name: 'Testers',
+    conditions: [{ attribute: 'email', operator: 'ends_with', values: ['@example.com'] }],
+  },
+  'patch /projects/{project_id}/segments/{key}': { name: 'Our testers' },
   'post /p/{ref}/storage/v1/bucket': { name: 'pictures', public: true },
   'post /storage/v1/bucket': { name: 'documents' },
   'post /ops/api/dead/redrive': { all: true },
@@ -107,7 +119,8 @@ const row = { name: 'Ada' };
 const writtenByEnd: readonly (readonly [RegExp, Json | readonly Json[]])[] = [
   [/^(?:post|patch) .*\/\{table\}(?:\/\{id\})?$/, row],
   [/^put .*\/\{table\}$/, { id: 1, ...row }],
-  [/^post .*\/functions\/(?:v1\/)?\{slug\}$/, row],
+  [/^(?:post|put|patch|delete) .*\/functions\/(?:v1\/)?\{slug\}(?:\/\{path\})?$/, row],
+  [/^post .*\/ofrep\/v1\/evaluate\/flags/, { context: { targetingKey: 'ada' } }],
   [/^post \/p\/\{ref\}\/graphql/, { query: '{ __typename }' }],
 ];
 

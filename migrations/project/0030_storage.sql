@@ -395,7 +395,8 @@ $$;
 -- As in 0017, and: the schema of files.
 create or replace function plinth.is_own(class oid, id oid) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp as $$
-  select n.schema = 'plinth'::regnamespace or (n.schema = to_regnamespace('storage') and plinth.has_storage())
+  -- False, and not null, for what is in no schema.
+  select (n.schema = 'plinth'::regnamespace or (n.schema = to_regnamespace('storage') and plinth.has_storage())) is true
   from (select case class
     when 'pg_namespace'::regclass then id
     when 'pg_class'::regclass then (select relnamespace from pg_class where oid = id)

@@ -74,9 +74,10 @@ test('an address that nobody confirmed is not linked', async (t) => {
   t.teardown(upstream.close);
   const email = newEmail();
   const body = { email, email_verified: false };
-  await platform().client.call('POST', `/projects/${of.id}/users`, { token: developer().token, body });
+  const made = await platform().client.call('POST', `/projects/${of.id}/users`, { token: developer().token, body });
+  t.is(made.status, 201, made.text);
   const { at } = await roundTrip(of, upstream, { email, email_verified: true });
-  t.is(at.searchParams.get('error_code'), 'email_exists');
+  t.is(at.searchParams.get('error_code'), 'email_exists', at.href);
 });
 
 const wrongTokens: Readonly<Record<string, Record<string, unknown>>> = {

@@ -4,35 +4,36 @@ import { asAdmin } from '#test/support/databases.ts';
 /** The catalog's facts about everything in user schemas, without the numbers of objects. */
 const inventorySql = `
   select 'constraint' as kind, conrelid::regclass || '.' || conname as name, pg_get_constraintdef(oid) as what from pg_constraint
-    where connamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth)'
+    where connamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth|storage)'
   union all select 'index', indexrelid::regclass::text, pg_get_indexdef(indexrelid) || ' valid ' || indisvalid from pg_index
-    join pg_class c on c.oid = indexrelid where c.relnamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth)'
+    join pg_class c on c.oid = indexrelid where c.relnamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth|storage)'
   union all select 'trigger', tgrelid::regclass || '.' || tgname, pg_get_triggerdef(oid) || tgenabled::text from pg_trigger
     where not tgisinternal and tgname !~ '^plinth_'
   union all select 'policy', polrelid::regclass || '.' || polname, concat(polcmd, polpermissive, pg_get_expr(polqual, polrelid),
     pg_get_expr(polwithcheck, polrelid), (select array_agg(case when r = 0 then 'public' else regexp_replace(pg_get_userbyid(r), '^.*_owner$', 'owner') end)
     from unnest(polroles) r)) from pg_policy
+    where polrelid not in (select oid from pg_class where relnamespace = to_regnamespace('storage'))
   union all select 'relation', c.oid::regclass::text, concat(relkind, relpersistence, relrowsecurity, relforcerowsecurity, relreplident,
     reloptions, pg_get_partkeydef(c.oid), pg_get_expr(relpartbound, c.oid), case when relkind in ('v', 'm') then pg_get_viewdef(c.oid) end,
     array(select regexp_replace(a::text, '[a-z0-9]+_(owner|service|reader)', '\\1', 'g') from unnest(relacl) a order by 1))
-    from pg_class c where relnamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth)' and relkind <> 'i'
+    from pg_class c where relnamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth|storage)' and relkind <> 'i'
   union all select 'column', attrelid::regclass || '.' || attname, concat(format_type(atttypid, atttypmod), attnotnull, attidentity,
     attgenerated, pg_get_expr(adbin, adrelid), attinhcount, attcollation::regcollation) from pg_attribute a join pg_class c on c.oid = attrelid
     left join pg_attrdef d on adrelid = attrelid and adnum = attnum
-    where relnamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth)' and relkind in ('r', 'p', 'v', 'm', 'c') and attnum > 0 and not attisdropped
+    where relnamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth|storage)' and relkind in ('r', 'p', 'v', 'm', 'c') and attnum > 0 and not attisdropped
   union all select 'function', p.oid::regprocedure::text, case when prokind in ('f', 'p') then pg_get_functiondef(p.oid) end ||
     regexp_replace(coalesce(proacl::text, ''), '[a-z0-9]+_(owner|service|reader)', '\\1', 'g') from pg_proc p
-    where pronamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth)'
+    where pronamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth|storage)'
       and not exists (select from pg_depend where classid = 'pg_proc'::regclass and objid = p.oid and deptype = 'e')
   union all select 'type', t.oid::regtype::text, concat(typtype, typdefault, typnotnull, (select array_agg(enumlabel order by enumsortorder)
-    from pg_enum where enumtypid = t.oid)) from pg_type t where typnamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth)'
+    from pg_enum where enumtypid = t.oid)) from pg_type t where typnamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth|storage)'
       and not exists (select from pg_depend where classid = 'pg_type'::regclass and objid = t.oid and deptype = 'e')
   union all select 'comment', concat(classoid::regclass, description), description from pg_description where objoid >= 16384
     and classoid not in ('pg_extension'::regclass) and description !~ 'plinth'
   union all select 'sequence', seqrelid::regclass::text, concat(seqtypid, ':', seqstart, ':', seqincrement, ':', seqmin, ':', seqmax, seqcycle,
     (select refobjid::regclass || '.' || refobjsubid from pg_depend where classid = 'pg_class'::regclass and objid = seqrelid and deptype in ('a', 'i')
       and refobjsubid > 0)) from pg_sequence join pg_class c on c.oid = seqrelid
-    where relnamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth)'
+    where relnamespace::regnamespace::text !~ '^(pg_|plinth|information_schema|auth|storage)'
   union all select 'extension', extname, '' from pg_extension
   union all select 'statistics', stxname, pg_get_statisticsobjdef(oid) from pg_statistic_ext
   order by 1, 2, 3`;

@@ -6,6 +6,7 @@ import { type TenantDb, createTenantDb } from '#lib/tenant-db.ts';
 import { type TestDatabase, asAdmin, createEmptyDatabase } from '#test/support/databases.ts';
 import { memoryLog } from '#test/support/platform.ts';
 import { sqlStateOf } from '#test/support/tenant.ts';
+import { patienceMs } from '#test/support/time-outs.ts';
 
 let databases: TestDatabase[] = [];
 
@@ -37,7 +38,10 @@ interface Scene {
   readonly onServer: () => Promise<number>;
 }
 
-const open = (budget: number, login?: (projectId: string) => Promise<TenantLogin>): Scene => {
+const open = (
+  budget: number,
+  { login, waitMs }: { readonly login?: (projectId: string) => Promise<TenantLogin>; readonly waitMs?: number } = {},
+): Scene => {
   names += 1;
   const name = `tenant-test-${process.pid}-${names}`;
   const toDatabase = (projectId: string): Promise<TenantLogin> => {
@@ -45,7 +49,12 @@ const open = (budget: number, login?: (projectId: string) => Promise<TenantLogin
     return database ? Promise.resolve(loginTo(database, name)) : Promise.reject(new Error('no such project'));
   };
   return {
-    tenantDb: createTenantDb({ budget, login: login ?? toDatabase, log: memoryLog().log }),
+    tenantDb: createTenantDb({
+      budget,
+      login: login ?? toDatabase,
+      log: memoryLog().log,
+      ...(waitMs !== undefined && { waitMs }),
+    }),
     onServer: () =>
       asAdmin('postgres', async (admin) => {
         const { rows } = await admin.query<{ n: number }>(
@@ -71,7 +80,7 @@ const held = (tenantDb: TenantDb, project: string) => {
 };
 
 test('200 uses at once over 30 databases stay within a budget of 10, on the server too', async (t) => {
-  const { tenantDb, onServer } = open(10);
+  const { tenantDb, onServer } = open(10, { waitMs: patienceMs });
   let max = 0;
   let working = true;
   const watch = (async () => {
@@ -238,10 +247,12 @@ test('a refused statement costs no connection', async (t) => {
 
 test('connections that cannot be made leave the budget whole', async (t) => {
   let refuse = true;
-  const { tenantDb } = open(2, (projectId) => {
-    if (projectId === 'unknown') return Promise.reject(new ServiceError('not_found', 'No such project.'));
-    const login = loginTo(databases[0] as TestDatabase, 'x');
-    return Promise.resolve(refuse ? { ...login, password: 'wrong' } : login);
+  const { tenantDb } = open(2, {
+    login: (projectId) => {
+      if (projectId === 'unknown') return Promise.reject(new ServiceError('not_found', 'No such project.'));
+      const login = loginTo(databases[0] as TestDatabase, 'x');
+      return Promise.resolve(refuse ? { ...login, password: 'wrong' } : login);
+    },
   });
   for (let i = 0; i < 5; i += 1) {
     await t.throwsAsync(tenantDb.use('unknown', 'owner', pid), { message: 'No such project.' });

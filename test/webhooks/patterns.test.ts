@@ -100,9 +100,9 @@ test('what webhooks ask for follows them, and a database is told only of the fir
     db.transaction((tx) => tx.query(`update webhooks set ${sql} where id = $1`, [id]), systemActor);
   const first = await addWebhook(platform(), project, { url: receiverUrl, events: ['functions.error', 'table.a.*'] });
   t.true(await wanted(project));
-  const second = await addWebhook(platform(), project, { url: receiverUrl, events: ['table.a.*', 'storage.*'] });
+  const second = await addWebhook(platform(), project, { url: receiverUrl, events: ['table.a.*', 'flag.*'] });
   t.false(await wanted(project), 'somebody asks for that already');
-  t.deepEqual(await requested(project), sorted('functions.error', 'table.a.*', 'storage.*'));
+  t.deepEqual(await requested(project), sorted('functions.error', 'table.a.*', 'flag.*'));
   await set(`events = '{table.a.*,functions.invoked}'`, second.id);
   t.deepEqual(await requested(project), sorted('functions.error', 'functions.invoked', 'table.a.*'));
   await set('is_active = false', first.id);
