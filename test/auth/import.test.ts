@@ -173,7 +173,7 @@ test('what a trigger of the project refuses is named, and the others of the same
   );
 });
 
-test('an import that would exceed the plan imports nobody', async (t) => {
+test.serial('an import that would exceed the plan imports nobody', async (t) => {
   const free = await platform().client.createProject(developer());
   await importUsers([{ email: newEmail() }], free);
   const all = Array.from({ length: 100_000 }, (_, index) => ({ email: `u${index}@example.com` }));

@@ -132,7 +132,7 @@ test('a prerequisite stays as long as flags need it, and makes no circle', async
   t.like((await call('POST', '/flags/needs/evaluate', { context: {} })).body, { reason: 'PREREQUISITE_FAILED' });
 });
 
-test('segments have conditions or many keys, and stay as long as rules name them', async (t) => {
+test.serial('segments have conditions or many keys, and stay as long as rules name them', async (t) => {
   const { call } = await scene('pro');
   const keys = Array.from({ length: 100_000 }, (_, n) => `user-${n}`);
   const made = await call('POST', '/segments', { key: 'beta', name: 'Beta', keys });
@@ -322,7 +322,7 @@ test('flags of another project are not found', async (t) => {
   }
 });
 
-test('ten thousand flags are imported with one audit entry, and answered at once', async (t) => {
+test.serial('ten thousand flags are imported with one audit entry, and answered at once', async (t) => {
   const { call, client, project, user } = await scene();
   const flags = Array.from({ length: 10_000 }, (_, n) => ({
     key: `flag-${n}`,
