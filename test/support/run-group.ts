@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ExecutionContext, TestFn } from 'ava';
+import { stop as stopEsbuild } from 'esbuild';
 import { beginSharing, stopShared } from './shared-platforms.ts';
 import { testSilenceMs } from './time-outs.ts';
 
@@ -109,6 +110,8 @@ export const runGroup = (files: readonly string[]): void => {
     await Promise.race([stopShared(), failAfter('The shared platforms do not stop.')]).catch((error: unknown) =>
       failures.push({ error }),
     );
+    // Its service, with a request that was never answered, kept a process alive until the whole run was given up.
+    await stopEsbuild();
     t.deepEqual(failures, []);
   });
 };
