@@ -32,7 +32,7 @@ const flagPath = z.object({ project_id: id, key: pathKey });
 
 type ProjectCall = Call<InProject>;
 
-/** Whoever changes flags by this call; once it is committed all processes serve them. */
+/** The author of a change by this call; once it is committed, all processes serve it. */
 export const authorOf = ({ deps, project, actor, afterCommit }: ProjectCall): Author => {
   afterCommit(() => deps.flags.changed(project.id));
   afterCommit(async () => deps.events.markWaiting());

@@ -110,7 +110,7 @@ const requireProof = async (
     throw notValid();
   }
   if (current !== undefined) {
-    // Whoever stole a token must not guess the password here either.
+    // A stolen token must not be a way to guess the password.
     const by = { email: user.email ?? user.id, network: origin.network };
     const attempt = await beginAttempt(deps.authDb, project.id, by, deps.isLimited);
     if (await isPasswordOf(deps, project, user, current)) return forgetAttempt(deps.authDb, project.id, attempt);

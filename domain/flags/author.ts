@@ -4,7 +4,7 @@ import { ServiceError } from '#lib/errors.ts';
 import type { JsonParser } from '#lib/json-parser.ts';
 import { type Change, type FlagQuota, countUse, forgetVersions } from './store.ts';
 
-/** Whoever changes flags, and within which limits. */
+/** The author of a change of flags, and the limits of the project. */
 export interface Author {
   readonly projectId: string;
   readonly actor: Actor;

@@ -63,7 +63,7 @@ const isIn = (segment: CompiledSegment | undefined, context: EvaluationContext):
   return typeof key === 'string' && segment.keys.has(key);
 };
 
-/** Whoever has a longer one is in no part of a rollout: a context has up to 1 MB. */
+/** A longer attribute is in no part of a rollout: a context has up to 1 MB. */
 const maxHashedLength = 4096;
 
 const hashedOf = (context: EvaluationContext, { attribute, path }: CompiledSplit): string | null => {
