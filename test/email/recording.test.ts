@@ -188,16 +188,20 @@ test('a mail that was handed over to a server by a worker that died is unknown, 
 test('so many mails of a project wait without a slot; the next one keeps its own', async (t) => {
   const { projectId, ids } = await projectWith('a@b.example', 'b@b.example');
   const answer = Promise.withResolvers<string>();
+  const bothSlow = Promise.withResolvers<void>();
+  let slow = 0;
   const run = workerWith(
     (_mail, _signal, onSlow) => {
       onSlow?.();
+      if (++slow === 2) bothSlow.resolve();
       return answer.promise;
     },
     platform().db,
     { maxParked: { ofProject: 1, ofAll: 10 } },
   );
-  const [first, second] = ids.map((id) => run(projectId, id));
-  await t.throwsAsync(first ?? Promise.resolve(), { instanceOf: JobParked });
+  await t.throwsAsync(run(projectId, ids[0] ?? ''), { instanceOf: JobParked });
+  const second = run(projectId, ids[1] ?? '');
+  await bothSlow.promise;
   answer.resolve('250 at last');
   t.like(await second, { status: 'succeeded' });
   await until(async () => (await statusesOf(projectId)).every((status) => status === 'sent: 250 at last'));
