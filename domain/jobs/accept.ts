@@ -122,8 +122,8 @@ export interface AcceptDeps {
   readonly waitingBytes: WaitingBytes;
 }
 
-const takeBackTimes = 120;
-const takeBackEveryMs = 250;
+/** After 250 ms, 500 ms and so on: Postgres may take 32 s to come back, or to carry out a commit that it still has. */
+const takeBackWaits = [0, 1, 2, 3, 4, 5, 6].map((n) => 250 * 2 ** n);
 
 type Accept = (request: JobRequest, row: NewJobRow) => Promise<void>;
 
@@ -185,16 +185,13 @@ export const acceptWith = ({ db, gate, waitingBytes }: AcceptDeps): Accept => {
     }, systemActor);
 
   /**
-   * The time that Postgres may take to come back; a faster worker runs the job that the caller was told does not exist.
+   * A job that is not found may be one whose commit Postgres has not carried out yet, so it is looked for again. A
+   * faster worker runs the job that the caller was told does not exist.
    */
   const takeBackLater = async (row: NewJobRow, undo: JobRequest['undo']): Promise<void> => {
-    for (let tries = 0; tries < takeBackTimes; tries += 1) {
-      const isDone = await takeBack(row, undo).then(
-        () => true,
-        () => false,
-      );
-      if (isDone) return;
-      await pause(takeBackEveryMs, undefined, { ref: false });
+    for (const waitMs of takeBackWaits) {
+      if (await takeBack(row, undo).catch(() => false)) return;
+      await pause(waitMs, undefined, { ref: false });
     }
   };
 
