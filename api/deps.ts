@@ -34,6 +34,7 @@ import type { Subscriber } from '#queues/signals.ts';
 import type { Serialize } from '#lib/serialize.ts';
 import type { RateLimiter } from './rate-limit.ts';
 import type { Unsent } from './http/unsent.ts';
+import type { ReadSmallFile } from './storage/small-files.ts';
 import type { Transfers } from './storage/transfers.ts';
 
 /** The dependencies of endpoints; made once in `server.ts` (or by a test) and passed to every call. */
@@ -66,6 +67,7 @@ export interface Deps {
   /** Uploads that survive a lost connection. */
   readonly resumable: TusServer<ResumableCall>;
   /** Files on their way in and out. */
+  readonly smallFiles: ReadSmallFile;
   readonly transfers: Transfers;
   /** Says that a project's tables were written to, so that their events are fetched soon. */
   readonly events: { readonly markDirty: (projectId: string) => Promise<void> } & WaitingMarks;

@@ -9,6 +9,7 @@ import type { Config } from '#lib/config.ts';
 import type { Log } from '#lib/log.ts';
 import { type Poller, startPoller } from '#lib/poller.ts';
 import type { Deps } from '#api/deps.ts';
+import { createSmallFiles } from './small-files.ts';
 import { createTransfers } from './transfers.ts';
 
 interface StorageOptions {
@@ -44,9 +45,10 @@ export const openStorage = ({ config, platform, data, redis, log }: StorageOptio
     firstInMs: removeExpiredEveryMs,
     onFailure: (error) => log.warn({ err: error }, 'expired uploads could not be deleted'),
   });
-  const deps: Pick<Deps, 'storage' | 'resumable' | 'transfers'> = {
+  const deps: Pick<Deps, 'storage' | 'resumable' | 'smallFiles' | 'transfers'> = {
     storage,
     resumable,
+    smallFiles: createSmallFiles(),
     transfers: createTransfers(config),
   };
   return { deps, expiry };

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { buffer } from 'node:stream/consumers';
 import type { BaseCall } from '#api/call.ts';
 import { RawReply } from '#api/endpoint.ts';
 import type { RawRequest } from '#api/raw-endpoint.ts';
@@ -12,6 +11,7 @@ import type { StorageCall } from '#domain/storage/storage.ts';
 import type { StoredObject } from '#domain/storage/store.ts';
 import { ServiceError } from '#lib/errors.ts';
 import type { ByteRange } from '#lib/object-store/object-store.ts';
+import { smallBytes } from './small-files.ts';
 import { beginTransfer } from './transfers.ts';
 
 const nothing = (): Readable => Readable.from([]);
@@ -56,16 +56,13 @@ const sizeOf = ({ start, end }: ByteRange): number => end - start + 1;
 
 const rangeText = ({ start, end }: ByteRange, { size }: StoredObject): string => `bytes ${start}-${end}/${size}`;
 
-/** Sent as one piece: a stream of its own costs more than the bytes. */
-const smallBytes = 64 * 1024;
-
 const sendWhole = async (sending: Sending): Promise<RawReply> => {
-  const { request, object } = sending;
-  const length = { 'Content-Length': String(object.size) };
+  const { request, call, project, object, key } = sending;
   const isSmall = request.method !== 'HEAD' && object.size <= smallBytes;
-  const body = isSmall ? await buffer(await openBytes(sending)) : await bodyOf(sending);
-  if (Buffer.isBuffer(body) && body.length !== object.size) throw new Error('a stored content has another length');
-  return reply(sending, 200, body, length);
+  const body = isSmall
+    ? await call.deps.smallFiles({ projectId: project.id, key, size: object.size }, () => openBytes(sending))
+    : await bodyOf(sending);
+  return reply(sending, 200, body, { 'Content-Length': String(object.size) });
 };
 
 const sendRange = async (sending: Sending, range: ByteRange): Promise<RawReply> =>

@@ -39,6 +39,26 @@ const storedKeys = async (of: TestProject): Promise<string[]> => {
   return all.filter((name) => /-7[0-9a-f]{3}-/.test(name));
 };
 
+test('a small file that was read before is not served once it is replaced, closed to the caller or deleted', async (t) => {
+  const bucket = await newBucket({ public: true });
+  const files = admin().from(bucket);
+  const put = async (content: string) => dataOf(await files.upload('s.txt', content, { upsert: true }));
+  const read = async () => {
+    const answer = await fetchFile(`/object/public/${bucket}/s.txt`);
+    return answer.status === 200 ? await answer.text() : answer.status;
+  };
+  await put('old');
+  t.deepEqual([await read(), await read()], ['old', 'old']);
+  await put('newer');
+  t.deepEqual([await read(), await read()], ['newer', 'newer']);
+  dataOf(await admin().updateBucket(bucket, { public: false }));
+  t.is(await read(), 404);
+  dataOf(await admin().updateBucket(bucket, { public: true }));
+  t.is(await read(), 'newer');
+  dataOf(await files.remove(['s.txt']));
+  t.is(await read(), 404);
+});
+
 test('ranges: one, the last bytes, several, beyond the end, and none for another content', async (t) => {
   const { get } = await file();
   const of = async (range: string, more = {}) => {
