@@ -3,7 +3,7 @@ import { newId } from '#lib/ids.ts';
 import { noBucket, noObject } from './errors.ts';
 import { keyOf } from './names.ts';
 import { type StorageCall, type StorageDeps, asPlatform } from './storage.ts';
-import { type StoredObject, deleteObjects, findBucket, findObject, moveObject } from './store.ts';
+import { type StoredObject, deleteObjects, findObject, findPublicObject, moveObject } from './store.ts';
 import { type UploadMode, type Uploaded, checkUpload, commitUpload, requireUpload } from './upload.ts';
 
 /** An object, by its bucket and name. */
@@ -28,12 +28,8 @@ export const requireObject = async (
  * @throws {ServiceError} `not_found`
  */
 export const requirePublic = async (deps: StorageDeps, call: StorageCall, place: Place): Promise<StoredObject> => {
-  const platform = asPlatform(call);
-  const [bucket, object] = await Promise.all([
-    findBucket(deps, platform, place.bucket),
-    findObject(deps, platform, place.bucket, place.name),
-  ]);
-  if (bucket?.public !== true) throw noBucket();
+  const object = await findPublicObject(deps, asPlatform(call), place.bucket, place.name);
+  if (object === undefined) throw noBucket();
   if (object === null) throw noObject();
   return object;
 };

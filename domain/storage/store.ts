@@ -91,6 +91,19 @@ export const findObject = async (
   return parse(row) as StoredObject | null;
 };
 
+/** An object of a public bucket. Undefined: there is no such bucket, or it is not public; null: no such object in it. */
+export const findPublicObject = async (
+  deps: StorageDeps,
+  call: StorageCall,
+  bucket: string,
+  name: string,
+): Promise<StoredObject | null | undefined> => {
+  const sql = `select (select b.public::text from only storage.buckets b where b.id = $1),
+    (select ${objectJson}::text from only storage.objects o where o.bucket_id = $1 and o.name = $2)`;
+  const [isPublic, row] = await read(deps, call, sql, [bucket, name]);
+  return isPublic === 'true' ? (parse(row) as StoredObject | null) : undefined;
+};
+
 /** The names of those that the caller may see. */
 export const visibleNames = async (
   deps: StorageDeps,
