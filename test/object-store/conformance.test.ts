@@ -42,6 +42,13 @@ for (const [driver, openStore] of Object.entries(stores)) {
     }
   });
 
+  check('a body of thousands of small chunks is written whole', async (t, store) => {
+    const bytes = randomBytes(5000);
+    await store.write('p/small', Readable.from(Array.from(bytes, (byte) => Buffer.of(byte))), anySize);
+    const body = await store.read('p/small', { signal: never });
+    t.true(body !== null && bytes.equals(await buffer(body)));
+  });
+
   check('a range is read, and cut at the end of the file', async (t, store) => {
     await put(store, 'a', '0123456789');
     t.is(await get(store, 'a', { start: 2, end: 4 }), '234');
