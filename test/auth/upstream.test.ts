@@ -206,6 +206,7 @@ test('a user adds a provider and takes ways to sign in away, but for the last on
   const present = (await ask('GET', '/user', { token }, of)).body;
   t.is(present.id, user.id);
   t.is(present.identities.length, 2);
+  t.deepEqual(present.app_metadata, { provider: 'email', providers: ['email', 'company'] });
   const [first, second] = present.identities as { identity_id: string }[];
   const remove = (id = '', by = token) => ask('DELETE', `/user/identities/${id}`, { token: by }, of);
   const stranger = await signedUp(of);
@@ -213,6 +214,9 @@ test('a user adds a provider and takes ways to sign in away, but for the last on
   const both = await Promise.all([remove(first?.identity_id), remove(second?.identity_id)]);
   t.is(both.filter(({ status }) => status === 200).length, 1);
   t.is(both.filter(({ status }) => status === 422).length, 1);
+  const { app_metadata: metadata, identities } = (await ask('GET', '/user', { token }, of)).body;
+  const { provider } = identities[0];
+  t.deepEqual(metadata, { provider, providers: [provider] });
 });
 
 test('an identity belongs to one user', async (t) => {
