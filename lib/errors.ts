@@ -17,6 +17,7 @@ export const errorStatus = {
   dimension_mismatch: 400,
   approval_required: 400,
   sql_not_allowed: 400,
+  invalid_filter: 400,
   invalid_key: 400,
   policy_failed: 400,
   invalid_signature: 401,

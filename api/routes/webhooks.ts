@@ -97,11 +97,12 @@ const changeEndpoints: readonly Endpoint[] = [
     response: webhookWithSecret,
     prepare: ({ body }, call) => checkUrl(body, call),
     handle: async ({ body }, call) => {
-      const { is_active: isActive = true, name = null, ...rest } = fieldsOf(body);
+      const { is_active: isActive = true, filter = null, name = null, ...rest } = fieldsOf(body);
       subscribeAfter(call);
       return shownWebhook(
         await createWebhook(call.db, ownProject(call), {
           ...rest,
+          filter,
           name,
           is_active: isActive,
           send_secret: rest.send_secret ?? false,

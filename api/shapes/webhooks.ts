@@ -46,6 +46,9 @@ export const ownSecret = z
 const fields = {
   url: httpUrl,
   events: eventNames,
+  filter: text(4096, 1)
+    .nullable()
+    .describe("Which of these events it gets: `data.status = 'paid' and old.status <> 'paid'`. Null: all."),
   name: name.nullable(),
   secret: ownSecret,
   active: z.boolean().describe('The same as is_active.'),
@@ -85,6 +88,7 @@ export const webhook = z.object({
   name: z.string().nullable(),
   url: z.string(),
   events: z.array(z.string()),
+  filter: z.string().nullable(),
   active: z.boolean(),
   is_active: z.boolean(),
   send_secret: z.boolean(),

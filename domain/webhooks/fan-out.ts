@@ -40,7 +40,8 @@ const isMeant = '(project_id = any ($2::uuid[])) = $3::boolean';
 // A project's share of a pass gets smaller with its webhooks, and is half of it at most, or what one event
 // makes. Who subscribes is asked once for all events of a name. Events that somebody else passes on just now are left
 // to them; a throttle that somebody holds is not waited for: other projects' events would wait, too. Ids are given as
-// arrays: joined, the larger table would be walked through whenever there might be many.
+// arrays: joined, the larger table would be walked through whenever there might be many. Data are parsed once for all
+// filters, and only where there is one; what cannot be parsed passes.
 const fanOutSql = `
   with recursive ${foundSql}, turns as materialized (
     select project_id from found where project_id is not null and ${isMeant} limit ${maxProjects}
@@ -59,12 +60,20 @@ const fanOutSql = `
       for update skip locked) e
     where s.before < ${maxDeliveries}
   ), heard as materialized (
-    select h.project_id, h.ids, s.webhook_id, s.is_active, s.event
+    select h.project_id, h.ids, s.webhook_id, s.is_active, s.event, h.event as name,
+      (select case when h.event like 'table.%' then w.filter_table else w.filter_other end
+       from webhooks w where w.id = s.webhook_id) as filter
     from (select project_id, event, array_agg(id) as ids from taken group by project_id, event) as h
       cross join lateral subscribers(h.project_id, h.event) as s
+  ), parsed as materialized (
+    select id, event_json(data::text) as data from outbox_events
+    where id = any (array(select unnest(ids) from heard where filter is not null))
   ), told as materialized (
     select e.id as event_id, project_id, webhook_id, is_active, event
     from heard cross join unnest(ids) as e (id)
+    where filter is null or (
+      select p.data is null or coalesce(jsonb_path_match(p.data, filter, jsonb_build_object('event', name), true), false)
+      from parsed p where p.id = e.id)
     order by e.id
   ), made as (
     insert into webhook_deliveries (webhook_id, project_id, event_id, event, status, next_attempt_at, finished_at)

@@ -1,3 +1,4 @@
+import { compileFilter } from '#domain/events/filter.ts';
 import type { Plan } from '#domain/projects/store.ts';
 import { type Queryable, maybeOne, one } from '#lib/control-db.ts';
 
@@ -14,6 +15,8 @@ export interface WebhookRow {
   readonly url: string | null;
   readonly url_sealed: Buffer | null;
   readonly events: readonly string[];
+  /** Which of these events it gets (domain/events/filter.ts); null: all. */
+  readonly filter: string | null;
   readonly secret_sealed: Buffer;
   readonly previous_secret_sealed: Buffer | null;
   readonly previous_secret_until: Date | null;
@@ -116,12 +119,13 @@ export interface WebhookFields {
   readonly name: string | null;
   readonly url: string;
   readonly events: readonly string[];
+  readonly filter: string | null;
   readonly send_secret: boolean;
   readonly rate_per_second: number;
   readonly is_active: boolean;
 }
 
-const listedColumns = `w.id, w.project_id, w.kind, w.name, w.url, w.url_sealed, w.events, w.secret_sealed,
+const listedColumns = `w.id, w.project_id, w.kind, w.name, w.url, w.url_sealed, w.events, w.filter, w.secret_sealed,
   w.previous_secret_sealed, w.previous_secret_until, w.send_secret, w.rate_per_second, w.is_active, w.disabled_reason,
   w.created_at, w.updated_at, l.failing_since, case when greatest(l.closed_until, l.retry_after) > now()
     then greatest(l.closed_until, l.retry_after) end as closed_until`;
@@ -153,10 +157,18 @@ interface NewWebhook extends WebhookFields {
   readonly secret_sealed: Buffer;
 }
 
+/** A filter as its three columns. */
+const filterColumns = (filter: string | null): readonly (string | null)[] => {
+  if (filter === null) return [null, null, null];
+  const { table, other } = compileFilter(filter);
+  return [filter, table, other];
+};
+
 export const insertWebhook = async (db: Queryable, webhook: NewWebhook): Promise<void> => {
   await db.query(
-    `insert into webhooks (id, project_id, name, url, events, secret_sealed, send_secret, rate_per_second, is_active)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+    `insert into webhooks (id, project_id, name, url, events, secret_sealed, send_secret, rate_per_second, is_active,
+       filter, filter_table, filter_other)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::jsonpath, $12::text::jsonpath)`,
     [
       webhook.id,
       webhook.project_id,
@@ -167,6 +179,7 @@ export const insertWebhook = async (db: Queryable, webhook: NewWebhook): Promise
       webhook.send_secret,
       webhook.rate_per_second,
       webhook.is_active,
+      ...filterColumns(webhook.filter),
     ],
   );
 };
@@ -211,9 +224,19 @@ export const listWebhooks = async (
 export const replaceWebhook = async (db: Queryable, id: string, fields: WebhookFields): Promise<void> => {
   await db.query(
     `update webhooks set name = $2, url = $3, events = $4, send_secret = $5, rate_per_second = $6,
-       disabled_reason = case when is_active = $7 then disabled_reason end, is_active = $7, updated_at = now()
+       disabled_reason = case when is_active = $7 then disabled_reason end, is_active = $7, updated_at = now(),
+       filter = $8, filter_table = $9::text::jsonpath, filter_other = $10::text::jsonpath
      where id = $1`,
-    [id, fields.name, fields.url, fields.events, fields.send_secret, fields.rate_per_second, fields.is_active],
+    [
+      id,
+      fields.name,
+      fields.url,
+      fields.events,
+      fields.send_secret,
+      fields.rate_per_second,
+      fields.is_active,
+      ...filterColumns(fields.filter),
+    ],
   );
 };
 

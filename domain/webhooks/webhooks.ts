@@ -86,6 +86,7 @@ const changed = (row: ListedWebhook, change: WebhookChange): WebhookFields => ({
   name: change.name === undefined ? row.name : change.name,
   url: change.url ?? row.url ?? '',
   events: change.events ?? row.events,
+  filter: change.filter === undefined ? row.filter : change.filter,
   send_secret: change.send_secret ?? row.send_secret,
   rate_per_second: change.rate_per_second ?? row.rate_per_second,
   is_active: change.is_active ?? row.is_active,

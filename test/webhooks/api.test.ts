@@ -37,6 +37,7 @@ test('a webhook is made from {url, events}, with a secret of its own that is sho
   t.regex(secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
   t.deepEqual(rest, {
     name: null,
+    filter: null,
     url: receiverUrl,
     events: ['db.insert'],
     active: true,
