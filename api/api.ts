@@ -155,7 +155,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const ai = await openAi({ ...queues, config, platform, egress, json, isSubscribed: subscriber.isSubscribed, log });
   const calls = memoryOfCalls(platform.db);
   const data = openDataDeps({ config, log, platform, ai, egress, ...calls, ...queues });
-  const files = openStorage({ config, platform, data, ...queues, log });
+  const files = await openStorage({ config, platform, data, ...queues, log });
   const mails = startMails({ config, platform, endUsers: data.endUsers, jobs: queues.jobs, log });
   const deps: Deps = {
     config,

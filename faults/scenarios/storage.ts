@@ -125,7 +125,7 @@ const compared = async (scene: Scene, { project, dataDir }: Site): Promise<strin
   try {
     const found = await findProject(platform.db, project.id);
     if (found === undefined) return ['the project is gone'];
-    const deps = { servers: platform.servers, bytes: openBytes(config), keepHours: -1 };
+    const deps = { servers: platform.servers, bytes: await openBytes(config), keepHours: -1 };
     const before = await checkFiles(deps, found);
     const { removed, orphans } = await sweepFiles(deps, found, new AbortController().signal);
     await deps.bytes.removeUnfinished(new Date(Date.now() + 60_000));
