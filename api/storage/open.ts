@@ -11,6 +11,7 @@ import type { Log } from '#lib/log.ts';
 import { type Poller, startPoller } from '#lib/poller.ts';
 import type { Deps } from '#api/deps.ts';
 import { createSmallFiles } from './small-files.ts';
+import { createStoreCheck } from './store-check.ts';
 import { createTransfers } from './transfers.ts';
 
 interface StorageOptions {
@@ -55,5 +56,5 @@ export const openStorage = async ({ config, platform, data, redis, log }: Storag
     smallFiles: createSmallFiles(),
     transfers: createTransfers(config),
   };
-  return { deps, expiry };
+  return { deps, expiry, check: createStoreCheck(place.store) };
 };
