@@ -108,6 +108,20 @@ test('a download that its client does not read is ended, and its place is free a
   t.true(read < size, String(read));
 });
 
+test('whom no policy allows an upload is refused before a byte of it is taken', async (t) => {
+  const of = await newProject();
+  const answerTo = async (key: string): Promise<string> => {
+    const socket = await connectTo(platform().base);
+    const headers = { apikey: key, 'Content-Length': 400_000, Expect: '100-continue' };
+    socket.write(linesOf(`POST /p/${of.ref}/storage/v1/object/${of.slug}/large HTTP/1.1`, headers));
+    const [first] = (await once(socket, 'data')) as [Buffer];
+    socket.destroy();
+    return first.toString().slice(0, 12);
+  };
+  t.is(await answerTo(of.publishableKey), 'HTTP/1.1 403');
+  t.is(await answerTo(of.key), 'HTTP/1.1 100');
+});
+
 /** The target of the request is sent as it is: `fetch` would resolve its dots. */
 const sendTo = async (target: string, headers: OutgoingHttpHeaders): Promise<{ status: number; body: string }> => {
   const req = request(platform().base, { path: target, method: 'POST', headers });

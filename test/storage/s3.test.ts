@@ -113,8 +113,8 @@ test('readiness names a store that does not answer, and the API goes on serving 
     await until(degraded);
     s3.fault(/^HEAD /, fault, 0);
   }
-  const asked = (): number => s3.requests.filter((line) => line.startsWith('HEAD ')).length;
-  const before = asked();
+  const requested = (): number => s3.requests.filter((line) => line.startsWith('HEAD ')).length;
+  const before = requested();
   await Promise.all(Array.from({ length: 20 }, degraded));
-  t.true(asked() - before <= 4, 'probes share one check and its three repetitions');
+  t.true(requested() - before <= 4, 'probes share one check and its three repetitions');
 });

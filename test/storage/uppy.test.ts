@@ -60,11 +60,11 @@ inBrowser('Uppy’s tus plugin uploads from another origin, goes on after a relo
   const send = (more: object) => tab.evaluate(`send(${JSON.stringify({ ...order, ...more })})`);
 
   t.like(await send({ objectName: 'uppy/broken.png', stopAfter: 500_000 }), { paused: 500_000 });
-  const begun: string[] = [];
+  const started: string[] = [];
   await tab.reload();
-  tab.on('request', (request) => begun.push(request.method()));
+  tab.on('request', (request) => started.push(request.method()));
   t.deepEqual(await send({ objectName: 'uppy/broken.png' }), { successful: 1, errors: [] });
-  t.false(begun.includes('POST'), 'the upload that the page had begun goes on');
+  t.false(started.includes('POST'), 'the upload that the page had begun goes on');
   const info = dataOf(await admin().from(of.slug).info('uppy/broken.png'));
   t.like(info, { size, contentType: 'image/png' });
   const back = Buffer.from(await dataOf(await admin().from(of.slug).download('uppy/broken.png')).arrayBuffer());
