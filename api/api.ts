@@ -50,11 +50,19 @@ const checkTimeoutMs = 1500;
 
 const answers = (check: Promise<unknown>): Promise<boolean> => answersWithin(check, checkTimeoutMs);
 
-const healthOf = (db: ControlDb, redis: Redis, accepting: () => boolean): Health => ({
+interface HealthOptions {
+  readonly db: ControlDb;
+  readonly redis: Redis;
+  readonly storage: () => Promise<boolean>;
+  readonly accepting: () => boolean;
+}
+
+const healthOf = ({ db, redis, storage: files, accepting }: HealthOptions): Health => ({
   accepting,
   check: async () => {
-    const [postgres, queue] = await Promise.all([answers(db.query('select 1')), answers(checkRedis(redis))]);
-    return { postgres, redis: queue };
+    const checks = [answers(db.query('select 1')), answers(checkRedis(redis)), files()] as const;
+    const [postgres, queue, storage] = await Promise.all(checks);
+    return { needed: { postgres, redis: queue }, others: { storage } };
   },
 });
 
@@ -155,7 +163,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
   const ai = await openAi({ ...queues, config, platform, egress, json, isSubscribed: subscriber.isSubscribed, log });
   const calls = memoryOfCalls(platform.db);
   const data = openDataDeps({ config, log, platform, ai, egress, ...calls, ...queues });
-  const files = openStorage({ config, platform, data, ...queues, log });
+  const files = await openStorage({ config, platform, data, ...queues, log });
   const mails = startMails({ config, platform, endUsers: data.endUsers, jobs: queues.jobs, log });
   const deps: Deps = {
     config,
@@ -181,7 +189,7 @@ export const startApi = async (config: Config, log: Log): Promise<Api> => {
     rateLimiter,
     ...memoryOfClients(config, log),
     serialize: createSerializer(),
-    health: healthOf(platform.db, queues.redis, () => accepting),
+    health: healthOf({ ...platform, ...queues, storage: files.check, accepting: () => accepting }),
   };
   const { server, port } = await listen(listenerFor(deps, queues.redis), config, log);
   ai.warmUp();

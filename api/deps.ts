@@ -106,8 +106,8 @@ export interface Deps {
 }
 
 export interface Health {
-  /** Each dependency by name, true when it answers. */
-  readonly check: () => Promise<Record<string, boolean>>;
+  /** Each dependency by name, true when it answers: those that every request needs, and those that some need. */
+  readonly check: () => Promise<Readonly<Record<'needed' | 'others', Readonly<Record<string, boolean>>>>>;
   /** False once the process begins to stop. */
   readonly accepting: () => boolean;
 }

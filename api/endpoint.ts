@@ -10,7 +10,7 @@ import type { BaseCall, Call } from './call.ts';
 import type { RawWork } from './raw-endpoint.ts';
 import type { RateClass } from './rate-limit.ts';
 
-export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
+export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete' | 'options';
 export type BodyLimit = 'json' | 'function' | 'ai' | 'import' | 'flags';
 /**
  * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in or storage, OAuth's or

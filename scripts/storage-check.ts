@@ -25,7 +25,7 @@ const run = async (): Promise<number> => {
   const platform = await openPlatform(config, pino({ level: 'silent' }));
   try {
     const { projects, found, lost } = await checkAllFiles(
-      { db: platform.db, servers: platform.servers, bytes: openBytes(config) },
+      { db: platform.db, servers: platform.servers, bytes: await openBytes(config) },
       (project, { kind, what }) => console.log(`${project.ref} ${kind}: ${what}`),
     );
     console.log(`${projects} projects compared, ${found} disagreements, ${lost} of them lose data`);

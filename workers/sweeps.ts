@@ -21,7 +21,6 @@ import { endTeller } from '#domain/jobs/abandon.ts';
 import { sweepSeen } from '#domain/jobs/queue-shards.ts';
 import { sweepUsage } from '#domain/jobs/usage.ts';
 import { insertJobs, outcomeOf, refOf } from '#domain/jobs/store.ts';
-import { openBytes } from '#domain/storage/bytes.ts';
 import { dueSweeps, removeFilesOfProjects, removeUnfinishedFiles } from '#domain/storage/sweep.ts';
 import { sweepPlatformMail } from '#domain/mail/mail.ts';
 import { deleteOldProviderEvents } from '#domain/integrations/store.ts';
@@ -57,6 +56,8 @@ export interface SweepDeps {
   readonly projects: Pick<Projects, 'purge' | 'retireLeftOvers' | 'tenantDb'>;
   readonly servers: Pick<DatabaseServers, 'admin' | 'connectTo'>;
   readonly log: Log;
+  /** The files of all projects. */
+  readonly bytes: StorageDriver;
 }
 
 const sweepEveryMs = 60_000;
@@ -106,7 +107,7 @@ export const inSteps = (
 
 /** Ends what waited too long; answers how many there were. */
 export const expireJobs = async (
-  { db, gate, outcomes, config, log }: Omit<SweepDeps, 'servers' | 'projects'>,
+  { db, gate, outcomes, config, log }: Omit<SweepDeps, 'servers' | 'projects' | 'bytes'>,
   types: readonly string[] = jobTypes,
   max: number = firstStep,
 ): Promise<number> => {
@@ -175,10 +176,10 @@ const startFileSweeps = async ({ db, gate, log }: SweepDeps): Promise<void> => {
   }
 };
 
-const fileSweepsOf = (deps: SweepDeps, bytes: StorageDriver): Record<string, () => Promise<unknown>> => ({
+const fileSweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'files of projects': () => startFileSweeps(deps),
-  'files of deleted projects': () => removeFilesOfProjects(deps.db, bytes),
-  'uploads that broke off': () => removeUnfinishedFiles(bytes),
+  'files of deleted projects': () => removeFilesOfProjects(deps.db, deps.bytes),
+  'uploads that broke off': () => removeUnfinishedFiles(deps.bytes),
 });
 
 const storedSweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
@@ -212,7 +213,7 @@ const sweepsOf = (deps: SweepDeps): Record<string, () => Promise<unknown>> => ({
   'sums of calls of models': () => sweepAiUsage(deps.db),
   'old calls of models': inSteps((max) => deleteOldCalls(deps.db, max)),
   'limits of projects': createLimitsSweep(deps),
-  ...fileSweepsOf(deps, openBytes(deps.config)),
+  ...fileSweepsOf(deps),
   'half-deleted projects': async () => {
     const { gate, outcomes } = deps;
     const abandonment = { maxMs: maxSweepMs, dropBacklog: gate.drop, onEnded: endTeller(outcomes) };

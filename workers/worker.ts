@@ -20,6 +20,7 @@ import { type Egress, createEgress } from '#lib/egress.ts';
 import { type JsonParser, createJsonParser } from '#lib/json-parser.ts';
 import type { Log } from '#lib/log.ts';
 import { waitForSchema } from '#lib/migrate.ts';
+import type { StorageDriver } from '#lib/object-store/object-store.ts';
 import { ownAddress } from '#lib/own-address.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { type JobDefinition, type PoolName, poolsFault, poolsOf } from '#queues/define.ts';
@@ -62,6 +63,7 @@ const openChangeListeners = (
 };
 
 type Opened = Pick<ProcessorDeps, 'egress' | 'transports' | 'gateway' | 'recorder'> & {
+  readonly bytes: StorageDriver;
   readonly platform: Platform;
   readonly runtimes: Runtimes | null;
   readonly listeners: Required<ChangeListeners>;
@@ -72,12 +74,11 @@ type Opened = Pick<ProcessorDeps, 'egress' | 'transports' | 'gateway' | 'recorde
 const storageDepsOf = (
   config: Config,
   log: Log,
-  { db, projects }: Platform,
-  { events }: Required<ChangeListeners>,
+  { platform: { db, projects }, listeners: { events }, bytes }: Pick<Opened, 'platform' | 'listeners' | 'bytes'>,
 ): StorageServiceDeps => ({
   storage: {
     data: createDataDb({ tenantDb: projects.tenantDb, schemaVersion: () => 'storage' }),
-    bytes: openBytes(config),
+    bytes,
     sealer: projects.sealer,
     config,
     markDirty: (projectId) => void events?.markDirty(projectId),
@@ -90,7 +91,7 @@ const storageDepsOf = (
 const processorDepsOf = (
   config: Config,
   log: Log,
-  { platform, runtimes, listeners, flags, ...opened }: Opened,
+  { platform, runtimes, listeners, flags, bytes, ...opened }: Opened,
 ): ProcessorDeps => {
   const { tenantDb, sealer } = platform.projects;
   return {
@@ -102,14 +103,14 @@ const processorDepsOf = (
     local: config.PLINTH_LOCAL === 'on',
     baseUrl: ownAddress(config),
     answerMs: config.PLINTH_SMTP_ANSWER_MS,
-    files: { bytes: openBytes(config), keepHours: config.PLINTH_KEEP_REMOVED_FILES_HOURS },
+    files: { bytes, keepHours: config.PLINTH_KEEP_REMOVED_FILES_HOURS },
     load: createRunnableLoader(platform.db, sealer),
     runtimes: runtimes ?? {},
     services: servicesOf([
       databaseService({ tenantDb, ...listeners }),
       fetchService({ egress: opened.egress }),
       flagService({ flags }),
-      storageService(storageDepsOf(config, log, platform, listeners)),
+      storageService(storageDepsOf(config, log, { platform, listeners, bytes })),
       answerService,
     ]),
   };
@@ -223,9 +224,9 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const ai = await openAi({ config, platform, egress, redis: null, json, isSubscribed, log });
   const served = jobs.filter((job) => pools.includes(job.pool));
   const flags = openWorkerFlags(config, log, platform, { isSubscribed, signals: listeners });
-  const gateway = ai.gateway;
+  const [gateway, bytes] = [ai.gateway, await openBytes(config)];
   const { recorder } = deliveries;
-  const opened = { platform, egress, runtimes, listeners, transports, gateway, recorder, flags };
+  const opened = { platform, egress, runtimes, listeners, transports, gateway, recorder, flags, bytes };
   const processors = processorsFor(served, processorDepsOf(config, log, opened));
   checkProcessors(pools, processors);
   const engine = await startEngine({
@@ -240,7 +241,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const { gate, outcomes, subscriber } = engine.queues;
   await followNotices(subscriber, { flags, ai });
   subscribers = subscriber;
-  const common = { ...platform, config, log };
+  const common = { ...platform, config, log, bytes };
   const housekeeping = pools.includes('system')
     ? startHousekeeping({ ...common, backlogDb, gate, outcomes, flags, json, onStored: listeners.markWaiting })
     : null;

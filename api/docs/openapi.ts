@@ -66,10 +66,14 @@ const idempotencyKey = { $ref: '#/components/parameters/IdempotencyKey' };
 const prefer = { $ref: '#/components/parameters/Prefer' };
 const orgId = { $ref: '#/components/parameters/OrgId' };
 
-const headersOf = ({ method, access, work }: Endpoint): Json[] => [
-  ...(access.kind === 'organization' ? [orgId] : []),
-  ...(method === 'post' && access.kind !== 'everyone' ? [idempotencyKey] : []),
-  ...(work.kind === 'job' ? [prefer] : []),
+/** The changes of files are in the projects' databases, and each names what it makes (decision 068). */
+const takesKey = ({ method, access, errors }: Endpoint): boolean =>
+  method === 'post' && access.kind !== 'everyone' && errors !== 'storage';
+
+const headersOf = (endpoint: Endpoint): Json[] => [
+  ...(endpoint.access.kind === 'organization' ? [orgId] : []),
+  ...(takesKey(endpoint) ? [idempotencyKey] : []),
+  ...(endpoint.work.kind === 'job' ? [prefer] : []),
 ];
 
 const responsesOf = ({ status, response, mediaType, summary, work }: Endpoint): Json => ({

@@ -1,10 +1,10 @@
-import { withKey } from '../access.ts';
+import { everyone, withKey } from '../access.ts';
 import type { BaseCall, DataCall } from '../call.ts';
 import { type Endpoint, type Method, RawReply } from '../endpoint.ts';
 import { restUrl } from '../http/rest-url.ts';
 import { type RawRequest, rawEndpoint } from '../raw-endpoint.ts';
 import { watchUpload } from '../storage/arrival.ts';
-import { storageCall, storageRoot } from '../storage/call.ts';
+import { openCall, storageCall, storageRoot } from '../storage/call.ts';
 import { beginTransfer } from '../storage/transfers.ts';
 
 /** Resumable uploads: tus 1.0, which tus-js-client and Uppy speak. */
@@ -31,6 +31,14 @@ const answerTus = async (request: RawRequest, call: BaseCall & DataCall): Promis
   return new RawReply(null, '', res.statusCode);
 };
 
+/** Says what the server can do. Clients ask before they have an upload, and need no key. */
+const answerOptions = async ({ context, params }: RawRequest, call: BaseCall): Promise<RawReply> => {
+  const caller = { ...(await openCall(call, params['ref'])), mode: 'insert' } as const;
+  context.respond = false;
+  await call.deps.resumable.handle(context.req, context.res, { caller, url: '' });
+  return new RawReply(null, '', context.res.statusCode);
+};
+
 const common = {
   area: 'storage',
   access: withKey('secret', 'publishable', 'user'),
@@ -53,6 +61,18 @@ export const storageResumableEndpoints: readonly Endpoint[] = [
     summary: 'Begin a resumable upload (tus)',
     handle: answerTus,
   }),
+  ...[collection, `${collection}/{upload_id}`].map((path) =>
+    rawEndpoint({
+      ...common,
+      access: everyone,
+      rate: 'files',
+      anyOrigin: true,
+      method: 'options',
+      path,
+      summary: 'What this server can do of tus: version, extensions, checksums and the largest file',
+      handle: answerOptions,
+    }),
+  ),
   ...ofOne.map(([method, summary]) =>
     rawEndpoint({ ...common, method, path: `${collection}/{upload_id}`, summary, handle: answerTus }),
   ),

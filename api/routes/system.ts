@@ -14,7 +14,10 @@ import { unauthenticated } from '../auth/credentials.ts';
 
 const readiness = z.object({
   ready: z.boolean(),
-  dependencies: z.record(z.string(), z.boolean()).describe('Each service that a request needs: whether it answers.'),
+  dependencies: z.record(z.string(), z.boolean()).describe('Each service that requests need: whether it answers.'),
+  degraded: z
+    .array(z.string())
+    .describe('Services that do not answer and that some requests need, as files do `storage`: the others are served.'),
   sandbox: sandboxFactsShape
     .nullable()
     .describe('The languages of functions, and how well live workers fence them in; null while that is not known.'),
@@ -48,9 +51,11 @@ export const systemEndpoints: readonly Endpoint[] = [
     access: everyone,
     response: readiness,
     handle: async (_input, { deps }) => {
-      const [dependencies, sandbox] = await Promise.all([deps.health.check(), sandboxOf(deps.gate)]);
-      const ready = deps.health.accepting() && Object.values(dependencies).every(Boolean);
-      return new RawReply(JSON.stringify({ ready, dependencies, sandbox }), jsonType, ready ? 200 : 503);
+      const [{ needed, others }, sandbox] = await Promise.all([deps.health.check(), sandboxOf(deps.gate)]);
+      const ready = deps.health.accepting() && Object.values(needed).every(Boolean);
+      const degraded = Object.keys(others).filter((name) => others[name] === false);
+      const state = { ready, dependencies: { ...needed, ...others }, degraded, sandbox };
+      return new RawReply(JSON.stringify(state), jsonType, ready ? 200 : 503);
     },
   }),
   endpoint({

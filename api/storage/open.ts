@@ -4,12 +4,14 @@ import { createRemovalMarks } from '#domain/storage/marks.ts';
 import { createResumable } from '#domain/storage/resumable.ts';
 import type { StorageDeps } from '#domain/storage/storage.ts';
 import { openStoragePlace } from '#lib/object-store/open-object-store.ts';
+import { openUploads } from '#lib/resumable/open-uploads.ts';
 import { createUploadLocks } from '#lib/resumable/upload-locks.ts';
 import type { Config } from '#lib/config.ts';
 import type { Log } from '#lib/log.ts';
 import { type Poller, startPoller } from '#lib/poller.ts';
 import type { Deps } from '#api/deps.ts';
 import { createSmallFiles } from './small-files.ts';
+import { createStoreCheck } from './store-check.ts';
 import { createTransfers } from './transfers.ts';
 
 interface StorageOptions {
@@ -22,9 +24,12 @@ interface StorageOptions {
 
 const removeExpiredEveryMs = 600_000;
 
-/** The files of projects, as the API serves them; `expiry` deletes resumable uploads whose day is over. */
-export const openStorage = ({ config, platform, data, redis, log }: StorageOptions) => {
-  const place = openStoragePlace(config);
+/**
+ * The files of projects, as the API serves them; `expiry` deletes resumable uploads whose day is over, `check` says
+ * whether the store answers.
+ */
+export const openStorage = async ({ config, platform, data, redis, log }: StorageOptions) => {
+  const place = await openStoragePlace(config);
   const storage: StorageDeps = {
     data: data.data,
     bytes: place.store,
@@ -36,7 +41,7 @@ export const openStorage = ({ config, platform, data, redis, log }: StorageOptio
   const resumable = createResumable({
     storage,
     db: platform.db,
-    place,
+    uploads: await openUploads(place),
     locks: createUploadLocks({ redis, prefix: config.PLINTH_REDIS_PREFIX }),
     onFailure: (error) => log.warn({ err: error }, 'a resumable upload could not be served'),
   });
@@ -51,5 +56,5 @@ export const openStorage = ({ config, platform, data, redis, log }: StorageOptio
     smallFiles: createSmallFiles(),
     transfers: createTransfers(config),
   };
-  return { deps, expiry };
+  return { deps, expiry, check: createStoreCheck(place.store) };
 };

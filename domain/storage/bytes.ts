@@ -2,4 +2,5 @@ import { type StorageSettings, openStoragePlace } from '#lib/object-store/open-o
 import type { StorageDriver } from '#lib/object-store/object-store.ts';
 
 /** Where the bytes of files lie, as the settings say. */
-export const openBytes = (config: StorageSettings): StorageDriver => openStoragePlace(config).store;
+export const openBytes = async (config: StorageSettings): Promise<StorageDriver> =>
+  (await openStoragePlace(config)).store;

@@ -4,10 +4,8 @@ import type { Project } from '#domain/projects/store.ts';
 import { findProject } from '#domain/projects/store.ts';
 import type { ControlDb } from '#lib/control-db.ts';
 import { ServiceError, notFound } from '#lib/errors.ts';
-import type { StoragePlace } from '#lib/object-store/open-object-store.ts';
-import { openUploads } from '#lib/resumable/open-uploads.ts';
 import { type RequestedUpload, type TusServer, createTusServer } from '#lib/resumable/tus-server.ts';
-import type { UploadInfo } from '#lib/resumable/uploads.ts';
+import { type ResumableUploads, type UploadInfo, uploadLifeMs } from '#lib/resumable/uploads.ts';
 import { storageLimits } from './limits.ts';
 import { keyOf, requireBucketName, requireName } from './names.ts';
 import { parseMetadata } from './metadata.ts';
@@ -26,7 +24,7 @@ export interface ResumableCall extends StorageCall {
 export interface ResumableDeps {
   readonly storage: StorageDeps;
   readonly db: ControlDb;
-  readonly place: StoragePlace;
+  readonly uploads: ResumableUploads;
   readonly locks: Locker;
   readonly onFailure: (error: unknown) => void;
 }
@@ -77,8 +75,9 @@ const reserve = async (db: ControlDb, project: Project, total: number | null, { 
     const bytes = (held?.bytes ?? 0) + size;
     if (total !== null && bytes > total) throw tooMuch('many bytes', { limit: total, value: bytes });
     await tx.query(
-      `insert into storage_uploads (id, project_id, size, expires_at) values ($1, $2, $3, now() + interval '1 day')`,
-      [id, project.id, size],
+      `insert into storage_uploads (id, project_id, size, expires_at)
+       values ($1, $2, $3, now() + make_interval(secs => $4))`,
+      [id, project.id, size, uploadLifeMs / 1000],
     );
   });
 };
@@ -118,11 +117,12 @@ const finish = async (
 };
 
 export const createResumable = (deps: ResumableDeps): TusServer<ResumableCall> => {
-  const { storage, db, place, locks, onFailure } = deps;
+  const { storage, db, uploads, locks, onFailure } = deps;
   return createTusServer<ResumableCall>({
-    uploads: openUploads(place),
+    uploads,
     locks,
     onFailure,
+    lifeMs: uploadLifeMs,
     maxSize: ({ project }) => storageLimits(storage.config, project.plan).file,
     beforeCreate: async (call, upload) => {
       const request = requestOf(upload, call.mode);

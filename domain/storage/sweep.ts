@@ -4,6 +4,7 @@ import type { Project } from '#domain/projects/store.ts';
 import type { Queryable } from '#lib/control-db.ts';
 import { newId } from '#lib/ids.ts';
 import type { StorageDriver } from '#lib/object-store/object-store.ts';
+import { uploadLifeMs } from '#lib/resumable/uploads.ts';
 import { keyOf } from './names.ts';
 import { sweepRenditions } from './renditions.ts';
 
@@ -155,9 +156,12 @@ export const removeFilesOfProjects = async (db: Queryable, bytes: StorageDriver)
   }
 };
 
-/** Longer than any upload may take at the least rate that is usual. */
-const unfinishedHours = 48;
+/**
+ * An unfinished write is left alone for so long. Over S3 a resumable upload is one, too, and could end at the last moment
+ * of its life: twice that life leaves it a day.
+ */
+const unfinishedMs = 2 * uploadLifeMs;
 
 export const removeUnfinishedFiles = async (bytes: StorageDriver): Promise<void> => {
-  await bytes.removeUnfinished(new Date(Date.now() - unfinishedHours * 3_600_000));
+  await bytes.removeUnfinished(new Date(Date.now() - unfinishedMs));
 };

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { note, onOff, oneOf, url } from './kinds.ts';
+import { integer, note, onOff, oneOf, url } from './kinds.ts';
 
 /** Settings of where the bytes of files lie. */
 export const storageSettings = {
@@ -27,5 +27,10 @@ export const storageSettings = {
   PLINTH_S3_FORCE_PATH_STYLE: note(
     onOff('off'),
     'Whether buckets stand in paths and not in host names, as MinIO and most servers beside Amazon want it.',
+  ),
+  PLINTH_S3_TIMEOUT_MS: note(
+    integer(30_000, 100, 600_000),
+    'A request to S3 that is not answered for so long is given up; it is sent three times more at most.',
+    'ms',
   ),
 };

@@ -51,8 +51,8 @@ export interface ObjectStore {
   remove(keys: readonly string[]): Promise<void>;
   /** Keys below a prefix in order, for the sweep and the checker. */
   list(prefix: string): AsyncIterable<{ readonly key: string; readonly size: number; readonly modifiedAt: Date }>;
-  /** Whether the store answers, for readiness. */
-  check(): Promise<void>;
+  /** Whether the store answers, for readiness. The signal ends the wait where the driver can end it. */
+  check(signal?: AbortSignal): Promise<void>;
 }
 
 export type WriteOptions = Parameters<ObjectStore['write']>[2];

@@ -4,6 +4,7 @@ import {
   type CompletedPart,
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
+  DeleteObjectCommand,
   HeadObjectCommand,
   UploadPartCommand,
   UploadPartCopyCommand,
@@ -135,6 +136,11 @@ const madeBy = async ({ bucket, key, mark }: Multipart) => {
   return head?.Metadata?.[markName] === mark ? head : null;
 };
 
+/** A key is whole or is not there. Bytes that cannot be removed now are left to the sweep, since no row names them. */
+const removeShort = async ({ bucket, key }: Multipart): Promise<void> => {
+  await bucket.client.send(new DeleteObjectCommand({ Bucket: bucket.name, Key: key })).catch(() => {});
+};
+
 /**
  * Makes the object of all parts. A server that has done it and failed to answer is found out by the mark. The size is
  * compared, since nothing else would show that the server lost a part.
@@ -154,6 +160,7 @@ export const completeMultipart = async (
     throw failure ?? error;
   });
   if (made?.ContentLength === size) return;
+  if (made !== null) await removeShort(multipart);
   throw failure ?? new StoreUnavailableError(new Error(`of ${size} bytes ${made?.ContentLength} are there`));
 };
 

@@ -223,8 +223,8 @@ export const createS3Store = (bucket: S3Bucket): StorageDriver => ({
     requirePrefix(prefix);
     return listKeys(bucket, prefix);
   },
-  check: async () => {
-    await answerOf(bucket.client.send(new HeadBucketCommand({ Bucket: bucket.name })));
+  check: async (signal) => {
+    await answerOf(bucket.client.send(new HeadBucketCommand({ Bucket: bucket.name }), until(signal)), signal);
   },
   unfinished: () => unfinishedIn(bucket),
   removeUnfinished: (activeBefore) => removeUnfinished(bucket, activeBefore),

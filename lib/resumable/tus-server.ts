@@ -11,7 +11,13 @@ import { newId } from '#lib/ids.ts';
 import type { StoredBytes } from '#lib/object-store/object-store.ts';
 import { TusStore } from './tus-store.ts';
 import { UploadLocked } from './upload-locks.ts';
-import { type BodyChecksum, ChecksumMismatch, type ResumableUploads, type UploadInfo } from './uploads.ts';
+import {
+  type BodyChecksum,
+  ChecksumMismatch,
+  type ResumableUploads,
+  type UploadInfo,
+  uploadLifeMs,
+} from './uploads.ts';
 
 const checksumAlgorithms = ['md5', 'sha1', 'sha256', 'sha512'].filter((name) => getHashes().includes(name));
 
@@ -50,7 +56,7 @@ export interface TusServerOptions<Caller> {
   readonly onFinished: (upload: UploadInfo, stored: StoredBytes) => Promise<void>;
   /** An upload was ended by its client, or has expired: what was reserved for it is free. Unfinished ones only. */
   readonly onRemoved?: (upload: UploadInfo) => Promise<void>;
-  /** How long an upload may take from its creation on; a day unless given. */
+  /** How long an upload may take from its creation on; `uploadLifeMs` unless given. */
   readonly lifeMs?: number;
   /** Sees errors that are faults of ours, or of Redis and the store. */
   readonly onFailure?: (error: unknown) => void;
@@ -77,8 +83,6 @@ interface Current<Caller> extends TusRequest<Caller> {
   readonly checksum?: BodyChecksum;
   created?: { readonly key: string; readonly context: Readonly<Record<string, unknown>> };
 }
-
-const dayMs = 86_400_000;
 
 /** Answers an error in the platform's form; 460 is tus's own status for a wrong checksum. */
 const errorAnswer = (status: number, { code, message, details, hint }: ServiceError) => ({
@@ -202,7 +206,7 @@ export const createTusServer = <Caller>(options: TusServerOptions<Caller>): TusS
     if (now === undefined) throw new Error('outside a request');
     return now;
   };
-  const lifeMs = options.lifeMs ?? dayMs;
+  const lifeMs = options.lifeMs ?? uploadLifeMs;
   const datastore = new TusStore({
     uploads: options.uploads,
     newInfo: (upload) => infoOf(requestedOf(upload), current().created, lifeMs),

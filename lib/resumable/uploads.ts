@@ -1,6 +1,9 @@
 import { z } from 'zod';
 import type { StoredBytes } from '#lib/object-store/object-store.ts';
 
+/** How long an upload may take from its creation on. The sweep of unfinished writes waits longer. */
+export const uploadLifeMs = 24 * 3_600_000;
+
 const infoSchema = z.strictObject({
   id: z.uuid(),
   /** The key that the finished bytes get: made by the platform. */

@@ -13,7 +13,8 @@ test('healthz says that the process is alive', async (t) => {
 test('readyz names each dependency', async (t) => {
   const answer = await platform().client.call('GET', '/readyz');
   t.is(answer.status, 200);
-  t.deepEqual(answer.body, { ready: true, dependencies: { postgres: true, redis: true }, sandbox: null });
+  const dependencies = { postgres: true, redis: true, storage: true };
+  t.deepEqual(answer.body, { ready: true, dependencies, degraded: [], sandbox: null });
 });
 
 test('metrics are open to the machine itself', async (t) => {

@@ -81,10 +81,11 @@ test('a completed upload whose answer is lost has succeeded', async (t) => {
   t.true(body !== null && large.equals(await buffer(body)));
 });
 
-test('a part that the server loses is noticed', async (t) => {
+test('a part that the server loses is noticed, and the shorter object is removed', async (t) => {
   const { server, write } = await open(t);
   server.fault(/^POST .*uploadId/, 'lost part');
   await t.throwsAsync(write(large), { instanceOf: StoreUnavailableError });
+  t.is(server.objects.size, 0);
 });
 
 test('an answer that is cut in its middle is an error, and no shorter file', async (t) => {

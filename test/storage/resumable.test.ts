@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { readFile, readdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import test from 'ava';
 import { Upload } from 'tus-js-client';
 import type { TestProject } from '#test/support/client.ts';
@@ -130,4 +132,56 @@ test('limits, names, offsets and checksums are checked, and an ended upload free
     dataOf(await admin(of).from(of.slug).list()).map(({ name }) => name),
     ['c'],
   );
+});
+
+test('OPTIONS says what the server can do to whoever asks, and a preflight lets every page send what tus needs', async (t) => {
+  const of = await platform().client.createProject(developer(), { plan: 'free' });
+  const url = `${platform().base}/p/${of.ref}/storage/v1/upload/resumable`;
+  for (const at of [url, `${url}/${crypto.randomUUID()}`]) {
+    const { status, headers } = await fetch(at, { method: 'OPTIONS' });
+    const said = ['tus-resumable', 'tus-version', 'tus-extension', 'tus-max-size', 'tus-checksum-algorithm'];
+    t.deepEqual(
+      [status, ...said.map((name) => headers.get(name))],
+      [
+        204,
+        '1.0.0',
+        '1.0.0',
+        'creation,creation-with-upload,expiration,checksum,termination',
+        String(3 * mb),
+        'md5,sha1,sha256,sha512',
+      ],
+    );
+    const preflight = await fetch(at, {
+      method: 'OPTIONS',
+      headers: { origin: 'https://site.example', 'access-control-request-method': 'PATCH' },
+    });
+    t.is(preflight.headers.get('access-control-allow-origin'), '*');
+    for (const name of ['Tus-Resumable', 'Upload-Offset', 'Upload-Metadata', 'Upload-Checksum', 'x-upsert', 'apikey'])
+      t.true(preflight.headers.get('access-control-allow-headers')?.split(', ').includes(name), name);
+    t.regex(preflight.headers.get('access-control-allow-methods') ?? '', /POST.*PATCH.*DELETE/);
+  }
+  t.is((await fetch(url.replace(of.ref, 'abcdefghijklmnopqrst'), { method: 'OPTIONS' })).status, 404);
+});
+
+test('an upload says when it expires, and is 410 from then on', async (t) => {
+  const of = await newProject();
+  const { url } = await send({ name: 'late', of, stopAfter: 500_000 });
+  const tus = { 'tus-resumable': '1.0.0', apikey: of.key };
+  const patch = () =>
+    fetch(url, {
+      method: 'PATCH',
+      headers: { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': '500000' },
+      body: 'x',
+    });
+  const first = await patch();
+  t.is(first.status, 204);
+  const expires = Date.parse(first.headers.get('upload-expires') ?? '');
+  t.true(expires > Date.now() && expires <= Date.now() + 24 * 3_600_000);
+  const folder = path.join(platform().config.DATA_DIR, 'storage', 'uploads');
+  const id = url.slice(url.lastIndexOf('/') + 1);
+  const name = (await readdir(folder, { recursive: true })).find((one) => one.endsWith(`${id}.json`)) ?? '';
+  const file = path.join(folder, name);
+  await writeFile(file, JSON.stringify({ ...JSON.parse(await readFile(file, 'utf8')), expiresAt: Date.now() - 1 }));
+  for (const answer of [await patch(), await fetch(url, { method: 'HEAD', headers: tus })]) t.is(answer.status, 410);
+  t.is((await admin(of).from(of.slug).download('late')).error?.message, 'No such object.');
 });

@@ -16,7 +16,7 @@ const { admin, newProject, platform, sql, developer } = useStorage(test, {});
 
 const scene = async (of: TestProject) => {
   const servers = await openServers(platform());
-  const bytes = openBytes(platform().config);
+  const bytes = await openBytes(platform().config);
   const project = await findProject(platform().db, of.id);
   if (project === undefined) throw new Error('there is no project');
   const keys = async (): Promise<string[]> => {

@@ -25,8 +25,15 @@ export const environmentOf = ({ globalLimits, ...settings }: Config): Record<str
     ),
   );
 
-export const startProcess = (script: string, env: Readonly<Record<string, string>>): PlatformProcess => {
-  const child = spawn(process.execPath, ['--no-node-snapshot', '--import', cheapPasswords, script], {
+/** @param inside a command and its arguments that runs what follows them, in a namespace for example */
+export const startProcess = (
+  script: string,
+  env: Readonly<Record<string, string>>,
+  inside: readonly string[] = [],
+): PlatformProcess => {
+  const node = [process.execPath, '--no-node-snapshot', '--import', cheapPasswords, script];
+  const [command = '', ...args] = [...inside, ...node];
+  const child = spawn(command, args, {
     cwd: root,
     env: { PATH: process.env['PATH'] ?? '', ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

@@ -40,7 +40,7 @@ export interface S3Server {
     secretAccessKey: string;
     forcePathStyle: true;
   };
-  /** The next requests whose `METHOD url` fits fail, as many as `times`. */
+  /** The next requests whose `METHOD url` fits fail, as many as `times`; in place of what was said for that pattern. */
   readonly fault: (pattern: RegExp, fault: Fault, times?: number) => void;
   /** `METHOD url` of all requests so far. */
   readonly requests: readonly string[];
@@ -293,8 +293,8 @@ const errorAnswer = (error: unknown): Answer => {
 
 const bodyOf = ({ body = '' }: Answer): Buffer => Buffer.from(body);
 
-/** Starts a server with one empty bucket; it is gone with the test. */
-export const startS3Server = async (t: ExecutionContext): Promise<S3Server> => {
+/** Starts a server with one empty bucket. */
+export const openS3Server = async (): Promise<S3Server & { readonly close: () => void }> => {
   const state = createState();
   const faults: { pattern: RegExp; fault: Fault; times: number }[] = [];
   const requests: string[] = [];
@@ -340,16 +340,26 @@ export const startS3Server = async (t: ExecutionContext): Promise<S3Server> => {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
   const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
     settings: { endpoint, bucket, region, accessKeyId, secretAccessKey, forcePathStyle: true },
-    fault: (pattern, fault, times = 1) => void faults.push({ pattern, fault, times }),
+    fault: (pattern, fault, times = 1) => {
+      for (const earlier of faults) if (earlier.pattern.source === pattern.source) earlier.times = 0;
+      faults.push({ pattern, fault, times });
+    },
     requests,
     objects: state.objects,
     uploads: state.uploads,
+    close: () => {
+      server.closeAllConnections();
+      server.close();
+    },
   };
+};
+
+/** The same, gone with the test. */
+export const startS3Server = async (t: ExecutionContext): Promise<S3Server> => {
+  const { close, ...server } = await openS3Server();
+  t.teardown(close);
+  return server;
 };

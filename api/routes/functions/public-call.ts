@@ -109,10 +109,12 @@ const methods = {
   put: 'Call a function with PUT',
   patch: 'Call a function with PATCH',
   delete: 'Call a function with DELETE',
-} as const satisfies Record<Method, string>;
+} as const satisfies Partial<Record<Method, string>>;
+
+type CallMethod = keyof typeof methods;
 
 interface Route extends Address {
-  readonly method: Method;
+  readonly method: CallMethod;
   /** Below the slug, at any depth. */
   readonly isDeep: boolean;
 }
@@ -165,7 +167,7 @@ const callEndpoint = ({ root, params, method, isDeep }: Route): Endpoint =>
 
 /** Functions at their public addresses (contract, section 12): any method, any media type, and any path below the slug. */
 export const publicCallEndpoints: readonly Endpoint[] = addresses.flatMap((address) =>
-  (Object.keys(methods) as Method[]).flatMap((method) => [
+  (Object.keys(methods) as CallMethod[]).flatMap((method) => [
     callEndpoint({ ...address, method, isDeep: false }),
     callEndpoint({ ...address, method, isDeep: true }),
   ]),
