@@ -3,7 +3,7 @@ import { createClient } from '@supabase/supabase-js';
 import test, { type ExecutionContext } from 'ava';
 import { startPlatform } from '#test/support/platform.ts';
 import { startS3Server } from '#test/support/s3-server.ts';
-import { longTestMs } from '#test/support/time-outs.ts';
+import { longTestMs, patienceMs } from '#test/support/time-outs.ts';
 import { until } from '#test/support/until.ts';
 import { dataOf } from './storage-scene.ts';
 
@@ -63,7 +63,7 @@ test('with S3 as the store, storage-js works the same, and a store that fails le
 
 test('S3 that hangs, loses a part or cuts an answer: the request ends with an error, and nothing half is a file', async (t) => {
   t.timeout(longTestMs);
-  const { s3, project, root, files } = await openScene(t, { PLINTH_S3_TIMEOUT_MS: '2000' });
+  const { s3, project, root, files } = await openScene(t, { PLINTH_S3_TIMEOUT_MS: String(patienceMs / 25) });
   const content = 'x'.repeat(12 * mib);
   dataOf(await files.upload('kept', new Blob([content])));
 
