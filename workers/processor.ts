@@ -10,6 +10,10 @@ export interface JobContext {
   readonly requestId: string;
   /** 1 for the first run. */
   readonly attempt: number;
+  /** From when the job was queued until its row said that it runs. Left out: not at all. */
+  readonly waitedMs?: number;
+  /** Which state of the project's variables the run of a function must see. Left out: any. */
+  readonly envVersion?: number;
   /** Aborted when the job must stop; its reason is a `JobStopped`. */
   readonly signal: AbortSignal;
   /**

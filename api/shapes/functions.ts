@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { maskEnvVars, openEnvVars } from '#domain/functions/functions.ts';
+import { maskEnvVars, openEnvVars } from '#domain/functions/env-vars.ts';
 import type { InvocationRow } from '#domain/functions/invocations.ts';
 import { type ListedFunction, functionAccess } from '#domain/functions/store.ts';
 import { functionInvoke, runStatuses } from '#queues/function-invoke.ts';
 import type { InProject } from '#api/access.ts';
 import type { Call } from '#api/call.ts';
-import { id, instant } from '#api/fields.ts';
+import { id, instant, text } from '#api/fields.ts';
 
 /** Functions and their runs as their project sees them (contract, section 4). */
 
@@ -15,6 +15,18 @@ export const versionNumber = z
   .string()
   .regex(/^[1-9]\d{0,8}$/, { error: 'must be the number of a version' })
   .transform(Number);
+
+const envName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, { error: 'must be a name of letters, digits and _' });
+// A record would drop this name without a word.
+const refuseProto = (value: unknown, context: z.core.$RefinementCtx): unknown => {
+  if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__'))
+    context.addIssue({ code: 'custom', path: ['__proto__'], message: 'is not possible as a name' });
+  return value;
+};
+/** Changes of variables: null deletes one. */
+export const envVars = z.preprocess(refuseProto, z.record(envName, text(32_768).nullable()));
 
 export const listedFunction = z.object({
   id,

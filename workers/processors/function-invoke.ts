@@ -129,9 +129,9 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
   const { load, runtimes, services: openServices, logAllowance = createLogAllowance() } = deps;
   return {
     sandbox: levelsOf(runtimes),
-    run: async (data, { jobId, projectId, signal, openAnswer, log }) => {
+    run: async (data, { jobId, projectId, envVersion = 0, signal, openAnswer, log }) => {
       const { function_id: functionId, version, payload, ...by } = data as InvokeData;
-      const fn = await load(functionId, version);
+      const fn = await load(functionId, version, envVersion);
       if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
       const { compiled: code, language, ...limits } = fn;
       const runtime = runtimes[language];
