@@ -81,7 +81,16 @@ export const functionInvoke = defineJob({
     response: z.enum(['text', 'base64', 'stream']).optional(),
     invocation_id: z.uuid(),
     error: z.object({ name: z.string(), message: z.string(), stack: z.string() }).optional(),
-    logs: z.array(z.object({ ts: z.string(), level: z.string(), message: z.string() })).optional(),
+    logs: z
+      .array(
+        z.object({
+          ts: z.string(),
+          level: z.string(),
+          message: z.string(),
+          fields: z.record(z.string(), z.unknown()).optional(),
+        }),
+      )
+      .optional(),
   }),
   running: { free: 5, pro: 25, enterprise: 100 },
   plural: 'Functions that run',

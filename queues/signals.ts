@@ -2,6 +2,13 @@ import type { Redis } from 'ioredis';
 import { z } from 'zod';
 import { createBatcher } from '#lib/batch.ts';
 
+const loggedSchema = z.object({
+  ts: z.string(),
+  level: z.string(),
+  message: z.string(),
+  fields: z.record(z.string(), z.unknown()).optional(),
+});
+
 /** An event of a job while it runs. It is for present listeners only: the job's row keeps the state that counts. */
 const jobEvents = [
   z.object({ event: z.literal('status'), status: z.string(), attempt: z.number() }),
@@ -11,6 +18,7 @@ const jobEvents = [
     ts: z.string(),
     level: z.string(),
     message: z.string(),
+    fields: z.record(z.string(), z.unknown()).optional(),
     /** Its place among the lines of its run, from 1 on. */
     line: z.number().optional(),
   }),
@@ -24,7 +32,7 @@ const sentSchema = z.discriminatedUnion('event', [
   z.object({
     event: z.literal('logs'),
     first_line: z.number(),
-    lines: z.array(z.object({ ts: z.string(), level: z.string(), message: z.string() })).readonly(),
+    lines: z.array(loggedSchema).readonly(),
   }),
 ]);
 type SentEvent = z.output<typeof sentSchema>;

@@ -1,4 +1,4 @@
-import type { LogLevel } from '#domain/jobs/logs.ts';
+import type { LogLevel, LogLine } from '#domain/jobs/logs.ts';
 import type { AnswerWriter } from '#queues/answer-streams.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
 import type { SandboxFacts } from '#queues/function-invoke.ts';
@@ -22,7 +22,7 @@ export interface JobContext {
    */
   readonly openAnswer?: () => Promise<AnswerWriter | null>;
   /** A line for readers of the job; its time is the given one, else now. */
-  readonly log: (level: LogLevel, message: string, ts?: string) => void;
+  readonly log: (level: LogLevel, message: string, ts?: string, fields?: LogLine['fields']) => void;
   /** @param percent 0 to 100 */
   readonly progress: (percent: number) => void;
 }

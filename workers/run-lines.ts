@@ -16,6 +16,8 @@ const cutLine = (text: string): string =>
     ? text
     : `${text.slice(0, maxLineLength)}… [${text.length - maxLineLength} characters cut]`;
 
+const lengthOf = (fields: LogLine['fields']): number => (fields === undefined ? 0 : JSON.stringify(fields).length);
+
 const maxClockSkewMs = 24 * 3600 * 1000;
 
 /** A sandbox's timestamps are accepted within a day. Lines of one millisecond share the same text. */
@@ -33,7 +35,7 @@ const createTimes = (): ((ts: string | undefined) => string) => {
 
 /** The log of one run on its way to its rows and to listeners. */
 export interface RunLines {
-  readonly add: (level: LogLine['level'], text: string, ts: string | undefined) => void;
+  readonly add: (level: LogLine['level'], text: string, ts: string | undefined, fields?: LogLine['fields']) => void;
   /**
    * The run is over; further lines are dropped. Listeners receive all lines before the end.
    * @param isReported the whole log is in the report of the run: then the last lines need no row
@@ -70,11 +72,11 @@ export const createRunLines = (
   };
 
   return {
-    add: (level, text, ts) => {
+    add: (level, text, ts, fields) => {
       const message = cutLine(text).replaceAll('\0', '\uFFFD').toWellFormed();
-      bytes += Buffer.byteLength(message) + lineBytes;
+      bytes += Buffer.byteLength(message) + lengthOf(fields) + lineBytes;
       if (isOver || bytes > maxLogLength) return;
-      waiting.push({ ts: timeOf(ts), level, message });
+      waiting.push({ ts: timeOf(ts), level, message, ...(fields && { fields }) });
       timer ??= setTimeout(flush, flushEveryMs);
     },
     end: (isReported) => {

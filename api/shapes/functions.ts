@@ -57,7 +57,12 @@ export const runStatus = z.enum(runStatuses);
 export const runTrigger = functionInvoke.data.shape.trigger;
 
 const runError = z.object({ name: z.string(), message: z.string(), stack: z.string() });
-const logLine = z.object({ ts: z.string(), level: z.string(), message: z.string() });
+const logLine = z.object({
+  ts: z.string(),
+  level: z.string(),
+  message: z.string(),
+  fields: z.record(z.string(), z.unknown()).optional().describe('Those of `sdk.log`.'),
+});
 
 export const invocation = z.object({
   id,

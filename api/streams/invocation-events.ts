@@ -15,10 +15,10 @@ const pollIntervalMs = 100;
 /** A line that was sent just before the subscription is on its way to the rows. */
 const rowsLagMs = 50;
 
-type LoggedLine = Pick<KeptLine, 'ts' | 'message'> & { readonly level: string };
+type LoggedLine = Pick<KeptLine, 'ts' | 'message' | 'fields'> & { readonly level: string };
 
 const textOf = (line: LoggedLine): string =>
-  eventText('log', { ts: line.ts, level: line.level, message: line.message });
+  eventText('log', { ts: line.ts, level: line.level, message: line.message, fields: line.fields });
 
 /** The state of one listener: the lines that it has, and where further ones go. */
 interface Emission {

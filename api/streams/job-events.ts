@@ -117,8 +117,10 @@ const emitterOf = (stream: EventStream) => {
   const emit = (event: FollowedEvent): void => {
     if (event.event === 'status') status({ status: event.status as JobRow['status'], attempt: event.attempt });
     else if (event.event === 'progress') stream.send('progress', { progress: event.progress });
-    else if (event.event === 'log') stream.send('log', { ts: event.ts, level: event.level, message: event.message });
-    else if (event.row === null) stream.end();
+    else if (event.event === 'log') {
+      const { ts, level, message, fields } = event;
+      stream.send('log', { ts, level, message, fields });
+    } else if (event.row === null) stream.end();
     else status(event.row);
   };
   return { status, emit };

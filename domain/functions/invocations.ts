@@ -108,7 +108,7 @@ const withLogSoFar = async (db: Queryable, row: InvocationRow): Promise<Invocati
   return { ...row, logs: lines.length === 0 ? null : JSON.stringify(lines.map(shownLine)) };
 };
 
-const shownLine = ({ ts, level, message }: KeptLine): Omit<KeptLine, 'line'> => ({ ts, level, message });
+const shownLine = ({ line: _place, ...line }: KeptLine): Omit<KeptLine, 'line'> => line;
 
 /** First whether it goes on: a run that was started again by hand has a record of the first time. */
 const findRun = async (db: Queryable, functionId: string, id: string): Promise<InvocationRow | undefined> =>

@@ -10,15 +10,27 @@ export interface FinishedRun {
   readonly result: string | null;
   readonly durationMs: number;
   readonly error: { readonly name: string; readonly message: string; readonly stack: string } | null;
-  readonly logs: readonly { readonly ts: string; readonly level: string; readonly message: string }[];
+  readonly logs: readonly {
+    readonly ts: string;
+    readonly level: string;
+    readonly message: string;
+    readonly fields?: Readonly<Record<string, unknown>>;
+  }[];
   /** The result stands for a response, and how its body is written there. Left out: it is a value. */
   readonly response?: ResponseKind | undefined;
 }
 
 const afterResult = ',"duration_ms":';
 
-/** The log of a run as JSON text: one for its answer and its record, since it may take some ms to make. */
-export const logsTextOf = ({ logs }: FinishedRun): string => (logs.length === 0 ? '' : JSON.stringify(logs));
+/** The same name in JSON, which no search for the first form finds. */
+const afterResultEscaped = ',"duration\\u005fms":';
+
+/**
+ * The log of a run as JSON text: one for its answer and its record, since it may take some ms to make. A field of a line
+ * may have any name, and must not look like the end of the result.
+ */
+export const logsTextOf = ({ logs }: FinishedRun): string =>
+  logs.length === 0 ? '' : JSON.stringify(logs).replaceAll(afterResult, afterResultEscaped);
 
 /**
  * The invoke answer (contract, section 4) as JSON text, around the handler's own result text.
@@ -36,8 +48,8 @@ export const invokeAnswer = (invocationId: string, run: FinishedRun, logsText = 
 };
 
 /**
- * The handler's bare result text out of an invoke answer. Behind the result no unescaped `,"duration_ms":` can follow,
- * since error and logs hold only strings under fixed names; before it there is only the status.
+ * The handler's bare result text out of an invoke answer. Behind the result no further `,"duration_ms":` follows: the
+ * error holds only strings under fixed names, and `logsTextOf` escapes it; before the result there is only the status.
  */
 export const bareResult = (answer: string): string => {
   const begin = answer.indexOf('"result":') + '"result":'.length;

@@ -136,7 +136,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
       const { compiled: code, language, ...limits } = fn;
       const runtime = runtimes[language];
       if (runtime === undefined) throw notHere(language);
-      const onLog = (line: LogLine): void => log(line.level, line.message, line.ts);
+      const onLog = (line: LogLine): void => log(line.level, line.message, line.ts, line.fields);
       const caller = JSON.stringify(by.caller ?? { kind: callerKinds[by.trigger], key_id: null, user: null });
       const http = by.request === undefined ? null : JSON.stringify(by.request);
       const request = { projectId, functionId, version, code, payload, caller, request: http, ...limits };

@@ -26,11 +26,15 @@ type ResponseForm = 'text' | 'base64' | 'sent';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
+export type LogFields = Readonly<Record<string, unknown>>;
+
 export interface LogLine {
   /** ISO 8601, UTC, milliseconds. */
   readonly ts: string;
   readonly level: LogLevel;
   readonly message: string;
+  /** Those of `sdk.log`, at most 8 KB of JSON. */
+  readonly fields?: LogFields;
 }
 
 export interface RunError {
