@@ -64,6 +64,14 @@ const logLine = z.object({
   fields: z.record(z.string(), z.unknown()).optional().describe('Those of `sdk.log`.'),
 });
 
+const timings = z.object({
+  queue_ms: z.number().describe('From when it was queued until its row said that it runs.'),
+  start_ms: z.number().describe('From then until a sandbox had it.'),
+  database_ms: z.number().describe('While at least one call of the database was under way.'),
+  fetch_ms: z.number().describe('While at least one request was under way.'),
+  cpu_ms: z.number(),
+});
+
 export const invocation = z.object({
   id,
   function_id: id,
@@ -73,6 +81,7 @@ export const invocation = z.object({
   duration_ms: z.number().nullable(),
   cpu_ms: z.number().nullable(),
   memory_peak_mb: z.number().nullable(),
+  timings: timings.nullable().describe('Where the time went. Null while it runs, and where its worker died.'),
   started_at: instant.nullable(),
   error: runError.nullable(),
   logs: z.array(logLine),
@@ -81,8 +90,14 @@ export const invocation = z.object({
 
 export type ShownInvocation = z.output<typeof invocation>;
 
+const timingsOf = ({ queue_ms, start_ms, database_ms, fetch_ms, cpu_ms }: InvocationRow): ShownInvocation['timings'] =>
+  queue_ms === null || start_ms === null || database_ms === null || fetch_ms === null || cpu_ms === null
+    ? null
+    : { queue_ms, start_ms, database_ms, fetch_ms, cpu_ms };
+
 export const shownInvocation = (row: InvocationRow): ShownInvocation => ({
   ...row,
+  timings: timingsOf(row),
   error: row.error === null ? null : (JSON.parse(row.error) as z.output<typeof runError>),
   logs: row.logs === null ? [] : (JSON.parse(row.logs) as z.output<typeof logLine>[]),
 });

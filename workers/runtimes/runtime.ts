@@ -33,7 +33,7 @@ export interface LogLine {
   readonly ts: string;
   readonly level: LogLevel;
   readonly message: string;
-  /** Those of `sdk.log`, at most 8 KB of JSON. */
+  /** The object that `sdk.log` got, at most 8 KB of JSON. */
   readonly fields?: LogFields;
 }
 
@@ -60,6 +60,8 @@ export interface RunOutcome {
   readonly durationMs: number;
   readonly cpuMs: number;
   readonly memoryPeakMib: number;
+  /** While a connection of the sandbox's own network was under way. Left out: it has none. */
+  readonly networkMs?: number | undefined;
   /** User code may have started: a run that never started may be retried, one that did may not. */
   readonly started: boolean;
 }
