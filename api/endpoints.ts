@@ -29,6 +29,7 @@ import { flagEndpoints } from './routes/flags.ts';
 import { flagEnvironmentEndpoints } from './routes/flags/environments.ts';
 import { ofrepEndpoints } from './routes/flags/ofrep.ts';
 import { flagSegmentEndpoints } from './routes/flags/segments.ts';
+import { logEndpoints } from './routes/functions/logs.ts';
 import { functionEndpoints } from './routes/functions.ts';
 import { projectEnvEndpoints } from './routes/functions/env.ts';
 import { invocationEndpoints } from './routes/functions/invocations.ts';
@@ -108,6 +109,7 @@ export const endpoints: readonly Endpoint[] = [
   ...ofrepEndpoints,
   ...functionEndpoints,
   ...projectEnvEndpoints,
+  ...logEndpoints,
   ...invokeEndpoints,
   ...publicCallEndpoints,
   ...invocationEndpoints,

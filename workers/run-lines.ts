@@ -1,5 +1,6 @@
 import type { LogLine, LogPart } from '#domain/jobs/logs.ts';
 import { createIsoTimes } from '#lib/iso-times.ts';
+import type { LinesSource } from '#queues/signals.ts';
 import type { RunJobDeps } from './work.ts';
 
 const maxLogLength = 256 * 1024;
@@ -46,6 +47,7 @@ export interface RunLines {
 export const createRunLines = (
   { recorder, signals }: Pick<RunJobDeps, 'recorder' | 'signals'>,
   jobId: string,
+  source?: LinesSource,
 ): RunLines => {
   let [waiting, firstLine, bytes, isOver]: [LogLine[], number, number, boolean] = [[], 1, 0, false];
   let timer: NodeJS.Timeout | undefined;
@@ -64,7 +66,7 @@ export const createRunLines = (
   };
   const report = (part: LogPart): void => {
     if (!untold.delete(part) || part.lines.length === 0) return;
-    signals.announce(jobId, { event: 'logs', first_line: part.firstLine, lines: part.lines });
+    signals.announce(jobId, { event: 'logs', first_line: part.firstLine, lines: part.lines }, source);
   };
   const flush = (): void => {
     const part = take();

@@ -134,7 +134,7 @@ export const invocationEvents = async (
   who: { readonly projectId: string; readonly userId: string; readonly signInId: string },
 ): Promise<RawReply> => {
   const row = await getInvocation(deps.db, of.functionId, of.id);
-  return listen(deps, { ...who, jobId: of.id }, async (followed, stream) => {
+  return listen(deps, who, async (followed, stream) => {
     const emission: Emission = { deps, stream, row, emitted: 0 };
     if (goesOn(row)) return follow(emission, followed, who.projectId);
     // Not waited for: it is read only once it is answered.

@@ -95,7 +95,7 @@ export const maxListedBytes = 16 * 1024;
 const tenths = (value: number): number => Math.round(value * 10) / 10;
 
 /** The levels of a log, as the record keeps them beside it. */
-const levelBits = { debug: 1, info: 2, warn: 4, error: 8 } as const;
+export const levelBits = { debug: 1, info: 2, warn: 4, error: 8 } as const;
 
 const isLevel = (level: string): level is keyof typeof levelBits => Object.hasOwn(levelBits, level);
 
