@@ -29,7 +29,9 @@ import { flagEndpoints } from './routes/flags.ts';
 import { flagEnvironmentEndpoints } from './routes/flags/environments.ts';
 import { ofrepEndpoints } from './routes/flags/ofrep.ts';
 import { flagSegmentEndpoints } from './routes/flags/segments.ts';
+import { logEndpoints } from './routes/functions/logs.ts';
 import { functionEndpoints } from './routes/functions.ts';
+import { projectEnvEndpoints } from './routes/functions/env.ts';
 import { invocationEndpoints } from './routes/functions/invocations.ts';
 import { invokeEndpoints } from './routes/functions/invoke.ts';
 import { publicCallEndpoints } from './routes/functions/public-call.ts';
@@ -106,6 +108,8 @@ export const endpoints: readonly Endpoint[] = [
   ...flagSegmentEndpoints,
   ...ofrepEndpoints,
   ...functionEndpoints,
+  ...projectEnvEndpoints,
+  ...logEndpoints,
   ...invokeEndpoints,
   ...publicCallEndpoints,
   ...invocationEndpoints,

@@ -194,6 +194,7 @@ class Writer implements AnswerWriter {
   #read = 0;
   #heardAt = performance.now();
   #room = Promise.withResolvers<void>();
+  #turn: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(redis: Redis, header: Pick<PartHeader, 'id' | 'reports'>, replyTo: string) {
@@ -210,13 +211,21 @@ class Writer implements AnswerWriter {
     await this.#send('head', Buffer.alloc(0), head);
   }
 
-  async write(chunk: Buffer): Promise<void> {
+  /** Several may be under way: each is sent when there is room for it behind the ones before. */
+  write(chunk: Buffer): Promise<void> {
+    const sent = this.#turn.then(() => this.#sendInWindow(chunk));
+    this.#turn = sent.catch(() => undefined);
+    return sent;
+  }
+
+  async #sendInWindow(chunk: Buffer): Promise<void> {
+    const isFull = (): boolean => this.#sent > this.#read && this.#sent + chunk.length - this.#read > windowBytes;
+    while (this.#stop === null && isFull()) await this.#room.promise;
+    if (this.#stop !== null) throw new AnswerStopped(this.#stop);
+    this.#sent += chunk.length;
     // Not waited for: one command after the other left both sides idle for half of the time. The window is the bound,
     // the connection keeps the order, and a command that fails stops the answer.
     this.#send('chunk', chunk).catch(() => undefined);
-    this.#sent += chunk.length;
-    while (this.#stop === null && this.#sent - this.#read > windowBytes) await this.#room.promise;
-    if (this.#stop !== null) throw new AnswerStopped(this.#stop);
   }
 
   async end(): Promise<void> {

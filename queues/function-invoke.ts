@@ -15,6 +15,20 @@ export const runStatuses = [
 
 export type RunStatus = (typeof runStatuses)[number];
 
+/** Where the time of a run went, in milliseconds. Database and requests overlap with each other and with the rest. */
+const timings = z.object({
+  /** From when it was queued until its row said that it runs. */
+  queue_ms: z.number(),
+  /** From then until a sandbox had it. */
+  start_ms: z.number(),
+  /** While at least one call of the database was under way. */
+  database_ms: z.number(),
+  /** While at least one request was under way. */
+  fetch_ms: z.number(),
+  cpu_ms: z.number(),
+});
+export type RunTimings = z.output<typeof timings>;
+
 /** How well the runners of a language are fenced in; the strongest last. */
 export const sandboxLevels = ['best-effort', 'strict'] as const;
 
@@ -79,9 +93,19 @@ export const functionInvoke = defineJob({
      * and is not kept.
      */
     response: z.enum(['text', 'base64', 'stream']).optional(),
+    timings: timings.optional(),
     invocation_id: z.uuid(),
     error: z.object({ name: z.string(), message: z.string(), stack: z.string() }).optional(),
-    logs: z.array(z.object({ ts: z.string(), level: z.string(), message: z.string() })).optional(),
+    logs: z
+      .array(
+        z.object({
+          ts: z.string(),
+          level: z.string(),
+          message: z.string(),
+          fields: z.record(z.string(), z.unknown()).optional(),
+        }),
+      )
+      .optional(),
   }),
   running: { free: 5, pro: 25, enterprise: 100 },
   plural: 'Functions that run',

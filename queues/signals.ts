@@ -2,6 +2,13 @@ import type { Redis } from 'ioredis';
 import { z } from 'zod';
 import { createBatcher } from '#lib/batch.ts';
 
+const loggedSchema = z.object({
+  ts: z.string(),
+  level: z.string(),
+  message: z.string(),
+  fields: z.record(z.string(), z.unknown()).optional(),
+});
+
 /** An event of a job while it runs. It is for present listeners only: the job's row keeps the state that counts. */
 const jobEvents = [
   z.object({ event: z.literal('status'), status: z.string(), attempt: z.number() }),
@@ -11,6 +18,7 @@ const jobEvents = [
     ts: z.string(),
     level: z.string(),
     message: z.string(),
+    fields: z.record(z.string(), z.unknown()).optional(),
     /** Its place among the lines of its run, from 1 on. */
     line: z.number().optional(),
   }),
@@ -24,7 +32,7 @@ const sentSchema = z.discriminatedUnion('event', [
   z.object({
     event: z.literal('logs'),
     first_line: z.number(),
-    lines: z.array(z.object({ ts: z.string(), level: z.string(), message: z.string() })).readonly(),
+    lines: z.array(loggedSchema).readonly(),
   }),
 ]);
 type SentEvent = z.output<typeof sentSchema>;
@@ -35,6 +43,23 @@ const eventsOf = (sent: SentEvent): readonly JobEvent[] =>
   sent.event === 'logs'
     ? sent.lines.map((line, place) => ({ event: 'log', ...line, line: sent.first_line + place }))
     : [sent];
+
+/** The lines of a run on their way to those who listen to its whole project. */
+const runLinesSchema = z.object({
+  function_id: z.string(),
+  invocation_id: z.string(),
+  first_line: z.number(),
+  lines: z.array(loggedSchema).readonly(),
+});
+export type RunLinesEvent = z.output<typeof runLinesSchema>;
+
+/** The function whose lines these are, and its project. */
+export interface LinesSource {
+  readonly projectId: string;
+  readonly functionId: string;
+}
+
+const logsChannel = (prefix: string, projectId: string): string => `${prefix}:logs:${projectId}`;
 
 export const jobChannel = (prefix: string, jobId: string): string => `${prefix}:job:${jobId}`;
 const cancelChannel = (prefix: string): string => `${prefix}:cancel`;
@@ -52,8 +77,11 @@ export interface Notice {
 const noticeSchema = z.object({ about: z.enum(['project', 'schema', 'flags']), projectId: z.string() });
 
 export interface Signals {
-  /** Sent to present listeners; lost when Redis is away. */
-  readonly announce: (jobId: string, event: SentEvent) => void;
+  /**
+   * Sent to present listeners; lost when Redis is away.
+   * @param source of lines: who listens to its project receives them, too
+   */
+  readonly announce: (jobId: string, event: SentEvent, source?: LinesSource) => void;
   /** Whether something that was announced of this job is yet to be sent. */
   readonly isSending: (jobId: string) => boolean;
   /**
@@ -73,6 +101,16 @@ interface Announced {
   readonly isLog: boolean;
   readonly text: () => string;
 }
+
+const linesOfProject = (
+  prefix: string,
+  { projectId, functionId }: LinesSource,
+  jobId: string,
+  { first_line, lines }: Extract<SentEvent, { event: 'logs' }>,
+): Announced => {
+  const event: RunLinesEvent = { function_id: functionId, invocation_id: jobId, first_line, lines };
+  return { channel: logsChannel(prefix, projectId), isLog: true, text: () => JSON.stringify(event) };
+};
 
 export const signalsOn = (redis: Redis, prefix: string): Signals => {
   /** Returns the channels of log lines that have subscribers: most runs have none, and a log may have 256 KB. */
@@ -95,9 +133,11 @@ export const signalsOn = (redis: Redis, prefix: string): Signals => {
   );
   const sending = new Map<string, Promise<void>>();
   return {
-    announce: (jobId, event) => {
+    announce: (jobId, event, source) => {
       const channel = jobChannel(prefix, jobId);
       const isLog = event.event === 'logs';
+      if (isLog && source !== undefined)
+        announced.add(linesOfProject(prefix, source, jobId, event)).catch(() => undefined);
       const sent = announced
         .add({ channel, isLog, text: () => JSON.stringify(event) })
         .catch(() => undefined)
@@ -120,6 +160,11 @@ export const signalsOn = (redis: Redis, prefix: string): Signals => {
 export interface Subscriber {
   /** @returns how to stop listening */
   readonly follow: (jobId: string, listener: (event: JobEvent) => void) => Promise<() => void>;
+  /**
+   * The lines of all runs of a project.
+   * @returns how to stop listening
+   */
+  readonly followLogs: (projectId: string, listener: (event: RunLinesEvent) => void) => Promise<() => void>;
   readonly onCancel: (listener: (jobId: string) => void) => Promise<void>;
   readonly onNotice: (listener: (notice: Notice) => void) => Promise<void>;
   /** Reports of API processes about the answers that this process sends; see answer-streams.ts. */
@@ -160,6 +205,11 @@ export const openSubscriber = (redis: Redis, prefix: string): Subscriber => {
       listen(jobChannel(prefix, jobId), (text) => {
         const sent = sentSchema.safeParse(JSON.parse(text));
         if (sent.success) for (const event of eventsOf(sent.data)) listener(event);
+      }),
+    followLogs: (projectId, listener) =>
+      listen(logsChannel(prefix, projectId), (text) => {
+        const sent = runLinesSchema.safeParse(JSON.parse(text));
+        if (sent.success) listener(sent.data);
       }),
     onCancel: async (listener) => {
       await listen(cancelChannel(prefix), listener);

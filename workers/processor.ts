@@ -1,4 +1,4 @@
-import type { LogLevel } from '#domain/jobs/logs.ts';
+import type { LogLevel, LogLine } from '#domain/jobs/logs.ts';
 import type { AnswerWriter } from '#queues/answer-streams.ts';
 import type { JobError, JobOutcome } from '#queues/define.ts';
 import type { SandboxFacts } from '#queues/function-invoke.ts';
@@ -10,6 +10,10 @@ export interface JobContext {
   readonly requestId: string;
   /** 1 for the first run. */
   readonly attempt: number;
+  /** From when the job was queued until its row said that it runs. Left out: not at all. */
+  readonly waitedMs?: number;
+  /** Which state of the project's variables the run of a function must see. Left out: any. */
+  readonly envVersion?: number;
   /** Aborted when the job must stop; its reason is a `JobStopped`. */
   readonly signal: AbortSignal;
   /**
@@ -18,7 +22,7 @@ export interface JobContext {
    */
   readonly openAnswer?: () => Promise<AnswerWriter | null>;
   /** A line for readers of the job; its time is the given one, else now. */
-  readonly log: (level: LogLevel, message: string, ts?: string) => void;
+  readonly log: (level: LogLevel, message: string, ts?: string, fields?: LogLine['fields']) => void;
   /** @param percent 0 to 100 */
   readonly progress: (percent: number) => void;
 }

@@ -50,7 +50,10 @@ const progressEveryMs = 100;
 const lineCharacters = 64;
 
 const charactersOfPart = ({ lines }: LogPart): number =>
-  lines.reduce((sum, { message }) => sum + message.length + lineCharacters, 0);
+  lines.reduce(
+    (sum, { message, fields }) => sum + message.length + (fields ? JSON.stringify(fields).length : 0) + lineCharacters,
+    0,
+  );
 
 const charactersOfEnd = ({ outcome: { result, report } }: JobEnd): number =>
   (result?.length ?? 0) + (report?.length ?? 0);

@@ -148,9 +148,9 @@ const run = async (startedWork: Omit<Work, 'status'>): Promise<void> => {
   const status = announceRunning(deps, started);
   const signals: Signals = {
     ...deps.signals,
-    announce: (jobId, event) => {
+    announce: (jobId, event, source) => {
       status.announce();
-      deps.signals.announce(jobId, event);
+      deps.signals.announce(jobId, event, source);
     },
   };
   const work: Work = { ...startedWork, status, deps: { ...deps, signals } };

@@ -1,5 +1,6 @@
 import type { LogLine, LogPart } from '#domain/jobs/logs.ts';
 import { createIsoTimes } from '#lib/iso-times.ts';
+import type { LinesSource } from '#queues/signals.ts';
 import type { RunJobDeps } from './work.ts';
 
 const maxLogLength = 256 * 1024;
@@ -15,6 +16,8 @@ const cutLine = (text: string): string =>
   text.length <= maxLineLength + roomForSign
     ? text
     : `${text.slice(0, maxLineLength)}… [${text.length - maxLineLength} characters cut]`;
+
+const lengthOf = (fields: LogLine['fields']): number => (fields === undefined ? 0 : JSON.stringify(fields).length);
 
 const maxClockSkewMs = 24 * 3600 * 1000;
 
@@ -33,7 +36,7 @@ const createTimes = (): ((ts: string | undefined) => string) => {
 
 /** The log of one run on its way to its rows and to listeners. */
 export interface RunLines {
-  readonly add: (level: LogLine['level'], text: string, ts: string | undefined) => void;
+  readonly add: (level: LogLine['level'], text: string, ts: string | undefined, fields?: LogLine['fields']) => void;
   /**
    * The run is over; further lines are dropped. Listeners receive all lines before the end.
    * @param isReported the whole log is in the report of the run: then the last lines need no row
@@ -44,6 +47,7 @@ export interface RunLines {
 export const createRunLines = (
   { recorder, signals }: Pick<RunJobDeps, 'recorder' | 'signals'>,
   jobId: string,
+  source?: LinesSource,
 ): RunLines => {
   let [waiting, firstLine, bytes, isOver]: [LogLine[], number, number, boolean] = [[], 1, 0, false];
   let timer: NodeJS.Timeout | undefined;
@@ -62,7 +66,7 @@ export const createRunLines = (
   };
   const report = (part: LogPart): void => {
     if (!untold.delete(part) || part.lines.length === 0) return;
-    signals.announce(jobId, { event: 'logs', first_line: part.firstLine, lines: part.lines });
+    signals.announce(jobId, { event: 'logs', first_line: part.firstLine, lines: part.lines }, source);
   };
   const flush = (): void => {
     const part = take();
@@ -70,11 +74,11 @@ export const createRunLines = (
   };
 
   return {
-    add: (level, text, ts) => {
+    add: (level, text, ts, fields) => {
       const message = cutLine(text).replaceAll('\0', '\uFFFD').toWellFormed();
-      bytes += Buffer.byteLength(message) + lineBytes;
+      bytes += Buffer.byteLength(message) + lengthOf(fields) + lineBytes;
       if (isOver || bytes > maxLogLength) return;
-      waiting.push({ ts: timeOf(ts), level, message });
+      waiting.push({ ts: timeOf(ts), level, message, ...(fields && { fields }) });
       timer ??= setTimeout(flush, flushEveryMs);
     },
     end: (isReported) => {

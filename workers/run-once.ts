@@ -1,6 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { toServiceError } from '#lib/errors.ts';
-import type { JobError, JobOutcome } from '#queues/define.ts';
+import type { JobData, JobError, JobOutcome } from '#queues/define.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
+import type { LinesSource } from '#queues/signals.ts';
 import { givenUp } from './give-up.ts';
 import { type JobContext, JobParked } from './processor.ts';
 import { type RunLines, createRunLines } from './run-lines.ts';
@@ -45,6 +47,8 @@ const contextOf = ({ deps, started, delivery }: Work, signal: AbortSignal, lines
     projectId: delivery.projectId,
     requestId: started.request_id,
     attempt: started.attempt,
+    waitedMs: started.waited_ms,
+    envVersion: started.env_version,
     signal,
     openAnswer: async () => (started.reply_to === null ? null : deps.answers.open(jobId, started.reply_to)),
     progress: (percent) => {
@@ -108,10 +112,16 @@ const attemptOf = (run: () => Promise<JobOutcome>): Promise<Attempt> =>
 const isReported = (attempt: Attempt | 'overdue'): boolean =>
   attempt !== 'overdue' && 'outcome' in attempt && 'report' in attempt.outcome && attempt.outcome.report !== null;
 
+/** The function whose run it is. */
+const sourceOf = ({ job, delivery: { projectId } }: Work, data: unknown): LinesSource | undefined =>
+  job.type === functionInvoke.type
+    ? { projectId, functionId: (data as JobData<typeof functionInvoke>).function_id }
+    : undefined;
+
 /** Within its time-out and until it is stopped. */
 const attemptWithin = async (work: Work, data: unknown, signal: AbortSignal): Promise<Ran> => {
   const { deps, job } = work;
-  const lines = createRunLines(deps, work.started.id);
+  const lines = createRunLines(deps, work.started.id, sourceOf(work, data));
   const running = attemptOf(() => work.run(data, contextOf(work, signal, lines)));
   const attempt = await Promise.race([running, overdue(signal)]);
   lines.end(isReported(attempt));

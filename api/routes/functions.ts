@@ -14,20 +14,9 @@ import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
 import { id, name, page, text } from '../fields.ts';
-import { detailedFunction, functionPath, listedFunction, shownFunction } from '#api/shapes/functions.ts';
+import { detailedFunction, envVars, functionPath, listedFunction, shownFunction } from '#api/shapes/functions.ts';
 
 const area = 'functions';
-
-const envName = z
-  .string()
-  .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, { error: 'must be a name of letters, digits and _' });
-// A record would drop this name without a word.
-const refuseProto = (value: unknown, context: z.core.$RefinementCtx): unknown => {
-  if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__'))
-    context.addIssue({ code: 'custom', path: ['__proto__'], message: 'is not possible as a name' });
-  return value;
-};
-const envVars = z.preprocess(refuseProto, z.record(envName, text(32_768).nullable()));
 
 const codeFields = {
   entry_point: z.string().regex(/^[A-Za-z_$][\w$]{0,127}$/, { error: 'must be the name of an exported function' }),

@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { maskEnvVars, openEnvVars } from '#domain/functions/functions.ts';
+import { maskEnvVars, openEnvVars } from '#domain/functions/env-vars.ts';
 import type { InvocationRow } from '#domain/functions/invocations.ts';
 import { type ListedFunction, functionAccess } from '#domain/functions/store.ts';
 import { functionInvoke, runStatuses } from '#queues/function-invoke.ts';
 import type { InProject } from '#api/access.ts';
 import type { Call } from '#api/call.ts';
-import { id, instant } from '#api/fields.ts';
+import { id, instant, text } from '#api/fields.ts';
 
 /** Functions and their runs as their project sees them (contract, section 4). */
 
@@ -15,6 +15,18 @@ export const versionNumber = z
   .string()
   .regex(/^[1-9]\d{0,8}$/, { error: 'must be the number of a version' })
   .transform(Number);
+
+const envName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, { error: 'must be a name of letters, digits and _' });
+// A record would drop this name without a word.
+const refuseProto = (value: unknown, context: z.core.$RefinementCtx): unknown => {
+  if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__'))
+    context.addIssue({ code: 'custom', path: ['__proto__'], message: 'is not possible as a name' });
+  return value;
+};
+/** Changes of variables: null deletes one. */
+export const envVars = z.preprocess(refuseProto, z.record(envName, text(32_768).nullable()));
 
 export const listedFunction = z.object({
   id,
@@ -45,7 +57,20 @@ export const runStatus = z.enum(runStatuses);
 export const runTrigger = functionInvoke.data.shape.trigger;
 
 const runError = z.object({ name: z.string(), message: z.string(), stack: z.string() });
-const logLine = z.object({ ts: z.string(), level: z.string(), message: z.string() });
+const logLine = z.object({
+  ts: z.string(),
+  level: z.string(),
+  message: z.string(),
+  fields: z.record(z.string(), z.unknown()).optional().describe('Those of `sdk.log`.'),
+});
+
+const timings = z.object({
+  queue_ms: z.number().describe('From when it was queued until its row said that it runs.'),
+  start_ms: z.number().describe('From then until a sandbox had it.'),
+  database_ms: z.number().describe('While at least one call of the database was under way.'),
+  fetch_ms: z.number().describe('While at least one request was under way.'),
+  cpu_ms: z.number(),
+});
 
 export const invocation = z.object({
   id,
@@ -56,6 +81,7 @@ export const invocation = z.object({
   duration_ms: z.number().nullable(),
   cpu_ms: z.number().nullable(),
   memory_peak_mb: z.number().nullable(),
+  timings: timings.nullable().describe('Where the time went. Null while it runs, and where its worker died.'),
   started_at: instant.nullable(),
   error: runError.nullable(),
   logs: z.array(logLine),
@@ -64,8 +90,14 @@ export const invocation = z.object({
 
 export type ShownInvocation = z.output<typeof invocation>;
 
+const timingsOf = ({ queue_ms, start_ms, database_ms, fetch_ms, cpu_ms }: InvocationRow): ShownInvocation['timings'] =>
+  queue_ms === null || start_ms === null || database_ms === null || fetch_ms === null || cpu_ms === null
+    ? null
+    : { queue_ms, start_ms, database_ms, fetch_ms, cpu_ms };
+
 export const shownInvocation = (row: InvocationRow): ShownInvocation => ({
   ...row,
+  timings: timingsOf(row),
   error: row.error === null ? null : (JSON.parse(row.error) as z.output<typeof runError>),
   logs: row.logs === null ? [] : (JSON.parse(row.logs) as z.output<typeof logLine>[]),
 });

@@ -15,10 +15,10 @@ const pollIntervalMs = 100;
 /** A line that was sent just before the subscription is on its way to the rows. */
 const rowsLagMs = 50;
 
-type LoggedLine = Pick<KeptLine, 'ts' | 'message'> & { readonly level: string };
+type LoggedLine = Pick<KeptLine, 'ts' | 'message' | 'fields'> & { readonly level: string };
 
 const textOf = (line: LoggedLine): string =>
-  eventText('log', { ts: line.ts, level: line.level, message: line.message });
+  eventText('log', { ts: line.ts, level: line.level, message: line.message, fields: line.fields });
 
 /** The state of one listener: the lines that it has, and where further ones go. */
 interface Emission {
@@ -134,7 +134,7 @@ export const invocationEvents = async (
   who: { readonly projectId: string; readonly userId: string; readonly signInId: string },
 ): Promise<RawReply> => {
   const row = await getInvocation(deps.db, of.functionId, of.id);
-  return listen(deps, { ...who, jobId: of.id }, async (followed, stream) => {
+  return listen(deps, who, async (followed, stream) => {
     const emission: Emission = { deps, stream, row, emitted: 0 };
     if (goesOn(row)) return follow(emission, followed, who.projectId);
     // Not waited for: it is read only once it is answered.

@@ -30,23 +30,27 @@ const listenersOf = ({ subscriber, db, jobs }: Deps): Listeners => {
 };
 
 /** The job to follow, and the caller. */
-export interface JobEventsRequest {
-  readonly projectId: string;
+export interface JobEventsRequest extends ListenerOf {
   readonly jobId: string;
+}
+
+/** The one who listens, and to which project. */
+export interface ListenerOf {
+  readonly projectId: string;
   readonly userId: string;
   readonly signInId: string;
 }
 
 /** @returns how to give the place back */
-const takePlace = (taken: Listeners['taken'], { projectId, userId }: JobEventsRequest): (() => void) => {
+const takePlace = (taken: Listeners['taken'], { projectId, userId }: ListenerOf): (() => void) => {
   const bounds = {
     all: maxListeners,
     [`project ${projectId}`]: maxListenersOfProject,
     [`user ${userId}`]: maxListenersOfUser,
   };
   if (Object.entries(bounds).some(([whose, max]) => (taken.get(whose) ?? 0) >= max)) {
-    throw new ServiceError('rate_limited', 'Too many listeners follow jobs just now.', {
-      hint: 'Ask for the job itself now and then.',
+    throw new ServiceError('rate_limited', 'Too many listeners follow jobs or logs just now.', {
+      hint: 'Ask for the job or the logs themselves now and then.',
       headers: { 'Retry-After': '30' },
     });
   }
@@ -68,7 +72,7 @@ const takePlace = (taken: Listeners['taken'], { projectId, userId }: JobEventsRe
  */
 export const listen = async (
   deps: Deps,
-  request: JobEventsRequest,
+  request: ListenerOf,
   begin: (followed: Followed, stream: EventStream) => Promise<void>,
 ): Promise<RawReply> => {
   const { followed, taken } = listenersOf(deps);
@@ -117,8 +121,10 @@ const emitterOf = (stream: EventStream) => {
   const emit = (event: FollowedEvent): void => {
     if (event.event === 'status') status({ status: event.status as JobRow['status'], attempt: event.attempt });
     else if (event.event === 'progress') stream.send('progress', { progress: event.progress });
-    else if (event.event === 'log') stream.send('log', { ts: event.ts, level: event.level, message: event.message });
-    else if (event.row === null) stream.end();
+    else if (event.event === 'log') {
+      const { ts, level, message, fields } = event;
+      stream.send('log', { ts, level, message, fields });
+    } else if (event.row === null) stream.end();
     else status(event.row);
   };
   return { status, emit };

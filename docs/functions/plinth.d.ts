@@ -161,6 +161,11 @@ declare module 'plinth/functions' {
   export interface Sdk {
     /** The project's own database, **as its owner**: no policy holds here, whoever calls. */
     readonly db: Database;
+    /**
+     * Writes a line with fields into the log: an object of at most 8 KB of JSON. Fields with the names of secrets
+     * (`password`, `token`, `authorization`, …) are kept without their values.
+     */
+    log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Readonly<Record<string, unknown>>): void;
     readonly flags: Flags;
     /** The files of the project. */
     readonly storage: Storage;

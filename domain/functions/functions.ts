@@ -2,7 +2,8 @@
  * Functions. This file has what members and callers do with them: deploy, change, invoke, run again. store.ts has the
  * rows of functions and their versions; compiler.ts compiles JavaScript in processes of its own by compile.ts, and
  * python.ts checks Python; handler-names.ts refuses code without its handler. run-report.ts makes a run's answer and
- * record; invocations.ts reads these records; stored.ts measures what a project stores.
+ * record; invocations.ts reads these records; stored.ts measures what a project stores. env-vars.ts has the variables of
+ * a function, project-env.ts those that all functions of a project share.
  */
 import { LRUCache } from 'lru-cache';
 import type { AssumedMember } from '#domain/accounts/callers.ts';
@@ -23,7 +24,9 @@ import {
   sandboxLevels,
 } from '#queues/function-invoke.ts';
 import type { Gate } from '#queues/gate/types.ts';
+import { type EnvVars, mergeEnvVars, openEnvVars } from './env-vars.ts';
 import { givenTo } from './invocations.ts';
+import { openProjectEnv } from './project-env.ts';
 import {
   type FunctionAccess,
   type FunctionRow,
@@ -50,50 +53,6 @@ export const monthlyCaps = (
   pro: config.PLINTH_MONTHLY_CAP_PRO,
   enterprise: null,
 });
-
-type EnvVars = Readonly<Record<string, string>>;
-
-/** The placeholder of a value in answers; sent back, it keeps the value. */
-export const maskedValue = '********';
-
-const maxBytes = 128 * 1024;
-
-const about = (functionId: string): string => `function:${functionId}:env`;
-
-export const openEnvVars = (sealer: Sealer, functionId: string, sealed: Buffer | null): EnvVars =>
-  sealed === null ? {} : (JSON.parse(sealer.open(about(functionId), sealed)) as EnvVars);
-
-const sealEnvVars = (sealer: Sealer, functionId: string, vars: EnvVars): Buffer | null =>
-  Object.keys(vars).length === 0 ? null : sealer.seal(about(functionId), JSON.stringify(vars));
-
-export const maskEnvVars = (vars: EnvVars): EnvVars =>
-  Object.fromEntries(Object.keys(vars).map((name) => [name, maskedValue]));
-
-const refuse = (name: readonly string[], message: string): ServiceError =>
-  new ServiceError('validation_failed', 'The body is not valid.', {
-    details: [{ path: ['env_vars', ...name].join('.'), message }],
-  });
-
-/**
- * Merges changes into the sealed variables: null deletes, a masked value keeps what is there.
- * @throws {ServiceError} `validation_failed` for a masked value of a new name, or more than 128 KB altogether
- */
-export const mergeEnvVars = (
-  sealer: Sealer,
-  functionId: string,
-  sealed: Buffer | null,
-  changes: Readonly<Record<string, string | null>>,
-): Buffer | null => {
-  const merged = new Map(Object.entries(openEnvVars(sealer, functionId, sealed)));
-  for (const [name, value] of Object.entries(changes)) {
-    if (value === null) merged.delete(name);
-    else if (value !== maskedValue) merged.set(name, value);
-    else if (!merged.has(name)) throw refuse([name], 'is masked, and there is no value to keep');
-  }
-  const vars = Object.fromEntries(merged);
-  if (JSON.stringify(vars).length > maxBytes) throw refuse([], `all together are larger than ${maxBytes} bytes`);
-  return sealEnvVars(sealer, functionId, vars);
-};
 
 interface FunctionInput {
   readonly name: string;
@@ -396,10 +355,14 @@ interface Runnable {
   readonly entryPoint: string;
   readonly timeoutMs: number;
   readonly memoryMib: number;
+  /** The variables of the project, and those of the function, which override them. */
   readonly env: EnvVars;
+  /** Which state of the project's variables that is. */
+  readonly envVersion: number;
 }
 
-export type LoadRunnable = (functionId: string, version: number) => Promise<Runnable | undefined>;
+/** @param envVersion the version of the project's variables that the run must have, or a later one */
+export type LoadRunnable = (functionId: string, version: number, envVersion: number) => Promise<Runnable | undefined>;
 
 const cacheBytes = 64 * 1024 * 1024;
 /** A version never changes, but its function is deleted. */
@@ -411,7 +374,8 @@ const sizeOf = ({ compiled, env }: Runnable): number =>
   compiled.length * 2;
 
 /**
- * Reads versions for a worker and remembers them for 5 s; one of a deleted function runs no longer than that.
+ * Reads versions for a worker and remembers them for 5 s; one of a deleted function runs no longer than that. Variables
+ * of the project that are older than the run asks for are read again.
  * @param clock milliseconds, for its age
  */
 export const createRunnableLoader = (
@@ -426,19 +390,24 @@ export const createRunnableLoader = (
     ttlResolution: 0,
     perf: clock,
   });
-  return async (functionId, version) => {
+  return async (functionId, version, envVersion) => {
     const key = `${functionId}:${version}`;
     const present = cache.get(key);
-    if (present) return present;
+    if (present && present.envVersion >= envVersion) return present;
     const row = await findRunnable(db, functionId, version);
     if (row === undefined) return undefined;
+    const sealer = sealerOf({ id: row.project_id, data_key: row.data_key });
     const runnable = {
       language: row.language,
       compiled: row.compiled,
       entryPoint: row.entry_point,
       timeoutMs: row.timeout_ms,
       memoryMib: row.memory_mb,
-      env: openEnvVars(sealerOf({ id: row.project_id, data_key: row.data_key }), functionId, row.env_sealed),
+      env: {
+        ...openProjectEnv(sealer, row.project_id, row.shared_sealed),
+        ...openEnvVars(sealer, functionId, row.env_sealed),
+      },
+      envVersion: row.env_version,
     };
     cache.set(key, runnable);
     return runnable;

@@ -17,6 +17,11 @@ export interface InvocationRow {
   readonly duration_ms: number | null;
   readonly cpu_ms: number | null;
   readonly memory_peak_mb: number | null;
+  /** Milliseconds; null: it goes on, or nobody reported them. */
+  readonly queue_ms: number | null;
+  readonly start_ms: number | null;
+  readonly database_ms: number | null;
+  readonly fetch_ms: number | null;
   readonly started_at: Date | null;
   /** JSON text. */
   readonly error: string | null;
@@ -25,7 +30,8 @@ export interface InvocationRow {
   readonly logs_truncated: boolean;
 }
 
-const common = `id, function_id, version, trigger, status, duration_ms, cpu_ms, memory_peak_mb, started_at, error`;
+const common = `id, function_id, version, trigger, status, duration_ms, cpu_ms, memory_peak_mb, queue_ms, start_ms,
+  database_ms, fetch_ms, started_at, error`;
 
 interface InvocationFilter {
   readonly status?: RunStatus | undefined;
@@ -92,7 +98,8 @@ const findUnfinished = (db: Queryable, functionId: string, id: string): Promise<
   maybeOne(
     db.query<InvocationRow>(
       `select id, status, started_at, given[4] as function_id, version, given[10] as trigger,
-         null as duration_ms, null as cpu_ms, null as memory_peak_mb, null as error, null as logs,
+         null as duration_ms, null as cpu_ms, null as memory_peak_mb, null as queue_ms, null as start_ms,
+         null as database_ms, null as fetch_ms, null as error, null as logs,
          false as logs_truncated
        from (
          select j.id, j.status, j.started_at, ${given} as given, ${version} as version from jobs j
@@ -108,7 +115,7 @@ const withLogSoFar = async (db: Queryable, row: InvocationRow): Promise<Invocati
   return { ...row, logs: lines.length === 0 ? null : JSON.stringify(lines.map(shownLine)) };
 };
 
-const shownLine = ({ ts, level, message }: KeptLine): Omit<KeptLine, 'line'> => ({ ts, level, message });
+const shownLine = ({ line: _place, ...line }: KeptLine): Omit<KeptLine, 'line'> => line;
 
 /** First whether it goes on: a run that was started again by hand has a record of the first time. */
 const findRun = async (db: Queryable, functionId: string, id: string): Promise<InvocationRow | undefined> =>

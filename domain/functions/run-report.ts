@@ -1,4 +1,4 @@
-import type { RunStatus } from '#queues/function-invoke.ts';
+import type { RunStatus, RunTimings } from '#queues/function-invoke.ts';
 import type { ResponseKind, ResponseResult } from './response.ts';
 
 /**
@@ -10,15 +10,29 @@ export interface FinishedRun {
   readonly result: string | null;
   readonly durationMs: number;
   readonly error: { readonly name: string; readonly message: string; readonly stack: string } | null;
-  readonly logs: readonly { readonly ts: string; readonly level: string; readonly message: string }[];
+  readonly logs: readonly {
+    readonly ts: string;
+    readonly level: string;
+    readonly message: string;
+    readonly fields?: Readonly<Record<string, unknown>>;
+  }[];
   /** The result stands for a response, and how its body is written there. Left out: it is a value. */
   readonly response?: ResponseKind | undefined;
+  /** Left out: it did not start. */
+  readonly timings?: RunTimings | undefined;
 }
 
 const afterResult = ',"duration_ms":';
 
-/** The log of a run as JSON text: one for its answer and its record, since it may take some ms to make. */
-export const logsTextOf = ({ logs }: FinishedRun): string => (logs.length === 0 ? '' : JSON.stringify(logs));
+/** The same name in JSON, which no search for the first form finds. */
+const afterResultEscaped = ',"duration\\u005fms":';
+
+/**
+ * The log of a run as JSON text: one for its answer and its record, since it may take some ms to make. A field of a line
+ * may have any name, and must not look like the end of the result.
+ */
+export const logsTextOf = ({ logs }: FinishedRun): string =>
+  logs.length === 0 ? '' : JSON.stringify(logs).replaceAll(afterResult, afterResultEscaped);
 
 /**
  * The invoke answer (contract, section 4) as JSON text, around the handler's own result text.
@@ -28,6 +42,7 @@ export const invokeAnswer = (invocationId: string, run: FinishedRun, logsText = 
   const rest = JSON.stringify({
     duration_ms: run.durationMs,
     ...(run.response && { response: run.response }),
+    ...(run.timings && { timings: run.timings }),
     invocation_id: invocationId,
     ...(run.error && { error: run.error }),
   });
@@ -36,12 +51,20 @@ export const invokeAnswer = (invocationId: string, run: FinishedRun, logsText = 
 };
 
 /**
- * The handler's bare result text out of an invoke answer. Behind the result no unescaped `,"duration_ms":` can follow,
- * since error and logs hold only strings under fixed names; before it there is only the status.
+ * The handler's bare result text out of an invoke answer. Behind the result no further `,"duration_ms":` follows: the
+ * error holds only strings under fixed names, and `logsTextOf` escapes it; before the result there is only the status.
  */
 export const bareResult = (answer: string): string => {
   const begin = answer.indexOf('"result":') + '"result":'.length;
   return answer.slice(begin, answer.lastIndexOf(afterResult));
+};
+
+const timingsMark = /^,"duration_ms":[\d.e+-]+(?:,"response":"\w+")?,"timings":(\{[\w":,.+-]*\})/;
+
+/** The timings that an invoke answer names. */
+export const timingsOf = (answer: string): RunTimings | null => {
+  const text = timingsMark.exec(answer.slice(answer.lastIndexOf(afterResult)))?.[1];
+  return text === undefined ? null : (JSON.parse(text) as RunTimings);
 };
 
 const responseMark = /^,"duration_ms":[\d.e+-]+,"response":"(text|base64|stream)"/;
@@ -71,6 +94,17 @@ export const maxListedBytes = 16 * 1024;
 
 const tenths = (value: number): number => Math.round(value * 10) / 10;
 
+/** The levels of a log, as the record keeps them beside it. */
+export const levelBits = { debug: 1, info: 2, warn: 4, error: 8 } as const;
+
+const isLevel = (level: string): level is keyof typeof levelBits => Object.hasOwn(levelBits, level);
+
+const levelsOf = (logs: readonly LogLine[]): number =>
+  logs.reduce((bits, { level }) => bits | (isLevel(level) ? levelBits[level] : 0), 0);
+
+const timesOf = ({ timings }: FinishedRun): readonly number[] =>
+  timings === undefined ? [] : [timings.queue_ms, timings.start_ms, timings.database_ms, timings.fetch_ms];
+
 /** The last lines that a list has room for; null when that is all of them. */
 const tailOf = (logs: readonly LogLine[]): string | null => {
   let bytes = 2;
@@ -85,12 +119,13 @@ const tailOf = (logs: readonly LogLine[]): string | null => {
 
 /**
  * The facts of a run that only the worker knows, as the trigger `record_invocation` parses them: four lines, of which
- * the first holds duration, CPU time, peak memory and whether the log is cut, and the others JSON or nothing: error,
- * end of the log, log. JSON text has no line breaks, so that Postgres need not parse it, which `\\u0000` would make
+ * the first holds duration, CPU time, peak memory, whether the log is cut, its levels and four of the timings, and the
+ * others JSON or nothing: error, end of the log, log. JSON text has no line breaks, so that Postgres need not parse it, which `\\u0000` would make
  * impossible.
  * @param logsText of the same run
  */
 export const reportOf = (run: ReportedRun, logsText = logsTextOf(run)): string => {
-  const figures = [run.durationMs, tenths(run.cpuMs), tenths(run.memoryPeakMib), run.logsTruncated ? 1 : 0].join(' ');
+  const usage = [run.durationMs, tenths(run.cpuMs), tenths(run.memoryPeakMib), run.logsTruncated ? 1 : 0];
+  const figures = [...usage, levelsOf(run.logs), ...timesOf(run)].join(' ');
   return [figures, run.error ? JSON.stringify(run.error) : '', tailOf(run.logs) ?? '', logsText].join('\n');
 };

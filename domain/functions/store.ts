@@ -206,14 +206,18 @@ export interface RunnableRow extends Pick<
   readonly project_id: string;
   readonly language: Language;
   readonly data_key: Buffer;
+  /** The variables of the project, and which state of them it is; 0: there were never any. */
+  readonly shared_sealed: Buffer | null;
+  readonly env_version: number;
 }
 
 /** One version as a worker runs it, present or replaced; undefined when the function was deleted. */
 export const findRunnable = (db: Queryable, functionId: string, version: number): Promise<RunnableRow | undefined> =>
   maybeOne(
     db.query<RunnableRow>(
-      `select f.project_id, f.language, p.data_key, v.entry_point, v.compiled, v.timeout_ms, v.memory_mb, v.env_sealed
-       from functions f join projects p on p.id = f.project_id,
+      `select f.project_id, f.language, p.data_key, v.entry_point, v.compiled, v.timeout_ms, v.memory_mb, v.env_sealed,
+         e.vars_sealed as shared_sealed, coalesce(e.version, 0) as env_version
+       from functions f join projects p on p.id = f.project_id left join project_env e on e.project_id = f.project_id,
          lateral (
            select f.entry_point, f.compiled, f.timeout_ms, f.memory_mb, f.env_sealed where f.version = $2
            union all

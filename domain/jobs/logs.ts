@@ -8,6 +8,8 @@ export interface LogLine {
   readonly ts: string;
   readonly level: LogLevel;
   readonly message: string;
+  /** An object beside the text: `sdk.log` of functions. */
+  readonly fields?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** Lines of one run that were written at about the same time. */
@@ -57,7 +59,7 @@ export const logLinesAfter = async (db: Queryable, jobId: string, line: number):
     'job-log-lines',
   );
   const numbered = parts.flatMap(({ first_line: first, body }) =>
-    linesOf(body).map(({ ts, level, message }, place) => ({ line: first + place, ts, level, message })),
+    linesOf(body).map((line, place) => ({ line: first + place, ...line })),
   );
   const rows = numbered.filter((kept) => kept.line > line);
   const gap = rows.findIndex((row, place) => row.line !== line + place + 1);

@@ -251,6 +251,8 @@ export interface StartedJob {
   readonly traceparent: string | null;
   readonly cancel_requested_at: Date | null;
   readonly waited_ms: number;
+  /** Which state of the project's variables the run of a function must see; 0: none. */
+  readonly env_version: number;
 }
 
 /**
@@ -279,7 +281,9 @@ const startSql = `
     when 'running' then j.run_id = started.run
     else false end
   returning j.id, j.run_id, j.attempt, j.data, j.request_id, j.reply_to, j.traceparent, j.cancel_requested_at,
-    extract(epoch from clock_timestamp() - j.queued_at)::float8 * 1000 as waited_ms`;
+    extract(epoch from clock_timestamp() - j.queued_at)::float8 * 1000 as waited_ms,
+    case j.type when 'function.invoke'
+      then coalesce((select e.version from project_env e where e.project_id = j.project_id), 0) else 0 end as env_version`;
 
 /**
  * Begins jobs that wait. Not among the answers: a job that has ended, that runs, whose time has not come, or that was

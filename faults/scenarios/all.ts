@@ -10,6 +10,7 @@ import { workerScenarios } from './workers.ts';
 import type { Scenario } from './scenario.ts';
 import { modelScenarios } from './models.ts';
 import { storageScenarios } from './storage.ts';
+import { streamScenarios } from './streams.ts';
 import { webhookScenarios } from './webhooks.ts';
 
 /** The fault table, in the order of its rows. */
@@ -26,4 +27,5 @@ export const scenarios: readonly Scenario[] = [
   ...webhookScenarios,
   ...modelScenarios,
   ...storageScenarios,
+  ...streamScenarios,
 ];

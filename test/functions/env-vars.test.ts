@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import test from 'ava';
-import { maskEnvVars, maskedValue, mergeEnvVars, openEnvVars } from '#domain/functions/functions.ts';
+import { maskEnvVars, maskedValue, mergeEnvVars, openEnvVars } from '#domain/functions/env-vars.ts';
 import { SecretError, openKeyRing } from '#lib/secrets.ts';
 
 const ring = openKeyRing(`1:${randomBytes(32).toString('base64')}`);

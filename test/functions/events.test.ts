@@ -53,7 +53,7 @@ test('every finished run is an event, one that did not succeed a second one', as
     ],
   );
   const { body } = await one.ask('GET', `/functions/${one.fn.id}/invocations/${bad.body.invocation_id}`);
-  const { logs: _logs, logs_truncated: _truncated, ...reported } = body;
+  const { logs: _logs, logs_truncated: _truncated, timings: _timings, ...reported } = body;
   t.deepEqual(events[2]?.data, reported);
 });
 

@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { text } from 'node:stream/consumers';
 import test from 'ava';
 import { type ProjectScene, useJobsApi } from '#test/jobs/scene.ts';
 
@@ -34,7 +37,31 @@ const sceneIn = async (language: Languages): Promise<ProjectScene> => {
 
 const base64 = (text: string | Uint8Array): string => Buffer.from(text).toString('base64');
 
+const readsNothing = {
+  javascript: `exports.handler = () => new Response('done')`,
+  python: `def handler(payload, sdk):\n    return sdk.Response('done')`,
+} as const;
+
 for (const language of ['javascript', 'python'] as const) {
+  test(`a function in ${language} that never reads its body answers, and its connection serves the next call`, async (t) => {
+    const one = await scene(tells);
+    const fn = await platform().client.deploy(one.user, one.project, readsNothing[language], { language });
+    const url = `${platform().base}/api/functions/${fn.slug}`;
+    const sockets = new Set<unknown>();
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    t.teardown(() => agent.destroy());
+    for (const bytes of [5_000_000, 0, 5_000_000]) {
+      const sent = request(url, { agent, method: 'POST', headers: { apikey: one.project.key } });
+      sent.once('socket', (socket) => sockets.add(socket));
+      // Without a length: the body comes in chunks.
+      for (let at = 0; at < bytes; at += 100_000) sent.write(Buffer.alloc(100_000, 1));
+      sent.end();
+      const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+      t.is(answer.statusCode, 200);
+      t.is(await text(answer), 'done');
+    }
+    t.is(sockets.size, 1);
+  });
   test(`a function in ${language} sees each method, the path below its slug, the query and the exact bytes`, async (t) => {
     const one = await sceneIn(language);
     const { ref, key } = one.project;

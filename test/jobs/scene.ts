@@ -1,6 +1,6 @@
 import type { TestFn } from 'ava';
 import type { Answer, CallOptions, TestFunction, TestProject, TestUser } from '#test/support/client.ts';
-import { type StartOptions, type TestPlatform, opsToken, usePlatform } from '#test/support/platform.ts';
+import { type TestPlatform, type UseOptions, opsToken, usePlatform } from '#test/support/platform.ts';
 import { until } from '#test/support/until.ts';
 
 /** A project with a function. */
@@ -26,7 +26,7 @@ export interface JobsApi {
 export const endless = 'exports.handler = () => new Promise(() => {})';
 
 /** The jobs API on a platform of its own. */
-export const useJobsApi = (test: TestFn, options?: StartOptions): JobsApi => {
+export const useJobsApi = (test: TestFn, options?: UseOptions): JobsApi => {
   const platform = usePlatform(test, options);
   return {
     platform,

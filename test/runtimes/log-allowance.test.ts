@@ -76,6 +76,7 @@ test('a run begins when its project may log again, and its log counts', async (t
         language: 'javascript',
         entryPoint: 'handler',
         env: {},
+        envVersion: 0,
         timeoutMs: 10_000,
         memoryMib: 128,
       }),

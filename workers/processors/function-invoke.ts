@@ -16,6 +16,7 @@ import type { Processor } from '../processor.ts';
 import type { LogLine, RunServices, Runtime } from '../runtimes/runtime.ts';
 import { type AnswerMode, AnswerSink } from '../services/answer/sink.ts';
 import { answeredRun } from './response-outcome.ts';
+import { RunTimes } from './run-times.ts';
 
 type InvokeData = JobData<typeof functionInvoke>;
 
@@ -129,21 +130,22 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
   const { load, runtimes, services: openServices, logAllowance = createLogAllowance() } = deps;
   return {
     sandbox: levelsOf(runtimes),
-    run: async (data, { jobId, projectId, signal, openAnswer, log }) => {
+    run: async (data, { jobId, projectId, waitedMs = 0, envVersion = 0, signal, openAnswer, log }) => {
       const { function_id: functionId, version, payload, ...by } = data as InvokeData;
-      const fn = await load(functionId, version);
+      const times = new RunTimes(waitedMs);
+      const fn = await load(functionId, version, envVersion);
       if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
       const { compiled: code, language, ...limits } = fn;
       const runtime = runtimes[language];
       if (runtime === undefined) throw notHere(language);
-      const onLog = (line: LogLine): void => log(line.level, line.message, line.ts);
+      const onLog = (line: LogLine): void => log(line.level, line.message, line.ts, line.fields);
       const caller = JSON.stringify(by.caller ?? { kind: callerKinds[by.trigger], key_id: null, user: null });
       const http = by.request === undefined ? null : JSON.stringify(by.request);
       const request = { projectId, functionId, version, code, payload, caller, request: http, ...limits };
       const noteLog = await logAllowance.begin(projectId, signal);
       const stop = new StopAfterAnswer(signal);
       const answer = new AnswerSink({ mode: modeOf(by), open: openAnswer ?? noCaller, onStopped: stop.soon });
-      const run = await withServices(
+      const { run, timings } = await withServices(
         openServices({
           projectId,
           timeoutMs: fn.timeoutMs,
@@ -151,7 +153,11 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
           answer,
           caller: runCallerOf(by.caller),
         }),
-        (services) => runtime.run(request, { signal: stop.signal, onLog, services }),
+        async (services) => {
+          const options = { signal: stop.signal, onLog, services: times.watch(services) };
+          const outcome = await runtime.run(request, options);
+          return { run: outcome, timings: times.of(outcome) };
+        },
       );
       stop.clear();
       if (run.status === 'crashed' && !run.started) {
@@ -160,7 +166,8 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
       const answered = answeredRun(run, answer);
       const logsText = logsTextOf(answered);
       noteLog(logsText.length);
-      return outcomeOf(jobId, { ...answered, durationMs: Math.round(run.durationMs * 100) / 100 }, logsText);
+      const durationMs = Math.round(run.durationMs * 100) / 100;
+      return outcomeOf(jobId, { ...answered, durationMs, timings }, logsText);
     },
     giveUp: async ({ code }, { jobId }) => (code === 'crashed' ? invokeAnswer(jobId, crashed) : null),
   };

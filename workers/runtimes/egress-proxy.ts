@@ -11,12 +11,15 @@ import { pipeline } from 'node:stream/promises';
 import { request as send } from 'undici';
 import type { Egress, EgressAddress } from '#lib/egress.ts';
 import { EgressFailed, EgressRefused, explainFailure } from '#lib/egress/failures.ts';
+import { BusyTime } from './busy-time.ts';
 
 /** The way out of one sandbox: open while a function runs in it. */
 export interface GuestNetwork {
   open(): void;
   /** Ends every connection that is under way. */
   shut(): void;
+  /** How long, since it was opened, at least one request or connection was under way. */
+  busyMs(): number;
 }
 
 export type ServeGuest = (listener: Server) => GuestNetwork;
@@ -72,11 +75,13 @@ export const createGuestProxy =
     return {
       open: () => {
         isOpen = true;
+        slots.time.reset();
       },
       shut: () => {
         isOpen = false;
         for (const connection of connections) connection.destroy();
       },
+      busyMs: () => slots.time.ms(),
     };
   };
 
@@ -86,6 +91,7 @@ class Slots {
   #taken = 0;
   /** Connections that have a request under way. */
   readonly busy = new WeakSet<Socket>();
+  readonly time = new BusyTime();
 
   get isFull(): boolean {
     return this.#taken >= maxUnderWay;
@@ -94,7 +100,8 @@ class Slots {
   /** Until the work is done; where it says that a connection may still be on its way, as long as that can take. */
   async hold(work: () => Promise<boolean | void>): Promise<void> {
     this.#taken += 1;
-    const lingers = await work();
+    const leave = this.time.enter();
+    const lingers = await work().finally(leave);
     if (lingers === true) setTimeout(() => (this.#taken -= 1), connectTimeoutMs).unref();
     else this.#taken -= 1;
   }

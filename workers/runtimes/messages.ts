@@ -40,8 +40,8 @@ const guestMessage = z.discriminatedUnion('type', [
 export interface LogsMessage {
   readonly type: 'logs';
   readonly run: number;
-  /** `[milliseconds since 1970, level, message]` */
-  readonly lines: readonly (readonly [time: number, level: LogLevel, message: string])[];
+  /** `[milliseconds since 1970, level, message]`, and the fields of the line as JSON text where it has some. */
+  readonly lines: readonly (readonly [time: number, level: LogLevel, message: string, fields?: string])[];
   /** More was written than is kept. */
   readonly truncated: boolean;
 }
@@ -54,7 +54,7 @@ const logLevels: ReadonlySet<unknown> = new Set<LogLevel>(['debug', 'info', 'war
 
 const isLine = (line: unknown): boolean =>
   Array.isArray(line) &&
-  line.length === 3 &&
+  (line.length === 3 || (line.length === 4 && typeof line[3] === 'string')) &&
   typeof line[0] === 'number' &&
   logLevels.has(line[1]) &&
   typeof line[2] === 'string';

@@ -11,6 +11,7 @@ export interface RunFigures {
   readonly durationMs: number;
   readonly cpuMs: number;
   readonly memoryPeakMib: number;
+  readonly networkMs?: number | undefined;
 }
 
 /** Figures that a guest gives of itself are shown, not acted upon; they have to fit into a column. */

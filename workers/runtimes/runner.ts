@@ -10,7 +10,14 @@ import type { GuestNetwork } from './egress-proxy.ts';
 import { FrameReader, writeFrame } from './frames.ts';
 import { parseGuestMessage } from './messages.ts';
 import type { CodeMessage, GuestMessage, ResultMessage, RunMessage } from './messages.ts';
-import { type EndCause, figuresOf, outcomeOfEnd, outcomeOfNoStart, outcomeOfResult } from './outcome.ts';
+import {
+  type EndCause,
+  type RunFigures,
+  figuresOf,
+  outcomeOfEnd,
+  outcomeOfNoStart,
+  outcomeOfResult,
+} from './outcome.ts';
 import { killGroup, killInside } from './kill.ts';
 import { anonymousKib, cpuTimeMs, dieFirst, processTree } from './processes.ts';
 import { RunLog } from './run-log.ts';
@@ -261,7 +268,7 @@ export class Runner {
     this.#active = null;
     active.release();
     if (message.retire === true) this.kill('crashed');
-    active.resolve(outcomeOfResult(message, active.log, figuresOf(active, message)));
+    active.resolve(outcomeOfResult(message, active.log, this.#figures(active, message)));
   }
 
   /** Ends the run by ending the process; the outcome follows when it is gone and all it said has been read. */
@@ -285,7 +292,11 @@ export class Runner {
     if (active === null) return;
     this.#active = null;
     active.release();
-    active.resolve(outcomeOfEnd(this.#cause(), active.request, active.log, figuresOf(active)));
+    active.resolve(outcomeOfEnd(this.#cause(), active.request, active.log, this.#figures(active)));
+  }
+
+  #figures(active: ActiveRun, message?: ResultMessage): RunFigures {
+    return { ...figuresOf(active, message), networkMs: this.#network?.busyMs() };
   }
 
   #cause(): EndCause {

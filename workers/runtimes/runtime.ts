@@ -26,11 +26,15 @@ type ResponseForm = 'text' | 'base64' | 'sent';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
+export type LogFields = Readonly<Record<string, unknown>>;
+
 export interface LogLine {
   /** ISO 8601, UTC, milliseconds. */
   readonly ts: string;
   readonly level: LogLevel;
   readonly message: string;
+  /** The object that `sdk.log` got, at most 8 KB of JSON. */
+  readonly fields?: LogFields;
 }
 
 export interface RunError {
@@ -56,6 +60,8 @@ export interface RunOutcome {
   readonly durationMs: number;
   readonly cpuMs: number;
   readonly memoryPeakMib: number;
+  /** While a connection of the sandbox's own network was under way. Left out: it has none. */
+  readonly networkMs?: number | undefined;
   /** User code may have started: a run that never started may be retried, one that did may not. */
   readonly started: boolean;
 }

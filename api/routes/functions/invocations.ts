@@ -4,7 +4,7 @@ import { getInvocation, listInvocations } from '#domain/functions/invocations.ts
 import { maxListedBytes, maxListedLines } from '#domain/functions/run-report.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { inProject } from '../../access.ts';
-import { type Endpoint, RawReply, endpoint, jobEndpoint } from '../../endpoint.ts';
+import { type Endpoint, endpoint, jobEndpoint } from '../../endpoint.ts';
 import { id, page } from '../../fields.ts';
 import {
   functionPath,
@@ -15,6 +15,7 @@ import {
   versionNumber,
 } from '#api/shapes/functions.ts';
 import { invocationEvents } from '#api/streams/invocation-events.ts';
+import { timedReply } from '../../http/server-timing.ts';
 import { runAnswer } from '../../run-answer.ts';
 import { eventStreamHeaders } from '#api/streams/sse.ts';
 
@@ -89,6 +90,6 @@ export const invocationEndpoints: readonly Endpoint[] = [
         { functionId: params.id, id: params.iid },
         { version: query.version, requestId, caps: monthlyCaps(deps.config) },
       ),
-    answer: (done) => Promise.resolve(new RawReply(runAnswer(done))),
+    answer: (done, call) => Promise.resolve(timedReply(runAnswer(done), call)),
   }),
 ];

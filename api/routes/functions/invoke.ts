@@ -4,8 +4,9 @@ import { parseExactJson } from '#lib/json.ts';
 import { scanJson } from '#lib/json-scan.ts';
 import { functionInvoke } from '#queues/function-invoke.ts';
 import { inProject } from '../../access.ts';
-import { type Endpoint, RawReply, jobEndpoint } from '../../endpoint.ts';
+import { type Endpoint, jobEndpoint } from '../../endpoint.ts';
 import { id } from '../../fields.ts';
+import { timedReply } from '../../http/server-timing.ts';
 import { runAnswer } from '../../run-answer.ts';
 
 const area = 'functions';
@@ -46,6 +47,6 @@ export const invokeEndpoints: readonly Endpoint[] = [
       const order = { by: { id: params.function_id }, payload, trigger: 'dashboard', requestId, caps, member } as const;
       return invocation(deps.functionVersions, project, order);
     },
-    answer: (done) => Promise.resolve(new RawReply(runAnswer(done))),
+    answer: (done, call) => Promise.resolve(timedReply(runAnswer(done), call)),
   }),
 ];

@@ -41,9 +41,12 @@ class Run {
     this.#turn('start', this.id, notify, ask, this.#opened.wrapper.derefInto(), ...request);
   }
 
-  log(level, text) {
-    this.#logBytes += Buffer.byteLength(String(text)) + lineBytes;
-    if (levels.has(level) && this.#logBytes <= maxLogBytes) this.#lines.push([Date.now(), level, String(text)]);
+  /** @param fields JSON text of an object; left out: none */
+  log(level, text, fields) {
+    const more = typeof fields === 'string' ? [fields] : [];
+    this.#logBytes += Buffer.byteLength(String(text)) + Buffer.byteLength(more[0] ?? '') + lineBytes;
+    if (levels.has(level) && this.#logBytes <= maxLogBytes)
+      this.#lines.push([Date.now(), level, String(text), ...more]);
     else this.#logsTruncated = true;
     this.#flushAt ??= setImmediate(() => this.#flush());
   }

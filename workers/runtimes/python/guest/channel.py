@@ -1,7 +1,8 @@
 """
 What the process of a run and the zygote say to each other: a kind (1 byte), a length (4 bytes) and a body.
 
-`K` the compiled code, before any of it runs. `L` a log line: level (1 byte), time (double), text. `C` a call: its number,
+`K` the compiled code, before any of it runs. `L` a log line: level (1 byte), time (double), text.
+`F` the same with fields: after level and time a JSON list of the text and the fields' own JSON. `C` a call: its number,
 its operation and its arguments, as JSON. `R` the end: status, result and error, as JSON. `A` the answer to a call, as JSON.
 """
 

@@ -32,9 +32,12 @@ class Link:
             while self._out:
                 del self._out[: self._sock.send(self._out)]
 
-    def log(self, level, text):
+    def log(self, level, text, fields=None):
         header = channel.LOG_HEADER.pack(channel.LEVELS.index(level), time.time() * 1000)
-        self.send(b'L', header + text.encode('utf-8', 'surrogatepass'))
+        if fields is None:
+            self.send(b'L', header + text.encode('utf-8', 'surrogatepass'))
+        else:
+            self.send(b'F', header + json.dumps([text, fields]).encode())
 
     def call(self, op, args):
         """Asks the world outside. Returns (ok, JSON text); one call at a time, whatever the number of threads."""

@@ -137,6 +137,12 @@ class Run:
                 level, time = channel.LOG_HEADER.unpack_from(body)
                 text = body[channel.LOG_HEADER.size :].decode('utf-8', 'surrogatepass')
                 self._log(channel.LEVELS[level], text, time)
+            elif kind == b'F':
+                level, time = channel.LOG_HEADER.unpack_from(body)
+                text, fields = json.loads(body[channel.LOG_HEADER.size :])
+                if type(text) is not str or type(fields) is not str:
+                    raise ValueError('not a line')
+                self._log(channel.LEVELS[level], text, time, fields)
             elif kind == b'C':
                 self._call(json.loads(body))
             elif kind == b'R':
@@ -191,12 +197,13 @@ class Run:
             self._log(self._pipes[fd], line.decode('utf-8', 'replace'))
         return bool(chunk)
 
-    def _log(self, level, text, time=None):
-        self._room -= len(text) + _LINE_BYTES
+    def _log(self, level, text, time=None, fields=None):
+        self._room -= len(text) + len(fields or '') + _LINE_BYTES
         if self._room < 0:
             self._truncated = True
             return
-        self._lines.append((self._zygote.now_ms() if time is None else time, level, text))
+        line = (self._zygote.now_ms() if time is None else time, level, text)
+        self._lines.append(line if fields is None else (*line, fields))
 
     def _flush_logs(self):
         if not self._lines and not (self._truncated and self._room < 0):

@@ -3,6 +3,7 @@
 import base64
 import builtins
 import json
+import os
 import sys
 
 import values
@@ -349,6 +350,51 @@ class Env(dict):
             raise AttributeError('There is no environment variable %s.' % name) from None
 
 
+_LEVELS = ('debug', 'info', 'warn', 'error')
+# In characters of JSON.
+_MAX_FIELDS = 8 * 1024
+_MAX_LINE = 16 * 1024
+# The host keeps 256 KiB of log a run: nobody reads more, so no more is sent.
+_MAX_LOGGED = 288 * 1024
+
+
+class Log:
+    """`sdk.log(level, message, fields)`: a line of the log with an object beside its text."""
+
+    def __init__(self, link):
+        self._link = link
+        self._room = _MAX_LOGGED
+
+    def __call__(self, level, message, fields=None):
+        if level not in _LEVELS:
+            raise ValueError('sdk.log: the level is one of %s' % ', '.join(_LEVELS))
+        if os.getpid() != self._link.owner:
+            raise RuntimeError('The sdk works in the process of the handler only.')
+        if self._room < 0:
+            return
+        text, why = _fields_text(fields)
+        line = str(message)
+        if len(line) > _MAX_LINE:
+            line = '%s… [%d characters cut]' % (line[:_MAX_LINE], len(line) - _MAX_LINE)
+        self._room -= len(line) + len(text or '') + 32
+        self._link.log(level, line + why, text)
+
+
+def _fields_text(fields):
+    """A line is written in any case: fields that cannot be sent are left out, and the line says so."""
+    if fields is None:
+        return None, ''
+    try:
+        text = values.result_text(fields)
+    except (TypeError, ValueError, RecursionError):
+        return None, ' [fields left out: JSON cannot hold them]'
+    if not text.startswith('{'):
+        return None, ' [fields left out: not an object]'
+    if len(text) > _MAX_FIELDS:
+        return None, ' [fields left out: %d characters]' % len(text)
+    return text, ''
+
+
 class AsCaller:
     """The project's database with the role and the claims of whoever calls."""
 
@@ -367,6 +413,7 @@ class Sdk:
             raise _fault(text)
 
         self._call = call
+        self.log = Log(link)
         self.db = Database(call)
         self.storage = Storage(call)
         self.as_caller = self.asCaller = AsCaller(call)

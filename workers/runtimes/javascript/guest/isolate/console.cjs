@@ -7,17 +7,23 @@ const maxTotal = 256 * 1024;
 const lineCost = 32;
 const maxLine = 16 * 1024;
 const maxIndent = 40;
+const levels = new Set(['debug', 'info', 'warn', 'error']);
+/** In UTF-16 units of JSON. */
+const maxFields = 8 * 1024;
 
-/** The methods of `console` that people use; each call is one line of the log, at one of four levels. */
-function createConsole(write) {
+/**
+ * The methods of `console` that people use, and `log` for lines with fields; each call is one line of the log, at one of
+ * four levels.
+ */
+function createLog(write) {
   let total = 0;
   let indent = '';
-  const line = (level, text) => {
+  const line = (level, text, fields) => {
     if (total > maxTotal) return;
     const cut = text.length > maxLine ? `${text.slice(0, maxLine)}… [${text.length - maxLine} characters cut]` : text;
     const bounded = indent === '' ? cut : cut.replaceAll(/^/gm, indent);
-    total += bounded.length + lineCost;
-    write(total > maxTotal ? 'cut' : level, bounded);
+    total += bounded.length + (fields?.length ?? 0) + lineCost;
+    write(total > maxTotal ? 'cut' : level, bounded, fields);
   };
   const at =
     (level) =>
@@ -29,7 +35,7 @@ function createConsole(write) {
     if (args.length > 0) line('info', format(args));
     if (indent.length < maxIndent) indent += '  ';
   };
-  return {
+  const console = {
     log: at('info'),
     info: at('info'),
     debug: at('debug'),
@@ -45,6 +51,26 @@ function createConsole(write) {
     assert: (condition, ...args) => (condition ? undefined : line('error', failed(args))),
     ...createMeters((text) => line('info', text)),
   };
+  const log = (level, message, fields) => {
+    if (!levels.has(level)) throw new TypeError(`sdk.log: the level is one of ${[...levels].join(', ')}`);
+    if (total > maxTotal) return;
+    const { text, why } = fieldsOf(fields);
+    line(level, (typeof message === 'string' ? message : inspect(message)) + why, text);
+  };
+  return { console, log };
+}
+
+/** A line is written in any case: fields that cannot be sent are left out, and the line says so. */
+function fieldsOf(fields) {
+  if (fields === undefined || fields === null) return { why: '' };
+  try {
+    const text = JSON.stringify(fields, (_, value) => (typeof value === 'bigint' ? String(value) : value));
+    if (typeof text !== 'string' || !text.startsWith('{')) return { why: ' [fields left out: not an object]' };
+    if (text.length > maxFields) return { why: ` [fields left out: ${text.length} characters]` };
+    return { text, why: '' };
+  } catch {
+    return { why: ' [fields left out: JSON cannot hold them]' };
+  }
 }
 
 /** `count` and `time`, by their labels. */
@@ -106,4 +132,4 @@ function substitute(mark, value) {
   }
 }
 
-module.exports = { createConsole };
+module.exports = { createLog };

@@ -4,7 +4,7 @@
  * its own to break; hence nothing here is trusted by anyone outside, and nothing here is worth stealing.
  */
 const { createCalls } = require('./calls.cjs');
-const { createConsole } = require('./console.cjs');
+const { createLog } = require('./console.cjs');
 const { causesOf, describeError, findHandler, loadModule, toJson } = require('./handler.cjs');
 const { createSdk } = require('./sdk.cjs');
 const { createTimers } = require('./timers.cjs');
@@ -44,7 +44,7 @@ function start(id, outside, ask, wrapper, entryPoint, payloadText, envText, proj
   const calls = createCalls((number, op, args) => notify('call', number, op, args));
   later.answer = calls.answer;
   connectWeb({ ask, call: calls.call });
-  const console = createConsole((level, text) => notify('log', level, text));
+  const { console, log } = createLog((level, text, fields) => notify('log', level, text, fields));
   install({ ...timers.globals, console, process: Object.freeze({ env }) });
 
   const main = async () => {
@@ -52,7 +52,7 @@ function start(id, outside, ask, wrapper, entryPoint, payloadText, envText, proj
     if (loading !== null) await loading;
     const handler = findHandler(module.exports, entryPoint);
     const { request, payload } = incoming(requestText, payloadText, calls.call);
-    const sdk = createSdk({ call: calls.call, env, projectId, caller: JSON.parse(callerText), request });
+    const sdk = createSdk({ call: calls.call, log, env, projectId, caller: JSON.parse(callerText), request });
     const value = await (handler.isFetch
       ? webPart('incoming').fetchBy(handler.call, payload, sdk)
       : handler(payload, sdk));

@@ -1,10 +1,11 @@
 'use strict';
 /** The object that a handler gets beside its payload (interface, "Functions"). */
-const createSdk = ({ call, env, projectId, caller, request }) => {
+const createSdk = ({ call, log, env, projectId, caller, request }) => {
   let storage;
   return Object.freeze({
     db: createDb(call),
     asCaller: Object.freeze({ db: createDb((op, args) => call(`asCaller.${op}`, args)) }),
+    log,
     flags: createFlags(call, caller?.user ?? null),
     // Loaded by the first run that asks for it.
     get storage() {

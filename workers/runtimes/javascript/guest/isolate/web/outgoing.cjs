@@ -6,6 +6,29 @@ const { Response } = require('./response.cjs');
 /** A body up to this goes with the result; a longer one goes ahead of it in pieces. */
 const wholeBytes = 256 * 1024;
 const pieceBytes = 128 * 1024;
+/**
+ * Pieces on their way at a time. With one alone, each of the four processes on the way was idle while the others worked.
+ * The host takes no more than its window, so a slow reader still slows down whoever makes them.
+ */
+const maxUnderWay = 4;
+
+function createSender(call) {
+  const underWay = [];
+  const write = async (bytes) => {
+    for (let at = 0; at < bytes.length; at += pieceBytes) {
+      const sent = call('response.write', { chunk: bytes.subarray(at, at + pieceBytes).toBase64() });
+      // Whoever waits for it is told.
+      sent.catch(() => undefined);
+      underWay.push(sent);
+      if (underWay.length >= maxUnderWay) await underWay.shift();
+    }
+  };
+  const end = async () => {
+    for (const sent of underWay) await sent;
+    await call('response.end', {});
+  };
+  return { write, end };
+}
 
 const isOurs = (value) => value instanceof Response;
 
@@ -41,34 +64,29 @@ async function answerWith(response, call) {
   if (stream === undefined || stream === null) {
     if (bytes.length <= wholeBytes) return whole(head, bytes);
     await call('response.start', head);
-    await sendBytes(bytes, call);
+    const sender = createSender(call);
+    await sender.write(bytes);
+    await sender.end();
   } else {
     await sendStream(head, stream, call);
   }
-  await call('response.end', {});
   return { text: 'null', response: 'sent' };
 }
 
-/** The next piece is asked for when the one before was taken: a slow reader slows down whoever makes them. */
 async function sendStream(head, stream, call) {
   const reader = stream.getReader();
   try {
     await call('response.start', head);
+    const sender = createSender(call);
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) return;
+      if (done) return await sender.end();
       if (!(value instanceof Uint8Array)) throw new TypeError('A body of a response carries Uint8Array chunks only');
-      await sendBytes(value, call);
+      await sender.write(value);
     }
   } catch (error) {
     reader.cancel(error).catch(() => undefined);
     throw error;
-  }
-}
-
-async function sendBytes(bytes, call) {
-  for (let at = 0; at < bytes.length; at += pieceBytes) {
-    await call('response.write', { chunk: bytes.subarray(at, at + pieceBytes).toBase64() });
   }
 }
 
