@@ -18,14 +18,14 @@ export type RunStatus = (typeof runStatuses)[number];
 /** Where the time of a run went, in milliseconds. Database and requests overlap with each other and with the rest. */
 const timings = z.object({
   /** From when it was queued until its row said that it runs. */
-  queue_ms: z.number(),
+  queue: z.number(),
   /** From then until a sandbox had it. */
-  start_ms: z.number(),
+  start: z.number(),
   /** While at least one call of the database was under way. */
-  database_ms: z.number(),
+  db: z.number(),
   /** While at least one request was under way. */
-  fetch_ms: z.number(),
-  cpu_ms: z.number(),
+  fetch: z.number(),
+  cpu: z.number(),
 });
 export type RunTimings = z.output<typeof timings>;
 

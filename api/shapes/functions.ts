@@ -64,12 +64,13 @@ const logLine = z.object({
   fields: z.record(z.string(), z.unknown()).optional().describe('Those of `sdk.log`.'),
 });
 
+/** In milliseconds. */
 const timings = z.object({
-  queue_ms: z.number().describe('From when it was queued until its row said that it runs.'),
-  start_ms: z.number().describe('From then until a sandbox had it.'),
-  database_ms: z.number().describe('While at least one call of the database was under way.'),
-  fetch_ms: z.number().describe('While at least one request was under way.'),
-  cpu_ms: z.number(),
+  queue: z.number().describe('From when it was queued until its row said that it runs.'),
+  start: z.number().describe('From then until a sandbox had it.'),
+  db: z.number().describe('While at least one call of the database was under way.'),
+  fetch: z.number().describe('While at least one request was under way.'),
+  cpu: z.number(),
 });
 
 export const invocation = z.object({
@@ -93,7 +94,7 @@ export type ShownInvocation = z.output<typeof invocation>;
 const timingsOf = ({ queue_ms, start_ms, database_ms, fetch_ms, cpu_ms }: InvocationRow): ShownInvocation['timings'] =>
   queue_ms === null || start_ms === null || database_ms === null || fetch_ms === null || cpu_ms === null
     ? null
-    : { queue_ms, start_ms, database_ms, fetch_ms, cpu_ms };
+    : { queue: queue_ms, start: start_ms, db: database_ms, fetch: fetch_ms, cpu: cpu_ms };
 
 export const shownInvocation = (row: InvocationRow): ShownInvocation => ({
   ...row,

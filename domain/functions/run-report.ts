@@ -103,7 +103,7 @@ const levelsOf = (logs: readonly LogLine[]): number =>
   logs.reduce((bits, { level }) => bits | (isLevel(level) ? levelBits[level] : 0), 0);
 
 const timesOf = ({ timings }: FinishedRun): readonly number[] =>
-  timings === undefined ? [] : [timings.queue_ms, timings.start_ms, timings.database_ms, timings.fetch_ms];
+  timings === undefined ? [] : [timings.queue, timings.start, timings.db, timings.fetch];
 
 /** The last lines that a list has room for; null when that is all of them. */
 const tailOf = (logs: readonly LogLine[]): string | null => {

@@ -33,11 +33,11 @@ export class RunTimes {
   /** To be asked for when the run has just ended. */
   of({ durationMs, cpuMs, networkMs = 0 }: RunOutcome): RunTimings {
     return {
-      queue_ms: hundredths(this.#waitedMs),
-      start_ms: hundredths(performance.now() - this.#beganAt - durationMs),
-      database_ms: hundredths(this.#database.ms()),
-      fetch_ms: hundredths(this.#fetch.ms() + networkMs),
-      cpu_ms: hundredths(cpuMs),
+      queue: hundredths(this.#waitedMs),
+      start: hundredths(performance.now() - this.#beganAt - durationMs),
+      db: hundredths(this.#database.ms()),
+      fetch: hundredths(this.#fetch.ms() + networkMs),
+      cpu: hundredths(cpuMs),
     };
   }
 
