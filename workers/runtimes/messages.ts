@@ -75,7 +75,9 @@ const isLogsMessage = (message: unknown): message is LogsMessage => {
 export interface CodeMessage {
   readonly type: 'code';
   readonly function: string;
+  /** With `entryFile`: JSON text of the files, `{path: text}`. */
   readonly code: string;
+  readonly entryFile: string | null;
 }
 
 export interface RunMessage {

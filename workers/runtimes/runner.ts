@@ -173,13 +173,13 @@ export class Runner {
   }
 
   #send(request: RunRequest): void {
-    const { functionId, version, code, timeoutMs, ...rest } = request;
+    const { functionId, version, code, entryFile = null, timeoutMs, ...rest } = request;
     const name = functionName(functionId, version, request.memoryMib);
     const isKnown = this.#known.has(name);
     this.#known.add(name);
     this.#last = name;
     const cpuMs = timeoutMs + this.#tools.cpuGraceMs;
-    if (!isKnown) writeFrame(this.#socket, { type: 'code', function: name, code } satisfies CodeMessage);
+    if (!isKnown) writeFrame(this.#socket, { type: 'code', function: name, code, entryFile } satisfies CodeMessage);
     // In this order: Python's guest reads the first fields alone.
     const message: RunMessage = { type: 'run', run: this.runs, function: name, cpuMs, ...rest };
     writeFrame(this.#socket, message);

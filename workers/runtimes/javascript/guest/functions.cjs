@@ -12,6 +12,9 @@ const keptForItselfMib = 32;
 /** Stands in every frame of ours on a stack, and is cut out before a user sees it. */
 const ourFile = 'plinth:runtime';
 
+/** Before the last line of a bundle, which says where its lines come from (domain/functions/bundle.ts). */
+const placesMark = '\n//# plinthFiles=';
+
 const wrapperStart = '(function (exports, require, module) {';
 
 /** The name of our function in a context, until the context is handed out. */
@@ -31,6 +34,8 @@ class LoadedFunction {
   #opening;
   #script = null;
   #next = null;
+  /** JSON text: which lines of a bundle are those of which file; empty for code of one file. */
+  places = '';
   /** Its memory at the end of its last run. */
   heldMib = 0;
 
@@ -50,6 +55,8 @@ class LoadedFunction {
 
   /** The text keeps its own line and column numbers: the opening stands left of its first column. */
   compile(code) {
+    const mark = code.lastIndexOf(placesMark);
+    this.places = mark === -1 ? '' : code.slice(mark + placesMark.length);
     const origin = { filename: 'function.js', columnOffset: -wrapperStart.length };
     this.#script = this.#isolate.compileScriptSync(`${wrapperStart}${code}\n})`, origin);
   }

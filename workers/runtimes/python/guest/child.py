@@ -16,6 +16,7 @@ import allocator
 import fence
 import link as links
 import logs
+import pack
 import sdk
 import values
 import web
@@ -106,6 +107,11 @@ def _text_of(result, kit):
 def _compiled(code, link):
     """The zygote never compiles: a text may well end the process that tries."""
     source, compiled = code
+    if isinstance(source, pack.Pack):
+        if compiled is None:
+            compiled = source.compile()
+            link.send(b'K', compiled)
+        return marshal.loads(compiled)
     lines = source.splitlines(True)
     linecache.cache[values.FILE_NAME] = (len(source), None, lines, values.FILE_NAME)
     if compiled is not None:
@@ -117,11 +123,14 @@ def _compiled(code, link):
 
 
 def _handler(compiled, source, entry_point):
-    module = types.ModuleType('function')
-    module.__file__ = values.FILE_NAME
-    module.__builtins__ = builtins
-    sys.modules['function'] = sys.modules['__main__'] = module
-    exec(compiled, module.__dict__)
+    if isinstance(source, pack.Pack):
+        module = source.load(compiled)
+    else:
+        module = types.ModuleType('function')
+        module.__file__ = values.FILE_NAME
+        module.__builtins__ = builtins
+        sys.modules['function'] = sys.modules['__main__'] = module
+        exec(compiled, module.__dict__)
     handler = module.__dict__.get(entry_point)
     if not callable(handler):
         raise NameError("There is no function named '%s' in the code." % entry_point)

@@ -7,6 +7,7 @@ const { createCalls } = require('./calls.cjs');
 const { createConsole } = require('./console.cjs');
 const { causesOf, describeError, findHandler, loadModule, toJson } = require('./handler.cjs');
 const { createSdk } = require('./sdk.cjs');
+const { nameFiles } = require('./places.cjs');
 const { createTimers } = require('./timers.cjs');
 const { connectWeb, defineWeb, webPart } = require('./web/globals.cjs');
 
@@ -22,7 +23,19 @@ function enter(command, ...args) {
 }
 
 // oxlint-disable-next-line max-params -- one crossing into the isolate costs 50 µs, whatever it carries
-function start(id, outside, ask, wrapper, entryPoint, payloadText, envText, projectId, callerText, requestText) {
+function start(
+  id,
+  outside,
+  ask,
+  wrapper,
+  entryPoint,
+  payloadText,
+  envText,
+  projectId,
+  callerText,
+  requestText,
+  places,
+) {
   const notify = (what, ...args) => outside(id, what, ...args);
   let over = false;
   const end = (status, result, error, response) => {
@@ -33,6 +46,7 @@ function start(id, outside, ask, wrapper, entryPoint, payloadText, envText, proj
   };
   const fail = (error) => end('error', undefined, error);
 
+  if (places !== '') nameFiles(places);
   const env = Object.freeze(JSON.parse(envText));
   const timers = createTimers({
     schedule: (timer, delayMs) => notify('schedule', timer, delayMs),
