@@ -76,16 +76,40 @@ def _outcome(message, code, link):
         handler = _handler(compiled, code[0], message['entryPoint'])
         kit = sdk.Sdk(link, message)
         payload = json.loads(message['payload']) if kit.request is None else kit.request.payload()
-        result = handler(payload, kit)
-        if hasattr(result, '__await__') or (isinstance(result, web.Response) and hasattr(result.body, '__aiter__')):
-            text, response = _in_loop(result, kit)
-        else:
-            text, response = _text_of(result, kit)
+        text, response = _answer_of(handler, payload, kit)
         if len(text.encode()) > values.MAX_RESULT_BYTES:
             return 'result_too_large', None, None, None
         return 'success', text, None, response
     except BaseException as error:
         return _failure(error)
+
+
+def _answer_of(handler, payload, kit):
+    """(result text, form of a response), when nothing goes on any more"""
+    try:
+        result = handler(payload, kit)
+        if hasattr(result, '__await__') or (isinstance(result, web.Response) and hasattr(result.body, '__aiter__')):
+            return _in_loop(result, kit)
+        answer = _text_of(result, kit)
+    except Exception:
+        kit.background.run()
+        raise
+    if kit.background:
+        _answer_early(answer, kit)
+        _raise_any(kit.background.run())
+    return answer
+
+
+def _answer_early(answer, kit):
+    """A caller that waits gets the answer now; the run is over, and its status known, when the rest is done."""
+    text, form = answer
+    if form != 'sent' and len(text.encode()) <= values.MAX_RESULT_BYTES:
+        kit._call('response.early', {'text': text, 'form': form})
+
+
+def _raise_any(error):
+    if error is not None:
+        raise error
 
 
 def _failure(error):
@@ -146,7 +170,18 @@ def _in_loop(result, kit):
             return await web.answer_async(value, kit._call)
         return values.result_text(value), None
 
-    return asyncio.run(main())
+    async def all_of_it():
+        try:
+            answer = await main()
+        except Exception:
+            await kit.background.run_in_loop()
+            raise
+        if kit.background:
+            _answer_early(answer, kit)
+            _raise_any(await kit.background.run_in_loop())
+        return answer
+
+    return asyncio.run(all_of_it())
 
 
 def _answer(link, status, result, error, response):

@@ -5,6 +5,7 @@ import builtins
 import json
 import sys
 
+import background
 import values
 import web
 
@@ -369,6 +370,8 @@ class Sdk:
         self._call = call
         self.db = Database(call)
         self.storage = Storage(call)
+        self.background = background.Background()
+        self.wait_until = self.waitUntil = self.background.add
         self.as_caller = self.asCaller = AsCaller(call)
         self.env = Env(message['env'])
         self.project_id = self.projectId = message['projectId']

@@ -3,6 +3,7 @@
  * Runs inside the isolate, in the same context as the user's code, before and around it. What user code can reach is
  * its own to break; hence nothing here is trusted by anyone outside, and nothing here is worth stealing.
  */
+const { conclude, createBackground } = require('./background.cjs');
 const { createCalls } = require('./calls.cjs');
 const { createConsole } = require('./console.cjs');
 const { causesOf, describeError, findHandler, loadModule, toJson } = require('./handler.cjs');
@@ -10,8 +11,6 @@ const { createSdk } = require('./sdk.cjs');
 const { nameFiles } = require('./places.cjs');
 const { createTimers } = require('./timers.cjs');
 const { connectWeb, defineWeb, webPart } = require('./web/globals.cjs');
-
-const maxResultLength = 1024 * 1024;
 
 /** The calls from outside after the start: `fire` a timer that is due, `answer` a call. */
 const later = {};
@@ -61,23 +60,27 @@ function start(
   const console = createConsole((level, text) => notify('log', level, text));
   install({ ...timers.globals, console, process: Object.freeze({ env }) });
 
+  const background = createBackground((error) => console.error(error));
+
   const main = async () => {
     const { module, loading } = loadModule(wrapper);
     if (loading !== null) await loading;
     const handler = findHandler(module.exports, entryPoint);
     const { request, payload } = incoming(requestText, payloadText, calls.call);
-    const sdk = createSdk({ call: calls.call, env, projectId, caller: JSON.parse(callerText), request });
+    const sdk = createSdk({
+      call: calls.call,
+      env,
+      projectId,
+      caller: JSON.parse(callerText),
+      request,
+      waitUntil: background.add,
+    });
     const value = await (handler.isFetch
       ? webPart('incoming').fetchBy(handler.call, payload, sdk)
       : handler(payload, sdk));
-    const { text, response } = isResponse(value)
-      ? await webPart('outgoing').answerWith(value, calls.call)
-      : { text: toJson(value) };
-    // The host counts bytes; a text that has more characters than that need not cross over.
-    if (text.length > maxResultLength) end('result_too_large');
-    else end('success', text, undefined, response);
+    return isResponse(value) ? webPart('outgoing').answerWith(value, calls.call) : { text: toJson(value) };
   };
-  main().then(undefined, fail);
+  conclude(main(), { background, call: calls.call, end, fail });
 }
 
 /** By its tag: the class is loaded only when user code has touched it. */
