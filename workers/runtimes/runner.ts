@@ -9,7 +9,7 @@ import type { CpuShare } from './cpu-shares.ts';
 import type { GuestNetwork } from './egress-proxy.ts';
 import { FrameReader, writeFrame } from './frames.ts';
 import { parseGuestMessage } from './messages.ts';
-import type { CodeMessage, GuestMessage, ResultMessage, RunMessage } from './messages.ts';
+import type { CodeMessage, FunctionMessage, GuestMessage, ResultMessage, RunMessage } from './messages.ts';
 import { type EndCause, figuresOf, outcomeOfEnd, outcomeOfNoStart, outcomeOfResult } from './outcome.ts';
 import { killGroup, killInside } from './kill.ts';
 import { anonymousKib, cpuTimeMs, dieFirst, processTree } from './processes.ts';
@@ -63,6 +63,8 @@ export class Runner {
   #network: GuestNetwork | null = null;
   #lastCheck = { runs: -1, cpuMs: 0 };
   #isReady = false;
+  /** The function whose module the guest is evaluating ahead. */
+  #storing: string | null = null;
   #received: number | Promise<number> = 0;
   #killAgain: NodeJS.Timeout | undefined;
   #ready = Promise.withResolvers<void>();
@@ -181,7 +183,8 @@ export class Runner {
     const cpuMs = timeoutMs + this.#tools.cpuGraceMs;
     if (!isKnown) writeFrame(this.#socket, { type: 'code', function: name, code, entryFile } satisfies CodeMessage);
     // In this order: Python's guest reads the first fields alone.
-    const message: RunMessage = { type: 'run', run: this.runs, function: name, cpuMs, ...rest };
+    const ahead = this.#tools.notAhead?.has(name) === false;
+    const message: RunMessage = { type: 'run', run: this.runs, function: name, cpuMs, ...rest, ahead };
     writeFrame(this.#socket, message);
   }
 
@@ -225,11 +228,16 @@ export class Runner {
 
   *#receive(message: GuestMessage): Generator<0> {
     if (message.type === 'ready') return this.#becomeReady();
-    if (message.type === 'dropped') return void this.#known.delete(message.function);
+    if ('function' in message) return this.#note(message);
     if (message.run === this.#active?.id) yield* this.#receiveOf(this.#active, message);
   }
 
-  *#receiveOf(active: ActiveRun, message: Exclude<GuestMessage, { type: 'ready' | 'dropped' }>): Generator<0> {
+  #note({ type, function: name }: FunctionMessage): void {
+    if (type === 'dropped') this.#known.delete(name);
+    else this.#storing = type === 'storing' ? name : null;
+  }
+
+  *#receiveOf(active: ActiveRun, message: Exclude<GuestMessage, FunctionMessage | { type: 'ready' }>): Generator<0> {
     switch (message.type) {
       case 'logs':
         yield* active.log.add(message);
@@ -281,11 +289,14 @@ export class Runner {
     clearTimeout(impatience);
     await this.#received;
     this.#ready.reject(new Error(`The sandboxed process did not start. ${this.lastWords}`.trim()));
+    if (this.#storing !== null) this.#tools.notAhead?.set(this.#storing, true);
     const active = this.#active;
     if (active === null) return;
     this.#active = null;
     active.release();
-    active.resolve(outcomeOfEnd(this.#cause(), active.request, active.log, figuresOf(active)));
+    if (this.#storing !== null && this.#endCause !== 'cancelled')
+      active.resolve(outcomeOfNoStart('crashed', 'The process was busy with what comes before a run, and ended.'));
+    else active.resolve(outcomeOfEnd(this.#cause(), active.request, active.log, figuresOf(active)));
   }
 
   #cause(): EndCause {

@@ -39,7 +39,7 @@ class Run {
     const { notify, ask } = this.#hooks;
     const request = [entryPoint, payload, JSON.stringify(env), projectId, caller ?? 'null', http ?? 'null'];
     request.push(this.#loaded.places);
-    this.#turn('start', this.id, notify, ask, this.#opened.wrapper.derefInto(), ...request);
+    this.#turn('start', this.id, notify, ask, this.#opened.wrapper?.derefInto(), ...request);
   }
 
   log(level, text) {

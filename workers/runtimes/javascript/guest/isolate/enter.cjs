@@ -3,6 +3,7 @@
  * Runs inside the isolate, in the same context as the user's code, before and around it. What user code can reach is
  * its own to break; hence nothing here is trusted by anyone outside, and nothing here is worth stealing.
  */
+const ahead = require('./ahead.cjs');
 const { conclude, createBackground } = require('./background.cjs');
 const { createCalls } = require('./calls.cjs');
 const { createConsole } = require('./console.cjs');
@@ -15,9 +16,12 @@ const { connectWeb, defineWeb, webPart } = require('./web/globals.cjs');
 /** The calls from outside after the start: `fire` a timer that is due, `answer` a call. */
 const later = {};
 
-/** The one way in: `start` once, then what happens meanwhile. */
+/** The one way in: `start` once, then what happens meanwhile; for a snapshot, `take`, `load` and `store`. */
 function enter(command, ...args) {
   if (command === 'start') start(...args);
+  else if (command === 'take') ahead.take(...args);
+  else if (command === 'load') ahead.load(...args);
+  else if (command === 'store') ahead.requireWhole();
   else later[command](...args);
 }
 
@@ -56,6 +60,7 @@ function start(
   later.fire = timers.fire;
   const calls = createCalls((number, op, args) => notify('call', number, op, args));
   later.answer = calls.answer;
+  ahead.restore();
   connectWeb({ ask, call: calls.call });
   const console = createConsole((level, text) => notify('log', level, text));
   install({ ...timers.globals, console, process: Object.freeze({ env }) });
@@ -63,7 +68,7 @@ function start(
   const background = createBackground((error) => console.error(error));
 
   const main = async () => {
-    const { module, loading } = loadModule(wrapper);
+    const { module, loading } = ahead.begin() ?? loadModule(wrapper);
     if (loading !== null) await loading;
     const handler = findHandler(module.exports, entryPoint);
     const { request, payload } = incoming(requestText, payloadText, calls.call);
