@@ -118,6 +118,7 @@ test('a module that ends the process, or never ends, when it is stored costs no 
     'for (;;);',
     'const all = []; for (;;) all.push(new Array(1e5).fill(1));',
     '(function f() { f(); f(); })()',
+    'const all = []; for (;;) all.push(new Uint8Array(1e7).fill(1));',
   ]) {
     // There is no console in the snapshot, which is how hostile code knows.
     const code = `const inRun = (() => { try { return !Object.getOwnPropertyDescriptor(globalThis, 'console').get } catch { return false } })();

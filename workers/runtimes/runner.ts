@@ -27,6 +27,8 @@ const closeWithinMs = 2000;
 const killRetryMs = 500;
 /** Answers that a guest has asked for and does not read are the run's memory, although the worker holds them. */
 const maxUnreadBytes = 64 * 1024 * 1024;
+/** Evaluating a module ahead takes some 0.1 s. */
+const storingCpuMs = 1000;
 /** A guest that waits for work needs next to no CPU time between two checks. */
 const restlessMs = 500;
 /** How the engine's last words read when it had no memory left. */
@@ -65,6 +67,8 @@ export class Runner {
   #isReady = false;
   /** The function whose module the guest is evaluating ahead. */
   #storing: string | null = null;
+  #guard: Watch | null = null;
+  #lastMemoryMib = 0;
   #received: number | Promise<number> = 0;
   #killAgain: NodeJS.Timeout | undefined;
   #ready = Promise.withResolvers<void>();
@@ -160,7 +164,7 @@ export class Runner {
     return this.#pids.at(-1) ?? this.#child.pid ?? 0;
   }
 
-  #watch({ memoryMib, timeoutMs }: RunRequest, share: CpuShare): Watch {
+  #watch({ memoryMib, timeoutMs }: Pick<RunRequest, 'memoryMib' | 'timeoutMs'>, share?: CpuShare): Watch {
     const limits = {
       memoryKib: (memoryMib + overheadMib) * 1024,
       cpuMs: timeoutMs + this.#tools.cpuGraceMs,
@@ -168,7 +172,7 @@ export class Runner {
     const idle = { idleKib: this.#idleKib, idlePids: this.#pids };
     const onProcesses = (pids: readonly number[], cpuMs: number): void => {
       const started = pids.filter((pid) => !this.#pids.includes(pid));
-      share.follow(started, cpuMs);
+      share?.follow(started, cpuMs);
     };
     const guest = { pid: this.#child.pid ?? 0, ...idle, measure: this.#tools.measure, onProcesses };
     return this.#tools.watchdog.watch(guest, limits, (breach) => this.#end(breach));
@@ -180,6 +184,7 @@ export class Runner {
     const isKnown = this.#known.has(name);
     this.#known.add(name);
     this.#last = name;
+    this.#lastMemoryMib = request.memoryMib;
     const cpuMs = timeoutMs + this.#tools.cpuGraceMs;
     if (!isKnown) writeFrame(this.#socket, { type: 'code', function: name, code, entryFile } satisfies CodeMessage);
     // In this order: Python's guest reads the first fields alone.
@@ -233,8 +238,12 @@ export class Runner {
   }
 
   #note({ type, function: name }: FunctionMessage): void {
-    if (type === 'dropped') this.#known.delete(name);
-    else this.#storing = type === 'storing' ? name : null;
+    if (type === 'dropped') return void this.#known.delete(name);
+    this.#storing = type === 'storing' ? name : null;
+    this.#guard?.stop();
+    // There is no run whose limits would hold.
+    const limits = { memoryMib: this.#lastMemoryMib, timeoutMs: storingCpuMs };
+    this.#guard = type === 'storing' ? this.#watch(limits) : null;
   }
 
   *#receiveOf(active: ActiveRun, message: Exclude<GuestMessage, FunctionMessage | { type: 'ready' }>): Generator<0> {
@@ -289,6 +298,7 @@ export class Runner {
     clearTimeout(impatience);
     await this.#received;
     this.#ready.reject(new Error(`The sandboxed process did not start. ${this.lastWords}`.trim()));
+    this.#guard?.stop();
     if (this.#storing !== null) this.#tools.notAhead?.set(this.#storing, true);
     const active = this.#active;
     if (active === null) return;
