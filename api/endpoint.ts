@@ -11,7 +11,7 @@ import type { RawWork } from './raw-endpoint.ts';
 import type { RateClass } from './rate-limit.ts';
 
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete' | 'options';
-export type BodyLimit = 'json' | 'function' | 'ai' | 'import' | 'flags';
+export type BodyLimit = 'json' | 'function' | 'deploy' | 'ai' | 'import' | 'flags';
 /**
  * How failures are written: in plinth's one error body, as OpenAI's, supabase-js' sign-in or storage, OAuth's or
  * OpenFeature's clients read them, or as a page for people.

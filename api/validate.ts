@@ -37,5 +37,5 @@ export const checkParams = (endpoint: Endpoint, params: unknown): unknown => {
 export const checkQuery = (endpoint: Endpoint, query: unknown): unknown => check(endpoint.query, query, 'query');
 
 /** @throws {ServiceError} `validation_failed` with `details: [{path, message}]` */
-export const checkBody = (endpoint: Endpoint, body: unknown): unknown =>
+export const checkBody = (endpoint: Pick<Endpoint, 'body'>, body: unknown): unknown =>
   check(endpoint.body, body === undefined ? {} : body, 'body');

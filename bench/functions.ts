@@ -1,3 +1,4 @@
+import { functionBundle } from './functions/bundle.ts';
 import { functionInvoke } from './functions/invoke.ts';
 import { functionMemory } from './functions/memory.ts';
 import { functionRunner } from './functions/runner.ts';
@@ -7,6 +8,7 @@ import type { Benchmark } from './harness.ts';
 /** Functions: in the sandbox by itself, and through HTTP and the queue. */
 export const functionBenchmarks: readonly Benchmark[] = [
   functionRunner,
+  functionBundle,
   functionMemory,
   functionInvoke,
   functionStream,

@@ -8,6 +8,7 @@ import type { BodyLimit, Endpoint } from '#api/endpoint.ts';
 const bodyLimits = {
   json: 'PLINTH_BODY_LIMIT_JSON',
   function: 'PLINTH_BODY_LIMIT_FUNCTION',
+  deploy: 'PLINTH_BODY_LIMIT_DEPLOY',
   ai: 'PLINTH_BODY_LIMIT_AI',
   import: 'PLINTH_BODY_LIMIT_IMPORT',
   flags: 'PLINTH_BODY_LIMIT_FLAGS',

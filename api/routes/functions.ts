@@ -7,14 +7,31 @@ import {
   removeFunction,
   updateFunction,
 } from '#domain/functions/functions.ts';
-import { type FunctionRow, type Language, functionAccess, listFunctions } from '#domain/functions/store.ts';
+import { type PackedFiles, entrypointOf } from '#domain/functions/files.ts';
+import {
+  type CodeTexts,
+  type FunctionRow,
+  type Language,
+  findFiles,
+  functionAccess,
+  listFunctions,
+} from '#domain/functions/store.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
 import { ServiceError } from '#lib/errors.ts';
 import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
-import { type Endpoint, endpoint } from '../endpoint.ts';
+import { type Endpoint, RawReply, endpoint } from '../endpoint.ts';
 import { id, name, page, text } from '../fields.ts';
-import { detailedFunction, envVars, functionPath, listedFunction, shownFunction } from '#api/shapes/functions.ts';
+import { deployBody, filesField } from '#api/shapes/function-files.ts';
+import {
+  detailedFunction,
+  envVars,
+  functionPath,
+  functionWithFiles,
+  listedFunction,
+  shownFunction,
+  withFiles,
+} from '#api/shapes/functions.ts';
 
 const area = 'functions';
 
@@ -46,23 +63,110 @@ const requireEntryPoint = (language: Language, entryPoint: string | undefined): 
   throw new ServiceError('validation_failed', 'The body is not valid.', { details });
 };
 
-/** In bytes; the field's own limit counts characters. */
-const requireCodeSize = (code: string, max: number): void => {
-  if (Buffer.byteLength(code) <= max) return;
-  const details = [{ path: 'code', message: `is longer than ${max} bytes` }];
-  throw new ServiceError('validation_failed', `The function's code is longer than ${max} bytes.`, { details });
+const tooLong = (path: 'code' | 'files', max: number): ServiceError => {
+  const [verb, what] = path === 'code' ? ['is', 'code'] : ['are', 'files'];
+  const details = [{ path, message: `${verb} longer than ${max} bytes` }];
+  return new ServiceError('validation_failed', `The function's ${what} ${verb} longer than ${max} bytes.`, { details });
 };
 
-type Source = Pick<FunctionRow, 'language' | 'code' | 'entry_point'>;
+type Source = Pick<FunctionRow, 'language' | 'entry_point'>;
 
 /** The code that runs: JavaScript is compiled to one text, Python runs as it is written. */
-const compiled = async (source: Source, { deps, project }: Call<InProject>): Promise<string> => {
-  const { language, code, entry_point: entryPoint } = source;
-  requireCodeSize(code, deps.config.PLINTH_CODE_BYTES);
-  if (language === 'javascript') return deps.compiler.compile(code, project.id, entryPoint);
+const textsOfCode = async (code: string, source: Source, { deps, project }: Call<InProject>): Promise<CodeTexts> => {
+  const { language, entry_point: entryPoint } = source;
+  const max = deps.config.PLINTH_CODE_BYTES;
+  // The field's own limit counts characters.
+  if (Buffer.byteLength(code) > max) throw tooLong('code', max);
+  const texts = { code, files: null, entrypoint: null };
+  if (language === 'javascript')
+    return { ...texts, compiled: await deps.compiler.compile(code, project.id, entryPoint) };
   await deps.python.check(code, project.id, entryPoint);
-  return code;
+  return { ...texts, compiled: code };
 };
+
+interface GivenFiles {
+  readonly text: string;
+  readonly entrypoint: string;
+}
+
+/** The same for several files. Of Python they are what runs. */
+const textsOfFiles = async (
+  { text: files, entrypoint }: GivenFiles,
+  { language, entry_point: entryPoint }: Source,
+  { deps, project }: Call<InProject>,
+): Promise<CodeTexts> => {
+  const set = { files, entrypoint, entryPoint };
+  const texts = { code: '', files, entrypoint };
+  if (language === 'javascript') {
+    const compiled = await deps.compiler.bundle({ ...set, maxBytes: deps.config.PLINTH_CODE_BYTES }, project.id);
+    return { ...texts, compiled };
+  }
+  await deps.python.checkFiles(set, project.id);
+  return { ...texts, compiled: '' };
+};
+
+interface GivenCode {
+  readonly code?: string | undefined;
+  readonly files?: PackedFiles | undefined;
+  readonly entrypoint?: string | undefined;
+}
+
+const invalid = (path: string, message: string): ServiceError =>
+  new ServiceError('validation_failed', 'The body is not valid.', { details: [{ path, message }] });
+
+/** @returns undefined when neither code nor files were given */
+const textsOf = async (
+  { code, files, entrypoint }: GivenCode,
+  source: Source,
+  call: Call<InProject>,
+): Promise<CodeTexts | undefined> => {
+  if (code !== undefined && files !== undefined) throw invalid('files', 'cannot stand beside code');
+  if (files === undefined && entrypoint !== undefined) throw invalid('entrypoint', 'needs files beside it');
+  if (code !== undefined) return textsOfCode(code, source, call);
+  if (files === undefined) return undefined;
+  const max = call.deps.config.PLINTH_FILES_BYTES;
+  if (files.bytes > max) throw tooLong('files', max);
+  const given = { text: files.text, entrypoint: entrypointOf(source.language, files.paths, entrypoint) };
+  return textsOfFiles(given, source, call);
+};
+
+/** Another handler is looked for in the code that is there. */
+const checkPresent = async (present: FunctionRow, entryPoint: string, call: Call<InProject>): Promise<void> => {
+  const source = { language: present.language, entry_point: entryPoint };
+  const files = present.entrypoint === null ? null : await findFiles(call.db, present.id);
+  if (files === null || present.entrypoint === null) await textsOfCode(present.code, source, call);
+  else await textsOfFiles({ text: files, entrypoint: present.entrypoint }, source, call);
+};
+
+const sourceFields = {
+  code: codeFields.code.optional().describe('The function as one file.'),
+  files: filesField.optional(),
+  entrypoint: z
+    .string()
+    .max(200)
+    .optional()
+    .describe('Path of the file with the handler. Left out: index.ts, index.js or index.mjs; main.py or index.py.'),
+};
+
+const newFunction = z.strictObject({
+  name,
+  language: z.enum(['javascript', 'python']),
+  ...codeFields,
+  ...sourceFields,
+  entry_point: codeFields.entry_point.default('handler'),
+  timeout_ms: codeFields.timeout_ms.default(10_000),
+  memory_mb: codeFields.memory_mb.default(256),
+  access: z.enum(functionAccess).default('key').describe('Which callers it takes at its public address.'),
+  env_vars: envVars.default({}),
+});
+
+const changedFunction = z.strictObject({
+  name: name.optional(),
+  ...z.object(codeFields).partial().shape,
+  ...sourceFields,
+  access: z.enum(functionAccess).optional(),
+  env_vars: envVars.optional().describe('Merged; null deletes a variable, a masked value keeps it.'),
+});
 
 const changeEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -72,29 +176,23 @@ const changeEndpoints: readonly Endpoint[] = [
     summary: 'Deploy a new function; its slug is the kebab-case of its name',
     access: inProject('developer'),
     params: projectPath,
-    body: z.strictObject({
-      name,
-      language: z.enum(['javascript', 'python']),
-      ...codeFields,
-      entry_point: codeFields.entry_point.default('handler'),
-      timeout_ms: codeFields.timeout_ms.default(10_000),
-      memory_mb: codeFields.memory_mb.default(256),
-      access: z.enum(functionAccess).default('key').describe('Which callers it takes at its public address.'),
-      env_vars: envVars.default({}),
-    }),
-    bodyLimit: 'function',
+    body: newFunction,
+    readBody: deployBody(newFunction),
+    bodyLimit: 'deploy',
     status: 201,
     response: detailedFunction,
     prepare: async ({ body }, call) => {
       requireEntryPoint(body.language, body.entry_point);
       await requireServed(body.language, call);
-      return compiled(body, call);
+      const texts = await textsOf(body, body, call);
+      if (texts === undefined) throw invalid('code', 'is required, or files');
+      return texts;
     },
-    handle: async ({ body, prepared }, call) =>
-      shownFunction(
-        await createFunction(call.db, call.project.id, { ...body, compiled: prepared }, authorOf(call)),
-        call,
-      ),
+    handle: async ({ body, prepared: texts }, call) => {
+      const { code: _code, files: _files, entrypoint: _entrypoint, ...fields } = body;
+      const row = await createFunction(call.db, call.project.id, { ...fields, texts }, authorOf(call));
+      return shownFunction(row, call);
+    },
   }),
   endpoint({
     method: 'patch',
@@ -103,25 +201,24 @@ const changeEndpoints: readonly Endpoint[] = [
     summary: 'Change a function; what it was is kept as a version',
     access: inProject('developer'),
     params: functionPath,
-    body: z.strictObject({
-      name: name.optional(),
-      ...z.object(codeFields).partial().shape,
-      access: z.enum(functionAccess).optional(),
-      env_vars: envVars.optional().describe('Merged; null deletes a variable, a masked value keeps it.'),
-    }),
-    bodyLimit: 'function',
+    body: changedFunction,
+    readBody: deployBody(changedFunction),
+    bodyLimit: 'deploy',
     response: detailedFunction,
-    prepare: async ({ params, body: { code, entry_point: entryPoint } }, call) => {
-      if (code === undefined && entryPoint === undefined) return undefined;
+    prepare: async ({ params, body }, call) => {
+      const { code, files, entrypoint, entry_point: entryPoint } = body;
+      if ([code, files, entrypoint, entryPoint].every((field) => field === undefined)) return undefined;
       const present = await getFunction(call.db, call.project.id, params.id);
       requireEntryPoint(present.language, entryPoint);
-      if (code === undefined && entryPoint === present.entry_point) return undefined;
-      const next = { ...present, code: code ?? present.code, entry_point: entryPoint ?? present.entry_point };
-      const ready = await compiled(next, call);
-      return code === undefined ? undefined : ready;
+      const source = { language: present.language, entry_point: entryPoint ?? present.entry_point };
+      const texts = await textsOf(body, source, call);
+      if (texts === undefined && source.entry_point !== present.entry_point)
+        await checkPresent(present, source.entry_point, call);
+      return texts;
     },
-    handle: async ({ params, body, prepared }, call) => {
-      const change: FunctionChange = { ...body, compiled: prepared };
+    handle: async ({ params, body, prepared: texts }, call) => {
+      const { code: _code, files: _files, entrypoint: _entrypoint, ...fields } = body;
+      const change: FunctionChange = { ...fields, texts };
       const of = { projectId: call.project.id, id: params.id };
       return shownFunction(await updateFunction(call.db, of, change, authorOf(call)), call);
     },
@@ -156,11 +253,15 @@ const readEndpoints: readonly Endpoint[] = [
     method: 'get',
     path: '/projects/{project_id}/functions/{id}',
     area,
-    summary: 'A function with its code',
+    summary: 'A function with its code and its files',
     access: inProject('viewer'),
     params: functionPath,
-    response: detailedFunction,
-    handle: async ({ params }, call) => shownFunction(await getFunction(call.db, call.project.id, params.id), call),
+    response: functionWithFiles,
+    handle: async ({ params }, call) => {
+      const row = await getFunction(call.db, call.project.id, params.id);
+      const files = row.entrypoint === null ? null : await findFiles(call.db, row.id);
+      return new RawReply(withFiles(detailedFunction, shownFunction(row, call), files));
+    },
   }),
 ];
 

@@ -35,6 +35,7 @@ export const listedFunction = z.object({
   language: z.enum(['javascript', 'python']),
   access: z.enum(functionAccess).describe('Which callers it takes at its public address.'),
   entry_point: z.string(),
+  entrypoint: z.string().nullable().describe('Path of the file with the handler; null for a function of one file.'),
   timeout_ms: z.int(),
   memory_mb: z.int(),
   env_vars: z.record(z.string(), z.string()).describe('Values are masked.'),
@@ -43,7 +44,19 @@ export const listedFunction = z.object({
   updated_at: instant,
 });
 
-export const detailedFunction = listedFunction.extend({ code: z.string() });
+export const detailedFunction = listedFunction.extend({
+  code: z.string().describe('Empty for a function of several files.'),
+});
+
+export const filesShown = z.record(z.string(), z.string()).nullable();
+
+export const functionWithFiles = detailedFunction.extend({
+  files: filesShown.describe('The text of each file by its path; null for a function of one file.'),
+});
+
+/** The answer as JSON text, around files that are JSON text already and may have 10 MB. */
+export const withFiles = <Shape extends z.ZodType>(shape: Shape, value: z.output<Shape>, files: string | null) =>
+  `${JSON.stringify(z.encode(shape, value)).slice(0, -1)},"files":${files ?? 'null'}}`;
 
 export const shownFunction = <Row extends ListedFunction>(
   row: Row,

@@ -192,6 +192,11 @@ declare module 'plinth/functions' {
     };
     /** The same as `caller.user`: null when no user of the application calls. */
     readonly user: User | null;
+    /**
+     * Keeps the run going after its answer, until the promise is settled, within the function's time-out. A promise that
+     * is rejected makes the run an error; its caller has the answer already.
+     */
+    waitUntil(work: Promise<unknown>): void;
   }
 
   /** The function that the module exports under the name of its entry point, `handler` by default. */

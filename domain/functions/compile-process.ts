@@ -1,14 +1,27 @@
 import { z } from 'zod';
 import { toServiceError } from '#lib/errors.ts';
+import { bundleFiles } from './bundle.ts';
 import { compileFunction } from './compile.ts';
 
-const questionSchema = z.object({ source: z.string(), entryPoint: z.string().optional() });
+const entryPoint = z.string().optional();
+
+const questionSchema = z.union([
+  z.object({ source: z.string(), entryPoint }),
+  /** `files` is JSON text. */
+  z.object({ files: z.string(), entrypoint: z.string(), maxBytes: z.number(), entryPoint }),
+]);
+
+const compiledOf = async (question: z.output<typeof questionSchema>): Promise<string> => {
+  const { entryPoint: handler } = question;
+  if ('source' in question) return (await compileFunction(question.source, handler)).code;
+  const { files, entrypoint, maxBytes } = question;
+  const set = { files: JSON.parse(files) as Record<string, string>, entrypoint };
+  return bundleFiles(set, { entryPoint: handler, maxBytes });
+};
 
 const answerTo = async (message: unknown): Promise<unknown> => {
   try {
-    const { source, entryPoint } = questionSchema.parse(message);
-    const { code } = await compileFunction(source, entryPoint);
-    return { code };
+    return { code: await compiledOf(questionSchema.parse(message)) };
   } catch (error) {
     const { code, message: text, details, hint } = toServiceError(error);
     // The compiler's own helper did not survive this code: neither does this process.

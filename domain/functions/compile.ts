@@ -1,6 +1,15 @@
-import { type BuildFailure, type Message, type OnResolveArgs, type OnResolveResult, build, transform } from 'esbuild';
+import {
+  type BuildFailure,
+  type BuildOptions,
+  type Message,
+  type OnResolveArgs,
+  type OnResolveResult,
+  build,
+  transform,
+} from 'esbuild';
 import { ServiceError } from '#lib/errors.ts';
 import { type HandlerNames, exportedNames, requireHandler } from './handler-names.ts';
+import { type Generated, type Wrap, samePlaces } from './places.ts';
 
 const maxSourceBytes = 1024 * 1024;
 
@@ -11,15 +20,6 @@ interface CompiledFunction {
   readonly code: string;
   /** The modules that the code loads by `require()` or `import()`: they do not exist at run time. */
   readonly imports: readonly string[];
-}
-
-/** How generated code becomes the text that runs, before or after its tokens are moved to their places. */
-type Wrap = (code: string) => string;
-
-interface Generated {
-  readonly code: string;
-  readonly map: string;
-  readonly wrap: Wrap;
 }
 
 /**
@@ -35,17 +35,25 @@ export async function compileFunction(source: string, entryPoint?: string): Prom
   }
   const own = withoutSourceMap(source);
   const generated = await toCommonJs(own);
-  const { imports, exported } = await inspectModule(own);
-  // Inherited members of every object are functions too, whatever the code exports.
-  if (entryPoint !== undefined && !(entryPoint in Object.prototype)) requireHandler(exported, entryPoint, 'exports');
-  return { code: await samePlaces(generated), imports };
+  const { imports, unbundled, exported } = await inspectModule(own);
+  if (unbundled.length > 0) throw importNotBundled(unbundled);
+  checkHandler(exported, entryPoint);
+  const { code } = await samePlaces(generated);
+  return { code, imports };
 }
 
-/** esbuild would follow a map in the source, to lines that are not there. The text keeps its length. */
-const withoutSourceMap = (source: string): string => source.replaceAll(/(\/[/*][#@]\s*sourceMapping)URL=/g, '$1Url=');
+/** @throws {ServiceError} `validation_failed` when the handler is certainly not among what the code exports */
+export const checkHandler = (exported: HandlerNames, entryPoint: string | undefined): void => {
+  // Inherited members of every object are functions too, whatever the code exports.
+  if (entryPoint !== undefined && !(entryPoint in Object.prototype)) requireHandler(exported, entryPoint, 'exports');
+};
 
-const asWritten: Wrap = (code) => code;
-const asStrict: Wrap = (code) => `"use strict";${code}`;
+/** esbuild would follow a map in the source, to lines that are not there. The text keeps its length. */
+export const withoutSourceMap = (source: string): string =>
+  source.replaceAll(/(\/[/*][#@]\s*sourceMapping)URL=/g, '$1Url=');
+
+export const asWritten: Wrap = (code) => code;
+export const asStrict: Wrap = (code) => `"use strict";${code}`;
 
 async function toCommonJs(source: string): Promise<Generated> {
   try {
@@ -74,21 +82,23 @@ async function toCommonJs(source: string): Promise<Generated> {
 interface Inspected {
   /** Every module that the code asks for, none of them resolved. */
   readonly imports: readonly string[];
+  /** The modules without which the code cannot begin. */
+  readonly unbundled: readonly string[];
   readonly exported: HandlerNames;
 }
 
-async function inspectModule(source: string): Promise<Inspected> {
+/** Reads what one module asks for and exports, and nothing else. */
+export async function inspectModule(source: string): Promise<Inspected> {
   const found: { name: string; isStatic: boolean }[] = [];
   const { outputFiles, metafile } = await bundle(source, ({ path, kind }) => {
     found.push({ name: path, isStatic: kind === 'import-statement' });
     return { path, external: true };
   });
   const unbundled = found.filter(({ isStatic }) => isStatic).map(({ name }) => name);
-  if (unbundled.length > 0) throw importNotBundled(unbundled);
   const isCommonJs = metafile.inputs['function.ts']?.format === 'cjs';
   const declared = Object.values(metafile.outputs).flatMap((output) => output.exports);
   const exported = exportedNames(outputFiles[0]?.text ?? '', isCommonJs ? null : declared);
-  return { imports: [...new Set(found.map(({ name }) => name))], exported };
+  return { imports: [...new Set(found.map(({ name }) => name))], unbundled, exported };
 }
 
 const bundle = (source: string, resolve: (args: OnResolveArgs) => OnResolveResult) =>
@@ -108,26 +118,6 @@ const bundle = (source: string, resolve: (args: OnResolveArgs) => OnResolveResul
     plugins: [{ name: 'imports', setup: (esbuild) => esbuild.onResolve({ filter: /.*/ }, resolve) }],
   }).catch(refuse);
 
-/**
- * Code laid out on the source's own lines and columns. Moving tokens apart must never change what they mean, so both
- * texts are parsed and printed again; where they differ, right code with wrong line numbers is the better of the two.
- */
-async function samePlaces({ code, map, wrap }: Generated): Promise<string> {
-  const plain = wrap(code);
-  const candidate = wrap(alignToSource(code, map));
-  const [before, after] = await Promise.all([canonical(plain), canonical(candidate)]);
-  return before !== null && before === after ? candidate : plain;
-}
-
-async function canonical(code: string): Promise<string | null> {
-  try {
-    const result = await transform(code, { loader: 'js', minifyWhitespace: true, charset: 'utf8', logLevel: 'silent' });
-    return result.code;
-  } catch {
-    return null;
-  }
-}
-
 /** An ES module is strict code; esbuild leaves that to the caller of the CommonJS text. */
 const isModule = (code: string): boolean => code.includes('module.exports=__toCommonJS(');
 
@@ -142,7 +132,7 @@ function asSyntaxError(error: unknown): unknown {
   });
 }
 
-const describe = ({ location, text }: Message): string =>
+export const describe = ({ location, text }: Message): string =>
   location === null ? text : `line ${location.line}, column ${location.column + 1}: ${text}`;
 
 const refuse = (error: unknown): never => {
@@ -156,44 +146,48 @@ const importNotBundled = (names: readonly string[]): ServiceError =>
   });
 
 /** Whether esbuild refused to make CommonJS of a module only because it awaits something outside of a function. */
-const isAsyncModule = (error: unknown): boolean => {
+export const isAsyncModule = (error: unknown): boolean => {
   const { errors = [] } = error as Partial<BuildFailure>;
   return errors.length > 0 && errors.every(({ text }) => text.startsWith('Top-level await is currently not supported'));
 };
 
-interface AsyncModule {
-  /** An ES module whose exports, if it has any, stand in one statement at its end. */
-  readonly code: string;
-  readonly map: string;
-  /** Wraps the code in a CommonJS text that returns a promise: when it is fulfilled, `module.exports` is set. */
-  readonly wrap: (code: string) => string;
-}
+/** How an ES module is made whose exports, if it has any, stand in one statement at its end. */
+export const asyncOptions = {
+  bundle: true,
+  write: false,
+  outdir: '/',
+  platform: 'neutral',
+  format: 'esm',
+  target: 'es2024',
+  charset: 'utf8',
+  legalComments: 'none',
+  minifyWhitespace: true,
+  sourcemap: 'external',
+  sourcesContent: false,
+  // As in CommonJS: there is no module loader in the sandbox, and `import.meta` is empty.
+  supported: { 'dynamic-import': false },
+  define: { 'import.meta': '{}' },
+  tsconfigRaw: {},
+  logLevel: 'silent',
+} as const satisfies BuildOptions;
 
 /** Compiles a module with top-level await. As a bundle, esbuild collects the exports in one place. */
-const asyncModule = async (source: string): Promise<AsyncModule> => {
+const asyncModule = async (source: string): Promise<Generated> => {
   const { outputFiles } = await build({
+    ...asyncOptions,
     stdin: { contents: source, loader: 'ts', sourcefile: 'function.ts' },
-    bundle: true,
-    write: false,
-    outdir: '/',
     treeShaking: false,
-    platform: 'neutral',
-    format: 'esm',
-    target: 'es2024',
-    charset: 'utf8',
-    legalComments: 'none',
-    minifyWhitespace: true,
-    sourcemap: 'external',
-    sourcesContent: false,
-    // As in CommonJS: there is no module loader in the sandbox, and `import.meta` is empty.
-    supported: { 'dynamic-import': false },
-    define: { 'import.meta': '{}' },
-    tsconfigRaw: {},
-    logLevel: 'silent',
     plugins: [{ name: 'none', setup: (esbuild) => esbuild.onResolve({ filter: /.*/ }, external) }],
   });
-  const textOf = (ending: string): string => outputFiles.find(({ path }) => path.endsWith(ending))?.text ?? '';
-  return { code: textOf('.js'), map: textOf('.map'), wrap: asPromise };
+  return generatedOf(outputFiles, asPromise);
+};
+
+export const generatedOf = (
+  outputs: readonly { readonly path: string; readonly text: string }[],
+  wrap: Wrap,
+): Generated => {
+  const textOf = (ending: string): string => outputs.find(({ path }) => path.endsWith(ending))?.text ?? '';
+  return { code: textOf('.js'), map: textOf('.map'), wrap };
 };
 
 const external = ({ path }: { readonly path: string }) => ({ path, external: true });
@@ -202,136 +196,13 @@ const exportStatement = /export\s*\{((?:[^{}"]|"(?:[^"\\]|\\.)*")*)\}\s*;?\s*$/;
 const exportEntry = /([^\s,"]+)(?:\s+as\s*("(?:[^"\\]|\\.)*"|[^\s,"]+))?/g;
 
 /**
- * Getters, as exports are bindings. The object is handed out of the function, where the code's own `module` may hide
+ * Wraps the code in a CommonJS text that returns a promise: when it is fulfilled, `module.exports` is set. Getters, as
+ * exports are bindings. The object is handed out of the function, where the code's own `module` may hide
  * the outer one, and within another object, as a promise would call an export named `then`.
  */
-const asPromise = (code: string): string => {
+export const asPromise: Wrap = (code) => {
   const [, list = ''] = exportStatement.exec(code) ?? [];
   const getters = [...list.matchAll(exportEntry)].map(([, local, name = local]) => `get ${name}(){return ${local}}`);
   const body = getters.length === 0 ? code : `${code.replace(exportStatement, '')};return{made:{${getters.join(',')}}}`;
   return `"use strict";return(async()=>{${body}})().then(own=>{if(own)module.exports=own.made})`;
 };
-
-/**
- * Puts the tokens of generated code back onto the lines and columns of its source, so that a stack trace of the
- * generated code reads as one of the source. The alternative, a source map that is kept beside the code and applied to
- * every stack, would also have to be applied inside the sandbox to each stack that user code prints itself.
- */
-
-interface Segment {
-  /** Where the token begins in the generated code. */
-  readonly offset: number;
-  /** Where it begins in the source, both from 0. */
-  readonly line: number;
-  readonly column: number;
-}
-
-/** After these characters a line break can neither end a statement nor split a token. */
-const breakable = new Set(';{},([=&|?:*%<>!~^.');
-/**
- * After these words it cannot either; `return`, `throw`, `yield`, `break`, `continue` and `async` are not among them.
- */
-const breakableWord =
-  /(?:^|[^\w$.])(?:else|await|new|typeof|void|delete|in|of|instanceof|case|const|let|var|extends) $/;
-
-/**
- * @param code printed by esbuild with `minifyWhitespace`: the only line breaks in it stand inside template literals
- * @param map its source map (version 3, one source)
- */
-function alignToSource(code: string, map: string): string {
-  const segments = decodeSegments(code, (JSON.parse(map) as { mappings: string }).mappings);
-  const writer = new PlacedText();
-  let previous: Segment = { offset: 0, line: 0, column: 0 };
-  for (const segment of segments) {
-    writer.write(withoutExtraBreaks(code.slice(previous.offset, segment.offset), segment.line - previous.line));
-    writer.moveTo(segment, code.charAt(segment.offset));
-    previous = segment;
-  }
-  writer.write(code.slice(previous.offset));
-  return writer.text();
-}
-
-/** `\n` in a template literal is printed as a real line break, which would push all that follows down a line. */
-function withoutExtraBreaks(text: string, sourceLines: number): string {
-  if (!text.includes('\n')) return text;
-  const printedLines = text.split('\n').length - 1;
-  return printedLines > Math.max(sourceLines, 0) ? text.replaceAll('\n', String.raw`\n`) : text;
-}
-
-class PlacedText {
-  readonly #parts: string[] = [];
-  #tail = '';
-  #line = 0;
-  #column = 0;
-
-  write(text: string): void {
-    if (text === '') return;
-    this.#parts.push(text);
-    this.#tail = (this.#tail + text).slice(-16);
-    const lastBreak = text.lastIndexOf('\n');
-    if (lastBreak === -1) {
-      this.#column += text.length;
-      return;
-    }
-    this.#line += text.split('\n').length - 1;
-    this.#column = text.length - lastBreak - 1;
-  }
-
-  moveTo({ line, column }: Segment, next: string): void {
-    if (line > this.#line && this.#mayBreakBefore(next)) this.write('\n'.repeat(line - this.#line));
-    if (line === this.#line && column > this.#column) this.write(' '.repeat(column - this.#column));
-  }
-
-  text(): string {
-    return this.#parts.join('');
-  }
-
-  #mayBreakBefore(next: string): boolean {
-    const last = this.#tail.at(-1) ?? ';';
-    if (breakable.has(last)) return true;
-    if (last === ')') return !'=+-'.includes(next);
-    return last === ' ' && (this.#tail.trimEnd() === '' || breakableWord.test(this.#tail));
-  }
-}
-
-/** Decodes the mappings field (base64 VLQ) into segments in the order of the generated code. */
-function decodeSegments(code: string, mappings: string): Segment[] {
-  const segments: Segment[] = [];
-  let lineStart = 0;
-  let line = 0;
-  let column = 0;
-  for (const [index, group] of mappings.split(';').entries()) {
-    let generatedColumn = 0;
-    for (const encoded of group.split(',')) {
-      const [columnDelta = 0, source, lineDelta = 0, sourceColumnDelta = 0] = decodeVlq(encoded);
-      generatedColumn += columnDelta;
-      if (source === undefined) continue;
-      line += lineDelta;
-      column += sourceColumnDelta;
-      // esbuild repeats the last position at the start of a printed line: that is the inside of a template literal.
-      if (index > 0 && generatedColumn === 0) continue;
-      segments.push({ offset: lineStart + generatedColumn, line, column });
-    }
-    lineStart = code.indexOf('\n', lineStart) + 1;
-  }
-  return segments;
-}
-
-const base64Digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
-const digits = new Map(Array.from(base64Digits, (character, value) => [character, value]));
-
-function decodeVlq(encoded: string): number[] {
-  const values: number[] = [];
-  let value = 0;
-  let shift = 0;
-  for (const character of encoded) {
-    const digit = digits.get(character) ?? 0;
-    value += (digit & 31) << shift;
-    shift += 5;
-    if ((digit & 32) !== 0) continue;
-    values.push((value & 1) === 1 ? -(value >>> 1) : value >>> 1);
-    value = 0;
-    shift = 0;
-  }
-  return values;
-}

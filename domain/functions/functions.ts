@@ -1,9 +1,10 @@
 /*
  * Functions. This file has what members and callers do with them: deploy, change, invoke, run again. store.ts has the
- * rows of functions and their versions; compiler.ts compiles JavaScript in processes of its own by compile.ts, and
- * python.ts checks Python; handler-names.ts refuses code without its handler. run-report.ts makes a run's answer and
- * record; invocations.ts reads these records; stored.ts measures what a project stores. env-vars.ts has the variables of
- * a function, project-env.ts those that all functions of a project share.
+ * rows of functions and their versions; files.ts checks several files; compiler.ts compiles JavaScript in processes of
+ * its own by compile.ts and bundle.ts (places.ts keeps its lines), and python.ts checks Python; handler-names.ts refuses
+ * code without its handler. run-report.ts makes a run's answer and record; invocations.ts reads these records; stored.ts
+ * measures what a project stores. env-vars.ts has the variables of a function, project-env.ts those that all functions of
+ * a project share.
  */
 import { LRUCache } from 'lru-cache';
 import type { AssumedMember } from '#domain/accounts/callers.ts';
@@ -32,6 +33,7 @@ import {
   type FunctionRow,
   type FunctionVersion,
   type Language,
+  type CodeTexts,
   countForNew,
   deleteFunction,
   findFunction,
@@ -58,8 +60,7 @@ interface FunctionInput {
   readonly name: string;
   readonly language: Language;
   readonly entry_point: string;
-  readonly code: string;
-  readonly compiled: string;
+  readonly texts: CodeTexts;
   readonly timeout_ms: number;
   readonly memory_mb: number;
   readonly access: FunctionAccess;
@@ -106,10 +107,11 @@ export const createFunction = async (
   { sealer, userId, maxFunctions }: Author,
 ): Promise<FunctionRow> => {
   if (maxFunctions !== null && (await countForNew(db, projectId)) >= maxFunctions) throw tooMany(maxFunctions);
-  const { env_vars, ...fields } = input;
+  const { env_vars, texts, ...fields } = input;
   const id = newId();
   const [row] = await insertFunction(db, {
     ...fields,
+    ...texts,
     id,
     project_id: projectId,
     slug: slugFor(input.name),
@@ -176,7 +178,7 @@ export type FunctionChange = {
 };
 
 const changesCode = (change: FunctionChange): boolean =>
-  (['code', 'entry_point', 'timeout_ms', 'memory_mb', 'env_vars'] as const).some(
+  (['texts', 'entry_point', 'timeout_ms', 'memory_mb', 'env_vars'] as const).some(
     (field) => change[field] !== undefined,
   );
 
@@ -197,8 +199,7 @@ export const updateFunction = async (
   if (changesCode(change)) {
     const next = {
       entry_point: change.entry_point ?? row.entry_point,
-      code: change.code ?? null,
-      compiled: change.compiled ?? null,
+      texts: change.texts ?? null,
       timeout_ms: change.timeout_ms ?? row.timeout_ms,
       memory_mb: change.memory_mb ?? row.memory_mb,
       env_sealed: change.env_vars ? mergeEnvVars(sealer, id, row.env_sealed, change.env_vars) : row.env_sealed,
@@ -352,6 +353,8 @@ export const isPublic = async (versions: FunctionVersions, projectId: string, sl
 interface Runnable {
   readonly language: Language;
   readonly compiled: string;
+  /** Path of the file with the handler; null: what runs is one text. */
+  readonly entryFile?: string | null;
   readonly entryPoint: string;
   readonly timeoutMs: number;
   readonly memoryMib: number;
@@ -400,6 +403,7 @@ export const createRunnableLoader = (
     const runnable = {
       language: row.language,
       compiled: row.compiled,
+      entryFile: row.language === 'python' ? row.entrypoint : null,
       entryPoint: row.entry_point,
       timeoutMs: row.timeout_ms,
       memoryMib: row.memory_mb,

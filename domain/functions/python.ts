@@ -68,6 +68,19 @@ export interface PythonChecker {
    * when it had too little processor time to be done
    */
   readonly check: (source: string, projectId?: string, entryPoint?: string) => Promise<void>;
+  /**
+   * The same for several files: looks at the entry and the files beside its folder's packages.
+   * @param files JSON text, `{path: text}`
+   * @throws {ServiceError} as `check`
+   */
+  readonly checkFiles: (files: PythonFiles, projectId: string) => Promise<void>;
+}
+
+interface PythonFiles {
+  readonly files: string;
+  readonly entrypoint: string;
+  /** Name of the handler. */
+  readonly entryPoint: string;
 }
 
 /** Beyond the limit on processor time in the script, 8 s: then the machine is too busy. */
@@ -85,14 +98,29 @@ resource.setrlimit(resource.RLIMIT_CPU, (8, 8))
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 source = sys.stdin.buffer.read()
 found = module = None
-try:
-    module = compile(source.decode('utf-8', 'surrogatepass'), 'function.py', 'exec', dont_inherit=True)
-except SyntaxError as error:
-    found = {'line': error.lineno or 1, 'column': error.offset or 1, 'text': error.msg}
-except UnicodeEncodeError:
-    found = {'line': 1, 'column': 1, 'text': 'half of a surrogate pair is no text'}
-except ValueError as error:
-    found = {'line': 1, 'column': 1, 'text': str(error)}
+
+def checked(text, path):
+    global found
+    try:
+        return compile(text, 'function.py', 'exec', dont_inherit=True)
+    except SyntaxError as error:
+        found = {'path': path, 'line': error.lineno or 1, 'column': error.offset or 1, 'text': error.msg}
+    except UnicodeEncodeError:
+        found = {'path': path, 'line': 1, 'column': 1, 'text': 'half of a surrogate pair is no text'}
+    except ValueError as error:
+        found = {'path': path, 'line': 1, 'column': 1, 'text': str(error)}
+
+names, entry = sys.argv[1:3]
+if entry == '':
+    module = checked(source.decode('utf-8', 'surrogatepass'), '')
+else:
+    files = json.loads(source)
+    del source
+    module = checked(files[entry], entry)
+    # What is in folders may be packages of others, in which files for other versions of Python lie about.
+    for path in files:
+        if found is None and path.endswith('.py') and '/' not in path and path != entry:
+            checked(files[path], path)
 
 reaching = set('''globals locals vars exec eval setattr getattr delattr attrgetter methodcaller modules inspect
 gc ctypes pickle shelve runpy pkgutil import_module importlib function f_globals f_locals global_enum _convert_
@@ -127,22 +155,22 @@ def defined(module):
         names.update(stored(code, {opmap[name] for name in operations}))
     return {'names': sorted(names), 'isComplete': complete}
 
-names = {'names': [], 'isComplete': False}
+found_names = {'names': [], 'isComplete': False}
 try:
-    if module is not None and sys.argv[1:] == ['names']:
-        names = defined(module)
+    if module is not None and names == 'names':
+        found_names = defined(module)
 except (MemoryError, RecursionError):
     pass
-print(json.dumps({'fault': found, 'defined': names}))
+print(json.dumps({'fault': found, 'defined': found_names}))
 `;
 
 const answerSchema = z.object({
-  fault: z.object({ line: z.number(), column: z.number(), text: z.string() }).nullable(),
+  fault: z.object({ path: z.string(), line: z.number(), column: z.number(), text: z.string() }).nullable(),
   defined: z.object({ names: z.array(z.string()), isComplete: z.boolean() }),
 });
 
-const invalid = (sentence: string, message: string): ServiceError =>
-  new ServiceError('validation_failed', sentence, { details: [{ path: 'code', message }] });
+const invalid = (sentence: string, message: string, path = 'code'): ServiceError =>
+  new ServiceError('validation_failed', sentence, { details: [{ path, message }] });
 
 const tooMuch = (): ServiceError => {
   const message = 'takes too much time or memory to compile';
@@ -153,11 +181,13 @@ const tooMuch = (): ServiceError => {
 export const createPythonChecker = (configured: string | undefined, timeoutMs = maxMs): PythonChecker => {
   const inLine = createCompileLine();
   let interpreter: Promise<Interpreter | null> | undefined;
+  const ask = async (question: Question, projectId: string | undefined): Promise<void> => {
+    const python = await (interpreter ??= findPython(configured));
+    if (python !== null) await inLine(projectId, () => checkWith(python, question, timeoutMs));
+  };
   return {
-    check: async (source, projectId, entryPoint) => {
-      const python = await (interpreter ??= findPython(configured));
-      if (python !== null) await inLine(projectId, () => checkWith(python, { source, entryPoint }, timeoutMs));
-    },
+    check: (source, projectId, entryPoint) => ask({ source, entryPoint, entrypoint: '' }, projectId),
+    checkFiles: ({ files, ...entry }, projectId) => ask({ source: files, ...entry }, projectId),
   };
 };
 
@@ -168,7 +198,10 @@ const tooBusy = (): ServiceError =>
   });
 
 interface Question {
+  /** For several files the JSON text of all. */
   readonly source: string;
+  /** Path of the file with the handler; empty: there is one file. */
+  readonly entrypoint: string;
   readonly entryPoint: string | undefined;
 }
 
@@ -181,7 +214,7 @@ const checkWith = async ({ program }: Interpreter, question: Question, timeoutMs
   const { fault, defined } = answer.data;
   if (fault !== null) {
     const message = `line ${fault.line}, column ${fault.column}: ${fault.text}`;
-    throw invalid("The function's code does not parse.", message);
+    throw invalid("The function's code does not parse.", message, fault.path === '' ? 'code' : `files.${fault.path}`);
   }
   if (question.entryPoint !== undefined) requireHandler(defined, question.entryPoint, 'defines');
 };
@@ -197,10 +230,10 @@ const parsed = (output: string): unknown => {
 /** The output is empty when the process could not be started or was ended. */
 const outputOf = async (
   program: string,
-  { source, entryPoint }: Question,
+  { source, entryPoint, entrypoint }: Question,
   timeoutMs: number,
 ): Promise<{ readonly output: string; readonly isLate: boolean }> => {
-  const flags = entryPoint === undefined ? [] : ['names'];
+  const flags = [entryPoint === undefined ? '' : 'names', entrypoint];
   const child: ChildProcess = spawn(program, ['-I', '-S', '-B', '-W', 'ignore', '-c', script, ...flags], {
     stdio: ['pipe', 'pipe', 'ignore'],
     env: {},

@@ -62,6 +62,26 @@ export const responseHead = (status: unknown, headers: unknown): ResponseHead | 
   return problem ?? { status, headers: given.filter(([name]) => !notItsOwn.has(name)) };
 };
 
+const partsOf = (text: string): { status?: unknown; headers?: unknown; body?: unknown } | null => {
+  const value: unknown = JSON.parse(text);
+  return typeof value === 'object' ? value : null;
+};
+
+/**
+ * A response that user code has made and that came whole, `{status, headers: [[name, value]], body}` as JSON text.
+ * @param form how the body is written
+ * @returns the reason why there is none, as `responseHead` does
+ */
+export const wholeResponse = (
+  text: string,
+  form: 'text' | 'base64',
+): { readonly head: ResponseHead; readonly body: Buffer } | string => {
+  const { status, headers, body } = partsOf(text) ?? {};
+  const head = responseHead(status, headers);
+  if (typeof head === 'string') return head;
+  return { head, body: Buffer.from(typeof body === 'string' ? body : '', form === 'text' ? 'utf8' : 'base64') };
+};
+
 /** By name; of several values of one name they are joined, cookies excepted. */
 export const headersOf = ({ headers }: ResponseHead): ResponseResult['headers'] => {
   const joined = new Map<string, string | string[]>();

@@ -13,16 +13,21 @@ export type FunctionAccess = (typeof functionAccess)[number];
 /** The fields that a run depends on: a change of any of them is a new version. */
 interface FunctionCode {
   readonly entry_point: string;
+  /** Empty for a function of several files. */
   readonly code: string;
-  /** The code that runs: one CommonJS text, made from `code` on deploy. */
+  /** JSON text, `{path: text}`; null: the function is one file, without a path. */
+  readonly files: string | null;
+  /** Path of the file with the handler. */
+  readonly entrypoint: string | null;
+  /** The code that runs: one CommonJS text, made on deploy; empty where the files themselves are what runs. */
   readonly compiled: string;
   readonly timeout_ms: number;
   readonly memory_mb: number;
   readonly env_sealed: Buffer | null;
 }
 
-/** Without the compiled text, which only runs need and which can have megabytes. */
-export interface FunctionRow extends Omit<FunctionCode, 'compiled'> {
+/** Without the compiled text and the files, which can have megabytes. */
+export interface FunctionRow extends Omit<FunctionCode, 'compiled' | 'files'> {
   readonly id: string;
   readonly project_id: string;
   readonly slug: string;
@@ -34,9 +39,9 @@ export interface FunctionRow extends Omit<FunctionCode, 'compiled'> {
   readonly updated_at: Date;
 }
 
-const codeColumns = 'entry_point, code, compiled, timeout_ms, memory_mb, env_sealed';
-const listedColumns = `id, project_id, slug, name, language, access, entry_point, timeout_ms, memory_mb, env_sealed, version,
-  created_at, updated_at`;
+const codeColumns = 'entry_point, code, files, entrypoint, compiled, timeout_ms, memory_mb, env_sealed';
+const listedColumns = `id, project_id, slug, name, language, access, entry_point, entrypoint, timeout_ms, memory_mb, env_sealed,
+  version, created_at, updated_at`;
 const columns = `${listedColumns}, code`;
 
 /** A function without its texts, which can be a megabyte each. */
@@ -56,7 +61,7 @@ interface NewFunction extends FunctionCode {
 export const insertFunction = (db: Queryable, fn: NewFunction): Promise<FunctionRow[]> =>
   db.query<FunctionRow>(
     `insert into functions (id, project_id, slug, name, language, access, ${codeColumns}, version, created_by)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13) returning ${columns}`,
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 1, $15) returning ${columns}`,
     [
       fn.id,
       fn.project_id,
@@ -66,6 +71,8 @@ export const insertFunction = (db: Queryable, fn: NewFunction): Promise<Function
       fn.access,
       fn.entry_point,
       fn.code,
+      fn.files,
+      fn.entrypoint,
       fn.compiled,
       fn.timeout_ms,
       fn.memory_mb,
@@ -172,20 +179,35 @@ const snapshot = async (db: Queryable, functionId: string): Promise<void> => {
   );
 };
 
-/** A text that is null stays as it is: it needs not be read to be written again. */
-type NextCode = Omit<FunctionCode, 'code' | 'compiled'> & {
-  readonly [Text in 'code' | 'compiled']: FunctionCode[Text] | null;
-};
+/** The texts of a version, which belong together. */
+export type CodeTexts = Pick<FunctionCode, 'code' | 'files' | 'entrypoint' | 'compiled'>;
+
+/** Texts that are null stay as they are: they need not be read to be written again. */
+interface NextCode extends Omit<FunctionCode, keyof CodeTexts> {
+  readonly texts: CodeTexts | null;
+}
 
 /** Replaces the code; the version that it replaces is kept, the new one has the next number. */
 export const replaceCode = async (db: Queryable, functionId: string, next: NextCode, by: string): Promise<void> => {
   await snapshot(db, functionId);
+  const { texts, entry_point: entryPoint, timeout_ms: timeoutMs, memory_mb: memoryMb, env_sealed: env } = next;
+  const given = texts === null ? [null, null, null, null] : [texts.code, texts.files, texts.entrypoint, texts.compiled];
   await db.query(
-    `update functions set (${codeColumns}) = row ($2, coalesce($3, code), coalesce($4, compiled), $5, $6, $7),
-       version = version + 1, created_by = $8, deployed_at = now(), updated_at = now()
+    `update functions set entry_point = $2, timeout_ms = $7, memory_mb = $8, env_sealed = $9, code = coalesce($3, code),
+       files = case when $3::text is null then files else $4 end,
+       entrypoint = case when $3::text is null then entrypoint else $5 end, compiled = coalesce($6, compiled),
+       version = version + 1, created_by = $10, deployed_at = now(), updated_at = now()
      where id = $1`,
-    [functionId, next.entry_point, next.code, next.compiled, next.timeout_ms, next.memory_mb, next.env_sealed, by],
+    [functionId, entryPoint, ...given, timeoutMs, memoryMb, env, by],
   );
+};
+
+/** The files of the present version; null where it is one file without a path. */
+export const findFiles = async (db: Queryable, functionId: string): Promise<string | null> => {
+  const row = await maybeOne(
+    db.query<{ files: string | null }>('select files from functions where id = $1', [functionId]),
+  );
+  return row?.files ?? null;
 };
 
 export const setAccess = async (db: Queryable, functionId: string, access: FunctionAccess): Promise<void> => {
@@ -201,7 +223,7 @@ export const deleteFunction = async (db: Queryable, projectId: string, id: strin
 
 export interface RunnableRow extends Pick<
   FunctionCode,
-  'entry_point' | 'compiled' | 'timeout_ms' | 'memory_mb' | 'env_sealed'
+  'entry_point' | 'entrypoint' | 'compiled' | 'timeout_ms' | 'memory_mb' | 'env_sealed'
 > {
   readonly project_id: string;
   readonly language: Language;
@@ -215,13 +237,15 @@ export interface RunnableRow extends Pick<
 export const findRunnable = (db: Queryable, functionId: string, version: number): Promise<RunnableRow | undefined> =>
   maybeOne(
     db.query<RunnableRow>(
-      `select f.project_id, f.language, p.data_key, v.entry_point, v.compiled, v.timeout_ms, v.memory_mb, v.env_sealed,
-         e.vars_sealed as shared_sealed, coalesce(e.version, 0) as env_version
+      `select f.project_id, f.language, p.data_key, v.entry_point, v.entrypoint,
+         case when v.compiled = '' then coalesce(v.files, '') else v.compiled end as compiled,
+         v.timeout_ms, v.memory_mb, v.env_sealed, e.vars_sealed as shared_sealed, coalesce(e.version, 0) as env_version
        from functions f join projects p on p.id = f.project_id left join project_env e on e.project_id = f.project_id,
          lateral (
-           select f.entry_point, f.compiled, f.timeout_ms, f.memory_mb, f.env_sealed where f.version = $2
+           select f.entry_point, f.entrypoint, f.compiled, f.files, f.timeout_ms, f.memory_mb, f.env_sealed
+           where f.version = $2
            union all
-           select h.entry_point, h.compiled, h.timeout_ms, h.memory_mb, h.env_sealed
+           select h.entry_point, h.entrypoint, h.compiled, h.files, h.timeout_ms, h.memory_mb, h.env_sealed
            from function_versions h where h.function_id = f.id and h.version = $2
          ) v
        where f.id = $1 limit 1`,
@@ -237,6 +261,9 @@ interface VersionRow {
   readonly entry_point: string;
   /** Null where the codes of a page are longer than `maxListedCode` altogether. */
   readonly code: string | null;
+  /** Null also where there are none. */
+  readonly files: string | null;
+  readonly entrypoint: string | null;
   /** The user who made it; null when that user is gone. */
   readonly created_by: string | null;
 }
@@ -251,9 +278,12 @@ export const listVersions = async (
   { limit, offset }: { readonly limit: number; readonly offset: number },
 ): Promise<{ versions: VersionRow[]; total: number }> => {
   const versions = await db.query<VersionRow>(
-    `select version, created_at, entry_point, created_by,
-       case when sum(octet_length(code)) over (order by version desc) <= $4 then code end as code
-     from (select * from function_versions where function_id = $1 order by version desc limit $2 offset $3) as page
+    `select version, created_at, entry_point, entrypoint, created_by,
+       case when so_far <= $4 then code end as code, case when so_far <= $4 then files end as files
+     from (
+       select *, sum(octet_length(code) + coalesce(octet_length(files), 0)) over (order by version desc) as so_far
+       from (select * from function_versions where function_id = $1 order by version desc limit $2 offset $3) as page
+     ) as measured
      order by version desc`,
     [functionId, limit, offset, maxListedCode],
   );
@@ -267,7 +297,7 @@ export const listVersions = async (
 const findVersion = (db: Queryable, functionId: string, version: number): Promise<FunctionCode | undefined> =>
   maybeOne(
     db.query<FunctionCode>(
-      `select entry_point, code, compiled, timeout_ms, memory_mb, env_sealed from function_versions
+      `select ${codeColumns} from function_versions
        where function_id = $1 and version = $2`,
       [functionId, version],
     ),
@@ -298,7 +328,7 @@ export const rollBack = async (
   }
   const earlier = await findVersion(db, id, version);
   if (earlier === undefined) throw notFound('version');
-  await replaceCode(db, id, earlier, userId);
+  await replaceCode(db, id, { ...earlier, texts: earlier }, userId);
   const row = await findFunction(db, projectId, id);
   if (row === undefined) throw notFound('function');
   return { row, rolled_back_to: version, saved_as: present.version };

@@ -143,9 +143,9 @@ const deleteOldestVersions = async (
 ): Promise<number> => {
   const gone = await db.query(
     `with oldest as (
-       select function_id, version, sum(octet_length(code) + octet_length(compiled))
-           over (order by created_at, function_id, version) - octet_length(code) - octet_length(compiled) as before
-       from (select v.* from function_versions v join functions f on f.id = v.function_id
+       select function_id, version, sum(bytes) over (order by created_at, function_id, version) - bytes as before
+       from (select v.*, octet_length(v.code) + octet_length(v.compiled) + coalesce(octet_length(v.files), 0) as bytes
+             from function_versions v join functions f on f.id = v.function_id
              where f.project_id = $1 order by v.created_at, v.function_id, v.version limit $3) first_ones
      )
      delete from function_versions v using oldest o

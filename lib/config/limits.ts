@@ -56,6 +56,11 @@ export const limitSettings = {
   ),
   PLINTH_BODY_LIMIT_JSON: note(integer(mib, 1024, 64 * mib), 'The largest JSON request body.', 'bytes'),
   PLINTH_BODY_LIMIT_FUNCTION: note(integer(6 * mib, 1024, 64 * mib), 'The largest payload of a function.', 'bytes'),
+  PLINTH_BODY_LIMIT_DEPLOY: note(
+    integer(16 * mib, 1024, 64 * mib),
+    'The largest body that deploys a function, with its files.',
+    'bytes',
+  ),
   PLINTH_BODY_LIMIT_AI: note(
     integer(10 * mib, 1024, 64 * mib),
     'The largest body of a request to models, with its images and documents.',

@@ -24,7 +24,16 @@ export const quotaSettings = {
   ),
   PLINTH_FLAG_BYTES_PRO: note(integer(25 * mb, 1000, 100 * mb), 'The same on the Pro plan.', 'bytes'),
   PLINTH_FLAG_BYTES_ENTERPRISE: note(integer(50 * mb, 1000, 100 * mb), 'The same on the Enterprise plan.', 'bytes'),
-  PLINTH_CODE_BYTES: note(integer(1024 * 1024, 1000, 1024 * 1024), 'Source code that one function may have.', 'bytes'),
+  PLINTH_CODE_BYTES: note(
+    integer(1024 * 1024, 1000, 1024 * 1024),
+    'Source code that one function may have; of several files of JavaScript, their bundle.',
+    'bytes',
+  ),
+  PLINTH_FILES_BYTES: note(
+    integer(10 * mb, 1000, 10 * mb),
+    'The files that one function may have, before they are bundled.',
+    'bytes',
+  ),
   PLINTH_STORED_BYTES_FREE: note(
     integer(500 * mb, mb, max),
     `${stored} Free plan keeps; the oldest are deleted first.`,

@@ -19,6 +19,7 @@ const loaderOf = ({ compiled, env }: Given) => {
     project_id: 'p',
     language: 'javascript',
     data_key: Buffer.alloc(0),
+    entrypoint: null,
     entry_point: 'handler',
     compiled,
     timeout_ms: 1000,

@@ -28,7 +28,15 @@ test('the list holds replaced versions only, newest first, each with who made it
       [1, returns(1), 'handler', user.id],
     ],
   );
-  t.deepEqual(Object.keys(body.versions[0]).toSorted(), ['code', 'created_at', 'created_by', 'entry_point', 'version']);
+  t.deepEqual(Object.keys(body.versions[0]).toSorted(), [
+    'code',
+    'created_at',
+    'created_by',
+    'entry_point',
+    'entrypoint',
+    'files',
+    'version',
+  ]);
   t.is(body.versions[1].created_at, first.created_at);
   const page = await ask('GET', `${path}/versions?limit=1&offset=1`);
   t.is(page.body.versions.length, 1);

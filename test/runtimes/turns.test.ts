@@ -76,7 +76,8 @@ test('a frame of log lines that has not the shape of ours is refused', (t) => {
     { ...right, lines: [['1', 'info', 'a line']] },
     { ...right, lines: [[1, 'loud', 'a line']] },
     { ...right, lines: [[1, 'info', 7]] },
-    { ...right, lines: [[1, 'info', 'a line', 'more']] },
+    { ...right, lines: [[1, 'info', 'a line', 7]] },
+    { ...right, lines: [[1, 'info', 'a line', '{}', 'more']] },
     null,
   ];
   for (const message of wrong) t.throws(() => parseGuestMessage(message), undefined, JSON.stringify(message));

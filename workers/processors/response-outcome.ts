@@ -1,4 +1,4 @@
-import { responseHead, resultOf } from '#domain/functions/response.ts';
+import { resultOf, wholeResponse } from '#domain/functions/response.ts';
 import type { RunStatus } from '#queues/function-invoke.ts';
 import type { RunOutcome } from '../runtimes/runtime.ts';
 import type { AnswerFailure, AnswerSink } from '../services/answer/sink.ts';
@@ -22,17 +22,11 @@ const endsOf = {
   too_large: ['result_too_large', 'ResultTooLargeError', 'The response is larger than it may be.'],
 } as const satisfies Record<AnswerFailure, readonly [RunStatus, string, string]>;
 
-const partsOf = (result: string | null): { status?: unknown; headers?: unknown; body?: unknown } | null => {
-  const value: unknown = JSON.parse(result ?? 'null');
-  return typeof value === 'object' ? value : null;
-};
-
 /** A response that came whole. User code has made it: it is checked here. */
-const wholeResponse = (run: RunOutcome, encoding: 'utf8' | 'base64'): AnsweredRun => {
-  const { status, headers, body } = partsOf(run.result) ?? {};
-  const head = responseHead(status, headers);
-  if (typeof head === 'string') return failed(run, ['error', 'TypeError', `The response ${head}.`]);
-  const { json, kind } = resultOf(head, Buffer.from(typeof body === 'string' ? body : '', encoding));
+const wholeRun = (run: RunOutcome, form: 'text' | 'base64'): AnsweredRun => {
+  const response = wholeResponse(run.result ?? 'null', form);
+  if (typeof response === 'string') return failed(run, ['error', 'TypeError', `The response ${response}.`]);
+  const { json, kind } = resultOf(response.head, response.body);
   return { ...run, result: json, response: kind };
 };
 
@@ -49,5 +43,5 @@ export const answeredRun = (run: RunOutcome, sink: AnswerSink): AnsweredRun => {
   const { response, ...value } = run;
   if (response === undefined) return value;
   if (response === 'sent') return sentResponse(run, sink);
-  return wholeResponse(run, response === 'text' ? 'utf8' : 'base64');
+  return wholeRun(run, response);
 };

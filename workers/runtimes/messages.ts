@@ -13,6 +13,8 @@ const guestMessage = z.discriminatedUnion('type', [
   z.object({ type: z.literal('ready') }),
   /** The guest has dropped a function's code to make room: send it again with the next run. */
   z.object({ type: z.literal('dropped'), function: z.string() }),
+  /** The guest tries to evaluate the module of a function ahead of its runs, which may end the process; then `stored`. */
+  z.object({ type: z.enum(['storing', 'stored']), function: z.string() }),
   /** User code asks for something outside: `args` is JSON text. */
   z.object({
     type: z.literal('call'),
@@ -47,6 +49,8 @@ export interface LogsMessage {
 }
 
 export type GuestMessage = z.output<typeof guestMessage> | LogsMessage;
+/** Changes of a function that the guest has loaded. */
+export type FunctionMessage = Extract<GuestMessage, { function: string }>;
 export type ResultMessage = Extract<GuestMessage, { type: 'result' }>;
 export type CallMessage = Extract<GuestMessage, { type: 'call' }>;
 
@@ -75,7 +79,9 @@ const isLogsMessage = (message: unknown): message is LogsMessage => {
 export interface CodeMessage {
   readonly type: 'code';
   readonly function: string;
+  /** With `entryFile`: JSON text of the files, `{path: text}`. */
   readonly code: string;
+  readonly entryFile: string | null;
 }
 
 export interface RunMessage {
@@ -94,6 +100,8 @@ export interface RunMessage {
   readonly memoryMib: number;
   /** CPU time that the run may use. */
   readonly cpuMs: number;
+  /** The module may be evaluated ahead of the runs that follow. */
+  readonly ahead: boolean;
 }
 
 /** The answer to a call: JSON text, or the fault as JSON text (`name`, `message`, further fields). */

@@ -1,3 +1,4 @@
+import type { LRUCache } from 'lru-cache';
 import type { CpuShares } from './cpu-shares.ts';
 import type { ServeGuest } from './egress-proxy.ts';
 import type { Measure, Watchdog } from './watchdog.ts';
@@ -9,6 +10,8 @@ export interface RunnerTools {
   readonly cpuGraceMs: number;
   readonly cpuShares: CpuShares;
   readonly measure?: Measure;
+  /** Functions whose module a guest did not survive storing. Left out: no module is evaluated ahead of its runs. */
+  readonly notAhead?: LRUCache<string, true>;
   /** Given: the guest hands over a listener of its own before it is ready, and this serves it. */
   readonly network?: ServeGuest;
 }

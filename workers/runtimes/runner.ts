@@ -9,7 +9,7 @@ import type { CpuShare } from './cpu-shares.ts';
 import type { GuestNetwork } from './egress-proxy.ts';
 import { FrameReader, writeFrame } from './frames.ts';
 import { parseGuestMessage } from './messages.ts';
-import type { CodeMessage, GuestMessage, ResultMessage, RunMessage } from './messages.ts';
+import type { CodeMessage, FunctionMessage, GuestMessage, ResultMessage, RunMessage } from './messages.ts';
 import {
   type EndCause,
   type RunFigures,
@@ -34,6 +34,8 @@ const closeWithinMs = 2000;
 const killRetryMs = 500;
 /** Answers that a guest has asked for and does not read are the run's memory, although the worker holds them. */
 const maxUnreadBytes = 64 * 1024 * 1024;
+/** Evaluating a module ahead takes some 0.1 s. */
+const storingCpuMs = 1000;
 /** A guest that waits for work needs next to no CPU time between two checks. */
 const restlessMs = 500;
 /** How the engine's last words read when it had no memory left. */
@@ -70,6 +72,10 @@ export class Runner {
   #network: GuestNetwork | null = null;
   #lastCheck = { runs: -1, cpuMs: 0 };
   #isReady = false;
+  /** The function whose module the guest is evaluating ahead. */
+  #storing: string | null = null;
+  #guard: Watch | null = null;
+  #lastMemoryMib = 0;
   #received: number | Promise<number> = 0;
   #killAgain: NodeJS.Timeout | undefined;
   #ready = Promise.withResolvers<void>();
@@ -165,7 +171,7 @@ export class Runner {
     return this.#pids.at(-1) ?? this.#child.pid ?? 0;
   }
 
-  #watch({ memoryMib, timeoutMs }: RunRequest, share: CpuShare): Watch {
+  #watch({ memoryMib, timeoutMs }: Pick<RunRequest, 'memoryMib' | 'timeoutMs'>, share?: CpuShare): Watch {
     const limits = {
       memoryKib: (memoryMib + overheadMib) * 1024,
       cpuMs: timeoutMs + this.#tools.cpuGraceMs,
@@ -173,22 +179,24 @@ export class Runner {
     const idle = { idleKib: this.#idleKib, idlePids: this.#pids };
     const onProcesses = (pids: readonly number[], cpuMs: number): void => {
       const started = pids.filter((pid) => !this.#pids.includes(pid));
-      share.follow(started, cpuMs);
+      share?.follow(started, cpuMs);
     };
     const guest = { pid: this.#child.pid ?? 0, ...idle, measure: this.#tools.measure, onProcesses };
     return this.#tools.watchdog.watch(guest, limits, (breach) => this.#end(breach));
   }
 
   #send(request: RunRequest): void {
-    const { functionId, version, code, timeoutMs, ...rest } = request;
+    const { functionId, version, code, entryFile = null, timeoutMs, ...rest } = request;
     const name = functionName(functionId, version, request.memoryMib);
     const isKnown = this.#known.has(name);
     this.#known.add(name);
     this.#last = name;
+    this.#lastMemoryMib = request.memoryMib;
     const cpuMs = timeoutMs + this.#tools.cpuGraceMs;
-    if (!isKnown) writeFrame(this.#socket, { type: 'code', function: name, code } satisfies CodeMessage);
+    if (!isKnown) writeFrame(this.#socket, { type: 'code', function: name, code, entryFile } satisfies CodeMessage);
     // In this order: Python's guest reads the first fields alone.
-    const message: RunMessage = { type: 'run', run: this.runs, function: name, cpuMs, ...rest };
+    const ahead = this.#tools.notAhead?.has(name) === false;
+    const message: RunMessage = { type: 'run', run: this.runs, function: name, cpuMs, ...rest, ahead };
     writeFrame(this.#socket, message);
   }
 
@@ -232,11 +240,20 @@ export class Runner {
 
   *#receive(message: GuestMessage): Generator<0> {
     if (message.type === 'ready') return this.#becomeReady();
-    if (message.type === 'dropped') return void this.#known.delete(message.function);
+    if ('function' in message) return this.#note(message);
     if (message.run === this.#active?.id) yield* this.#receiveOf(this.#active, message);
   }
 
-  *#receiveOf(active: ActiveRun, message: Exclude<GuestMessage, { type: 'ready' | 'dropped' }>): Generator<0> {
+  #note({ type, function: name }: FunctionMessage): void {
+    if (type === 'dropped') return void this.#known.delete(name);
+    this.#storing = type === 'storing' ? name : null;
+    this.#guard?.stop();
+    // There is no run whose limits would hold.
+    const limits = { memoryMib: this.#lastMemoryMib, timeoutMs: storingCpuMs };
+    this.#guard = type === 'storing' ? this.#watch(limits) : null;
+  }
+
+  *#receiveOf(active: ActiveRun, message: Exclude<GuestMessage, FunctionMessage | { type: 'ready' }>): Generator<0> {
     switch (message.type) {
       case 'logs':
         yield* active.log.add(message);
@@ -288,11 +305,15 @@ export class Runner {
     clearTimeout(impatience);
     await this.#received;
     this.#ready.reject(new Error(`The sandboxed process did not start. ${this.lastWords}`.trim()));
+    this.#guard?.stop();
+    if (this.#storing !== null) this.#tools.notAhead?.set(this.#storing, true);
     const active = this.#active;
     if (active === null) return;
     this.#active = null;
     active.release();
-    active.resolve(outcomeOfEnd(this.#cause(), active.request, active.log, this.#figures(active)));
+    if (this.#storing !== null && this.#endCause !== 'cancelled')
+      active.resolve(outcomeOfNoStart('crashed', 'The process was busy with what comes before a run, and ended.'));
+    else active.resolve(outcomeOfEnd(this.#cause(), active.request, active.log, this.#figures(active)));
   }
 
   #figures(active: ActiveRun, message?: ResultMessage): RunFigures {

@@ -6,8 +6,10 @@ export interface RunRequest {
   readonly projectId: string;
   readonly functionId: string;
   readonly version: number;
-  /** Compiled code: for JavaScript one CommonJS text. */
+  /** Compiled code: for JavaScript one CommonJS text. With `entryFile`: the files as JSON text, `{path: text}`. */
   readonly code: string;
+  /** Path of the file with the handler (Python). Left out: the code is one text. */
+  readonly entryFile?: string | null | undefined;
   /** Name of the handler in the code. */
   readonly entryPoint: string;
   /** JSON text; the handler receives exactly what it says, NUL and lone surrogates included. */

@@ -2,9 +2,16 @@ import { z } from 'zod';
 import { getFunctionVersion } from '#domain/functions/functions.ts';
 import { listVersions, maxListedCode, maxVersions, rollBack } from '#domain/functions/store.ts';
 import { inProject } from '../../access.ts';
-import { type Endpoint, endpoint } from '../../endpoint.ts';
+import { type Endpoint, RawReply, endpoint } from '../../endpoint.ts';
 import { id, instant, page } from '../../fields.ts';
-import { detailedFunction, functionPath, shownFunction, versionNumber } from '#api/shapes/functions.ts';
+import {
+  detailedFunction,
+  filesShown,
+  functionPath,
+  shownFunction,
+  versionNumber,
+  withFiles,
+} from '#api/shapes/functions.ts';
 
 const area = 'functions';
 
@@ -12,6 +19,7 @@ const version = z.object({
   version: z.int(),
   created_at: instant,
   entry_point: z.string(),
+  entrypoint: z.string().nullable().describe('Path of the file with the handler; null for one file.'),
   code: z
     .string()
     .nullable()
@@ -29,10 +37,15 @@ export const versionEndpoints: readonly Endpoint[] = [
     access: inProject('viewer'),
     params: functionPath,
     query: page,
-    response: z.object({ versions: z.array(version), total: z.int() }),
+    response: z.object({
+      versions: z.array(version.extend({ files: filesShown.describe('The same for several files.') })),
+      total: z.int(),
+    }),
     handle: async ({ params, query }, { db, project }) => {
       await getFunctionVersion(db, project.id, { id: params.id });
-      return listVersions(db, params.id, query);
+      const { versions, total } = await listVersions(db, params.id, query);
+      const shown = versions.map((row) => withFiles(version, row, row.files));
+      return new RawReply(`{"versions":[${shown.join(',')}],"total":${total}}`);
     },
   }),
   endpoint({

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import type { Log } from '#lib/log.ts';
 import { createPooledRuntime } from '../pooled-runtime.ts';
 import { Runner } from '../runner.ts';
@@ -33,6 +34,7 @@ export async function createJavascriptRuntime(options: JavascriptOptions): Promi
     watchdog: new Watchdog(),
     cpuGraceMs: options.cpuGraceMs ?? defaultCpuGraceMs,
     cpuShares: options.cpuShares ?? new CpuShares(),
+    notAhead: new LRUCache<string, true>({ max: 10_000 }),
   };
   const start = (slot: number): Runner => new Runner(sandbox.command(guest, slot), tools);
   return createPooledRuntime({ ...options, language: 'JavaScript', start });

@@ -1,11 +1,14 @@
 import { z } from 'zod';
-import { CallFault } from '../../runtimes/runtime.ts';
+import { CallFault, maxResultBytes } from '../../runtimes/runtime.ts';
 import type { OpenService } from '../services.ts';
 import type { AnswerSink } from './sink.ts';
 
 const startArgs = z.object({ status: z.unknown(), headers: z.unknown() });
 /** Base64; what is none is left out by whoever decodes it. */
 const writeArgs = z.object({ chunk: z.string() });
+
+/** The whole answer of a run that goes on: a value as JSON text, or a response. */
+const earlyArgs = z.object({ text: z.string().max(maxResultBytes), form: z.enum(['text', 'base64']).nullable() });
 
 const parsed = <Schema extends z.ZodType>(schema: Schema, args: unknown): z.output<Schema> => {
   const { success, data } = schema.safeParse(args);
@@ -26,6 +29,10 @@ export const answerService: OpenService = ({ answer }) => {
         return sink().start(status, headers);
       },
       'response.write': async (args) => sink().write(Buffer.from(parsed(writeArgs, args).chunk, 'base64')),
+      'response.early': async (args) => {
+        const { text, form } = parsed(earlyArgs, args);
+        await answer?.early(text, form);
+      },
       'response.end': async () => sink().end(),
       'request.gone': async () => sink().gone,
     },

@@ -1,5 +1,11 @@
-import { type ResponseHead, type ResponseKind, responseHead, resultOf } from '#domain/functions/response.ts';
-import { AnswerStopped, type AnswerWriter, windowBytes } from '#queues/answer-streams.ts';
+import {
+  type ResponseHead,
+  type ResponseKind,
+  responseHead,
+  resultOf,
+  wholeResponse,
+} from '#domain/functions/response.ts';
+import { type AnswerHead, AnswerStopped, type AnswerWriter, windowBytes } from '#queues/answer-streams.ts';
 import { CallFault, maxResultBytes } from '../../runtimes/runtime.ts';
 
 const mib = 1024 * 1024;
@@ -25,6 +31,27 @@ const faults = {
   broken: () => new CallFault('AbortError', 'The answer cannot be sent on: the connection to the caller broke off.'),
   too_large: (max: number) => new CallFault('RangeError', `The response is larger than ${max / mib} MB.`),
 } as const;
+
+const sentHead = ({ status, headers }: ResponseHead): AnswerHead => ({
+  status,
+  headers: headers.map(([name, value]) => [name, value]),
+});
+
+interface WholeAnswer {
+  readonly head: AnswerHead;
+  readonly body: Buffer;
+}
+
+const valueAnswer = (text: string): WholeAnswer => ({
+  head: { status: 200, headers: [['content-type', 'application/json; charset=utf-8']] },
+  body: Buffer.from(text),
+});
+
+const responseAnswer = (text: string, form: 'text' | 'base64'): WholeAnswer => {
+  const response = wholeResponse(text, form);
+  if (typeof response === 'string') throw new CallFault('TypeError', `The response ${response}.`);
+  return { head: sentHead(response.head), body: response.body };
+};
 
 /** The response of one run that comes in parts. User code says what is in it, and none of that is believed. */
 export class AnswerSink {
@@ -73,6 +100,25 @@ export class AnswerSink {
     if (this.#mode === 'send') await this.#pass((writer) => writer.write(chunk));
   }
 
+  /**
+   * Sends an answer that is known before its run is over. A caller who does not wait for it gets the result of the run,
+   * and one who leaves changes nothing: the work that goes on is not for the answer.
+   * @throws {CallFault} when the response is not valid
+   */
+  async early(text: string, form: 'text' | 'base64' | null): Promise<void> {
+    if (this.#mode !== 'send' || this.#head !== null || this.#hasEnded) return;
+    const answer = form === null ? valueAnswer(text) : responseAnswer(text, form);
+    this.#hasEnded = true;
+    this.#writer = await this.#options.open();
+    try {
+      await this.#writer?.start(answer.head);
+      await this.#writer?.write(answer.body);
+      await this.#writer?.end();
+    } catch (error) {
+      if (!(error instanceof AnswerStopped)) throw error;
+    }
+  }
+
   /** @throws {CallFault} */
   async end(): Promise<void> {
     if (this.#head === null || this.#hasEnded) throw new CallFault('Error', 'There is no response to end.');
@@ -94,9 +140,7 @@ export class AnswerSink {
 
   async #follow(writer: AnswerWriter, head: ResponseHead): Promise<void> {
     void writer.stopped.then((why) => (why === 'nobody' ? undefined : this.#stop(why)));
-    await this.#pass(() =>
-      writer.start({ status: head.status, headers: head.headers.map(([name, value]) => [name, value]) }),
-    );
+    await this.#pass(() => writer.start(sentHead(head)));
   }
 
   async #pass(send: (writer: AnswerWriter) => Promise<void>): Promise<void> {

@@ -15,9 +15,7 @@ const [addon, script] = process.argv.slice(2);
 const { ivm } = require(addon);
 
 const host = connect(3, onMessage);
-const store = new FunctionStore(ivm, readFileSync(script, 'latin1'), (name) =>
-  host.send({ type: 'dropped', function: name }),
-);
+const store = new FunctionStore(ivm, readFileSync(script, 'latin1'), (message) => host.send(message));
 /** The code that came last. */
 let brought = null;
 /** The run under way. */
@@ -45,14 +43,21 @@ function onMessage(message) {
 }
 
 function begin(message) {
-  const { run: id, function: name, memoryMib } = message;
+  const { run: id, function: name, memoryMib, ahead } = message;
+  const envText = JSON.stringify(message.env);
   const code = brought?.function === name ? brought.code : null;
   brought = null;
-  const kept = store.get(name);
+  const kept = store.get(name, envText);
   if (kept === undefined && code === null) throw new Error(`asked for ${name}, which is not here`);
   try {
     const loaded = kept ?? store.load(name, code, memoryMib);
-    current = new Run({ id, loaded, hooks, send: host.send, settle: () => settle(name, loaded) });
+    current = new Run({
+      id,
+      loaded,
+      hooks,
+      send: host.send,
+      settle: () => settle(name, loaded, ahead ? envText : null),
+    });
     current.start(message);
   } catch (error) {
     // A text that does not compile, or an isolate that is beyond use.
@@ -64,9 +69,9 @@ function begin(message) {
 
 const plain = ({ name, message, stack }) => ({ name: String(name), message: String(message), stack: String(stack) });
 
-function settle(name, loaded) {
+function settle(name, loaded, envText) {
   current = null;
-  const makeReady = store.settle(name, loaded);
+  const makeReady = store.settle(name, loaded, envText);
   setImmediate(() => {
     if (current === null) makeReady();
   });

@@ -38,7 +38,8 @@ class Run {
     this.#opened = this.#loaded.open();
     const { notify, ask } = this.#hooks;
     const request = [entryPoint, payload, JSON.stringify(env), projectId, caller ?? 'null', http ?? 'null'];
-    this.#turn('start', this.id, notify, ask, this.#opened.wrapper.derefInto(), ...request);
+    request.push(this.#loaded.places);
+    this.#turn('start', this.id, notify, ask, this.#opened.wrapper?.derefInto(), ...request);
   }
 
   /** @param fields JSON text of an object; left out: none */

@@ -16,6 +16,7 @@ import allocator
 import fence
 import link as links
 import logs
+import pack
 import sdk
 import values
 import web
@@ -75,16 +76,40 @@ def _outcome(message, code, link):
         handler = _handler(compiled, code[0], message['entryPoint'])
         kit = sdk.Sdk(link, message)
         payload = json.loads(message['payload']) if kit.request is None else kit.request.payload()
-        result = handler(payload, kit)
-        if hasattr(result, '__await__') or (isinstance(result, web.Response) and hasattr(result.body, '__aiter__')):
-            text, response = _in_loop(result, kit)
-        else:
-            text, response = _text_of(result, kit)
+        text, response = _answer_of(handler, payload, kit)
         if len(text.encode()) > values.MAX_RESULT_BYTES:
             return 'result_too_large', None, None, None
         return 'success', text, None, response
     except BaseException as error:
         return _failure(error)
+
+
+def _answer_of(handler, payload, kit):
+    """(result text, form of a response), when nothing goes on any more"""
+    try:
+        result = handler(payload, kit)
+        if hasattr(result, '__await__') or (isinstance(result, web.Response) and hasattr(result.body, '__aiter__')):
+            return _in_loop(result, kit)
+        answer = _text_of(result, kit)
+    except Exception:
+        kit.background.run()
+        raise
+    if kit.background:
+        _answer_early(answer, kit)
+        _raise_any(kit.background.run())
+    return answer
+
+
+def _answer_early(answer, kit):
+    """A caller that waits gets the answer now; the run is over, and its status known, when the rest is done."""
+    text, form = answer
+    if form != 'sent' and len(text.encode()) <= values.MAX_RESULT_BYTES:
+        kit._call('response.early', {'text': text, 'form': form})
+
+
+def _raise_any(error):
+    if error is not None:
+        raise error
 
 
 def _failure(error):
@@ -106,6 +131,11 @@ def _text_of(result, kit):
 def _compiled(code, link):
     """The zygote never compiles: a text may well end the process that tries."""
     source, compiled = code
+    if isinstance(source, pack.Pack):
+        if compiled is None:
+            compiled = source.compile()
+            link.send(b'K', compiled)
+        return marshal.loads(compiled)
     lines = source.splitlines(True)
     linecache.cache[values.FILE_NAME] = (len(source), None, lines, values.FILE_NAME)
     if compiled is not None:
@@ -117,11 +147,14 @@ def _compiled(code, link):
 
 
 def _handler(compiled, source, entry_point):
-    module = types.ModuleType('function')
-    module.__file__ = values.FILE_NAME
-    module.__builtins__ = builtins
-    sys.modules['function'] = sys.modules['__main__'] = module
-    exec(compiled, module.__dict__)
+    if isinstance(source, pack.Pack):
+        module = source.load(compiled)
+    else:
+        module = types.ModuleType('function')
+        module.__file__ = values.FILE_NAME
+        module.__builtins__ = builtins
+        sys.modules['function'] = sys.modules['__main__'] = module
+        exec(compiled, module.__dict__)
     handler = module.__dict__.get(entry_point)
     if not callable(handler):
         raise NameError("There is no function named '%s' in the code." % entry_point)
@@ -137,7 +170,18 @@ def _in_loop(result, kit):
             return await web.answer_async(value, kit._call)
         return values.result_text(value), None
 
-    return asyncio.run(main())
+    async def all_of_it():
+        try:
+            answer = await main()
+        except Exception:
+            await kit.background.run_in_loop()
+            raise
+        if kit.background:
+            _answer_early(answer, kit)
+            _raise_any(await kit.background.run_in_loop())
+        return answer
+
+    return asyncio.run(all_of_it())
 
 
 def _answer(link, status, result, error, response):

@@ -54,11 +54,11 @@ class Connection:
         return found is not None and int(found[1]) == run
 
     def code(self):
-        """(name of a function, its source) when the frame brings one, else None."""
+        """(name of a function, its source, the path of its entry where it is several files) when the frame brings one, else None."""
         if not bytes(self._frame[:14]) == b'{"type":"code"':
             return None
         message = self.parse()
-        return message['function'], message['code']
+        return message['function'], message['code'], message['entryFile']
 
     def pass_on(self, send):
         send(self._frame)

@@ -16,6 +16,7 @@ import allocator
 import fence
 import frames
 import network
+import pack
 import run
 import warm
 
@@ -75,10 +76,11 @@ class Zygote:
         with open('/proc/self/statm') as file:
             self.resident = int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE') // 1024
 
-    def _learn(self, name, source):
+    def _learn(self, name, source, entry):
         self._make_room(len(source))
-        self._functions[name] = (source, None)
-        if warm.import_for(source):
+        code = source if entry is None else pack.Pack(source, entry)
+        self._functions[name] = (code, None)
+        if warm.import_for(source if entry is None else code.files[entry]):
             self.settle()
 
     def _perform(self, number, name):

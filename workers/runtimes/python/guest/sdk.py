@@ -6,6 +6,7 @@ import json
 import os
 import sys
 
+import background
 import values
 import web
 
@@ -416,6 +417,8 @@ class Sdk:
         self.log = Log(link)
         self.db = Database(call)
         self.storage = Storage(call)
+        self.background = background.Background()
+        self.wait_until = self.waitUntil = self.background.add
         self.as_caller = self.asCaller = AsCaller(call)
         self.env = Env(message['env'])
         self.project_id = self.projectId = message['projectId']

@@ -3,26 +3,42 @@
  * Runs inside the isolate, in the same context as the user's code, before and around it. What user code can reach is
  * its own to break; hence nothing here is trusted by anyone outside, and nothing here is worth stealing.
  */
+const ahead = require('./ahead.cjs');
+const { conclude, createBackground } = require('./background.cjs');
 const { createCalls } = require('./calls.cjs');
 const { createLog } = require('./console.cjs');
 const { causesOf, describeError, findHandler, loadModule, toJson } = require('./handler.cjs');
 const { createSdk } = require('./sdk.cjs');
+const { nameFiles } = require('./places.cjs');
 const { createTimers } = require('./timers.cjs');
 const { connectWeb, defineWeb, webPart } = require('./web/globals.cjs');
-
-const maxResultLength = 1024 * 1024;
 
 /** The calls from outside after the start: `fire` a timer that is due, `answer` a call. */
 const later = {};
 
-/** The one way in: `start` once, then what happens meanwhile. */
+/** The one way in: `start` once, then what happens meanwhile; for a snapshot, `take`, `load` and `store`. */
 function enter(command, ...args) {
   if (command === 'start') start(...args);
+  else if (command === 'take') ahead.take(...args);
+  else if (command === 'load') ahead.load(...args);
+  else if (command === 'store') ahead.requireWhole();
   else later[command](...args);
 }
 
 // oxlint-disable-next-line max-params -- one crossing into the isolate costs 50 µs, whatever it carries
-function start(id, outside, ask, wrapper, entryPoint, payloadText, envText, projectId, callerText, requestText) {
+function start(
+  id,
+  outside,
+  ask,
+  wrapper,
+  entryPoint,
+  payloadText,
+  envText,
+  projectId,
+  callerText,
+  requestText,
+  places,
+) {
   const notify = (what, ...args) => outside(id, what, ...args);
   let over = false;
   const end = (status, result, error, response) => {
@@ -33,6 +49,7 @@ function start(id, outside, ask, wrapper, entryPoint, payloadText, envText, proj
   };
   const fail = (error) => end('error', undefined, error);
 
+  if (places !== '') nameFiles(places);
   const env = Object.freeze(JSON.parse(envText));
   const timers = createTimers({
     schedule: (timer, delayMs) => notify('schedule', timer, delayMs),
@@ -43,27 +60,33 @@ function start(id, outside, ask, wrapper, entryPoint, payloadText, envText, proj
   later.fire = timers.fire;
   const calls = createCalls((number, op, args) => notify('call', number, op, args));
   later.answer = calls.answer;
+  ahead.restore();
   connectWeb({ ask, call: calls.call });
   const { console, log } = createLog((level, text, fields) => notify('log', level, text, fields));
   install({ ...timers.globals, console, process: Object.freeze({ env }) });
 
+  const background = createBackground((error) => console.error(error));
+
   const main = async () => {
-    const { module, loading } = loadModule(wrapper);
+    const { module, loading } = ahead.begin() ?? loadModule(wrapper);
     if (loading !== null) await loading;
     const handler = findHandler(module.exports, entryPoint);
     const { request, payload } = incoming(requestText, payloadText, calls.call);
-    const sdk = createSdk({ call: calls.call, log, env, projectId, caller: JSON.parse(callerText), request });
+    const sdk = createSdk({
+      call: calls.call,
+      log,
+      env,
+      projectId,
+      caller: JSON.parse(callerText),
+      request,
+      waitUntil: background.add,
+    });
     const value = await (handler.isFetch
       ? webPart('incoming').fetchBy(handler.call, payload, sdk)
       : handler(payload, sdk));
-    const { text, response } = isResponse(value)
-      ? await webPart('outgoing').answerWith(value, calls.call)
-      : { text: toJson(value) };
-    // The host counts bytes; a text that has more characters than that need not cross over.
-    if (text.length > maxResultLength) end('result_too_large');
-    else end('success', text, undefined, response);
+    return isResponse(value) ? webPart('outgoing').answerWith(value, calls.call) : { text: toJson(value) };
   };
-  main().then(undefined, fail);
+  conclude(main(), { background, call: calls.call, end, fail });
 }
 
 /** By its tag: the class is loaded only when user code has touched it. */

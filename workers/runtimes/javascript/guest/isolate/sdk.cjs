@@ -1,6 +1,6 @@
 'use strict';
 /** The object that a handler gets beside its payload (interface, "Functions"). */
-const createSdk = ({ call, log, env, projectId, caller, request }) => {
+const createSdk = ({ call, log, env, projectId, caller, request, waitUntil }) => {
   let storage;
   return Object.freeze({
     db: createDb(call),
@@ -15,6 +15,7 @@ const createSdk = ({ call, log, env, projectId, caller, request }) => {
     projectId,
     caller: caller && Object.freeze(caller),
     user: caller?.user ?? null,
+    waitUntil: (work) => waitUntil(work),
     get request() {
       return request && request();
     },

@@ -60,6 +60,7 @@ const defineLazily = (name, group) =>
 
 /** Puts the values in the place of their accessors, those that user code has not replaced. */
 function load(group) {
+  isLoaded = true;
   loading += 1;
   try {
     const values = require('./loaders.cjs').loaderOf(group, outside)();
@@ -72,6 +73,7 @@ function load(group) {
 
 /** Our own side of the web's classes, under a name of `loaders.cjs` that no global has. */
 function webPart(group) {
+  isLoaded = true;
   loading += 1;
   try {
     return require('./loaders.cjs').loaderOf(group, outside)();
@@ -89,6 +91,12 @@ function settle(name, value) {
 const define = (name, value) =>
   Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
 
-const connectWeb = (ways) => void Object.assign(outside, ways);
+let isLoaded = false;
+
+function connectWeb(ways) {
+  Object.assign(outside, ways);
+  // A part that is in a snapshot has the ways of the time when that was made.
+  if (isLoaded) require('./loaders.cjs').loaderOf('domException', outside);
+}
 
 module.exports = { connectWeb, defineWeb, webPart };
