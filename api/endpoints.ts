@@ -32,6 +32,7 @@ import { flagSegmentEndpoints } from './routes/flags/segments.ts';
 import { functionEndpoints } from './routes/functions.ts';
 import { invocationEndpoints } from './routes/functions/invocations.ts';
 import { invokeEndpoints } from './routes/functions/invoke.ts';
+import { functionJobEndpoints } from './routes/functions/jobs.ts';
 import { publicCallEndpoints } from './routes/functions/public-call.ts';
 import { versionEndpoints } from './routes/functions/versions.ts';
 import { graphqlEndpoints } from './routes/graphql.ts';
@@ -107,6 +108,7 @@ export const endpoints: readonly Endpoint[] = [
   ...ofrepEndpoints,
   ...functionEndpoints,
   ...invokeEndpoints,
+  ...functionJobEndpoints,
   ...publicCallEndpoints,
   ...invocationEndpoints,
   ...versionEndpoints,

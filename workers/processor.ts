@@ -10,6 +10,8 @@ export interface JobContext {
   readonly requestId: string;
   /** 1 for the first run. */
   readonly attempt: number;
+  /** How many jobs stand behind this one that each enqueued the next; left out: none. */
+  readonly depth?: number;
   /** Aborted when the job must stop; its reason is a `JobStopped`. */
   readonly signal: AbortSignal;
   /**

@@ -45,6 +45,7 @@ const contextOf = ({ deps, started, delivery }: Work, signal: AbortSignal, lines
     projectId: delivery.projectId,
     requestId: started.request_id,
     attempt: started.attempt,
+    depth: started.depth,
     signal,
     openAnswer: async () => (started.reply_to === null ? null : deps.answers.open(jobId, started.reply_to)),
     progress: (percent) => {

@@ -1,6 +1,7 @@
 import { openAi } from '#domain/ai/ai.ts';
 import { startCronTick } from '#domain/cron/tick.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
+import { enqueueLimitsFrom } from '#domain/functions/enqueue.ts';
 import { createRunnableLoader, monthlyCaps } from '#domain/functions/functions.ts';
 import type { ChangeListeners } from '#domain/database/database.ts';
 import { startUpgrades } from '#domain/database-servers/upgrade.ts';
@@ -23,6 +24,7 @@ import { waitForSchema } from '#lib/migrate.ts';
 import { ownAddress } from '#lib/own-address.ts';
 import { openRequestRedis, openWorkerRedis } from '#lib/redis.ts';
 import { type JobDefinition, type PoolName, poolsFault, poolsOf } from '#queues/define.ts';
+import type { Gate } from '#queues/gate/types.ts';
 import { jobs } from '#queues/registry.ts';
 import { type Signals, type Subscriber, signalsOn } from '#queues/signals.ts';
 import { startEngine } from './engine.ts';
@@ -32,6 +34,7 @@ import { openProcessors } from './processors/registry.ts';
 import { type Runtimes, openRuntimes } from './runtimes/open.ts';
 import { answerService } from './services/answer/service.ts';
 import { databaseService } from './services/database/service.ts';
+import { jobService } from './services/jobs.ts';
 import { flagService } from './services/flags.ts';
 import { fetchService } from './services/fetch/service.ts';
 import { storageService, type StorageServiceDeps } from './services/storage/service.ts';
@@ -66,6 +69,8 @@ type Opened = Pick<ProcessorDeps, 'egress' | 'transports' | 'gateway' | 'recorde
   readonly runtimes: Runtimes | null;
   readonly listeners: Required<ChangeListeners>;
   readonly flags: Flags;
+  /** Opened by the engine, which starts later. */
+  readonly late: { readonly gate?: Gate };
 };
 
 /** The files of projects, for their functions. */
@@ -90,7 +95,7 @@ const storageDepsOf = (
 const processorDepsOf = (
   config: Config,
   log: Log,
-  { platform, runtimes, listeners, flags, ...opened }: Opened,
+  { platform, runtimes, listeners, flags, late, ...opened }: Opened,
 ): ProcessorDeps => {
   const { tenantDb, sealer } = platform.projects;
   return {
@@ -109,6 +114,7 @@ const processorDepsOf = (
       databaseService({ tenantDb, ...listeners }),
       fetchService({ egress: opened.egress }),
       flagService({ flags }),
+      jobService({ db: platform.db, gate: () => late.gate, log, limits: enqueueLimitsFrom(config) }),
       storageService(storageDepsOf(config, log, platform, listeners)),
       answerService,
     ]),
@@ -136,6 +142,14 @@ const followNotices = (
   subscriber.onNotice(({ about, projectId }) =>
     about === 'flags' ? flags.noteChange(projectId) : ai.keys.forget(projectId),
   );
+
+const openTransports = (config: Config, { db }: Platform, egress: Egress) =>
+  createTransports({
+    db,
+    egress,
+    local: config.PLINTH_LOCAL === 'on',
+    timeouts: { answerMs: config.PLINTH_SMTP_ANSWER_MS },
+  });
 
 /** The processors of the job types that this worker serves. */
 const processorsFor = (served: readonly JobDefinition[], deps: ProcessorDeps): Processors => {
@@ -212,9 +226,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const egress = openEgress(config, log);
   const runtimes = pools.includes('functions') ? await openRuntimes(config, egress, log) : null;
   const listeners = openChangeListeners(config, log);
-  const local = config.PLINTH_LOCAL === 'on';
-  const answerMs = config.PLINTH_SMTP_ANSWER_MS;
-  const transports = createTransports({ db: platform.db, egress, local, timeouts: { answerMs } });
+  const transports = openTransports(config, platform, egress);
   const deliveries = openDeliveries({ platform, backlogDb, config, log });
   // The timers of the engine, which starts later.
   let subscribers: Pick<Subscriber, 'isSubscribed'> | undefined;
@@ -225,7 +237,8 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
   const flags = openWorkerFlags(config, log, platform, { isSubscribed, signals: listeners });
   const gateway = ai.gateway;
   const { recorder } = deliveries;
-  const opened = { platform, egress, runtimes, listeners, transports, gateway, recorder, flags };
+  const late: { gate?: Gate } = {};
+  const opened = { platform, egress, runtimes, listeners, transports, gateway, recorder, flags, late };
   const processors = processorsFor(served, processorDepsOf(config, log, opened));
   checkProcessors(pools, processors);
   const engine = await startEngine({
@@ -238,6 +251,7 @@ export const startWorker = async (config: Config, log: Log): Promise<() => Promi
     onEvents: () => listeners.markWaiting(),
   });
   const { gate, outcomes, subscriber } = engine.queues;
+  late.gate = gate;
   await followNotices(subscriber, { flags, ai });
   subscribers = subscriber;
   const common = { ...platform, config, log };

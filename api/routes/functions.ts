@@ -10,6 +10,7 @@ import {
 import { type FunctionRow, type Language, functionAccess, listFunctions } from '#domain/functions/store.ts';
 import { quotasFrom } from '#domain/projects/plans.ts';
 import { ServiceError } from '#lib/errors.ts';
+import { retryPolicy } from '#queues/retry-policy.ts';
 import { type InProject, inProject } from '../access.ts';
 import type { Call } from '../call.ts';
 import { type Endpoint, endpoint } from '../endpoint.ts';
@@ -91,6 +92,7 @@ const changeEndpoints: readonly Endpoint[] = [
       timeout_ms: codeFields.timeout_ms.default(10_000),
       memory_mb: codeFields.memory_mb.default(256),
       access: z.enum(functionAccess).default('key').describe('Which callers it takes at its public address.'),
+      retry: retryPolicy.nullable().default(null),
       env_vars: envVars.default({}),
     }),
     bodyLimit: 'function',
@@ -118,6 +120,7 @@ const changeEndpoints: readonly Endpoint[] = [
       name: name.optional(),
       ...z.object(codeFields).partial().shape,
       access: z.enum(functionAccess).optional(),
+      retry: retryPolicy.nullable().optional(),
       env_vars: envVars.optional().describe('Merged; null deletes a variable, a masked value keeps it.'),
     }),
     bodyLimit: 'function',

@@ -1,3 +1,4 @@
+import { retryPolicy } from '#queues/retry-policy.ts';
 import { z } from 'zod';
 import { maskEnvVars, openEnvVars } from '#domain/functions/functions.ts';
 import type { InvocationRow } from '#domain/functions/invocations.ts';
@@ -22,6 +23,7 @@ export const listedFunction = z.object({
   name: z.string(),
   language: z.enum(['javascript', 'python']),
   access: z.enum(functionAccess).describe('Which callers it takes at its public address.'),
+  retry: retryPolicy.nullable().describe('For its jobs that bring none of their own; null: they run once.'),
   entry_point: z.string(),
   timeout_ms: z.int(),
   memory_mb: z.int(),

@@ -67,6 +67,12 @@ export const eventKinds: readonly EventKind[] = [
   kind('storage.delete', 'storage', 'A file was deleted.', 'deletion of a file'),
   kind('functions.invoked', 'functions', 'A run of a function ended, however it ended.', 'the end of a run'),
   kind('functions.error', 'functions', 'A run of a function ended badly.', 'the end of a run, but for `success`'),
+  kind(
+    'functions.dead',
+    'functions',
+    'A job with a retry policy failed for good.',
+    'the last attempt of a job with a retry policy',
+  ),
   kind('flag.created', 'flags', 'A feature flag was created.', 'creation or import of a flag'),
   kind('flag.updated', 'flags', 'A feature flag was changed.', 'a change of a flag, by hand, import or schedule'),
   kind('flag.deleted', 'flags', 'A feature flag was deleted.', 'deletion or import of flags'),

@@ -43,6 +43,10 @@ export type OpenServices = (run: {
   readonly answer?: AnswerSink;
   /** As whom `sdk.asCaller` works. Left out: the project itself. */
   readonly caller?: RunCaller;
+  readonly functionId?: string;
+  readonly requestId?: string;
+  /** How many jobs stand behind this run that each enqueued the next; left out: none. */
+  readonly depth?: number;
 }) => RunServices;
 
 const notHere = (language: Language): ServiceError =>
@@ -86,6 +90,7 @@ const callerKinds = {
   dashboard: 'dashboard',
   cron: 'cron',
   webhook: 'event',
+  job: 'job',
 } as const satisfies Record<InvokeData['trigger'], string>;
 
 /** Schedules, events and members of the project act as the project itself. */
@@ -129,7 +134,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
   const { load, runtimes, services: openServices, logAllowance = createLogAllowance() } = deps;
   return {
     sandbox: levelsOf(runtimes),
-    run: async (data, { jobId, projectId, signal, openAnswer, log }) => {
+    run: async (data, { jobId, projectId, requestId, attempt, depth = 0, signal, openAnswer, log }) => {
       const { function_id: functionId, version, payload, ...by } = data as InvokeData;
       const fn = await load(functionId, version);
       if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
@@ -139,7 +144,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
       const onLog = (line: LogLine): void => log(line.level, line.message, line.ts);
       const caller = JSON.stringify(by.caller ?? { kind: callerKinds[by.trigger], key_id: null, user: null });
       const http = by.request === undefined ? null : JSON.stringify(by.request);
-      const request = { projectId, functionId, version, code, payload, caller, request: http, ...limits };
+      const request = { projectId, functionId, version, code, payload, caller, request: http, attempt, ...limits };
       const noteLog = await logAllowance.begin(projectId, signal);
       const stop = new StopAfterAnswer(signal);
       const answer = new AnswerSink({ mode: modeOf(by), open: openAnswer ?? noCaller, onStopped: stop.soon });
@@ -150,6 +155,9 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
           signal: stop.signal,
           answer,
           caller: runCallerOf(by.caller),
+          functionId,
+          requestId,
+          depth,
         }),
         (services) => runtime.run(request, { signal: stop.signal, onLog, services }),
       );

@@ -33,11 +33,11 @@ class Run {
     this.#settle = settle;
   }
 
-  start({ entryPoint, payload, env, projectId, caller, request: http }) {
+  start({ entryPoint, payload, env, projectId, caller, request: http, attempt = 1 }) {
     this.#cpuAtStart = this.#loaded.cpuMs();
     this.#opened = this.#loaded.open();
     const { notify, ask } = this.#hooks;
-    const request = [entryPoint, payload, JSON.stringify(env), projectId, caller ?? 'null', http ?? 'null'];
+    const request = [entryPoint, payload, JSON.stringify(env), projectId, caller ?? 'null', http ?? 'null', attempt];
     this.#turn('start', this.id, notify, ask, this.#opened.wrapper.derefInto(), ...request);
   }
 

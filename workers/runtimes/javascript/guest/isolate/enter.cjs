@@ -22,7 +22,19 @@ function enter(command, ...args) {
 }
 
 // oxlint-disable-next-line max-params -- one crossing into the isolate costs 50 µs, whatever it carries
-function start(id, outside, ask, wrapper, entryPoint, payloadText, envText, projectId, callerText, requestText) {
+function start(
+  id,
+  outside,
+  ask,
+  wrapper,
+  entryPoint,
+  payloadText,
+  envText,
+  projectId,
+  callerText,
+  requestText,
+  attempt,
+) {
   const notify = (what, ...args) => outside(id, what, ...args);
   let over = false;
   const end = (status, result, error, response) => {
@@ -52,7 +64,7 @@ function start(id, outside, ask, wrapper, entryPoint, payloadText, envText, proj
     if (loading !== null) await loading;
     const handler = findHandler(module.exports, entryPoint);
     const { request, payload } = incoming(requestText, payloadText, calls.call);
-    const sdk = createSdk({ call: calls.call, env, projectId, caller: JSON.parse(callerText), request });
+    const sdk = createSdk({ call: calls.call, env, projectId, caller: JSON.parse(callerText), request, attempt });
     const value = await (handler.isFetch
       ? webPart('incoming').fetchBy(handler.call, payload, sdk)
       : handler(payload, sdk));
