@@ -2,6 +2,7 @@ import { openAi } from '#domain/ai/ai.ts';
 import { startCronTick } from '#domain/cron/tick.ts';
 import { controlMigrations } from '#domain/control-schema.ts';
 import { enqueueLimitsFrom } from '#domain/functions/enqueue.ts';
+import { keepJobs } from '#domain/functions/job-outbox.ts';
 import { createRunnableLoader, monthlyCaps } from '#domain/functions/functions.ts';
 import type { ChangeListeners } from '#domain/database/database.ts';
 import { startUpgrades } from '#domain/database-servers/upgrade.ts';
@@ -111,7 +112,7 @@ const processorDepsOf = (
     load: createRunnableLoader(platform.db, sealer),
     runtimes: runtimes ?? {},
     services: servicesOf([
-      databaseService({ tenantDb, ...listeners }),
+      databaseService({ tenantDb, ...listeners, jobs: { db: platform.db, limits: enqueueLimitsFrom(config) } }),
       fetchService({ egress: opened.egress }),
       flagService({ flags }),
       jobService({ db: platform.db, gate: () => late.gate, log, limits: enqueueLimitsFrom(config) }),
@@ -204,6 +205,7 @@ const startHousekeeping = (
     redis: openWorkerRedis(deps.config.REDIS_URL, deps.log),
     prefix: deps.config.PLINTH_REDIS_PREFIX,
     maxIdleConnections: deps.config.PLINTH_RELAY_CONNECTIONS,
+    keepJobs: (projectId, text) => keepJobs({ ...deps, limits: enqueueLimitsFrom(deps.config) }, projectId, text),
   });
   return {
     stop: async () => {

@@ -71,16 +71,26 @@ const jobLoop = (): ServiceError =>
     hint: 'A job that goes on for ever is a schedule, or needs an end.',
   });
 
+/** @throws {ServiceError} `job_loop` */
+export const requireDepth = (depth: number): void => {
+  if (depth > maxDepth) throw jobLoop();
+};
+
 /**
  * Asked of the rows, since those that wait for their time are not at the gate.
  * @throws {ServiceError} `queue_full`
  */
-const requireRoom = async (db: Queryable, projectId: string, wanted: number, waitingJobs: number): Promise<void> => {
+export const requireRoom = async (
+  db: Queryable,
+  projectId: string,
+  wanted: number,
+  waitingJobs: number,
+): Promise<void> => {
   const { max, queued } = await one(
     db.query<{ max: number; queued: number }>(
       `select most.max, (select count(*)::int from (
            select from jobs where project_id = $1 and type = $2 and status = 'queued' limit most.max + 1) q) as queued
-       from (select coalesce((select waiting from job_limits where project_id = $1 and type = $2), $3::int) as max) most`,
+       from (select coalesce((select waiting from job_limits where project_id = $1 and type = $2), $3::float8) as max) most`,
       [projectId, functionInvoke.type, waitingJobs],
       'room-to-enqueue',
     ),
@@ -148,7 +158,7 @@ export const enqueue = async (
   order: EnqueueOrder,
   limits: EnqueueLimits,
 ): Promise<{ readonly enqueued: readonly Enqueued[]; readonly admissions: Admissions }> => {
-  if (order.depth > maxDepth) throw jobLoop();
+  requireDepth(order.depth);
   const fn = await presentVersion(db, project.id, order.by);
   if (fn === undefined) throw notFound('function');
   requireActive(project);

@@ -27,7 +27,7 @@ const enqueueArgs = z.object({
  * The jobs of a call of user code.
  * @throws {CallFault} that names the first field that is wrong
  */
-const jobsOfCall = (args: unknown): Pick<EnqueueOrder, 'jobs'> & { readonly slug: string } => {
+export const jobsOfCall = (args: unknown): Pick<EnqueueOrder, 'jobs'> & { readonly slug: string } => {
   const parsed = enqueueArgs.safeParse(args);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
@@ -42,7 +42,7 @@ const jobsOfCall = (args: unknown): Pick<EnqueueOrder, 'jobs'> & { readonly slug
 };
 
 /** How user code hears of a refusal: `error.code` is that of the HTTP call. */
-const jobFault = (error: unknown): unknown =>
+export const jobFault = (error: unknown): unknown =>
   error instanceof ServiceError && error.status < 500
     ? new CallFault('JobError', error.message, { code: error.code })
     : error;
