@@ -63,6 +63,8 @@ export const functionInvoke = defineJob({
     payload: z.string(),
     /** Left out: it was not called over HTTP at its own address. */
     request: request.optional(),
+    /** A schedule's own; left out: the function's. */
+    timeout_ms: z.int().positive().optional(),
     /** The caller takes an answer that is sent while the run goes on. */
     streams: z.literal(true).optional(),
     /**

@@ -7,6 +7,7 @@ import { newId } from '#lib/ids.ts';
 import { traced } from '#lib/tracing.ts';
 import type { Delivery } from '#queues/consumer.ts';
 import type { JobError, JobOutcome, JobRef } from '#queues/define.ts';
+import { functionInvoke } from '#queues/function-invoke.ts';
 import { isRetried, pauseAfter } from '#queues/retry-policy.ts';
 import { noteFinished, noteRetried, noteRun, noteWait } from '#queues/metrics.ts';
 import { type Ran, backoff, runOnce } from './run-once.ts';
@@ -136,12 +137,18 @@ const retryByPolicy = async (work: Work, { error, report }: JobOutcome, delayMs:
   deps.retryIn(job.type, delayMs);
 };
 
+/** The end of a run as policies name it: what else goes wrong with an HTTP call or a statement is an error. */
+const endOf = ({ job }: Work, { error }: JobOutcome): string => {
+  const code = error?.code ?? '';
+  return job.type === functionInvoke.type || code === 'timeout' || code === 'crashed' ? code : 'error';
+};
+
 /** The end of a run is the end of its job, unless the job's policy has another attempt for it. */
 const end = async (work: Work, outcome: JobOutcome): Promise<void> => {
   const { retry: policy, attempt } = work.started;
   const hasFailed = outcome.status === 'failed' || outcome.status === 'dead';
   if (policy === null || !hasFailed) return settle(work, outcome);
-  if (isRetried(policy, attempt, outcome.error?.code ?? '')) {
+  if (isRetried(policy, attempt, endOf(work, outcome))) {
     return retryByPolicy(work, outcome, pauseAfter(policy, attempt));
   }
   return settle(work, { ...outcome, status: 'dead' });

@@ -158,7 +158,7 @@ export const retryByPolicy = async (
   delayMs: number,
 ): Promise<boolean> => {
   const rows = await db.query(
-    putBack(`report = $6, error_code = $3, error_message = $4, next_run_at = now() + make_interval(secs => $5),
+    putBack(`report = case when jobs.type = 'function.invoke' then $6 end, error_code = $3, error_message = $4, next_run_at = now() + make_interval(secs => $5),
       queued_at = now() + make_interval(secs => $5), cancel_requested_at = null`),
     [run.id, run.runId, run.error.code, run.error.message, delayMs / 1000, run.report],
     'retry-by-policy',

@@ -131,6 +131,7 @@ const names: ReadonlyMap<string, string> = new Map([
   ['functions.invoked', 'A function ran'],
   ['functions.error', 'A function failed'],
   ['functions.dead', 'A job failed for good'],
+  ['cron.missed', 'A schedule missed a fire'],
   ['test.ping', 'Test message'],
 ]);
 

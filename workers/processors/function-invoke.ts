@@ -138,7 +138,8 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
       const { function_id: functionId, version, payload, ...by } = data as InvokeData;
       const fn = await load(functionId, version);
       if (fn === undefined) throw new ServiceError('not_found', 'The function was deleted before it ran.');
-      const { compiled: code, language, ...limits } = fn;
+      const { compiled: code, language, ...given } = fn;
+      const limits = { ...given, timeoutMs: by.timeout_ms ?? given.timeoutMs };
       const runtime = runtimes[language];
       if (runtime === undefined) throw notHere(language);
       const onLog = (line: LogLine): void => log(line.level, line.message, line.ts);
@@ -151,7 +152,7 @@ export const functionInvokeProcessor = (deps: FunctionInvokeDeps): Processor => 
       const run = await withServices(
         openServices({
           projectId,
-          timeoutMs: fn.timeoutMs,
+          timeoutMs: limits.timeoutMs,
           signal: stop.signal,
           answer,
           caller: runCallerOf(by.caller),
