@@ -1,3 +1,4 @@
+import { functionEnqueue } from './functions/enqueue.ts';
 import { functionInvoke } from './functions/invoke.ts';
 import { functionMemory } from './functions/memory.ts';
 import { functionRunner } from './functions/runner.ts';
@@ -10,4 +11,5 @@ export const functionBenchmarks: readonly Benchmark[] = [
   functionMemory,
   functionInvoke,
   functionStream,
+  functionEnqueue,
 ];
