@@ -1,5 +1,6 @@
 import test from 'ava';
 import { pauseAfter, retryPolicy } from '#queues/retry-policy.ts';
+import { keepEventsOf } from '#test/support/subscriber.ts';
 import { until } from '#test/support/until.ts';
 import { useJobsApi } from './scene.ts';
 
@@ -56,9 +57,10 @@ test.serial('only the ends that a policy names are followed by another attempt',
   t.is((await s.jobWhen(await enqueue(s, { retry }), 'dead')).attempt, 1);
 });
 
-test.serial('a dead job runs the function for failures once, with what it was given', async (t) => {
+test.serial('a dead job is an event, and runs the function for failures once, with what it was given', async (t) => {
   const s = await scene('export const handler = () => { throw new Error("never"); };');
   const handler = await platform().client.deploy(s.user, s.project, 'export const handler = (payload) => payload;');
+  await keepEventsOf(platform().db, s.project.id);
   const retry = { max_attempts: 2, base_ms: 1, on_failure: handler.slug };
   const id = await enqueue(s, { payload: { order: '7"\\u0000' }, retry });
   await s.jobWhen(id, 'dead');
@@ -73,6 +75,14 @@ test.serial('a dead job runs the function for failures once, with what it was gi
   t.is(result.result.attempts, 2);
   t.deepEqual(result.result.error, { code: 'error', message: 'never' });
   t.deepEqual(result.result.payload, { order: '7"\\u0000' });
+  const events = await platform().db.query<{ data: { job_id: string } }>(
+    `select data from outbox_events where project_id = $1 and event = 'functions.dead'`,
+    [s.project.id],
+  );
+  t.deepEqual(
+    events.map(({ data }) => data.job_id),
+    [id],
+  );
 });
 
 test('an exponential pause doubles up to the longest, with jitter below it; a fixed one stays', (t) => {
